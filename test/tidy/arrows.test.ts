@@ -27,7 +27,9 @@ const LOADED_BY: readonly (readonly [entry: string, packages: RegExp])[] = [
   ['services/cli/src/main.ts', /^commander$/],
   ['services/standalone/src/main.ts', /^(avsc|pino|typebox)$/],
   ['services/standalone/src/credentials.ts', /^typebox$/],
-  ['services/standalone/src/services.ts', /^(?!kafkajs|@kafkajs|@aws-sdk)/],
+  // ClickHouse's process is started in between.
+  ['services/standalone/src/services.ts', /^(@clickhouse\/client|avsc|pino|typebox)$/],
+  ['services/standalone/src/wiring.ts', /^(?!kafkajs|@kafkajs|@aws-sdk)/],
   ['services/runtime/src/clickhouse/chdb/main.ts', /^pino$/],
 ];
 

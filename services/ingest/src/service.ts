@@ -50,7 +50,7 @@ import { openSeals } from './places/seals.ts';
 import { openRejects } from './rejects/rejects.ts';
 import { openRetention } from './retention/retention.ts';
 import { holderOf } from './tokens/credential.ts';
-import { type JwtOptions, openJwtVerifier } from './tokens/jwt/jwtVerifier.ts';
+import type { JwtOptions } from './tokens/jwt/jwtVerifier.ts';
 import { openTokenUses } from './tokens/tokenUses.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import { openSweep } from './uploads/sweep.ts';
@@ -132,7 +132,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
 
   // What is known of a project: in ClickHouse, and ahead of it in this process.
   const known = { ...lookUps, sessions, reports, clock, erased: directory.current.erased };
-  const [tokens, perReport] = [openTokens(deps), new KeyedMutex()];
+  const [tokens, perReport] = [await openTokens(deps), new KeyedMutex()];
   // What storing events takes.
   const [processId, random] = [randomUUID(), new RandomPool()];
   const received = openReceived({ ...deps, processId, dropped: metrics.ledgerDropped });
@@ -194,12 +194,14 @@ async function openListeners(
   return [open, admin] as const;
 }
 
-function openTokens(deps: IngestServiceDeps) {
+async function openTokens(deps: IngestServiceDeps) {
   const uses = openTokenUses(deps);
   deps.lifecycle.onStop('uses of tokens', () => uses.close());
   const { jwt, trustedProxies } = deps.settings;
   const addresses = openAddressLimits({ ...deps, trustedProxies });
-  return { uses, addresses, jwts: jwt && openJwtVerifier(jwt, deps) };
+  // jose is a part of what a start loads: only where it is used.
+  const jwts = jwt && (await import('./tokens/jwt/jwtVerifier.ts')).openJwtVerifier(jwt, deps);
+  return { uses, addresses, jwts };
 }
 
 function dropOld({ uploads, lifecycle, ...deps }: IngestServiceDeps, filed: Projection): void {

@@ -152,6 +152,7 @@ test('the first insert of a block alone, or the counts of appends long forgotten
   const source = { logId: bench.log.id, topic: TOPICS.events, partition: 0 };
   const held = openHeldRecords({
     ...{ store: bench.store, codec, clock: systemClock, source, tables: EVENT_TABLES, orphanIds: [] },
+    truncationsOf: async () => [],
   });
   await append(accepted(project));
   await expect(bench.projectAll(failing(bench.store, 'appends', 1, 'before', crash))).rejects.toThrow(

@@ -1,5 +1,5 @@
 /** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
-import { knownTableUuids, tableUuid } from '@questlog/runtime/clickhouse/store';
+import { knownTableUuids, tableUuidsInRounds } from '@questlog/runtime/clickhouse/store';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
@@ -22,7 +22,7 @@ import type { ProjectorMetrics } from './metrics.ts';
 import { openLinksWriter } from './reports/linksWriter.ts';
 import { openReportsWriter } from './reports/writer.ts';
 import { openSessionsWriter } from './sessionsWriter.ts';
-import { openHeldRecords } from './truncations/heldRecords.ts';
+import { type HeldRecordsDeps, openHeldRecords } from './truncations/heldRecords.ts';
 import {
   AUDIT_TABLES,
   EVENT_TABLES,
@@ -31,7 +31,7 @@ import {
   SESSION_TABLES,
   type TopicTables,
 } from './truncations/topicTables.ts';
-import { truncationWarning } from './truncations/truncations.ts';
+import { truncationsInRounds, truncationWarning } from './truncations/truncations.ts';
 import type { WriterDeps } from './writer.ts';
 
 export interface ProjectorDeps extends ServiceDeps {
@@ -53,7 +53,13 @@ export interface Projector {
 const TABLES_KNOWN_FOR_MS = 20_000;
 
 export async function startProjector(given: ProjectorDeps): Promise<Projector> {
-  const deps = { ...given, recentUuidOf: knownTableUuids(given.store, TABLES_KNOWN_FOR_MS) };
+  const { store, log } = given;
+  const deps = {
+    ...given,
+    uuidOf: tableUuidsInRounds(store),
+    recentUuidOf: knownTableUuids(store, TABLES_KNOWN_FOR_MS),
+    truncationsOf: truncationsInRounds(store, log.id),
+  };
   const projections = [
     await projectTopic(deps, eventsInBytes, GROUPS.projectEvents, openEventsWriter, EVENT_TABLES),
     await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, openSessionsWriter, SESSION_TABLES),
@@ -87,19 +93,26 @@ function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   });
 }
 
+/** Of all partitions of the process: those that are assigned together ask together. */
+interface SharedLooks {
+  readonly uuidOf: (table: string) => Promise<string>;
+  readonly recentUuidOf: (table: string) => Promise<string>;
+  readonly truncationsOf: HeldRecordsDeps<never>['truncationsOf'];
+}
+
 type OpenWriter<Message> = (
   deps: WriterDeps<Message>,
   start: number,
 ) => BlockWriter<unknown> | Promise<BlockWriter<unknown>>;
 
 async function projectTopic<Message>(
-  deps: ProjectorDeps & { readonly recentUuidOf: (table: string) => Promise<string> },
+  deps: ProjectorDeps & SharedLooks,
   contract: MessageContract<Message>,
   group: string,
   openWriter: OpenWriter<Message>,
   tables: TopicTables<Message>,
 ): Promise<Projector> {
-  const { log, store, clock, logger, metrics, flushIntervalMs, erased, recentUuidOf } = deps;
+  const { log, store, clock, logger, metrics, flushIntervalMs, erased, uuidOf, recentUuidOf } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const openLetters = await openDeadLetters({ ...deps, group });
@@ -125,9 +138,9 @@ async function projectTopic<Message>(
       return runBlocks(owned, {
         log,
         topic,
-        tables: () => tableUuid(store, tables.rows.table),
+        tables: () => uuidOf(tables.rows.table),
         recentTables: () => recentUuidOf(tables.rows.table),
-        held: openHeldRecords({ store, codec, clock, source, tables, orphanIds }),
+        held: openHeldRecords({ ...deps, codec, source, tables, orphanIds }),
         openWriter: async (start) =>
           await openWriter({ ...shared, partition, orphanIds, deadLetters }, start),
         flushIntervalMs,

@@ -1,7 +1,7 @@
 /** The output of a ready start: where it listens, and with the demo lines to paste. */
 import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
-import type { Kept, Ready } from './services.ts';
+import type { Kept, Ready } from './wiring.ts';
 
 /** @param isTerminal that somebody reads it, and not a file of logs, which is no place for the admin token. */
 export function banner(

@@ -4,7 +4,7 @@ import { setting } from '@questlog/runtime/process/config';
 import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
 import Type, { type Static } from 'typebox';
 import { BACKUPS } from './dataDir.ts';
-import { engineSettings } from './engineSettings.ts';
+import { engineSettings } from './engines/engineSettings.ts';
 import { jwtSettings } from './jwt/jwtSettings.ts';
 
 export type Settings = Readonly<Static<typeof settings>>;
@@ -130,4 +130,18 @@ export function backupDirOf({ backupDir, dataDir }: Pick<Settings, 'backupDir' |
 export function isOnKafka({ log, kafkaBrokers }: Settings): boolean {
   // Brokers that are given and not used would be two deployments that look like one.
   return log === 'kafka' || (log === 'auto' && kafkaBrokers !== '');
+}
+
+/** Where the process listens, each with the settings that say so. */
+export function addressesOf({ host, port, adminHost, adminPort, clickhousePort }: Settings) {
+  const ofGames = { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' };
+  const ofOperators = { host: 'QUESTLOG_ADMIN_HOST', port: 'QUESTLOG_ADMIN_PORT' };
+  return {
+    toGames: { host, port, settings: ofGames },
+    toOperators: { host: adminHost, port: adminPort, exclusive: true, settings: ofOperators },
+    ofClickHouse: {
+      ...{ host: '127.0.0.1', port: clickhousePort },
+      settings: { host: 'QUESTLOG_CLICKHOUSE_PORT', port: 'QUESTLOG_CLICKHOUSE_PORT' },
+    },
+  };
 }

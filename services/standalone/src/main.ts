@@ -48,7 +48,7 @@ try {
     process.exit(0);
   }
   const config = loadConfig(settings, process.env, 'QUESTLOG_');
-  const { checkedChoice } = await import('./engines.ts');
+  const { checkedChoice } = await import('./engines/engines.ts');
   const choice = checkedChoice(config, service === 'standalone');
   if (flags['check-config'] === true) {
     const log = choice.kafka === undefined ? 'embedded' : 'kafka';
@@ -58,7 +58,7 @@ try {
   }
   stopOnSignals(lifecycle, logger);
   const start = async () => {
-    // Most of what a start loads: once nothing is wrong with the settings, and not where others do the work.
+    // Not where others do the work.
     const { startServices } = await import('./services.ts');
     return await startServices({ service, settings: config, choice, logger, lifecycle, worker });
   };

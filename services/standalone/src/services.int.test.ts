@@ -5,13 +5,15 @@ import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { settings } from './config.ts';
-import { checkedChoice } from './engines.ts';
+import { checkedChoice } from './engines/engines.ts';
 import { startServices } from './services.ts';
+// Ahead of the tests, since loading it takes as long as they may.
+import './wiring.ts';
 
 vi.mock('@questlog/runtime/directory/openDirectory', () => ({ openDirectory: () => new Promise(() => {}) }));
-vi.mock('./engines.ts', async (original) => ({
+vi.mock('./engines/engines.ts', async (original) => ({
   ...(await original<object>()),
-  openEngines: async () => ({}),
+  beginEngines: async () => ({ engines: Promise.resolve({}) }),
 }));
 
 test.each(['projector', 'linker'] as const)(

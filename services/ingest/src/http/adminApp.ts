@@ -172,8 +172,9 @@ function entityRoutes(
 }
 
 function documentRoute(router: RouterInstance): void {
-  const document = JSON.stringify(adminApi());
+  let document: string | undefined;
   router.get('/openapi.json', (ctx) => {
+    document ??= JSON.stringify(adminApi());
     ctx.body = document;
     ctx.type = 'application/json';
   });

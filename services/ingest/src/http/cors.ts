@@ -1,8 +1,6 @@
 /** Which pages may read an answer of the games' listener (Fetch, section 3.2), and the preflights that their browsers send. */
-import type { RouterInstance } from '@koa/router';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import type { Middleware } from 'koa';
-import { methodsAt } from './route.ts';
 
 /** `*`: pages of every origin, which is safe since nothing here rests on cookies. An empty list: none. */
 export type AllowedOrigins = '*' | readonly string[];
@@ -75,11 +73,10 @@ export function listedOrigins(allowed: readonly string[]): Middleware {
 }
 
 /** Stands behind the router, no route of which takes OPTIONS; so nobody is asked for a token. */
-export function preflights(router: RouterInstance): Middleware {
+export function preflights(isKnown: (path: string) => boolean): Middleware {
   return (ctx, next) => {
     const isPreflight = ctx.get('Access-Control-Request-Method') !== '';
-    const isKnown = methodsAt(router, ctx.path).size > 0;
-    if (ctx.method !== 'OPTIONS' || !(isPreflight || isKnown)) return next();
+    if (ctx.method !== 'OPTIONS' || !(isPreflight || isKnown(ctx.path))) return next();
     ctx.status = 204;
     ctx.set({
       'Access-Control-Allow-Methods': METHODS,

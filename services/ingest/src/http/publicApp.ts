@@ -28,7 +28,7 @@ import { openApi } from './openapi/openapi.ts';
 import { isStrict, tellHandling } from './prefer.ts';
 import { problems } from './problems.ts';
 import { type BodyDeps, withLimitedBody } from './readBody.ts';
-import { noRoute } from './route.ts';
+import { methodsAt, noRoute } from './route.ts';
 import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
 
 export interface PublicAppDeps extends HotRouteDeps, CallersDeps {
@@ -79,7 +79,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
   if (corsOrigins !== '*') app.use(listedOrigins(corsOrigins));
   if (deps.jwts !== undefined) app.use(verifiesJwts(deps.jwts));
   app.use(router.routes());
-  if (corsOrigins.length > 0) app.use(preflights(router));
+  if (corsOrigins.length > 0) app.use(preflights((path) => methodsAt(router, path).size > 0));
   if (deps.hasDocs) app.use(rootToDocs);
   app.use(noRoute(router, ofOperators));
   return app;

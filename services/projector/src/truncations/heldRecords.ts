@@ -8,7 +8,13 @@ import type { Codec } from '@questlog/runtime/registry/registry';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import { repair } from './repair.ts';
 import { FAR_BEHIND, type Rows, type TopicTables } from './topicTables.ts';
-import { type Losses, noteRepaired, noteTruncation, type TopicSource, truncationsOf } from './truncations.ts';
+import {
+  type Losses,
+  noteRepaired,
+  noteTruncation,
+  type TopicSource,
+  type TruncationRow,
+} from './truncations.ts';
 
 export interface HeldRecordsDeps<Message> {
   readonly store: Store;
@@ -16,12 +22,13 @@ export interface HeldRecordsDeps<Message> {
   readonly clock: Clock;
   readonly source: TopicSource;
   readonly tables: TopicTables<Message>;
+  readonly truncationsOf: (source: TopicSource) => Promise<TruncationRow[]>;
   /** Is kept up to date: the log ids of the partition's cuts. */
   readonly orphanIds: string[];
 }
 
 export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRecords {
-  const { store, codec, clock, source, tables } = deps;
+  const { store, codec, clock, source, tables, truncationsOf } = deps;
   const find = async ({ table, name, where }: Rows, { above, below, about }: Between) => {
     const [row] = await store.query<{ offset: string; name: string }>(
       `SELECT log_offset AS offset, ${name} AS name FROM ${table}
@@ -71,21 +78,21 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
       }
     },
     unfinished: async () => {
-      const rows = await truncationsOf(store, source);
+      const rows = await truncationsOf(source);
       deps.orphanIds.splice(0, Infinity, ...rows.map(({ orphanId }) => orphanId));
       const row = rows.find(({ repaired }) => repaired === 0);
       return row && { offset: Number(row.offset), end: Number(row.endOffset), lost: row.lost };
     },
     repair: async (cut, confirm) => {
       const orphanId = orphanIdOf(source, cut);
-      const noted = await truncationsOf(store, source);
+      const noted = await truncationsOf(source);
       if (!noted.some((one) => one.orphanId === orphanId)) {
         const losses = await lossesOf(store, source, tables, cut.offset);
         await confirm();
         await noteTruncation(store, { ...cut, source, orphanId, losses, foundAtMs: clock.now() });
       }
       await repair(store, tables, { source, orphanId, offset: cut.offset }, confirm);
-      const row = (await truncationsOf(store, source)).find((one) => one.orphanId === orphanId);
+      const row = (await truncationsOf(source)).find((one) => one.orphanId === orphanId);
       return Number(row?.records ?? 0);
     },
     repaired: (cut) => noteRepaired(store, orphanIdOf(source, cut)),

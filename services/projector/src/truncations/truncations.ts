@@ -1,5 +1,6 @@
 /** The table of what a log has lost: one row a cut, written before the first change that the cut asks for. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { nextRound } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
 import { rowTable, writeRows } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
@@ -46,19 +47,23 @@ export interface TruncationRow {
   readonly repaired: number;
 }
 
-/** All that the projector has found of a partition, the oldest first. */
-export async function truncationsOf(
+/** All that the projector has found of a partition, the oldest first; one query, which begins after they asked, answers all. */
+export function truncationsInRounds(
   store: Store,
-  { logId, partition, topic }: TopicSource,
-): Promise<TruncationRow[]> {
-  return await store.query<TruncationRow>(
-    `SELECT orphan_id AS orphanId, first_offset AS offset, end_offset AS endOffset, last_record AS lost, records, repaired
-     FROM truncations FINAL
-     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND topic = {topic:String}
-       AND last_record != {byIngest:String}
-     ORDER BY found_at`,
-    { logId, partition, topic, byIngest: FOUND_BY_INGEST },
+  logId: string,
+): (source: TopicSource) => Promise<TruncationRow[]> {
+  const look = nextRound(() =>
+    store.query<TruncationRow & { readonly topic: string; readonly partition: number }>(
+      `SELECT topic, log_partition AS partition, orphan_id AS orphanId, first_offset AS offset, end_offset AS endOffset,
+         last_record AS lost, records, repaired
+       FROM truncations FINAL
+       WHERE log_id = {logId:UUID} AND last_record != {byIngest:String}
+       ORDER BY found_at`,
+      { logId, byIngest: FOUND_BY_INGEST },
+    ),
   );
+  return async ({ topic, partition }) =>
+    (await look()).filter((row) => row.topic === topic && row.partition === partition);
 }
 
 /** A sentence when the log has lost something within the last day. */

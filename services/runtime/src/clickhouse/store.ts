@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client';
 import { steadyClock } from '../process/clock.ts';
 import { Invalid, messageOf, Unavailable } from '../process/errors.ts';
+import { nextRound } from '../process/waiting.ts';
 
 export interface Store {
   readonly database: string;
@@ -80,6 +81,12 @@ interface NamedTable {
 /** Which table stands under a name: a restore makes it under a new UUID; what changes a table keeps it. */
 export async function tableUuid(store: Pick<Store, 'query'>, table: string): Promise<string> {
   return uuidOf(table, await store.query<NamedTable>(`${TABLES} AND name = {table:String}`, { table }));
+}
+
+/** `tableUuid` for many who ask at once: one query, which begins after they asked, answers for every table. */
+export function tableUuidsInRounds(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
+  const look = nextRound(() => store.query<NamedTable>(TABLES));
+  return async (table) => uuidOf(table, await look());
 }
 
 /** A table that is exchanged for another is noticed so much later. */

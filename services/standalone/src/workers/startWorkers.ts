@@ -11,7 +11,7 @@ import {
 } from '@questlog/runtime/process/children/supervisedChild';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
-import type { Ready, Running } from '../services.ts';
+import type { Ready, Running } from '../wiring.ts';
 import { FIRST_WORKER, type FromWorker, WORKER } from './worker.ts';
 
 /** At once behind a long run; what ends again and again is told to a supervisor after about half a minute. */

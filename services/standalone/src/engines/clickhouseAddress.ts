@@ -2,8 +2,8 @@
 
 import type { StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { StartRefused } from '@questlog/runtime/process/errors';
-import type { Settings } from './config.ts';
-import type { Account } from './credentials.ts';
+import type { Settings } from '../config.ts';
+import type { Account } from '../credentials.ts';
 
 const DEFAULT_USER = 'default';
 const DEFAULT_DATABASE = 'questlog';

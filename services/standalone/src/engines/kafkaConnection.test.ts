@@ -2,7 +2,7 @@
 import { loadConfig } from '@questlog/runtime/process/config';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import { expect, test } from 'vitest';
-import { settings } from './config.ts';
+import { settings } from '../config.ts';
 import { kafkaConnection } from './kafkaConnection.ts';
 
 const connectionOf = (env: Record<string, string>) =>

@@ -2,7 +2,7 @@
 import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import { oauthTokens } from '@questlog/runtime/log/kafka/client/oauthTokens';
 import { StartRefused } from '@questlog/runtime/process/errors';
-import type { Settings } from './config.ts';
+import type { Settings } from '../config.ts';
 
 const CLIENT_ID = 'questlog';
 

@@ -20,10 +20,10 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { backupDirOf, isOnKafka, type Settings } from '../config.ts';
+import type { Account } from '../credentials.ts';
+import { jwtOptions } from '../jwt/jwtSettings.ts';
 import { clickhouseAddress, readerAccount } from './clickhouseAddress.ts';
-import { backupDirOf, isOnKafka, type Settings } from './config.ts';
-import type { Account } from './credentials.ts';
-import { jwtOptions } from './jwt/jwtSettings.ts';
 import { kafkaConnection } from './kafkaConnection.ts';
 
 /** Enough for a hot tenant to be spread in trying things out; each costs an insert a block. */
@@ -31,7 +31,7 @@ const EMBEDDED_PARTITIONS = 4;
 /** Enough for a dozen of each consumer, and for a hot tenant to be spread. */
 const KAFKA_PARTITIONS = 12;
 const MIN_SIGNING_KEY = 32;
-const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
+const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
 
 export interface Engines {
   readonly log: Log;
@@ -78,12 +78,19 @@ export interface EngineDeps {
   readonly lifecycle: Lifecycle;
 }
 
-/** @throws StartRefused where one cannot be opened; Unavailable when an engine does not answer. */
-export async function openEngines(deps: EngineDeps): Promise<Engines> {
+/**
+ * Resolves once ClickHouse's process starts, where it is embedded, so that the caller can do something meanwhile.
+ * @throws StartRefused where one cannot be opened; Unavailable when an engine does not answer. So does `engines`.
+ */
+export async function beginEngines(deps: EngineDeps): Promise<{ readonly engines: Promise<Engines> }> {
+  const opened = await openLog(deps);
+  deps.lifecycle.onStop('log', () => opened.log.close());
+  return { engines: openBeside(opened, deps) };
+}
+
+async function openBeside({ log, own }: OpenedLog, deps: EngineDeps): Promise<Engines> {
   const { settings, lifecycle } = deps;
   const { kafka, address } = deps.choice;
-  const { log, own } = await openLog(deps);
-  lifecycle.onStop('log', () => log.close());
   if (address !== undefined) await reachClickHouse(address.url, deps.logger);
   const { clickhouse, problem } = address
     ? { clickhouse: address, problem: undefined }
@@ -212,8 +219,15 @@ async function warnOfAnotherLog(log: Log, store: Store, logger: Logger): Promise
   logger.warn('clickhouse_holds_another_log', { log: log.id, others: others.map(({ id }) => id) });
 }
 
-/** @returns `own` where it is the embedded one. */
-async function openLog({ choice: { kafka: connection }, embedded, settings, logger }: EngineDeps) {
+interface OpenedLog {
+  readonly log: Log;
+  /** The same, where it is the embedded one. */
+  readonly own: (Log & EmbeddedExtras) | undefined;
+}
+
+async function openLog(deps: EngineDeps): Promise<OpenedLog> {
+  const { choice, embedded, settings, logger } = deps;
+  const { kafka: connection } = choice;
   if (connection === undefined) {
     const own = await openEmbeddedLog({
       directory: join(embedded?.dataDir ?? '', 'log'),

@@ -1,8 +1,8 @@
 /** ClickHouse's address as tools print it, in parts, and refused where it could not be used. */
 import { loadConfig } from '@questlog/runtime/process/config';
 import { expect, test } from 'vitest';
+import { settings } from '../config.ts';
 import { clickhouseAddress } from './clickhouseAddress.ts';
-import { settings } from './config.ts';
 
 const addressOf = (env: Record<string, string>) => clickhouseAddress(loadConfig(settings, env, 'QUESTLOG_'));
 

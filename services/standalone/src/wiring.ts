@@ -1,0 +1,204 @@
+/** The services of one process on the engines that were opened for them, wired. Wires, decides nothing. */
+import { join } from 'node:path';
+import { type Console, openConsole } from '@questlog/console/console';
+import { ingestMetrics } from '@questlog/ingest/metrics';
+import { startIngest } from '@questlog/ingest/service';
+import { openFolderStore } from '@questlog/ingest/uploads/folderStore';
+import type { UploadStore } from '@questlog/ingest/uploads/uploadStore';
+import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
+import { startLinker } from '@questlog/linker/linker';
+import { linkerMetrics } from '@questlog/linker/metrics';
+import { projectorMetrics } from '@questlog/projector/metrics';
+import { startProjector } from '@questlog/projector/projector';
+import { warnOfAddedPartitions } from '@questlog/runtime/consumer/addedPartitions';
+import { erasedBy, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
+import { sicknessMetrics, warnOfSickPartitions } from '@questlog/runtime/log/sickness';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { createHealth, type Health } from '@questlog/runtime/process/health';
+import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
+import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
+import type { ListenAddress } from '@questlog/runtime/process/listener/listen';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { createMetricsRegistry, type MetricsRegistry } from '@questlog/runtime/process/metrics';
+import { openBackups } from './backup/backups.ts';
+import { addressesOf, backupDirOf, type Settings } from './config.ts';
+import { type Account, type Credentials, saveCredentials } from './credentials.ts';
+import { littleRoom, openDataDir } from './dataDir.ts';
+import { ensureDemo, ensureDemoSession } from './demo.ts';
+import type { EngineChoice, Engines } from './engines/engines.ts';
+import { hasIngest, type ServiceName } from './serviceNames.ts';
+import { type OwnWorker, ofAllWorkers } from './workers/worker.ts';
+
+/** Of a projector alone. A newcomer reads what was just written: there, twice as often. */
+const FLUSH_INTERVAL_MS = 1_000;
+const STANDALONE_FLUSH_INTERVAL_MS = 500;
+
+export interface Ready {
+  readonly service: ServiceName;
+  readonly adminUrl: string;
+  /** Of the listener for games, where ingest is one of the services. */
+  readonly baseUrl?: string;
+  /** What the process keeps of itself in its data folder, where it has one. */
+  readonly kept?: Kept;
+}
+
+export interface Running extends Ready {
+  /** Rejects when a part of the process cannot go on; it should then stop and be started again. */
+  readonly failed: Promise<never>;
+}
+
+export interface Kept {
+  readonly dataDir: string;
+  readonly credentialsPath: string;
+  readonly credentials: Credentials;
+  readonly hasDemo: boolean;
+}
+
+export interface ProcessDeps {
+  readonly service: ServiceName;
+  readonly settings: Settings;
+  readonly choice: EngineChoice;
+  readonly logger: Logger;
+  readonly lifecycle: Lifecycle;
+  /** Undefined: the process is no worker. */
+  readonly worker?: OwnWorker | undefined;
+}
+
+interface WiringDeps extends ProcessDeps {
+  readonly engines: Engines;
+  readonly kept: Kept | undefined;
+  readonly ownReader: Account | undefined;
+  readonly adminToken: string;
+}
+
+export async function wireServices(deps: WiringDeps): Promise<Running> {
+  const { service, settings, choice, logger, lifecycle, worker, engines, kept, ownReader, adminToken } = deps;
+  const { toGames, toOperators } = addressesOf(settings);
+  const [health, metrics] = [createHealth(), createMetricsRegistry(worker?.number)];
+  const healthUrl = hasIngest(service) ? undefined : await serveHealth(deps, health, metrics);
+  const directory = await openDirectory({ ...engines, logger });
+  const shared = sharedOf(engines, directory, logger, health);
+  if (engines.problem !== undefined) shared.health.check('embedded ClickHouse', engines.problem);
+  if (kept !== undefined) shared.health.warn('disk', () => littleRoom(kept.dataDir));
+  await warnOfAddedPartitions(shared);
+  warnOfSickPartitions(engines.log, shared.health);
+  sicknessMetrics(metrics, engines.log);
+  lifecycle.onStop('directory', () => directory.close());
+  const failures = [directory.failed, ...(await startConsumers(deps, shared, metrics))];
+  if (healthUrl !== undefined) {
+    health.check(START, () => undefined);
+    return { service, adminUrl: healthUrl, failed: Promise.race(failures) };
+  }
+  const pages = await openConsole({ ...shared, directory, adminToken, dataDir: kept?.dataDir });
+  offerBackups(deps, shared, pages, kept);
+  const ofAll = worker && ofAllWorkers(settings.workers, health, metrics);
+  const ingest = await startIngest({
+    ...{ ...shared, ...ofAll, pages, directory, lifecycle, adminToken },
+    metrics: ingestMetrics(metrics, ofAll?.exposition),
+    uploads: await openUploads(settings, choice, logger),
+    settings: {
+      ...{ toGames, toOperators, hasOperators: worker?.isFirst ?? true },
+      isEngineHere: choice.address === undefined,
+      ...{ corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
+      ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl, hasDocs: settings.docs === 'on' },
+      ...{ jwt: choice.jwt, trustedProxies: choice.trustedProxies },
+      adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
+    },
+  });
+  // Before the listeners, which wait for running answers.
+  lifecycle.onStop('console', () => pages.close());
+  const baseUrl = urlOf(toGames, ingest.port);
+  const adminUrl = urlOf(toOperators, ingest.adminPort ?? toOperators.port);
+  const failed = Promise.race([...failures, ingest.failed]);
+  if (kept === undefined || ingest.adminPort === undefined) return { service, baseUrl, adminUrl, failed };
+
+  const { url, database, username, password } = engines.clickhouse;
+  const reader = choice.address === undefined ? ownReader : choice.reader;
+  const clickhouse = { url, database, username, password, ...(reader && { reader }) };
+  const log = choice.kafka === undefined ? ('embedded' as const) : ('kafka' as const);
+  const credentials = { ...kept.credentials, log, baseUrl, adminUrl, adminToken, clickhouse };
+  saveCredentials(kept.credentialsPath, credentials);
+  if (kept.hasDemo) {
+    await ensureDemo(directory, credentials, systemClock);
+    await ensureDemoSession(credentials);
+  }
+  return { service, baseUrl, adminUrl, failed, kept: { ...kept, credentials } };
+}
+
+/** A check of readiness until everything has been started. */
+const START = 'start';
+
+/** From the start on: it waits for as long as the directory has no leader, and a supervisor must not take it for dead. */
+async function serveHealth(
+  { settings, logger, lifecycle }: ProcessDeps,
+  health: Health,
+  registry: MetricsRegistry,
+): Promise<string> {
+  const { toOperators } = addressesOf(settings);
+  health.check(START, () => 'it has not read the directory to its end yet');
+  const listener = await listenForHealth({ health, logger, metrics: { exposition: registry } }, toOperators);
+  lifecycle.onStop('listener', () => listener.close());
+  return urlOf(toOperators, listener.port);
+}
+
+function sharedOf<T extends object>(engines: T, directory: DirectoryHandle, logger: Logger, health: Health) {
+  return { ...engines, clock: systemClock, logger, health, erased: erasedBy(directory) };
+}
+
+function offerBackups(
+  { settings, logger, lifecycle }: ProcessDeps,
+  { copyable, store }: Engines,
+  { router }: Console,
+  kept: Kept | undefined,
+): void {
+  const copied = copyable && kept && { log: copyable, store, ...kept };
+  const backups = openBackups({ router, copied, into: backupDirOf(settings), logger });
+  lifecycle.onStop('backups', () => backups.close());
+}
+
+async function openUploads(
+  { dataDir }: Settings,
+  { uploads, corsOrigins }: EngineChoice,
+  logger: Logger,
+): Promise<UploadStore | undefined> {
+  if (uploads === undefined) return undefined;
+  if (uploads.kind === 's3') {
+    // Its library takes memory and time to load.
+    const { openS3Store } = await import('@questlog/ingest/uploads/s3Store');
+    return openS3Store(uploads.options, corsOrigins === '*' ? ['*'] : corsOrigins, logger);
+  }
+  const folder = join(openDataDir(dataDir, ['uploads']), 'uploads');
+  return await openFolderStore({ folder, signingKey: uploads.signingKey });
+}
+
+/** @returns what rejects when one of them cannot go on. */
+async function startConsumers(
+  { service, lifecycle }: ProcessDeps,
+  shared: ServiceDeps,
+  registry: MetricsRegistry,
+): Promise<Promise<never>[]> {
+  const failures: Promise<never>[] = [];
+  if (service === 'standalone' || service === 'projector') {
+    const flushIntervalMs = service === 'standalone' ? STANDALONE_FLUSH_INTERVAL_MS : FLUSH_INTERVAL_MS;
+    const projector = await startProjector({
+      ...shared,
+      metrics: projectorMetrics(registry),
+      flushIntervalMs,
+    });
+    lifecycle.onStop('projector', () => projector.stop());
+    failures.push(projector.failed);
+  }
+  if (service === 'standalone' || service === 'linker') {
+    const linker = await startLinker({ ...shared, metrics: linkerMetrics(registry), bounds: LINKER_BOUNDS });
+    lifecycle.onStop('linker', () => linker.stop());
+    failures.push(linker.failed);
+  }
+  return failures;
+}
+
+/** As this machine reaches it: whoever listens on all addresses listens on the loopback too. */
+function urlOf({ host }: ListenAddress, port: number): string {
+  const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return `http://${local.includes(':') ? `[${local}]` : local}:${port}`;
+}
