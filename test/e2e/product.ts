@@ -82,10 +82,16 @@ export interface StartOptions {
   readonly args?: readonly string[];
   /** The file that starts it; undefined: this checkout's. */
   readonly entry?: string | undefined;
-  /** Of Node; undefined: as `npm start` has them. */
-  readonly flags?: readonly string[];
+  /** Undefined: what `npm start` of this checkout gives it. */
+  readonly given?: StartedWith;
   /** Three processes on these; undefined: as the tier of the tests has it. */
   readonly engines?: ClusterEngines | undefined;
+}
+
+/** Of Node. */
+interface StartedWith {
+  readonly env: NodeJS.ProcessEnv;
+  readonly flags: readonly string[];
 }
 
 /** Other test files start and break stacks at the same time. */
@@ -159,10 +165,11 @@ function spawnServices(options: StartOptions & { dataDir: string }): ChildProces
 
 /** Starts the process without waiting for anything; without the tests' own settings. */
 export function spawnProduct({ dataDir, env, args = [], ...options }: StartOptions): ChildProcess {
-  const { entry = ENTRY, flags = startFlags(ROOT) } = options;
-  const child = spawn(process.execPath, [...flags, entry, ...args], {
+  const { entry = ENTRY, given = startedWith(ROOT) } = options;
+  const child = spawn(process.execPath, [...given.flags, entry, ...args], {
     env: {
       ...ownEnvironment(),
+      ...given.env,
       QUESTLOG_PORT: '0',
       QUESTLOG_ADMIN_PORT: '0',
       ...(dataDir === undefined ? {} : { QUESTLOG_DATA_DIR: dataDir }),
@@ -179,9 +186,14 @@ export function spawnProduct({ dataDir, env, args = [], ...options }: StartOptio
 }
 
 /** What `npm start` of a checkout gives Node. */
-export function startFlags(root: string): readonly string[] {
+export function startedWith(root: string): StartedWith {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  return scripts.start.match(/(?<= )--\S+/g) ?? [];
+  const start: string = scripts.start;
+  const env = Array.from(start.matchAll(/(?<=^| )(?<name>[A-Z]\w*)=(?<value>\S+)/g), ({ groups = {} }) => [
+    groups['name'],
+    groups['value'],
+  ]);
+  return { env: Object.fromEntries(env), flags: start.match(/(?<= )--\S+/g) ?? [] };
 }
 
 /** The environment less the product's settings, which are the tests' own. */

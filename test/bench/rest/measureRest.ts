@@ -2,7 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { collectOutput, emptyDataDir, end, ready, spawnProduct, startFlags } from '../../e2e/product.ts';
+import { collectOutput, emptyDataDir, end, ready, spawnProduct, startedWith } from '../../e2e/product.ts';
 import { due } from '../pace.ts';
 import { checkOut } from '../path/againstCommit.ts';
 import type { MachineFacts } from '../path/pathFigures.ts';
@@ -98,7 +98,7 @@ async function start(
   const startedAtMs = performance.now();
   const child = spawnProduct({
     dataDir,
-    flags: startFlags(root),
+    given: startedWith(root),
     entry: join(root, 'deploy/node24.mjs'),
     args: [join(root, 'services/standalone/src/main.ts')],
   });

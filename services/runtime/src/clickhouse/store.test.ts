@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http';
 import { Readable } from 'node:stream';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../process/errors.ts';
-import { knownTableUuids, openStore, QueryRefused, type Store } from './store.ts';
+import { knownTableUuids, openStore, QueryRefused, type Store, tableUuidsInRounds } from './store.ts';
 
 test('an answer beyond its bound is refused, and its connection closed', async () => {
   const endless = Readable.from(
@@ -82,6 +82,27 @@ test('who asks often for the tables’ UUIDs shares a query with all others, for
   now.mockReturnValue(5_001);
   expect(await uuidOf('a')).toBe('3');
   await expect(uuidOf('b')).rejects.toThrow('there is no table b');
+});
+
+test('many who ask for their tables together ask once, and never hear what was seen before they asked', async () => {
+  const looks: PromiseWithResolvers<unknown[]>[] = [];
+  const query = (() => {
+    looks.push(Promise.withResolvers());
+    return looks.at(-1)?.promise;
+  }) as unknown as Store['query'];
+  const uuidOf = tableUuidsInRounds({ query });
+  const early = Promise.all(['a', 'b'].map(uuidOf));
+  await vi.waitFor(() => expect(looks).toHaveLength(1));
+  const late = ['a', 'a', 'b'].map(uuidOf);
+  looks[0]?.resolve([
+    { name: 'a', uuid: '1' },
+    { name: 'b', uuid: '2' },
+  ]);
+  expect(await early).toEqual(['1', '2']);
+  await vi.waitFor(() => expect(looks).toHaveLength(2));
+  looks[1]?.resolve([{ name: 'a', uuid: '3' }]);
+  expect(await Promise.all(late.slice(0, 2))).toEqual(['3', '3']);
+  await expect(late[2]).rejects.toThrow('there is no table b');
 });
 
 test('ClickHouse is told to end what nobody waits for any more', async () => {
