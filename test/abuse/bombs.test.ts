@@ -10,8 +10,9 @@ const MIB = 1024 * 1024;
 const INFLATED = Buffer.alloc((isLong ? 512 : 128) * MIB, ' ');
 const AT_ONCE = 64;
 const ROUNDS = 4;
-/** Held bodies, four outputs, and for brotli four windows of up to 16 MiB. */
+/** What is left for the collector. */
 const MAX_KEPT_MIB = 64;
+/** Held bodies and four outputs, for brotli four windows of up to 16 MiB too. */
 const MAX_PEAK_MIB = 96;
 /** With the largest window that a decoder of brotli takes. */
 const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_LGWIN]: 24 } };

@@ -88,7 +88,7 @@ export interface StartOptions {
   readonly engines?: ClusterEngines | undefined;
 }
 
-/** Of Node. */
+/** What a process of Node is started with. */
 interface StartedWith {
   readonly env: NodeJS.ProcessEnv;
   readonly flags: readonly string[];

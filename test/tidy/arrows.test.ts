@@ -27,9 +27,9 @@ const LOADED_BY: readonly (readonly [entry: string, packages: RegExp])[] = [
   ['services/cli/src/main.ts', /^commander$/],
   ['services/standalone/src/main.ts', /^(avsc|pino|typebox)$/],
   ['services/standalone/src/credentials.ts', /^typebox$/],
-  // ClickHouse's process is started in between.
+  // ClickHouse's process is started before the rest is loaded.
   ['services/standalone/src/services.ts', /^(@clickhouse\/client|avsc|pino|typebox)$/],
-  ['services/standalone/src/wiring.ts', /^(?!kafkajs|@kafkajs|@aws-sdk)/],
+  ['services/standalone/src/wiring.ts', /^(?!jose|kafkajs|@kafkajs|@aws-sdk)/],
   ['services/runtime/src/clickhouse/chdb/main.ts', /^pino$/],
 ];
 

@@ -78,3 +78,17 @@ test('every column of every table and view has a comment', async () => {
   );
   expect(bare).toBe('');
 });
+
+test('a start that was killed before it noted what it had applied is finished by the next: all is as it was', async () => {
+  const columns = () =>
+    clickhouse.ask(
+      `SELECT table, name, type, comment FROM system.columns WHERE database = 'games' ORDER BY table, position FORMAT TSV`,
+    );
+  const files = 'SELECT uniqExact(name) FROM games.schema_migrations';
+  const [before, applied] = [await columns(), await clickhouse.number(files)];
+  await clickhouse.ask('TRUNCATE TABLE games.schema_migrations');
+  await migrate(MIGRATIONS);
+  expect(await columns()).toBe(before);
+  expect(await clickhouse.number(files)).toBe(applied);
+  expect(await clickhouse.number('SELECT count() FROM games.events')).toBe(1);
+});

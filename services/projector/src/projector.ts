@@ -22,7 +22,7 @@ import type { ProjectorMetrics } from './metrics.ts';
 import { openLinksWriter } from './reports/linksWriter.ts';
 import { openReportsWriter } from './reports/writer.ts';
 import { openSessionsWriter } from './sessionsWriter.ts';
-import { type HeldRecordsDeps, openHeldRecords } from './truncations/heldRecords.ts';
+import { openHeldRecords } from './truncations/heldRecords.ts';
 import {
   AUDIT_TABLES,
   EVENT_TABLES,
@@ -31,7 +31,7 @@ import {
   SESSION_TABLES,
   type TopicTables,
 } from './truncations/topicTables.ts';
-import { truncationsInRounds, truncationWarning } from './truncations/truncations.ts';
+import { type TruncationsOf, truncationsInRounds, truncationWarning } from './truncations/truncations.ts';
 import type { WriterDeps } from './writer.ts';
 
 export interface ProjectorDeps extends ServiceDeps {
@@ -93,11 +93,11 @@ function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   });
 }
 
-/** Of all partitions of the process: those that are assigned together ask together. */
+/** All partitions of the process share queries. A look begins after it was asked for, but `recentUuidOf` may be of a while ago. */
 interface SharedLooks {
   readonly uuidOf: (table: string) => Promise<string>;
   readonly recentUuidOf: (table: string) => Promise<string>;
-  readonly truncationsOf: HeldRecordsDeps<never>['truncationsOf'];
+  readonly truncationsOf: TruncationsOf;
 }
 
 type OpenWriter<Message> = (

@@ -58,7 +58,7 @@ try {
   }
   stopOnSignals(lifecycle, logger);
   const start = async () => {
-    // Not where others do the work.
+    // Not in the parent of workers, which do the work.
     const { startServices } = await import('./services.ts');
     return await startServices({ service, settings: config, choice, logger, lifecycle, worker });
   };

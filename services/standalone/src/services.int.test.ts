@@ -7,7 +7,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { settings } from './config.ts';
 import { checkedChoice } from './engines/engines.ts';
 import { startServices } from './services.ts';
-// Ahead of the tests, since loading it takes as long as they may.
+// Loaded before the tests, whose time limit loading it would use up.
 import './wiring.ts';
 
 vi.mock('@questlog/runtime/directory/openDirectory', () => ({ openDirectory: () => new Promise(() => {}) }));

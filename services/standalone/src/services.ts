@@ -1,6 +1,6 @@
-/** `questlog ingest | linker | projector | standalone`: what is checked and opened before the services of a process. */
+/** `questlog ingest | linker | projector | standalone`: what is checked and opened before the services of a process start. */
 import { StartRefused } from '@questlog/runtime/process/errors';
-import { checkAddress, type ListenAddress } from '@questlog/runtime/process/listener/listen';
+import { checkAddress, type ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import { addressesOf, type Settings } from './config.ts';
 import { type Credentials, credentialsPath, loadCredentials, readerOf } from './credentials.ts';
 import { openDataDir } from './dataDir.ts';
@@ -27,7 +27,7 @@ export async function startServices(deps: ProcessDeps): Promise<Running> {
     ...{ choice, embedded, logger, lifecycle },
     settings: { ...settings, clickhousePort },
   });
-  // Most of what a start loads: while ClickHouse's process starts.
+  // Most of what a start loads: while ClickHouse starts, or is reached.
   const [{ wireServices }, engines] = await Promise.all([import('./wiring.ts'), opening.engines]);
   return await wireServices({ ...deps, engines, kept, ownReader, adminToken });
 }

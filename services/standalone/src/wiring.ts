@@ -18,7 +18,7 @@ import { systemClock } from '@questlog/runtime/process/clock';
 import { createHealth, type Health } from '@questlog/runtime/process/health';
 import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
-import type { ListenAddress } from '@questlog/runtime/process/listener/listen';
+import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry, type MetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openBackups } from './backup/backups.ts';

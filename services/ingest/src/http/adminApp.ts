@@ -172,6 +172,7 @@ function entityRoutes(
 }
 
 function documentRoute(router: RouterInstance): void {
+  // Made when somebody asks: a start need not wait for it.
   let document: string | undefined;
   router.get('/openapi.json', (ctx) => {
     document ??= JSON.stringify(adminApi());

@@ -13,7 +13,7 @@ import {
   noteRepaired,
   noteTruncation,
   type TopicSource,
-  type TruncationRow,
+  type TruncationsOf,
 } from './truncations.ts';
 
 export interface HeldRecordsDeps<Message> {
@@ -22,7 +22,7 @@ export interface HeldRecordsDeps<Message> {
   readonly clock: Clock;
   readonly source: TopicSource;
   readonly tables: TopicTables<Message>;
-  readonly truncationsOf: (source: TopicSource) => Promise<TruncationRow[]>;
+  readonly truncationsOf: TruncationsOf;
   /** Is kept up to date: the log ids of the partition's cuts. */
   readonly orphanIds: string[];
 }

@@ -47,11 +47,11 @@ export interface TruncationRow {
   readonly repaired: number;
 }
 
-/** All that the projector has found of a partition, the oldest first; one query, which begins after they asked, answers all. */
-export function truncationsInRounds(
-  store: Store,
-  logId: string,
-): (source: TopicSource) => Promise<TruncationRow[]> {
+/** All that the projector has found of a partition, the oldest first. */
+export type TruncationsOf = (source: TopicSource) => Promise<TruncationRow[]>;
+
+/** For many who ask at once: one query, which begins after they asked, answers for every partition. */
+export function truncationsInRounds(store: Pick<Store, 'query'>, logId: string): TruncationsOf {
   const look = nextRound(() =>
     store.query<TruncationRow & { readonly topic: string; readonly partition: number }>(
       `SELECT topic, log_partition AS partition, orphan_id AS orphanId, first_offset AS offset, end_offset AS endOffset,

@@ -24,7 +24,7 @@ import { goOnAt, noteOf } from './notes.ts';
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
   readonly topic: string;
-  /** Names the tables: those of a restored backup have another name. */
+  /** Names the tables, as of after the call: those of a restored backup have another name. */
   tables(): Promise<string>;
   /** The same, perhaps as of a while ago: a partition without records asks after each of its waits. */
   recentTables(): Promise<string>;

@@ -3,7 +3,8 @@ import { Router, type RouterInstance } from '@koa/router';
 import Koa from 'koa';
 import { messageOf } from './errors.ts';
 import type { Health } from './health.ts';
-import { type ListenAddress, type Listener, listen } from './listener/listen.ts';
+import { type Listener, listen } from './listener/listen.ts';
+import type { ListenAddress } from './listener/listenAddress.ts';
 import type { Logger } from './logger.ts';
 import type { Exposition } from './metrics.ts';
 

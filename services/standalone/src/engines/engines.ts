@@ -79,8 +79,9 @@ export interface EngineDeps {
 }
 
 /**
- * Resolves once ClickHouse's process starts, where it is embedded, so that the caller can do something meanwhile.
- * @throws StartRefused where one cannot be opened; Unavailable when an engine does not answer. So does `engines`.
+ * Resolves once ClickHouse's process starts, where it is embedded, so that the caller can do something meanwhile: `engines` stands
+ * in an object, since an `await` would wait for it too. It rejects as this does.
+ * @throws StartRefused where one cannot be opened; Unavailable when an engine does not answer.
  */
 export async function beginEngines(deps: EngineDeps): Promise<{ readonly engines: Promise<Engines> }> {
   const opened = await openLog(deps);

@@ -4,7 +4,9 @@ import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { nextTurn } from '../waiting.ts';
 import { listen } from './listen.ts';
+import { checkAddress } from './listenAddress.ts';
 
 test('a request has a minute to arrive, one that may take long has more', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
@@ -57,6 +59,33 @@ test.each<[string, (response: ServerResponse) => unknown]>([
     'Cache-Control': ['no-store'],
     'X-Content-Type-Options': ['nosniff'],
   });
+});
+
+test('a probe that comes while an address is checked is turned away, and no start waits for it', async () => {
+  // As it would for an answer that is under way.
+  vi.useFakeTimers({ toFake: ['setTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const address = { host: '127.0.0.1', settings: { host: 'HOST', port: 'PORT' } };
+  const first = await listen(() => {}, { ...address, port: 0 });
+  const { port } = first;
+  await first.close();
+  let isOver = false;
+  const probe = async (): Promise<void> => {
+    while (!isOver) {
+      const socket = connect(port, '127.0.0.1', () => {
+        socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+      });
+      socket.on('error', () => {});
+      await new Promise((closed) => socket.on('close', closed));
+    }
+  };
+  const probes = Promise.all([probe(), probe(), probe()]);
+  for (let check = 0; check < 100; check++) {
+    await checkAddress({ ...address, port });
+    await nextTurn();
+  }
+  isOver = true;
+  await probes;
 });
 
 test('what an answer says otherwise stays', async () => {

@@ -9,24 +9,14 @@ import {
 } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { StartRefused } from '../errors.ts';
 import { nextTurn } from '../waiting.ts';
+import { bind, type ListenAddress } from './listenAddress.ts';
 import { UntakenAnswers } from './untakenAnswers.ts';
 
 export interface Listener {
   readonly port: number;
   /** No new connections; idle ones end at once, the others after their answer. */
   close(): Promise<void>;
-}
-
-export interface ListenAddress {
-  readonly host: string;
-  /** 0 takes any free one. */
-  readonly port: number;
-  /** Among workers (node:cluster) it is of this one alone, and no connection comes by way of their parent. */
-  readonly exclusive?: boolean;
-  /** The settings that they come from, for whoever has to change one. */
-  readonly settings: { readonly host: string; readonly port: string };
 }
 
 /** The answer to bytes that are not a readable request. */
@@ -39,7 +29,6 @@ export interface Refusal {
 export type Broken = 'malformed' | 'tooSlow' | 'smallChunks';
 export type RefusalOf = (why: Broken) => Refusal;
 
-const HOST_ERRORS = new Set(['ENOTFOUND', 'EADDRNOTAVAIL', 'EAI_AGAIN', 'EINVAL']);
 const REQUEST_TIMEOUT_MS = 60_000;
 /** Of a request that may take long. */
 const LONG_REQUEST_TIMEOUT_MS = 60 * 60 * 1000;
@@ -74,11 +63,11 @@ export const MEAN_CHUNK_BYTES = 256;
 
 /**
  * @param mayTakeLong whether a request has an hour to arrive, as a large file on a player's line; others have a minute.
- * @throws StartRefused when the address is taken or not ours.
+ * @throws StartRefused as `bind`.
  */
 export async function listen(
   handler: RequestListener,
-  { host, port, exclusive = false, settings }: ListenAddress,
+  address: ListenAddress,
   refusalOf: RefusalOf = bareRefusal,
   mayTakeLong?: (request: IncomingMessage) => boolean,
 ): Promise<Listener> {
@@ -121,14 +110,7 @@ export async function listen(
   };
   server.on('clientError', onBroken);
   if (mayTakeLong !== undefined) endSlowRequests(server, mayTakeLong, onBroken);
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause: NodeJS.ErrnoException) => {
-      const reason = cause.code === 'EADDRINUSE' ? 'is taken' : `cannot be used (${cause.code})`;
-      const name = HOST_ERRORS.has(cause.code ?? '') ? settings.host : settings.port;
-      reject(new StartRefused(`${name}: ${host}:${port} ${reason}`, { cause }));
-    });
-    server.listen({ port, host, exclusive }, resolve);
-  });
+  await bind(server, address);
   return { port: portOf(server), close: () => drain(server) };
 }
 
@@ -178,11 +160,6 @@ function answersOf(lingering: Lingering, untaken: UntakenAnswers): typeof Server
       return Reflect.apply(super.writeHead, this, [status, ...told]);
     }
   };
-}
-
-/** Takes the address and lets go of it: what is asked before anything starts. @throws StartRefused as `listen`. */
-export async function checkAddress(address: ListenAddress): Promise<void> {
-  await (await listen(() => {}, address)).close();
 }
 
 /** Bytes that are not HTTP, and heads that are too large, never reach the application. */

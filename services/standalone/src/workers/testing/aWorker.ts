@@ -8,7 +8,8 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { createHealth } from '@questlog/runtime/process/health';
-import { type ListenAddress, listen } from '@questlog/runtime/process/listener/listen';
+import { listen } from '@questlog/runtime/process/listener/listen';
+import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { ofAllWorkers, ownWorker } from '../worker.ts';
 
