@@ -41,7 +41,6 @@ const SHORT: Readonly<Record<string, string>> = {
   'services/projector/src/auditWriter.ts': 'one file a projected topic',
   'services/projector/src/ledgerWatch.ts': 'what is told of the books, apart from what is projected',
   'services/projector/src/reports/linksWriter.ts': 'one file a projected topic',
-  'services/standalone/src/demo.ts': 'what a first start makes, apart from every start',
 };
 
 test('the top folder holds only what a newcomer looks for there', () => {

@@ -6,13 +6,16 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import type { Credentials } from './credentials.ts';
 
-/** The tenant comes last: once it is there nothing is made again, so that a revoked demo token stays revoked. */
+/**
+ * The tenant comes last: once it is there nothing is made again, so that a revoked demo token stays revoked.
+ * @returns whether it was made now.
+ */
 export async function ensureDemo(
   directory: DirectoryHandle,
   { tenantId, projectId, token }: Credentials,
   clock: Clock,
-): Promise<void> {
-  if (directory.current.tenants.has(tenantId)) return;
+): Promise<boolean> {
+  if (directory.current.tenants.has(tenantId)) return false;
   const createdAt = clock.now();
   const id = randomUUID();
   await directory.put('token', id, {
@@ -38,6 +41,7 @@ export async function ensureDemo(
     spread: 1,
     createdAt,
   });
+  return true;
 }
 
 /**

@@ -120,8 +120,11 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const credentials = { ...kept.credentials, log, baseUrl, adminUrl, adminToken, clickhouse };
   saveCredentials(kept.credentialsPath, credentials);
   if (kept.hasDemo) {
-    await ensureDemo(directory, credentials, systemClock);
-    await ensureDemoSession(credentials);
+    const isNew = await ensureDemo(directory, credentials, systemClock);
+    const session = ensureDemoSession(credentials);
+    // A start before has made it, as a rule, and nobody waits to hear so.
+    if (isNew) await session;
+    else session.catch((cause) => logger.error('demo_session_not_made', cause));
   }
   return { service, baseUrl, adminUrl, failed, kept: { ...kept, credentials } };
 }
