@@ -20,6 +20,19 @@ test('says nothing where all is well, or nothing is known yet', () => {
   expect(whats({ lag: undefined, ready: undefined })).toEqual([]);
 });
 
+test.each([
+  ['embedded ClickHouse', 'started again by itself'],
+  ['retention', 'each hour'],
+  ['restored', 'Wait'],
+  ['workers', 'started again by itself'],
+])('says what to do about %s, which more projectors would not cure', (name, cure) => {
+  const [advice] = adviceOf({
+    ...{ lag: well, rates: undefined, books: undefined },
+    ready: { warnings: { [name]: 'it is so' } },
+  });
+  expect(advice?.todo).toContain(cure);
+});
+
 test('says of a consumer the worst that is true', () => {
   expect(ofConsumer({ lagMs: 31_000 })).toEqual(['Events to ClickHouse is 31 s behind, with 7 records.']);
   expect(ofConsumer({ lagMs: 31_000, shareOfRetention: 0.4 })).toEqual([

@@ -111,6 +111,7 @@ function ifBad(isBad: boolean, what: string, todo: string): Advice[] {
 }
 
 function cureOf(name: string): string {
+  if (name === 'embedded ClickHouse') return RESTARTED;
   if (/clickhouse/i.test(name)) {
     return 'Games are still answered. Start ClickHouse again, or look at its address in CLICKHOUSE_URL; until then nothing new can be read here.';
   }
@@ -122,10 +123,18 @@ function cureOf(name: string): string {
   if (name === 'log_truncated') return TRUNCATED;
   if (name === 'log_cut_short') return CUT_SHORT;
   if (name === 'disk') return ALMOST_FULL;
+  if (name === 'retention')
+    return 'Mend what it names; it is tried again each hour. docs/operating/retention.md.';
+  if (name === 'restored') return RESTORED;
+  if (name === 'workers') return 'It is started again by itself; worker_ended in the log says why it ended.';
   if (name === 'dead_letters') return DEAD;
   return name.startsWith('questlog-link') ? LINKER : PROJECTOR;
 }
 
+const RESTARTED =
+  'It is started again by itself. If this stays, look at the disk, the memory, and embedded_clickhouse_broken in the log.';
+const RESTORED =
+  'Wait: the projector fills what was restored. Games are answered 503 for what is not back yet.';
 const ADDED =
   'Nothing of Questlog’s own is lost. Have other writers use the partitions that the topic was made with; docs/operating/kafka.md says what is read of the others.';
 const TRUNCATED =
