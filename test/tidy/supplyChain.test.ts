@@ -25,7 +25,8 @@ const lock = entriesOf('package-lock.json');
 const shipped = shippedBy('services/cli');
 
 /**
- * Without a checksum in the lock: npm adds it where it installs one, `npm run lock:complete` asks for the rest. A version of its own each, so that an upgrade looks again.
+ * Without a checksum in the lock: npm adds it where it installs one, `npm run lock:complete` asks for the rest. A version of
+ * its own each, so that an upgrade looks again.
  */
 const UNKNOWN: readonly string[] = [
   ...[
