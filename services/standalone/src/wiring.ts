@@ -124,7 +124,10 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
     const session = ensureDemoSession(credentials);
     // A start before has made it, as a rule, and nobody waits to hear so.
     if (isNew) await session;
-    else session.catch((cause) => logger.error('demo_session_not_made', cause));
+    else
+      session.catch((cause) => {
+        if (!lifecycle.isStopping()) logger.error('demo_session_not_made', cause);
+      });
   }
   return { service, baseUrl, adminUrl, failed, kept: { ...kept, credentials } };
 }

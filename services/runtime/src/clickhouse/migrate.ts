@@ -1,8 +1,7 @@
 /**
  * Brings a database up to date with the SQL files of a folder: `001-name.sql`, each run once, in order, one statement
  * after the other (separated by a line that holds only `;`). A file that was run and has changed since stops the start.
- * Several processes may do so at once, and one may be killed at it: a statement must bear being run twice, also behind
- * those of later files.
+ * Several processes may do so at once, and one may be killed at it: a statement must bear being run twice.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -36,7 +35,6 @@ async function migrate(store: Store, directory: string): Promise<void> {
     'SELECT name, sha256 FROM schema_migrations',
   );
   const applied = new Map(rows.map((row) => [row.name, row.sha256]));
-  const missing: { name: string; sha256: string; statements: string[] }[] = [];
   for (const name of readdirSync(directory)
     .filter((file) => file.endsWith('.sql'))
     .sort()) {
@@ -48,31 +46,22 @@ async function migrate(store: Store, directory: string): Promise<void> {
         `migration ${name} was changed after it had been applied; add a new file instead`,
       );
     }
-    if (known === undefined) missing.push({ name, sha256, statements: sql.split(/^;$/m) });
-  }
-  if (missing.length === 0) return;
-  for (const { statements } of missing) await persistently(() => run(store, statements));
-  // Once for all: each insert is on the disk before the next, which is a fifth of a first start.
-  const all = missing.map(({ name, sha256 }) => `('${name}', '${sha256}')`);
-  await persistently(() =>
-    store.command(`INSERT INTO schema_migrations (name, sha256) VALUES ${all.join(', ')}`),
-  );
-}
-
-async function run(store: Store, statements: readonly string[]): Promise<void> {
-  for (const statement of statements) {
-    if (statement.trim() !== '') await store.command(statement).catch(unlessThere);
+    if (known === undefined) await apply(store, name, sql, sha256);
   }
 }
 
 /**
  * Every statement may run again. Processes that start at once run them against each other, and ClickHouse then refuses in
- * many ways, as where both put a view in the place of another: whoever was refused tries again a moment later.
+ * many ways, as where both put a view in the place of another: whoever was refused looks again a moment later.
  */
-async function persistently(work: () => Promise<void>): Promise<void> {
+async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
-      return await work();
+      for (const statement of sql.split(/^;$/m)) {
+        if (statement.trim() !== '') await store.command(statement).catch(unlessThere);
+      }
+      await store.command(`INSERT INTO schema_migrations (name, sha256) VALUES ('${name}', '${sha256}')`);
+      return;
     } catch (error) {
       if (tries === MAX_TRIES) throw error;
       await delay(RETRY_MS);

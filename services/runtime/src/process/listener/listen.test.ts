@@ -70,6 +70,9 @@ test('a probe that comes while an address is checked is turned away, and no star
   const { port } = first;
   await first.close();
   let isOver = false;
+  onTestFinished(() => {
+    isOver = true;
+  });
   const probe = async (): Promise<void> => {
     while (!isOver) {
       const socket = connect(port, '127.0.0.1', () => {
