@@ -58,7 +58,7 @@ try {
   }
   stopOnSignals(lifecycle, logger);
   const start = async () => {
-    // Not in the parent of workers, which do the work.
+    // The parent of workers runs no service, and loads none.
     const { startServices } = await import('./services.ts');
     return await startServices({ service, settings: config, choice, logger, lifecycle, worker });
   };

@@ -72,7 +72,10 @@ export function listedOrigins(allowed: readonly string[]): Middleware {
   };
 }
 
-/** Stands behind the router, no route of which takes OPTIONS; so nobody is asked for a token. */
+/**
+ * Stands behind the router, no route of which takes OPTIONS; so nobody is asked for a token.
+ * @param isKnown whether the router has a route of this path.
+ */
 export function preflights(isKnown: (path: string) => boolean): Middleware {
   return (ctx, next) => {
     const isPreflight = ctx.get('Access-Control-Request-Method') !== '';
