@@ -7,9 +7,16 @@ import { freeBytes } from '@questlog/schemas/ownBytes';
 import type { Broker, Cluster } from 'kafkajs';
 import type { NewRecord } from '../../log.ts';
 import { answered, type Renewable } from '../client/renewable.ts';
-import { newIdentity, produced, produceRequest, sequenceAfter } from './producerRequests.ts';
+import {
+  newIdentity,
+  type PartitionRequest,
+  produced,
+  produceRequest,
+  sequenceAfter,
+} from './producerRequests.ts';
 import type { ProducerIdentity } from './recordBatch.ts';
-import { leaderOf, Tries } from './tries.ts';
+import type { SharedProduce } from './sharedProduce.ts';
+import { isAnswer, leaderOf, Tries } from './tries.ts';
 
 /** Records that are sent at once, to one partition: one batch. */
 export interface Send {
@@ -21,6 +28,7 @@ export interface Send {
 
 export interface PartitionProducerOptions {
   readonly sendLimitMs: number;
+  readonly shared: Pick<SharedProduce, 'produced'>;
   onReplaced(cause: unknown): void;
 }
 
@@ -28,6 +36,7 @@ export class PartitionProducer {
   readonly #options: PartitionProducerOptions;
   readonly #tries: Tries;
   #counting: Counting | undefined;
+  #aloneUntilMs = 0;
   /** Settles when the send before has; never rejects. */
   #last: Promise<unknown> = Promise.resolve();
 
@@ -65,7 +74,7 @@ export class PartitionProducer {
       const request = await produceRequest({
         ...{ topic, partition, batch, transactionalId: null, waitMs: sendLimitMs },
       });
-      const baseOffset = await untilTaken((broker) => produced(broker, request));
+      const baseOffset = await untilTaken((broker) => this.#ask(broker, request));
       // A try that is given up has copied it, or its broker refuses what is left of it.
       freeBytes(request.body);
       counting.sequence = sequenceAfter(counting.sequence, records.length);
@@ -78,6 +87,30 @@ export class PartitionProducer {
       throw error;
     }
   }
+
+  async #ask(broker: Broker, request: PartitionRequest): Promise<number> {
+    return (await this.#askWithOthers(broker, request)) ?? (await produced(broker, request));
+  }
+
+  /** @returns undefined when it is to be asked alone. */
+  async #askWithOthers(broker: Broker, request: PartitionRequest): Promise<number | undefined> {
+    if (performance.now() < this.#aloneUntilMs) return undefined;
+    try {
+      return await this.#options.shared.produced((broker as KnownBroker).nodeId, request);
+    } catch (error) {
+      this.#aloneUntilMs = performance.now() + ALONE_MS;
+      if (isAnswer(error)) throw error;
+      return undefined;
+    }
+  }
+}
+
+/** What did not go well with others goes alone for so long, and holds them up no more. */
+const ALONE_MS = 30_000;
+
+/** It is missing in kafkajs's types. */
+interface KnownBroker extends Broker {
+  readonly nodeId: number;
 }
 
 interface Counting {

@@ -2,14 +2,18 @@
  * What every producer asks a broker: who it is, by kafkajs's own request, and to take a batch, by a Produce of version 7,
  * the first that takes zstd (KIP-110, Kafka 2.1).
  */
+import { ownBytes } from '@questlog/schemas/ownBytes';
 import type { Broker } from 'kafkajs';
 import { exchange, protocolError, type Request, type Throttled } from '../client/exchange.ts';
 import { encodeBatch, type NewBatch, type ProducerIdentity } from './recordBatch.ts';
 
-export interface Produce {
+interface Place {
   /** The topic's name on the cluster. */
   readonly topic: string;
   readonly partition: number;
+}
+
+export interface Produce extends Place {
   readonly batch: NewBatch;
   /** Of a producer of transactions. */
   readonly transactionalId: string | null;
@@ -17,7 +21,12 @@ export interface Produce {
   readonly waitMs: number;
 }
 
+/** Of each partition, as they were asked. */
 export interface ProduceAnswer extends Throttled {
+  readonly answers: readonly PartitionAnswer[];
+}
+
+interface PartitionAnswer {
   /** 0: the batch is in the log of all replicas that are in sync. */
   readonly errorCode: number;
   /** Of the first record. */
@@ -30,8 +39,10 @@ const ALL_IN_SYNC = -1;
  * @returns the offset of the first record.
  * @throws the error that the broker answers.
  */
-export async function produced(broker: Broker, request: Request<ProduceAnswer>): Promise<number> {
-  const { errorCode, baseOffset } = await exchange(broker, request);
+export async function produced(broker: Broker, request: PartitionRequest): Promise<number> {
+  const [answer] = (await exchange(broker, request)).answers;
+  // It has one of each that was asked.
+  const { errorCode, baseOffset } = answer as PartitionAnswer;
   if (errorCode !== 0) throw protocolError(errorCode);
   return baseOffset;
 }
@@ -58,8 +69,14 @@ interface IdentifyingBroker extends Broker {
   }): Promise<{ readonly producerId: string; readonly producerEpoch: number }>;
 }
 
+/** A Produce of one partition. */
+export interface PartitionRequest extends Place, Request<ProduceAnswer> {
+  /** Within the body. */
+  readonly batch: Buffer;
+}
+
 /** Sent again as it is, it is appended no more than once. */
-export async function produceRequest(produce: Produce): Promise<Request<ProduceAnswer>> {
+export async function produceRequest(produce: Produce): Promise<PartitionRequest> {
   const { topic, partition, batch, transactionalId, waitMs } = produce;
   const idBytes = transactionalId === null ? 0 : Buffer.byteLength(transactionalId);
   const room = FIXED_BYTES + idBytes + Buffer.byteLength(topic);
@@ -73,10 +90,35 @@ export async function produceRequest(produce: Produce): Promise<Request<ProduceA
   at = body.writeInt32BE(partition, at);
   body.writeInt32BE(body.length - room, at);
   return {
-    ...{ apiKey: 0, apiVersion: 7, apiName: 'Produce', since: '2.1' },
+    ...{ topic, partition, batch: body.subarray(room) },
+    ...PRODUCE,
     body,
-    decode: (bytes) => decodeAnswer(bytes, produce),
+    decode: (bytes) => decodeAnswer(bytes, [produce]),
   };
+}
+
+const PRODUCE = { apiKey: 0, apiVersion: 7, apiName: 'Produce', since: '2.1' };
+
+/** Of several partitions, of each once. It is answered when the last of them has its replicas, or `waitMs` are over. */
+export function sharedRequest(requests: readonly PartitionRequest[], waitMs: number): Request<ProduceAnswer> {
+  const topics = Map.groupBy(requests, ({ topic }) => topic);
+  const texts = [...topics.keys()].reduce((sum, topic) => sum + 2 + Buffer.byteLength(topic) + 4, 0);
+  const batches = requests.reduce((sum, { batch }) => sum + 4 + 4 + batch.length, 0);
+  const body = ownBytes(2 + 2 + 4 + 4 + texts + batches);
+  let at = writeText(body, 0, null);
+  at = body.writeInt16BE(ALL_IN_SYNC, at);
+  at = body.writeInt32BE(waitMs, at);
+  at = body.writeInt32BE(topics.size, at);
+  for (const [topic, own] of topics) {
+    at = writeText(body, at, topic);
+    at = body.writeInt32BE(own.length, at);
+    for (const { partition, batch } of own) {
+      at = body.writeInt32BE(partition, at);
+      at = body.writeInt32BE(batch.length, at);
+      at += batch.copy(body, at);
+    }
+  }
+  return { ...PRODUCE, body, decode: (bytes) => decodeAnswer(bytes, requests) };
 }
 
 /** Two lengths of texts, acks, time, two counts, the partition and the batch's length. */
@@ -88,26 +130,48 @@ function writeText(bytes: Buffer, at: number, text: string | null): number {
   return start + bytes.write(text, start);
 }
 
-/** @throws Error for one that is not of this partition alone: some clients take such for an acknowledgement. */
-function decodeAnswer(bytes: Buffer, { topic, partition }: Produce): ProduceAnswer {
-  const name = Buffer.from(topic);
-  const isWhole = bytes.length >= FIXED_ANSWER_BYTES + name.length;
-  // One topic of that name, with one partition of that number.
-  const place = Buffer.alloc(4 + 2 + name.length + 4 + 4);
-  let at = place.writeInt16BE(name.length, place.writeInt32BE(1));
-  at += name.copy(place, at);
-  at = place.writeInt32BE(partition, place.writeInt32BE(1, at));
-  if (!isWhole || !bytes.subarray(0, at).equals(place)) {
-    throw new Error(
-      `the answer is not of ${topic}/${partition}: ${bytes.toString('hex', 0, MAX_SHOWN_BYTES)}`,
-    );
-  }
-  const errorCode = bytes.readInt16BE(at);
-  const baseOffset = bytes.readInt32BE(at + 2) * 2 ** 32 + bytes.readUInt32BE(at + 6);
-  if (errorCode === 0 && baseOffset < 0) throw new Error(`the answer of ${topic}/${partition} has no offset`);
-  return { errorCode, baseOffset, clientSideThrottleTime: bytes.readInt32BE(bytes.length - 4) };
+/** @throws Error for one that is not of these partitions, of each once: some clients take such for an acknowledgement. */
+function decodeAnswer(bytes: Buffer, asked: readonly Place[]): ProduceAnswer {
+  const { partitions, clientSideThrottleTime } = readAnswer(bytes);
+  const answers = asked.map(({ topic, partition }) => {
+    const place = `${topic}/${partition}`;
+    const answer = partitions.get(place);
+    if (answer === undefined || partitions.size !== asked.length) {
+      throw new Error(`the answer is not of ${place}: ${bytes.toString('hex', 0, MAX_SHOWN_BYTES)}`);
+    }
+    const { errorCode, baseOffset } = answer;
+    if (errorCode === 0 && baseOffset < 0) throw new Error(`the answer of ${place} has no offset`);
+    return answer;
+  });
+  return { answers, clientSideThrottleTime };
 }
 
-/** Two counts, the name's length, partition, error, three numbers of 8 bytes, and the pause that the broker wants. */
-const FIXED_ANSWER_BYTES = 4 + 2 + 4 + 4 + 2 + 3 * 8 + 4;
+interface AnswerRead extends Throttled {
+  /** By `topic/partition`. */
+  readonly partitions: ReadonlyMap<string, PartitionAnswer>;
+}
+
+function readAnswer(bytes: Buffer): AnswerRead {
+  const partitions = new Map<string, PartitionAnswer>();
+  let at = 4;
+  try {
+    for (let topics = bytes.readInt32BE(0); topics > 0; topics -= 1) {
+      const nameEnd = at + 2 + bytes.readInt16BE(at);
+      const topic = bytes.toString('utf8', at + 2, nameEnd);
+      at = nameEnd + 4;
+      for (let count = bytes.readInt32BE(nameEnd); count > 0; count -= 1) {
+        const place = `${topic}/${bytes.readInt32BE(at)}`;
+        const baseOffset = bytes.readInt32BE(at + 6) * 2 ** 32 + bytes.readUInt32BE(at + 10);
+        partitions.set(place, { errorCode: bytes.readInt16BE(at + 4), baseOffset });
+        at += PARTITION_ANSWER_BYTES;
+      }
+    }
+    return { partitions, clientSideThrottleTime: bytes.readInt32BE(at) };
+  } catch {
+    throw new Error(`the answer is cut short: ${bytes.toString('hex', 0, MAX_SHOWN_BYTES)}`);
+  }
+}
+
+/** Its number, its error, and three numbers of 8 bytes. */
+const PARTITION_ANSWER_BYTES = 4 + 2 + 3 * 8;
 const MAX_SHOWN_BYTES = 100;

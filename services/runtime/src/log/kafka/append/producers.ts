@@ -1,6 +1,6 @@
 /**
- * A producer for each partition, with connections of its own: a broker answers the requests of a connection one after the
- * other, and a partition whose replicas do not answer would hold up all others of its broker.
+ * A producer for each partition. What is ready at once shares a request while all is well. A partition that was slow has
+ * connections of its own: a broker answers the requests of a connection one after the other.
  */
 import type { Kafka } from 'kafkajs';
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
@@ -8,6 +8,7 @@ import type { Logger } from '../../../process/logger.ts';
 import { asFailure } from '../client/failures.ts';
 import { readersCluster } from '../client/renewable.ts';
 import { PartitionProducer, type Send } from './partitionProducer.ts';
+import { SharedProduce } from './sharedProduce.ts';
 
 /** A send takes no longer, nor does an append with its wait for others. A dead leader is followed within 8 to 13 s. */
 export const SEND_LIMIT_MS = 16_000;
@@ -16,16 +17,20 @@ export interface ProducersDeps {
   readonly kafka: Kafka;
   readonly logger: Logger;
   readonly sendLimitMs?: number;
+  /** How long partitions wait for the replicas of one another. */
+  readonly sharedWaitMs?: number | undefined;
 }
 
 export class Producers {
   readonly #deps: ProducersDeps;
+  readonly #shared: SharedProduce;
   /** By partition, from its first send on. */
   readonly #producers = new Map<string, PartitionProducer>();
   #isClosed = false;
 
   constructor(deps: ProducersDeps) {
     this.#deps = deps;
+    this.#shared = new SharedProduce(deps.kafka, deps.sharedWaitMs);
   }
 
   /**
@@ -35,12 +40,15 @@ export class Producers {
   async send(send: Send): Promise<number> {
     if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
     const at = `${send.topic}/${send.partition}`;
+    this.#shared.sending += 1;
     try {
       return await this.#producerOf(at, send.topic).send(send);
     } catch (error) {
       const failure = asFailure(error, `${at} did not confirm an append; its outcome is unknown`);
       // The producer is new, and nobody else knows its id: what fences it is a broker that has lost count.
       throw failure instanceof Fenced ? new Unavailable(failure.message, { cause: error }) : failure;
+    } finally {
+      this.#shared.sending -= 1;
     }
   }
 
@@ -48,6 +56,7 @@ export class Producers {
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all([...this.#producers.values()].map((producer) => producer.close()));
+    await this.#shared.close();
   }
 
   #producerOf(at: string, topic: string): PartitionProducer {
@@ -55,7 +64,11 @@ export class Producers {
     if (known !== undefined) return known;
     const { kafka, logger, sendLimitMs = SEND_LIMIT_MS } = this.#deps;
     const onReplaced = (cause: unknown) => logger.warn('producer_replaced', { at, cause: messageOf(cause) });
-    const producer = new PartitionProducer(readersCluster(kafka, [topic]), { sendLimitMs, onReplaced });
+    const producer = new PartitionProducer(readersCluster(kafka, [topic]), {
+      sendLimitMs,
+      onReplaced,
+      shared: this.#shared,
+    });
     this.#producers.set(at, producer);
     return producer;
   }

@@ -1,7 +1,9 @@
-/** Against a broker that answers one request of a connection after the other, as Kafka does: a sick partition is alone. */
+/** Against a broker that answers one request of a connection after the other, as Kafka does: a sick partition is alone, others go together. */
+import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
-import { wireProducers } from './wireProducers.testing.ts';
+import { sharedAnswer, type WireBrokerOptions } from '../testing/wireBroker.ts';
+import { TOPIC, type WireProducers, wireProducers } from './wireProducers.testing.ts';
 
 const SICK = 0;
 const NOT_ENOUGH_REPLICAS = 19;
@@ -43,3 +45,106 @@ test.each([NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR])(
     expect(broker.producerIds()).toBe(before + 1);
   },
 );
+
+/** Connections for requests of several partitions are made on the first occasion: only then are there such requests. */
+async function together(
+  produce: WireBrokerOptions['produce'],
+  options: Parameters<typeof wireProducers>[1] = {},
+): Promise<WireProducers & { sendAll(...values: readonly string[]): Promise<number[]> }> {
+  let isReady = false;
+  const wire = await wireProducers((asked) => (isReady ? produce(asked) : 0), options);
+  const sendAll = (...values: readonly string[]) =>
+    Promise.all([0, 1, 2].map((partition) => wire.send(partition, ...values)));
+  const isShared = (partitions: readonly number[]) => partitions.length > 1;
+  while (!wire.broker.requests.some(isShared)) await sendAll('first');
+  isReady = true;
+  return { ...wire, sendAll };
+}
+
+test('what is ready at once is one request, and each partition has its own offset', async () => {
+  const { broker, send, sendAll } = await together(() => 0);
+  const offset = await send(1, 'more');
+  const before = broker.requests.length;
+  expect(await sendAll('a', 'b')).toEqual([offset, offset + 1, offset]);
+  expect(broker.requests.slice(before)).toEqual([[0, 1, 2]]);
+  for (const partition of [0, 1, 2]) expect(broker.values(partition).slice(-2)).toEqual(['a', 'b']);
+  expect(broker.producerIds()).toBe(3);
+});
+
+test('a large batch lets no small one wait for it', async () => {
+  const { broker, send } = await together(() => 0);
+  const before = broker.requests.length;
+  await Promise.all([send(0, randomBytes(100_000).toString('hex')), send(1), send(2)]);
+  expect(broker.requests.slice(before).map((partitions) => partitions.toSorted())).toEqual(
+    expect.arrayContaining([[0], [1, 2]]),
+  );
+});
+
+test('where the replicas of one do not answer, the others are answered soon, and do not wait for it again', async () => {
+  const replicas = Promise.withResolvers<number>();
+  let isSick = true;
+  const { broker, send, sendAll } = await together(
+    ({ partition }) => (partition === SICK && isSick ? replicas.promise : 0),
+    { sharedWaitMs: 20 },
+  );
+  let isOut = true;
+  const [sick, ...others] = [SICK, 1, 2].map((partition) => send(partition, 'late'));
+  void sick?.then(() => {
+    isOut = false;
+  });
+  const [first = 0] = await Promise.all(others);
+  const before = broker.requests.length;
+  expect(await Promise.all([send(1), send(2)])).toEqual([first + 1, first + 1]);
+  expect([isOut, broker.requests.slice(before)]).toEqual([true, [[1, 2]]]);
+  isSick = false;
+  replicas.resolve(0);
+  expect(await sick).toBe(first);
+  // It was appended when its first request came, and not once more by the one that it had alone.
+  expect(broker.values(SICK).filter((value) => value === 'late')).toHaveLength(1);
+  const behind = broker.requests.length;
+  await sendAll('next');
+  expect(broker.requests.slice(behind)).toEqual(expect.arrayContaining([[SICK], [1, 2]]));
+  expect(broker.producerIds()).toBe(3);
+});
+
+test('a request of several that breaks off is asked again by each alone, and nothing is there twice', async () => {
+  let cuts = 0;
+  const { broker, sendAll } = await together(({ partition }) =>
+    partition === 1 && cuts++ === 0 ? 'cut' : 0,
+  );
+  const before = broker.requests.length;
+  const offsets = await sendAll('a');
+  expect(broker.requests.slice(before).toSorted()).toEqual([[0], [0, 1, 2], [1], [2]]);
+  offsets.forEach((offset, partition) => {
+    expect(broker.values(partition).indexOf('a')).toBe(offset);
+    expect(broker.values(partition).filter((value) => value === 'a')).toHaveLength(1);
+  });
+  expect(broker.producerIds()).toBe(3);
+});
+
+test.each([
+  ['lacks one of them', 2],
+  ['has one more than was asked', 4],
+])('an answer that %s acknowledges none, and each is asked again', async (_, partitions) => {
+  const answer = sharedAnswer(
+    TOPIC,
+    Array.from({ length: partitions }, (_, partition) => partition),
+  );
+  let answers = 0;
+  const { broker, sendAll } = await together(({ partition }) =>
+    partition === 0 && answers++ === 0 ? answer : 0,
+  );
+  const offsets = await sendAll('a');
+  expect(offsets).toEqual([0, 1, 2].map((partition) => broker.values(partition).indexOf('a')));
+});
+
+test('one that is refused is tried again alone, and the others have their offsets', async () => {
+  let refused = 0;
+  const { broker, sendAll } = await together(({ partition }) =>
+    partition === SICK && refused++ === 0 ? NOT_ENOUGH_REPLICAS : 0,
+  );
+  const before = broker.requests.length;
+  const offsets = await sendAll('a');
+  expect(broker.requests.slice(before)).toEqual([[0, 1, 2], [SICK]]);
+  expect(offsets).toEqual([0, 1, 2].map((partition) => broker.values(partition).indexOf('a')));
+});

@@ -3,7 +3,7 @@ import { onTestFinished } from 'vitest';
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
 import { startWireBroker, type WireBroker, type WireBrokerOptions } from '../testing/wireBroker.ts';
-import { Producers } from './producers.ts';
+import { Producers, type ProducersDeps } from './producers.ts';
 
 export const TOPIC = 'topic';
 
@@ -14,14 +14,16 @@ export interface WireProducers {
   send(partition: number, ...values: readonly string[]): Promise<number>;
 }
 
+type ProducersLimits = Pick<ProducersDeps, 'sendLimitMs' | 'sharedWaitMs'>;
+
 /** @param produce answers what is sent; the topic has three partitions. */
 export async function wireProducers(
   produce: WireBrokerOptions['produce'],
-  { sendLimitMs = 10_000, ...options }: Partial<WireBrokerOptions> & { readonly sendLimitMs?: number } = {},
+  { sendLimitMs = 10_000, sharedWaitMs, ...options }: Partial<WireBrokerOptions & ProducersLimits> = {},
 ): Promise<WireProducers> {
   const broker = await startWireBroker({ topic: TOPIC, partitions: 3, produce, ...options });
   const kafka = kafkaClient({ brokers: [broker.address], clientId: 'questlog-tests' }, silentLogger);
-  const producers = new Producers({ kafka, logger: silentLogger, sendLimitMs });
+  const producers = new Producers({ kafka, logger: silentLogger, sendLimitMs, sharedWaitMs });
   onTestFinished(async () => {
     await broker.close();
     // Without brokers there is nothing to wait for.

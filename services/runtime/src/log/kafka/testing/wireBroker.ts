@@ -5,6 +5,7 @@
  */
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
+import { withinLimit } from '../../../process/waiting.ts';
 import { BASE_SEQUENCE, PRODUCER_ID } from '../read/batchLayout.ts';
 import { decodeBatches } from '../read/recordBatches.ts';
 
@@ -15,6 +16,8 @@ export interface WireBroker {
   readonly producerIds: () => number;
   /** The values that a partition's log holds. */
   values(partition: number): readonly string[];
+  /** The partitions of each Produce, whatever was answered. */
+  readonly requests: readonly (readonly number[])[];
   /** What coordinators were asked, whatever they answered. */
   readonly asked: readonly CoordinatorStep[];
   close(): Promise<void>;
@@ -65,6 +68,7 @@ const VERSIONS = {
 };
 
 const NOT_LEADER = 6;
+const REQUEST_TIMED_OUT = 7;
 const NOT_COORDINATOR = 16;
 const OUT_OF_ORDER_SEQUENCE_NUMBER = 45;
 /** REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has appended it. */
@@ -74,6 +78,7 @@ export async function startWireBroker(options: WireBrokerOptions): Promise<WireB
   const sockets = new Set<Socket>();
   const logs = Array.from({ length: options.partitions }, () => new WireLog());
   const asked: CoordinatorStep[] = [];
+  const requests: number[][] = [];
   let producerIds = 0;
   const ports: number[] = [];
   const answers: Answers = {
@@ -84,7 +89,11 @@ export async function startWireBroker(options: WireBrokerOptions): Promise<WireB
       producerIds += 1;
       return Buffer.concat([int32(0), int16(0), int64(producerIds), int16(0)]);
     },
-    [PRODUCE]: (node, { body }) => taken(options, logs, node, produced(body)),
+    [PRODUCE]: async (node, { body }) => {
+      const { waitMs, batches } = produced(body);
+      requests.push(batches.map(({ partition }) => partition));
+      return await taken(options, logs, node, batches, waitMs);
+    },
   };
   const servers = Array.from({ length: options.brokers ?? 1 }, (_, index) =>
     createServer((socket) => {
@@ -101,6 +110,7 @@ export async function startWireBroker(options: WireBrokerOptions): Promise<WireB
   return {
     address: `127.0.0.1:${ports[0]}`,
     asked,
+    requests,
     producerIds: () => producerIds,
     values: (partition) => logs[partition]?.values ?? [],
     close: async () => {
@@ -131,20 +141,32 @@ function serve(
   });
 }
 
+/** Answers with the last partition first: nobody says that the order is the one in which they were asked. */
 async function taken(
   { topic, leader = () => 1, produce }: WireBrokerOptions,
   logs: readonly WireLog[],
   node: number,
-  given: Produced,
+  batches: readonly Produced[],
+  waitMs: number,
 ): Promise<Buffer | undefined> {
-  const { partition } = given;
-  const outcome = node === leader(partition) ? await produce(given) : NOT_LEADER;
-  const isTaken = typeof outcome !== 'number' || APPENDED.includes(outcome);
-  const baseOffset = isTaken ? logs[partition]?.append(given) : -1;
-  if (outcome === 'cut') return undefined;
-  if (typeof outcome !== 'number') return outcome;
-  const errorCode = baseOffset === undefined ? OUT_OF_ORDER_SEQUENCE_NUMBER : outcome;
-  return produceAnswer(topic, partition, errorCode, baseOffset);
+  const outcomes = await Promise.all(
+    batches.map(async (given) => {
+      if (node !== leader(given.partition)) return NOT_LEADER;
+      const outcome = Promise.resolve(produce(given));
+      // One alone has a broker that is silent altogether.
+      return batches.length === 1 ? outcome : await withinLimit(outcome, waitMs, () => REQUEST_TIMED_OUT);
+    }),
+  );
+  const answers = outcomes.map((outcome, index) => {
+    const { partition } = batches[index] as Produced;
+    const isTaken = typeof outcome !== 'number' || APPENDED.includes(outcome);
+    const baseOffset = isTaken ? logs[partition]?.append(batches[index] as Produced) : -1;
+    const errorCode = baseOffset === undefined ? OUT_OF_ORDER_SEQUENCE_NUMBER : outcome;
+    return ofBatch(partition, typeof errorCode === 'number' ? errorCode : 0, baseOffset);
+  });
+  const other = outcomes.find((outcome) => typeof outcome !== 'number');
+  if (other !== undefined) return other === 'cut' ? undefined : other;
+  return wholeAnswer(topic, answers.toReversed());
 }
 
 function coordinatorAnswers(
@@ -253,27 +275,49 @@ function metadata(
   return Buffer.concat([int32(ports.length), ...brokers, int32(1), ...topics]);
 }
 
-/** Of the first partition, which is sent alone. */
-function produced(body: Buffer): Produced {
-  // Behind the transactional id, the acks, the timeout, and the number of topics.
-  let at = 2 + Math.max(body.readInt16BE(0), 0) + 2 + 4 + 4;
+/** Of one topic. */
+function produced(body: Buffer): { readonly waitMs: number; readonly batches: readonly Produced[] } {
+  // Behind the transactional id and the acks.
+  let at = 2 + Math.max(body.readInt16BE(0), 0) + 2;
+  const waitMs = body.readInt32BE(at);
+  at += 4 + 4;
   at += 2 + body.readInt16BE(at) + 4;
-  const batch = body.subarray(at + 8);
   const all = { position: 0, batchesFrom: 0, leaderEpoch: -1, isCompacted: false, aborted: [] };
   const bounds = { maxInflatedBytes: 2 ** 26, maxBytes: 2 ** 26 };
-  const records = decodeBatches(batch, { ...all, ...bounds })?.records ?? [];
-  return {
-    partition: body.readInt32BE(at),
-    producerId: batch.readBigInt64BE(PRODUCER_ID),
-    sequence: batch.readInt32BE(BASE_SEQUENCE),
-    values: records.map(({ value }) => String(value)),
-  };
+  const batches: Produced[] = [];
+  while (at < body.length) {
+    const batch = body.subarray(at + 8, at + 8 + body.readInt32BE(at + 4));
+    const records = decodeBatches(batch, { ...all, ...bounds })?.records ?? [];
+    batches.push({
+      partition: body.readInt32BE(at),
+      producerId: batch.readBigInt64BE(PRODUCER_ID),
+      sequence: batch.readInt32BE(BASE_SEQUENCE),
+      values: records.map(({ value }) => String(value)),
+    });
+    at += 8 + batch.length;
+  }
+  return { waitMs, batches };
 }
 
 /** Version 7, of one partition. */
 export function produceAnswer(topic: string, partition: number, errorCode: number, baseOffset = -1): Buffer {
-  const head = [int32(1), text(topic), int32(1), int32(partition), int16(errorCode)];
-  return Buffer.concat([...head, int64(baseOffset), int64(-1), int64(0), int32(0)]);
+  return wholeAnswer(topic, [ofBatch(partition, errorCode, baseOffset)]);
+}
+
+/** As if all was taken, each at offset 77,777. */
+export function sharedAnswer(topic: string, partitions: readonly number[]): Buffer {
+  return wholeAnswer(
+    topic,
+    partitions.map((partition) => ofBatch(partition, 0, 77_777)),
+  );
+}
+
+function wholeAnswer(topic: string, partitions: readonly Buffer[]): Buffer {
+  return Buffer.concat([int32(1), text(topic), int32(partitions.length), ...partitions, int32(0)]);
+}
+
+function ofBatch(partition: number, errorCode: number, baseOffset = -1): Buffer {
+  return Buffer.concat([int32(partition), int16(errorCode), int64(baseOffset), int64(-1), int64(0)]);
 }
 
 function text(value: string): Buffer {
