@@ -1,7 +1,7 @@
 /** A report gets so many links by its session, the first that came, and says that there is more. */
 import { expect, test } from 'vitest';
 import { isSame, joinAndLinks } from '../faults/joinedLinks.ts';
-import { events, eventually, type ListedLink } from './builders.ts';
+import { anEvent, events, eventually, type ListedLink } from './builders.ts';
 import { ownProduct } from './sharedProduct.ts';
 
 const shared = ownProduct({ env: { QUESTLOG_REPORT_LINKS: '4' } });
@@ -44,4 +44,32 @@ test('of the events before and behind it, and says so from its first moment on',
   // By brute force too: the audits of the fault campaign count as the linker does.
   const joined = await joinAndLinks(shared.product, `project_id = '${game.projectId}'`);
   expect(joined).toSatisfy(isSame);
+});
+
+test('no more than 50 reports at once have the events of one session, or name one event: the next say that they lack some', async () => {
+  const game = await shared.aProject();
+  const { sessionId } = game;
+  const [named] = (await game.post([anEvent({ sessionId: await game.session() })])).json();
+  // All at once: each has to count those that are not read back yet.
+  const filed = await Promise.all(
+    Array.from({ length: 60 }, async () => (await game.report({ sessionId, eventIds: [named.id] })).json()),
+  );
+  expect(filed.filter(({ eventIdsTruncated }) => eventIdsTruncated)).toHaveLength(10);
+
+  const [event] = (await game.post([anEvent({ sessionId })])).json();
+  expect(event.reportIds).toHaveLength(50);
+  const reportsOf = async (id: string) => (await game.get(`/v1/events/${id}`)).json().reportIds;
+  expect(await reportsOf(named.id)).toHaveLength(50);
+  const [without = ''] = filed.map(({ id }) => id).filter((id) => !event.reportIds.includes(id));
+  const report = async () => (await game.get(`/v1/reports/${without}`)).json();
+  expect(await eventually(report, ({ truncated }) => truncated)).toMatchObject({ state: 'filed', sessionId });
+  // What the linker makes of it is what the answers said.
+  const made = () =>
+    shared.product.sql<{ links: string }>(
+      `SELECT count() AS links FROM report_link_versions FINAL
+       WHERE event_id = '${event.id}' AND state = 'linked'`,
+    );
+  await eventually(made, ([row]) => Number(row?.links) === 50, 20_000);
+  const refused = await game.report({ eventIds: [named.id] });
+  expect([refused.status, refused.json().code]).toEqual([429, 'rate_limited']);
 });

@@ -153,7 +153,7 @@ const links = {
   linksTruncated: Type.Boolean({ description: 'The report has more links.' }),
   truncated: Type.Boolean({
     description:
-      'The session has more events in the window than the report gets links (`QUESTLOG_REPORT_LINKS`).',
+      'The session has more events in the window than the report gets links (`QUESTLOG_REPORT_LINKS`; none where 50 others of it are open).',
   }),
 };
 
@@ -230,7 +230,10 @@ export const ReportCreated = Type.Object({
     Type.Boolean({ description: 'True: this is the report that was filed earlier.' }),
   ),
   eventIdsTruncated: Type.Optional(
-    Type.Boolean({ description: 'True: there were more than 1,000 `eventIds`, and the last 1,000 count.' }),
+    Type.Boolean({
+      description:
+        'True: there were more than 1,000 `eventIds`, and the last 1,000 count; or some are named by 50 open reports, and do not count.',
+    }),
   ),
   attachmentsMissing: Type.Optional(
     Type.Array(Uuid, { description: 'The uploads that the request names and that are not there.' }),

@@ -144,7 +144,7 @@ export const SURVIVORS: readonly Survivors[] = [
   ...alike(`${LINKER}/packedIds.ts`, 'time: more ids want one place', ['const high =', 'const low =']),
   {
     file: `${LINKER}/openReports.ts`,
-    line: 'record.sessionId !== null && ownsSession',
+    line: 'sessionId !== null && maxSessionLinks > 0 && ownsSession',
     reason: 'nobody asks for the reports of no session',
   },
   {

@@ -99,8 +99,9 @@ export async function pageInTurns<Row extends EventRow>(
   let turn: AnsweredEvent[] = [];
   let bytes = 0;
   for (const [at, row] of rows.entries()) {
-    turn.push(answered(row));
-    bytes += ROW_BYTES + row.payload.length;
+    const event = answered(row);
+    turn.push(event);
+    bytes += ROW_BYTES + event.payload.length + event.reportIds.length * REPORT_ID_BYTES;
     if (bytes < BYTES_A_TURN && at < rows.length - 1) continue;
     lists.push(eventList(turn));
     await nextTurn();
@@ -112,6 +113,8 @@ export async function pageInTurns<Row extends EventRow>(
 
 /** An event without a payload takes as long as one of so many bytes. */
 const ROW_BYTES = 512;
+/** With its quotes and its comma. */
+const REPORT_ID_BYTES = 39;
 
 /** All that a row says of an event; its reports are not in it. */
 export function answeredRow(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEvent, 'reportIds'> {

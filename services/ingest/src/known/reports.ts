@@ -11,7 +11,13 @@ import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { Rejected } from '../rejected.ts';
 import { type IsErased, NOTHING_ERASED } from './core/isErased.ts';
-import { type AskedEvent, MAX_OPEN_WINDOWS, RecentReports } from './core/recentReports.ts';
+import {
+  type AskedEvent,
+  type AskingReport,
+  MAX_OPEN_WINDOWS,
+  RecentReports,
+  type RoomForReport,
+} from './core/recentReports.ts';
 import { type FirstRecordKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
 import { Lacking } from './restoredTable.ts';
 import { type FiledReport, lookUpReports, projectsWithReports, recentReports } from './storedReports.ts';
@@ -24,6 +30,8 @@ export interface Reports {
    * @throws NotReadBack when that is not known in time: the record is in the log.
    */
   file(record: ReportLink): Promise<{ report: FiledReport; isOwn: boolean }>;
+  /** What a report that is filed at once may have of what it asks for. */
+  roomFor(report: AskingReport): RoomForReport;
   /** Appends what is to be known of a report that exists; returns once this process has read it back. */
   append(record: ReportLink): Promise<void>;
   /**
@@ -68,11 +76,11 @@ export async function openReports(
     lacks: () => first.lacks(),
     close: () => first.close(),
     find: async (tenantId, projectId, id) => stored((await first.find(tenantId, projectId, [id])).get(id)),
+    roomFor: (report) => recent.roomFor(report, clock.now()),
     file: async (record) => {
-      const { winner, isOwn } = await first.register(record, {
-        filed: withoutContent(record),
-        retractedAt: null,
-      });
+      const entity = { filed: withoutContent(record), retractedAt: null };
+      const end = recent.filing(record);
+      const { winner, isOwn } = await first.register(record, entity).finally(end);
       return { report: stored(winner) ?? { filed: record, retractedAt: winner.retractedAt }, isOwn };
     },
     append: async (record) => void (await first.append(record)),

@@ -105,6 +105,7 @@ async function retriedOf(store: Store, projectId: string): Promise<string[]> {
   };
   const reports: Reports = {
     find: refuse,
+    roomFor: refuse,
     file: refuse,
     append: async ({ reportId }) => void ids.push(reportId),
     reportsOf: refuse,

@@ -46,8 +46,9 @@ export async function recentReports(
     const rows = await store.query<WindowRow>(
       `SELECT project_id AS projectId, id AS reportId, session_id AS sessionId,
          toUnixTimestamp64Micro(occurred_at) AS occurredAt, toUnixTimestamp64Milli(received_at) AS receivedAt,
-         window_before_ms AS windowBeforeMs, window_after_ms AS windowAfterMs
-       FROM reports
+         window_before_ms AS windowBeforeMs, window_after_ms AS windowAfterMs,
+         max_session_links AS maxSessionLinks
+       FROM report_versions FINAL
        WHERE received_at > fromUnixTimestamp64Milli({sinceMs:Int64}) AND session_id IS NOT NULL AND retracted_at IS NULL
          AND (toUnixTimestamp64Milli(received_at), concat(toString(project_id), toString(id))) < ({millis:Int64}, {name:String})
        ORDER BY toUnixTimestamp64Milli(received_at) DESC, concat(toString(project_id), toString(id)) DESC

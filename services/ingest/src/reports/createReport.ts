@@ -9,6 +9,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import type { ErasedData } from '@questlog/schemas/erased';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
+import { GRACE_MS } from '@questlog/schemas/reportWindow';
 import {
   type Attachment,
   DEFAULT_WINDOW_AFTER_MS,
@@ -30,6 +31,7 @@ import {
 import type { AnsweredEvent } from '../events/core/answer.ts';
 import type { Draft } from '../events/core/envelope.ts';
 import { decideEvents, releaseEvents, type StoreEventsDeps } from '../events/storeEvents.ts';
+import { MAX_REPORTS_OF_ONE } from '../known/core/recentReports.ts';
 import { NotReadBack } from '../known/firstRecords.ts';
 import type { KeyedMutex } from '../known/keyedMutex.ts';
 import { linkedReports, linksOfReport, pendingLinks } from '../known/links.ts';
@@ -206,7 +208,7 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
   const receivedAt = deps.clock.now();
   const toStore = { receivedAt, drafts, idempotency: null, isSplit: false, reportId: id };
   const decided = await decideEvents(deps, principal, toStore);
-  const record = recordOf(principal, checked, decided.created, receivedAt, deps.maxSessionLinks);
+  const record = recordOf(deps, principal, checked, decided.created, receivedAt);
   const filed = await deps.reports.file(record).catch((error: unknown) => {
     releaseEvents(decided);
     throw error instanceof NotReadBack ? new CutShort(id, error, 'it could not be read back in time') : error;
@@ -222,27 +224,30 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
     isReplay: false,
     id,
     accepted: { receivedAtMs: receivedAt, events: decided.created.length },
-    body: createdReport({ filed: record, isRetracted: false, ...links }, events, toldOf(checked)),
+    body: createdReport({ filed: record, isRetracted: false, ...links }, events, toldOf(checked, record)),
   };
 }
 
 /** What only the answer to the report's own request says. */
-function toldOf({ draft, attachments }: Checked): CreatedExtras {
+function toldOf({ draft, attachments }: Checked, { eventIds }: ReportLink): CreatedExtras {
   const missing = attachments.filter(({ state }) => state === 'missing');
   return {
-    eventIdsTruncated: draft.eventIdsTruncated,
+    eventIdsTruncated: draft.eventIdsTruncated || eventIds.length < draft.eventIds.length,
     attachmentsMissing: missing.map(({ uploadId }) => uploadId),
   };
 }
 
 function recordOf(
+  { reports, maxSessionLinks }: ReportDeps,
   { tenant, project, tokenId, firstTokenId }: Principal,
   { id, draft, sessionId, sessionLane, buildId, attachments, body }: Checked,
   created: readonly CreatedEvent[],
   receivedAt: number,
-  maxSessionLinks: number,
 ): ReportLink {
-  const { occurredAt, window, eventIds } = draft;
+  const { occurredAt, window } = draft;
+  const room = reports.roomFor({ projectId: project.id, sessionId, eventIds: draft.eventIds });
+  const content = contentOf(draft, attachments);
+  if (content === null && sessionId === null && created.length + room.eventIds.length === 0) throw allTaken();
   return {
     kind: 'filed',
     tenantId: tenant.id,
@@ -254,15 +259,21 @@ function recordOf(
     sessionLane,
     windowBeforeMs: window.beforeMs ?? project.reportWindow?.beforeMs ?? DEFAULT_WINDOW_BEFORE_MS,
     windowAfterMs: window.afterMs ?? project.reportWindow?.afterMs ?? DEFAULT_WINDOW_AFTER_MS,
-    maxSessionLinks,
+    maxSessionLinks: room.ofSession ? maxSessionLinks : 0,
     inlineEventIds: created.map((event) => event.id),
-    eventIds,
+    eventIds: room.eventIds,
     requestDigest: requestDigest(body),
     isForwarded: false,
     buildId,
-    content: contentOf(draft, attachments),
+    content,
     filedBy: firstTokenId ?? tokenId,
   };
+}
+
+/** Nothing of it would be left. */
+function allTaken(): Rejected {
+  const detail = `each of the events is named by ${MAX_REPORTS_OF_ONE} open reports already`;
+  return new Rejected('rate_limited', detail, { headers: { 'Retry-After': `${GRACE_MS / 1000}` } });
 }
 
 function contentOf(draft: ReportDraft, attachments: readonly Attachment[]): ReportContent | null {
@@ -301,7 +312,7 @@ async function replay(
   if (!isRetracted && (isCompleted || hasStragglers(links.links))) await lookAgain(deps, filed);
   const events = answered(deps, principal, checked, stored, isRetracted ? [] : [id], linked);
   deps.metrics.replays.inc();
-  const told = { ...toldOf(checked), idempotent: true };
+  const told = { ...toldOf(checked, filed), idempotent: true };
   return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, told) };
 }
 

@@ -45,3 +45,9 @@ test.each([
   const record = aReportLink({ tenantId: TENANT, sessionId: SESSION, sessionLane });
   expect([...ownersOf(record, PARTITIONS)]).toEqual([(HOME + behind) % PARTITIONS]);
 });
+
+test('a report that gets no links by its session is not among those of its session', () => {
+  const open = new OpenReports(HOME, PARTITIONS);
+  open.add('key', aReportLink({ tenantId: TENANT, sessionId: SESSION, sessionLane: 0, maxSessionLinks: 0 }));
+  expect([[...open.ofSession(SESSION)], open.reports]).toEqual([[], 1]);
+});

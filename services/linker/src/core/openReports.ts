@@ -45,8 +45,9 @@ export class OpenReports {
   add(key: string, record: ReportLink): void {
     const report = { key, record, window: windowOf(record) };
     this.#reports.set(key, report);
-    if (record.sessionId !== null && ownsSession(record, this.#partition, this.#partitions)) {
-      this.#bySession.add(record.sessionId, report);
+    const { sessionId, maxSessionLinks } = record;
+    if (sessionId !== null && maxSessionLinks > 0 && ownsSession(record, this.#partition, this.#partitions)) {
+      this.#bySession.add(sessionId, report);
     }
     for (const id of this.#eventsOf(record)) {
       this.#byEvent.add(id, report);

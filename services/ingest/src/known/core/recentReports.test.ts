@@ -4,7 +4,7 @@ import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { describe, expect, test } from 'vitest';
-import { RecentReports } from './recentReports.ts';
+import { MAX_REPORTS_OF_ONE, RecentReports } from './recentReports.ts';
 
 const PROJECT = '85ac27b3-4cf8-4a46-b24b-0b6ca34e27fa';
 const NOW = aReportLink().receivedAt;
@@ -207,4 +207,30 @@ describe('an event that a report names', () => {
     expect(light.map(known)).toEqual(light.map((_, at) => (at < 500 ? 0 : 1)));
     expect(known(heavy)).toBe(1);
   });
+});
+
+test('so many reports at once may have a session’s events, or name an event, and no more while those are open', () => {
+  const recent = new RecentReports();
+  const asking = { projectId: PROJECT, sessionId: SESSION, eventIds: [EVENT.id] };
+  const other = { ...asking, sessionId: randomUUID(), eventIds: [randomUUID()] };
+  const reports = Array.from({ length: MAX_REPORTS_OF_ONE - 1 }, () => aReport(asking));
+  for (const report of reports) recent.open(report, NOW);
+  expect(recent.roomFor(asking, NOW)).toEqual({ ofSession: true, eventIds: [EVENT.id] });
+  // One that is being filed counts, since many may be at once.
+  const filed = recent.filing(asking);
+  expect(recent.roomFor(asking, NOW)).toEqual({ ofSession: false, eventIds: [] });
+  filed();
+  recent.open(aReport(asking), NOW);
+  const mixed = { ...asking, eventIds: [EVENT.id, ...other.eventIds] };
+  expect(recent.roomFor(mixed, NOW)).toEqual({ ofSession: false, eventIds: other.eventIds });
+  expect(recent.roomFor(other, NOW)).toEqual({ ofSession: true, eventIds: other.eventIds });
+  expect(recent.roomFor({ ...asking, projectId: randomUUID() }, NOW).ofSession).toBe(true);
+  expect(recent.roomFor(asking, closesAtMs(aReport(asking)) + 1).ofSession).toBe(true);
+});
+
+test('a report that may have none of its session’s events has none, and takes nobody’s room', () => {
+  const recent = new RecentReports();
+  recent.open(aReport({ sessionId: SESSION, maxSessionLinks: 0 }), NOW);
+  expect(recent.of(PROJECT, EVENT, [], NOW)).toEqual([]);
+  expect([recent.hasOpen(PROJECT, SESSION, NOW), recent.held.windows]).toEqual([false, 0]);
 });

@@ -21,8 +21,18 @@ export type AskedEvent = Pick<AcceptedEvent, 'id' | 'sessionId' | 'occurredAt'>;
 /** The fields that the window of a report is made of. */
 export type WindowedReport = Pick<
   ReportLink,
-  'projectId' | 'reportId' | 'sessionId' | 'occurredAt' | 'receivedAt' | 'windowBeforeMs' | 'windowAfterMs'
+  | 'projectId'
+  | 'reportId'
+  | 'sessionId'
+  | 'occurredAt'
+  | 'receivedAt'
+  | 'windowBeforeMs'
+  | 'windowAfterMs'
+  | 'maxSessionLinks'
 >;
+
+/** What a report asks for: the events of its session, and those that it names. */
+export type AskingReport = Pick<ReportLink, 'projectId' | 'sessionId' | 'eventIds'>;
 
 /**
  * Beyond it the oldest go: their links are made all the same, and reads show them from then on; only the answer to a
@@ -33,11 +43,18 @@ export const MAX_OPEN_WINDOWS = 100_000;
 export const MAX_NAMED_IDS = 100_000;
 /** Beyond it the oldest go, whose links were taken back long ago. */
 export const MAX_RETRACTED = 100_000;
+/**
+ * Open reports that have a session's events, and those that name an event. Each link has the event's payload: without a bound, an
+ * event of 250 KB in 2,000 reports is half a gigabyte of the log, and an answer to 500 events 200 MB.
+ */
+export const MAX_REPORTS_OF_ONE = 50;
 
 export class RecentReports {
   readonly #bySession: OpenReports;
   /** The events that a report names itself are linked to it for certain. */
   readonly #byEvent: OpenReports;
+  /** How many are being filed, by what they ask for: they are not read back yet. */
+  readonly #filing = new Map<string, number>();
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
   readonly #isErased: IsErased;
@@ -66,7 +83,36 @@ export class RecentReports {
 
   /** Opens a report of which only the window is known. */
   openWindow(report: WindowedReport, nowMs: number): void {
-    this.#bySession.open(report, report.sessionId === null ? [] : [report.sessionId], nowMs);
+    const { sessionId, maxSessionLinks } = report;
+    this.#bySession.open(report, sessionId === null || maxSessionLinks === 0 ? [] : [sessionId], nowMs);
+  }
+
+  /** What of it is not taken by as many other reports as may have it. */
+  roomFor({ projectId, sessionId, eventIds }: AskingReport, nowMs: number): RoomForReport {
+    const hasRoom = (open: OpenReports, id: string): boolean => {
+      const filing = this.#filing.get(nameOf(projectId, id)) ?? 0;
+      return open.at(projectId, id, nowMs).length + filing < MAX_REPORTS_OF_ONE;
+    };
+    return {
+      ofSession: sessionId !== null && hasRoom(this.#bySession, sessionId),
+      eventIds: eventIds.filter((id) => hasRoom(this.#byEvent, id)),
+    };
+  }
+
+  /** It has what it asks for while it is being filed, since many may be at once. @returns what ends that. */
+  filing({ projectId, sessionId, eventIds }: AskingReport): () => void {
+    const names = [...eventIds, ...(sessionId === null ? [] : [sessionId])].map((id) =>
+      nameOf(projectId, id),
+    );
+    const count = (by: number): void => {
+      for (const name of names) {
+        const filing = (this.#filing.get(name) ?? 0) + by;
+        if (filing === 0) this.#filing.delete(name);
+        else this.#filing.set(name, filing);
+      }
+    };
+    count(1);
+    return () => count(-1);
   }
 
   retract(projectId: string, reportId: string): void {
@@ -99,6 +145,11 @@ export class RecentReports {
     const all = new Set([...linked, ...left.map(({ reportId }) => reportId)]);
     return [...all].filter((reportId) => !this.#retracted.has(nameOf(projectId, reportId))).sort();
   }
+}
+
+export interface RoomForReport {
+  readonly ofSession: boolean;
+  readonly eventIds: readonly string[];
 }
 
 interface OpenReport {
