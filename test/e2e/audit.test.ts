@@ -120,7 +120,7 @@ describe('an operator’s week', () => {
     const headers = { ...origin, Cookie };
     await fetch(`${adminUrl}/admin/projects/${project}`, { method: 'PATCH', headers, body });
     const [byHand] = await written(1, '?actor=console');
-    expect(byHand).toMatchObject({ actor: expect.stringMatching(/^console:[0-9a-f]{8}$/), status: 200 });
+    expect(byHand).toMatchObject({ actor: expect.stringMatching(/^console:[0-9a-f]{16}$/), status: 200 });
 
     expect((await refused('/admin/tenants', gameToken)).status).toBe(401);
     expect((await signIn('not-the-admin-token-either')).status).toBe(401);

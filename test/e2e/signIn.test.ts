@@ -1,6 +1,9 @@
 /** Who gets into the console, by what, and that nobody gets in by trick. */
+import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { sharedProduct } from './sharedProduct.ts';
+
+const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 
 describe('signing in', () => {
   const shared = sharedProduct();
@@ -27,7 +30,7 @@ describe('signing in', () => {
     const answer = await login();
     expect(answer.status).toBe(204);
     expect(answer.headers.get('Set-Cookie')).toMatch(
-      /^questlog_[0-9a-f]{8}=\d+\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+      /^questlog_[0-9a-f]{8}=\d+\.[\w-]{22}\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
     );
     expect(
       (
@@ -65,6 +68,27 @@ describe('signing in', () => {
     expect(await ask('GET', { Cookie: `${Cookie}x` })).toBe(401);
     expect(await ask('GET', { Cookie: Cookie.replace(/=\d+/, '=9999999999999') })).toBe(401);
     expect(await ask('GET', { Cookie: Cookie.replace(/=\d+/, '=1') })).toBe(401);
+  });
+
+  test('takes the cookie as it was given out, to the letter: each other spelling would be another actor in the audit', async () => {
+    const given = await cookie();
+    // 43 digits of six bits each are two bits more than a proof has.
+    const unusedBit = given.replace(/.$/, (last) => BASE64URL.charAt(BASE64URL.indexOf(last) + 1));
+    const statusOf = async (Cookie: string): Promise<number> =>
+      (await fetch(`${shared.product.credentials.adminUrl}/admin/tenants`, { headers: { Cookie } })).status;
+    expect(await statusOf(given)).toBe(200);
+    const others = [`${given}.`, `${given}.anything`, `${given}!`, `${given}=`, unusedBit];
+    expect(await Promise.all(others.map(statusOf))).toEqual(others.map(() => 401));
+  });
+
+  test('gives a cookie that no colleague can compute from the admin token and the time of the sign-in', async () => {
+    const { adminUrl, adminToken } = shared.product.credentials;
+    const [, name, expiresMs] = /^(.+?)=(\d+)/.exec(await cookie()) ?? [];
+    const signed = createHmac('sha256', adminToken).update(`console ${new URL(adminUrl).host} ${expiresMs}`);
+    const Cookie = `${name}=${expiresMs}.${signed.digest('base64url')}`;
+    expect((await fetch(`${adminUrl}/admin/tenants`, { headers: { Cookie } })).status).toBe(401);
+    const given = await Promise.all(Array.from({ length: 10 }, cookie));
+    expect(new Set(given.map((one) => one.split('.')[1])).size).toBe(given.length);
   });
 
   test('is bound to the host that was signed in to', async () => {

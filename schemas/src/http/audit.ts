@@ -12,7 +12,7 @@ export const AuditRecord = Type.Object({
   doneAt: Nullable(Timestamp),
   actor: Type.String({
     description:
-      '`token:` and 8 digits of the SHA-256 of the token that was sent, `console:` and 8 digits of a signed-in session’s, ' +
+      '`token:` and 8 digits of the SHA-256 of the token that was sent, `console:` and 16 digits of a signed-in session’s, ' +
       '`game-token:` and the id of a game’s token; `nobody`, or `several` of a count.',
   }),
   address: Type.String({ description: 'Whence the connection came: of a proxy where one stands before.' }),
