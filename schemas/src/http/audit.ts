@@ -21,7 +21,10 @@ export const AuditRecord = Type.Object({
   target: Nullable(Type.String({ description: 'The ids in the path, or the id of what was made.' })),
   tenantId: Nullable(Uuid),
   projectId: Nullable(Uuid),
-  body: recorded('Of the request, secrets as ***. Above 64 KiB only its size.'),
+  body: recorded(
+    'Of the request, secrets as ***. Above 64 KiB the first 100 characters of each text and 32 of each list’s and object’s ' +
+      'entries, and how many more there were; if that is too large as well, `{"leftOutBytes": its size}`. So are the next two.',
+  ),
   before: recorded('The tenant, project or token as it was; null where there was none.'),
   after: recorded('The same as it is since then.'),
   status: Nullable(

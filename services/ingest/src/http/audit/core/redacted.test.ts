@@ -1,3 +1,5 @@
+import { MAX_SWITCHES, SwitchesInput } from '@questlog/schemas/http/admin';
+import { Check } from 'typebox/value';
 import { expect, test } from 'vitest';
 import { redactedText, redactedWord } from './redacted.ts';
 
@@ -34,13 +36,63 @@ test('hides a token in any text, as a field’s name, and whatever else it is to
   expect(redactedWord(`a/${TOKEN}`, hide)).toBe('a/***');
 });
 
-test('bounds what it keeps: nothing of nothing, the size of what is long, no more than twenty levels', () => {
+test('bounds what it keeps: nothing of nothing, no more than twenty levels', () => {
   expect([undefined, null, ''].map((value) => redactedText(value, same))).toEqual([null, null, null]);
-  expect(shown({ sql: 'ü'.repeat(40_000) })).toEqual({ leftOutBytes: 80_010 });
   const most = 'x'.repeat(64 * 1024 - '""'.length);
   expect(shown(most)).toBe(most);
   const deep: unknown = JSON.parse('['.repeat(100_000) + ']'.repeat(100_000));
   expect(redactedText(deep, same)).toBe(`${'['.repeat(20)}"…"${']'.repeat(20)}`);
   const deepObject: unknown = JSON.parse(`${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`);
   expect(redactedText(deepObject, same)).toBe(`${'{"a":'.repeat(20)}"…"${'}'.repeat(20)}`);
+});
+
+test('keeps of what is too large the beginnings of its texts, lists and objects, and how much is left out', () => {
+  expect(shown({ sql: `${'ü'.repeat(99)}🦊${'ü'.repeat(40_000)}`, ['n'.repeat(101)]: 1 })).toEqual({
+    sql: `${'ü'.repeat(99)}\ufffd… and 40001 more`,
+    [`${'n'.repeat(100)}… and 1 more`]: 1,
+  });
+  const long = Array.from({ length: 30_000 }, (_, i) => i);
+  const first = long.slice(0, 32);
+  expect(shown([{ long }, null])).toEqual([{ long: [...first, '… and 29968 more'] }, null]);
+  const fields = (names: readonly number[]) => names.map((n) => [`f${n}`, n]);
+  expect(shown(Object.fromEntries(fields(long)))).toEqual(
+    Object.fromEntries([...fields(first), ['…', '… and 29968 more']]),
+  );
+});
+
+test('hides a token before it cuts the text in it', () => {
+  const text = `${'x'.repeat(90)}${TOKEN}${'.'.repeat(64 * 1024)}`;
+  expect(shown(text)).toBe(`${'x'.repeat(90)}***.......… and 65529 more`);
+});
+
+test('says only the size of what is too large even so', () => {
+  const row = Array.from({ length: 32 }, () => 'x'.repeat(200));
+  const rows = (last: number) => [
+    ...Array.from({ length: 17 }, () => row),
+    [...Array.from({ length: 7 }, () => 'y'.repeat(100)), 'y'.repeat(last)],
+  ];
+  expect(Buffer.byteLength(redactedText(rows(39), same) ?? '')).toBe(64 * 1024);
+  expect(shown(rows(40))).toEqual({ leftOutBytes: Buffer.byteLength(JSON.stringify(rows(40))) });
+});
+
+test('tells of as many switches as a project has, with the longest of fields, what each of them does', () => {
+  // A control character takes six bytes as JSON, the most of all.
+  const switches = Array.from({ length: MAX_SWITCHES }, (_, i) => ({
+    eventType: `${i} `.padEnd(1000, '\u0001'),
+    buildId: '019be0a5-7b3c-7d2e-9f41-0242ac120002',
+    playerShare: 0.1234567890123456,
+    action: 'sample',
+    sampleRate: 1.234567890123456e-300,
+    until: '2099-12-31T23:59:59.999999+00:00',
+    reason: '\u0001'.repeat(500),
+  }));
+  expect(Check(SwitchesInput, switches)).toBe(true);
+  const project = { id: 'i', name: '\u0001'.repeat(1000), switches };
+  expect(shown(switches)).toMatchObject(
+    switches.map(({ eventType, reason, ...same }, i) => ({
+      ...same,
+      eventType: expect.stringMatching(new RegExp(`^${i} `)),
+    })),
+  );
+  expect(shown(project)).toMatchObject({ switches: shown(switches) });
 });

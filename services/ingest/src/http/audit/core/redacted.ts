@@ -8,6 +8,12 @@ const HIDDEN = '***';
 const MAX_DEPTH = 20;
 /** Three of them fit into a record of the topic. */
 const MAX_BYTES = 64 * 1024;
+/**
+ * What is larger is kept in part. A character takes up to six bytes as JSON: so cut, all switches of a project fit with what
+ * each does, and nobody hides one behind long texts.
+ */
+const KEPT_CHARACTERS = 100;
+const KEPT_ENTRIES = 32;
 
 /**
  * As JSON; null where there is nothing.
@@ -15,9 +21,12 @@ const MAX_BYTES = 64 * 1024;
  */
 export function redactedText(value: unknown, hide: (text: string) => string): string | null {
   if (value === undefined || value === null || value === '') return null;
-  const text = JSON.stringify(redacted(value, hide, 0));
+  const whole = redacted(value, hide, 0);
+  const text = JSON.stringify(whole);
   const bytes = Buffer.byteLength(text);
-  return bytes > MAX_BYTES ? JSON.stringify({ leftOutBytes: bytes }) : text;
+  if (bytes <= MAX_BYTES) return text;
+  const part = JSON.stringify(beginningOf(whole));
+  return Buffer.byteLength(part) <= MAX_BYTES ? part : JSON.stringify({ leftOutBytes: bytes });
 }
 
 export function redactedWord(text: string, hide: (text: string) => string): string {
@@ -35,4 +44,24 @@ function redacted(value: unknown, hide: (text: string) => string, depth: number)
       return [redactedWord(name, hide), isSecret ? HIDDEN : redacted(one, hide, depth + 1)];
     }),
   );
+}
+
+function beginningOf(value: unknown): unknown {
+  if (typeof value === 'string') return textBeginning(value);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value);
+  const more = moreThan(KEPT_ENTRIES, entries.length);
+  const kept = entries.slice(0, KEPT_ENTRIES).map(([name, one]) => [textBeginning(name), beginningOf(one)]);
+  if (Array.isArray(value)) return [...kept.map(([, one]) => one), ...more];
+  return Object.fromEntries([...kept, ...more.map((told) => ['…', told])]);
+}
+
+function textBeginning(text: string): string {
+  const more = moreThan(KEPT_CHARACTERS, text.length);
+  return text.slice(0, KEPT_CHARACTERS).toWellFormed() + more.join('');
+}
+
+/** Nothing where nothing is left out. */
+function moreThan(kept: number, length: number): string[] {
+  return length > kept ? [`… and ${length - kept} more`] : [];
 }
