@@ -197,6 +197,28 @@ describe.concurrent('a question that is not only one', () => {
   });
 });
 
+test('a question ends with its asker, and past the 32 that wait the next is told to come again', async () => {
+  const { adminUrl, adminToken } = shared.product.credentials;
+  const leaving = new AbortController();
+  const asked = Array.from({ length: 33 }, () =>
+    fetch(`${adminUrl}/admin/sql`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify({
+        query: 'SELECT sleepEachRow(3) FROM numbers(100) SETTINGS max_block_size = 1',
+      }),
+      signal: leaving.signal,
+    }),
+  );
+  const refused = await Promise.race(asked);
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+  leaving.abort();
+  await Promise.allSettled(asked);
+
+  // None of them would have ended by then.
+  await expect.poll(async () => (await ask('SELECT 1')).status, { timeout: 15_000 }).toBe(200);
+});
+
 test('the reader of the credentials asks ClickHouse itself, as BI tools do', async () => {
   const { url, database, reader } = shared.product.credentials.clickhouse;
   const asked = async (query: string): Promise<Response> =>

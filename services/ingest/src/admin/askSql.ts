@@ -11,6 +11,8 @@ export const SQL_LIMITS = {
   seconds: 25,
   /** Of the result as ClickHouse counts it, and of its text as it comes. */
   bytes: 256 * 1024 * 1024,
+  /** Of a process, running or waiting for a connection: whoever comes then would wait for minutes. */
+  atOnce: 32,
 } as const;
 const TIMEOUT_EXCEEDED = '159';
 const TOO_MANY_ROWS = '396';
@@ -25,10 +27,15 @@ const NOT_ALLOWED = new Set([
   '497', // ACCESS_DENIED
 ]);
 
-/** In ClickHouse's own `JSON` format unless the query says another. @throws Rejected when it is not allowed or fails. */
+/**
+ * In ClickHouse's own `JSON` format unless the query says another.
+ * @param gone aborts when nobody waits for the answer any more.
+ * @throws Rejected when it is not allowed, fails, or nobody waits.
+ */
 export async function askSql(
   reader: Store | undefined,
   { query, parameters }: SqlInput,
+  gone: AbortSignal,
 ): Promise<StoreAnswer> {
   if (reader === undefined) throw new Rejected('query_not_allowed', NO_READER);
   try {
@@ -38,8 +45,10 @@ export async function askSql(
       result_overflow_mode: 'throw',
       max_execution_time: SQL_LIMITS.seconds,
     };
-    return await reader.ask(query, settings, SQL_LIMITS.bytes, parameters);
+    return await reader.ask(query, settings, SQL_LIMITS.bytes, parameters, gone);
   } catch (error) {
+    // No failure of ClickHouse, which a 503 would count as.
+    if (gone.aborted) throw new Rejected('query_failed', 'its asker has left', { cause: error });
     if (error instanceof QueryRefused) {
       const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';
       const cure = error.code === TOO_MANY_ROWS ? ' Ask for fewer: a LIMIT, or a GROUP BY.' : '';

@@ -6,7 +6,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { messageOf } from '@questlog/runtime/process/errors';
+import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { type HealthDeps, healthRoutes } from '@questlog/runtime/process/healthRoutes';
 import {
   ProjectInput,
@@ -23,7 +23,7 @@ import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import Koa, { type Middleware } from 'koa';
 import type { TSchema } from 'typebox';
 import { administer } from '../admin/administer.ts';
-import { askSql } from '../admin/askSql.ts';
+import { askSql, SQL_LIMITS } from '../admin/askSql.ts';
 import type { Letters } from '../admin/deadLetters.ts';
 import { projectSwitches, type TaggedSwitches } from '../admin/projectSwitches.ts';
 import { retryLinks } from '../admin/retryLinks.ts';
@@ -34,6 +34,7 @@ import { KeyedMutex } from '../known/keyedMutex.ts';
 import type { Reports } from '../known/reports.ts';
 import type { LedgerDeps } from '../ledger/readLedger.ts';
 import type { Verifier } from '../ledger/verify.ts';
+import { Places } from '../limits/places.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { retractReport } from '../reports/readReports.ts';
@@ -233,10 +234,21 @@ function erasureRoutes(router: RouterInstance, erasures: Erasures): void {
 
 function sqlRoute(router: RouterInstance, reader: Store | undefined): void {
   const sqlBody = checkedBody(SqlInput);
+  // Half of them are left to other tenants, and operators count as one.
+  const places = new Places(2 * SQL_LIMITS.atOnce);
   router.post('/admin/sql', jsonBody(), async (ctx) => {
-    const { contentType, body } = await askSql(reader, sqlBody(ctx.request.body));
-    ctx.body = body;
-    ctx.set('Content-Type', contentType);
+    const input = sqlBody(ctx.request.body);
+    const leave = places.take({ tenantId: OPERATORS, projectId: OPERATORS });
+    if (leave === undefined) throw new Unavailable(`${SQL_LIMITS.atOnce} questions are being asked already`);
+    const gone = new AbortController();
+    ctx.res.once('close', () => gone.abort());
+    try {
+      const { contentType, body } = await askSql(reader, input, gone.signal);
+      ctx.body = body;
+      ctx.set('Content-Type', contentType);
+    } finally {
+      leave();
+    }
   });
 }
 

@@ -21,6 +21,21 @@ test('an answer beyond its bound is refused, and its connection closed', async (
   await ended;
 });
 
+test.each(['before', 'amid'])('a question ends with its asker, also %s its answer', async (when) => {
+  const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const store = await aStoreOn((_, response) => {
+    response.on('close', ended.resolve);
+    if (when === 'amid') response.write('1');
+    begun.resolve();
+  });
+  const gone = new AbortController();
+  const asked = store.ask('SELECT sleep(3)', {}, 1024, {}, gone.signal);
+  const refused = expect(asked).rejects.toThrow(Unavailable);
+  await begun.promise;
+  gone.abort();
+  await Promise.all([refused, ended.promise]);
+});
+
 test('rows get into a server that does not know `deduplicate_insert`, which is asked once', async () => {
   const asked: boolean[] = [];
   const store = await aStoreOn((request, response) => {

@@ -1,5 +1,5 @@
 /** ClickHouse as the product sees it: queries, one insert path, and errors that say what to do about them. */
-import { Readable } from 'node:stream';
+import { addAbortSignal, Readable } from 'node:stream';
 import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client';
 import { steadyClock } from '../process/clock.ts';
 import { Invalid, messageOf, Unavailable } from '../process/errors.ts';
@@ -19,6 +19,7 @@ export interface Store {
   /**
    * Somebody else's query, answered in ClickHouse's JSON unless it says another FORMAT; settings are for it only, and
    * its text may change them.
+   * @param signal of an asker who waits no more: the connection is closed, by which ClickHouse ends the query.
    * @throws QueryRefused when the answer is larger than `maxBytes`, whatever the query says.
    */
   ask(
@@ -26,6 +27,7 @@ export interface Store {
     settings: Readonly<Record<string, string | number>>,
     maxBytes: number,
     params?: Readonly<Record<string, unknown>>,
+    signal?: AbortSignal,
   ): Promise<StoreAnswer>;
   /** DDL and the like, and rows that ClickHouse makes of its own. */
   command(sql: string): Promise<void>;
@@ -157,15 +159,18 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
         });
         return await result.json();
       }),
-    ask: (sql, settings, maxBytes, params = {}) =>
+    ask: (sql, settings, maxBytes, params = {}, signal = new AbortController().signal) =>
       translated(async () => {
         const result = await client.exec({
           query: sql,
           query_params: params,
           clickhouse_settings: { default_format: 'JSON', ...settings },
+          abort_signal: signal,
         });
+        // The client's own signal is over once the answer begins.
+        const stream = addAbortSignal(signal, result.stream);
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
-        return { contentType, body: await collect(result.stream, maxBytes) };
+        return { contentType, body: await collect(stream, maxBytes) };
       }, questionFailure),
     command: (sql) => translated(() => inserter.command(sql)),
     insertsEndWithinMs: SENDS_FOR_MS + REQUEST_TIMEOUT_MS,
