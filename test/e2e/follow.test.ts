@@ -1,10 +1,11 @@
 /** `questlog follow`: one event from the game's answer to its links. */
 import { beforeAll, expect, test } from 'vitest';
 import { aKey, eventually, rawEvent, type TestProject } from './builders.ts';
-import { aStranger, type Ended, questlogCommand } from './questlogCommand.ts';
+import { aStranger, atTerminal, type Ended, questlogCommand, testAtTerminal } from './questlogCommand.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
-const PAYLOAD = '{"big":12345678901234567890, "pi" : 3.140,\n"text":"\\u001b[2J$&"}';
+const PAYLOAD = '{"big":12345678901234567890, "pi" : 3.140,\n"text":"\\u001b[2J$&\u202e"}';
+const TYPE = 'level\u009bup\nlog         forged';
 const shared = sharedProduct();
 let game: TestProject;
 let env: Record<string, string>;
@@ -18,7 +19,7 @@ beforeAll(async () => {
 test('an event is told with its times, its place in the log, its payload as sent and its links', async () => {
   const occurredAt = '2026-11-22T12:00:00.123456Z';
   const sent = await game.post(
-    rawEvent(PAYLOAD, { sessionId: game.sessionId, occurredAt, sequence: 4, eventType: 'level\u001bup' }),
+    rawEvent(PAYLOAD, { sessionId: game.sessionId, occurredAt, sequence: 4, eventType: TYPE }),
   );
   expect(sent.status, sent.text()).toBe(201);
   const [{ id }] = sent.json();
@@ -31,17 +32,26 @@ test('an event is told with its times, its place in the log, its payload as sent
   const shown = await questlogCommand(['follow', id.toUpperCase()], { env });
 
   expect(shown).toMatchObject({ code: 0, stderr: '' });
-  expect(shown.stdout).toContain('level\uFFFDup\n');
+  expect(shown.stdout).toContain('event       level\uFFFDup\uFFFDlog         forged\n');
+  expect(shown.stdout).toContain('3.140, "text":"\\u001b[2J$&\uFFFD"}\n');
   expect(shown.stdout).toContain(`happened    ${occurredAt} by the game’s clock`);
   expect(shown.stdout).toMatch(/received {4}20\d\d-\d\d-\d\dT[\d:.]+Z, [\d.]+ \w+ (after|before) that\n/);
   expect(shown.stdout).toMatch(/log {9}partition \d, offset \d+, index 0, of log /);
   expect(shown.stdout).toContain(`linked to report ${reportId}, which names it`);
   expect(listed.stdout).toContain(`"payload": ${PAYLOAD}\n}`);
+  expect(listed.stdout).toContain('"level\\u009bup\\nlog');
   expect(JSON.parse(listed.stdout)).toMatchObject({
+    eventType: TYPE,
     ...{ id, projectId: game.projectId, sessionId: game.sessionId, occurredAt, sequence: 4 },
     log: { id: expect.any(String), partition: expect.any(Number), offset: expect.any(Number), index: 0 },
     links: [{ reportId, state: 'linked', source: 'named', changedAt: expect.stringMatching(/^20.*Z$/) }],
   });
+});
+
+testAtTerminal('a payload that is shown at a terminal is escaped, too', async () => {
+  const [{ id }] = (await game.post(rawEvent(PAYLOAD, { sessionId: game.sessionId }))).json();
+  const { screen } = await atTerminal(['follow', id, '--json'], env).ended();
+  expect(screen).toContain('"text":"\\u001b[2J$&\\u202e"}');
 });
 
 test('an event that nobody has is code 1, with what to do', async () => {

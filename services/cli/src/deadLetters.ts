@@ -2,7 +2,7 @@
 import type { LetterPage, LetterState, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Command, Option } from 'commander';
 import { example, wholeNumber } from './manage.ts';
-import { count, forTerminal, printRows } from './print.ts';
+import { count, jsonText, printRows } from './print.ts';
 import type { Reach } from './reach.ts';
 import { time } from './verify.ts';
 
@@ -46,8 +46,8 @@ export function deadLettersCommand(at: () => Promise<Reach>): Command {
       .argument('<id>', 'of the letter'),
     `questlog dead-letters show ${ID}`,
   ).action(async (id: string) => {
-    const letter = await (await at()).admin.json('GET', pathOf(id));
-    process.stdout.write(`${forTerminal(JSON.stringify(letter, null, 2))}\n`);
+    const letter: object = await (await at()).admin.json('GET', pathOf(id));
+    process.stdout.write(`${jsonText(letter)}\n`);
   });
   example(
     group

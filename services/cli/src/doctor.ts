@@ -7,7 +7,7 @@ import type { Settings } from '@questlog/standalone/config';
 import type { Credentials } from '@questlog/standalone/credentials';
 import { Command } from 'commander';
 import { example } from './manage.ts';
-import { forTerminal } from './print.ts';
+import { forTerminal, jsonText } from './print.ts';
 import type { Endpoint } from './reach.ts';
 
 export interface Finding {
@@ -36,7 +36,7 @@ export function doctorCommand(version: string, env: NodeJS.ProcessEnv): Command 
   example(command, 'questlog doctor');
   return command.action(async ({ json = false }: { json?: boolean }) => {
     const findings: Finding[] = [{ check: 'Questlog', state: 'ok', found: version }, ...(await examine(env))];
-    process.stdout.write(json ? `${JSON.stringify(findings, null, 2)}\n` : table(findings));
+    process.stdout.write(json ? `${jsonText(findings)}\n` : table(findings));
     if (findings.some(({ state }) => state === 'fail')) process.exitCode = 1;
   });
 }

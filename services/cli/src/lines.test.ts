@@ -1,7 +1,7 @@
 /** Every line that holds an event is sent, whatever wrote the file; a line that does not is named as an editor does. */
 import { expect, test } from 'vitest';
 import { linesOf, MAX_LINE_BYTES } from './lines.ts';
-import { forTerminal } from './print.ts';
+import { forTerminal, jsonText } from './print.ts';
 import { batches } from './send.ts';
 
 const EVENT = '{"sessionId":"s","eventType":"x"}';
@@ -48,4 +48,15 @@ test('a text of a game can neither command a terminal nor turn around what stand
   expect(forTerminal('a\u001b[2J\u009b31m\u202eb\u2066c\u2028\r\n\td')).toBe(
     'a\uFFFD[2J\uFFFD31m\uFFFDb\uFFFDc\uFFFD\uFFFD\n\td',
   );
+});
+
+test('a text of a game holds nothing that a terminal does not show', () => {
+  expect(forTerminal('ad\u200bm\u200di\ufeffn\u{e0041} 日本 é')).toBe('ad\uFFFDm\uFFFDi\uFFFDn\uFFFD 日本 é');
+});
+
+test('in JSON such a character is escaped, which says the same', () => {
+  const text = '\u007f\u009b31m\u202e\u2028\u200b\u{e0041} 日本';
+  const written = jsonText({ text });
+  expect(written).toBe('{\n  "text": "\\u007f\\u009b31m\\u202e\\u2028\\u200b\\udb40\\udc41 日本"\n}');
+  expect(JSON.parse(written)).toEqual({ text });
 });

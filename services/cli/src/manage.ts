@@ -8,7 +8,7 @@ import type {
   TokenRotation,
 } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError } from 'commander';
-import { printRows } from './print.ts';
+import { jsonText, printRows } from './print.ts';
 import type { Reach } from './reach.ts';
 
 const TENANT = ['id', 'name', 'monthlySoftQuota', 'spread', 'limits', 'suspended', 'createdAt'];
@@ -170,7 +170,7 @@ async function write(
   { input, columns, json }: { input: object; columns: readonly string[]; json: boolean | undefined },
 ): Promise<void> {
   const entity: object = await (await at()).admin.json(method, path, { body: input });
-  if (json === true) process.stdout.write(`${JSON.stringify(entity, null, 2)}\n`);
+  if (json === true) process.stdout.write(`${jsonText(entity)}\n`);
   else printRows([entity], columns, false);
 }
 

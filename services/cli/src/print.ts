@@ -2,7 +2,7 @@
 
 /** Columns are the fields of the rows, in this order. */
 export function printRows(rows: readonly object[], columns: readonly string[], isJson: boolean): void {
-  if (isJson) return void process.stdout.write(`${JSON.stringify(rows, null, 2)}\n`);
+  if (isJson) return void process.stdout.write(`${jsonText(rows)}\n`);
   const cells = [columns, ...rows.map((row) => columns.map((column) => shown(Reflect.get(row, column))))];
   const widths = columns.map((_, i) => Math.max(...cells.map((line) => line[i]?.length ?? 0)));
   for (const line of cells) {
@@ -12,11 +12,27 @@ export function printRows(rows: readonly object[], columns: readonly string[], i
   if (rows.length === 0) process.stderr.write('none\n');
 }
 
-/** JSON whose last field is the payload byte for byte: to parse it would change what its numbers say. */
+/** JSON whose last field is the payload as `asSent`: to parse it would change what its numbers say. */
 export function withPayload(fields: object, payload: string, space = 0): string {
-  return JSON.stringify({ ...fields, payload: null }, undefined, space).replace(
-    /null(?=\s*\}$)/,
-    () => payload,
+  return jsonText({ ...fields, payload: null }, space).replace(/null(?=\s*\}$)/, () => asSent(payload));
+}
+
+/** JSON of a game byte for byte; for a terminal `escaped`. */
+export function asSent(json: string): string {
+  return process.stdout.isTTY ? escaped(json) : json;
+}
+
+export function jsonText(value: object, space = 2): string {
+  return escaped(JSON.stringify(value, null, space));
+}
+
+/** Reads as the same value, and commands no terminal. A CR is a blank of JSON here: its strings hold none. */
+export function escaped(json: string): string {
+  return json.replaceAll('\r', ' ').replace(UNSEEN, (found) =>
+    found
+      .split('')
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .join(''),
   );
 }
 
@@ -30,15 +46,22 @@ export function count(n: number): string {
   return n.toLocaleString('en');
 }
 
-function shown(value: unknown): string {
+/** In one line. */
+export function shown(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
   return forTerminal(text.replace(/[\n\t]/g, '\uFFFD'));
 }
 
-/** Without what could command a terminal, or turn around the text beside it, in a game's own texts; lines and tabs stay. */
+/**
+ * Without what could command a terminal, turn around the text beside it, or stand there unseen, in a game's own texts; lines
+ * and tabs stay.
+ */
 export function forTerminal(text: string): string {
-  return text.replace(/(?![\n\t])[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu, '\uFFFD');
+  return text.replace(UNSEEN, '\uFFFD');
 }
+
+/** Controls, separators of lines, marks of direction, joiners, tags. */
+const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{E0000}-\u{E007F}]/gu;
 
 const SLOW_MS = 2_000;

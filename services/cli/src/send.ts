@@ -7,7 +7,7 @@ import { Command } from 'commander';
 import { INTERRUPTED, onInterrupt } from './interrupt.ts';
 import { type Line, linesOf, MAX_LINE_BYTES } from './lines.ts';
 import { example } from './manage.ts';
-import { count, progress } from './print.ts';
+import { count, escaped, progress } from './print.ts';
 import type { Reach } from './reach.ts';
 
 /** Revision B takes so many, A takes more. */
@@ -47,7 +47,7 @@ export function sendCommand(at: () => Promise<Reach>): Command {
         const answer = await post(to, batch);
         sent += batch.length;
         underWay = 0;
-        if (options.json === true) process.stdout.write(`${await answer.text()}\n`);
+        if (options.json === true) process.stdout.write(`${escaped(await answer.text())}\n`);
         const perSecond = (sent * 1000) / (performance.now() - startedMs);
         progress(startedMs, `${count(sent)} events, ${count(Math.round(perSecond))} a second`);
       }

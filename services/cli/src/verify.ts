@@ -4,7 +4,7 @@ import type { Difference, VerifyLine, VerifySummary } from '@questlog/schemas/ht
 import { Command, InvalidArgumentError } from 'commander';
 import { linesOf } from './lines.ts';
 import { example } from './manage.ts';
-import { count, printRows, progress } from './print.ts';
+import { count, escaped, printRows, progress } from './print.ts';
 import type { Reach } from './reach.ts';
 
 interface Options {
@@ -43,7 +43,7 @@ export function verifyCommand(at: () => Promise<Reach>): Command {
       if (line?.kind === 'difference' && !json) differences.push(line);
       if (line?.kind === 'summary') summary = line;
       if (json && (line?.kind === 'difference' || line?.kind === 'summary'))
-        process.stdout.write(`${text}\n`);
+        process.stdout.write(`${escaped(text)}\n`);
     }
     if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
     if (summary === undefined) throw new Error('Questlog broke off before it was done; try again');

@@ -2,7 +2,7 @@
 import type { RetentionOutput } from '@questlog/schemas/http/admin';
 import { Command } from 'commander';
 import { example } from '../manage.ts';
-import { count, forTerminal, printRows } from '../print.ts';
+import { asSent, count, forTerminal, jsonText, printRows } from '../print.ts';
 import type { Reach } from '../reach.ts';
 
 const SHOWN_GAPS = 20;
@@ -38,7 +38,7 @@ function trail(at: () => Promise<Reach>): Command {
       cursor = page.next;
     }
     // Payloads as they were sent: what is parsed and written again is not.
-    if (json) return void process.stdout.write(`[${asAnswered.join(',\n')}]\n`);
+    if (json) return void process.stdout.write(`[${asSent(asAnswered.join(',\n'))}]\n`);
     process.stderr.write(`${heading(report)}\n`);
     printRows(events, TRAIL, false);
   });
@@ -111,7 +111,7 @@ function retention(at: () => Promise<Reach>): Command {
   return command.action(async ({ project, json = false }: { project?: string; json?: boolean }) => {
     const query = project === undefined ? '' : `?project=${encodeURIComponent(project)}`;
     const answer: RetentionOutput = await (await at()).admin.json('GET', `/admin/retention${query}`);
-    if (json) return void process.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
+    if (json) return void process.stdout.write(`${jsonText(answer)}\n`);
     printRows(rowsOf(answer, project !== undefined), KEPT, false);
   });
 }

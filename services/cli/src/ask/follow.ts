@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { Command } from 'commander';
 import { example, wholeNumber } from '../manage.ts';
-import { forTerminal, withPayload } from '../print.ts';
+import { shown, withPayload } from '../print.ts';
 import type { Endpoint, Reach } from '../reach.ts';
 
 const LOOK_AGAIN_MS = 250;
@@ -110,13 +110,13 @@ function linesOf(row: FollowedEvent, links: readonly FollowedLink[]): string {
     ['ClickHouse', `events, tenant ${row.tenantId}, project ${row.projectId}`],
     ['session', `${sessionId ?? 'none'}${sequence === null ? '' : `, its event ${sequence}`}`],
     ['build', buildId ?? 'none'],
-    ['payload', row.payload],
+    ['payload', row.payload.replace(/[\r\n\t]/g, ' ')],
     ...links.map((link) => {
       return ['link', `${link.changedAt} ${link.state} to report ${link.reportId}, ${SOURCES[link.source]}`];
     }),
     ...(links.length === 0 ? [['link', 'to no report']] : []),
   ];
-  return lines.map(([name = '', said = '']) => `${name.padEnd(10)}  ${forTerminal(said)}\n`).join('');
+  return lines.map(([name = '', said = '']) => `${name.padEnd(10)}  ${shown(said)}\n`).join('');
 }
 
 /** In the largest unit of which there are two. */

@@ -2,7 +2,7 @@
 import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
 import { Command } from 'commander';
 import { example } from '../manage.ts';
-import { forTerminal, printRows } from '../print.ts';
+import { jsonText, printRows } from '../print.ts';
 import type { Reach } from '../reach.ts';
 
 const PATH = '/admin/erasures';
@@ -71,5 +71,5 @@ function rowOf({ id, state, problem, receipt }: ErasureOutput): object {
 }
 
 function print(erasure: ErasureOutput): void {
-  process.stdout.write(`${forTerminal(JSON.stringify(erasure, null, 2))}\n`);
+  process.stdout.write(`${jsonText(erasure)}\n`);
 }
