@@ -51,6 +51,31 @@ test('of several that cover it the first request takes it, in whatever order the
     expect(erasedBy(...order).by({ ...OWN, receivedAt: 5 })).toBe(first.id);
 });
 
+test('a project is being hidden until the last erasure of all of it, or of its tenant, has hidden it', () => {
+  const [first, last] = [anErasure({ projectId: PROJECT, requestedAt: 10 }), anErasure({ requestedAt: 20 })];
+  const erased = erasedBy(anErasure({ projectId: PROJECT, sessions }));
+  const isHidingAfter = (of: Erasure, hiddenAt: number | null) => {
+    erased.add({ ...of, hiddenAt });
+    return erased.isHiding(TENANT, PROJECT);
+  };
+  expect(erased.isHiding(TENANT, PROJECT)).toBe(false);
+  expect([isHidingAfter(first, null), isHidingAfter(first, 11), isHidingAfter(first, null)]).toEqual([
+    true,
+    false,
+    true,
+  ]);
+  expect([isHidingAfter(last, null), isHidingAfter(first, 11), isHidingAfter(last, 21)]).toEqual([
+    true,
+    true,
+    false,
+  ]);
+  expect([isHidingAfter(first, null), isHidingAfter(last, null)]).toEqual([false, true]);
+  expect([erased.isHiding(TENANT, randomUUID()), erased.isHiding(randomUUID(), PROJECT)]).toEqual([
+    true,
+    false,
+  ]);
+});
+
 test('an append keeps the events of others, and is itself where nothing of it is erased', () => {
   const message = anEventsAccepted({
     tenantId: TENANT,

@@ -16,6 +16,9 @@ export interface Erasable {
 
 type Tombstone = Pick<Erasure, 'id' | 'requestedAt'>;
 
+/** Of a whole project or tenant. */
+type WholeTombstone = Tombstone & Pick<Erasure, 'hiddenAt'>;
+
 /** Sessions and reports of all erasures: every process has them in memory for ever, some 100 bytes each. */
 export const MAX_ERASED_IDS = 500_000;
 
@@ -28,7 +31,7 @@ export class ErasedData {
   readonly #sessions = new Map<string, Map<string, Tombstone>>();
   readonly #reports = new Map<string, Map<string, Tombstone>>();
   /** By tenant, or tenant and project; the earliest first. */
-  readonly #before = new Map<string, Tombstone[]>();
+  readonly #before = new Map<string, WholeTombstone[]>();
   /** Erasures of sessions that still look for what is to be hidden. */
   readonly #looking = new Set<string>();
   #ids = 0;
@@ -47,11 +50,12 @@ export class ErasedData {
     if (sessions !== null) return;
     const scope = projectId === null ? tenantId : nameOf(tenantId, projectId);
     const known = this.#before.get(scope) ?? [];
-    if (known.some((one) => one.id === id)) return;
-    this.#changes += 1;
+    const others = known.filter((one) => one.id !== id);
+    if (others.length === known.length) this.#changes += 1;
+    const all = [...others, { ...tombstone, hiddenAt }];
     this.#before.set(
       scope,
-      [...known, tombstone].sort((a, b) => (isBefore(a, b) ? -1 : 1)),
+      all.sort((a, b) => (isBefore(a, b) ? -1 : 1)),
     );
   }
 
@@ -101,6 +105,19 @@ export class ErasedData {
   /** Whether the project, or all of its tenant, was ever erased as a whole. */
   hasProject(tenantId: string, projectId: string): boolean {
     return this.#before.has(tenantId) || this.#before.has(nameOf(tenantId, projectId));
+  }
+
+  /**
+   * Whether rows of the project that were erased with all of it, or of its tenant, may be there still. The last erasure
+   * tells: it covers what those before it do, of which one may have failed for good.
+   */
+  isHiding(tenantId: string, projectId: string): boolean {
+    let last: WholeTombstone | undefined;
+    for (const scope of [tenantId, nameOf(tenantId, projectId)]) {
+      const one = this.#before.get(scope)?.at(-1);
+      if (one !== undefined && (last === undefined || isBefore(last, one))) last = one;
+    }
+    return last?.hiddenAt === null;
   }
 
   #addIds(

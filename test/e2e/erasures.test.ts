@@ -1,4 +1,5 @@
 /** What operators have erased is gone from every place, stays gone, and nobody else misses anything. */
+import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { keysIn } from '@questlog/ingest/uploads/bucket.testing';
@@ -186,6 +187,45 @@ test.concurrent(
     expect(receipt.found).toMatchObject({ events: 1, sessions: 1, deadLetters: 1 });
     expect([await open(), await erasing.countsOf(product, game)]).toEqual([0, [0, 0, 0, 0]]);
     expect(await letterStatus()).toBe(404);
+  },
+  LONG_MS,
+);
+
+test.concurrent(
+  'what is sent again while its erased project is being hidden is not lost with it',
+  async () => {
+    const game = await aProject(product);
+    const { tenantId, projectId } = game;
+    const player = { externalId: 'back' };
+    const report = { clientRequestId: randomUUID(), report: { title: 'it' } };
+    const ids = await Promise.all(Array.from({ length: 10 }, () => game.session({ player })));
+    const { id: reportId } = (await game.report(report)).json();
+    await erasing.storedEvents(product, game, 11, 'sessions');
+    await erasing.storedEvents(product, game, 1, 'report_versions');
+
+    const erasure = await erasing.erase(product, { tenantId, projectId });
+    // As a client does: what is answered 503 is sent again.
+    const taken = async (path: string, body: object) =>
+      (
+        await eventually(
+          () => game.request('POST', path, { body }),
+          ({ status }) => status !== 503,
+        )
+      ).status;
+    const again = async (id: string) => [
+      await taken('/v1/ingest/sessions', { id, player }),
+      await taken('/v1/ingest/events', anEvent({ sessionId: id })),
+    ];
+    const sent = await Promise.all([taken('/v1/ingest/reports', report), ...ids.map(again)]);
+    expect(sent).toEqual([201, ...ids.map(() => [201, 201])]);
+    await erasing.done(product, erasure);
+
+    await erasing.storedEvents(product, game, ids.length);
+    const statuses = await Promise.all(ids.map(async (id) => (await game.get(`/v1/sessions/${id}`)).status));
+    expect(statuses).toEqual(ids.map(() => 200));
+    expect((await game.get(`/v1/reports/${reportId}`)).status).toBe(200);
+    const ofPlayer = await erasing.erase(product, { tenantId, projectId, player });
+    expect((await erasing.done(product, ofPlayer)).found).toMatchObject({ events: 10, sessions: 10 });
   },
   LONG_MS,
 );

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { applyEntry, emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { anErasure, aReportLink } from '@questlog/schemas/fixtures/builders';
@@ -10,8 +11,8 @@ import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { registerSession } from '../sessions/registerSession.ts';
-import { openReports } from './reports.ts';
-import { isErasedIn, openSessions, sessionsLeft } from './sessions.ts';
+import { openReports, reportsLeft } from './reports.ts';
+import { isErasedIn, openSessions, type Sessions, sessionsLeft } from './sessions.ts';
 
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 const NOON_MS = Date.UTC(2026, 10, 23, 12);
@@ -35,9 +36,13 @@ test.each([
     expect([isPeeked(), isPeeked()]).toEqual([true, true]);
 
     clock.ms += 1_000;
-    erase({ projectId });
+    const hidden = erase({ projectId });
     expect([await isKnown(), isPeeked()]).toEqual([false, false]);
     clock.ms += 1_000;
+    // Its row may be there, and the new one would go with it.
+    await expect(register(wanted)).rejects.toThrow(Unavailable);
+    expect([await register({}), await register({ id: randomUUID() })]).toEqual([201, 201]);
+    hidden();
     // A 200 would be of a record whose row is gone.
     expect(await register(wanted)).toBe(201);
     expect([await isKnown(), await register({}), await register(wanted)]).toEqual([true, 201, 200]);
@@ -45,19 +50,46 @@ test.each([
   },
 );
 
-test('a session whose row is not hidden yet is unknown, too', async () => {
-  const { deps, principal, erase } = await aProcess();
+test('a session whose row is not hidden yet is unknown, too, and not registered again', async () => {
+  const { deps, directory, principal, erase, clock } = await aProcess();
   const id = randomUUID();
   const row = { projectId: PROJECT, sessionId: id, buildId: null, lane: 0, startedAt: null };
   const registered = { registeredAt: String(NOON_MS - 1), contentDigest: null };
   const players = { playerExternalId: null, playerDeviceId: null };
   const store = { query: async () => [{ ...row, ...registered, ...players }] } as unknown as Store;
-  const sessions = await openSessions({ ...deps, store });
-  onTestFinished(() => sessions.close());
-  const find = async () => (await sessions.find(principal.tenant.id, PROJECT, [id])).size;
+  const open = async () => {
+    const sessions = sessionsLeft(await openSessions({ ...deps, store }), directory);
+    onTestFinished(() => sessions.close());
+    return sessions;
+  };
+  // One has it in memory, the other in ClickHouse only.
+  const [asked, unasked] = [await open(), await open()];
+  const find = async () => (await asked.find(principal.tenant.id, PROJECT, [id])).size;
   expect(await find()).toBe(1);
   erase({ projectId: PROJECT });
   expect(await find()).toBe(0);
+  const register = (sessions: Sessions, of: object) =>
+    registerSession({ sessions, clock }, principal, Buffer.from(JSON.stringify(of)));
+  for (const sessions of [asked, unasked])
+    await expect(register(sessions, { id })).rejects.toThrow(Unavailable);
+  // Of an id that is drawn here nobody need be asked.
+  store.query = () => Promise.reject(new Unavailable('ClickHouse is away'));
+  expect(await register(unasked, {})).toMatchObject({ status: 201 });
+});
+
+test('a report whose row is not hidden yet is not filed again, and any other is', async () => {
+  const { deps, directory, erase, clock } = await aProcess();
+  const reports = reportsLeft(await openReports({ ...deps, clock }), directory.erased);
+  onTestFinished(() => reports.close());
+  const report = aReportLink({ tenantId: TENANT, projectId: PROJECT, eventIds: [randomUUID()] });
+  await reports.file(report);
+  clock.ms += 1_000;
+  const hidden = erase({ projectId: PROJECT });
+  const again = { ...report, receivedAt: clock.ms };
+  await expect(reports.file(again)).rejects.toThrow(Unavailable);
+  expect(await reports.file({ ...again, reportId: randomUUID() })).toMatchObject({ isOwn: true });
+  hidden();
+  expect(await reports.file(again)).toMatchObject({ isOwn: true, report: { filed: again } });
 });
 
 test('an event is of no report that was erased, though the report’s window is open and it names the event', async () => {
@@ -103,9 +135,16 @@ async function aProcess() {
       store: { query: async () => [] } as unknown as Store,
       isErased: isErasedIn(directory),
     },
+    /** @returns notes that all of it is hidden. */
     erase: (of: Partial<Erasure>) => {
       const erasure = anErasure({ tenantId: TENANT, requestedAt: clock.ms, ...of });
-      applyEntry(directory, `erasure:${erasure.id}`, { tenant: null, project: null, token: null, erasure });
+      const note = (hiddenAt: number | null) =>
+        applyEntry(directory, `erasure:${erasure.id}`, {
+          ...{ tenant: null, project: null, token: null },
+          erasure: { ...erasure, hiddenAt },
+        });
+      note(null);
+      return () => note(clock.ms);
     },
   };
 }

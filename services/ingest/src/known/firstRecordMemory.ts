@@ -104,9 +104,13 @@ export class FirstRecordMemory<Entity> {
   }
 
   get(projectId: string, id: string): Placed<Entity> | undefined {
-    const name = `${projectId}/${id}`;
-    const known = this.#entries.get(name) ?? this.#rules.packed?.get(name);
+    const known = this.#known(projectId, id);
     return known !== undefined && this.#rules.isErased?.(projectId, known.entity) ? undefined : known;
+  }
+
+  /** One that `get` leaves out. */
+  hasErased(projectId: string, id: string): boolean {
+    return this.#known(projectId, id) !== undefined && this.get(projectId, id) === undefined;
   }
 
   getWhole(projectId: string, id: string): Entity | undefined {
@@ -168,6 +172,11 @@ export class FirstRecordMemory<Entity> {
     const isGone = (one: number, firstOffset: number) => one === partition && firstOffset >= offset;
     // All at once: none of them may be found any more.
     for (const _ of this.#rules.packed?.forget(isGone) ?? []);
+  }
+
+  #known(projectId: string, id: string): Placed<Entity> | undefined {
+    const name = `${projectId}/${id}`;
+    return this.#entries.get(name) ?? this.#rules.packed?.get(name);
   }
 
   #put(name: string, entry: Omit<Entry<Entity>, 'weight'>): void {

@@ -52,6 +52,8 @@ export interface FirstRecords<Message, Entity> {
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   /** One of the project that memory has, whole. */
   get(projectId: string, id: string): Entity | undefined;
+  /** Whether memory or ClickHouse still has one that was erased. @throws Unavailable where ClickHouse is silent. */
+  holdsErased(projectId: string, id: string): Promise<boolean>;
   /**
    * Resolves once this process has read what the log has of the tenant now.
    * @throws Unavailable where it lags, or has not heard of a cut.
@@ -153,6 +155,7 @@ export async function openFirstRecords<Message, Entity>(
       return tails.close();
     },
     get: (projectId, id) => memory.getWhole(projectId, id),
+    holdsErased: (projectId, id) => holdsErased(memory, kind, projectId, id),
     caughtUp,
     append,
     lacks: (tenantId) => (tenantId === undefined ? lacks() : lacks(partitionOf(tenantId, 0, partitions), 1)),
@@ -165,7 +168,7 @@ export async function openFirstRecords<Message, Entity>(
       // Before the look-up: what is projected while it runs says nothing of it.
       const lacking = await lacks(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await kind.lookUp(projectId, missing)) {
-        found.set(id, memory.putStored(projectId, id, entity));
+        if (!kind.isErased?.(projectId, entity)) found.set(id, memory.putStored(projectId, id, entity));
       }
       if (lacking !== undefined && missing.some((id) => !found.has(id))) throw lacking;
       return found;
@@ -175,13 +178,21 @@ export async function openFirstRecords<Message, Entity>(
       if (memory.isOverfull) throw new Unavailable(OVERFULL, { retryAfterS: 10 });
       const offset = await append(message);
       const { projectId, id } = kind.nameOf(message);
-      const winner = memory.get(projectId, id);
-      return {
-        winner: winner?.entity ?? entity,
-        isOwn: winner === undefined || winner.firstOffset === offset,
-      };
+      const { entity: winner, firstOffset } = memory.get(projectId, id) ?? { entity, firstOffset: offset };
+      return { winner, isOwn: firstOffset === offset };
     },
   };
+}
+
+/** Memory comes first: what leaves it is in ClickHouse. */
+async function holdsErased<Entity>(
+  memory: FirstRecordMemory<Entity>,
+  { lookUp, isErased }: Pick<FirstRecordKind<never, Entity>, 'lookUp' | 'isErased'>,
+  ...[projectId, id]: [string, string]
+): Promise<boolean> {
+  if (memory.hasErased(projectId, id)) return true;
+  const row = (await lookUp(projectId, [id])).get(id);
+  return row !== undefined && isErased?.(projectId, row) === true;
 }
 
 interface ReadTo {

@@ -5,7 +5,7 @@
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
-import type { Unavailable } from '@questlog/runtime/process/errors';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { type ErasedData, isErasedReport } from '@questlog/schemas/erased';
 import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
@@ -27,9 +27,10 @@ export interface Reports {
   find(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
   /**
    * Appends a report and returns what the log says it is: this one, or an earlier one of the id.
+   * @param isDrawn its id was drawn for it: no other has it
    * @throws NotReadBack when that is not known in time: the record is in the log.
    */
-  file(record: ReportLink): Promise<{ report: FiledReport; isOwn: boolean }>;
+  file(record: ReportLink, isDrawn?: boolean): Promise<{ report: FiledReport; isOwn: boolean }>;
   /** What a report that is filed at once may have of what it asks for. */
   roomFor(report: AskingReport): RoomForReport;
   /** Appends what is to be known of a report that exists; returns once this process has read it back. */
@@ -47,6 +48,8 @@ export interface Reports {
    * knows all that other processes had filed and retracted.
    */
   areThere(tenantId: string, projectId: string): Promise<boolean>;
+  /** As of `FirstRecords`. */
+  holdsErased(projectId: string, id: string): Promise<boolean>;
   /** What ClickHouse's table lacks since it was restored. */
   lacks(): Promise<Unavailable | undefined>;
   readonly failed: Promise<never>;
@@ -74,6 +77,7 @@ export async function openReports(
   return {
     failed: first.failed,
     lacks: () => first.lacks(),
+    holdsErased: first.holdsErased,
     close: () => first.close(),
     find: async (tenantId, projectId, id) => stored((await first.find(tenantId, projectId, [id])).get(id)),
     roomFor: (report) => recent.roomFor(report, clock.now()),
@@ -155,9 +159,17 @@ export function reportsLeft(reports: Reports, erased: ErasedData): Reports {
       const report = await reports.find(tenantId, projectId, id);
       return report !== undefined && isErasedReport(erased, report.filed) ? undefined : report;
     },
-    file: async (record) => {
+    file: async (record, isDrawn = false) => {
+      const { tenantId, projectId, reportId } = record;
       if (isErasedReport(erased, record))
-        throw new Rejected('conflict', `report ${record.reportId} was erased; a new report has another id`);
+        throw new Rejected('conflict', `report ${reportId} was erased; a new report has another id`);
+      // As of sessions.
+      if (
+        !isDrawn &&
+        erased.isHiding(tenantId, projectId) &&
+        (await reports.holdsErased(projectId, reportId))
+      )
+        throw new Unavailable(`report ${reportId} of before the erasure is still being hidden; try again`);
       return await reports.file(record);
     },
   };

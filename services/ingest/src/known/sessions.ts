@@ -31,12 +31,13 @@ export function knownSession(session: SessionRegistered): KnownSession {
 
 type Known = FirstRecords<SessionRegistered, KnownSession>;
 
-export interface Sessions extends Pick<Known, 'find' | 'lacks' | 'failed' | 'close'> {
+export interface Sessions extends Pick<Known, 'find' | 'holdsErased' | 'lacks' | 'failed' | 'close'> {
   /**
    * Appends a registration and returns what the log says the session is: this one, or an earlier one.
+   * @param isDrawn its id was drawn for it: no other has it
    * @throws Unavailable also when that is not known in time; the same again is answered as the first.
    */
-  register(session: SessionRegistered): Promise<{ winner: KnownSession; isOwn: boolean }>;
+  register(session: SessionRegistered, isDrawn?: boolean): Promise<{ winner: KnownSession; isOwn: boolean }>;
   /**
    * One that memory has; of others only `find` tells.
    * @param words its id's bytes, as four numbers from `at` on; `idOf` makes the text where that is needed
@@ -71,8 +72,7 @@ export async function openSessions(
     lookUp: async (projectId, ids) => {
       const wanted = new Set(ids);
       const rows = (await lookUp(projectId, ids)).filter(({ sessionId }) => wanted.has(sessionId));
-      const left = rows.map(sessionOf).filter((session) => !isGone(projectId, session));
-      return new Map(left.map((session) => [session.sessionId, session]));
+      return new Map(rows.map((row) => [row.sessionId, sessionOf(row)]));
     },
   };
   const onCut: FirstRecordsDeps['onCut'] = (cut) => {
@@ -127,10 +127,17 @@ export function sessionsLeft(
       const left = ids.filter((id) => !erased.hasSession(tenantId, projectId, id));
       return left.length === 0 && ids.length > 0 ? new Map() : await sessions.find(tenantId, projectId, left);
     },
-    register: async (session) => {
+    register: async (session, isDrawn = false) => {
       const { tenantId, projectId, sessionId } = session;
       if (erased.hasSession(tenantId, projectId, sessionId))
         throw new Rejected('conflict', `session ${sessionId} was erased; a new session has another id`);
+      // Beside the row of before, which the erasure hides, a new one of the id would not be written.
+      if (
+        !isDrawn &&
+        erased.isHiding(tenantId, projectId) &&
+        (await sessions.holdsErased(projectId, sessionId))
+      )
+        throw new Unavailable(`session ${sessionId} of before the erasure is still being hidden; try again`);
       return await sessions.register(session);
     },
   };

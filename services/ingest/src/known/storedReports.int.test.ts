@@ -111,6 +111,7 @@ async function retriedOf(store: Store, projectId: string): Promise<string[]> {
     reportsOf: refuse,
     areThere: refuse,
     hasOpen: refuse,
+    holdsErased: refuse,
     lacks: refuse,
     failed: new Promise<never>(() => {}),
     close: async () => {},

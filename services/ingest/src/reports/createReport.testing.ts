@@ -133,6 +133,7 @@ function sessionsOf(sessions: readonly SessionRegistered[]): Sessions {
     find: async (_, __, ids) => new Map(known(ids).map((one) => [one.sessionId, knownSession(one)])),
     register: () => Promise.reject(new Error('no session is registered here')),
     failed: new Promise<never>(() => {}),
+    holdsErased: async () => false,
     lacks: async () => undefined,
     peek: () => undefined,
     forgetPeeked: () => {},

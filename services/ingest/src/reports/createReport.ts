@@ -97,15 +97,18 @@ export async function createReport(
   const checked = await check(deps, principal, body, isStrict);
   const { tenant, project } = principal;
   const answer = await deps.perReport.run(`${project.id}/${checked.id}`, async () => {
-    // An id that was drawn here is nobody else's.
-    const isNamed = checked.draft.id !== null || checked.draft.clientRequestId !== null;
-    const mayBeKnown = isNamed && (await deps.reports.areThere(tenant.id, project.id));
+    const mayBeKnown = !isDrawn(checked) && (await deps.reports.areThere(tenant.id, project.id));
     const known = mayBeKnown ? await deps.reports.find(tenant.id, project.id, checked.id) : undefined;
     if (known !== undefined) return await replay(deps, principal, checked, known);
     if (checked.refusal !== undefined) throw checked.refusal;
     return await file(deps, principal, checked);
   });
   return { ...answer, ignored: checked.draft.unknown };
+}
+
+/** An id that was drawn here is nobody else's. */
+function isDrawn({ draft }: Checked): boolean {
+  return draft.id === null && draft.clientRequestId === null;
 }
 
 async function check(
@@ -209,7 +212,7 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
   const toStore = { receivedAt, drafts, idempotency: null, isSplit: false, reportId: id };
   const decided = await decideEvents(deps, principal, toStore);
   const record = recordOf(deps, principal, checked, decided.created, receivedAt);
-  const filed = await deps.reports.file(record).catch((error: unknown) => {
+  const filed = await deps.reports.file(record, isDrawn(checked)).catch((error: unknown) => {
     releaseEvents(decided);
     throw error instanceof NotReadBack ? new CutShort(id, error, 'it could not be read back in time') : error;
   });

@@ -33,7 +33,7 @@ export async function registerSession(
     const known = (await sessions.find(tenant.id, project.id, [sessionId])).get(sessionId);
     if (known !== undefined) return { status: 200, body: sameOrConflict(known, wanted), ignored };
   }
-  const { winner, isOwn } = await sessions.register(record);
+  const { winner, isOwn } = await sessions.register(record, givenId === null);
   return isOwn
     ? { status: 201, body: createdSession(wanted), ignored }
     : { status: 200, body: sameOrConflict(winner, wanted), ignored };
