@@ -88,6 +88,17 @@ describe.concurrent('a report of a game plugin', () => {
     expect([theirs.status, theirs.json().id === first.json().id]).toEqual([201, false]);
   });
 
+  test('is answered with the events that were stored, whatever a repeat brings', async () => {
+    const clientRequestId = randomUUID();
+    const sent = anEvent({ eventType: 'first', payload: { v: 1 }, sequence: 5 });
+    const first = await game.report({ clientRequestId, report: { title: 'one' }, events: [sent] });
+    const events = [anEvent({ eventType: 'second', payload: { v: 2 }, sequence: 6 }), anEvent()];
+    const again = await game.report({ clientRequestId, report: { title: 'two' }, events });
+
+    expect([first.status, again.status]).toEqual([201, 200]);
+    expect(again.json().events).toEqual(first.json().events);
+  });
+
   test('is refused while it is malformed, and once taken it is taken, also where a repeat of it is malformed', async () => {
     const clientRequestId = randomUUID();
     const malformed = [
@@ -104,7 +115,8 @@ describe.concurrent('a report of a game plugin', () => {
     const answers = await post();
     expect([first, ...answers].map(({ status }) => status)).toEqual([201, ...malformed.map(() => 200)]);
     for (const answer of answers) {
-      expect(answer.json()).toMatchObject({ id: first.json().id, idempotent: true, events: [] });
+      const { id, events } = first.json();
+      expect(answer.json()).toMatchObject({ id, idempotent: true, events });
     }
     const [again, shown] = [await game.report(sent), await game.get(`/v1/reports/${first.json().id}`)];
     expect(again.json().events[0].id).toBe(first.json().events[0].id);

@@ -6,9 +6,10 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { partitionsOf } from '@questlog/schemas/partition';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
+import { EVENT_COLUMNS, type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
+import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
-import type { CreatedEvent } from '../events/core/accept.ts';
 import type { Draft } from '../events/core/envelope.ts';
 import {
   appendEvents,
@@ -27,18 +28,17 @@ export interface CompleteDeps extends StoreEventsDeps {
   readonly clock: Clock;
 }
 
-type Answerable = Pick<CreatedEvent, 'id' | 'occurredAt' | 'overQuota'>;
-
 export interface Completed {
   /** In the order of the record's ids. */
-  readonly stored: readonly Answerable[];
+  readonly events: readonly AcceptedEvent[];
   /** Something was missing and is stored now. */
   readonly isCompleted: boolean;
 }
 
 /**
  * Whatever the age of the report: nothing else brings events that its record names and that never came.
- * @param drafts the events of the same request, in its order, which is that of the record's ids.
+ * @param drafts the events of the same request, in its order, which is that of the record's ids. None of a request that says
+ *   something else: its events are not those that the ids stand for.
  */
 export async function completeEvents(
   deps: CompleteDeps,
@@ -47,7 +47,7 @@ export async function completeEvents(
   drafts: readonly Draft[],
 ): Promise<Completed> {
   const ids = filed.inlineEventIds;
-  if (ids.length === 0) return { stored: [], isCompleted: false };
+  if (ids.length === 0) return { events: [], isCompleted: false };
   const lanes = ids.map(laneOf);
   await deps.projection.caughtUp(partitionsOf(filed.tenantId, lanes, deps.partitions));
   const stored = await storedEvents(deps.store, filed);
@@ -56,11 +56,14 @@ export async function completeEvents(
   const positions = [...ids.keys()].filter((position) => !there.has(lanes[position] ?? 0));
   const added = await storeMissing(deps, principal, filed, drafts, positions);
   for (const event of added) stored.set(event.id, event);
-  const all = ids.map((id, position) => {
-    const occurredAt = drafts[position]?.occurredAt ?? BigInt(filed.receivedAt) * 1000n;
-    return stored.get(id) ?? { id, occurredAt, overQuota: false };
+  const events = ids.flatMap((id, position): AcceptedEvent[] => {
+    const [event, draft] = [stored.get(id), drafts[position]];
+    if (event !== undefined || draft === undefined) return event ? [event] : [];
+    // It was stored, and is no longer kept.
+    const occurredAt = draft.occurredAt ?? BigInt(filed.receivedAt) * 1000n;
+    return [{ ...draft, id, occurredAt, overQuota: false }];
   });
-  return { stored: all, isCompleted: added.length > 0 };
+  return { events, isCompleted: added.length > 0 };
 }
 
 /** @throws CutShort in place of Unavailable: the report is in the log already. */
@@ -94,27 +97,17 @@ export async function lookAgain(
   await reports.append({ ...filed, kind: 'retried' });
 }
 
-interface Row {
-  readonly id: string;
-  readonly occurred_at_micros: string;
-  readonly over_quota: boolean;
-}
-
 async function storedEvents(
   store: Store,
   { tenantId, projectId, receivedAt, inlineEventIds }: ReportLink,
-): Promise<Map<string, Answerable>> {
-  const rows = await store.query<Row>(
-    `SELECT id, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, over_quota FROM events
+): Promise<Map<string, AcceptedEvent>> {
+  const rows = await store.query<EventRow>(
+    `SELECT ${EVENT_COLUMNS} FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
        AND id_at = fromUnixTimestamp64Milli({millis:Int64}) AND id IN {ids:Array(UUID)} LIMIT 1 BY id`,
     { tenantId, projectId, millis: receivedAt, ids: inlineEventIds },
   );
-  return new Map(
-    rows.map(({ id, occurred_at_micros, over_quota }) => {
-      return [id, { id, occurredAt: BigInt(occurred_at_micros), overQuota: over_quota }];
-    }),
-  );
+  return new Map(rows.map((row) => [row.id, eventOfRow(row)]));
 }
 
 /** Stores them under the ids and append ids of the first try. Should that still be under way, consumers drop the repeat. */
@@ -124,7 +117,7 @@ async function storeMissing(
   { reportId, receivedAt, inlineEventIds }: ReportLink,
   drafts: readonly Draft[],
   positions: readonly number[],
-): Promise<readonly Answerable[]> {
+): Promise<readonly AcceptedEvent[]> {
   const missing = positions.flatMap((position) => {
     const [draft, id] = [drafts[position], inlineEventIds[position]];
     return draft === undefined || id === undefined ? [] : [{ ...draft, id, lane: laneOf(id) }];

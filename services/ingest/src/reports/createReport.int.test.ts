@@ -117,6 +117,25 @@ test('a report that the linker may have let go is looked up again once it is com
   expect((await bench.reports()).slice(1)).toEqual([{ ...filed, kind: 'retried' }]);
 });
 
+test('a repeat with other events is answered with those that were stored, and stores none of its own', async () => {
+  const bench = await aReportBench();
+  const deps = await bench.start();
+  const clientRequestId = randomUUID();
+  let appends = 0;
+  bench.isDown = (topic) => topic === TOPICS.events && ++appends > 2;
+  const first = createReport(deps, bench.principal, aBody({ clientRequestId, events: bench.inline }));
+  await expect(first).rejects.toThrow(Unavailable);
+  bench.isDown = () => false;
+  bench.projected = storedIds(await bench.events());
+  const events = bench.inline.map((event) => ({ ...event, eventType: 'other' }));
+  const answer = await createReport(deps, bench.principal, aBody({ clientRequestId, events }));
+
+  const answered: { events: object[] } = JSON.parse(answer.body.toString());
+  expect(answered.events.map((event) => ({ ...event, eventType: 'stored' }))).toEqual(answered.events);
+  expect(idsIn(answer.body).toSorted()).toEqual(bench.projected.toSorted());
+  expect(await bench.events()).toHaveLength(2);
+});
+
 test('a report that the linker still waits for is completed without a word more', async () => {
   const bench = await aReportBench();
   const { deps, body } = await aReportCutShort(bench);

@@ -11,6 +11,7 @@ import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { aSession } from '@questlog/schemas/fixtures/builders';
+import type { EventRow } from '@questlog/schemas/tables/events';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import {
@@ -166,7 +167,7 @@ function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
       if (!/FROM events\b/.test(sql) || !Array.isArray(ids)) return [];
       const rows = bench.projected
         .filter((id) => ids.includes(id))
-        .map((id) => ({ id, occurred_at_micros: '1', over_quota: false }));
+        .map((id): EventRow => ({ ...STORED, id }));
       return JSON.parse(JSON.stringify(rows));
     },
     ask: refuse,
@@ -177,6 +178,11 @@ function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
     close: async () => {},
   };
 }
+
+const STORED = {
+  ...{ sessionId: null, buildId: null, eventType: 'stored', occurredAt: '1', payload: '{}' },
+  ...{ overQuota: false, sequence: null },
+};
 
 async function recordsOf<T>(log: Log, registry: SchemaRegistry, contract: MessageContract<T>): Promise<T[]> {
   const codec = await createCodec(registry, contract);

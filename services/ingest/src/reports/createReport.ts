@@ -10,6 +10,7 @@ import type { ErasedData } from '@questlog/schemas/erased';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
 import { GRACE_MS } from '@questlog/schemas/reportWindow';
+import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import {
   type Attachment,
   DEFAULT_WINDOW_AFTER_MS,
@@ -222,7 +223,7 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
   }
   await appendInlineEvents(deps, principal, id, decided);
   const links = { links: pendingLinks(record), linksTruncated: false, truncated: false };
-  const events = answered(deps, principal, checked, decided.created, [id]);
+  const events = answered(deps, principal, decided.created, [id]);
   return {
     isReplay: false,
     id,
@@ -294,7 +295,7 @@ const NO_TEXTS = {
   fingerprint: null,
 };
 
-/** The same request again; where the first try was cut short, its events are stored now. */
+/** The request again; where the first try was cut short, its events are stored now if they are the same. */
 async function replay(
   deps: ReportDeps,
   principal: Principal,
@@ -304,16 +305,18 @@ async function replay(
   const { id, body, draft } = checked;
   const { filed, retractedAt } = report;
   const isRetracted = retractedAt !== null;
-  if (draft.clientRequestId === null && !isSameRequest(body, draft.idMember, filed.requestDigest)) {
+  const isSame = isSameRequest(body, draft.idMember, filed.requestDigest);
+  if (draft.clientRequestId === null && !isSame) {
     throw new Rejected('conflict', `report ${id} was filed with other content`);
   }
-  const { stored, isCompleted } = await completeEvents(deps, principal, filed, checked.drafts);
+  const drafts = isSame ? checked.drafts : [];
+  const { events: stored, isCompleted } = await completeEvents(deps, principal, filed, drafts);
   const [links, linked] = await Promise.all([
     linksOfReport(deps.store, report, deps.clock.now()),
     linkedReports(deps.store, principal.project.id, filed.inlineEventIds),
   ]);
   if (!isRetracted && (isCompleted || hasStragglers(links.links))) await lookAgain(deps, filed);
-  const events = answered(deps, principal, checked, stored, isRetracted ? [] : [id], linked);
+  const events = answered(deps, principal, stored, isRetracted ? [] : [id], linked);
   deps.metrics.replays.inc();
   const told = { ...toldOf(checked, filed), idempotent: true };
   return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, told) };
@@ -323,20 +326,13 @@ async function replay(
 function answered(
   { reports }: ReportDeps,
   { project, revision }: Principal,
-  { drafts }: Checked,
-  stored: readonly Pick<CreatedEvent, 'id' | 'occurredAt' | 'overQuota'>[],
+  events: readonly AcceptedEvent[],
   own: readonly string[],
   linked: ReadonlyMap<string, readonly string[]> = new Map(),
 ): AnsweredEvent[] {
-  return drafts.flatMap((draft, position) => {
-    const event = stored[position];
-    if (event === undefined) return [];
-    const { id, occurredAt } = event;
-    const asked = { id, sessionId: draft.sessionId, occurredAt };
-    const reportIds = reports.reportsOf(project.id, asked, [...own, ...(linked.get(id) ?? [])]);
-    return [
-      { ...draft, id, occurredAt, reportIds, overQuota: revision === 'A' ? event.overQuota : undefined },
-    ];
+  return events.map((event) => {
+    const reportIds = reports.reportsOf(project.id, event, [...own, ...(linked.get(event.id) ?? [])]);
+    return { ...event, reportIds, overQuota: revision === 'A' ? event.overQuota : undefined };
   });
 }
 

@@ -74,7 +74,8 @@ function createOperation(): object {
     summary: 'Files a bug report with its content, context, files and events.',
     description:
       'Scope `reports:write`, for its events too. Events of the session inside the report’s window are linked. A repeat ' +
-      'needs a `clientRequestId` or an `id`: it is answered 200 with the first ids and stores what is missing. With a ' +
+      'needs a `clientRequestId` or an `id`: it is answered 200 with the first ids and stores what is missing. One whose ' +
+      'body is not the same stores nothing and is answered with the events that are stored. With a ' +
       '`clientRequestId` the report is kept whatever time took away: an unknown session is left out, a file that is not ' +
       'there is `missing`, of more than 1,000 `eventIds` the last 1,000 count. A 503 with a `Location` means that the ' +
       'report exists without some of its events: repeat the request, with that id where it has no `clientRequestId`. ' +
