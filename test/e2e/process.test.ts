@@ -1,17 +1,26 @@
 /** The process as an operator meets it: what it prints, what it writes, and how it stops. */
 import { execFile } from 'node:child_process';
-import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { emptyDataDir, ownEnvironment, removeDataDir, startProduct } from './product.ts';
+import {
+  collectOutput,
+  emptyDataDir,
+  ownEnvironment,
+  removeDataDir,
+  spawnProduct,
+  startProduct,
+} from './product.ts';
 import { ownProduct } from './sharedProduct.ts';
 
 /** As a newcomer starts it, who finds all of it made by the product. */
 const shared = ownProduct({ dataDir: emptyDataDir() });
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
+const REFUSED_WITHIN_MS = 25_000;
 
 test('prints where it listens, for games and for operators', () => {
   const { baseUrl, adminUrl } = shared.product.credentials;
@@ -114,7 +123,7 @@ test('prints how to have a game played into it, which works when it is pasted in
   expect(stdout).toMatch(/\nsent (?<counts>[1-9].* events, \d+ reports?)\nheld \k<counts>\n$/);
 });
 
-test('stops with status 0 on SIGINT and SIGTERM, starts again as well, and warns once its log was taken away', async () => {
+test('stops with status 0 on SIGINT and SIGTERM, starts again as well, and is refused once its log was taken away', async () => {
   const first = await startProduct();
   // Twice, as under npm: the terminal sends it to everybody, and npm sends on what it got.
   process.kill(first.pid, 'SIGINT');
@@ -133,12 +142,26 @@ test('stops with status 0 on SIGINT and SIGTERM, starts again as well, and warns
   expect(await second.stop()).toBe(0);
   expect(second.stdout() + second.stderr()).not.toMatch(/warning/i);
 
-  rmSync(join(first.dataDir, 'log'), { recursive: true });
+  const log = join(first.dataDir, 'log', 'questlog.db');
+  const tables = join(first.dataDir, 'clickhouse');
+  rmSync(log);
+  // The second time on the file that the first one made.
+  for (const line of [await refusal(first.dataDir), await refusal(first.dataDir)]) {
+    for (const named of [log, tables, 'restore']) expect(line).toContain(named);
+  }
+  renameSync(tables, join(first.dataDir, 'aside'));
   const third = await startProduct({ dataDir: first.dataDir });
-  expect(third.stderr()).toContain('clickhouse_holds_another_log');
   expect(await third.stop()).toBe(0);
   await removeDataDir(third);
 });
+
+/** What a start says that is refused. */
+async function refusal(dataDir: string): Promise<string> {
+  const child = spawnProduct({ dataDir });
+  const output = collectOutput(child);
+  expect(await once(child, 'close', { signal: AbortSignal.timeout(REFUSED_WITHIN_MS) })).toEqual([1, null]);
+  return output.stderr;
+}
 
 /** Files and folders that another user of the machine could read or write. */
 function openToOthers(path: string): string[] {

@@ -19,7 +19,7 @@ import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
-import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { backupDirOf, isOnKafka, type Settings } from '../config.ts';
 import type { Account } from '../credentials.ts';
 import { jwtOptions } from '../jwt/jwtSettings.ts';
@@ -103,6 +103,8 @@ async function openBeside({ log, own }: OpenedLog, deps: EngineDeps): Promise<En
 
   const partitions = settings.partitions || (kafka === undefined ? EMBEDDED_PARTITIONS : KAFKA_PARTITIONS);
   await log.ensureTopics(topicDefinitions(partitions));
+  if (own !== undefined && address === undefined)
+    await refuseNewLog(log, store, deps.embedded?.dataDir ?? '');
   await warnOfAnotherLog(log, store, deps.logger);
   const registry = kafka === undefined ? await openLogRegistry(log) : await confluentRegistry(deps);
   const copyable = address === undefined ? own : undefined;
@@ -207,6 +209,24 @@ function checkedPublicUrl(text: string): string {
     url !== undefined && /^https?:$/.test(url.protocol) && url.search + url.hash + url.username === '';
   if (!isWhole) throw new StartRefused('QUESTLOG_PUBLIC_URL: must be an http or https address without query');
   return url.href.replace(/\/+$/, '');
+}
+
+/**
+ * Tenants, projects and tokens are in the log alone: without its file, which was lost or emptied, games would be refused by
+ * what looks ready. A start that is refused writes nothing to the directory, so that the next one is refused as well.
+ */
+async function refuseNewLog(log: Log, store: Store, dataDir: string): Promise<void> {
+  if ((await log.endOffset(TOPICS.directory, 0)) > 0) return;
+  const [held] = await store.query<{ total: string }>(
+    `SELECT sum(total_rows) AS total FROM system.tables
+     WHERE database = currentDatabase() AND name IN ('sessions', 'events', 'reports')`,
+  );
+  if (Number(held?.total ?? 0) === 0) return;
+  const [file, folder] = [join(dataDir, 'log', 'questlog.db'), join(dataDir, 'clickhouse')];
+  const todo = 'restore a backup into an empty folder, or move ClickHouse’s folder away to begin anew';
+  throw new StartRefused(
+    `the log ${file} is new or empty, and ClickHouse in ${folder} holds rows of another: ${todo}`,
+  );
 }
 
 /** Right after a move to another log; otherwise two deployments write into one database, and neither has all it should. */
