@@ -32,6 +32,9 @@ const Credentials = Type.Object({
 export type Credentials = Static<typeof Credentials>;
 
 const FILE = 'dev-credentials.json';
+const fileBeside = (log: string): string => `dev-credentials.${log}.json`;
+/** What the file of a deployment on the embedded log may be called. */
+export const EMBEDDED_CREDENTIALS: readonly string[] = [FILE, fileBeside('embedded')];
 
 /**
  * Embedded and on Kafka are two deployments, also in one folder, and neither is to lose how it is reached: the second
@@ -42,7 +45,7 @@ export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
   const path = join(dataDir, FILE);
   const there = readCredentials(path);
   const owner = there?.log ?? (holdsEmbeddedLog(dataDir) ? 'embedded' : there && 'kafka');
-  return owner === undefined || owner === log ? path : join(dataDir, `dev-credentials.${log}.json`);
+  return owner === undefined || owner === log ? path : join(dataDir, fileBeside(log));
 }
 
 /** Those of an earlier start, or new ones; the addresses, and on a server its accounts, are filled in once they are known. */

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openStore, type Store } from '@questlog/runtime/clickhouse/store';
 import { createLogger } from '@questlog/runtime/process/logger';
@@ -31,11 +31,12 @@ function aFolder(): string {
   return folder;
 }
 
-async function aBackup(): Promise<string> {
+async function aBackup(more: (folder: string) => void = () => {}): Promise<string> {
   const folder = aFolder();
   mkdirSync(join(folder, 'log'));
   writeFileSync(join(folder, PARTS.log), 'records');
   writeFileSync(join(folder, PARTS.clickhouse), 'rows');
+  more(folder);
   await sealBackup(folder, { ...ABOUT, logId: 'a log', endedAt: ABOUT.startedAt }, signal);
   return folder;
 }
@@ -108,6 +109,22 @@ test('nothing is restored but files of the backup, by their places in it', async
     change(folder);
     expect(await refusal(folder)).toMatch(why);
   }
+});
+
+test.each([
+  'clickhouse/clickhouse/metadata/own.sql',
+  'log/questlog.db-wal',
+  'unfinished-restore',
+  'a.sh',
+  'uploads',
+])('what no backup writes is refused by its name before anything is restored: %s', async (path) => {
+  const folder = await aBackup((unsealed) => {
+    mkdirSync(dirname(join(unsealed, path)), { recursive: true });
+    writeFileSync(join(unsealed, path), 'x');
+  });
+  expect(await refusal(folder)).toBe(
+    `the backup ${folder} is not as it was made: ${path} is nothing that a backup has`,
+  );
 });
 
 test('a backup of a newer format is refused, and so is a target that holds anything else than backups', async () => {

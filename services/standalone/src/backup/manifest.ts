@@ -9,6 +9,7 @@ import { dirname, join, relative, sep } from 'node:path';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { EMBEDDED_CREDENTIALS } from '../credentials.ts';
 
 /** The names of what is in a backup, and in a data folder. */
 export const PARTS = { log: 'log/questlog.db', clickhouse: 'clickhouse.tar', uploads: 'uploads' } as const;
@@ -88,12 +89,19 @@ export async function checkFiles(folder: string, { files }: Manifest): Promise<v
   }
   for (const [path, { bytes, sha256 }] of Object.entries(files)) {
     if (!there.has(path)) refuse(`${path} is missing`);
+    if (!isWritten(path)) refuse(`${path} is nothing that a backup has`);
     const { size } = await stat(join(folder, path));
     if (size !== bytes) refuse(`${path} has ${size} bytes, and had ${bytes}`);
     if ((await sha256Of(join(folder, path))) !== sha256) refuse(`${path} has other bytes`);
   }
   const more = [...there].find((path) => path !== FILE && !Object.hasOwn(files, path));
   if (more !== undefined) refuse(`${more} was not in it`);
+}
+
+/** Whether a backup has such a file. Anything else would come into the data folder as somebody's own, as into ClickHouse's. */
+function isWritten(path: string): boolean {
+  if (path.startsWith(`${PARTS.uploads}/`)) return true;
+  return [PARTS.log, PARTS.clickhouse, ...EMBEDDED_CREDENTIALS].includes(path);
 }
 
 export function bytesOf({ files }: Manifest): number {
