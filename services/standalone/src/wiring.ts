@@ -80,6 +80,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const directory = await openDirectory({ ...engines, logger });
   const shared = sharedOf(engines, directory, logger, health);
   if (engines.problem !== undefined) shared.health.check('embedded ClickHouse', engines.problem);
+  if (engines.brokenParts !== undefined) shared.health.warn('broken_parts', () => engines.brokenParts);
   if (kept !== undefined) shared.health.warn('disk', () => littleRoom(kept.dataDir));
   await warnOfAddedPartitions(shared);
   warnOfSickPartitions(engines.log, shared.health);

@@ -24,6 +24,7 @@ test.each([
   ['embedded ClickHouse', 'started again by itself'],
   ['retention', 'each hour'],
   ['restored', 'Wait'],
+  ['broken_parts', 'questlog verify'],
   ['workers', 'started again by itself'],
 ])('says what to do about %s, which more projectors would not cure', (name, cure) => {
   const [advice] = adviceOf({

@@ -126,6 +126,7 @@ function cureOf(name: string): string {
   if (name === 'retention')
     return 'Mend what it names; it is tried again each hour. docs/operating/retention.md.';
   if (name === 'restored') return RESTORED;
+  if (name === 'broken_parts') return BROKEN;
   if (name === 'workers') return 'It is started again by itself; worker_ended in the log says why it ended.';
   if (name === 'dead_letters') return DEAD;
   return name.startsWith('questlog-link') ? LINKER : PROJECTOR;
@@ -135,6 +136,8 @@ const RESTARTED =
   'It is started again by itself. If this stays, look at the disk, the memory, and embedded_clickhouse_broken in the log.';
 const RESTORED =
   'Wait: the projector fills what was restored. Games are answered 503 for what is not back yet.';
+const BROKEN =
+  'Run npx questlog verify --from 7d. If something is missing, weigh restoring the newest backup, which lacks what came after it (docs/operating/runbooks/restore.md). Drop the parts (docs/operating/runbooks/erasure.md) and start again to end this warning.';
 const ADDED =
   'Nothing of Questlog’s own is lost. Have other writers use the partitions that the topic was made with; docs/operating/kafka.md says what is read of the others.';
 const TRUNCATED =

@@ -43,6 +43,8 @@ export interface Engines {
   readonly clickhouse: StoreOptions;
   /** What is wrong with the embedded ClickHouse at the moment; undefined where there is none. */
   readonly problem: (() => string | undefined) | undefined;
+  /** A sentence of what ClickHouse had put aside, broken, when it was opened; undefined: nothing. */
+  readonly brokenParts: string | undefined;
   /** The log, where it and ClickHouse are embedded: then a backup of both can be made. */
   readonly copyable: Pick<Log & EmbeddedExtras, 'id' | 'copy'> | undefined;
 }
@@ -108,7 +110,9 @@ async function openBeside({ log, own }: OpenedLog, deps: EngineDeps): Promise<En
   await warnOfAnotherLog(log, store, deps.logger);
   const registry = kafka === undefined ? await openLogRegistry(log) : await confluentRegistry(deps);
   const copyable = address === undefined ? own : undefined;
-  return { log, registry, store, reader: openReader(deps, clickhouse), clickhouse, problem, copyable };
+  const brokenParts = await lookForBrokenParts(store, deps.logger);
+  const reader = openReader(deps, clickhouse);
+  return { log, registry, store, reader, clickhouse, problem, brokenParts, copyable };
 }
 
 function openReader(
@@ -238,6 +242,18 @@ async function warnOfAnotherLog(log: Log, store: Store, logger: Logger): Promise
   );
   if (others.length === 0) return;
   logger.warn('clickhouse_holds_another_log', { log: log.id, others: others.map(({ id }) => id) });
+}
+
+/** ClickHouse puts aside at its start what it cannot read, and answers from then on as if those rows had never been. */
+async function lookForBrokenParts(store: Store, logger: Logger): Promise<string | undefined> {
+  const found = await store.query<{ table: string; parts: readonly string[] }>(
+    `SELECT table, groupArray(10)(name) AS parts FROM system.detached_parts
+     WHERE database = currentDatabase() AND reason LIKE 'broken%' GROUP BY table ORDER BY table`,
+  );
+  if (found.length === 0) return undefined;
+  logger.warn('clickhouse_parts_broken', { tables: found });
+  const tables = found.map(({ table }) => table).join(', ');
+  return `ClickHouse put parts aside that it could not read, of ${tables}; npx questlog verify names what is missing`;
 }
 
 interface OpenedLog {
