@@ -20,7 +20,7 @@ type Tombstone = Pick<Erasure, 'id' | 'requestedAt'>;
 type WholeTombstone = Tombstone & Pick<Erasure, 'hiddenAt'>;
 
 /** Sessions and reports of all erasures: every process has them in memory for ever, some 100 bytes each. */
-export const MAX_ERASED_IDS = 500_000;
+export const DEFAULT_MAX_ERASED_IDS = 500_000;
 
 /**
  * An erased session is erased for ever: whenever a record of it comes. Of an erased project or tenant it is what was

@@ -23,6 +23,12 @@ export const ErasureInput = Type.Object(
         },
       ),
     ),
+    many: Type.Optional(
+      Type.Boolean({
+        description:
+          'Also more than 20,000 sessions of the player: whoever has a token can register as many under its id.',
+      }),
+    ),
   },
   {
     ...only,

@@ -137,6 +137,8 @@ export interface Erasure {
   readonly goneAt: number | null;
   /** When the topics have given up the last record that told of it. */
   readonly logExpiresAt: number;
+  /** One record has not room for the ids of all: the erasure that was asked for. Null or absent: itself. */
+  readonly partOf?: string | null;
 }
 
 export interface ErasedPlayer {
@@ -281,6 +283,7 @@ const erasure = record('Erasure', [
   optional('hiddenAt', 'long'),
   optional('goneAt', 'long'),
   { name: 'logExpiresAt', type: MILLIS },
+  optional('partOf', UUID),
 ]);
 
 export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, {

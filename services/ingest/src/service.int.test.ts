@@ -297,6 +297,7 @@ async function anIngest(log: Log, store = EMPTY) {
       isEngineHere: true,
       ...{ toGames: anyPort, toOperators: anyPort, hasOperators: true, adminAllowedHosts: [] },
       ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
+      maxErasedIds: 500_000,
       trustedProxies: new BlockList(),
     },
   });

@@ -94,6 +94,8 @@ export interface IngestServiceDeps {
     readonly hasDocs: boolean;
     /** Links by its session that a report gets at most. */
     readonly maxSessionLinks: number;
+    /** Sessions and reports of all erasures together. */
+    readonly maxErasedIds: number;
     /** Whose `X-Forwarded-For` is believed. */
     readonly trustedProxies: BlockList;
     /** Undefined: JWTs are not set up. */
@@ -244,13 +246,14 @@ async function openReaders(deps: IngestServiceDeps, codec: Codec<EventsAccepted>
 
 async function openErasing(deps: IngestServiceDeps, letters: Letters, projections: Projections) {
   const { events, registered, filed, linked } = projections;
-  const { lifecycle } = deps;
+  const { lifecycle, settings } = deps;
   const runs = runErasures({
     ...{ ...deps, letters },
     projections: [events, registered, filed, linked],
   });
   lifecycle.onStop('erasures', () => runs.close());
-  return openErasures({ ...deps, registered, filed }, () => runs.ring());
+  const { maxErasedIds } = settings;
+  return openErasures({ ...deps, registered, filed, maxErasedIds }, () => runs.ring());
 }
 
 /** Whatever this process knows of the log hears of a cut here. */

@@ -1,6 +1,8 @@
 /** The settings of every service. A service ignores those that it does not use, so that all can share one environment. */
+
 import { join, resolve } from 'node:path';
 import { setting } from '@questlog/runtime/process/config';
+import { DEFAULT_MAX_ERASED_IDS } from '@questlog/schemas/erased';
 import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
 import Type, { type Static } from 'typebox';
 import { BACKUPS } from './dataDir.ts';
@@ -112,6 +114,14 @@ export const settings = Type.Object({
     maximum: 1_000_000,
     description:
       'Links that a report gets by its session and window, the first in the log; what it names comes on top.',
+  }),
+  erasedIds: setting.integer({
+    env: 'QUESTLOG_ERASED_IDS',
+    default: DEFAULT_MAX_ERASED_IDS,
+    minimum: 0,
+    maximum: 10_000_000,
+    description:
+      'Sessions and reports that are erased one by one, ever. Every process keeps their ids in memory, in some 100 bytes each.',
   }),
   demo: setting.choice(['auto', 'on', 'off'], {
     env: 'QUESTLOG_DEMO',

@@ -102,6 +102,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
       ...{ toGames, toOperators, hasOperators: worker?.isFirst ?? true },
       isEngineHere: choice.address === undefined,
       ...{ corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
+      maxErasedIds: settings.erasedIds,
       ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl, hasDocs: settings.docs === 'on' },
       ...{ jwt: choice.jwt, trustedProxies: choice.trustedProxies },
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),

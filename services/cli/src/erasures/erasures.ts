@@ -14,6 +14,7 @@ interface Asked extends Record<'tenant', string> {
   readonly session?: string;
   readonly player?: string;
   readonly device?: string;
+  readonly many?: true;
 }
 
 export function erasuresCommand(at: () => Promise<Reach>): Command {
@@ -44,9 +45,10 @@ export function erasuresCommand(at: () => Promise<Reach>): Command {
       .option('--project <id>', 'of this project; alone: all that it has')
       .option('--session <id>', 'this session')
       .option('--player <id>', 'the sessions of the player with this external id')
-      .option('--device <id>', 'the sessions of this device id'),
+      .option('--device <id>', 'the sessions of this device id')
+      .option('--many', 'also more than 20,000 sessions of the player'),
     `questlog erasures create --tenant ${ID} --project 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --player kim`,
-  ).action(async ({ tenant: tenantId, project, session, player, device }: Asked) => {
+  ).action(async ({ tenant: tenantId, project, session, player, device, many }: Asked) => {
     const input: ErasureInput = {
       tenantId,
       ...(project !== undefined && { projectId: project }),
@@ -57,6 +59,7 @@ export function erasuresCommand(at: () => Promise<Reach>): Command {
           ...(device !== undefined && { deviceId: device }),
         },
       }),
+      ...(many && { many }),
     };
     print(await (await at()).admin.json('POST', PATH, { body: input }));
   });

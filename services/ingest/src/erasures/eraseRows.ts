@@ -12,7 +12,7 @@ import {
   type ErasedRows,
   type ErasedTable,
   literal,
-  MAX_IDS_OF_ERASURE,
+  MAX_IDS_OF_RECORD,
   NOTHING_FOUND,
 } from './core/scope.ts';
 
@@ -92,7 +92,7 @@ export async function reportsIn(
       ? rows
       : await store.query<{ projectId: string; id: string }>(
           `SELECT DISTINCT project_id AS projectId, report_id AS id FROM report_link_versions
-           WHERE ${scope.laterLinks} LIMIT ${MAX_IDS_OF_ERASURE}`,
+           WHERE ${scope.laterLinks} LIMIT ${MAX_IDS_OF_RECORD}`,
         );
   const byProject = Map.groupBy(known, ({ projectId }) => projectId);
   return {

@@ -7,15 +7,15 @@ import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
-import { MAX_ERASED_IDS } from '@questlog/schemas/erased';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { directoryEntry, type Erasure, type RetentionDays } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { MAX_ERASED_SESSIONS, MAX_IDS_OF_ERASURE } from './core/scope.ts';
+import { MAX_ERASED_SESSIONS, MAX_IDS_OF_RECORD } from './core/scope.ts';
 import { MAX_LISTED, openErasures } from './erasures.ts';
 
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
+const MAX_ERASED_IDS = 50_000;
 
 interface Asking {
   readonly sessions?: number;
@@ -42,19 +42,21 @@ function asking(of: Asking) {
   } = of;
   const rows = Array.from({ length: sessions }, () => ({ projectId: PROJECT, id: randomUUID() }));
   const query = async (sql: string) => {
-    if (sql.startsWith('SELECT DISTINCT')) return rows;
+    if (sql.startsWith('SELECT DISTINCT')) return rows.slice(0, Number(/LIMIT (\d+)$/.exec(sql)?.[1]));
     return [{ reports: String(reports) }];
   };
   const project = { id: PROJECT, tenantId: TENANT, retentionDays };
   const current = {
     ...emptyDirectory(),
-    ...{ tenants: new Map([[TENANT, {}]]), projects: new Map([[PROJECT, project]]), erased: { ids: known } },
+    ...{ tenants: new Map([[TENANT, {}]]), projects: new Map([[PROJECT, project]]) },
+    ...{ erased: { ids: known, hasSession: () => false } },
     erasures: new Map(earlier.map((one) => [one.id, one])),
   };
-  const written: unknown[] = [];
-  const change = async (_kind: string, _id: string, decide: () => { entity: unknown; answer: unknown }) => {
+  const written: Erasure[] = [];
+  const change = async (_kind: string, id: string, decide: () => { entity: Erasure; answer: unknown }) => {
     const { entity, answer } = decide();
     written.push(entity);
+    current.erasures.set(id, entity);
     return answer;
   };
   const erasures = openErasures(
@@ -64,32 +66,29 @@ function asking(of: Asking) {
       log: { kept },
       registered: { caughtUp: async () => {} },
       filed: { caughtUp: filedIn },
-      clock: systemClock,
+      ...{ clock: systemClock, maxErasedIds: MAX_ERASED_IDS },
     },
     () => {},
   );
   return { erasures, written };
 }
 
-test('the sessions of a player with more reports than a record holds are refused, and nothing is written', async () => {
+test('a player whom somebody has given more sessions than a record holds is erased: one receipt tells of them all', async () => {
   const player = { externalId: 'kim' };
-  const tooMany = asking({ sessions: 3, reports: MAX_IDS_OF_ERASURE });
-  const refused = tooMany.erasures.request({ tenantId: TENANT, player });
-  await expect(refused).rejects.toThrow(`its 3 sessions have ${MAX_IDS_OF_ERASURE} reports`);
-  expect(tooMany.written).toEqual([]);
-  const { erasures, written } = asking({ sessions: 3, reports: MAX_IDS_OF_ERASURE - 3 });
-  await erasures.request({ tenantId: TENANT, player });
-  expect(written).toHaveLength(1);
+  const { erasures, written } = asking({ sessions: 45_000 });
+  const unasked = erasures.request({ tenantId: TENANT, player });
+  await expect(unasked).rejects.toThrow(`more than ${MAX_ERASED_SESSIONS} sessions have it`);
+  expect(written).toEqual([]);
+  const { id } = await erasures.request({ tenantId: TENANT, player, many: true });
+  const ids = written.map(({ sessions }) => sessions?.flatMap((of) => of.ids) ?? []);
+  expect(ids.map(({ length }) => length).sort()).toEqual([20_000, 20_000, 5_000]);
+  expect(new Set(ids.flat()).size).toBe(45_000);
+  expect(erasures.list().map((one) => one.id)).toEqual([id]);
 });
 
-test('a session with more reports than a record holds is refused, and nothing is written', async () => {
-  const tooMany = asking({ reports: MAX_IDS_OF_ERASURE });
-  const sessionId = randomUUID();
-  const refused = tooMany.erasures.request({ tenantId: TENANT, sessionId });
-  await expect(refused).rejects.toThrow(`its 1 sessions have ${MAX_IDS_OF_ERASURE} reports`);
-  expect(tooMany.written).toEqual([]);
-  const { erasures, written } = asking({ reports: MAX_IDS_OF_ERASURE - 1 });
-  await erasures.request({ tenantId: TENANT, sessionId });
+test('a session of which somebody has filed more reports than a record holds is erased', async () => {
+  const { erasures, written } = asking({ reports: 40_000 });
+  await erasures.request({ tenantId: TENANT, sessionId: randomUUID() });
   expect(written).toHaveLength(1);
 });
 
@@ -107,26 +106,41 @@ test('a player whose sessions go before their events is told so: a receipt of no
 });
 
 test('what all processes keep in memory has a bound, beyond which only projects and tenants are erased', async () => {
+  const [player, many] = [{ externalId: 'kim' }, true];
+  const full: [Asking, object][] = [
+    [{ known: MAX_ERASED_IDS }, { sessionId: randomUUID() }],
+    [{ reports: MAX_ERASED_IDS }, { sessionId: randomUUID() }],
+    [{ sessions: 2, known: MAX_ERASED_IDS - 1 }, { player }],
+    [{ sessions: MAX_ERASED_IDS + 100 }, { player, many }],
+  ];
+  for (const [of, asked] of full) {
+    const { erasures, written } = asking(of);
+    const refused = erasures.request({ tenantId: TENANT, ...asked });
+    await expect(refused).rejects.toThrow(`would be above ${MAX_ERASED_IDS}. Raise QUESTLOG_ERASED_IDS`);
+    expect(written).toEqual([]);
+  }
   const { erasures, written } = asking({ known: MAX_ERASED_IDS });
-  const refused = erasures.request({ tenantId: TENANT, sessionId: randomUUID() });
-  await expect(refused).rejects.toThrow(`would be above ${MAX_ERASED_IDS}`);
-  expect(written).toEqual([]);
   await erasures.request({ tenantId: TENANT, projectId: PROJECT });
   expect(written).toHaveLength(1);
 });
 
-test('the largest erasure that is taken fits into a record, with what comes until it is hidden', async () => {
+test('the largest part of an erasure fits into a record', async () => {
   const log = await aLog();
   await log.ensureTopics(topicDefinitions(1));
   const codec = await createCodec(await openLogRegistry(log), directoryEntry);
   const ids = (count: number) => [
     { projectId: PROJECT, ids: Array.from({ length: count }, () => randomUUID()) },
   ];
-  const reports = MAX_IDS_OF_ERASURE - MAX_ERASED_SESSIONS + 3_000;
+  const reports = MAX_IDS_OF_RECORD - MAX_ERASED_SESSIONS;
   const erasure = anErasure({
     ...{ sessions: ids(MAX_ERASED_SESSIONS), reports: ids(reports), problem: 'p'.repeat(2_000) },
   });
-  const value = codec.encode({ tenant: null, project: null, token: null, erasure });
+  const value = codec.encode({
+    tenant: null,
+    project: null,
+    token: null,
+    erasure: { ...erasure, partOf: randomUUID() },
+  });
   const record = { key: `erasure:${erasure.id}`, value, headers: {} };
   await expect(log.append(TOPICS.directory, 0, [record])).resolves.toMatchObject({ baseOffset: 0 });
 });

@@ -5,7 +5,6 @@ import type { Directory } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { MAX_ERASED_IDS } from '@questlog/schemas/erased';
 import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
 import type { ErasedPlayer, Erasure, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -13,7 +12,8 @@ import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, refusal } from '../core/fieldProblems.ts';
 import type { Projection } from '../known/projection.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
-import { MAX_ERASED_SESSIONS, MAX_IDS_OF_ERASURE, NOTHING_FOUND, scopesOf } from './core/scope.ts';
+import { askedAs, intoParts, together } from './core/parts.ts';
+import { MAX_ERASED_SESSIONS, NOTHING_FOUND, scopesOf } from './core/scope.ts';
 import { unfoundOf } from './core/unfound.ts';
 import { countReports } from './eraseRows.ts';
 
@@ -26,6 +26,8 @@ export interface ErasureDeps {
   /** Of the reports'. */
   readonly filed: Pick<Projection, 'caughtUp'>;
   readonly clock: Clock;
+  /** Sessions and reports of all erasures together. */
+  readonly maxErasedIds: number;
 }
 
 export interface Erasures {
@@ -55,42 +57,35 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
       }
       const requestedAt = clock.now();
       const asked = { ...owner, sessionId, player, requestedAt };
-      const sessions = await sessionsOf(deps, asked);
-      checkRoom(directory.current, sessions);
+      const sessions = await sessionsOf(deps, asked, input.many ?? false);
+      const [first, ...others] = sessions === null ? [null] : intoParts(sessions, MAX_ERASED_SESSIONS);
       const erasure: Erasure = {
-        ...{ id: randomUUID(), ...asked, state: 'queued', reports: [], sessions },
+        ...{ id: randomUUID(), ...asked, state: 'queued', reports: [] },
+        sessions: first === undefined ? [] : first,
         problem: unfoundOf(asked, directory.current.projects),
         ...{ found: NOTHING_FOUND, hiddenAt: null, goneAt: null },
         logExpiresAt: await logExpiry(deps.log, requestedAt),
       };
-      const answer = await directory.change('erasure', erasure.id, () => ({
-        entity: erasure,
-        answer: shown(erasure),
-      }));
+      const write = async (entity: Erasure): Promise<void> =>
+        await directory.change('erasure', entity.id, () => ({ entity, answer: undefined }));
+      for (const part of others)
+        await write({ ...erasure, id: randomUUID(), partOf: erasure.id, sessions: part });
+      await write(erasure);
       onRequest();
-      return answer;
+      return shown(erasure);
     },
     find: (id) => {
-      const found = erasures.get(pathUuid(id));
-      if (found === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);
-      return shown(found);
+      const asked = pathUuid(id);
+      const [first, ...others] = [...erasures.values()].filter((one) => askedAs(one) === asked);
+      if (first === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);
+      return shown(together(first, others));
     },
     list: () => {
       const newestFirst = [...erasures.values()].sort((a, b) => b.requestedAt - a.requestedAt);
-      return newestFirst.slice(0, MAX_LISTED).map(shown);
+      const all = [...Map.groupBy(newestFirst, askedAs).values()].slice(0, MAX_LISTED);
+      return all.flatMap(([first, ...others]) => (first === undefined ? [] : shown(together(first, others))));
     },
   };
-}
-
-/** Of a project or tenant as a whole nobody has to know the ids. */
-function checkRoom({ erased }: Directory, sessions: readonly IdsOfProject[] | null): void {
-  if (sessions === null || erased.ids + countOf(sessions) <= MAX_ERASED_IDS) return;
-  const detail = `${erased.ids} sessions and reports were erased one by one, and every process has them in memory for ever; ${countOf(sessions)} more would be above ${MAX_ERASED_IDS}. A project or tenant can still be erased as a whole.`;
-  throw new Rejected('invalid_request', detail);
-}
-
-function countOf(ids: readonly IdsOfProject[]): number {
-  return ids.reduce((sum, of) => sum + of.ids.length, 0);
 }
 
 /** Those that hold anything of a player: the audit names operators. */
@@ -130,11 +125,12 @@ function playerOf({ player }: ErasureInput): ErasedPlayer | null {
 async function sessionsOf(
   deps: ErasureDeps,
   asked: Owner & Pick<Erasure, 'sessionId' | 'player' | 'requestedAt'>,
+  isManyMeant: boolean,
 ): Promise<IdsOfProject[] | null> {
   const { tenantId, projectId, sessionId, player } = asked;
   // A report whose row is left out, as its session is erased by then, would leave its links with events of others.
   if (player !== null || sessionId !== null) await deps.filed.caughtUp('all');
-  if (player !== null) return await sessionsOfPlayer(deps, asked, player);
+  if (player !== null) return await sessionsOfPlayer(deps, asked, player, isManyMeant);
   if (sessionId === null) return null;
   const { projects } = deps.directory.current;
   const all = [...projects.values()].filter((project) => project.tenantId === tenantId).map(({ id }) => id);
@@ -142,29 +138,34 @@ async function sessionsOf(
     projectId: project,
     ids: [sessionId],
   }));
-  await checkReports(deps.store, '/sessionId', { ...asked, sessions });
+  await checkRoom(deps, { ...asked, sessions });
   return sessions;
 }
 
-/** One record of the log has their ids. @throws Rejected where it has no room. */
-async function checkReports(
-  store: Store,
-  pointer: string,
-  asked: Parameters<typeof scopesOf>[0],
+/** @throws Rejected where memory has no room for the ids: of a project or tenant as a whole nobody has to know them. */
+async function checkRoom(
+  { store, directory, maxErasedIds }: ErasureDeps,
+  asked: Owner & { readonly sessions: readonly IdsOfProject[]; readonly requestedAt: number },
 ): Promise<void> {
-  const sessions = countOf(asked.sessions ?? []);
-  let reports = 0;
-  for (const scope of scopesOf(asked)) reports += await countReports(store, scope);
-  if (sessions + reports <= MAX_IDS_OF_ERASURE) return;
-  const detail = `its ${sessions} sessions have ${reports} reports, together more than the ${MAX_IDS_OF_ERASURE} of one erasure; erase it project by project, or session by session`;
-  throw refusal(problem(pointer, 'field_invalid', detail));
+  const { erased } = directory.current;
+  const isNew = (projectId: string) => (id: string) => !erased.hasSession(asked.tenantId, projectId, id);
+  let more = asked.sessions.reduce((sum, of) => sum + of.ids.filter(isNew(of.projectId)).length, 0);
+  for (const scope of scopesOf(asked)) {
+    if (erased.ids + more > maxErasedIds) break;
+    more += await countReports(store, scope);
+  }
+  if (erased.ids + more <= maxErasedIds) return;
+  const detail = `${erased.ids} sessions and reports were erased one by one, and every process has them in memory for ever; ${more} or more besides would be above ${maxErasedIds}. Raise QUESTLOG_ERASED_IDS; a project or tenant can be erased as a whole without.`;
+  throw new Rejected('invalid_request', detail);
 }
 
 async function sessionsOfPlayer(
-  { store, registered, directory }: ErasureDeps,
+  deps: ErasureDeps,
   { tenantId, projectId, requestedAt }: Owner & Pick<Erasure, 'requestedAt'>,
   player: ErasedPlayer,
+  isManyMeant: boolean,
 ): Promise<IdsOfProject[]> {
+  const { store, registered, directory, maxErasedIds } = deps;
   const { externalId, deviceId } = player;
   // What was answered before this request must be among them.
   await registered.caughtUp('all');
@@ -176,13 +177,13 @@ async function sessionsOfPlayer(
   ];
   const stored = await store.query<{ projectId: string; id: string }>(
     `SELECT DISTINCT project_id AS projectId, id FROM sessions WHERE ${conditions.join(' AND ')}
-     LIMIT ${MAX_ERASED_SESSIONS + 1}`,
+     LIMIT ${(isManyMeant ? maxErasedIds : MAX_ERASED_SESSIONS) + 1}`,
     { tenantId, projectId, externalId, deviceId },
   );
   const begun = begunSessions(directory.current, { tenantId, projectId }, player);
   const rows = [...new Map([...stored, ...begun].map((row) => [`${row.projectId}/${row.id}`, row])).values()];
-  if (rows.length > MAX_ERASED_SESSIONS) {
-    const detail = `more than ${MAX_ERASED_SESSIONS} sessions have it: is it the id of a model, which many players share?`;
+  if (rows.length > MAX_ERASED_SESSIONS && !isManyMeant) {
+    const detail = `more than ${MAX_ERASED_SESSIONS} sessions have it: is it the id of a model, which many players share? If all of them are meant, ask with "many": true`;
     throw refusal(problem('/player', 'field_invalid', detail));
   }
   const byProject = Map.groupBy(rows, (row) => row.projectId);
@@ -190,7 +191,7 @@ async function sessionsOfPlayer(
     projectId: project,
     ids: of.map(({ id }) => id),
   }));
-  await checkReports(store, '/player', { tenantId, projectId, sessions, requestedAt });
+  await checkRoom(deps, { tenantId, projectId, sessions, requestedAt });
   return sessions;
 }
 

@@ -26,8 +26,8 @@ interface Around {
   readonly files?: { ids: string[]; uploads: object; directory?: object };
   /** Its statements find ClickHouse away. */
   readonly stuck?: Erasure;
-  /** A report whose block was planned before the request. */
-  readonly lateReport?: string;
+  /** Reports whose block was planned before the request. */
+  readonly lateReports?: readonly string[];
   /** So many of its deletions find ClickHouse away. */
   readonly refused?: number;
 }
@@ -35,11 +35,12 @@ interface Around {
 const DAYS = [20_261_120, 20_261_121, 20_261_122];
 
 /** Runs it to its end. */
-async function done(erasure: Erasure, { files, stuck, lateReport, refused = 0 }: Around = {}) {
+async function done(erasure: Erasure, { files, stuck, lateReports = [], refused = 0 }: Around = {}) {
   let refusals = refused;
   const erasures = new Map([stuck, erasure].flatMap((one) => (one === undefined ? [] : [[one.id, one]])));
   const statements: string[] = [];
   const steps: string[] = [];
+  const current = { ...emptyDirectory(), ...files?.directory, erasures };
   const limits: (number | undefined)[] = [];
   const waitsFor: (string | null | undefined)[] = [];
   /** Each by its table and condition. */
@@ -50,12 +51,11 @@ async function done(erasure: Erasure, { files, stuck, lateReport, refused = 0 }:
       statements.push(sql);
       if (stuck !== undefined && sql.includes(stuck.tenantId)) throw new Unavailable('ClickHouse is away');
       if (sql.includes('attachments.upload_id')) {
-        if (lateReport !== undefined && steps.some((step) => step.startsWith('caught up')))
-          return [{ projectId: PROJECT, id: lateReport, uploads: [] }];
+        if (lateReports.length > 0 && steps.some((step) => step.startsWith('caught up')))
+          return lateReports.map((id) => ({ projectId: PROJECT, id, uploads: [] }));
         return files === undefined ? [] : [{ projectId: PROJECT, id: randomUUID(), uploads: files.ids }];
       }
-      if (sql.includes('report_id AS id'))
-        return lateReport === undefined ? [] : [{ projectId: PROJECT, id: lateReport }];
+      if (sql.includes('report_id AS id')) return lateReports.map((id) => ({ projectId: PROJECT, id }));
       if (sql.includes('AS day')) return DAYS.map((day) => ({ day, events: '4000000' }));
       if (sql.includes('AS ofReports')) return [{ ofReports: [], ofLinks: [], sessions: '0' }];
       const asked = /^SELECT count\(\) AS rows FROM (.*)$/.exec(sql)?.[1];
@@ -73,10 +73,12 @@ async function done(erasure: Erasure, { files, stuck, lateReport, refused = 0 }:
   };
   const runs = runErasures({
     directory: {
-      current: { ...emptyDirectory(), ...files?.directory, erasures },
+      current,
       change: async (_kind: string, id: string, decide: (known: unknown) => { entity?: Erasure }) => {
         const { entity } = decide(erasures.get(id));
-        if (entity !== undefined) erasures.set(id, entity);
+        if (entity === undefined) return;
+        erasures.set(id, entity);
+        current.erased.add(entity);
       },
     } as never,
     store: store as never,
@@ -133,7 +135,7 @@ test('links that come after the first look are hidden while their events still t
 });
 
 test('a report that comes after the first look is known before the last: its links, planned until then, are waited for', async () => {
-  const { steps, erasure } = await done(ofSessions(1), { lateReport: randomUUID() });
+  const { steps, erasure } = await done(ofSessions(1), { lateReports: [randomUUID()] });
   expect(steps).toEqual([
     ...['report_link_versions', 'sessions', 'caught up'],
     ...['report_link_versions', 'caught up with what links of the report were planned'],
@@ -142,9 +144,21 @@ test('a report that comes after the first look is known before the last: its lin
   expect(erasure?.reports).toHaveLength(1);
 });
 
+test('more reports than its record has room for stand in others: neither it nor they break off', async () => {
+  const lateReports = Array.from({ length: 60_000 }, () => randomUUID());
+  const { erasure, erasures } = await done(ofSessions(1), { lateReports });
+  expect(erasure).toMatchObject({ state: 'done', problem: null, reports: [] });
+  const others = [...erasures.values()].filter(({ partOf }) => partOf === erasure?.id);
+  const ids = others.flatMap(({ reports }) => reports.map((of) => of.ids));
+  expect(ids.map(({ length }) => length)).toEqual([28_000, 28_000, 4_000]);
+  expect(ids.flat()).toEqual(lateReports);
+});
+
 test('the reports of a project that were linked to events which stay are known for ever: a new projection leaves these out', async () => {
   const lateReport = randomUUID();
-  const { erasure } = await done(anErasure({ tenantId: TENANT, projectId: PROJECT }), { lateReport });
+  const { erasure } = await done(anErasure({ tenantId: TENANT, projectId: PROJECT }), {
+    lateReports: [lateReport],
+  });
   expect(erasure?.reports).toEqual([{ projectId: PROJECT, ids: [lateReport] }]);
 });
 

@@ -2,6 +2,7 @@
  * Does what erasures ask for, one at a time, the oldest first. A step that was cut short, by a kill too, is done again: each
  * looks first at what is left. So two processes may be at the same one.
  */
+import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -14,11 +15,13 @@ import type { Erasure, ErasureFound, IdsOfProject, Project } from '@questlog/sch
 import type { Projection } from '../known/projection.ts';
 import { storageKey, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
+import { askedAs, countOf, intoParts } from './core/parts.ts';
 import {
   EARLY_TABLES,
   ERASED_TABLES,
   type ErasedRows,
   earlyOf,
+  MAX_IDS_OF_RECORD,
   mostOf,
   NOTHING_FOUND,
   scopesOf,
@@ -170,7 +173,8 @@ class Run {
   }
 
   async hide(): Promise<void> {
-    const { letters, clock } = this.#deps;
+    const { letters, clock, directory } = this.#deps;
+    const { erasures, erased } = directory.current;
     const erasure = this.#erasure();
     await this.#note({ state: 'running' });
     const scopes = scopesOf(erasure);
@@ -179,15 +183,15 @@ class Run {
     for (const scope of scopes) await this.#look(scope);
     await this.#caughtUp();
     if (erasure.sessions !== null) {
-      const known = this.#reportsKnown();
+      const { changes } = erased;
       for (const scope of scopes) await this.#look(scope);
       // Until now nobody knew that what is linked to them is erased.
-      if (this.#reportsKnown() > known) await this.#caughtUp();
+      if (erased.changes !== changes) await this.#caughtUp();
     }
     for (const [part, scope] of scopes.entries()) await this.#look(scope, part);
     this.#found = { ...this.#found, attachments: await this.#removeUnnamed(erasure) };
     const own = new ErasedData();
-    own.add(this.#erasure());
+    for (const one of erasures.values()) if (askedAs(one) === askedAs(erasure)) own.add(one);
     const deadLetters = await letters.discardErased(own);
     this.#found = sumOf(this.#found, { ...NOTHING_FOUND, deadLetters });
     await this.#note({ found: this.#found, problem: this.#unfound(), hiddenAt: clock.now() });
@@ -225,10 +229,6 @@ class Run {
     return unfoundOf(this.#erasure(), this.#deps.directory.current.projects);
   }
 
-  #reportsKnown(): number {
-    return this.#erasure().reports.reduce((sum, { ids }) => sum + ids.length, 0);
-  }
-
   /**
    * One look: what is found is told before it goes.
    * @param part of the scopes, where all of it goes; undefined: the early tables.
@@ -240,11 +240,42 @@ class Run {
     const attachments = await this.#count(files);
     const looked = { ...(part === undefined ? earlyOf(rows) : rows), attachments: 0 };
     const found = { ...sumOf(this.#found, looked), attachments };
-    if (Object.values(found).some((n) => n > 0) || reports.length > 0) await this.#note({ found, reports });
+    if (Object.values(found).some((n) => n > 0) || reports.length > 0)
+      await this.#note({ found, reports: await this.#withRoom(reports) });
     if (part !== undefined) await accountFor(store, this.#erasure(), scope, part);
     await removeFiles(uploads, files);
     await hideRows(store, scope, part === undefined ? EARLY_TABLES : ERASED_TABLES, this.#signal);
     this.#found = found;
+  }
+
+  /**
+   * Of reports that nobody knows yet: those that its record has room for. The others stand in records of their own, with
+   * which there is nothing to do.
+   */
+  async #withRoom(reports: readonly IdsOfProject[]): Promise<readonly IdsOfProject[]> {
+    const { directory, clock } = this.#deps;
+    const erasure = this.#erasure();
+    const { erased } = directory.current;
+    const isNew = (projectId: string) => (id: string) => !erased.hasReport(erasure.tenantId, projectId, id);
+    const more = reports
+      .map(({ projectId, ids }) => ({ projectId, ids: ids.filter(isNew(projectId)) }))
+      .filter(({ ids }) => ids.length > 0);
+    const there = countOf(erasure.sessions ?? []) + countOf(erasure.reports);
+    if (there + countOf(more) <= MAX_IDS_OF_RECORD) return more;
+    const now = clock.now();
+    for (const part of intoParts(more, MAX_IDS_OF_RECORD)) {
+      const ended = {
+        state: 'done',
+        problem: null,
+        found: NOTHING_FOUND,
+        hiddenAt: now,
+        goneAt: now,
+      } as const;
+      const id = randomUUID();
+      const entity = { ...erasure, ...ended, id, partOf: askedAs(erasure), sessions: [], reports: part };
+      await directory.change('erasure', id, () => ({ entity, answer: undefined }));
+    }
+    return [];
   }
 
   /** @returns as `#count`. */

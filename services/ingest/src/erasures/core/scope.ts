@@ -23,10 +23,10 @@ export const EARLY_TABLES = ['report_link_versions', 'sessions'] as const;
 
 /** The text of one statement stays below what ClickHouse takes (256 KiB): counting has each id in it 7 times. */
 const MAX_SESSIONS_OF_STATEMENT = 400;
-/** Of one erasure: they stand in one record of the log, of at most 1 MiB, in 37 bytes each. */
+/** Of a player, unless more are meant; of one record of the log, so that it has room for reports of theirs. */
 export const MAX_ERASED_SESSIONS = 20_000;
-/** With their reports as they are when it is asked for: so there is room for 3,000 that come until they are hidden. */
-export const MAX_IDS_OF_ERASURE = 25_000;
+/** Sessions and reports of one record, which has at most 1 MiB, in 37 bytes each. */
+export const MAX_IDS_OF_RECORD = 28_000;
 
 type Asked = Pick<Erasure, 'tenantId' | 'projectId' | 'sessions' | 'requestedAt'>;
 

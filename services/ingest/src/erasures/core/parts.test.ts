@@ -1,0 +1,34 @@
+/** What stands in several records is told as one erasure. */
+import { randomUUID } from 'node:crypto';
+import { anErasure } from '@questlog/schemas/fixtures/builders';
+import { expect, test } from 'vitest';
+import { countOf, intoParts, together } from './parts.ts';
+
+test('every id stands in one part, and each part but the last is full', () => {
+  const ids = (projectId: string, count: number) => ({
+    projectId,
+    ids: Array.from({ length: count }, () => randomUUID()),
+  });
+  const all = [ids('a', 5), ids('b', 1), ids('c', 6)];
+  const parts = intoParts(all, 4);
+  expect(parts.map(countOf)).toEqual([4, 4, 4]);
+  const left = Map.groupBy(parts.flat(), ({ projectId }) => projectId);
+  expect([...left].map(([projectId, of]) => ({ projectId, ids: of.flatMap((some) => some.ids) }))).toEqual(
+    all,
+  );
+  expect(intoParts([], 4)).toEqual([]);
+});
+
+test('an erasure is as far as the last of its parts, and has found what they have', () => {
+  const first = anErasure({ state: 'done', hiddenAt: 1, goneAt: 5 });
+  const found = { ...first.found, events: 3 };
+  const part = anErasure({ partOf: first.id, state: 'running', problem: 'it waits', hiddenAt: 2, found });
+  expect(together(part, [{ ...first, found }])).toMatchObject({
+    ...{ id: first.id, state: 'running', problem: 'it waits', hiddenAt: 2, goneAt: null },
+    found: { events: 6 },
+  });
+  const ended = together(first, [{ ...part, state: 'done', problem: null, goneAt: 4 }]);
+  expect(ended).toMatchObject({ state: 'done', problem: null, hiddenAt: 2, goneAt: 5 });
+  expect(together({ ...first, state: 'failed' }, [part]).state).toBe('failed');
+  expect(together({ ...first, state: 'queued' }, [{ ...part, state: 'queued' }]).state).toBe('queued');
+});

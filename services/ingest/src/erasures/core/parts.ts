@@ -1,0 +1,56 @@
+/** An erasure of more ids than one record of the log takes is several: each is done by itself, all are told as one. Pure. */
+import type { Erasure, ErasureState, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
+import { sumOf } from './scope.ts';
+
+/** Of at most so many ids each. */
+export function intoParts(all: readonly IdsOfProject[], maxIds: number): IdsOfProject[][] {
+  const parts: IdsOfProject[][] = [];
+  let room = 0;
+  for (const { projectId, ids } of all) {
+    for (let from = 0; from < ids.length; ) {
+      if (room === 0) {
+        parts.push([]);
+        room = maxIds;
+      }
+      const some = ids.slice(from, from + room);
+      parts.at(-1)?.push({ projectId, ids: some });
+      from += some.length;
+      room -= some.length;
+    }
+  }
+  return parts;
+}
+
+export function countOf(ids: readonly IdsOfProject[]): number {
+  return ids.reduce((sum, of) => sum + of.ids.length, 0);
+}
+
+/** The id by which it is asked for. */
+export function askedAs({ id, partOf }: Pick<Erasure, 'id' | 'partOf'>): string {
+  return partOf ?? id;
+}
+
+/** It is as far as the last of its parts. */
+export function together(first: Erasure, others: readonly Erasure[]): Erasure {
+  const parts = [first, ...others];
+  const problems = new Set(parts.flatMap(({ problem }) => problem ?? []));
+  return {
+    ...first,
+    id: askedAs(first),
+    state: stateOf(new Set(parts.map(({ state }) => state))),
+    problem: problems.size === 0 ? null : [...problems].join('; '),
+    found: others.reduce((sum, { found }) => sumOf(sum, found), first.found),
+    hiddenAt: latestOf(parts.map(({ hiddenAt }) => hiddenAt)),
+    goneAt: latestOf(parts.map(({ goneAt }) => goneAt)),
+  };
+}
+
+function stateOf(states: ReadonlySet<ErasureState>): ErasureState {
+  const [only = 'running'] = states;
+  if (states.has('failed')) return 'failed';
+  return states.size === 1 ? only : 'running';
+}
+
+function latestOf(times: readonly (number | null)[]): number | null {
+  return times.reduce((a, b) => (a === null || b === null ? null : Math.max(a, b)));
+}
