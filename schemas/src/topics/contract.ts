@@ -221,8 +221,79 @@ class OptionalType extends avsc.types.UnwrappedUnionType {
   }
 }
 
+/** avsc's own reads and skips as many items as a block claims, 2^52 of them too: nothing else of the process runs then. */
+class BoundedArray extends avsc.types.ArrayType {
+  /** Of a resolver, which takes this method over, `itemsType` reads what another version has written. */
+  _read(tap: Tap): unknown[] {
+    const items = this.itemsType as unknown as Readable;
+    const read: unknown[] = [];
+    eachItem(tap, () => read.push(items._read(tap)));
+    return read;
+  }
+
+  _skip(tap: Tap): void {
+    const items = this.itemsType as unknown as Readable;
+    eachItem(tap, () => items._skip(tap));
+  }
+}
+
+class BoundedMap extends avsc.types.MapType {
+  _read(tap: Tap): Record<string, unknown> {
+    const values: Readable = this.valuesType;
+    const read: Record<string, unknown> = {};
+    eachItem(tap, () => {
+      const key = tap.readString();
+      read[key] = values._read(tap);
+    });
+    return read;
+  }
+
+  _skip(tap: Tap): void {
+    const values: Readable = this.valuesType;
+    eachItem(tap, () => {
+      tap.skipString();
+      values._skip(tap);
+    });
+  }
+}
+
+/**
+ * Goes through the blocks of an array or a map. Each item takes a byte at least, so that the time is bounded by the bytes:
+ * Questlog's schemas have no items that take none.
+ */
+function eachItem(tap: Tap, take: () => void): void {
+  for (let count = tap.readLong(); count !== 0; count = tap.readLong()) {
+    // The size of the block, which helps to skip it; a false one could lead back.
+    if (count < 0) tap.skipLong();
+    const items = Math.abs(count);
+    // Also where the count is not a number.
+    if (!(items <= tap.buf.length - tap.pos)) throw moreItemsThanBytes();
+    for (let i = 0; i < items; i++) {
+      const at = tap.pos;
+      take();
+      if (tap.pos === at) throw moreItemsThanBytes();
+    }
+  }
+}
+
+function moreItemsThanBytes(): RangeError {
+  return new RangeError('an array or a map has more items than bytes');
+}
+
+/** What avsc reads and writes a value with. Beyond the end it reads zeros, and says so once it is through. */
 interface Tap {
+  readonly buf: Buffer;
+  readonly pos: number;
+  readLong(): number;
+  readString(): string;
+  skipLong(): void;
+  skipString(): void;
   writeLong(value: number): void;
+}
+
+interface Readable {
+  _read(tap: Tap): unknown;
+  _skip(tap: Tap): void;
 }
 
 interface Writable {
@@ -235,6 +306,8 @@ function inProcessType(schema: avsc.Schema, options: avsc.ForSchemaOptions): avs
     return isOptional ? new OptionalType(schema, options) : undefined;
   }
   if (typeof schema !== 'object') return undefined;
+  if ('items' in schema && schema.type === 'array') return new BoundedArray(schema, options);
+  if ('values' in schema && schema.type === 'map') return new BoundedMap(schema, options);
   if ('rawJson' in schema) return avsc.Type.forSchema('bytes');
   if ('logicalType' in schema && schema.logicalType === 'timestamp-micros') return bigintLong;
   if ('logicalType' in schema && schema.logicalType === 'counted') return countedLong;

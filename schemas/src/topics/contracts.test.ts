@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import avsc from 'avsc';
 import { expect, test } from 'vitest';
 import { aLinkedEvent, anEventsAccepted, aReportLink, aSession } from '../../fixtures/builders.ts';
-import { frame, parseSchema, unframe } from './contract.ts';
+import { frame, parseSchema, parseUnchecked, unframe } from './contract.ts';
 import { type DirectoryEntry, directoryEntry } from './directoryEntry.ts';
 import { type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
 import { linkedEvents } from './linkedEvents.ts';
@@ -146,4 +146,62 @@ test('a session whose metadata is no JSON object is at fault, since answers show
   expect([faultOf('{"a":1e400}'), sessionFault(aSession())]).toEqual([undefined, undefined]);
   for (const text of ['', '[]', 'null', '{"a":1},"id":"forged"', '{'])
     expect(faultOf(text)).toMatch(/JSON object/);
+});
+
+const array = (items: avsc.Schema): avsc.schema.DefinedType => ({ type: 'array', items });
+const map = (values: avsc.Schema): avsc.schema.DefinedType => ({ type: 'map', values });
+const recordOf = (...types: avsc.Schema[]): avsc.schema.RecordType => {
+  const fields = types.map((type, i) => ({ name: `f${i}`, type }));
+  return { type: 'record', name: `R${types.length}`, fields };
+};
+
+/** Reads the body as it was written, as a version with one more field, as one without the first field, and unchecked. */
+function readingsOf(written: avsc.schema.RecordType, body: Buffer) {
+  const writer = parseSchema(JSON.stringify(written));
+  const one = { name: 'one', type: 'int', default: 1 };
+  const others = [
+    [...written.fields, one],
+    [...written.fields.slice(1), one],
+  ].map((fields) => {
+    const reader = parseSchema<object>(JSON.stringify({ ...written, fields }));
+    return () => reader.fromBuffer(body, reader.createResolver(writer));
+  });
+  const unchecked = parseUnchecked(JSON.stringify(written));
+  return [() => writer.fromBuffer(body), ...others, () => unchecked.fromBuffer(body)];
+}
+
+/** 2^52 and -2^52. */
+const MANY = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10];
+const MANY_WITH_SIZE = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f];
+
+test.each<[string, avsc.Schema, number[]]>([
+  ['an array', array('int'), MANY],
+  ['an array of nulls', array('null'), MANY],
+  ['an array of two nulls', array('null'), [4, 0, 2]],
+  ['an array of empty records', array(recordOf()), [4, 0, 2]],
+  ['a map', map('string'), MANY],
+  ['a second block of an array', array('int'), [2, 7, ...MANY]],
+  ['a second block of a map', map('int'), [2, 2, 97, 7, ...MANY]],
+  ['a block with its size', array('int'), [...MANY_WITH_SIZE, 2]],
+  ['a block whose size leads back to it', array('int'), [3, 3]],
+  ['an array in a record in an array', array(recordOf(array('int'))), [2, ...MANY]],
+  ['a map in an array', array(map('int')), [2, ...MANY]],
+  ['an optional array', ['null', array('int')], [2, ...MANY]],
+  ['a branch of three', ['null', 'string', map('int')], [4, ...MANY]],
+])('%s with more items than bytes is refused at once, also where it is skipped', (_, type, body) => {
+  for (const reading of readingsOf(recordOf(type, 'int'), Buffer.from(body)))
+    expect(reading).toThrow('more items than bytes');
+});
+
+test('arrays and maps are read and skipped block by block, with the size of a block or without', () => {
+  const list = [4, 2, 1, 3, 4, 4, 6, 0];
+  const bag = [2, 2, 97, 2, 1, 6, 2, 98, 4, 0];
+  const content = { f1: { a: 1, b: 2 }, f2: 9 };
+  const body = Buffer.from([...list, ...bag, 18]);
+  const [own, newer, without, unchecked] = readingsOf(recordOf(array('int'), map('int'), 'int'), body);
+  const whole = { f0: [1, -1, 2, 3], ...content };
+  for (const reading of [own, newer, unchecked]) expect(reading?.()).toMatchObject(whole);
+  expect(without?.()).toMatchObject(content);
+  const [, , bagSkipped] = readingsOf(recordOf(map('int'), 'int'), Buffer.from([...bag, 18]));
+  expect(bagSkipped?.()).toMatchObject({ f1: 9 });
 });

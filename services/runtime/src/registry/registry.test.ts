@@ -1,4 +1,4 @@
-import { messageContract, parseSchema } from '@questlog/schemas/topics/contract';
+import { frame, messageContract, parseSchema } from '@questlog/schemas/topics/contract';
 import { expect, test } from 'vitest';
 import { aLog, ManualClock, topicSpec } from '../log/embedded/testing/testLog.ts';
 import { Invalid, StartRefused, Unavailable } from '../process/errors.ts';
@@ -89,6 +89,19 @@ test('asks once for a foreign schema, however many records name it', async () =>
   const foreign = Buffer.concat([Buffer.from([0, 0, 0, 0, id]), Buffer.from([4])]);
   for (let i = 0; i < 10; i++) await expect(older.decode(foreign)).rejects.toBeInstanceOf(Invalid);
   expect(registry.asked).toBe(1);
+});
+
+test('a record of a few bytes that counts more items than it has is no message of any version', async () => {
+  const registry = new Registry();
+  const items = [{ name: 'items', type: { type: 'map' as const, values: 'string' } }];
+  const codec = await createCodec(registry, messageContract('notes', { name: 'Note', fields: items }));
+  const skipped = { name: 'skipped', type: { type: 'array', items: 'null' } };
+  const later = JSON.stringify({ ...JSON.parse(note.schema), fields: [skipped, ...items] });
+  const laterId = await registry.register('notes', later);
+  for (const id of [0, laterId]) {
+    const framed = frame(id, Buffer.from([0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10]));
+    await expect(async () => await codec.decode(framed)).rejects.toBeInstanceOf(Invalid);
+  }
 });
 
 test('a tail’s record waits for the registry, and no longer than the tail', async () => {
