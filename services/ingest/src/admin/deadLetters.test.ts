@@ -12,6 +12,7 @@ import { createCodec } from '@questlog/runtime/registry/registry';
 import { ErasedData } from '@questlog/schemas/erased';
 import { anErasure, anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
+import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
@@ -52,7 +53,7 @@ async function aDeployment() {
     return { ...letters, list };
   };
   return {
-    ...{ log, clock, codec, opened, ingest, erased },
+    ...{ log, registry, clock, codec, opened, ingest, erased },
     warned: async () => (await health.state()).warnings['dead_letters'],
     /** @returns the id of the newest letter then. */
     bury: async (
@@ -195,6 +196,22 @@ test('what is not kept, or not taken, is not replayed, and stays open', async ()
     await expect(replay(id)).rejects.toMatchObject({ code: 'not_replayable' });
   expect((await list()).open).toBe(3);
   expect(await recordsOf(TOPICS.sessions)).toEqual([]);
+});
+
+test('a letter of a partition that no topic can have is not replayed', async () => {
+  const { log, registry, clock, ingest, recordsOf } = await aDeployment();
+  const letters = await createCodec(registry, deadLetter);
+  const source = { sourceTopic: TOPICS.events, sourcePartition: -1, sourceOffset: 0, group: GROUPS.link };
+  const content = { key: null, value: Buffer.from('x'), headers: {}, reason: 'made', deadAt: clock.nowMs };
+  const id = randomUUID();
+  const value = letters.encode({ logId: log.id, ...source, ...content });
+  await log.append(TOPICS.deadLetters, 0, [{ key: null, value, headers: { [APPEND_ID_HEADER]: id } }]);
+  const { replay } = await ingest();
+  await expect(replay(id)).rejects.toMatchObject({
+    code: 'not_replayable',
+    message: `${TOPICS.events} has no partition -1`,
+  });
+  expect(await recordsOf(TOPICS.events)).toEqual([]);
 });
 
 test('a discarded letter is open no more; to discard it again is no mistake, to replay it is one', async () => {

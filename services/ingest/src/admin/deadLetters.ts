@@ -152,6 +152,8 @@ async function appendAgain(
 ): Promise<Omit<ReplayedLetter, 'id'>> {
   if (!isOurs) throw new Rejected('not_replayable', `${topic} is no topic whose records are replayed`);
   if (value === null) throw new Rejected('not_replayable', `it is not kept here: ${reason}`);
+  if (sourcePartition < 0)
+    throw new Rejected('not_replayable', `${topic} has no partition ${sourcePartition}`);
   const partitions = await log.partitionCount(topic);
   const partition = sourcePartition < partitions ? sourcePartition : partitionOf(key ?? '', 0, partitions);
   try {
