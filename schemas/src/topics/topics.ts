@@ -25,6 +25,9 @@ export const GROUPS = {
 /** Reads what others wrote to partitions that somebody added to the topic of report links; elsewhere nobody joins it. */
 export const CARRYING_GROUP = 'questlog-carry-reports';
 
+/** Those that dead letters are of. */
+export const LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), CARRYING_GROUP];
+
 /** The header that makes a repeated append recognisable without decoding it (a UUID). */
 export const APPEND_ID_HEADER = 'questlog-append-id';
 

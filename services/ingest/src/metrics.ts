@@ -48,7 +48,7 @@ export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition 
     ...cutMetrics(registers),
     deadLettersOpen: new Gauge({
       name: 'questlog_dead_letters_open',
-      help: 'Dead letters that nobody has replayed or discarded, by the consumer group they are of; the same at each ingest.',
+      help: 'Dead letters that nobody has replayed or discarded, by the consumer group they are of, `other` where it is none of Questlog’s; the same at each ingest.',
       labelNames: ['group'],
       registers,
     }),

@@ -1,11 +1,12 @@
 /** What becomes of letters that the log no longer has, and of more than are kept. */
 import { randomUUID } from 'node:crypto';
+import { GROUPS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { type KnownLetter, LetterMemory } from './letterMemory.ts';
 
 function aLetter(of: Partial<KnownLetter> = {}): KnownLetter {
   return {
-    ...{ id: randomUUID(), group: 'group', topic: 'topic', partition: 0, offset: 0, valueBytes: 1 },
+    ...{ id: randomUUID(), group: GROUPS.link, topic: 'topic', partition: 0, offset: 0, valueBytes: 1 },
     ...{ key: null, reason: 'a test', deadAtMs: 1, place: { partition: 0, offset: 0 } },
     ...of,
   };
@@ -20,11 +21,11 @@ test('a cut of the log takes letters and decisions with it, of that partition fr
   for (const letter of [kept, lost, other]) memory.put(letter);
   memory.decide(kept.id, { ...DISCARDED, offset: 3 });
   memory.decide(other.id, { ...DISCARDED, offset: 10 });
-  expect(memory.openOf.get('group')).toBe(1);
+  expect(memory.openOf.get(GROUPS.link)).toBe(1);
   memory.cut(0, 2);
   expect(memory.find(lost.id)).toBeUndefined();
   expect([kept, other].map(({ id }) => memory.find(id)?.decision?.state)).toEqual([undefined, 'discarded']);
-  expect(memory.openOf.get('group')).toBe(1);
+  expect(memory.openOf.get(GROUPS.link)).toBe(1);
 });
 
 test('what retention has taken is no letter any more', () => {
@@ -33,7 +34,7 @@ test('what retention has taken is no letter any more', () => {
   for (const letter of [old, young]) memory.put(letter);
   memory.expire([1, 0]);
   expect([old, young].map(({ id }) => memory.find(id)?.letter)).toEqual([undefined, young]);
-  expect(memory.openOf.get('group')).toBe(1);
+  expect(memory.openOf.get(GROUPS.link)).toBe(1);
 });
 
 test('the newest are kept, and one that comes again or is decided twice counts once', () => {
@@ -45,5 +46,18 @@ test('the newest are kept, and one that comes again or is decided twice counts o
   memory.decide(letters[1]?.id ?? '', { state: 'replayed', atMs: 3, offset: 4 });
   memory.decide(letters[0]?.id ?? '', { ...DISCARDED, offset: 5 });
   expect(memory.find(letters[1]?.id ?? '')?.decision?.state).toBe('discarded');
-  expect(memory.openOf.get('group')).toBe(1);
+  expect(memory.openOf.get(GROUPS.link)).toBe(1);
+});
+
+test('letters of groups that are none of Questlog’s count as one, and are found by their own', () => {
+  const memory = new LetterMemory();
+  const letters = ['made-up-1', 'made-up-2', GROUPS.link].map((group) => aLetter({ group }));
+  for (const letter of letters) memory.put(letter);
+  expect([...memory.openOf]).toEqual([
+    ['other', 2],
+    [GROUPS.link, 1],
+  ]);
+  memory.decide(letters[0]?.id ?? '', { ...DISCARDED, offset: 3 });
+  expect(memory.openOf.get('other')).toBe(1);
+  expect(memory.find(letters[1]?.id ?? '')?.letter.group).toBe('made-up-2');
 });

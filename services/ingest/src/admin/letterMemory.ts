@@ -1,5 +1,6 @@
 /** The dead letters that a process knows of, and what was decided about each. No values: those may be megabytes. */
 import type { LetterState, ListedLetter } from '@questlog/schemas/http/letter';
+import { LETTER_GROUPS } from '@questlog/schemas/topics/topics';
 import { type NewestFirstPage, newestFirstOf, type Place } from '../core/newestFirst.ts';
 
 export interface KnownLetter extends Omit<ListedLetter, 'state' | 'deadAt' | 'decidedAt'> {
@@ -90,7 +91,7 @@ export class LetterMemory {
     return open.map(({ letter }) => letter);
   }
 
-  /** How many are open, of each group that ever had one. */
+  /** How many are open, of each of Questlog's groups that ever had one, and as `other` of those that letters made up. */
   get openOf(): ReadonlyMap<string, number> {
     return this.#openOf;
   }
@@ -119,7 +120,9 @@ export class LetterMemory {
     if (decision === undefined) this.#count(letter.group, -1);
   }
 
-  #count(group: string, more: number): void {
+  /** Whoever writes to the topic names the group, and each name would be a line of metrics for good. */
+  #count(named: string, more: number): void {
+    const group = LETTER_GROUPS.includes(named) ? named : 'other';
     this.#openOf.set(group, (this.#openOf.get(group) ?? 0) + more);
   }
 }

@@ -1,7 +1,7 @@
 /** `/admin/dead-letters`: what the operators' requests say, and what they are answered. */
 import type { RouterInstance } from '@koa/router';
 import { LETTER_STATES } from '@questlog/schemas/http/letter';
-import { CARRYING_GROUP, GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Letters } from '../admin/deadLetters.ts';
 import type { LetterFilters } from '../admin/letterMemory.ts';
 import { choiceFilter, textFilter, timeFilter } from '../core/listFilters.ts';
@@ -36,7 +36,7 @@ function filtersOf(given: (name: string) => string | undefined): LetterFilters {
   };
   return {
     state: LETTER_STATES.find((one) => one === state) ?? 'open',
-    group: choiceFilter('group', given('group'), [...Object.values(GROUPS), CARRYING_GROUP]),
+    group: choiceFilter('group', given('group'), LETTER_GROUPS),
     topic: choiceFilter('topic', given('topic'), Object.values(TOPICS)),
     cause: textFilter('cause', given('cause'), MAX_CAUSE_CHARACTERS),
     fromMs: millis('from'),

@@ -1,6 +1,6 @@
 /** The operations of `/admin/dead-letters`, for the document of the operators' listener. */
 import { LETTER_STATES } from '@questlog/schemas/http/letter';
-import { CARRYING_GROUP, GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { answer, filter, id, PAGE, problem, TIME } from './openapiParts.ts';
 
 const NOT_THERE = problem('The id does not exist.');
@@ -22,7 +22,7 @@ function lettersOperation(refused: object): object {
         enum: [...LETTER_STATES],
         default: 'open',
       }),
-      filter('group', 'Of this consumer group.', { enum: [...Object.values(GROUPS), CARRYING_GROUP] }),
+      filter('group', 'Of this consumer group.', { enum: LETTER_GROUPS }),
       filter('topic', 'From this topic.', { enum: Object.values(TOPICS) }),
       filter('cause', 'With this in the first 300 characters of the reason.', {
         ...{ type: 'string', minLength: 1, maxLength: 300 },
