@@ -19,8 +19,8 @@ export async function openLogRegistry(log: Log): Promise<SchemaRegistry> {
     topic: TOPICS.schemas,
     from: 'earliest',
     onBatch: (batch) => {
-      for (const record of batch.records) {
-        if (record.value !== null) byId.set(record.offset + 1, JSON.parse(record.value.toString('utf8')));
+      for (const { offset, value } of batch.records) {
+        if (value !== null) byId.set(offset + 1, entryOf(value, offset));
       }
     },
   });
@@ -43,4 +43,21 @@ export async function openLogRegistry(log: Log): Promise<SchemaRegistry> {
     },
     schemaById: async (id) => byId.get(id)?.schema,
   };
+}
+
+/** @throws StartRefused: without a schema the records that name it could not be read. */
+function entryOf(value: Buffer, offset: number): Entry {
+  let cause: unknown;
+  try {
+    const entry: unknown = JSON.parse(value.toString('utf8'));
+    if (isEntry(entry)) return entry;
+  } catch (error) {
+    cause = error;
+  }
+  throw new StartRefused(`the record of ${TOPICS.schemas}/0 at offset ${offset} is no schema`, { cause });
+}
+
+function isEntry(value: unknown): value is Entry {
+  if (typeof value !== 'object' || value === null || !('subject' in value && 'schema' in value)) return false;
+  return typeof value.subject === 'string' && typeof value.schema === 'string';
 }

@@ -148,3 +148,17 @@ test('the registry in the log refuses a schema that cannot read the log’s reco
   expect(await reopened.register(note.subject, note.schema, 'BACKWARD_TRANSITIVE')).toBe(id);
   await reopened.register(note.subject, tagged.schema, 'BACKWARD_TRANSITIVE');
 });
+
+test.each(['junk', 'null', '{"subject":"notes-value"}', '{"subject":5,"schema":"\\"int\\""}'])(
+  'the registry in the log tells where it has %s instead of a schema',
+  async (junk) => {
+    const log = await aLog();
+    await log.ensureTopics([topicSpec('questlog.schemas.v1')]);
+    const registry = await openLogRegistry(log);
+    await registry.register(note.subject, note.schema, 'BACKWARD_TRANSITIVE');
+    await log.append('questlog.schemas.v1', 0, [{ key: 'k', value: Buffer.from(junk) }]);
+    const opened = openLogRegistry(log);
+    await expect(opened).rejects.toBeInstanceOf(StartRefused);
+    await expect(opened).rejects.toThrow('the record of questlog.schemas.v1/0 at offset 1 is no schema');
+  },
+);
