@@ -119,6 +119,42 @@ describe('a disk in trouble', () => {
   });
 });
 
+describe('a row that another hand has changed', () => {
+  const changed = async (column: 'headers' | 'timestamp_ms', to: string | bigint) => {
+    const database = openDatabase(aDirectory());
+    const clock = new ManualClock();
+    const log = embeddedLogOn(database, { directory: '', clock });
+    onTestFinished(() => log.close());
+    await log.ensureTopics([topicSpec('t')]);
+    await log.append('t', 0, [{ ...aRecord('a'), headers: { name: 'a' } }, aRecord('b')]);
+    database.sqlite.prepare(`UPDATE records SET ${column} = ? WHERE value = ?`).run(to, Buffer.from('a'));
+    return { log, clock };
+  };
+
+  it.each(['nope', 'null', '5', '"a"', '["a"]', '{"name":5}', '{"name":"a","other":{}}'])(
+    'has no headers where they are %s',
+    async (headers) => {
+      const { log } = await changed('headers', headers);
+      const records = (await readToEnd(log, 't'))[0] ?? [];
+      expect(records.map((record) => [textOf(record), record.headers])).toEqual([
+        ['a', {}],
+        ['b', {}],
+      ]);
+    },
+  );
+
+  it.each([2n ** 62n, -(2n ** 62n), 2n ** 53n, -1n])(
+    'is of the year 1970 where its time is %s, and goes as the oldest',
+    async (time) => {
+      const { log, clock } = await changed('timestamp_ms', time);
+      const records = (await readToEnd(log, 't'))[0] ?? [];
+      expect(records.map(({ timestampMs }) => timestampMs)).toEqual([0, clock.nowMs]);
+      await log.maintain();
+      expect(await textsToEnd(log, 't')).toEqual([['b']]);
+    },
+  );
+});
+
 describe('close', () => {
   it('lets running appends finish, and refuses what comes after', async () => {
     const directory = aDirectory();

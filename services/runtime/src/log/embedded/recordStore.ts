@@ -1,5 +1,6 @@
 /** Writes and reads records, the offset where each partition ends, and what each group has committed. */
 import type { DatabaseSync } from 'node:sqlite';
+import { END_OF_MILLIS } from '@questlog/schemas/topics/contract';
 import type { Cursor, ReadBounds } from '../cursor.ts';
 import {
   type Batch,
@@ -162,7 +163,7 @@ function statements(sqlite: DatabaseSync) {
       'INSERT INTO records (id, timestamp_ms, key, value, headers) VALUES (?, ?, ?, ?, ?)',
     ),
     select: sqlite.prepare(
-      'SELECT id, timestamp_ms, key, value, headers FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?',
+      `SELECT id, ${TIME_MS}, key, value, headers FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?`,
     ),
     deleteFrom: sqlite.prepare('DELETE FROM records WHERE id >= ? AND id < ?'),
     saveEnd: sqlite.prepare('UPDATE partitions SET end_offset = ? WHERE id = ?'),
@@ -177,6 +178,9 @@ function statements(sqlite: DatabaseSync) {
     ),
   };
 }
+
+/** A time that no clock of ours has given is 1970: as a late one it would keep all that is behind it from retention. */
+export const TIME_MS = `iif(timestamp_ms BETWEEN 0 AND ${END_OF_MILLIS}, timestamp_ms, 0) AS timestamp_ms`;
 
 /** Keeps a partition's records side by side in one b-tree, in offset order. */
 export function rowId(partition: PartitionState, offset: number): number {
@@ -224,6 +228,21 @@ function toRecord(row: RecordRow, partition: PartitionState): LogRecord {
     key: row.key,
     value:
       row.value === null ? null : Buffer.from(row.value.buffer, row.value.byteOffset, row.value.byteLength),
-    headers: row.headers === null ? NO_HEADERS : JSON.parse(row.headers),
+    headers: row.headers === null ? NO_HEADERS : decodeHeaders(row.headers),
   };
+}
+
+/** Of a row that another hand has changed there are none, and the record is judged by what else it has. */
+function decodeHeaders(text: string): Headers {
+  try {
+    const headers: unknown = JSON.parse(text);
+    return isHeaders(headers) ? headers : NO_HEADERS;
+  } catch {
+    return NO_HEADERS;
+  }
+}
+
+function isHeaders(value: unknown): value is Headers {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  return Object.values(value).every((header) => typeof header === 'string');
 }

@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../../process/clock.ts';
 import type { LogDatabase } from '../database.ts';
-import { offsetOf, type RecordStore, rowId } from '../recordStore.ts';
+import { offsetOf, type RecordStore, rowId, TIME_MS } from '../recordStore.ts';
 import type { PartitionState } from '../topicCatalog.ts';
 
 export class Retention {
@@ -62,7 +62,7 @@ export class Retention {
 function statements(sqlite: DatabaseSync) {
   return {
     oldest: sqlite.prepare(
-      'SELECT id, timestamp_ms, length(value) AS bytes FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?',
+      `SELECT id, ${TIME_MS}, length(value) AS bytes FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?`,
     ),
     delete: sqlite.prepare('DELETE FROM records WHERE id >= ? AND id < ?'),
     saveStart: sqlite.prepare('UPDATE partitions SET start_offset = ? WHERE id = ?'),
