@@ -70,7 +70,48 @@ export function optional(name: string, type: avsc.schema.DefinedType): AvroField
 
 /** An Avro type with Questlog's in-process shapes: `rawJson` strings as bytes, microseconds as bigint. */
 export function parseSchema<T>(schema: string): MessageType<T> {
-  return avsc.Type.forSchema(JSON.parse(schema), { typeHook: inProcessType, logicalTypes: CHECKED });
+  const type = avsc.Type.forSchema(JSON.parse(schema), { typeHook: inProcessType, logicalTypes: CHECKED });
+  const known = new Map<avsc.Type, number>();
+  for (const part of typesIn(type)) {
+    const fields = fieldsOf(part, known);
+    if (fields > MAX_FIELDS) throw new RangeError(`a record has ${fields} fields, above ${MAX_FIELDS}`);
+  }
+  return type;
+}
+
+/** Of a record and the records in it. Fifty records of a writer, each twice in the next one, are 2^50 and take no byte. */
+const MAX_FIELDS = 1_000;
+
+function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> {
+  if (found.has(type)) return found;
+  found.add(type);
+  for (const part of partsOf(type)) typesIn(part, found);
+  return found;
+}
+
+/**
+ * So many fields are read though no byte is left: avsc goes on beyond the end with zeros, which are the first branch of a
+ * union, and no items. A type that holds itself so counts once, and ends with the stack.
+ */
+function fieldsOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
+  const before = known.get(type);
+  if (before !== undefined) return before;
+  known.set(type, 0);
+  const isList = type instanceof avsc.types.ArrayType || type instanceof avsc.types.MapType;
+  const parts =
+    type instanceof avsc.types.RecordType ? partsOf(type) : partsOf(type).slice(0, isList ? 0 : 1);
+  const fields = parts.reduce((sum, part) => sum + 1 + fieldsOf(part, known), 0);
+  known.set(type, fields);
+  return fields;
+}
+
+function partsOf(type: avsc.Type): readonly avsc.Type[] {
+  const { types } = avsc;
+  if (type instanceof types.RecordType) return type.fields.map((field) => field.type);
+  if (type instanceof types.UnwrappedUnionType || type instanceof types.WrappedUnionType) return type.types;
+  if (type instanceof types.LogicalType) return [type.underlyingType];
+  if (type instanceof types.ArrayType) return [type.itemsType];
+  return type instanceof types.MapType ? [type.valuesType] : [];
 }
 
 /**
@@ -271,7 +312,7 @@ function eachItem(tap: Tap, take: () => void): void {
     for (let i = 0; i < items; i++) {
       const at = tap.pos;
       take();
-      if (tap.pos === at) throw moreItemsThanBytes();
+      if (tap.pos === at || tap.pos > tap.buf.length) throw moreItemsThanBytes();
     }
   }
 }

@@ -182,6 +182,7 @@ test.each<[string, avsc.Schema, number[]]>([
   ['a map', map('string'), MANY],
   ['a second block of an array', array('int'), [2, 7, ...MANY]],
   ['a second block of a map', map('int'), [2, 2, 97, 7, ...MANY]],
+  ['an item beyond the end and another', array('string'), [4, 64, 97]],
   ['a block with its size', array('int'), [...MANY_WITH_SIZE, 2]],
   ['a block whose size leads back to it', array('int'), [3, 3]],
   ['an array in a record in an array', array(recordOf(array('int'))), [2, ...MANY]],
@@ -204,4 +205,12 @@ test('arrays and maps are read and skipped block by block, with the size of a bl
   expect(without?.()).toMatchObject(content);
   const [, , bagSkipped] = readingsOf(recordOf(map('int'), 'int'), Buffer.from([...bag, 18]));
   expect(bagSkipped?.()).toMatchObject({ f1: 9 });
+});
+
+test('a schema whose records hold themselves is read, and ends where its bytes end', () => {
+  const fields = ['left', 'right'].map((name) => ({ name, type: ['Tree', 'null'] }));
+  const tree = parseSchema(JSON.stringify({ type: 'record', name: 'Tree', fields }));
+  const leaf = { left: null, right: null };
+  expect(tree.fromBuffer(Buffer.from([0, 2, 2, 2]))).toMatchObject({ left: leaf, right: null });
+  expect(() => tree.fromBuffer(Buffer.from([0]))).toThrow(RangeError);
 });

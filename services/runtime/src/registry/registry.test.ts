@@ -104,6 +104,38 @@ test('a record of a few bytes that counts more items than it has is no message o
   }
 });
 
+const twice = (type: object | string, name: string) => [
+  { name: 'a', type },
+  { name: 'b', type: name },
+];
+const named = (i: number, inside: readonly object[]) => ({ type: 'record', name: `R${i}`, fields: inside });
+const numbers = Array.from({ length: 50 }, (_, i) => i + 1);
+/** Fifty records, each twice in the next one; defined from the first or, each with the next one or null, from the last. */
+const upwards = numbers.reduce<object>((type, i) => named(i, twice(type, `R${i - 1}`)), named(0, []));
+const downwards = numbers
+  .toReversed()
+  .reduce<object>(
+    (type, i) => named(i, [...twice(`R${i - 1}`, `R${i - 1}`), { name: 'c', type: ['null', type] }]),
+    named(51, []),
+  );
+
+test.each([
+  ['upwards', [{ name: 'skipped', type: upwards }]],
+  [
+    'downwards',
+    [
+      { name: 'zero', type: named(0, []) },
+      { name: 'one', type: downwards },
+      { name: 'last', type: 'R50' },
+    ],
+  ],
+])('a schema whose few records make millions of fields, defined %s, reads nothing', async (_, skipped) => {
+  const { registry, older } = await codecs();
+  const bomb = { ...JSON.parse(note.schema), fields: [...skipped, ...fields] };
+  const id = await registry.register('notes', JSON.stringify(bomb));
+  await expect(older.decode(frame(id, Buffer.from([0])))).rejects.toThrow(`schema ${id} cannot be read`);
+});
+
 test('a tail’s record waits for the registry, and no longer than the tail', async () => {
   const { registry, older, newer } = await codecs();
   let delays = 0;
