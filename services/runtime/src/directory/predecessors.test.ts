@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { LogRecord, NewRecord } from '../log/log.ts';
-import { Predecessors } from './predecessors.ts';
+import { FOLLOWS_HEADER, Predecessors, REPEATS_HEADER } from './predecessors.ts';
 
 const PROCESSES = 3;
 const KEY = 'tenant:t';
@@ -51,6 +51,20 @@ test('a change that counts was decided on the one that counted before it, and it
     { numRuns: 2_000 },
   );
 });
+
+test.each(['junk', 'Infinity', '1e300', '-7', '1.5'])(
+  'a record whose headers name %s instead of an offset counts, and so does the change that is decided on it',
+  (junk) => {
+    for (const name of [FOLLOWS_HEADER, REPEATS_HEADER]) {
+      const predecessors = new Predecessors();
+      const record = { key: KEY, value: Buffer.from('x') };
+      expect(predecessors.accept({ ...record, offset: 3, headers: { [name]: junk } })).toBe(true);
+      const headers = predecessors.headersFor(KEY);
+      expect(headers).toEqual({ [FOLLOWS_HEADER]: '3' });
+      expect(predecessors.accept({ ...record, offset: 4, headers })).toBe(true);
+    }
+  },
+);
 
 type Steps = typeof steps extends fc.Arbitrary<infer T> ? T : never;
 

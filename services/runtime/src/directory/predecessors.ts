@@ -46,7 +46,7 @@ export class Predecessors {
   accept({ key, value, offset, headers }: Omit<LogRecord, 'timestampMs'>): boolean {
     if (key === null) return true;
     const best = this.#counting.get(key);
-    const first = Number(headers[REPEATS_HEADER] ?? offset);
+    const first = offsetNamed(headers[REPEATS_HEADER]) ?? offset;
     const named = offsetNamed(headers[FOLLOWS_HEADER]) ?? first;
     // A predecessor at or behind the record itself was cut from the log since.
     const follows = named < first ? named : first - 1;
@@ -105,7 +105,9 @@ function nameOf(offset: number): string {
   return offset === NOTHING ? '' : String(offset);
 }
 
+/** A header that names no offset is as none: as a number that is none, it would keep all later changes from counting. */
 function offsetNamed(header: string | undefined): number | undefined {
-  if (header === undefined) return undefined;
-  return header === '' ? NOTHING : Number(header);
+  if (header === '') return NOTHING;
+  const offset = Number(header);
+  return Number.isSafeInteger(offset) && offset >= 0 ? offset : undefined;
 }
