@@ -222,21 +222,26 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
     return await replay(deps, principal, checked, filed.report);
   }
   await appendInlineEvents(deps, principal, id, decided);
-  const links = { links: pendingLinks(record), linksTruncated: false, truncated: false };
+  const truncated = record.sessionId !== null && record.maxSessionLinks === 0;
+  const links = { links: pendingLinks(record), linksTruncated: false, truncated };
   const events = answered(deps, principal, decided.created, [id]);
   return {
     isReplay: false,
     id,
     accepted: { receivedAtMs: receivedAt, events: decided.created.length },
-    body: createdReport({ filed: record, isRetracted: false, ...links }, events, toldOf(checked, record)),
+    body: createdReport(
+      { filed: record, isRetracted: false, ...links },
+      events,
+      toldOf(checked, record.eventIds),
+    ),
   };
 }
 
 /** What only the answer to the report's own request says. */
-function toldOf({ draft, attachments }: Checked, { eventIds }: ReportLink): CreatedExtras {
+function toldOf({ draft, attachments }: Checked, taken: readonly string[]): CreatedExtras {
   const missing = attachments.filter(({ state }) => state === 'missing');
   return {
-    eventIdsTruncated: draft.eventIdsTruncated || eventIds.length < draft.eventIds.length,
+    eventIdsTruncated: draft.eventIdsTruncated || taken.length < draft.eventIds.length,
     attachmentsMissing: missing.map(({ uploadId }) => uploadId),
   };
 }
@@ -251,7 +256,8 @@ function recordOf(
   const { occurredAt, window } = draft;
   const room = reports.roomFor({ projectId: project.id, sessionId, eventIds: draft.eventIds });
   const content = contentOf(draft, attachments);
-  if (content === null && sessionId === null && created.length + room.eventIds.length === 0) throw allTaken();
+  const isEmpty = content === null && sessionId === null && created.length + room.eventIds.length === 0;
+  if (isEmpty && draft.eventIds.length > 0) throw allTaken();
   return {
     kind: 'filed',
     tenantId: tenant.id,
@@ -318,7 +324,7 @@ async function replay(
   if (!isRetracted && (isCompleted || hasStragglers(links.links))) await lookAgain(deps, filed);
   const events = answered(deps, principal, stored, isRetracted ? [] : [id], linked);
   deps.metrics.replays.inc();
-  const told = { ...toldOf(checked, filed), idempotent: true };
+  const told = { ...toldOf(checked, isSame ? filed.eventIds : draft.eventIds), idempotent: true };
   return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, told) };
 }
 

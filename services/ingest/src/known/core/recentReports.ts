@@ -33,6 +33,7 @@ export type WindowedReport = Pick<
 
 /** What a report asks for: the events of its session, and those that it names. */
 export type AskingReport = Pick<ReportLink, 'projectId' | 'sessionId' | 'eventIds'>;
+type FiledReport = AskingReport & Pick<ReportLink, 'maxSessionLinks'>;
 
 /**
  * Beyond it the oldest go: their links are made all the same, and reads show them from then on; only the answer to a
@@ -89,21 +90,20 @@ export class RecentReports {
 
   /** What of it is not taken by as many other reports as may have it. */
   roomFor({ projectId, sessionId, eventIds }: AskingReport, nowMs: number): RoomForReport {
-    const hasRoom = (open: OpenReports, id: string): boolean => {
-      const filing = this.#filing.get(nameOf(projectId, id)) ?? 0;
+    const hasRoom = (open: OpenReports, id: string, filed = id): boolean => {
+      const filing = this.#filing.get(nameOf(projectId, filed)) ?? 0;
       return open.at(projectId, id, nowMs).length + filing < MAX_REPORTS_OF_ONE;
     };
     return {
-      ofSession: sessionId !== null && hasRoom(this.#bySession, sessionId),
+      ofSession: sessionId !== null && hasRoom(this.#bySession, sessionId, `session/${sessionId}`),
       eventIds: eventIds.filter((id) => hasRoom(this.#byEvent, id)),
     };
   }
 
   /** It has what it asks for while it is being filed, since many may be at once. @returns what ends that. */
-  filing({ projectId, sessionId, eventIds }: AskingReport): () => void {
-    const names = [...eventIds, ...(sessionId === null ? [] : [sessionId])].map((id) =>
-      nameOf(projectId, id),
-    );
+  filing({ projectId, sessionId, eventIds, maxSessionLinks }: FiledReport): () => void {
+    const ofSession = sessionId === null || maxSessionLinks === 0 ? [] : [`session/${sessionId}`];
+    const names = [...eventIds, ...ofSession].map((id) => nameOf(projectId, id));
     const count = (by: number): void => {
       for (const name of names) {
         const filing = (this.#filing.get(name) ?? 0) + by;
@@ -117,8 +117,8 @@ export class RecentReports {
 
   retract(projectId: string, reportId: string): void {
     const name = nameOf(projectId, reportId);
-    this.#bySession.close(name);
-    this.#byEvent.close(name);
+    this.#bySession.retract(name);
+    this.#byEvent.retract(name);
     this.#retracted.add(name);
     const [oldest] = this.#retracted;
     if (this.#retracted.size > this.#maxRetracted && oldest !== undefined) this.#retracted.delete(oldest);
@@ -126,7 +126,7 @@ export class RecentReports {
 
   /** Whether any event of the session may be in one. */
   hasOpen(projectId: string, sessionId: string, nowMs: number): boolean {
-    return this.#bySession.at(projectId, sessionId, nowMs).length > 0;
+    return this.#bySession.at(projectId, sessionId, nowMs).some(isThere);
   }
 
   /** @param linked the reports that the event is linked to as far as ClickHouse has it. @returns sorted, each once. */
@@ -141,7 +141,9 @@ export class RecentReports {
     if (linked.length === 0 && open.length === 0 && named.length === 0) return NONE;
     const inWindow = open.filter(({ window }) => isInWindow(occurredAt, window));
     // The linker has let go of an erased one: it makes no link of it any more.
-    const left = [...inWindow, ...named].filter((report) => !this.#isErased({ projectId, ...report }));
+    const left = [...inWindow, ...named].filter(
+      (report) => isThere(report) && !this.#isErased({ projectId, ...report }),
+    );
     const all = new Set([...linked, ...left.map(({ reportId }) => reportId)]);
     return [...all].filter((reportId) => !this.#retracted.has(nameOf(projectId, reportId))).sort();
   }
@@ -159,6 +161,12 @@ interface OpenReport {
   readonly window: ReportWindow;
   readonly closesAt: number;
   readonly keys: readonly string[];
+  /** It has room all the same until it closes: to file and retract would have each event linked without end. */
+  isRetracted: boolean;
+}
+
+function isThere({ isRetracted }: OpenReport): boolean {
+  return !isRetracted;
 }
 
 /** How many of the oldest one insertion looks at, to let go of what has closed. */
@@ -185,13 +193,28 @@ class OpenReports {
     const { projectId, reportId, sessionId, receivedAt } = report;
     const name = nameOf(projectId, reportId);
     const closesAt = closesAtMs(report);
-    if (ids.length === 0 || closesAt < nowMs || this.#reports.has(name)) return;
+    const known = this.#reports.get(name);
+    if (known !== undefined) known.isRetracted = false;
+    if (ids.length === 0 || closesAt < nowMs || known !== undefined) return;
     const keys = ids.map((id) => nameOf(projectId, id));
-    const opened = { reportId, sessionId, receivedAt, window: windowOf(report), closesAt, keys };
+    const opened = {
+      reportId,
+      sessionId,
+      receivedAt,
+      window: windowOf(report),
+      closesAt,
+      keys,
+      isRetracted: false,
+    };
     this.#reports.set(name, opened);
     this.#keys += keys.length;
     for (const key of keys) this.#byKey.add(key, opened);
     this.#sweep(nowMs);
+  }
+
+  retract(name: string): void {
+    const opened = this.#reports.get(name);
+    if (opened !== undefined) opened.isRetracted = true;
   }
 
   close(name: string): void {

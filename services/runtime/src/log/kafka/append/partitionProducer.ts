@@ -15,7 +15,7 @@ import {
   sequenceAfter,
 } from './producerRequests.ts';
 import type { ProducerIdentity } from './recordBatch.ts';
-import type { SharedProduce } from './sharedProduce.ts';
+import { SHARED_WAIT_MS, type SharedProduce } from './sharedProduce.ts';
 import { isAnswer, leaderOf, Tries } from './tries.ts';
 
 /** Records that are sent at once, to one partition: one batch. */
@@ -88,8 +88,19 @@ export class PartitionProducer {
     }
   }
 
+  /** One that is slow, or refused, goes alone for a while: it shall hold up no others. */
   async #ask(broker: Broker, request: PartitionRequest): Promise<number> {
-    return (await this.#askWithOthers(broker, request)) ?? (await produced(broker, request));
+    const together = await this.#askWithOthers(broker, request);
+    if (together !== undefined) return together;
+    const begunMs = performance.now();
+    let isWell = false;
+    try {
+      const offset = await produced(broker, request);
+      isWell = performance.now() - begunMs < SHARED_WAIT_MS;
+      return offset;
+    } finally {
+      if (!isWell) this.#aloneUntilMs = performance.now() + ALONE_MS;
+    }
   }
 
   /** @returns undefined when it is to be asked alone. */
@@ -105,7 +116,6 @@ export class PartitionProducer {
   }
 }
 
-/** What did not go well with others goes alone for so long, and holds them up no more. */
 const ALONE_MS = 30_000;
 
 /** It is missing in kafkajs's types. */

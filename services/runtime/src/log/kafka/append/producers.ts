@@ -26,11 +26,13 @@ export class Producers {
   readonly #shared: SharedProduce;
   /** By partition, from its first send on. */
   readonly #producers = new Map<string, PartitionProducer>();
+  /** Sends that are under way, of all partitions. */
+  #sending = 0;
   #isClosed = false;
 
   constructor(deps: ProducersDeps) {
     this.#deps = deps;
-    this.#shared = new SharedProduce(deps.kafka, deps.sharedWaitMs);
+    this.#shared = new SharedProduce(deps.kafka, () => this.#sending > 1, deps.sharedWaitMs);
   }
 
   /**
@@ -40,7 +42,7 @@ export class Producers {
   async send(send: Send): Promise<number> {
     if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
     const at = `${send.topic}/${send.partition}`;
-    this.#shared.sending += 1;
+    this.#sending += 1;
     try {
       return await this.#producerOf(at, send.topic).send(send);
     } catch (error) {
@@ -48,7 +50,7 @@ export class Producers {
       // The producer is new, and nobody else knows its id: what fences it is a broker that has lost count.
       throw failure instanceof Fenced ? new Unavailable(failure.message, { cause: error }) : failure;
     } finally {
-      this.#shared.sending -= 1;
+      this.#sending -= 1;
     }
   }
 

@@ -74,10 +74,61 @@ test('what is ready at once is one request, and each partition has its own offse
 test('a large batch lets no small one wait for it', async () => {
   const { broker, send } = await together(() => 0);
   const before = broker.requests.length;
-  await Promise.all([send(0, randomBytes(100_000).toString('hex')), send(1), send(2)]);
-  expect(broker.requests.slice(before).map((partitions) => partitions.toSorted())).toEqual(
-    expect.arrayContaining([[0], [1, 2]]),
+  // Not so large that it is packed on another thread, and ready in another turn.
+  const large = randomBytes(90_000).toString('base64');
+  await Promise.all([send(0, large), send(1), send(2)]);
+  expect(broker.requests.slice(before).toSorted()).toEqual([[0], [1, 2]]);
+});
+
+test('batches of two brokers go in a request to each', async () => {
+  const { broker, sendAll } = await together(() => 0, {
+    brokers: 2,
+    leader: (partition) => (partition === 1 ? 2 : 1),
+  });
+  const before = broker.requests.length;
+  await sendAll('a');
+  expect(broker.requests.slice(before).toSorted()).toEqual([[0, 2], [1]]);
+});
+
+test('what becomes ready while a request is under way goes with the next, all of it', async () => {
+  const [asked, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<number>()];
+  const { broker, send } = await together(({ values }) => {
+    if (values[0] !== 'slow') return 0;
+    asked.resolve();
+    return gate.promise;
+  });
+  const before = broker.requests.length;
+  const first = [send(0, 'slow'), send(1, 'slow')];
+  await asked.promise;
+  const later = send(2);
+  gate.resolve(0);
+  const next = Promise.all(first).then(() => Promise.all([send(0), send(1)]));
+  await Promise.all([later, next]);
+  expect(broker.requests.slice(before)).toEqual([
+    [0, 1],
+    [2, 0, 1],
+  ]);
+});
+
+test('where a broker is silent, each is asked again by itself, and those that waited go at once', async () => {
+  const asked = Promise.withResolvers<void>();
+  const { broker, send } = await together(
+    ({ values }) => {
+      if (values[0] !== 'lost') return 0;
+      asked.resolve();
+      return 'silent';
+    },
+    { sharedWaitMs: 20 },
   );
+  const before = broker.requests.length;
+  const lost = [send(0, 'lost'), send(1, 'lost')];
+  await asked.promise;
+  expect(await send(2, 'waits')).toBe(broker.values(2).indexOf('waits'));
+  expect(await Promise.all(lost)).toEqual(
+    [0, 1].map((partition) => broker.values(partition).indexOf('lost')),
+  );
+  expect(broker.requests.slice(before)).toEqual([[0, 1], ...['2', '0', '1'].map(() => [expect.any(Number)])]);
+  expect(broker.producerIds()).toBe(3);
 });
 
 test('where the replicas of one do not answer, the others are answered soon, and do not wait for it again', async () => {

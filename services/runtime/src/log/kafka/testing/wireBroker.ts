@@ -30,7 +30,8 @@ export interface WireBrokerOptions {
   readonly brokers?: number;
   /** The number of the one that leads; default: the first. */
   leader?(partition: number): number;
-  produce(asked: Produced): Outcome | Promise<Outcome>;
+  /** `silent`: it is taken, and a request of several is never answered; that of one is. */
+  produce(asked: Produced): Outcome | 'silent' | Promise<Outcome>;
   /** The number of the one that coordinates groups and transactions; default: the first. */
   coordinator?(): number;
   coordinate?(step: CoordinatorStep): Outcome | Promise<Outcome>;
@@ -165,7 +166,9 @@ async function taken(
     return ofBatch(partition, typeof errorCode === 'number' ? errorCode : 0, baseOffset);
   });
   const other = outcomes.find((outcome) => typeof outcome !== 'number');
-  if (other !== undefined) return other === 'cut' ? undefined : other;
+  if (other === 'silent' && batches.length > 1) return await new Promise(() => undefined);
+  if (other instanceof Buffer) return other;
+  if (other === 'cut') return undefined;
   return wholeAnswer(topic, answers.toReversed());
 }
 
