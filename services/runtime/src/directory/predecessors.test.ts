@@ -52,8 +52,8 @@ test('a change that counts was decided on the one that counted before it, and it
   );
 });
 
-test.each(['junk', 'Infinity', '1e300', '-7', '1.5'])(
-  'a record whose headers name %s instead of an offset counts, and so does the change that is decided on it',
+test.each(['junk', 'Infinity', '1e300', '-7', '1.5', '100', '9007199254740991', ''])(
+  'a record whose header names %j instead of an offset below its own counts, and so does the change that is decided on it',
   (junk) => {
     for (const name of [FOLLOWS_HEADER, REPEATS_HEADER]) {
       const predecessors = new Predecessors();

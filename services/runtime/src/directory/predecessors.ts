@@ -46,7 +46,9 @@ export class Predecessors {
   accept({ key, value, offset, headers }: Omit<LogRecord, 'timestampMs'>): boolean {
     if (key === null) return true;
     const best = this.#counting.get(key);
-    const first = offsetNamed(headers[REPEATS_HEADER]) ?? offset;
+    const repeated = offsetNamed(headers[REPEATS_HEADER]) ?? NOTHING;
+    // A repeat is behind what it repeats. Any other offset, if taken, would keep all later changes from counting.
+    const first = repeated !== NOTHING && repeated < offset ? repeated : offset;
     const named = offsetNamed(headers[FOLLOWS_HEADER]) ?? first;
     // A predecessor at or behind the record itself was cut from the log since.
     const follows = named < first ? named : first - 1;
