@@ -1,17 +1,20 @@
 /** Which engines a process takes: those that are given, and never half of two deployments without a word. */
 import { loadConfig } from '@questlog/runtime/process/config';
-import { StartRefused } from '@questlog/runtime/process/errors';
-import { expect, test } from 'vitest';
+import { StartRefused, Unavailable } from '@questlog/runtime/process/errors';
+import { createLifecycle } from '@questlog/runtime/process/lifecycle';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { expect, test, vi } from 'vitest';
 import { settings } from '../config.ts';
-import { checkedChoice } from './engines.ts';
+import { beginEngines, checkedChoice, lookForBrokenParts } from './engines.ts';
 
 const GIVEN = {
   KAFKA_BROKERS: 'a:9092',
   SCHEMA_REGISTRY_URL: 'http://registry',
   CLICKHOUSE_URL: 'http://ch:8123',
 };
+const loaded = (env: Record<string, string>) => loadConfig(settings, env, 'QUESTLOG_');
 const choiceOf = (env: Record<string, string>, mayBeEmbedded = true) =>
-  checkedChoice(loadConfig(settings, env, 'QUESTLOG_'), mayBeEmbedded);
+  checkedChoice(loaded(env), mayBeEmbedded);
 
 test('without a word about engines they are the embedded ones', () => {
   expect(choiceOf({})).toMatchObject({ kafka: undefined, address: undefined });
@@ -80,4 +83,20 @@ test('an account of readers without its server is refused: the embedded one has 
   expect(() => choiceOf({ CLICKHOUSE_READER_URL: 'http://reader:p@ch:8123' })).toThrow(
     'CLICKHOUSE_READER_URL: needs CLICKHOUSE_URL',
   );
+});
+
+test('a start goes on where ClickHouse does not let it look for broken parts, and warns', async () => {
+  const refused = new Unavailable('ClickHouse: Not enough privileges');
+  const warn = vi.fn();
+  const query = () => Promise.reject(refused);
+  expect(await lookForBrokenParts({ query }, { ...silentLogger, warn })).toBeUndefined();
+  expect(warn).toHaveBeenCalledExactlyOnceWith('clickhouse_parts_not_looked_at', { cause: refused.message });
+  const bug = () => Promise.reject(new TypeError('a bug'));
+  await expect(lookForBrokenParts({ query: bug }, silentLogger)).rejects.toThrow('a bug');
+});
+
+test('without a data folder no embedded engine is opened: it would begin anew in the folder of the process', async () => {
+  const deps = { settings: loaded({}), choice: choiceOf({}), embedded: undefined, logger: silentLogger };
+  const opening = beginEngines({ ...deps, lifecycle: createLifecycle(silentLogger) });
+  await expect(opening).rejects.toThrow('an embedded engine has no data folder here');
 });
