@@ -1,5 +1,4 @@
 /** The settings of every service. A service ignores those that it does not use, so that all can share one environment. */
-
 import { join, resolve } from 'node:path';
 import { setting } from '@questlog/runtime/process/config';
 import { DEFAULT_MAX_ERASED_IDS } from '@questlog/schemas/erased';

@@ -58,10 +58,10 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
       const requestedAt = clock.now();
       const asked = { ...owner, sessionId, player, requestedAt };
       const sessions = await sessionsOf(deps, asked, input.many ?? false);
-      const [first, ...others] = sessions === null ? [null] : intoParts(sessions, MAX_ERASED_SESSIONS);
+      const [first = [], ...others] = intoParts(sessions ?? [], MAX_ERASED_SESSIONS);
       const erasure: Erasure = {
         ...{ id: randomUUID(), ...asked, state: 'queued', reports: [] },
-        sessions: first === undefined ? [] : first,
+        sessions: sessions === null ? null : first,
         problem: unfoundOf(asked, directory.current.projects),
         ...{ found: NOTHING_FOUND, hiddenAt: null, goneAt: null },
         logExpiresAt: await logExpiry(deps.log, requestedAt),

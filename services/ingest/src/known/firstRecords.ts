@@ -83,7 +83,6 @@ export interface FirstRecords<Message, Entity> {
 export class NotReadBack extends Unavailable {}
 
 const LAGS = 'this process has not read yet what the log has; try again';
-
 const OVERFULL =
   'ClickHouse lags so far behind the log that nothing new is registered for now; try again later';
 
@@ -188,7 +187,8 @@ export async function openFirstRecords<Message, Entity>(
 async function holdsErased<Entity>(
   memory: FirstRecordMemory<Entity>,
   { lookUp, isErased }: Pick<FirstRecordKind<never, Entity>, 'lookUp' | 'isErased'>,
-  ...[projectId, id]: [string, string]
+  projectId: string,
+  id: string,
 ): Promise<boolean> {
   if (memory.hasErased(projectId, id)) return true;
   const row = (await lookUp(projectId, [id])).get(id);

@@ -163,7 +163,7 @@ export function reportsLeft(reports: Reports, erased: ErasedData): Reports {
       const { tenantId, projectId, reportId } = record;
       if (isErasedReport(erased, record))
         throw new Rejected('conflict', `report ${reportId} was erased; a new report has another id`);
-      // As of sessions.
+      // Beside the row of before, which the erasure hides, a new one of the id would not be written.
       if (
         !isDrawn &&
         erased.isHiding(tenantId, projectId) &&
