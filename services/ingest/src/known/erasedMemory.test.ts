@@ -92,6 +92,25 @@ test('a report whose row is not hidden yet is not filed again, and any other is'
   expect(await reports.file(again)).toMatchObject({ isOwn: true, report: { filed: again } });
 });
 
+test('what is hidden is registered again though the rest of its project is not: memory has it, and its row is gone', async () => {
+  const { deps, projected, directory, principal, erase, clock } = await aProcess();
+  const sessions = sessionsLeft(await openSessions(deps), directory);
+  const reports = reportsLeft(await openReports({ ...deps, clock }), directory.erased);
+  onTestFinished(async () => void (await Promise.all([sessions.close(), reports.close()])));
+  const body = Buffer.from(JSON.stringify({ id: randomUUID() }));
+  const register = async () => (await registerSession({ sessions, clock }, principal, body)).status;
+  const report = aReportLink({ tenantId: TENANT, projectId: PROJECT, eventIds: [randomUUID()] });
+  const file = async () => (await reports.file({ ...report, receivedAt: clock.ms })).isOwn;
+  expect([await register(), await file()]).toEqual([201, true]);
+  clock.ms += 1_000;
+  erase({ projectId: PROJECT });
+  // Their rows may still come.
+  for (const again of [register, file])
+    await expect(again()).rejects.toMatchObject({ name: 'Unavailable', retryAfterS: 5 });
+  projected[0] = 1;
+  expect([await register(), await file()]).toEqual([201, true]);
+});
+
 test('an event is of no report that was erased, though the report’s window is open and it names the event', async () => {
   const { deps, erase, clock } = await aProcess();
   const reports = await openReports({ ...deps, clock });
@@ -121,6 +140,7 @@ test('an event is of no report that was erased, though the report’s window is 
 async function aProcess() {
   const clock = { ms: NOON_MS, now: () => clock.ms };
   const log = await aLog();
+  const projected = [0];
   await log.ensureTopics(topicDefinitions(1));
   const directory = emptyDirectory();
   const tenant = { id: TENANT, name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 };
@@ -128,10 +148,14 @@ async function aProcess() {
   directory.projects.set(PROJECT, project);
   const principal: Principal = { ...{ tenant, project, revision: 'B' }, scopes: [], tokenId: null };
   return {
-    ...{ clock, directory, principal },
+    ...{ clock, projected, directory, principal },
     deps: {
       ...{ log, registry: await openLogRegistry(log), logger: silentLogger },
-      projection: { caughtUp: async () => {}, projected: async () => [0], lastRecords: async () => [] },
+      projection: {
+        caughtUp: async () => {},
+        projected: async () => [...projected],
+        lastRecords: async () => [],
+      },
       store: { query: async () => [] } as unknown as Store,
       isErased: isErasedIn(directory),
     },

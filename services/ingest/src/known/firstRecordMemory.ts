@@ -108,9 +108,12 @@ export class FirstRecordMemory<Entity> {
     return known !== undefined && this.#rules.isErased?.(projectId, known.entity) ? undefined : known;
   }
 
-  /** One that `get` leaves out. */
+  /** One that `get` leaves out, and whose rows may still come. */
   hasErased(projectId: string, id: string): boolean {
-    return this.#known(projectId, id) !== undefined && this.get(projectId, id) === undefined;
+    const known = this.#known(projectId, id);
+    if (known === undefined || this.get(projectId, id) !== undefined) return false;
+    const { lastOffset = known.firstOffset } = this.#entries.get(`${projectId}/${id}`) ?? {};
+    return !this.#isProjected(known.partition, lastOffset);
   }
 
   getWhole(projectId: string, id: string): Entity | undefined {

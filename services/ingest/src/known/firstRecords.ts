@@ -66,8 +66,7 @@ export interface FirstRecords<Message, Entity> {
   append(message: Message): Promise<number>;
   /**
    * Appends a first record and returns what the log says the entity is: this one, or an earlier one.
-   * @throws NotReadBack as `append`; Unavailable while so much waits for ClickHouse that memory has no room for more: nothing
-   *   was appended.
+   * @throws NotReadBack as `append`; Unavailable, with nothing appended, while memory is full of what ClickHouse lacks.
    */
   register(message: Message, entity: Entity): Promise<{ winner: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
@@ -154,7 +153,7 @@ export async function openFirstRecords<Message, Entity>(
       return tails.close();
     },
     get: (projectId, id) => memory.getWhole(projectId, id),
-    holdsErased: (projectId, id) => holdsErased(memory, kind, projectId, id),
+    holdsErased: (projectId, id) => holdsErased({ ...deps, memory }, kind, projectId, id),
     caughtUp,
     append,
     lacks: (tenantId) => (tenantId === undefined ? lacks() : lacks(partitionOf(tenantId, 0, partitions), 1)),
@@ -183,13 +182,14 @@ export async function openFirstRecords<Message, Entity>(
   };
 }
 
-/** Memory comes first: what leaves it is in ClickHouse. */
+/** Memory comes first: what leaves it, or was projected, is in ClickHouse, or was and is hidden. */
 async function holdsErased<Entity>(
-  memory: FirstRecordMemory<Entity>,
+  { memory, projection }: Pick<FirstRecordsDeps, 'projection'> & { memory: FirstRecordMemory<Entity> },
   { lookUp, isErased }: Pick<FirstRecordKind<never, Entity>, 'lookUp' | 'isErased'>,
   projectId: string,
   id: string,
 ): Promise<boolean> {
+  if (memory.hasErased(projectId, id)) memory.makeRoom(await projection.projected());
   if (memory.hasErased(projectId, id)) return true;
   const row = (await lookUp(projectId, [id])).get(id);
   return row !== undefined && isErased?.(projectId, row) === true;

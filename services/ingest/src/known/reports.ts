@@ -169,7 +169,9 @@ export function reportsLeft(reports: Reports, erased: ErasedData): Reports {
         erased.isHiding(tenantId, projectId) &&
         (await reports.holdsErased(projectId, reportId))
       )
-        throw new Unavailable(`report ${reportId} of before the erasure is still being hidden; try again`);
+        throw new Unavailable(`report ${reportId} of before the erasure is still being hidden; try again`, {
+          retryAfterS: 5,
+        });
       return await reports.file(record);
     },
   };

@@ -137,7 +137,9 @@ export function sessionsLeft(
         erased.isHiding(tenantId, projectId) &&
         (await sessions.holdsErased(projectId, sessionId))
       )
-        throw new Unavailable(`session ${sessionId} of before the erasure is still being hidden; try again`);
+        throw new Unavailable(`session ${sessionId} of before the erasure is still being hidden; try again`, {
+          retryAfterS: 5,
+        });
       return await sessions.register(session);
     },
   };
