@@ -32,3 +32,13 @@ test('an erasure is as far as the last of its parts, and has found what they hav
   expect(together({ ...first, state: 'failed' }, [part]).state).toBe('failed');
   expect(together({ ...first, state: 'queued' }, [{ ...part, state: 'queued' }]).state).toBe('queued');
 });
+
+test('parts without what they were asked as are no erasure that is done: its own sessions were never written down', () => {
+  const asked = { partOf: randomUUID(), hiddenAt: 1, goneAt: 2 };
+  const parts = (['done', 'running'] as const).map((state) => anErasure({ ...asked, state }));
+  for (const [first, ...others] of [parts, parts.slice(0, 1)])
+    expect(together(first ?? anErasure(), others)).toMatchObject({
+      ...{ id: asked.partOf, state: 'failed', problem: expect.stringContaining('ask again') },
+      ...{ hiddenAt: null, goneAt: null },
+    });
+});

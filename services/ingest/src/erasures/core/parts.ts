@@ -33,15 +33,19 @@ export function askedAs({ id, partOf }: Pick<Erasure, 'id' | 'partOf'>): string 
 /** It is as far as the last of its parts. */
 export function together(first: Erasure, others: readonly Erasure[]): Erasure {
   const parts = [first, ...others];
+  const id = askedAs(first);
+  // What it is asked as is written last: the process died before, and nobody does the rest.
+  const isWhole = parts.some((one) => one.id === id);
   const problems = new Set(parts.flatMap(({ problem }) => problem ?? []));
+  if (!isWhole) problems.add('it was not asked to its end: ask again');
   return {
     ...first,
-    id: askedAs(first),
-    state: stateOf(new Set(parts.map(({ state }) => state))),
+    id,
+    state: isWhole ? stateOf(new Set(parts.map(({ state }) => state))) : 'failed',
     problem: problems.size === 0 ? null : [...problems].join('; '),
     found: others.reduce((sum, { found }) => sumOf(sum, found), first.found),
-    hiddenAt: latestOf(parts.map(({ hiddenAt }) => hiddenAt)),
-    goneAt: latestOf(parts.map(({ goneAt }) => goneAt)),
+    hiddenAt: isWhole ? latestOf(parts.map(({ hiddenAt }) => hiddenAt)) : null,
+    goneAt: isWhole ? latestOf(parts.map(({ goneAt }) => goneAt)) : null,
   };
 }
 
