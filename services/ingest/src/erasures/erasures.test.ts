@@ -196,6 +196,14 @@ test('the newest are listed: receipts stay for ever, and each is found by its id
   expect(erasures.find(earlier[0]?.id ?? '').id).toBe(earlier[0]?.id);
 });
 
+test('an erasure is found by the id of a part, too: logs and ClickHouse name that', () => {
+  const root = anErasure({ state: 'running' });
+  const part = anErasure({ state: 'done', partOf: root.id });
+  const { erasures } = asking({ earlier: [part, root] });
+  expect(erasures.find(part.id)).toEqual(erasures.find(root.id));
+  expect(erasures.find(part.id)).toMatchObject({ id: root.id, state: 'running' });
+});
+
 test('the log has given it up when its longest topic has, as the brokers keep it now', async () => {
   const expiry = async (daysOfSessions: number) => {
     const kept = async (topic: string) => {

@@ -75,7 +75,9 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
       return shown(erasure);
     },
     find: (id) => {
-      const asked = pathUuid(id);
+      const named = pathUuid(id);
+      // Logs and `erased_events` name parts.
+      const asked = askedAs(erasures.get(named) ?? { id: named });
       const [first, ...others] = [...erasures.values()].filter((one) => askedAs(one) === asked);
       if (first === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);
       return shown(together(first, others));
