@@ -1,9 +1,13 @@
 /** What goes of the rows, asked of the real engine. */
 import { randomUUID } from 'node:crypto';
+import { emptyDirectory } from '@questlog/runtime/directory/directory';
+import { systemClock } from '@questlog/runtime/process/clock';
+import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { expect, onTestFinished, test } from 'vitest';
 import { sharedStore } from '../known/storedReports.testing.ts';
 import { ERASED_TABLES, NOTHING_FOUND, scopesOf } from './core/scope.ts';
 import { accountFor, countRows, dropFromDisk, hideRows, reportsIn } from './eraseRows.ts';
+import { openErasures } from './erasures.ts';
 
 const AT = Date.UTC(2026, 10, 22);
 const shared = sharedStore();
@@ -115,4 +119,32 @@ test('a part that ClickHouse has put aside may hold erased rows: nothing is call
   const { signal } = new AbortController();
   await expect(dropFromDisk(store, tenantId, signal)).rejects.toThrow(`detached parts, of events ${part}:`);
   await store.command(`ALTER TABLE events DROP DETACHED PART '${part}' SETTINGS allow_drop_detached = 1`);
+});
+
+test('a player’s sessions are read in pages of which none leaves one out, whatever its project', async () => {
+  const tenantId = randomUUID();
+  for (const projectId of [randomUUID(), randomUUID(), randomUUID()])
+    await shared.store.command(
+      `INSERT INTO sessions (tenant_id, project_id, id, player_external_id)
+       SELECT '${tenantId}', '${projectId}', generateUUIDv4(), 'kim' FROM numbers(15000)`,
+    );
+  const written: Erasure[] = [];
+  const change = async (_kind: string, _id: string, decide: () => { entity: Erasure }) =>
+    void written.push(decide().entity);
+  const directory = { ...emptyDirectory(), tenants: new Map([[tenantId, {}]]) };
+  const caughtUp = async () => {};
+  const erasures = openErasures(
+    {
+      directory: { current: directory, change, caughtUp } as never,
+      log: { kept: async () => ({ retentionMs: 1, goneAfterMs: 1 }) },
+      ...{ store: shared.store, registered: { caughtUp }, filed: { caughtUp } },
+      ...{ clock: systemClock, maxErasedIds: 45_000 },
+    },
+    () => {},
+  );
+  await erasures.request({ tenantId, player: { externalId: 'kim' }, many: true });
+  const all = written.flatMap(({ sessions }) => sessions ?? []);
+  expect(new Set(all.flatMap(({ projectId, ids }) => ids.map((id) => `${projectId}/${id}`))).size).toBe(
+    45_000,
+  );
 });

@@ -90,6 +90,8 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
   };
 }
 
+const PAGE_OF_SESSIONS = 20_000;
+
 /** Those that hold anything of a player: the audit names operators. */
 const TOPICS_OF_PLAYERS = [
   TOPICS.events,
@@ -177,18 +179,16 @@ async function sessionsOfPlayer(
     ...(externalId === null ? [] : ['player_external_id = {externalId:String}']),
     ...(deviceId === null ? [] : ['player_device_id = {deviceId:String}']),
   ];
-  const stored = await store.query<{ projectId: string; id: string }>(
-    `SELECT DISTINCT project_id AS projectId, id FROM sessions WHERE ${conditions.join(' AND ')}
-     LIMIT ${(isManyMeant ? maxErasedIds : MAX_ERASED_SESSIONS) + 1}`,
-    { tenantId, projectId, externalId, deviceId },
-  );
-  const begun = begunSessions(directory.current, { tenantId, projectId }, player);
-  const rows = [...new Map([...stored, ...begun].map((row) => [`${row.projectId}/${row.id}`, row])).values()];
-  if (rows.length > MAX_ERASED_SESSIONS && !isManyMeant) {
+  const asked = { tenantId, projectId, externalId, deviceId };
+  const limit = (isManyMeant ? maxErasedIds : MAX_ERASED_SESSIONS) + 1;
+  const rows = await storedSessions(store, { conditions, asked, limit });
+  for (const row of begunSessions(directory.current, { tenantId, projectId }, player))
+    rows.set(nameOf(row), row);
+  if (rows.size > MAX_ERASED_SESSIONS && !isManyMeant) {
     const detail = `more than ${MAX_ERASED_SESSIONS} sessions have it: is it the id of a model, which many players share? If all of them are meant, ask with "many": true`;
     throw refusal(problem('/player', 'field_invalid', detail));
   }
-  const byProject = Map.groupBy(rows, (row) => row.projectId);
+  const byProject = Map.groupBy(rows.values(), (row) => row.projectId);
   const sessions = [...byProject].map(([project, of]) => ({
     projectId: project,
     ids: of.map(({ id }) => id),
@@ -197,12 +197,45 @@ async function sessionsOfPlayer(
   return sessions;
 }
 
+interface SessionOfPlayer {
+  readonly projectId: string;
+  readonly id: string;
+}
+
+function nameOf({ projectId, id }: SessionOfPlayer): string {
+  return `${projectId}/${id}`;
+}
+
+/** In pages: while one answer of half a million were read, this process would serve no game. */
+async function storedSessions(
+  store: Store,
+  of: { readonly conditions: readonly string[]; readonly asked: object; readonly limit: number },
+): Promise<Map<string, SessionOfPlayer>> {
+  const rows = new Map<string, SessionOfPlayer>();
+  let last: SessionOfPlayer | undefined;
+  for (;;) {
+    const behind =
+      '(project_id > {afterProject:UUID} OR project_id = {afterProject:UUID} AND id > {afterId:UUID})';
+    const conditions = [...of.conditions, ...(last === undefined ? [] : [behind])];
+    const after = last === undefined ? {} : { afterProject: last.projectId, afterId: last.id };
+    const size = Math.min(PAGE_OF_SESSIONS, of.limit - rows.size);
+    const page = await store.query<SessionOfPlayer>(
+      `SELECT DISTINCT project_id AS projectId, id FROM sessions WHERE ${conditions.join(' AND ')}
+       ORDER BY project_id, id LIMIT ${size}`,
+      { ...of.asked, ...after },
+    );
+    for (const row of page) rows.set(nameOf(row), row);
+    last = page.at(-1);
+    if (page.length < size || rows.size >= of.limit) return rows;
+  }
+}
+
 /** Of erasures of the same player that have not ended: the rows that told of them may be hidden, and their events not. */
 function begunSessions(
   { erasures }: Directory,
   owner: Owner,
   { externalId, deviceId }: ErasedPlayer,
-): { projectId: string; id: string }[] {
+): SessionOfPlayer[] {
   const isIn = (of: string | null | undefined, asked: string | null): boolean =>
     asked === null || of === asked;
   const same = [...erasures.values()].filter(
