@@ -30,14 +30,21 @@ interface Around {
   readonly lateReports?: readonly string[];
   /** So many of its deletions find ClickHouse away. */
   readonly refused?: number;
+  /** Its other parts. */
+  readonly parts?: readonly Erasure[];
+  /** What dead letters are held against. */
+  readonly judged?: ErasedData[];
 }
 
 const DAYS = [20_261_120, 20_261_121, 20_261_122];
 
 /** Runs it to its end. */
-async function done(erasure: Erasure, { files, stuck, lateReports = [], refused = 0 }: Around = {}) {
+async function done(erasure: Erasure, around: Around = {}) {
+  const { files, stuck, lateReports = [], refused = 0, parts = [], judged = [] } = around;
   let refusals = refused;
-  const erasures = new Map([stuck, erasure].flatMap((one) => (one === undefined ? [] : [[one.id, one]])));
+  const erasures = new Map(
+    [stuck, ...parts, erasure].flatMap((one) => (one === undefined ? [] : [[one.id, one]])),
+  );
   const statements: string[] = [];
   const steps: string[] = [];
   const current = { ...emptyDirectory(), ...files?.directory, erasures };
@@ -83,7 +90,7 @@ async function done(erasure: Erasure, { files, stuck, lateReports = [], refused 
     } as never,
     store: store as never,
     uploads: files?.uploads as never,
-    letters: { discardErased: async () => 0 },
+    letters: { discardErased: async (erased) => judged.push(erased) - judged.length },
     projections: [
       {
         caughtUp: async (_, limitMs) => {
@@ -167,6 +174,19 @@ test('no statement groups more of a project’s events than a few days have', as
   const grouped = statements.filter((sql) => /FROM events\s.*GROUP BY.* log_offset/s.test(sql));
   const days = grouped.map((sql) => /BETWEEN (\d+) AND (\d+)/.exec(sql)?.slice(1).map(Number));
   expect(new Set(days.map(String))).toEqual(new Set(DAYS.map((day) => `${day},${day}`)));
+});
+
+test('dead letters are held against all parts at once, which are put together once: ids by the 100,000 take seconds', async () => {
+  const root = ofSessions(1);
+  const parts = [1, 2].map(() => ({ ...ofSessions(1), partOf: root.id }));
+  const judged: ErasedData[] = [];
+  const lateReport = randomUUID();
+  await done(root, { parts, judged, lateReports: [lateReport] });
+  const ids = [root, ...parts].flatMap(({ sessions }) => sessions?.flatMap((of) => of.ids) ?? []);
+  expect([judged.length, new Set(judged).size]).toEqual([3, 1]);
+  expect(ids.every((id) => judged[0]?.hasSession(TENANT, PROJECT, id))).toBe(true);
+  // It was found only while the first was hidden.
+  expect(judged[0]?.hasReport(TENANT, PROJECT, lateReport)).toBe(true);
 });
 
 test('an erasure that ClickHouse lets wait holds up no other', async () => {

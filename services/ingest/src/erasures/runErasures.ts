@@ -72,8 +72,8 @@ export function runErasures(deps: ErasureRunDeps): ErasureRuns {
   const hides = follow(
     deps,
     ({ hiddenAt }) => hiddenAt === null,
-    async (run) => {
-      await run.hide();
+    async (run, parts) => {
+      await run.hide(parts);
       drops.ring();
     },
   );
@@ -87,7 +87,7 @@ export function runErasures(deps: ErasureRunDeps): ErasureRuns {
 function follow(
   deps: ErasureRunDeps,
   isWanted: (erasure: Erasure) => boolean,
-  step: (run: Run) => Promise<void>,
+  step: (run: Run, parts: PartsTogether) => Promise<void>,
 ): ErasureRuns {
   const { directory, clock, logger } = deps;
   const stopping = new AbortController();
@@ -99,6 +99,16 @@ function follow(
   let late = new Map<string, Run>();
   const isDue = ({ state, requestedAt }: Erasure, isOwn: boolean): boolean =>
     (state === 'queued' || state === 'running') && (isOwn || clock.now() - requestedAt > OTHERS_AFTER_MS);
+  /** @returns those that are late. */
+  const goThrough = async (due: readonly Erasure[]): Promise<Map<string, Run>> => {
+    const parts = new PartsTogether();
+    const left = new Map<string, Run>();
+    for (const { id } of due) {
+      const run = late.get(id) ?? new Run(deps, id, signal);
+      if (!(await run.isOver(() => step(run, parts)))) left.set(id, run);
+    }
+    return left;
+  };
   const running = (async () => {
     while (!signal.aborted) {
       const isOwn = isAsked;
@@ -106,12 +116,7 @@ function follow(
       const due = [...directory.current.erasures.values()]
         .filter((erasure) => isDue(erasure, isOwn || late.has(erasure.id)) && isWanted(erasure))
         .sort((a, b) => a.requestedAt - b.requestedAt);
-      const before = late;
-      late = new Map();
-      for (const { id } of due) {
-        const run = before.get(id) ?? new Run(deps, id, signal);
-        if (!(await run.isOver(() => step(run)))) late.set(id, run);
-      }
+      late = await goThrough(due);
       if (late.size === 0) backoff.reset();
       if (!signal.aborted) await bell.wait(late.size === 0 ? LOOK_MS : backoff.next());
     }
@@ -127,6 +132,28 @@ function follow(
       await settledSoon(running);
     },
   };
+}
+
+/** A dead letter may have events of several parts. Put together anew for each of 25 parts, they would take seconds. */
+class PartsTogether {
+  #asked = '';
+  #erased = new ErasedData();
+  #added = new WeakSet<Erasure>();
+
+  /** @param all records that changed are others. */
+  of(asked: string, all: Iterable<Erasure>): ErasedData {
+    if (asked !== this.#asked) {
+      this.#asked = asked;
+      this.#erased = new ErasedData();
+      this.#added = new WeakSet();
+    }
+    for (const one of all) {
+      if (askedAs(one) !== asked || this.#added.has(one)) continue;
+      this.#erased.add(one);
+      this.#added.add(one);
+    }
+    return this.#erased;
+  }
 }
 
 type Progress = Partial<
@@ -172,7 +199,7 @@ class Run {
     }
   }
 
-  async hide(): Promise<void> {
+  async hide(parts: PartsTogether): Promise<void> {
     const { letters, clock, directory } = this.#deps;
     const { erasures, erased } = directory.current;
     const erasure = this.#erasure();
@@ -190,9 +217,7 @@ class Run {
     }
     for (const [part, scope] of scopes.entries()) await this.#look(scope, part);
     this.#found = { ...this.#found, attachments: await this.#removeUnnamed(erasure) };
-    const own = new ErasedData();
-    for (const one of erasures.values()) if (askedAs(one) === askedAs(erasure)) own.add(one);
-    const deadLetters = await letters.discardErased(own);
+    const deadLetters = await letters.discardErased(parts.of(askedAs(erasure), erasures.values()));
     this.#found = sumOf(this.#found, { ...NOTHING_FOUND, deadLetters });
     await this.#note({ found: this.#found, problem: this.#unfound(), hiddenAt: clock.now() });
   }
