@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { anEvent, aProject } from './builders.ts';
 import {
   collectOutput,
   emptyDataDir,
@@ -162,6 +163,28 @@ async function refusal(dataDir: string): Promise<string> {
   expect(await once(child, 'close', { signal: AbortSignal.timeout(REFUSED_WITHIN_MS) })).toEqual([1, null]);
   return output.stderr;
 }
+
+test('a start warns of the tables whose rows ClickHouse could not read and put aside', async () => {
+  const before = await startProduct();
+  const game = await aProject(before, { revision: 'B' });
+  const { id } = (await game.post([anEvent()])).json()[0];
+  expect((await game.get(`/v1/events/${id}`)).status).toBe(200);
+  const { url, username, password } = before.credentials.clickhouse;
+  const query = "SELECT path FROM system.parts WHERE table = 'events' AND active FORMAT TSV";
+  const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
+  const paths = (await (await fetch(url, { method: 'POST', body: query, headers })).text())
+    .trim()
+    .split('\n');
+  expect(await before.stop()).toBe(0);
+  for (const path of paths) rmSync(join(path, 'data.bin'));
+  const product = await startProduct({ dataDir: before.dataDir });
+
+  const { warnings } = (await product.admin('GET', '/readyz')).json();
+  expect(warnings).toEqual({ broken_parts: expect.stringMatching(/ events;.*questlog verify/) });
+  expect(product.stderr()).toContain('"clickhouse_parts_broken"');
+  expect(await product.stop()).toBe(0);
+  await removeDataDir(product);
+});
 
 /** Files and folders that another user of the machine could read or write. */
 function openToOthers(path: string): string[] {

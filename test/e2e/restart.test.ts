@@ -1,5 +1,5 @@
 /** A restart keeps credentials, every answered event, sessions, quotas and Idempotency-Keys. */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -177,25 +177,3 @@ function forgetReader(dataDir: string): void {
   const { clickhouse, ...others } = JSON.parse(readFileSync(path, 'utf8'));
   writeFileSync(path, JSON.stringify({ ...others, clickhouse: { ...clickhouse, reader: undefined } }));
 }
-
-test('a start warns of the tables whose rows ClickHouse could not read and put aside', async () => {
-  const before = await startProduct();
-  const game = await aProject(before, { revision: 'B' });
-  const { id } = (await game.post([anEvent()])).json()[0];
-  expect((await game.get(`/v1/events/${id}`)).status).toBe(200);
-  const { url, username, password } = before.credentials.clickhouse;
-  const query = "SELECT path FROM system.parts WHERE table = 'events' AND active FORMAT TSV";
-  const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
-  const paths = (await (await fetch(url, { method: 'POST', body: query, headers })).text())
-    .trim()
-    .split('\n');
-  expect(await before.stop()).toBe(0);
-  for (const path of paths) rmSync(join(path, 'data.bin'));
-  const product = await startProduct({ dataDir: before.dataDir });
-
-  const { warnings } = (await product.admin('GET', '/readyz')).json();
-  expect(warnings).toEqual({ broken_parts: expect.stringMatching(/ events;.*questlog verify/) });
-  expect(product.stderr()).toContain('"clickhouse_parts_broken"');
-  expect(await product.stop()).toBe(0);
-  await removeDataDir(product);
-});
