@@ -5,7 +5,7 @@
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { Unavailable } from '@questlog/runtime/process/errors';
+import type { Unavailable } from '@questlog/runtime/process/errors';
 import { type ErasedData, isErasedReport } from '@questlog/schemas/erased';
 import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
@@ -20,6 +20,7 @@ import {
 } from './core/recentReports.ts';
 import { type FirstRecordKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
 import { Lacking } from './restoredTable.ts';
+import { refuseUntilHidden } from './sessions.ts';
 import { type FiledReport, lookUpReports, projectsWithReports, recentReports } from './storedReports.ts';
 
 export interface Reports {
@@ -163,15 +164,8 @@ export function reportsLeft(reports: Reports, erased: ErasedData): Reports {
       const { tenantId, projectId, reportId } = record;
       if (isErasedReport(erased, record))
         throw new Rejected('conflict', `report ${reportId} was erased; a new report has another id`);
-      // Beside the row of before, which the erasure hides, a new one of the id would not be written.
-      if (
-        !isDrawn &&
-        erased.isHiding(tenantId, projectId) &&
-        (await reports.holdsErased(projectId, reportId))
-      )
-        throw new Unavailable(`report ${reportId} of before the erasure is still being hidden; try again`, {
-          retryAfterS: 5,
-        });
+      if (!isDrawn && erased.isHiding(tenantId, projectId))
+        await refuseUntilHidden(reports, projectId, reportId);
       return await reports.file(record);
     },
   };

@@ -109,6 +109,19 @@ export function isErasedIn({
   };
 }
 
+/**
+ * Beside the row of before, which the erasure of a whole project hides, a new one of the id would not be written.
+ * @throws Unavailable while that row is there, or may still come.
+ */
+export async function refuseUntilHidden(
+  records: Pick<Known, 'holdsErased'>,
+  projectId: string,
+  id: string,
+): Promise<void> {
+  if (!(await records.holdsErased(projectId, id))) return;
+  throw new Unavailable(`${id} of before the erasure is still being hidden; try again`, { retryAfterS: 5 });
+}
+
 /** An erased session is unknown, so that nothing is taken for it: what is answered with a 2xx must not vanish. */
 export function sessionsLeft(
   sessions: Sessions,
@@ -131,15 +144,8 @@ export function sessionsLeft(
       const { tenantId, projectId, sessionId } = session;
       if (erased.hasSession(tenantId, projectId, sessionId))
         throw new Rejected('conflict', `session ${sessionId} was erased; a new session has another id`);
-      // Beside the row of before, which the erasure hides, a new one of the id would not be written.
-      if (
-        !isDrawn &&
-        erased.isHiding(tenantId, projectId) &&
-        (await sessions.holdsErased(projectId, sessionId))
-      )
-        throw new Unavailable(`session ${sessionId} of before the erasure is still being hidden; try again`, {
-          retryAfterS: 5,
-        });
+      if (!isDrawn && erased.isHiding(tenantId, projectId))
+        await refuseUntilHidden(sessions, projectId, sessionId);
       return await sessions.register(session);
     },
   };
