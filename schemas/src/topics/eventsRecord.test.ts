@@ -9,8 +9,8 @@ import { type AcceptedEvent, type EventsAccepted, eventsAccepted } from './event
 import { type EventsRecord, eventsInBytes, recordOf } from './eventsRecord.ts';
 import { someEvents } from './someEvents.testing.ts';
 
-/** Runs are ten times as many in the tier of faults. */
-const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 10 : 1;
+/** Runs are four times as many in the tier of faults. */
+const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 4 : 1;
 
 test('a record of ours is read where it lies, and says what avsc reads of it', () => {
   fc.assert(

@@ -13,6 +13,7 @@ import {
   untilHolds,
 } from '../../contract/harness.ts';
 import { LogTruncated } from '../../log.ts';
+import { createTopic } from '../testing/createTopic.ts';
 import { oneDeployment } from '../testing/deployment.ts';
 import { describeKafka } from '../testing/engines.ts';
 
@@ -127,20 +128,16 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
    */
   test('passes batches that compaction has left without a record', async () => {
     const topic = aName('topic');
-    await admin.createTopics({
-      topics: [
-        {
-          topic: nameOf(topic),
-          numPartitions: 1,
-          configEntries: Object.entries({
-            'cleanup.policy': 'compact',
-            'segment.ms': '100',
-            'min.cleanable.dirty.ratio': '0.001',
-            'max.compaction.lag.ms': '200',
-            'delete.retention.ms': '0',
-          }).map(([name, value]) => ({ name, value })),
-        },
-      ],
+    await createTopic(brokers.split(','), {
+      topic: nameOf(topic),
+      numPartitions: 1,
+      configEntries: Object.entries({
+        'cleanup.policy': 'compact',
+        'segment.ms': '100',
+        'min.cleanable.dirty.ratio': '0.001',
+        'max.compaction.lag.ms': '200',
+        'delete.retention.ms': '0',
+      }).map(([name, value]) => ({ name, value })),
     });
     // Each by a producer of its own, whose last batch it is; the same key makes all but the last one superfluous.
     for (let count = 0; count < 10; count += 1) {

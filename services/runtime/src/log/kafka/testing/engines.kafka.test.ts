@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { expect, test } from 'vitest';
+import { createTopic } from './createTopic.ts';
 import { describeKafka } from './engines.ts';
 
 describeKafka('the engines of the tests', ({ kind, brokers, registryUrl, clickhouseUrl }) => {
@@ -18,7 +19,7 @@ describeKafka('the engines of the tests', ({ kind, brokers, registryUrl, clickho
       const replicationFactor = Math.min(3, await brokersKnownTo(admin));
       const inSync = String(Math.min(2, replicationFactor));
       const configEntries = [{ name: 'min.insync.replicas', value: inSync }];
-      await admin.createTopics({ topics: [{ topic, numPartitions: 1, replicationFactor, configEntries }] });
+      await createTopic(brokers.split(','), { topic, numPartitions: 1, replicationFactor, configEntries });
       const producer = kafka.producer();
       await producer.connect();
       await producer.send({ topic, acks: -1, messages: [{ value: 'kept' }] });

@@ -2,6 +2,7 @@
 import { CompressionTypes, Kafka, logLevel } from 'kafkajs';
 import { newCluster } from '../client/clusterAccess.ts';
 import { patchRequestQueueTimer } from '../client/patches.ts';
+import { createTopic } from './createTopic.ts';
 
 export interface PlainClient {
   /** A topic of one partition, with the replicas that the brokers give one by default. */
@@ -30,18 +31,11 @@ export function plainClient(brokers: string): PlainClient {
     retry: { initialRetryTime: 300, maxRetryTime: 2_000, retries: 40 },
   });
   return {
-    createTopic: (topic) => createTopic(kafka, topic),
+    createTopic: (topic) => createTopic(brokers.split(','), { topic, numPartitions: 1 }),
     append: (topic, value) => append(kafka, topic, value),
     appendBatch: (topic, partition, record, count) => appendBatch(kafka, topic, partition, record, count),
     read: (topic, count) => read(kafka, topic, count),
   };
-}
-
-async function createTopic(kafka: Kafka, topic: string): Promise<void> {
-  const admin = kafka.admin();
-  await admin.connect();
-  await admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: 1 }] });
-  await admin.disconnect();
 }
 
 async function append(kafka: Kafka, topic: string, value: string): Promise<void> {
