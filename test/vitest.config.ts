@@ -1,6 +1,6 @@
 /**
  * The tiers of the tests. `npm test` runs `fast`, `engines` and `e2e`: all that needs nothing but npm. `kafka` and
- * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `browser` needs a Chromium, and tries commands. `faults` kills things,
+ * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `browser` needs a Chromium, and has the commands too. `faults` kills things,
  * `abuse` floods them, `bench` measures what an event costs.
  */
 import { fileURLToPath } from 'node:url';
@@ -14,14 +14,14 @@ const ENGINES = '**/*.int.test.ts';
 const PYTHON = '**/pythonClient.int.test.ts';
 /** Compiles C# and C++: where Python and Java are asked for, these may be too. */
 const COMPILERS = '**/enginePages.int.test.ts';
-/** Each cut waits for mutations of tables; each lost offset is a crash of its own. */
-const CUTS = '**/{cutLog,lostOffsets}.int.test.ts';
+/** Each cut waits for mutations of tables. */
+const CUTS = '**/cutLog.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
 /** Two Nodes, browsers and six kills, of a client whose unit tests are among the fast: beside Kafka too. */
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 /** Pages are looked at for minutes, in a browser of several processes: behind the README's own command. */
 const IN_BROWSER = 'test/e2e/{browser,console*,docs}.test.ts';
-/** Each command is a process: for a minute, behind it too. */
+/** Each command is a process, which takes them a minute: behind the README's own command too. */
 const COMMANDS = 'test/e2e/{backup,commandLine}.test.ts';
 /** Half a million events, and what ten questions answer of them. */
 const MONTH = 'test/dataGuide/simulatedMonth.test.ts';

@@ -3,9 +3,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { kafkaClient } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
-import { silentLogger } from '@questlog/runtime/process/logger';
+import { createTopic } from '@questlog/runtime/log/kafka/testing/createTopic';
 import { eventually } from '../../e2e/builders.ts';
 import { collectOutput, end, type Output } from '../../e2e/product.ts';
 import { COLLECTOR_VERSION, collectorSettings, otlpOf, provideCollector } from './collector.ts';
@@ -43,7 +42,7 @@ const READY_WITHIN_MS = 60_000;
 
 export async function startAfternoon(ground: PeerGround): Promise<Peer> {
   const topic = 'afternoon';
-  await createTopic(ground, topic);
+  await createTopicOf(ground, topic);
   const libraries = ['koa', '@koa/router', 'koa-bodyparser', 'kafkajs'].map(versionOf).join(', ');
   const started = await startOnNode(ground, 'afternoon.ts', [ground.brokers, topic, TOKEN]);
   const path = '/v1/ingest/events';
@@ -59,7 +58,7 @@ export async function startFloor(ground: PeerGround): Promise<Peer> {
 export async function startCollector(ground: PeerGround): Promise<Peer> {
   const program = await provideCollector(ground.ending);
   const topic = 'collector';
-  await createTopic(ground, topic);
+  await createTopicOf(ground, topic);
   const [port = 0] = await freePorts(1);
   const settings = join(ground.folder, 'collector.json');
   writeFileSync(settings, collectorSettings(ground.brokers, topic, port));
@@ -133,9 +132,6 @@ async function readyOrEnded(
   });
 }
 
-async function createTopic({ brokers, partitions }: PeerGround, topic: string): Promise<void> {
-  const admin = kafkaClient({ brokers: brokers.split(','), clientId: 'bench' }, silentLogger).admin();
-  await admin.connect();
-  const topics = [{ topic, numPartitions: partitions, replicationFactor: 1 }];
-  await admin.createTopics({ topics, waitForLeaders: true }).finally(() => admin.disconnect());
+async function createTopicOf({ brokers, partitions }: PeerGround, topic: string): Promise<void> {
+  await createTopic(brokers.split(','), { topic, numPartitions: partitions, replicationFactor: 1 });
 }
