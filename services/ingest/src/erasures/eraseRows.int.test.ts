@@ -121,6 +121,31 @@ test('a part that ClickHouse has put aside may hold erased rows: nothing is call
   await store.command(`ALTER TABLE events DROP DETACHED PART '${part}' SETTINGS allow_drop_detached = 1`);
 });
 
+test('a mutation that a drop of a partition cut short is waited for, as ClickHouse begins it again', async () => {
+  const { tenantId, projectId, asked } = aProject();
+  const { store } = shared;
+  // Of many rows, and slow: it is looked between two blocks whether it is cut.
+  await store.command(
+    `INSERT INTO events (tenant_id, project_id, id, log_id) SELECT '${tenantId}', '${projectId}', generateUUIDv4(), '${tenantId}'
+     FROM numbers(150_000)`,
+  );
+  await store.command(
+    `ALTER TABLE events DELETE WHERE tenant_id = '${tenantId}' AND sleepEachRow(0.00001) SETTINGS mutations_sync = 0`,
+  );
+  const cut = async () => {
+    await store.command("ALTER TABLE events DROP PARTITION ID 'none'");
+    const [row] = await store.query<{ reason: string }>(
+      "SELECT latest_fail_reason AS reason FROM system.mutations WHERE table = 'events' AND NOT is_done",
+    );
+    return row?.reason ?? '';
+  };
+  await expect.poll(cut, { timeout: 20_000 }).toContain('Cancelled mutating parts');
+  const [scope] = scopesOf({ ...asked, sessions: null });
+  if (scope === undefined) throw new Error('no scope');
+  await hideRows(store, scope, ['events'], new AbortController().signal);
+  expect(await countRows(store, scope)).toEqual(NOTHING_FOUND);
+});
+
 test('a player’s sessions are read in pages of which none leaves one out, whatever its project', async () => {
   const tenantId = randomUUID();
   for (const projectId of [randomUUID(), randomUUID(), randomUUID()])

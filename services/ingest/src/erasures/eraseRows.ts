@@ -2,6 +2,7 @@
  * Erased rows of ClickHouse, from `SELECT` to the disk. Nothing here believes that a mutation has done its work: rows are
  * counted again. Every step may be done again, also by two processes at once.
  */
+import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause } from '@questlog/runtime/process/waiting';
@@ -139,7 +140,8 @@ export async function hideRows(
         `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
       );
       if (Number(left?.rows ?? 0) === 0) return true;
-      if (!(await isChanging(store, table))) {
+      // Another mutation may take these rows, or be in their way: a second one behind it would only be more work.
+      if (!(await isMutating(store, table))) {
         await store.command(
           `DELETE FROM ${table} WHERE ${scope[table]} SETTINGS lightweight_deletes_sync = 0`,
         );
@@ -147,19 +149,6 @@ export async function hideRows(
       return false;
     });
   }
-}
-
-/** Another mutation may take these rows, or be in their way: a second one behind it would only be more work. */
-async function isChanging(store: Store, table: ErasedTable): Promise<boolean> {
-  const [running] = await store.query<{ reason: string }>(
-    `SELECT latest_fail_reason AS reason FROM system.mutations
-     WHERE database = currentDatabase() AND table = {table:String} AND NOT is_done
-     ORDER BY latest_fail_reason DESC LIMIT 1`,
-    { table },
-  );
-  if (running !== undefined && running.reason !== '')
-    throw new Unavailable(`${table}: ClickHouse cannot finish a mutation: ${running.reason}`);
-  return running !== undefined;
 }
 
 /** For how long the parts that were replaced stay on disk while somebody waits for them to go; ClickHouse's own are 8 minutes. */
@@ -184,7 +173,7 @@ export async function dropFromDisk(store: Store, tenantId: string, signal: Abort
          SETTINGS apply_deleted_mask = 0`,
       );
       if (Number(left?.rows ?? 0) === 0) return true;
-      if (!(await isChanging(store, table)))
+      if (!(await isMutating(store, table)))
         await store.command(`ALTER TABLE ${table} APPLY DELETED MASK SETTINGS mutations_sync = 0`);
       return false;
     });

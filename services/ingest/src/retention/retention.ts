@@ -2,6 +2,7 @@
  * Drops what is past its project's days: rows by a mutation a table, files one by one. What may be gone is written down
  * first, so that a recount never takes it for lost.
  */
+import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -161,15 +162,7 @@ async function untilNoneRuns(
 ): Promise<void> {
   for (;;) {
     signal.throwIfAborted();
-    const running = await store.query<{ reason: string }>(
-      `SELECT latest_fail_reason AS reason FROM system.mutations
-       WHERE database = currentDatabase() AND table = {table:String} AND NOT is_done
-         AND position(command, 'DELETE WHERE') > 0 ORDER BY reason DESC LIMIT 1`,
-      { table },
-    );
-    const [{ reason } = { reason: '' }] = running;
-    if (reason !== '') throw new Unavailable(`${table}: a mutation fails: ${reason}`);
-    if (running.length === 0) return;
+    if (!(await isMutating(store, table, 'DELETE WHERE'))) return;
     await pause(POLL_MS, signal);
   }
 }
