@@ -6,7 +6,7 @@ export type MetricsRegistry = Registry;
 export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
 
 /** Every 10 ms, as is usual, the looks would cost an idle process more than all else. */
-const LOOP_LOOK_EVERY_MS = 100;
+const LOOP_LOOK_EVERY_MS = 250;
 
 /** @param worker labels every series, where it has others beside it. */
 export function createMetricsRegistry(worker?: number): MetricsRegistry {

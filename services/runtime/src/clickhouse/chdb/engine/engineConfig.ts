@@ -11,7 +11,8 @@ const PRODUCT = 'product';
  * `merge_tree` here is the default of every table that is made: tried, such settings are no query settings (`SET`
  * refuses them, error 115), are ignored as arguments (`--merge_tree.…`), and work in this file and in a table's DDL.
  * The memory worker corrects what allocations are bounded by: every 50 ms, as is usual, that is a
- * fifth of what an idle engine costs.
+ * fifth of what an idle engine costs. A table without work is looked at ever less often, and by these factors more quickly so
+ * than by 1.1, as is usual: in the first minute that is half of it. What is written is seen at once.
  *
  * @param backups the only folder that a BACKUP may write to, or a RESTORE read; none unless given.
  */
@@ -26,6 +27,8 @@ export function engineConfig(usersPath: string, backups?: string): string {
   <compiled_expression_cache_size>${16 * MiB}</compiled_expression_cache_size>
   <parquet_metadata_cache_size>${16 * MiB}</parquet_metadata_cache_size>
   <memory_worker_period_ms>1000</memory_worker_period_ms>
+  <background_processing_pool_task_sleep_seconds_when_no_work_multiplier>1.5</background_processing_pool_task_sleep_seconds_when_no_work_multiplier>
+  <background_streaming_processing_pool_task_sleep_seconds_when_no_work_multiplier>1.5</background_streaming_processing_pool_task_sleep_seconds_when_no_work_multiplier>
   <max_parts_cleaning_thread_pool_size>2</max_parts_cleaning_thread_pool_size>
   <max_active_parts_loading_thread_pool_size>2</max_active_parts_loading_thread_pool_size>
   <max_outdated_parts_loading_thread_pool_size>2</max_outdated_parts_loading_thread_pool_size>
