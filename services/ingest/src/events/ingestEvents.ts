@@ -63,7 +63,8 @@ export interface IngestAnswer {
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const ordinary = deps.ordinary.take(deps, request);
   if (ordinary === undefined) return await ingestAny(deps, request);
-  return { status: 201, isReplay: false, ...(await ordinary), ignored: [], refused: [] };
+  const { body, accepted } = await ordinary;
+  return { status: 201, isReplay: false, body, accepted, ignored: [], refused: [] };
 }
 
 /** Also what is wrong with a request is found here. */

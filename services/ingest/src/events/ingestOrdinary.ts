@@ -76,8 +76,16 @@ export class OrdinaryIngest {
     // 8 an event for its id, and behind them 16 a record for its append.
     const random = deps.random.take(count * 8 + counts.size * 16);
     const batch: OrdinaryBatch = {
-      ...{ tenantId: tenant.id, projectId: project.id, receivedAt, revision },
-      ...{ body, found, lanes: this.#lanes, sessionBuilds: this.#sessionBuilds, remaining, random },
+      tenantId: tenant.id,
+      projectId: project.id,
+      receivedAt,
+      revision,
+      body,
+      found,
+      lanes: this.#lanes,
+      sessionBuilds: this.#sessionBuilds,
+      remaining,
+      random,
     };
     const answer = answerOf(batch);
     const overQuota = Math.min(count, Math.max(0, count - remaining));

@@ -110,7 +110,9 @@ export async function answerEvents(
   const { status, isReplay, body, accepted, ignored } = answer;
   Object.assign(asked.state, { accepted, ignored });
   return {
-    ...{ status, isReplay, body },
+    status,
+    isReplay,
+    body,
     headers: {
       ...answer.headers,
       ...(isReplay && { 'Idempotency-Replayed': 'true' }),

@@ -115,7 +115,7 @@ test('a partition whose sends hang leaves room for the others', async () => {
 });
 
 test('an append waits 16 s and no longer, in a send that hangs or behind it', async () => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const waiting = new WaitingBytes(100);
   const { append, hang, sends } = aPartition({ waiting });

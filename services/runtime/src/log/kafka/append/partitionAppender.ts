@@ -34,6 +34,9 @@ export interface CheckedAppend {
 export class PartitionAppender {
   readonly #deps: PartitionAppenderDeps;
   #queue: Pending[] = [];
+  #underWay: readonly Pending[] = [];
+  /** Of the first of them, or of one before that has gone: a timer each would cost a small append much of its time. */
+  #deadline: NodeJS.Timeout | undefined;
   #heldBytes = 0;
   /** Its last send failed, or has had no answer for long. */
   #isSick = false;
@@ -52,9 +55,8 @@ export class PartitionAppender {
     if (!waiting.take(append.bytes, this.#heldBytes)) return Promise.reject(this.#notAppended());
     this.#heldBytes += append.bytes;
     const { promise, resolve, reject } = Promise.withResolvers<Appended>();
-    const timer = setTimeout(() => this.#giveUp(pending), append.deadlineMs - performance.now());
-    const pending: Pending = { ...append, timer, resolve, reject };
-    this.#queue.push(pending);
+    this.#queue.push({ ...append, resolve, reject });
+    this.#giveUpAt(append.deadlineMs);
     this.#running ??= this.#run();
     return promise;
   }
@@ -78,6 +80,7 @@ export class PartitionAppender {
     const { send, topic, partition } = this.#deps;
     const records = group.flatMap((pending) => pending.records);
     const bytes = sum(group);
+    this.#underWay = group;
     const late = setTimeout(() => this.#failed(new Error('no answer yet')), SICK_AFTER_MS);
     try {
       let baseOffset = await send({ topic, partition, records });
@@ -96,8 +99,22 @@ export class PartitionAppender {
       return isAway;
     } finally {
       clearTimeout(late);
-      for (const pending of group) clearTimeout(pending.timer);
+      this.#underWay = [];
       this.#release(bytes);
+    }
+  }
+
+  #giveUpAt(deadlineMs: number): void {
+    this.#deadline ??= setTimeout(() => this.#giveUpLate(), deadlineMs - performance.now()).unref();
+  }
+
+  /** In the order of the calls, which is that of the deadlines. */
+  #giveUpLate(): void {
+    this.#deadline = undefined;
+    const nowMs = performance.now();
+    for (const pending of [...this.#underWay, ...this.#queue]) {
+      if (pending.deadlineMs > nowMs) return void this.#giveUpAt(pending.deadlineMs);
+      this.#giveUp(pending);
     }
   }
 
@@ -204,7 +221,6 @@ const MAX_GATHERED_BYTES = 4 * 1024 * 1024;
 const MAX_GATHERED_RECORDS = 10_000;
 
 interface Pending extends CheckedAppend {
-  readonly timer: NodeJS.Timeout;
   resolve(appended: Appended): void;
   reject(error: unknown): void;
 }
