@@ -17,7 +17,7 @@ import { ownWorker } from './workers/worker.ts';
 process.umask(0o077);
 // Left to itself V8 may settle on a full collection each second for as long as little is kept, and requests wait for each.
 setFlagsFromString('--heap-growing-percent=100');
-// Left to itself V8 takes requests that waited once for what lives long, and allocates them in the old space for good (decision 0051).
+// Left to itself V8 takes requests that waited once for what lives long, and allocates all later ones in the old space (decision 0051).
 setFlagsFromString('--no-allocation-site-pretenuring');
 
 const FLAGS = {

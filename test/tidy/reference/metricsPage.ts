@@ -41,7 +41,7 @@ export async function metricsPage(): Promise<string> {
     'Metrics',
     'services/{ingest,projector,linker}/src/metrics.ts and services/runtime/src/log/sickness.ts',
     [
-      '`GET /metrics` of the admin listener, in Prometheus text. The Prometheus client for Node adds `process_*` and `nodejs_*`. The event loop is looked at every 250 ms, which its `nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain: 0.25 is no lag.',
+      '`GET /metrics` of the admin listener, in Prometheus text. The Prometheus client for Node adds `process_*` and `nodejs_*`. The event loop is looked at every 250 ms, which its `nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain: 0.25 is no lag, and a shorter stall is seen in part or not at all.',
       lines.join('\n'),
     ],
   );

@@ -121,7 +121,7 @@ test('a part that ClickHouse has put aside may hold erased rows: nothing is call
   await store.command(`ALTER TABLE events DROP DETACHED PART '${part}' SETTINGS allow_drop_detached = 1`);
 });
 
-test('a mutation that a drop of a partition cut short is waited for, as ClickHouse begins it again', async () => {
+test('rows are hidden once a mutation has ended that a drop of a partition cut short, and by one of their own', async () => {
   const { tenantId, projectId, asked } = aProject();
   const { store } = shared;
   // Of many rows, and slow: it is looked between two blocks whether it is cut.
@@ -130,20 +130,38 @@ test('a mutation that a drop of a partition cut short is waited for, as ClickHou
      FROM numbers(150_000)`,
   );
   await store.command(
-    `ALTER TABLE events DELETE WHERE tenant_id = '${tenantId}' AND sleepEachRow(0.00001) SETTINGS mutations_sync = 0`,
+    `ALTER TABLE events DELETE WHERE tenant_id = '${tenantId}' AND sleepEachRow(0.00002) SETTINGS mutations_sync = 0`,
   );
+  const mutations = async (kind: string) =>
+    await store.query<{ reason: string; done: number }>(
+      `SELECT latest_fail_reason AS reason, is_done AS done FROM system.mutations
+       WHERE table = 'events' AND position(command, {kind:String}) > 0 AND position(command, {tenantId:String}) > 0`,
+      { kind, tenantId },
+    );
   const cut = async () => {
     await store.command("ALTER TABLE events DROP PARTITION ID 'none'");
-    const [row] = await store.query<{ reason: string }>(
-      "SELECT latest_fail_reason AS reason FROM system.mutations WHERE table = 'events' AND NOT is_done",
-    );
-    return row?.reason ?? '';
+    return (await mutations('sleepEachRow'))[0]?.reason ?? '';
   };
   await expect.poll(cut, { timeout: 20_000 }).toContain('Cancelled mutating parts');
   const [scope] = scopesOf({ ...asked, sessions: null });
   if (scope === undefined) throw new Error('no scope');
   await hideRows(store, scope, ['events'], new AbortController().signal);
   expect(await countRows(store, scope)).toEqual(NOTHING_FOUND);
+  expect((await mutations('sleepEachRow'))[0]?.done).toBe(1);
+});
+
+test('a mutation that fails is told, and not waited for', async () => {
+  const { tenantId, add, asked } = aProject();
+  const { store } = shared;
+  await add('events', { ...RECEIVED, id: randomUUID() });
+  await store.command(
+    `ALTER TABLE events DELETE WHERE tenant_id = '${tenantId}' AND throwIf(1, 'broken') SETTINGS mutations_sync = 0`,
+  );
+  onTestFinished(() => store.command("KILL MUTATION WHERE table = 'events' AND NOT is_done"));
+  const [scope] = scopesOf({ ...asked, sessions: null });
+  if (scope === undefined) throw new Error('no scope');
+  const hidden = hideRows(store, scope, ['events'], new AbortController().signal);
+  await expect(hidden).rejects.toThrow(/events: ClickHouse cannot finish a mutation: .*broken/);
 });
 
 test('a player’s sessions are read in pages of which none leaves one out, whatever its project', async () => {

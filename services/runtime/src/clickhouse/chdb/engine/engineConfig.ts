@@ -11,8 +11,9 @@ const PRODUCT = 'product';
  * `merge_tree` here is the default of every table that is made: tried, such settings are no query settings (`SET`
  * refuses them, error 115), are ignored as arguments (`--merge_tree.…`), and work in this file and in a table's DDL.
  * The memory worker corrects what allocations are bounded by: every 50 ms, as is usual, that is a
- * fifth of what an idle engine costs. A table without work is looked at ever less often, and by these factors more quickly so
- * than by 1.1, as is usual: in the first minute that is half of it. What is written is seen at once.
+ * fifth of what an idle engine costs. A table without work is looked at less and less often: by 1.5 each time, where 1.1 is usual,
+ * which halves the cost of the first minute, and at least once a minute. A write or a mutation is seen at once; what comes by itself
+ * (merges that are left over, old parts, a mutation that was cut) waits for the next look.
  *
  * @param backups the only folder that a BACKUP may write to, or a RESTORE read; none unless given.
  */
@@ -28,6 +29,7 @@ export function engineConfig(usersPath: string, backups?: string): string {
   <parquet_metadata_cache_size>${16 * MiB}</parquet_metadata_cache_size>
   <memory_worker_period_ms>1000</memory_worker_period_ms>
   <background_processing_pool_task_sleep_seconds_when_no_work_multiplier>1.5</background_processing_pool_task_sleep_seconds_when_no_work_multiplier>
+  <background_processing_pool_task_sleep_seconds_when_no_work_max>60</background_processing_pool_task_sleep_seconds_when_no_work_max>
   <background_streaming_processing_pool_task_sleep_seconds_when_no_work_multiplier>1.5</background_streaming_processing_pool_task_sleep_seconds_when_no_work_multiplier>
   <max_parts_cleaning_thread_pool_size>2</max_parts_cleaning_thread_pool_size>
   <max_active_parts_loading_thread_pool_size>2</max_active_parts_loading_thread_pool_size>

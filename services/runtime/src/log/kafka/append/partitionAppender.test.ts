@@ -140,6 +140,37 @@ test('an append waits 16 s and no longer, in a send that hangs or behind it', as
   expect(waiting.take(100, 0)).toBe(true);
 });
 
+test('each append waits 16 s of its own, and none is waited for behind the last', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { append, appender, hang, sends } = aPartition();
+  await append(records(0, 1), 10);
+  await appender.idle();
+  expect(vi.getTimerCount()).toBe(0);
+  const goOn = hang();
+  const outcomes: number[] = [];
+  for (const call of [1, 2, 3]) {
+    append(records(call, 1), 10).catch(() => void outcomes.push(call));
+    await turn();
+    vi.advanceTimersByTime(1000);
+  }
+  const later: readonly [number, readonly number[]][] = [
+    [12_999, []],
+    [1, [1]],
+    [1000, [1, 2]],
+    [1000, [1, 2, 3]],
+  ];
+  for (const [ms, told] of later) {
+    vi.advanceTimersByTime(ms);
+    await turn();
+    expect(outcomes).toEqual(told);
+  }
+  goOn();
+  await appender.idle();
+  expect(sends.flatMap((send) => send.records.map(({ key }) => key))).toEqual(['0.0', '1.0']);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
 test('a partition without an answer for 2 s holds little, is told of, and is as the others once it answers', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());

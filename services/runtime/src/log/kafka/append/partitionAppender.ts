@@ -27,7 +27,7 @@ export interface CheckedAppend {
   readonly bytes: number;
   /** Room for records in one batch of the topic, as it is known now. */
   readonly maxSendBytes: number;
-  /** At this time of the process's own clock its caller is told, and it is not sent any more. */
+  /** At this time of the process's own clock its caller is told, and it is not sent any more. Never before that of an earlier append. */
   readonly deadlineMs: number;
 }
 
@@ -73,6 +73,8 @@ export class PartitionAppender {
       if (hasFailed) await (this.#deps.rest ?? delay)(this.#backoff.next());
     }
     this.#running = undefined;
+    clearTimeout(this.#deadline);
+    this.#deadline = undefined;
   }
 
   /** @returns true when the brokers could not take it now. */
@@ -105,32 +107,25 @@ export class PartitionAppender {
   }
 
   #giveUpAt(deadlineMs: number): void {
-    this.#deadline ??= setTimeout(() => this.#giveUpLate(), deadlineMs - performance.now()).unref();
-  }
-
-  /** In the order of the calls, which is that of the deadlines. */
-  #giveUpLate(): void {
-    this.#deadline = undefined;
-    const nowMs = performance.now();
-    for (const pending of [...this.#underWay, ...this.#queue]) {
-      if (pending.deadlineMs > nowMs) return void this.#giveUpAt(pending.deadlineMs);
-      this.#giveUp(pending);
-    }
+    this.#deadline ??= setTimeout(() => this.#giveUpLate(), Math.max(0, deadlineMs - performance.now()));
   }
 
   /** A send under way goes on: cut short, it would cost the partition its producer once more. */
-  #giveUp(pending: Pending): void {
-    const place = this.#queue.indexOf(pending);
-    if (place === -1) {
-      const { topic, partition } = this.#deps;
-      pending.reject(
-        new Unavailable(`${topic}/${partition} has not confirmed an append; its outcome is unknown`),
-      );
-      return;
+  #giveUpLate(): void {
+    this.#deadline = undefined;
+    const nowMs = performance.now();
+    const isLate = ({ deadlineMs }: Pending): boolean => deadlineMs <= nowMs;
+    const { topic, partition } = this.#deps;
+    const unknown = `${topic}/${partition} has not confirmed an append; its outcome is unknown`;
+    for (const pending of this.#underWay.filter(isLate)) pending.reject(new Unavailable(unknown));
+    for (const pending of this.#queue.filter(isLate)) {
+      this.#release(pending.bytes);
+      pending.reject(this.#notAppended());
     }
-    this.#queue.splice(place, 1);
-    this.#release(pending.bytes);
-    pending.reject(this.#notAppended());
+    this.#underWay = this.#underWay.filter((pending) => !isLate(pending));
+    this.#queue = this.#queue.filter((pending) => !isLate(pending));
+    const [next] = [...this.#underWay, ...this.#queue];
+    if (next !== undefined) this.#giveUpAt(next.deadlineMs);
   }
 
   #notAppended(): Unavailable {
