@@ -127,7 +127,7 @@ export async function accountFor(
 const FIRST_POLL_MS = 10;
 const POLL_MS = 200;
 
-/** Resolves once reading finds none of it. @throws Unavailable where that takes too long: it is gone on with later. */
+/** Resolves once reading finds none of it. @throws Unavailable where ClickHouse cannot finish a mutation: it is gone on with later. */
 export async function hideRows(
   store: Store,
   scope: ErasedRows,

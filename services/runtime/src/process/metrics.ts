@@ -5,7 +5,7 @@ export type MetricsRegistry = Registry;
 /** What Prometheus is answered. */
 export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
 
-/** Every 10 ms, as is usual, the looks would cost an idle process more than all else, and every 100 ms still half of it. */
+/** Every 10 ms, as is usual, the looks would cost an idle process more than all else; every 100 ms they would be half of its wake-ups. */
 const LOOP_LOOK_EVERY_MS = 250;
 
 /** @param worker labels every series, where it has others beside it. */

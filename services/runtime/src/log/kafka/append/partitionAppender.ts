@@ -35,7 +35,7 @@ export class PartitionAppender {
   readonly #deps: PartitionAppenderDeps;
   #queue: Pending[] = [];
   #underWay: readonly Pending[] = [];
-  /** Of the first of them, or of one before that has gone: a timer each would cost a small append much of its time. */
+  /** Fires when the first of both is due, or sooner. One timer for all: each append's own would take much of a small one's time. */
   #deadline: NodeJS.Timeout | undefined;
   #heldBytes = 0;
   /** Its last send failed, or has had no answer for long. */
