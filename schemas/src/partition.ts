@@ -10,6 +10,11 @@ export function partitionOf(tenantId: string, lane: number, partitions: number):
   return ((murmur2(Buffer.from(tenantId, 'utf8')) & 0x7fffffff) + lane) % partitions;
 }
 
+/** The same, of a tenant whose lane 0 is in the partition `home`. */
+export function partitionBeside(home: number, lane: number, partitions: number): number {
+  return (home + lane) % partitions;
+}
+
 /** Those of several lanes, each once. */
 export function partitionsOf(tenantId: string, lanes: readonly number[], partitions: number): number[] {
   return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];

@@ -6,7 +6,7 @@
 import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { freeBytes } from '@questlog/schemas/ownBytes';
-import { laneOfSession, partitionOf } from '@questlog/schemas/partition';
+import { laneOfSession, partitionBeside, partitionOf } from '@questlog/schemas/partition';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import type { Reports } from '../known/reports.ts';
 import type { Sessions } from '../known/sessions.ts';
@@ -131,10 +131,11 @@ export class OrdinaryIngest {
 
   #appends(batch: OrdinaryBatch, counts: ReadonlyMap<number, number>, partitions: number): EventsAppend[] {
     const { tenantId, receivedAt, random, found } = batch;
+    const home = partitionOf(tenantId, 0, partitions);
     const lanes = [...counts].map(([lane, events], position) => {
       const at = found.count * 8 + position * 16;
       const appendId = uuidV8(random.subarray(at, at + 16));
-      return { lane, events, appendId, receivedAt, partition: partitionOf(tenantId, lane, partitions) };
+      return { lane, events, appendId, receivedAt, partition: partitionBeside(home, lane, partitions) };
     });
     return [...Map.groupBy(lanes, ({ partition }) => partition)].map(([partition, records]) => ({
       partition,

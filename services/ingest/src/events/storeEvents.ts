@@ -120,10 +120,12 @@ export async function appendRecords(
   { ledger, overQuota }: { readonly ledger: QuotaLedger | undefined; readonly overQuota: number },
 ): Promise<void> {
   let all = 0;
+  let failure: { readonly cause: unknown } | undefined;
   const note = (records: readonly OwnAppend[], what: string): void => {
     for (const { receivedAt: receivedAtMs, events } of records)
       deps.received.push({ tenantId, what, of: { receivedAtMs, events } });
   };
+  // Never rejects.
   const appendTo = async ({ partition, records, encode }: EventsAppend): Promise<void> => {
     try {
       const values = encode().map((value, i) => ({
@@ -142,15 +144,12 @@ export async function appendRecords(
     } catch (error) {
       for (const { events } of records) ledger?.release(events);
       note(records, UNCERTAIN);
-      throw error;
+      failure ??= { cause: error };
     }
   };
-  const [first] = appends;
-  // As a rule it is one.
-  if (first !== undefined && appends.length === 1) await appendTo(first);
-  else
-    for (const outcome of await Promise.allSettled(appends.map(appendTo)))
-      if (outcome.status === 'rejected') throw outcome.reason;
+  const appending = appends.map(appendTo);
+  for (const one of appending) await one;
+  if (failure !== undefined) throw failure.cause;
   deps.metrics.accepted.inc(all);
   deps.metrics.overQuota.inc(overQuota);
 }

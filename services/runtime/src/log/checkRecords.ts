@@ -22,8 +22,9 @@ export function checkRecords(
 /** As they count against a topic's limit. */
 export function bytesOf({ key, value, headers }: NewRecord): number {
   let bytes = (key === null ? 0 : Buffer.byteLength(key)) + (value?.byteLength ?? 0);
-  for (const [name, text] of Object.entries(headers ?? {})) {
-    bytes += Buffer.byteLength(name) + Buffer.byteLength(text);
+  if (headers === undefined) return bytes;
+  for (const name of Object.keys(headers)) {
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(headers[name] ?? '');
   }
   return bytes;
 }

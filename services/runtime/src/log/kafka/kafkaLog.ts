@@ -23,7 +23,7 @@ import type {
 } from '../log.ts';
 import { RecordTooLarge } from '../log.ts';
 import { endOnceLed } from '../neededPartition.ts';
-import { batchRoom, checkedBytes } from './append/batchBytes.ts';
+import { batchRoom, checkedBytes, type TopicLimits } from './append/batchBytes.ts';
 import { PartitionAppender, WaitingBytes } from './append/partitionAppender.ts';
 import type { Send } from './append/partitionProducer.ts';
 import { Producers, SEND_LIMIT_MS } from './append/producers.ts';
@@ -83,6 +83,13 @@ function atStart(error: unknown): Error {
 /** What the brokers do not answer holds the close up no longer than this; the callers of a send hear of it. */
 const CLOSE_LIMIT_MS = 3000;
 
+interface Append {
+  readonly topic: string;
+  readonly partition: number;
+  readonly records: readonly NewRecord[];
+  readonly deadlineMs: number;
+}
+
 interface KafkaLogDeps extends KafkaDeps {
   readonly kafka: Kafka;
   readonly admin: Renewable<Admin>;
@@ -130,20 +137,13 @@ class KafkaLog implements Log {
     for (const { name, partitions } of unknown) madeWith.set(name, partitions);
   }
 
-  async append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
-    const deadlineMs = performance.now() + SEND_LIMIT_MS;
+  append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
+    const append = { topic, partition, records, deadlineMs: performance.now() + SEND_LIMIT_MS };
+    const known = this.#deps.catalog.knownLimits(topic);
+    if (known !== undefined) return this.#appendWithin(known, append);
     const asked = this.#deps.catalog.limits(topic);
     this.#askedLimits.set(topic, asked);
-    const limits = await asked;
-    const bytes = checkedBytes(limits, partition, records).reduce((sum, one) => sum + one, 0);
-    // A batch cannot be split without the append being two.
-    if (bytes > batchRoom(limits)) throw new RecordTooLarge(topic, bytes, batchRoom(limits));
-    return this.#appender(topic, partition).append({
-      records,
-      bytes,
-      maxSendBytes: batchRoom(limits),
-      deadlineMs,
-    });
+    return asked.then((limits) => this.#appendWithin(limits, append));
   }
 
   async partitionCount(topic: string): Promise<number> {
@@ -222,6 +222,19 @@ class KafkaLog implements Log {
     await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
     const { catalog, admin } = this.#deps;
     await Promise.all([...this.#transactional, this.#producers, catalog, admin].map((part) => part.close()));
+  }
+
+  /** Throws nothing. */
+  #appendWithin(limits: TopicLimits, { topic, partition, records, deadlineMs }: Append): Promise<Appended> {
+    try {
+      const bytes = checkedBytes(limits, partition, records).reduce((sum, one) => sum + one, 0);
+      const maxSendBytes = batchRoom(limits);
+      // A batch cannot be split without the append being two.
+      if (bytes > maxSendBytes) throw new RecordTooLarge(topic, bytes, maxSendBytes);
+      return this.#appender(topic, partition).append({ records, bytes, maxSendBytes, deadlineMs });
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   #appender(topic: string, partition: number): PartitionAppender {

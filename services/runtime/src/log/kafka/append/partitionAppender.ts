@@ -54,11 +54,9 @@ export class PartitionAppender {
     if (this.#isSick && !this.#mayWaitWhileSick(append.bytes)) return Promise.reject(this.#notAppended());
     if (!waiting.take(append.bytes, this.#heldBytes)) return Promise.reject(this.#notAppended());
     this.#heldBytes += append.bytes;
-    const { promise, resolve, reject } = Promise.withResolvers<Appended>();
-    this.#queue.push({ ...append, resolve, reject });
     this.#giveUpAt(append.deadlineMs);
     this.#running ??= this.#run();
-    return promise;
+    return new Promise((resolve, reject) => this.#queue.push({ ...append, resolve, reject }));
   }
 
   /** Resolves when nothing waits any more. */

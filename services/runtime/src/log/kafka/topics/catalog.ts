@@ -36,6 +36,7 @@ export class BrokerCatalog {
   readonly madeWith = new Map<string, number>();
   readonly #deps: BrokerCatalogDeps;
   readonly #topics = new Map<string, Promise<TopicLimits>>();
+  readonly #known = new Map<string, TopicLimits>();
   readonly #clusters: Renewable<Cluster>;
   /** One a topic. */
   readonly #endOffsets = new Map<string, () => Promise<readonly (number | undefined)[]>>();
@@ -59,13 +60,27 @@ export class BrokerCatalog {
       return { ...described, partitions: Math.min(described.partitions, made) };
     });
     this.#topics.set(topic, limits);
-    limits.catch(() => this.forget(topic));
+    limits.then(
+      (known) => {
+        if (this.#topics.get(topic) === limits) this.#known.set(topic, known);
+      },
+      () => this.forget(topic),
+    );
     return limits;
+  }
+
+  /**
+   * Those that `limits` would answer at once. Whoever waits there for them is told in the same turn in which they become
+   * known, so that nobody overtakes him here.
+   */
+  knownLimits(topic: string): TopicLimits | undefined {
+    return this.#known.get(topic);
   }
 
   /** Asks for the topic anew when it is next needed. */
   forget(topic: string): void {
     this.#topics.delete(topic);
+    this.#known.delete(topic);
   }
 
   async startOffsets(topic: string): Promise<number[]> {
