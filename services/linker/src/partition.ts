@@ -25,7 +25,7 @@ const COMMIT_EVERY_MS = 200;
 /** So late may a look-up be that falls due by the clock. */
 const DUE_WAIT_MS = 500;
 /** Nothing can fall due, and whatever comes ends it. */
-const IDLE_WAIT_MS = 5_000;
+const IDLE_WAIT_MS = 30_000;
 
 /** Reports and retractions in all, spilled ones too, and the events that they name; then no further one is taken in. */
 const MAX_TRACKED = 500_000;

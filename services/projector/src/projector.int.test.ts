@@ -259,11 +259,11 @@ test('a table that is exchanged for an empty one is filled again within half a m
     await bench.store.command(sql);
   const rows = async () => (await countsOf(project)).rows;
   expect(await rows()).toBe(0);
-  // 25 seconds have passed, and the partition waits for five more.
+  // 20 seconds have passed, and the partition waits for ten more.
   const realNow = performance.now.bind(performance);
-  const now = vi.spyOn(performance, 'now').mockImplementation(() => realNow() + 25_000);
+  const now = vi.spyOn(performance, 'now').mockImplementation(() => realNow() + 20_000);
   onTestFinished(() => now.mockRestore());
-  await expect.poll(rows, { timeout: 15_000 }).toBe(3);
+  await expect.poll(rows, { timeout: 20_000 }).toBe(3);
 });
 
 test('counts resume from what the tables hold', async () => {

@@ -50,7 +50,7 @@ export interface Projector {
  * While ClickHouse answers, a partition without records notices a table that was restored after this and its own wait: within
  * half a minute.
  */
-const TABLES_KNOWN_FOR_MS = 20_000;
+const TABLES_KNOWN_FOR_MS = 15_000;
 
 export async function startProjector(given: ProjectorDeps): Promise<Projector> {
   const { store, log } = given;

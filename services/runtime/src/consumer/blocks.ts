@@ -50,7 +50,7 @@ const MAX_BLOCK_RECORDS = 50_000;
 /** Records that arrive together are written together. */
 const SETTLE_MS = 5;
 /** Whatever comes ends it: a partition without records wakes nobody more often. */
-const IDLE_WAIT_MS = 5_000;
+const IDLE_WAIT_MS = 10_000;
 /** For records that were read before. */
 const AGAIN_WAIT_MS = 1_000;
 /** So long a commit proves that the partition is ours: half a consumer's session. */
