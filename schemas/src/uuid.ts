@@ -48,9 +48,9 @@ export function idTail(tail: Buffer, offset = 0): string {
   return `${hex(high, 4)}-${tail.toString('hex', offset + 2, offset + 8)}`;
 }
 
-/** A UUIDv8 (RFC 9562, section 5.8) of 16 bytes that were drawn or hashed. */
-export function uuidV8(bytes: Buffer): string {
-  const text = bytes.toString('hex', 0, 16);
+/** A UUIDv8 (RFC 9562, section 5.8) of the 16 bytes at `at`, which were drawn or hashed. */
+export function uuidV8(bytes: Buffer, at = 0): string {
+  const text = bytes.toString('hex', at, at + 16);
   return `${text.slice(0, 8)}-${text.slice(8, 12)}-8${text.slice(13, 16)}-a${text.slice(17, 20)}-${text.slice(20)}`;
 }
 

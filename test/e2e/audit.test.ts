@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AuditRecord } from '@questlog/schemas/http/audit';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { anUnknownId, eventually } from './builders.ts';
 import { bugsIn, type Product, removeDataDir, startProduct } from './product.ts';
 import { questlogCommand } from './questlogCommand.ts';
@@ -198,9 +198,12 @@ describe('an operator’s week', () => {
     expect(rows).toContain('Fox studio');
     const { adminToken } = product.credentials;
     for (const token of [secret, adminToken]) expect(rows).not.toContain(token);
-    const files = readdirSync(dataDir, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && !entry.name.includes('credentials'))
-      .map((entry) => readFileSync(join(entry.parentPath, entry.name)));
+    const read = (): Buffer[] =>
+      readdirSync(dataDir, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile() && !entry.name.includes('credentials'))
+        .map((entry) => readFileSync(join(entry.parentPath, entry.name)));
+    // Anew where ClickHouse has renamed or removed a part meanwhile.
+    const files = await vi.waitFor(read, { timeout: 10_000 });
     // The log keeps its records as they are: what is in it is found.
     expect(files.some((bytes) => bytes.includes('Fox studio'))).toBe(true);
     for (const token of [secret, adminToken]) {

@@ -215,7 +215,7 @@ test('a report outside its home that is too large to be told home is a dead lett
   ]);
 });
 
-test('a report that was erased while it is waited for gets no more links, another goes on', async () => {
+test('a report that was erased while it is waited for leaves the log and gets no more links, another goes on', async () => {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(1));
   const deps = await partitionDeps(log);
@@ -242,6 +242,10 @@ test('a report that was erased while it is waited for gets no more links, anothe
   erased.add(anErasure({ tenantId, projectId, requestedAt: receivedAt + 1 }));
   const linker = await startLinker({ ...deps, erased: { known: erased, all: async () => erased } });
   onTestFinished(() => linker.stop());
+  const ofIt = async () =>
+    (await readToEnd(log, TOPICS.linkerState)).flat().filter(({ key }) => key === `report/${keyOf(gone)}`);
+  // Although nothing comes.
+  await expect.poll(async () => (await ofIt()).at(-1)?.value, { timeout: 10_000 }).toBeNull();
 
   // Of sessions that go on: their events are new.
   for (const { tenantId: tenant, projectId: project, sessionId } of [gone, stays]) {

@@ -84,6 +84,8 @@ async function runUntilLost(run: Run, onWell: () => void): Promise<void> {
         erased = known.changes;
         const changes = erasedChanges(outbox.state, (record) => isErasedReport(known, record));
         outbox.put({ ...NOTHING, changes });
+        // The next record may be long in coming.
+        if (changes.length > 0) await outbox.commit();
       }
       await takeIn(run, batch);
       await lookUps.next();

@@ -134,7 +134,7 @@ export class OrdinaryIngest {
     const home = partitionOf(tenantId, 0, partitions);
     const lanes = [...counts].map(([lane, events], position) => {
       const at = found.count * 8 + position * 16;
-      const appendId = uuidV8(random.subarray(at, at + 16));
+      const appendId = uuidV8(random, at);
       return { lane, events, appendId, receivedAt, partition: partitionBeside(home, lane, partitions) };
     });
     return [...Map.groupBy(lanes, ({ partition }) => partition)].map(([partition, records]) => ({

@@ -120,7 +120,7 @@ export async function appendRecords(
   { ledger, overQuota }: { readonly ledger: QuotaLedger | undefined; readonly overQuota: number },
 ): Promise<void> {
   let all = 0;
-  let failure: { readonly cause: unknown } | undefined;
+  let failure: unknown;
   const note = (records: readonly OwnAppend[], what: string): void => {
     for (const { receivedAt: receivedAtMs, events } of records)
       deps.received.push({ tenantId, what, of: { receivedAtMs, events } });
@@ -144,12 +144,12 @@ export async function appendRecords(
     } catch (error) {
       for (const { events } of records) ledger?.release(events);
       note(records, UNCERTAIN);
-      failure ??= { cause: error };
+      failure ??= error;
     }
   };
   const appending = appends.map(appendTo);
   for (const one of appending) await one;
-  if (failure !== undefined) throw failure.cause;
+  if (failure !== undefined) throw failure;
   deps.metrics.accepted.inc(all);
   deps.metrics.overQuota.inc(overQuota);
 }

@@ -62,7 +62,7 @@ test('that its tables are others is noticed, also behind an outage, and they are
   ]);
 });
 
-test('it looks every five seconds, and asks for the tables of now only where others were there', async () => {
+test('it looks every ten seconds, and asks for the tables of now only where others were there', async () => {
   const { looked } = await anIdlePartition(
     new BlockTable(),
     ...Array(2).fill(() => 'as made'),
@@ -72,10 +72,10 @@ test('it looks every five seconds, and asks for the tables of now only where oth
   const [first, ...others] = looked;
   const since = others.map(({ atMs, asked }) => [atMs - (first?.atMs ?? 0), asked - (first?.asked ?? 0)]);
   expect(since.slice(0, 4)).toEqual([
-    [5_000, 0],
     [10_000, 0],
-    [15_000, 1],
-    [20_000, 1],
+    [20_000, 0],
+    [30_000, 1],
+    [40_000, 1],
   ]);
 });
 

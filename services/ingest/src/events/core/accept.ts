@@ -165,7 +165,7 @@ function appendIdOf(
   }
   if (idempotency === null) {
     const at = drafts.length * 8 + position * 16;
-    return uuidV8(random.subarray(at, at + 16));
+    return uuidV8(random, at);
   }
   const hash = createHash('sha256')
     .update(`${projectId}/${idempotency.key}/${name}/`)

@@ -83,13 +83,6 @@ function atStart(error: unknown): Error {
 /** What the brokers do not answer holds the close up no longer than this; the callers of a send hear of it. */
 const CLOSE_LIMIT_MS = 3000;
 
-interface Append {
-  readonly topic: string;
-  readonly partition: number;
-  readonly records: readonly NewRecord[];
-  readonly deadlineMs: number;
-}
-
 interface KafkaLogDeps extends KafkaDeps {
   readonly kafka: Kafka;
   readonly admin: Renewable<Admin>;
@@ -103,7 +96,7 @@ class KafkaLog implements Log {
   readonly #producers: Producers;
   readonly #waiting = new WaitingBytes();
   readonly #appenders = new Map<string, PartitionAppender>();
-  /** The last answer, or question, of each topic that was appended to. */
+  /** The last question of each topic whose limits an append had to wait for. */
   readonly #askedLimits = new Map<string, Promise<unknown>>();
   readonly #tails = new Set<FollowingTail>();
   readonly #consumers = new Set<Consumer>();
@@ -138,12 +131,12 @@ class KafkaLog implements Log {
   }
 
   append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
-    const append = { topic, partition, records, deadlineMs: performance.now() + SEND_LIMIT_MS };
+    const deadlineMs = performance.now() + SEND_LIMIT_MS;
     const known = this.#deps.catalog.knownLimits(topic);
-    if (known !== undefined) return this.#appendWithin(known, append);
+    if (known !== undefined) return this.#appendWithin(known, partition, records, deadlineMs);
     const asked = this.#deps.catalog.limits(topic);
     this.#askedLimits.set(topic, asked);
-    return asked.then((limits) => this.#appendWithin(limits, append));
+    return asked.then((limits) => this.#appendWithin(limits, partition, records, deadlineMs));
   }
 
   async partitionCount(topic: string): Promise<number> {
@@ -224,8 +217,14 @@ class KafkaLog implements Log {
     await Promise.all([...this.#transactional, this.#producers, catalog, admin].map((part) => part.close()));
   }
 
-  /** Throws nothing. */
-  #appendWithin(limits: TopicLimits, { topic, partition, records, deadlineMs }: Append): Promise<Appended> {
+  /** Rejects instead of throwing: `append` is no async function, which would cost each append turns of its own. */
+  #appendWithin(
+    limits: TopicLimits,
+    partition: number,
+    records: readonly NewRecord[],
+    deadlineMs: number,
+  ): Promise<Appended> {
+    const { topic } = limits;
     try {
       const bytes = checkedBytes(limits, partition, records).reduce((sum, one) => sum + one, 0);
       const maxSendBytes = batchRoom(limits);

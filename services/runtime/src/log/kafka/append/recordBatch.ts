@@ -208,6 +208,8 @@ function writeNumber(bytes: Buffer, start: number, value: number): number {
   return at + 1;
 }
 
+const MAX_LOOPED_BYTES = 64;
+
 /** The length -1. */
 function writeNothing(bytes: Buffer, at: number): number {
   bytes[at] = 1;
@@ -217,6 +219,11 @@ function writeNothing(bytes: Buffer, at: number): number {
 function writeText(bytes: Buffer, start: number, text: string): number {
   const length = Buffer.byteLength(text);
   const at = writeNumber(bytes, start, length);
-  bytes.write(text, at);
+  // ASCII, and so short that it is written faster here than by a call out of the engine.
+  if (length === text.length && length <= MAX_LOOPED_BYTES) {
+    for (let i = 0; i < length; i++) bytes[at + i] = text.charCodeAt(i);
+  } else {
+    bytes.write(text, at);
+  }
   return at + length;
 }

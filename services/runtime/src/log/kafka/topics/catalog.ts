@@ -31,12 +31,17 @@ export interface BrokerCatalogDeps extends TopicsDeps {
   readonly kafka: Kafka;
 }
 
+interface AskedTopic {
+  readonly limits: Promise<TopicLimits>;
+  /** From the answer on. */
+  known: TopicLimits | undefined;
+}
+
 export class BrokerCatalog {
   /** The partitions that the deployment made each topic with. */
   readonly madeWith = new Map<string, number>();
   readonly #deps: BrokerCatalogDeps;
-  readonly #topics = new Map<string, Promise<TopicLimits>>();
-  readonly #known = new Map<string, TopicLimits>();
+  readonly #topics = new Map<string, AskedTopic>();
   readonly #clusters: Renewable<Cluster>;
   /** One a topic. */
   readonly #endOffsets = new Map<string, () => Promise<readonly (number | undefined)[]>>();
@@ -53,16 +58,17 @@ export class BrokerCatalog {
    * @throws Error for a topic that is not there; Unavailable when no broker answers.
    */
   limits(topic: string): Promise<TopicLimits> {
-    const known = this.#topics.get(topic);
-    if (known !== undefined) return known;
+    const before = this.#topics.get(topic);
+    if (before !== undefined) return before.limits;
     const limits = describeTopic(this.#deps, topic).then((described) => {
       const made = this.madeWith.get(topic) ?? described.partitions;
       return { ...described, partitions: Math.min(described.partitions, made) };
     });
-    this.#topics.set(topic, limits);
+    const asked: AskedTopic = { limits, known: undefined };
+    this.#topics.set(topic, asked);
     limits.then(
       (known) => {
-        if (this.#topics.get(topic) === limits) this.#known.set(topic, known);
+        asked.known = known;
       },
       () => this.forget(topic),
     );
@@ -74,13 +80,12 @@ export class BrokerCatalog {
    * known, so that nobody overtakes him here.
    */
   knownLimits(topic: string): TopicLimits | undefined {
-    return this.#known.get(topic);
+    return this.#topics.get(topic)?.known;
   }
 
   /** Asks for the topic anew when it is next needed. */
   forget(topic: string): void {
     this.#topics.delete(topic);
-    this.#known.delete(topic);
   }
 
   async startOffsets(topic: string): Promise<number[]> {
