@@ -125,7 +125,7 @@ export async function appendRecords(
     for (const { receivedAt: receivedAtMs, events } of records)
       deps.received.push({ tenantId, what, of: { receivedAtMs, events } });
   };
-  // Never rejects.
+  // It keeps its failure instead of rejecting: until the others have ended nobody would look at it.
   const appendTo = async ({ partition, records, encode }: EventsAppend): Promise<void> => {
     try {
       const values = encode().map((value, i) => ({

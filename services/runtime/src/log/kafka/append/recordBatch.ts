@@ -208,8 +208,6 @@ function writeNumber(bytes: Buffer, start: number, value: number): number {
   return at + 1;
 }
 
-const MAX_LOOPED_BYTES = 64;
-
 /** The length -1. */
 function writeNothing(bytes: Buffer, at: number): number {
   bytes[at] = 1;
@@ -219,7 +217,7 @@ function writeNothing(bytes: Buffer, at: number): number {
 function writeText(bytes: Buffer, start: number, text: string): number {
   const length = Buffer.byteLength(text);
   const at = writeNumber(bytes, start, length);
-  // ASCII, and so short that it is written faster here than by a call out of the engine.
+  // Short ASCII is written faster here than by a call out of the engine.
   if (length === text.length && length <= MAX_LOOPED_BYTES) {
     for (let i = 0; i < length; i++) bytes[at + i] = text.charCodeAt(i);
   } else {
@@ -227,3 +225,5 @@ function writeText(bytes: Buffer, start: number, text: string): number {
   }
   return at + length;
 }
+
+const MAX_LOOPED_BYTES = 64;
