@@ -1,6 +1,6 @@
 /** The console: who has signed in, which page is open, and of which project. */
 import { render, type VNode } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { decoded, Failure, html, type ListedProject, useAsked } from './html.ts';
 import { PAGES, type Page } from './pages.ts';
 import { json, request, SIGNED_OUT } from './request.ts';
@@ -19,7 +19,8 @@ function placeOf(hash: string): { path: string; argument: string } {
 
 function usePlace(): { path: string; argument: string } {
   const [hash, setHash] = useState(location.hash);
-  useEffect(() => {
+  // Not after the next paint, as `useEffect` ends: until then it would take the token that the sign-in form waits for.
+  useLayoutEffect(() => {
     const onChange = () => {
       // Already signed in: the token must not stay in the history.
       takeTokenOfAddress();
