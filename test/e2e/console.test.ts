@@ -28,6 +28,20 @@ describeLooks('an operator who looks', () => {
     await page.getByRole('heading', { name: 'Live tail' }).waitFor();
     await page.goto(`${adminUrl}/#token=${adminToken}`);
     await page.waitForURL(`${adminUrl}/#/tail`);
+    const signOut = page.getByRole('button', { name: 'Sign out' });
+
+    // The session has ended, which this page does not know yet: the token of the address counts all the same.
+    await page.context().clearCookies();
+    const isSignedIn = page.waitForResponse('**/login');
+    await page.goto(`${adminUrl}/#token=${adminToken}`);
+    await isSignedIn;
+    await page.reload();
+    await signOut.waitFor();
+
+    await page.route('**/logout', (route) => route.abort());
+    await signOut.click();
+    await page.getByRole('alert').getByText('Questlog does not answer').waitFor();
+    await page.unroute('**/logout');
     // The next address comes in the very turn in which the form shows: its token is the form's, not the leaving page's.
     const isGiven = page.evaluate(`new Promise((resolve) => {
       new MutationObserver((_, observer) => {
@@ -37,10 +51,10 @@ describeLooks('an operator who looks', () => {
         resolve();
       }).observe(document.body, { childList: true, subtree: true });
     })`);
-    await page.getByRole('button', { name: 'Sign out' }).click();
+    await signOut.click();
     await isGiven;
     await page.waitForURL(`${adminUrl}/#/tail`);
-    await page.getByRole('button', { name: 'Sign out' }).click();
+    await signOut.click();
     await page.reload();
     await page.getByLabel('Admin token').waitFor();
   });
@@ -98,6 +112,22 @@ describeLooks('an operator who looks', () => {
     await editor.fill('SELECT nothing');
     await page.getByRole('button', { name: 'Ask', exact: true }).click();
     await page.getByRole('alert').getByText('nothing').waitFor();
+
+    // One at a time: an older answer never stands under a newer question.
+    const asked: Route[] = [];
+    await page.route('**/admin/sql', (route) => void asked.push(route));
+    await editor.fill('SELECT 1');
+    await editor.press('Control+Enter');
+    await page.getByRole('button', { name: 'Asking…' }).waitFor();
+    await editor.fill('SELECT 2');
+    await editor.press('Control+Enter');
+    await asked[0]?.continue();
+    await page.getByRole('button', { name: 'Ask', exact: true }).waitFor();
+    expect(asked).toHaveLength(1);
+    await page.unroute('**/admin/sql');
+    await page.goto(`${shared.product.credentials.adminUrl}/#/health`);
+    await page.goto(`${shared.product.credentials.adminUrl}/#/ask`);
+    await expect.poll(() => editor.inputValue()).toBe('SELECT 2');
   });
 
   test('is shown what comes after the next question was due: an answer, a failure, silence', async () => {
@@ -163,7 +193,8 @@ describeLooks('an operator who looks', () => {
 
   test('reads why a record is a dead letter, looks into it, and has it replayed', async () => {
     const page = await chromium.signedIn(shared.product, 'tail');
-    const id = anUnknownId();
+    await page.clock.install();
+    const [id, newer] = [anUnknownId(), anUnknownId()];
     const letter = {
       ...{ id, state: 'open', deadAt: '2026-11-21T18:30:00.000Z', decidedAt: null, group: 'a-group' },
       ...{
@@ -175,11 +206,14 @@ describeLooks('an operator who looks', () => {
         reason: 'no such schema',
       },
     };
+    let deadLetters = [letter];
     const replays: string[] = [];
     await page.route('**/admin/dead-letters**', async (route) => {
       const path = new URL(route.request().url()).pathname;
-      if (path.endsWith('/replay')) replays.push(`${route.request().method()} ${path}`);
-      const deadLetters = replays.length === 0 ? [letter] : [];
+      if (path.endsWith('/replay')) {
+        replays.push(`${route.request().method()} ${path}`);
+        deadLetters = [];
+      }
       const isList = path === '/admin/dead-letters';
       await route.fulfill({
         json: isList
@@ -190,6 +224,18 @@ describeLooks('an operator who looks', () => {
     await page.goto(`${shared.product.credentials.adminUrl}/#/letters`);
     await page.getByRole('cell', { name: 'no such schema' }).waitFor();
     expect(await violations(page)).toEqual([]);
+
+    // The next look takes neither the letter that is pointed at nor what is typed.
+    await page.getByRole('button', { name: `Discard: ${id}` }).focus();
+    deadLetters = [{ ...letter, id: newer }, letter];
+    await page.clock.fastForward(5_000);
+    await page.getByRole('button', { name: `Discard: ${newer}` }).waitFor();
+    expect(await page.evaluate('document.activeElement.ariaLabel')).toBe(`Discard: ${id}`);
+    await page.getByLabel('Cause').pressSequentially('no such');
+    deadLetters = [letter];
+    await page.clock.fastForward(5_000);
+    await page.getByRole('button', { name: `Discard: ${newer}` }).waitFor({ state: 'detached' });
+    expect(await page.getByLabel('Cause').inputValue()).toBe('no such');
     await page.getByRole('button', { name: `Show: ${id}` }).click();
     await page.getByText('boss_down').waitFor();
     await page.getByRole('button', { name: 'Close' }).click();

@@ -15,6 +15,12 @@ describeLooks('an operator', () => {
     return (await send(url, 'POST', token, { body: anEvent() })).status;
   };
 
+  const tenantOf = async (name: string) => {
+    const answer = await shared.product.admin('GET', '/admin/tenants');
+    const tenants: { id: string; name: string }[] = answer.json();
+    return tenants.find((tenant) => tenant.name === name) ?? expect.fail(`no tenant ${name}`);
+  };
+
   test('makes a tenant, a project and a token that works, changes the quota, and revokes the token', async () => {
     const permissions = ['clipboard-read', 'clipboard-write'];
     const page = await chromium.signedIn(shared.product, 'manage', { permissions });
@@ -42,6 +48,11 @@ describeLooks('an operator', () => {
     await chooseProject(page, `Game of ${name}`);
 
     await page.getByRole('button', { name: 'New token' }).click();
+    // A date without its time is none, and not "never".
+    await dialog.getByLabel('Expires').pressSequentially('12312126');
+    await dialog.getByRole('button', { name: 'Create token' }).click();
+    expect(await page.evaluate('document.activeElement.validity?.badInput')).toBe(true);
+    await dialog.getByLabel('Expires').fill('');
     await dialog.getByRole('button', { name: 'Create token' }).click();
     const secret = (await dialog.locator('pre').textContent()) ?? '';
     await dialog.getByRole('button', { name: 'Copy' }).click();
@@ -55,9 +66,13 @@ describeLooks('an operator', () => {
     expect(await page.content()).not.toContain(secret);
 
     await page.getByRole('button', { name: `Edit: ${name}`, exact: true }).click();
+    const { id } = await tenantOf(name);
+    // A colleague, meanwhile.
+    await shared.product.admin('PATCH', `/admin/tenants/${id}`, { spread: 2 });
     await dialog.getByLabel('Events a month').fill('');
     await dialog.getByRole('button', { name: 'Save' }).click();
     await row.getByText('no quota').waitFor();
+    expect(await tenantOf(name)).toMatchObject({ monthlySoftQuota: null, spread: 2 });
 
     await revoke.click();
     await dialog.getByRole('button', { name: 'Cancel' }).click();
@@ -76,11 +91,19 @@ describeLooks('an operator', () => {
     const reason = `the flood of ${anUnknownId()}`;
     const switches = [{ eventType: 'spam', action: 'reject', reason }];
     await shared.product.admin('PUT', `/admin/projects/${projectId}/switches`, switches);
-    const page = await chromium.signedIn(shared.product, 'manage');
+    const page = await chromium.signedIn(shared.product, 'tail');
+    await page.clock.install();
+    await page.goto(`${shared.product.credentials.adminUrl}/#/manage`);
 
     const row = page.getByRole('region', { name: 'Switches' }).getByRole('row').filter({ hasText: reason });
     await row.getByText(`npx questlog switches clear ${projectId} 1`).waitFor();
     expect(await row.textContent()).toMatch(/refuses.*spam.*somebody lifts it/);
+
+    // Another one comes first: the command on the page must not lift that.
+    const switched = [{ eventType: 'ham', action: 'reject', reason: 'newer' }, ...switches];
+    await shared.product.admin('PUT', `/admin/projects/${projectId}/switches`, switched);
+    await page.clock.fastForward(10_000);
+    await row.getByText(`npx questlog switches clear ${projectId} 2`).waitFor();
   });
 
   test.each(['A', 'B'] as const)(

@@ -22,6 +22,29 @@ describeLooks('the live tail', () => {
     await page.getByText('Showing 1 of 1 events').waitFor();
   });
 
+  test('holds no stream while nobody sees it, and asks for the token when that counts no more', async () => {
+    const game = await shared.aProject({ revision: 'B' });
+    const page = await chromium.signedIn(shared.product, 'tail');
+    await page.getByText('Live.').waitFor();
+    const turn = (isHidden: boolean) =>
+      page.evaluate(
+        `Object.defineProperty(document, 'hidden', { value: ${isHidden}, configurable: true });
+         document.dispatchEvent(new Event('visibilitychange'));`,
+      );
+    const isEnded = page.waitForEvent('requestfailed', (request) => request.url().includes('/admin/tail'));
+    await turn(true);
+    await isEnded;
+    await turn(false);
+    await page.getByText('Live.').waitFor();
+    await game.post(anEvent({ eventType: 'seen again' }));
+    await page.getByRole('button', { name: 'seen again' }).waitFor();
+
+    await page.route('**/admin/tail?*', (route) => route.fulfill({ status: 401, json: {} }));
+    await turn(true);
+    await turn(false);
+    await page.getByLabel('Admin token').waitFor();
+  });
+
   test('filters by type, session, player and what stands in the payload, and pauses with a count', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const player = `player-${game.projectId}`;

@@ -79,7 +79,7 @@ export function FormDialog({
   // What belongs to no field here is said of the whole form.
   const isOfField = fields.some(({ name }) => problems.has(name));
   return html`<${Dialog} title=${title} onClose=${onClose}>
-    <form class="fields" ref=${form} novalidate onSubmit=${onSubmit}>
+    <form class="fields" ref=${form} onSubmit=${onSubmit}>
       ${children}
       ${fields.map((field) => html`<${FieldOf} key=${field.name} field=${field} problem=${problems.get(field.name)} />`)}
       <${Failure} error=${isOfField ? undefined : error} />
@@ -113,6 +113,15 @@ function FieldOf({ field, problem }: { field: Field; problem: string | undefined
     }
     ${told}
   </div>`;
+}
+
+/** What a form changes: the rest may have been changed by somebody else since it was opened. */
+export function changesOf<Body extends object>(body: Body, opened: Partial<Body>): Partial<Body> {
+  const isChanged = (name: string, value: unknown) =>
+    JSON.stringify(value) !== JSON.stringify(opened[name as keyof Body]);
+  return Object.fromEntries(
+    Object.entries(body).filter(([name, value]) => isChanged(name, value)),
+  ) as Partial<Body>;
 }
 
 /** Null where nothing was given. */

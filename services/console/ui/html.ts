@@ -147,10 +147,11 @@ export function Table<Row>({
   columns: readonly Column<Row>[];
 }): VNode {
   const classOf = ({ isNumber }: Column<Row>) => (isNumber ? 'number' : undefined);
+  // A row keeps its place in the page by its id: else the focus would pass to another when a new one comes before it.
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}>
     <table>
       <thead><tr>${columns.map((column) => html`<th scope="col" class=${classOf(column)}>${column.title}</th>`)}</tr></thead>
-      <tbody>${rows.map((row) => html`<tr>${columns.map((column) => html`<td class=${classOf(column)}>${column.of(row)}</td>`)}</tr>`)}</tbody>
+      <tbody>${rows.map((row) => html`<tr key=${Object(row).id}>${columns.map((column) => html`<td class=${classOf(column)}>${column.of(row)}</td>`)}</tr>`)}</tbody>
     </table>
   </div>`;
 }

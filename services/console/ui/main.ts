@@ -1,10 +1,10 @@
 /** The console: who has signed in, which page is open, and of which project. */
 import { render, type VNode } from 'preact';
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { decoded, Failure, html, type ListedProject, useAsked } from './html.ts';
 import { PAGES, type Page } from './pages.ts';
 import { json, request, SIGNED_OUT } from './request.ts';
-import { SignInForm, takeTokenOfAddress } from './signInForm.ts';
+import { bringsToken, SignInForm } from './signInForm.ts';
 
 const PROJECT = 'questlog-project';
 const SIGNED_IN = 'questlog-signed-in';
@@ -17,15 +17,11 @@ function placeOf(hash: string): { path: string; argument: string } {
   return { path, argument: decoded(argument) };
 }
 
-function usePlace(): { path: string; argument: string } {
+/** @param onToken a token in the address is for the form, which also takes it out of the history. */
+function usePlace(onToken: () => void): { path: string; argument: string } {
   const [hash, setHash] = useState(location.hash);
-  // Not after the next paint, as `useEffect` ends: until then it would take the token that the sign-in form waits for.
-  useLayoutEffect(() => {
-    const onChange = () => {
-      // Already signed in: the token must not stay in the history.
-      takeTokenOfAddress();
-      setHash(location.hash);
-    };
+  useEffect(() => {
+    const onChange = () => (bringsToken() ? onToken() : setHash(location.hash));
     window.addEventListener('hashchange', onChange);
     return () => window.removeEventListener('hashchange', onChange);
   }, []);
@@ -34,9 +30,7 @@ function usePlace(): { path: string; argument: string } {
 
 /** Nobody is asked for who has not signed in here: the browser would note the refusal as an error. */
 function Door(): VNode {
-  const [isIn, setIn] = useState(
-    () => localStorage.getItem(SIGNED_IN) !== null && !location.hash.startsWith('#token='),
-  );
+  const [isIn, setIn] = useState(() => localStorage.getItem(SIGNED_IN) !== null && !bringsToken());
   const set = (isNow: boolean) => {
     if (isNow) localStorage.setItem(SIGNED_IN, 'yes');
     else localStorage.removeItem(SIGNED_IN);
@@ -53,7 +47,8 @@ function Door(): VNode {
 }
 
 function Console({ onSignOut }: { onSignOut: () => void }): VNode {
-  const place = usePlace();
+  const place = usePlace(onSignOut);
+  const [failure, setFailure] = useState<Error>();
   const [projectId, setProjectId] = useState(() => localStorage.getItem(PROJECT) ?? '');
   const { value, error, again } = useAsked(
     'projects',
@@ -78,7 +73,7 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
           ${projects.map(({ id, name }) => html`<option value=${id} selected=${id === project?.id}>${name}</option>`)}
         </select>
       </label>
-      <button class="plain" onClick=${() => request('POST', '/logout').finally(onSignOut)}>Sign out</button>
+      <button class="plain" onClick=${() => request('POST', '/logout').then(onSignOut, setFailure)}>Sign out</button>
     </header>
     <nav aria-label="Pages">
       ${PAGES.filter(({ under }) => under === undefined).map(
@@ -87,7 +82,7 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
     </nav>
     <main>
       <h1>${page.title}</h1>
-      <${Failure} error=${error} />
+      <${Failure} error=${failure ?? error} />
       ${value && html`<${page.view} key=${`${page.path}/${place.argument}`} project=${project} projects=${projects} argument=${place.argument} onProjects=${again} />`}
     </main>
   </div>`;

@@ -3,8 +3,12 @@ import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { decoded, Failure, html } from './html.ts';
 
+export function bringsToken(): boolean {
+  return location.hash.startsWith('#token=');
+}
+
 /** The part behind `#` never leaves the browser; it is taken out of the address, and so out of its history. */
-export function takeTokenOfAddress(): string {
+function takeTokenOfAddress(): string {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1] ?? '';
   if (token !== '') history.replaceState(null, '', '#/tail');
   return decoded(token);

@@ -25,11 +25,18 @@ interface Row extends Switch {
   readonly number: number;
 }
 
+/** A command on the page must name the switch that it stands beside, also when another was put before it. */
+const REFRESH_MS = 10_000;
+
 /** Nothing where there are none. */
 export function Switches({ projects }: { projects: readonly Of[] }): VNode | null {
   const switched = projects.filter(({ switches }) => switches > 0);
   const key = switched.map(({ id, switches }) => `${id} ${switches}`).join();
-  const { value = [], error } = useAsked(key, async () => (await Promise.all(switched.map(rowsOf))).flat());
+  const { value = [], error } = useAsked(
+    key,
+    async () => (await Promise.all(switched.map(rowsOf))).flat(),
+    REFRESH_MS,
+  );
   if (switched.length === 0) return null;
   return html`<div class="part">
     <div class="part-head"><h2>Switches</h2></div>

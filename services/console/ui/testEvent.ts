@@ -18,6 +18,7 @@ interface Followed {
 }
 
 const LOOK_EVERY_MS = 250;
+const LOOK_SELDOM_MS = 5_000;
 const LATE_AFTER_MS = 30_000;
 const STORED = `SELECT log_partition, log_offset FROM events
   WHERE tenant_id = {tenant:UUID} AND project_id = {project:UUID}
@@ -53,7 +54,9 @@ function useTestEvent(project: ListedProject): Followed {
         const afterMs = performance.now() - sentMs;
         if (found !== undefined) return setFollowed({ event, row: { ...found, afterMs } });
         if (afterMs > LATE_AFTER_MS) setFollowed({ event, isLate: true });
-        await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+        await new Promise((resolve) =>
+          setTimeout(resolve, afterMs > LATE_AFTER_MS ? LOOK_SELDOM_MS : LOOK_EVERY_MS),
+        );
       }
     };
     follow().catch((error: Error) => isOver || setFollowed((last) => ({ ...last, error })));

@@ -1,6 +1,6 @@
 /** SQL with the tables beside it; the answer as a table, as a chart, or as a file. */
 import type { VNode } from 'preact';
-import { useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import { type Answer, chartOf, isNull, isNumeric } from '../answerChart.ts';
 import { Chart } from '../chart.ts';
 import { count, Empty, Failure, html, type ListedProject, type PageProps, Table, useAsked } from '../html.ts';
@@ -38,7 +38,9 @@ export function Ask({ argument, project }: PageProps): VNode {
     query: `${text.replace(/[;\s]+$/, '')}\nFORMAT ${format}`,
     parameters: Object.fromEntries(names.map((name) => [name, values[name] ?? ''])),
   });
+  const { answer, error, isBusy = false, tookMs = 0 } = state;
   const run = async (): Promise<void> => {
+    if (isBusy) return;
     localStorage.setItem(DRAFT, text);
     setState((last) => ({ ...last, isBusy: true }));
     const beganMs = performance.now();
@@ -66,17 +68,25 @@ export function Ask({ argument, project }: PageProps): VNode {
     event.preventDefault();
     void run();
   };
+  const write = (next: string) => {
+    localStorage.setItem(DRAFT, next);
+    setText(next);
+  };
   const insert = (name: string) => {
     const { selectionStart = text.length, selectionEnd = text.length } = editor.current ?? {};
-    setText(text.slice(0, selectionStart) + name + text.slice(selectionEnd));
+    write(text.slice(0, selectionStart) + name + text.slice(selectionEnd));
     editor.current?.focus();
   };
-  const { answer, error, isBusy = false, tookMs = 0 } = state;
+  // Not drawn anew with each key: a large answer takes long.
+  const result = useMemo(
+    () => answer && html`<${Result} answer=${answer} tookMs=${tookMs} />`,
+    [answer, tookMs],
+  );
   return html`<section class="ask">
     <div>
       <label for="sql">A question in SQL (Ctrl+Enter asks it)</label>
       <textarea id="sql" ref=${editor} rows="9" spellcheck="false" value=${text} onKeyDown=${onKey}
-        onInput=${(event: Event) => setText((event.target as HTMLTextAreaElement).value)}></textarea>
+        onInput=${(event: Event) => write((event.target as HTMLTextAreaElement).value)}></textarea>
       ${
         names.length > 0 &&
         html`<fieldset class="filters"><legend>What the question calls by name</legend>${names.map(
@@ -90,7 +100,7 @@ export function Ask({ argument, project }: PageProps): VNode {
         <button class="plain" onClick=${save}>Save as CSV</button>
       </p>
       <${Failure} error=${error} />
-      ${answer && html`<${Result} answer=${answer} tookMs=${tookMs} />`}
+      ${result}
     </div>
     <aside aria-label="Tables">
       <h2>Tables</h2>

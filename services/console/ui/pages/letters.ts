@@ -48,7 +48,7 @@ export function Letters(): VNode {
       <label>State
         <select onChange=${(event: Event) => setState(textOf(event))}>${STATES.map((one) => html`<option selected=${one === state}>${one}</option>`)}</select>
       </label>
-      <label>Cause <input value=${cause} onChange=${(event: Event) => setCause(textOf(event))} placeholder="part of it" /></label>
+      <label>Cause <input value=${cause} onInput=${(event: Event) => setCause(textOf(event))} placeholder="part of it" /></label>
     </form>
     <${Failure} error=${error} />
     ${value === undefined && error === undefined && html`<${Waiting} />`}

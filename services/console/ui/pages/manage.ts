@@ -1,7 +1,7 @@
 /** Tenants, projects and tokens: made, changed, revoked; and a test event of a project. */
 import type { VNode } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import { Dialog, type Field, FormDialog, numberOf } from '../form.ts';
+import { changesOf, Dialog, type Field, FormDialog, numberOf } from '../form.ts';
 import { count, Empty, Failure, html, type PageProps, Table, Time, useAsked, Waiting } from '../html.ts';
 import { json, request } from '../request.ts';
 import { Switches } from '../switches.ts';
@@ -47,6 +47,7 @@ type Opened =
   | { readonly kind: 'token' }
   | { readonly kind: 'revoke'; readonly of: Token };
 
+const REFRESH_MS = 10_000;
 const SCOPES = [
   { value: 'events:write', label: 'sends events, sessions and files' },
   { value: 'reports:write', label: 'files bug reports' },
@@ -63,7 +64,7 @@ async function directory(): Promise<Directory> {
 }
 
 export function Manage({ project, onProjects }: PageProps): VNode {
-  const { value, error, again } = useAsked('directory', directory);
+  const { value, error, again } = useAsked('directory', directory, REFRESH_MS);
   const [opened, setOpened] = useState<Opened>();
   const [secret, setSecret] = useState('');
   const [test, setTest] = useState<{ project: Project; turn: number }>();
@@ -229,7 +230,7 @@ function TenantForm({ tenant, onClose, onChange }: FormProps & { tenant: Tenant 
       spread: numberOf(form, 'spread') ?? 1,
     };
     if (tenant === undefined) await request('POST', '/admin/tenants', body);
-    else await request('PATCH', `/admin/tenants/${tenant.id}`, body);
+    else await request('PATCH', `/admin/tenants/${tenant.id}`, changesOf(body, tenant));
     onChange();
   };
   const title = tenant === undefined ? 'New tenant' : 'Edit tenant';
@@ -283,7 +284,7 @@ function ProjectForm({
     };
     if (project === undefined) {
       await request('POST', '/admin/projects', { ...body, tenantId: form.get('tenantId') });
-    } else await request('PATCH', `/admin/projects/${project.id}`, body);
+    } else await request('PATCH', `/admin/projects/${project.id}`, changesOf(body, project));
     onChange();
   };
   const title = project === undefined ? 'New project' : 'Edit project';

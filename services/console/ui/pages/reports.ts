@@ -63,7 +63,7 @@ export function Reports({ project, projects }: PageProps): VNode {
   const [filters, setFilters] = useState(NO_FILTER);
   const [isGrouped, setGrouped] = useState(false);
   // Another key makes the form anew, with what was chosen elsewhere.
-  const [formKey, setFormKey] = useState('');
+  const [formKey, setFormKey] = useState(0);
   const onSearch = (event: SubmitEvent) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);
@@ -78,7 +78,7 @@ export function Reports({ project, projects }: PageProps): VNode {
   const names = new Map(projects.map(({ id, name }) => [id, name]));
   const lookInto = (fingerprint: string) => {
     setFilters({ ...NO_FILTER, search: fingerprint });
-    setFormKey(fingerprint);
+    setFormKey((last) => last + 1);
     setGrouped(false);
   };
   const key = JSON.stringify([project?.id, filters]);

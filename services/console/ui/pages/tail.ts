@@ -2,6 +2,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { count, Empty, html, type PageProps, Time } from '../html.ts';
+import { Refused, request } from '../request.ts';
 
 interface TailEvent {
   readonly id: string;
@@ -35,52 +36,72 @@ const FILTERS = [
   { name: 'where', label: 'Payload', hint: 'level=3' },
 ] as const;
 
-type Link = 'connecting' | 'open' | 'lost';
+interface Stream {
+  readonly link: 'connecting' | 'open' | 'lost';
+  readonly problem: string;
+  /** When it was opened: its count begins there. */
+  readonly since?: Date;
+}
+
+const CONNECTING: Stream = { link: 'connecting', problem: '' };
 
 /** A stream that comes back by itself, also where the browser gives up on it. */
 function useStream(
   query: string,
   on: { events: (events: TailEvent[]) => void; count: (count: Count) => void },
-): { link: Link; problem: string } {
-  const [state, setState] = useState({ query, link: 'connecting' as Link, problem: '' });
+): Stream {
+  const [state, setState] = useState({ query, ...CONNECTING });
   const handlers = useRef(on);
   handlers.current = on;
   useEffect(() => {
-    let source: EventSource;
+    let source: EventSource | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
-    let isOver = false;
+    const close = () => {
+      clearTimeout(timer);
+      source?.close();
+      source = undefined;
+    };
     const open = () => {
-      source = new EventSource(`/admin/tail?${query}`);
-      source.onopen = () => setState({ query, link: 'open', problem: '' });
-      source.addEventListener('events', ({ data }) => handlers.current.events(JSON.parse(data)));
-      source.addEventListener('count', ({ data }) => handlers.current.count(JSON.parse(data)));
-      source.onerror = () => {
-        setState((last) => ({ ...last, query, link: 'lost' }));
-        if (source.readyState !== EventSource.CLOSED || isOver) return;
-        void whyRefused(query).then((problem) => isOver || setState({ query, link: 'lost', problem }));
+      const mine = new EventSource(`/admin/tail?${query}`);
+      source = mine;
+      mine.onopen = () => setState({ query, link: 'open', problem: '', since: new Date() });
+      mine.addEventListener('events', ({ data }) => handlers.current.events(JSON.parse(data)));
+      mine.addEventListener('count', ({ data }) => handlers.current.count(JSON.parse(data)));
+      mine.onerror = async () => {
+        setState(({ problem }) => ({ query, link: 'lost', problem }));
+        if (mine.readyState !== EventSource.CLOSED) return;
+        const problem = await whyRefused(query);
+        if (source !== mine) return;
+        setState({ query, link: 'lost', problem });
         timer = setTimeout(open, REOPEN_MS);
       };
     };
-    open();
+    // A browser has six connections to a host: a page that nobody sees must not keep one from those that are seen.
+    const turn = () => {
+      close();
+      setState({ query, ...CONNECTING });
+      if (!document.hidden) open();
+    };
+    turn();
+    document.addEventListener('visibilitychange', turn);
     return () => {
-      isOver = true;
-      clearTimeout(timer);
-      source.close();
+      document.removeEventListener('visibilitychange', turn);
+      close();
     };
   }, [query]);
   // What is known is of another stream until this one has said something.
-  return state.query === query ? state : { link: 'connecting', problem: '' };
+  return state.query === query ? state : CONNECTING;
 }
 
 /** An `EventSource` does not tell. */
 async function whyRefused(query: string): Promise<string> {
-  const response = await fetch(`/admin/tail?${query}`).catch(() => undefined);
-  if (response === undefined || response.ok) {
-    void response?.body?.cancel();
+  try {
+    const { body } = await request('GET', `/admin/tail?${query}`);
+    void body?.cancel();
     return '';
+  } catch (error) {
+    return error instanceof Refused ? error.message : '';
   }
-  const problem: { detail?: string } = await response.json().catch(() => ({}));
-  return problem.detail ?? '';
 }
 
 const NEWEST = `SELECT received_at, event_type, payload FROM events ORDER BY received_at DESC LIMIT 20`;
@@ -96,7 +117,7 @@ export function Tail({ project, projects }: PageProps): VNode {
     ([, value]) => value !== '',
   );
   const query = new URLSearchParams(Object.fromEntries(given)).toString();
-  const { link, problem } = useStream(query, {
+  const stream = useStream(query, {
     events: (arrived) => {
       const newest = (last: readonly TailEvent[]) => [...arrived.toReversed(), ...last].slice(0, KEPT);
       if (held === undefined) return setEvents(newest);
@@ -138,22 +159,23 @@ export function Tail({ project, projects }: PageProps): VNode {
         ${held === undefined ? 'Pause' : `Go on (${count(heldCount)} more)`}
       </button>
     </form>
-    <p class=${`status ${link}`} role="status">${statusText(link, problem, counted)}</p>
+    <${Status} stream=${stream} counted=${counted} />
     ${events.length === 0 && html`<${Nothing} isFiltered=${given.length > 0} />`}
     ${events.length > 0 && html`<${EventTable} events=${events} names=${new Map(projects.map(({ id, name }) => [id, name]))} onOpen=${setOpen} />`}
     ${open && html`<${Detail} event=${open} onClose=${() => setOpen(undefined)} />`}
   </section>`;
 }
 
-function statusText(link: Link, problem: string, { matched, shown, unreadRecords }: Count): string {
-  if (problem !== '') return problem;
-  if (link === 'lost') return 'The connection was lost; trying again.';
-  if (link === 'connecting') return 'Connecting…';
-  const unread =
-    unreadRecords === 0
-      ? ''
-      : ` ${count(unreadRecords)} records were not looked into, to leave ingest its time.`;
-  return `Live. Showing ${count(shown)} of ${count(matched)} events since this page was opened.${unread}`;
+function Status({ stream, counted }: { stream: Stream; counted: Count }): VNode {
+  const { link, problem, since } = stream;
+  const { matched, shown, unreadRecords } = counted;
+  const told = { connecting: 'Connecting…', open: 'Live.', lost: 'The connection was lost; trying again.' };
+  // A screen reader is told when it changes; of each event that comes, it would never end.
+  return html`<p class=${`status ${link}`}>
+    <span role="status">${problem || told[link]}</span>
+    ${since && ` Showing ${count(shown)} of ${count(matched)} events since ${since.toLocaleTimeString()}.`}
+    ${since && unreadRecords > 0 && ` ${count(unreadRecords)} records were not looked into, to leave ingest its time.`}
+  </p>`;
 }
 
 function Nothing({ isFiltered }: { isFiltered: boolean }): VNode {
