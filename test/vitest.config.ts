@@ -196,6 +196,8 @@ function projectOf({
       isolate: false,
       testTimeout: isHeavy ? 300_000 : 30_000,
       hookTimeout: isHeavy ? 300_000 : 60_000,
+      // By default a second: a machine that stands still for so long would fail what comes in the next moment.
+      expect: { poll: { timeout: isHeavy ? 30_000 : 10_000 } },
       // Three keep two cores full. With brokers and browsers that gains little over two; where figures are told it would cost them.
       maxWorkers: order < 3 ? 3 : 2,
       sequence: { groupOrder: order },

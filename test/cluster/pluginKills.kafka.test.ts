@@ -31,6 +31,8 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
   const returning = new Map<ServiceName, Promise<unknown>>();
   let deployment: Deployment;
   let project: TestProject;
+  /** Else one run in two hundred would still have something queued behind its last launch. */
+  let isCalm = false;
 
   beforeAll(async () => {
     // An address of an upload names its ingest, which comes back at the same port.
@@ -48,7 +50,7 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
 
   /** A request, behind which a service may die. */
   const dangerously: Send = async (method, path, headers, body) => {
-    if (random.chance(KILL_CHANCE)) kill(random.pick(SERVICES));
+    if (!isCalm && random.chance(KILL_CHANCE)) kill(random.pick(SERVICES));
     const baseUrl = deployment.services.find(({ name }) => name === 'ingest')?.baseUrl ?? '';
     const url = path.startsWith('http') ? path : baseUrl + path;
     return await send(url, method, '', { headers, body }).catch(() => undefined);
@@ -82,7 +84,9 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
         queued += game.queue.length;
         for (let launch = 1; game.queue.length > 0 && launch < MAX_LAUNCHES; launch++) {
           await Promise.all(returning.values());
+          isCalm = launch === MAX_LAUNCHES - 1;
           await game.relaunch();
+          isCalm = false;
         }
         expect([run, game.queue]).toEqual([run, []]);
         expect(game.reportIds).toHaveLength(2);

@@ -63,7 +63,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
       const shown = async () => (await project.get(`/v1/events/${answer.json()[0].id}`)).status;
       await expect.poll(shown, { timeout: READY_WITHIN_MS }).toBe(200);
       for (const service of services) {
-        expect(await service.readyz()).toMatchObject({ status: 200 });
+        await expect.poll(() => service.readyz()).toMatchObject({ status: 200 });
         expectNoSecret(service.stderr());
       }
       expect(await deployment?.stop()).toEqual([0, 0, 0]);

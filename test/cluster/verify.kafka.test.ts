@@ -101,8 +101,9 @@ describeKafka('the books of a cluster', (engines) => {
          FROM ledger WHERE tenant_id IN ('${studio.tenantId}', '${stranger.tenantId}')`,
       );
     const isEven = ([of = {}]: Record<string, number>[]): boolean => {
-      const { accepted = 0, logged = 0, projected = 0, repeated = 0, dead } = of;
-      return accepted >= 6 && accepted === logged && logged + 1 === projected + repeated && dead === 1;
+      const { accepted = 0, logged = 0, projected = 0, repeated = 0, dead, refused } = of;
+      const isWritten = accepted >= 6 && accepted === logged && logged + 1 === projected + repeated;
+      return isWritten && dead === 1 && refused === 1;
     };
     const [even = {}] = await eventually(books, isEven, 20_000);
     expect(even).toMatchObject({ projected: 6, missing: 0, unlogged: 0, refused: 1 });

@@ -138,8 +138,11 @@ describeKafka('ingest with two workers', (engines) => {
     expect(sum(counts)).toBe(answered.length);
     for (const count of counts.values()) expect(count).toBeGreaterThan(answered.length / 8);
     expect(await accepted()).toEqual(counts);
-    const { status, warnings } = await ingest.readyz();
-    expect([status, warnings['workers']]).toEqual([200, undefined]);
+    const ready = async () => {
+      const { status, warnings } = await ingest.readyz();
+      return [status, warnings['workers']];
+    };
+    await expect.poll(ready).toEqual([200, undefined]);
   });
 
   test.each([2, 1])(

@@ -41,9 +41,7 @@ class Load {
   }
 }
 
-test('what was answered before a backup is there once after a restore, and everything goes on from there', {
-  timeout: 120_000,
-}, async () => {
+test('what was answered before a backup is there once after a restore, and everything goes on from there', async () => {
   const dataDir = join(folder, 'first');
   fillWithTables(join(dataDir, 'clickhouse'));
   const first = await started({ dataDir, env: { QUESTLOG_BACKUP_DIR: backups } });
@@ -51,7 +49,7 @@ test('what was answered before a backup is there once after a restore, and every
   const keyed = await game.post(events(3, { sessionId: game.sessionId }), { 'Idempotency-Key': KEY });
   const revoked = await aToken(first, game.projectId);
   await first.admin('DELETE', `/admin/tokens/${revoked.id}`);
-  const reportId = (await game.report({ sessionId: game.sessionId, title: 'it broke' })).json().id;
+  const report = (await game.report({ sessionId: game.sessionId, title: 'it broke' })).json();
   const uploadId = await uploaded(game, 'what the game logged');
   const position = await streamedUntil(first, game, '', 3);
   const load = new Load(game, { sessionId: await game.session() });
@@ -69,8 +67,9 @@ test('what was answered before a backup is there once after a restore, and every
   );
   await load.stop();
   expect([made.code, made.stderr]).toEqual([0, expect.stringMatching(/^\d+ MiB in [\d.]+ s/)]);
-  const asked = await first.sql(
-    "SELECT status FROM audit WHERE route = '/admin/backups' AND method = 'POST'",
+  const asked = await eventually(
+    () => first.sql("SELECT status FROM audit WHERE route = '/admin/backups' AND method = 'POST'"),
+    (rows) => rows.some(({ status }) => status !== null),
   );
   expect(asked).toEqual([{ status: 202 }]);
   await first.kill();
@@ -95,7 +94,9 @@ test('what was answered before a backup is there once after a restore, and every
   ).toBe(401);
   expect((await again.get(`/v1/uploads/${uploadId}`)).text()).toBe('what the game logged');
 
-  const [fresh] = idsOf(await again.post(anEvent({ sessionId: game.sessionId })));
+  // Of the report's window, however long the restore took.
+  const { id: reportId, occurredAt } = report;
+  const [fresh] = idsOf(await again.post(anEvent({ sessionId: game.sessionId, occurredAt })));
   const { events: trail } = (await again.get(`/v1/reports/${reportId}/events`)).json();
   expect(trail.map(({ id }: { id: string }) => id).sort()).toEqual([...idsOf(keyed), fresh].sort());
   // An id of before the backup passes over nothing that came since.

@@ -47,7 +47,7 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     expect(told).toContain(`${events} of ${events} events`);
     // All that the session sent, and the event that the report brings.
     await page.getByText(`${events + 1} linked`, { exact: true }).waitFor();
-    expect(await page.locator('.trail tbody tr').count()).toBe(events + 1);
+    await expect.poll(() => page.locator('.trail tbody tr').count()).toBe(events + 1);
     expect(await page.locator('.timeline circle').count()).toBeGreaterThan(2);
     await page.getByRole('button', { name: 'crash' }).waitFor();
     await page.getByLabel('The text of game.log').getByText('SIGSEGV').waitFor();
@@ -72,9 +72,8 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
       (perSecond) => perSecond > 0,
     );
     await page.getByRole('group', { name: 'p99 of answers' }).getByText(/\d ms/).waitFor();
-    expect(await page.getByRole('region', { name: 'Consumers of the log' }).locator('tbody tr').count()).toBe(
-      7,
-    );
+    const consumers = page.getByRole('region', { name: 'Consumers of the log' }).locator('tbody tr');
+    await expect.poll(() => consumers.count()).toBe(7);
   },
   quota: async (page) => {
     const gauge = page.getByRole('img', { name: new RegExp(`^${STUDIO}: [\\d,]+ of ${QUOTA} events`) });

@@ -1,6 +1,6 @@
 /** The live tail in a real Chromium: what games send while somebody looks, filtered, paused, byte for byte. */
 import { expect, test } from 'vitest';
-import { anEvent } from './builders.ts';
+import { anEvent, eventually } from './builders.ts';
 import { aChromium, describeLooks } from './consolePage.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
@@ -70,6 +70,11 @@ describeLooks('the live tail', () => {
     expect(await shownFor('Type', 'jump')).toBe(2);
     expect(await shownFor('Session', sessionId)).toBe(2);
     expect(await shownFor('Payload', 'at.level=4')).toBe(1);
+    // The sessions of a player are those that ClickHouse knows as the stream opens.
+    await eventually(
+      () => shared.product.sql(`SELECT 1 FROM sessions WHERE id = '${sessionId}'`),
+      ({ length }) => length > 0,
+    );
     expect(await shownFor('Player', player)).toBe(2);
     await page.getByRole('button', { name: 'Pause' }).click();
     await send();

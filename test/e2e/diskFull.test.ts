@@ -50,12 +50,13 @@ test.skipIf(lacking !== undefined)(
     const back = await eventually(
       () => post(product),
       ({ status }) => status === 201,
+      60_000,
     );
     acknowledged.push(back.json()[0].id);
     await eventually(
       () => product.request('GET', '/v1/quota'),
       ({ status }) => status === 200,
-      20_000,
+      60_000,
     );
     const rows = await product.sql<{ id: string }>('SELECT id FROM events');
     const stored = rows.map(({ id }) => id);

@@ -6,7 +6,7 @@ import { questlogCommand, reaching } from './questlogCommand.ts';
 
 export const ERASURES = '/admin/erasures';
 export const TABLES = ['events', 'sessions', 'report_versions', 'report_link_versions'];
-const DONE_WITHIN_MS = 120_000;
+const DONE_WITHIN_MS = 240_000;
 
 /** ClickHouse keeps replaced parts for minutes; where an operator has set less, an erasure leaves it so. */
 export async function keepOldPartsShortly(product: Product): Promise<void> {

@@ -10,7 +10,7 @@ import * as erasing from './erasing.ts';
 import { bugsIn, type Product, removeDataDir, startProduct } from './product.ts';
 
 const SECRET = 'zq-secret-of-the-player';
-const LONG_MS = 120_000;
+const LONG_MS = 300_000;
 let product: Product;
 
 beforeAll(async () => {
@@ -210,6 +210,7 @@ test.concurrent(
         await eventually(
           () => game.request('POST', path, { body }),
           ({ status }) => status !== 503,
+          LONG_MS,
         )
       ).status;
     const again = async (id: string) => [

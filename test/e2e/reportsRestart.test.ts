@@ -34,7 +34,9 @@ beforeAll(async () => {
 });
 
 test('the answer to a new event still carries the report of its session, and not the retracted one', async () => {
-  const [event] = (await game.post(anEvent({ sessionId }))).json();
+  // Of the report's window, however long the restart took.
+  const { occurredAt } = filed.json();
+  const [event] = (await game.post(anEvent({ sessionId, occurredAt }))).json();
 
   expect(event.reportIds).toEqual([body['id']]);
 });

@@ -13,7 +13,10 @@ import { sharedProduct } from './sharedProduct.ts';
 const shared = sharedProduct();
 const DAY_MS = 86_400_000;
 
-test('rows past their days vanish, another project’s stay, and so do counts and quota; a recount misses nothing', async () => {
+// Recounts of one process run one after another, and each reads what other tests have sent, too.
+test('rows past their days vanish, another project’s stay, and so do counts and quota; a recount misses nothing', {
+  timeout: 120_000,
+}, async () => {
   const short = await shared.aProject({ revision: 'B' });
   const long = await shared.aProject({ revision: 'B', tenantId: short.tenantId });
   await short.post(events(3));

@@ -8,6 +8,7 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { eventually } from '../e2e/builders.ts';
 import { PluginGame } from '../e2e/pluginGame.ts';
 import { collectOutput, end, reach, ready, send, spawnProduct } from '../e2e/product.ts';
 import { clientsOf, type StackClients } from './stackClients.ts';
@@ -35,6 +36,12 @@ describe('a stack of three brokers', () => {
   let clients: StackClients;
   let schemaId: number;
   let strangers: ChildProcess[] = [];
+  /** On a busy machine a node that answers late is down for a moment. */
+  const allUp = () =>
+    eventually(
+      () => stack.status(),
+      (nodes) => statesOf(nodes).every((state) => state === 'up'),
+    );
 
   beforeAll(async () => {
     ups = await Promise.all([stack.run('up', '--brokers', '3'), stack.run('up', '--brokers', '3')]);
@@ -61,7 +68,7 @@ describe('a stack of three brokers', () => {
       { code: 0, stderr: '' },
     ]);
     expect(ups[1]?.stdout).toBe(printed);
-    const nodes = await stack.status();
+    const nodes = await allUp();
     expect(Object.keys(nodes)).toEqual(NODES);
     // A second one would hold the folder, too.
     expect(processesOf(stack.dataDir).sort()).toEqual(pidsOf(nodes).sort());
@@ -76,9 +83,9 @@ describe('a stack of three brokers', () => {
   });
 
   test('is left alone by another up', async () => {
-    const before = await stack.status();
+    const before = await allUp();
     expect(await stack.do('up')).toBe(printed);
-    expect(await stack.status()).toEqual(before);
+    await expect.poll(() => stack.status()).toEqual(before);
   });
 
   test('tells its password to nobody else on the machine', async () => {
@@ -89,7 +96,7 @@ describe('a stack of three brokers', () => {
   });
 
   test('says no to another number of brokers, to unknown names and to unknown commands, and changes nothing', async () => {
-    const before = await stack.status();
+    const before = await allUp();
     const refusals: [string[], RegExp][] = [
       [
         ['up', '--brokers', '1'],
@@ -105,7 +112,7 @@ describe('a stack of three brokers', () => {
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
       expect(stderr).toMatch(message);
     }
-    expect(await stack.status()).toEqual(before);
+    await expect.poll(() => stack.status()).toEqual(before);
   });
 
   test(
@@ -113,13 +120,15 @@ describe('a stack of three brokers', () => {
     async () => {
       await clients.createTopic(TOPIC);
       await clients.append(TOPIC, 'before');
-      const before = await stack.status();
+      const before = await allUp();
       await stack.do('kill', 'broker-2');
       expect(isRunning(before['broker-2'])).toBe(false);
-      expect(await stack.status()).toEqual({
-        ...before,
-        'broker-2': { ...before['broker-2'], pid: Number.NaN, state: 'down' },
-      });
+      await expect
+        .poll(() => stack.status())
+        .toEqual({
+          ...before,
+          'broker-2': { ...before['broker-2'], pid: Number.NaN, state: 'down' },
+        });
       await clients.append(TOPIC, 'while');
 
       await stack.do('start', 'broker-2');
@@ -204,7 +213,7 @@ describe('a stack of three brokers', () => {
     async () => {
       expect(await stack.do('up')).toBe(printed);
 
-      expect(statesOf(await stack.status())).toEqual(NODES.map(() => 'up'));
+      await expect.poll(async () => statesOf(await stack.status())).toEqual(NODES.map(() => 'up'));
       expect(await clients.read(TOPIC, 2)).toEqual(['before', 'while']);
       expect(await clients.query('SELECT count() FROM trusted')).toBe('1000\n');
       expect(await clients.schema(schemaId)).toBe(SCHEMA);

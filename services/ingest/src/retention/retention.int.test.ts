@@ -131,10 +131,10 @@ test('what fails is told in readiness until a later look succeeds', async () => 
   const deps = { ...aRetention(project).deps, store, logger: silentLogger, health };
   const retention = openRetention(deps, { firstMs: 1, everyMs: 1 });
   onTestFinished(() => retention.close());
-  await vi.waitUntil(() => state.warning() !== undefined);
+  await vi.waitUntil(() => state.warning() !== undefined, { timeout: 10_000 });
   expect(state.warning()).toContain('ClickHouse is away');
   state.isAway = false;
-  await vi.waitUntil(() => state.warning() === undefined);
+  await vi.waitUntil(() => state.warning() === undefined, { timeout: 10_000 });
 });
 
 function days(of: Partial<RetentionDays>): RetentionDays {

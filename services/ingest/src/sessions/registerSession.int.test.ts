@@ -141,7 +141,7 @@ test('look-ups of a project wait for one another, not for those of another proje
   const floods = Array.from({ length: 20 }, () => find(flooding, 500));
   const one = find(other, 1);
   const queries = () => asked.map(({ projectId, ids }) => [projectId, ids.length]);
-  await vi.waitFor(() => expect(queries()).toContainEqual([other, 1]), { interval: 5 });
+  await vi.waitFor(() => expect(queries()).toContainEqual([other, 1]), { timeout: 10_000, interval: 5 });
   expect(queries()).toEqual([
     [flooding, 2500],
     [other, 1],
@@ -151,7 +151,7 @@ test('look-ups of a project wait for one another, not for those of another proje
 
   // Of the flood each query comes behind the one before, with all that has come meanwhile.
   for (let i = 0; i < 4; i += 1) {
-    await vi.waitFor(() => expect(asked.length).toBe(i === 0 ? 2 : i + 2), { interval: 5 });
+    await vi.waitFor(() => expect(asked.length).toBe(i === 0 ? 2 : i + 2), { timeout: 10_000, interval: 5 });
     asked[i === 0 ? 0 : i + 1]?.answer();
   }
   await Promise.all(floods);

@@ -29,7 +29,7 @@ test('a use is known at once to the minute, to the other ingests once it is told
   expect([uses.lastUsedAt(id), elsewhere.lastUsedAt(id)]).toEqual([NOON_MS, null]);
 
   vi.advanceTimersByTime(MINUTE_MS);
-  await vi.waitFor(() => expect(elsewhere.lastUsedAt(id)).toBe(NOON_MS));
+  await vi.waitFor(() => expect(elsewhere.lastUsedAt(id)).toBe(NOON_MS), { timeout: 10_000 });
   expect(usesOf(await opened(topic)).lastUsedAt(id)).toBe(NOON_MS);
 });
 
@@ -43,7 +43,7 @@ test('the uses of an hour are a record in five minutes, however many there are',
     for (let i = 0; i < 100; i++) uses.note(id);
     vi.advanceTimersByTime(MINUTE_MS);
     const due = NOON_MS + Math.floor(minute / 5) * 5 * MINUTE_MS;
-    await vi.waitFor(() => expect(directory.current.uses.get(id)?.usedAt).toBe(due));
+    await vi.waitFor(() => expect(directory.current.uses.get(id)?.usedAt).toBe(due), { timeout: 10_000 });
     nowMs += MINUTE_MS;
   }
   await uses.close();

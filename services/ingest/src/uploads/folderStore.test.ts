@@ -126,9 +126,11 @@ describe('a folder of uploads', () => {
     socket.write(`PUT ${pathname}${search} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n`);
     socket.write('Content-Length: 2000000\r\n\r\n');
     socket.write(Buffer.alloc(1_000_000));
-    await vi.waitFor(() => expect(readdirSync(join(folder, 'incoming'))).toHaveLength(1));
+    await vi.waitFor(() => expect(readdirSync(join(folder, 'incoming'))).toHaveLength(1), {
+      timeout: 10_000,
+    });
     socket.destroy();
-    await vi.waitFor(() => expect(readdirSync(join(folder, 'incoming'))).toEqual([]));
+    await vi.waitFor(() => expect(readdirSync(join(folder, 'incoming'))).toEqual([]), { timeout: 10_000 });
     expect(filesOf(folder, target)).toEqual([`${target.key.uploadId}.json`]);
   });
 

@@ -61,7 +61,7 @@ test('operators are told of both by one, and the figures add up', async () => {
   const counts = await served();
   expect(counts).toHaveLength(COUNT);
   expect(sum(counts) - before).toBe(asked);
-  expect(await state()).toEqual(BOTH);
+  await expect.poll(state).toEqual(BOTH);
 });
 
 test.each([2, 1])(

@@ -250,7 +250,10 @@ describe('the keys of the issuer', () => {
     issuer.isAway = false;
     issuer.keys.splice(0, 1);
     silence.resolve();
-    await vi.waitFor(() => expect(verifier.verify(aJwt())).rejects.toThrow('no such key'), { interval: 5 });
+    await vi.waitFor(() => expect(verifier.verify(aJwt())).rejects.toThrow('no such key'), {
+      timeout: 10_000,
+      interval: 5,
+    });
     expect(issuer.asked()).toBe(3);
   });
 

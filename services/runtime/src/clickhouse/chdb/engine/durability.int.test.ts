@@ -95,7 +95,7 @@ test('a taken port is refused, and the directory is free again', async () => {
 
 test('closing waits for what runs', async () => {
   await using it = await aClickHouse();
-  const slow = it.ask('SELECT sleep(1)');
+  const slow = it.ask('SELECT sleep(2)');
   const running = () => it.ask("SELECT count() FROM system.processes WHERE query LIKE 'SELECT sleep%'");
   await expect.poll(running).toBe('1\n');
   await it.server.close();

@@ -60,7 +60,7 @@ test('a partition without a leader leaves the others their range, and no end tha
   expect(await catalog.endOffset('t', 0)).toBe(9);
   const ends = catalog.endOffsets('t');
   const end = catalog.endOffset('t', 1);
-  await vi.waitUntil(() => brokers.refreshes > 4);
+  await vi.waitUntil(() => brokers.refreshes > 4, { timeout: 10_000 });
   brokers.leaders = [1, 2];
   expect(await ends).toEqual([9, 9]);
   expect(await end).toBe(9);
