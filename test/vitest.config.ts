@@ -21,8 +21,8 @@ const E2E = 'test/e2e/*.test.ts';
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 /** Pages are looked at for minutes, in a browser of several processes: behind the README's own command. */
 const IN_BROWSER = 'test/e2e/{browser,console*,docs}.test.ts';
-/** Each command is a process, which takes them a minute: behind the README's own command too. */
-const COMMANDS = 'test/e2e/{backup,commandLine}.test.ts';
+/** Each command is a process, and an erasure waits for tables to be written anew: behind the README's own command too. */
+const SLOW = 'test/e2e/{backup,commandLine,erasures}.test.ts';
 /** Half a million events, and what ten questions answer of them. */
 const MONTH = 'test/dataGuide/simulatedMonth.test.ts';
 /** What breaks the engines of the run. Folders inside break none. */
@@ -132,13 +132,13 @@ const TIERS: readonly Tier[] = [
   {
     name: 'e2e',
     include: [E2E],
-    exclude: [...CLIENT, IN_BROWSER, COMMANDS, ...OWN_FAULTS],
+    exclude: [...CLIENT, IN_BROWSER, SLOW, ...OWN_FAULTS],
     globalSetup: [MIGRATED, PRODUCT_OF_THE_RUN],
     order: 0,
   },
   {
     name: 'browser',
-    include: [IN_BROWSER, COMMANDS],
+    include: [IN_BROWSER, SLOW],
     globalSetup: [MIGRATED, PRODUCT_OF_THE_RUN],
     isHeavy: true,
     order: 1,
