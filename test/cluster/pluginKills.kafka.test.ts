@@ -3,10 +3,9 @@
  * lost, and none is there twice. Only processes of their own can be killed one by one.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aProject, eventually, type TestProject } from '../e2e/builders.ts';
@@ -36,7 +35,8 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
 
   beforeAll(async () => {
     // An address of an upload names its ingest, which comes back at the same port.
-    const env = { QUESTLOG_PORT: await aFreePort(), QUESTLOG_UPLOADS: 'folder', QUESTLOG_DATA_DIR: dataDir };
+    const [port] = await freePorts(1);
+    const env = { QUESTLOG_PORT: String(port), QUESTLOG_UPLOADS: 'folder', QUESTLOG_DATA_DIR: dataDir };
     deployment = new Deployment(engines, env);
     await deployment.startAll(...SERVICES);
     const [ingest] = deployment.running('ingest');
@@ -106,11 +106,3 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
     WITHIN_MS,
   );
 });
-
-async function aFreePort(): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return String(port);
-}

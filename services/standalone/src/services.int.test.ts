@@ -1,5 +1,5 @@
 /** What a supervisor sees of a process that is not whole yet. Modules are replaced here, which the fast tests share. */
-import { createServer } from 'node:net';
+import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { loadConfig } from '@questlog/runtime/process/config';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -19,7 +19,7 @@ vi.mock('./engines/engines.ts', async (original) => ({
 test.each(['projector', 'linker'] as const)(
   'a %s answers while the directory has no leader: it is alive, and not ready',
   async (service) => {
-    const port = await aFreePort();
+    const [port] = await freePorts(1);
     const env = {
       ...{
         KAFKA_BROKERS: 'a:9092',
@@ -43,11 +43,3 @@ test.each(['projector', 'linker'] as const)(
     ]);
   },
 );
-
-async function aFreePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  const address = server.address();
-  await new Promise((closed) => server.close(closed));
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { Agent, get, type IncomingMessage } from 'node:http';
 import { createServer, type Server, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -28,7 +29,7 @@ const ONE_IS_MISSING = { workers: '1 of 2 workers do not answer' };
 
 beforeAll(async () => {
   await once(gate.listen(0, '127.0.0.1'), 'listening');
-  const ports = [await freePort(), await freePort(), portOf(gate)];
+  const ports = [...(await freePorts(2)), portOf(gate)];
   cluster.setupPrimary({ exec: WORKER, args: [COUNT, ...ports].map(String), execArgv: [] });
   const { baseUrl = '' } = await startWorkers({ count: COUNT, logger: silentLogger, lifecycle });
   [games, operators] = [baseUrl, `http://127.0.0.1:${ports[1]}`];
@@ -156,14 +157,6 @@ async function bothAreBack(): Promise<void> {
 }
 
 const sum = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const port = portOf(server);
-  server.close();
-  return port;
-}
 
 function portOf(server: Server): number {
   const address = server.address();

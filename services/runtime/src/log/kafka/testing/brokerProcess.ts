@@ -1,6 +1,6 @@
 /** One broker as a process, for suites that need one of their own. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -27,17 +27,20 @@ export async function ended(child: ChildProcess): Promise<void> {
   await exit;
 }
 
-/** Free as they are chosen; all at once, so that no two are one. */
+/** Free as they are chosen, and below Linux's range of outgoing connections, one of which could take a port meanwhile. */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
-  const chosen: number[] = [];
-  for (const server of servers) {
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const address = server.address();
-    chosen.push(typeof address === 'object' && address !== null ? address.port : 0);
+  const chosen = new Set<number>();
+  while (chosen.size < count) {
+    const port = randomInt(20_000, 32_000);
+    const server = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (isFree) chosen.add(port);
+    server.close();
   }
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return chosen;
+  return [...chosen];
 }
 
 export function at(port: number): string {
