@@ -85,14 +85,15 @@ interface Seen {
 }
 
 function Way({ id, projects }: { id: string; projects: PageProps['projects'] }): VNode {
-  const [everyMs, setEveryMs] = useState<number | undefined>(LOOK_AGAIN_MS);
+  const [everyMs, setEveryMs] = useState(LOOK_AGAIN_MS);
   const look = useLook(id);
   const { value, error } = useAsked(
     id,
     async () => {
       const seen = await look();
       const isSoon = seen !== null || Date.now() - millisOf(id) < SOON_MS;
-      setEveryMs(seen?.isSettled ? undefined : isSoon ? LOOK_AGAIN_MS : LOOK_SELDOM_MS);
+      // A report may still be filed of it.
+      setEveryMs(isSoon && !seen?.isSettled ? LOOK_AGAIN_MS : LOOK_SELDOM_MS);
       return seen;
     },
     everyMs,
