@@ -110,6 +110,10 @@ test('asks the log once a second, however many look', async () => {
   clock.nowMs += 1;
   await look();
   expect(asked).toBe(2 * once);
+  // A clock that is set back keeps no answer for as long.
+  clock.nowMs -= 3_600_000;
+  await look();
+  expect(asked).toBe(3 * once);
 });
 
 test('answers again after the log could not be asked', async () => {

@@ -35,7 +35,7 @@ export function lagOf(deps: LagDeps): () => Promise<LagAnswer> {
   let kept: { readonly atMs: number; readonly answer: Promise<LagAnswer> } | undefined;
   return async () => {
     const nowMs = deps.clock.now();
-    if (kept === undefined || nowMs - kept.atMs >= KEPT_MS) {
+    if (kept === undefined || Math.abs(nowMs - kept.atMs) >= KEPT_MS) {
       const answer = answerOf(deps, consumers, nowMs);
       kept = { atMs: nowMs, answer };
       answer.catch(() => {
