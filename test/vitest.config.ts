@@ -1,6 +1,6 @@
 /**
  * The tiers of the tests. `npm test` runs `fast`, `engines` and `e2e`: all that needs nothing but npm. `kafka` and
- * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `browser` needs a Chromium, and has the commands too. `faults` kills things,
+ * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `browser` needs a Chromium, and has what is `SLOW` too. `faults` kills things,
  * `abuse` floods them, `bench` measures what an event costs.
  */
 import { fileURLToPath } from 'node:url';

@@ -178,9 +178,11 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
     for (const linker of deployment.running('linker')) await linker.stop();
     const linker = await deployment.start('linker');
     const warned = expect.stringContaining(TOPICS.reportLinks);
-    await expect
-      .poll(() => linker.readyz())
-      .toMatchObject({ status: 200, warnings: { partitions_were_added: warned } });
+    const ready = async () => {
+      const { status, warnings } = await linker.readyz();
+      return { status, warnings };
+    };
+    await expect.poll(ready).toEqual({ status: 200, warnings: { partitions_were_added: warned } });
     const game = await aProjectWhere(ingest, (tenantId) => crc32(tenantId) % count >= PARTITIONS);
     const [named] = (await game.post(anEvent())).json();
     const reportId = randomUUID();

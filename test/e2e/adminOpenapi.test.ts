@@ -1,7 +1,7 @@
 /** GET /openapi.json of the operators' listener: what it documents is what that listener does. */
 import { Compile } from 'typebox/schema';
 import { beforeAll, expect, test } from 'vitest';
-import { anUnknownId, eventually } from './builders.ts';
+import { anUnknownId, eventually, RECOUNT_WITHIN_MS } from './builders.ts';
 import type { Answer } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
@@ -40,9 +40,8 @@ test('each path has the methods that the listener allows there, and no other', a
   }
 });
 
-// Recounts of one process run one after another, and each reads what other tests have sent, too.
 test('every answer has a documented status, and the schema and media type of it', {
-  timeout: 120_000,
+  timeout: RECOUNT_WITHIN_MS,
 }, async () => {
   const operations = new Set<string>();
   const ask = async (method: string, path: string, body?: object, own = path): Promise<Answer> => {

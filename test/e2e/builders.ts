@@ -146,6 +146,9 @@ export function anUnknownId(): string {
   return randomUUID();
 }
 
+/** Of a test that recounts: recounts of one process run one after another, and each reads what other tests have sent, too. */
+export const RECOUNT_WITHIN_MS = 120_000;
+
 /** What has not come for a while may not come for as long again, and each look takes its time from what is waited for. */
 const POLL_MS = { least: 25, most: 250, ofTheWait: 0.1 };
 

@@ -214,7 +214,7 @@ describe('verify', () => {
         minutes.reduce((total: number, minute: Record<string, number>) => total + (minute[name] ?? 0), 0);
       return ['acceptedEvents', 'loggedEvents', 'projectedEvents', 'missingEvents'].map(sum);
     };
-    await expect.poll(books, { timeout: 10_000 }).toEqual([5, 5, 5, 0]);
+    await expect.poll(books).toEqual([5, 5, 5, 0]);
     expect(JSON.parse(well)).toMatchObject({
       kind: 'summary',
       logged: five,

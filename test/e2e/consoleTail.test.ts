@@ -25,6 +25,7 @@ describeLooks('the live tail', () => {
   test('holds no stream while nobody sees it, and asks for the token when that counts no more', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const page = await chromium.signedIn(shared.product, 'tail');
+    await page.getByLabel('Project').selectOption(game.projectId);
     await page.getByText('Live.').waitFor();
     const turn = (isHidden: boolean) =>
       page.evaluate(
@@ -70,7 +71,7 @@ describeLooks('the live tail', () => {
     expect(await shownFor('Type', 'jump')).toBe(2);
     expect(await shownFor('Session', sessionId)).toBe(2);
     expect(await shownFor('Payload', 'at.level=4')).toBe(1);
-    // The sessions of a player are those that ClickHouse knows as the stream opens.
+    // A player's sessions are looked up as the stream opens; what is sent before it knows them is not shown.
     await eventually(
       () => shared.product.sql(`SELECT 1 FROM sessions WHERE id = '${sessionId}'`),
       ({ length }) => length > 0,

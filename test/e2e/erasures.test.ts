@@ -10,7 +10,6 @@ import * as erasing from './erasing.ts';
 import { bugsIn, type Product, removeDataDir, startProduct } from './product.ts';
 
 const SECRET = 'zq-secret-of-the-player';
-const LONG_MS = 300_000;
 let product: Product;
 
 beforeAll(async () => {
@@ -60,176 +59,160 @@ async function settled(game: TestProject, reportId: string, links: number): Prom
 }
 
 // Side by side: most of an erasure is waiting for ClickHouse to remove parts.
-test.concurrent(
-  'a player is erased: rows, links, reports and files are gone, and a late retry does not bring them back',
-  async () => {
-    const game = await aProject(product, { revision: 'A', monthlySoftQuota: 1_000 });
-    const other = await aProject(product);
-    const session = await game.session({ player: { externalId: 'kim' } });
-    const key = aKey();
-    const body = events(5, { sessionId: session, payload: { text: SECRET } });
-    expect((await game.post(body, { 'Idempotency-Key': key })).status).toBe(201);
-    // One request brings events of both.
-    const mixed = [anEvent({ sessionId: session }), anEvent({ sessionId: game.sessionId })];
-    const [gone, stays] = (await game.post(mixed)).json();
-    const upload = await anUpload(game, session);
-    const unnamed = await anUpload(game, session);
-    const attachment = {
-      attachmentType: 'log_bundle',
-      uploadId: upload.uploadId,
-      fileName: 'game.log',
-      mimeType: 'text/plain',
-    };
-    const report = { sessionId: session, title: SECRET, attachments: [attachment] };
-    const { id: reportId } = (await game.report(report)).json();
-    await settled(game, reportId, 6);
-    await erasing.storedEvents(product, game, 1, 'report_versions');
-    await other.post(events(3, { sessionId: other.sessionId }));
-    await erasing.storedEvents(product, other, 3);
-    await erasing.storedEvents(product, other, 1, 'sessions');
-    const [others, used] = [await erasing.checksumOf(product, other), await quotaOf(game)];
-    expect(used).toBe(7);
-    expect(await Promise.all([upload, unnamed].map(({ uploadId }) => filesOf(uploadId)))).toEqual([
-      expect.arrayContaining([upload.uploadId]),
-      expect.arrayContaining([unnamed.uploadId]),
-    ]);
+test.concurrent('a player is erased: rows, links, reports and files are gone, and a late retry does not bring them back', async () => {
+  const game = await aProject(product, { revision: 'A', monthlySoftQuota: 1_000 });
+  const other = await aProject(product);
+  const session = await game.session({ player: { externalId: 'kim' } });
+  const key = aKey();
+  const body = events(5, { sessionId: session, payload: { text: SECRET } });
+  expect((await game.post(body, { 'Idempotency-Key': key })).status).toBe(201);
+  // One request brings events of both.
+  const mixed = [anEvent({ sessionId: session }), anEvent({ sessionId: game.sessionId })];
+  const [gone, stays] = (await game.post(mixed)).json();
+  const upload = await anUpload(game, session);
+  const unnamed = await anUpload(game, session);
+  const attachment = {
+    attachmentType: 'log_bundle',
+    uploadId: upload.uploadId,
+    fileName: 'game.log',
+    mimeType: 'text/plain',
+  };
+  const report = { sessionId: session, title: SECRET, attachments: [attachment] };
+  const { id: reportId } = (await game.report(report)).json();
+  await settled(game, reportId, 6);
+  await erasing.storedEvents(product, game, 1, 'report_versions');
+  await other.post(events(3, { sessionId: other.sessionId }));
+  await erasing.storedEvents(product, other, 3);
+  await erasing.storedEvents(product, other, 1, 'sessions');
+  const [others, used] = [await erasing.checksumOf(product, other), await quotaOf(game)];
+  expect(used).toBe(7);
+  expect(await Promise.all([upload, unnamed].map(({ uploadId }) => filesOf(uploadId)))).toEqual([
+    expect.arrayContaining([upload.uploadId]),
+    expect.arrayContaining([unnamed.uploadId]),
+  ]);
 
-    const { tenantId, projectId } = game;
-    const receipt = await erasing.done(
-      product,
-      await erasing.erase(product, { tenantId, projectId, player: { externalId: 'kim' } }),
-    );
-    expect(receipt.asked).toMatchObject({
-      tenantId,
-      projectId,
-      player: { externalId: 'kim' },
-      sessionId: null,
-    });
-    expect(receipt.found).toEqual({
-      ...{ events: 6, links: 6, reports: 1, attachments: 2, sessions: 1 },
-      ...{ deadLetters: 0, linkedEvents: 6, log: 4 },
-    });
-    expect(Date.parse(receipt.goneFromDiskAt)).toBeGreaterThanOrEqual(Date.parse(receipt.hiddenAt));
-    // The days of dead letters, and on Kafka of the segment that they stand in.
-    const days = (Date.parse(receipt.logExpiresAt) - Date.now()) / (24 * 3_600_000);
-    expect(days).toBeCloseTo(clusterEngines() === undefined ? 30 : 30 + 7, 1);
+  const { tenantId, projectId } = game;
+  const receipt = await erasing.done(
+    product,
+    await erasing.erase(product, { tenantId, projectId, player: { externalId: 'kim' } }),
+  );
+  expect(receipt.asked).toMatchObject({
+    tenantId,
+    projectId,
+    player: { externalId: 'kim' },
+    sessionId: null,
+  });
+  expect(receipt.found).toEqual({
+    ...{ events: 6, links: 6, reports: 1, attachments: 2, sessions: 1 },
+    ...{ deadLetters: 0, linkedEvents: 6, log: 4 },
+  });
+  expect(Date.parse(receipt.goneFromDiskAt)).toBeGreaterThanOrEqual(Date.parse(receipt.hiddenAt));
+  // The days of dead letters, and on Kafka of the segment that they stand in.
+  const days = (Date.parse(receipt.logExpiresAt) - Date.now()) / (24 * 3_600_000);
+  expect(days).toBeCloseTo(clusterEngines() === undefined ? 30 : 30 + 7, 1);
 
-    // Without the mask that hides rows, and of the parts that were replaced before the last row was hidden.
-    const masked = `SELECT count() FROM events WHERE session_id = '${session}' SETTINGS apply_deleted_mask = 0`;
-    const replaced = `SELECT count() FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND NOT active
+  // Without the mask that hides rows, and of the parts that were replaced before the last row was hidden.
+  const masked = `SELECT count() FROM events WHERE session_id = '${session}' SETTINGS apply_deleted_mask = 0`;
+  const replaced = `SELECT count() FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND NOT active
       AND remove_time < toDateTime(${Math.floor(Date.parse(receipt.hiddenAt) / 1_000)})`;
-    expect([await erasing.change(product, masked), await erasing.change(product, replaced)]).toEqual([
-      '0\n',
-      '0\n',
-    ]);
-    expect([await filesOf(upload.uploadId), await filesOf(unnamed.uploadId)]).toEqual([[], []]);
-    expect(await erasing.countsOf(product, game)).toEqual([1, 1, 0, 0]);
-    expect((await game.get(`/v1/events/${gone.id}`)).status).toBe(404);
-    expect((await game.get(`/v1/events/${stays.id}`)).status).toBe(200);
-    expect((await game.get(`/v1/reports/${reportId}`)).status).toBe(404);
-    expect((await game.get(`/v1/sessions/${session}`)).status).toBe(404);
-    expect([await erasing.checksumOf(product, other), await quotaOf(game)]).toEqual([others, used]);
-    await erasing.verified(product);
+  expect([await erasing.change(product, masked), await erasing.change(product, replaced)]).toEqual([
+    '0\n',
+    '0\n',
+  ]);
+  expect([await filesOf(upload.uploadId), await filesOf(unnamed.uploadId)]).toEqual([[], []]);
+  expect(await erasing.countsOf(product, game)).toEqual([1, 1, 0, 0]);
+  expect((await game.get(`/v1/events/${gone.id}`)).status).toBe(404);
+  expect((await game.get(`/v1/events/${stays.id}`)).status).toBe(200);
+  expect((await game.get(`/v1/reports/${reportId}`)).status).toBe(404);
+  expect((await game.get(`/v1/sessions/${session}`)).status).toBe(404);
+  expect([await erasing.checksumOf(product, other), await quotaOf(game)]).toEqual([others, used]);
+  await erasing.verified(product);
 
-    // An erased session is unknown, as one that never was: nothing is taken for it that would then vanish.
-    expect((await game.post(body, { 'Idempotency-Key': key })).status).toBe(404);
-    expect((await game.request('POST', '/v1/ingest/sessions', { body: { id: session } })).status).toBe(409);
-    // What the player plays now is new.
-    const next = await game.session({ player: { externalId: 'kim' } });
-    await game.post(anEvent({ sessionId: next }));
-    await erasing.storedEvents(product, game, 2);
-  },
-  LONG_MS,
-);
+  // An erased session is unknown, as one that never was: nothing is taken for it that would then vanish.
+  expect((await game.post(body, { 'Idempotency-Key': key })).status).toBe(404);
+  expect((await game.request('POST', '/v1/ingest/sessions', { body: { id: session } })).status).toBe(409);
+  // What the player plays now is new.
+  const next = await game.session({ player: { externalId: 'kim' } });
+  await game.post(anEvent({ sessionId: next }));
+  await erasing.storedEvents(product, game, 2);
+});
 
-test.concurrent(
-  'a device and a session are erased, and nothing of another session moves',
-  async () => {
-    const game = await aProject(product);
-    const { tenantId, projectId } = game;
-    const ofDevice = await game.session({ player: { deviceId: 'd-1' } });
-    const ofOther = await game.session({ player: { deviceId: 'd-2' } });
-    for (const sessionId of [ofDevice, ofDevice, ofOther, game.sessionId])
-      await game.post(anEvent({ sessionId }));
-    await erasing.storedEvents(product, game, 4);
-    await erasing.storedEvents(product, game, 3, 'sessions');
-    const erased = async (of: object) =>
-      await erasing.done(product, await erasing.erase(product, { tenantId, projectId, ...of }));
-    const [device, session] = await Promise.all([
-      erased({ player: { deviceId: 'd-1' } }),
-      erased({ sessionId: ofOther }),
-    ]);
+test.concurrent('a device and a session are erased, and nothing of another session moves', async () => {
+  const game = await aProject(product);
+  const { tenantId, projectId } = game;
+  const ofDevice = await game.session({ player: { deviceId: 'd-1' } });
+  const ofOther = await game.session({ player: { deviceId: 'd-2' } });
+  for (const sessionId of [ofDevice, ofDevice, ofOther, game.sessionId])
+    await game.post(anEvent({ sessionId }));
+  await erasing.storedEvents(product, game, 4);
+  await erasing.storedEvents(product, game, 3, 'sessions');
+  const erased = async (of: object) =>
+    await erasing.done(product, await erasing.erase(product, { tenantId, projectId, ...of }));
+  const [device, session] = await Promise.all([
+    erased({ player: { deviceId: 'd-1' } }),
+    erased({ sessionId: ofOther }),
+  ]);
 
-    expect(device.found).toMatchObject({ events: 2, sessions: 1 });
-    expect(session.found).toMatchObject({ events: 1, sessions: 1 });
-    expect(await erasing.countsOf(product, game)).toEqual([1, 1, 0, 0]);
-    expect((await game.get(`/v1/sessions/${game.sessionId}`)).status).toBe(200);
-  },
-  LONG_MS,
-);
+  expect(device.found).toMatchObject({ events: 2, sessions: 1 });
+  expect(session.found).toMatchObject({ events: 1, sessions: 1 });
+  expect(await erasing.countsOf(product, game)).toEqual([1, 1, 0, 0]);
+  expect((await game.get(`/v1/sessions/${game.sessionId}`)).status).toBe(200);
+});
 
-test.concurrent(
-  'a whole tenant is erased, with the dead letters that could be replayed',
-  async () => {
-    const game = await aProject(product);
-    await erasing.change(product, "ALTER TABLE events ADD CONSTRAINT no_poison CHECK event_type != 'poison'");
-    await game.post(anEvent({ sessionId: game.sessionId, eventType: 'poison' }));
-    await game.post(anEvent({ sessionId: game.sessionId }));
-    const open = async () => (await product.admin('GET', '/admin/dead-letters')).json().open;
-    await eventually(open, (n) => n === 1);
-    const [letter] = (await product.admin('GET', '/admin/dead-letters')).json().deadLetters;
-    const letterStatus = async () => (await product.admin('GET', `/admin/dead-letters/${letter.id}`)).status;
-    expect(await letterStatus()).toBe(200);
-    await erasing.storedEvents(product, game, 1);
-    await erasing.storedEvents(product, game, 1, 'sessions');
-    await erasing.change(product, 'ALTER TABLE events DROP CONSTRAINT no_poison');
-    const receipt = await erasing.done(product, await erasing.erase(product, { tenantId: game.tenantId }));
-    expect(receipt.found).toMatchObject({ events: 1, sessions: 1, deadLetters: 1 });
-    expect([await open(), await erasing.countsOf(product, game)]).toEqual([0, [0, 0, 0, 0]]);
-    expect(await letterStatus()).toBe(404);
-  },
-  LONG_MS,
-);
+test.concurrent('a whole tenant is erased, with the dead letters that could be replayed', async () => {
+  const game = await aProject(product);
+  await erasing.change(product, "ALTER TABLE events ADD CONSTRAINT no_poison CHECK event_type != 'poison'");
+  await game.post(anEvent({ sessionId: game.sessionId, eventType: 'poison' }));
+  await game.post(anEvent({ sessionId: game.sessionId }));
+  const open = async () => (await product.admin('GET', '/admin/dead-letters')).json().open;
+  await eventually(open, (n) => n === 1);
+  const [letter] = (await product.admin('GET', '/admin/dead-letters')).json().deadLetters;
+  const letterStatus = async () => (await product.admin('GET', `/admin/dead-letters/${letter.id}`)).status;
+  expect(await letterStatus()).toBe(200);
+  await erasing.storedEvents(product, game, 1);
+  await erasing.storedEvents(product, game, 1, 'sessions');
+  await erasing.change(product, 'ALTER TABLE events DROP CONSTRAINT no_poison');
+  const receipt = await erasing.done(product, await erasing.erase(product, { tenantId: game.tenantId }));
+  expect(receipt.found).toMatchObject({ events: 1, sessions: 1, deadLetters: 1 });
+  expect([await open(), await erasing.countsOf(product, game)]).toEqual([0, [0, 0, 0, 0]]);
+  expect(await letterStatus()).toBe(404);
+});
 
-test.concurrent(
-  'what is sent again while its erased project is being hidden is not lost with it',
-  async () => {
-    const game = await aProject(product);
-    const { tenantId, projectId } = game;
-    const player = { externalId: 'back' };
-    const report = { clientRequestId: randomUUID(), report: { title: 'it' } };
-    const ids = await Promise.all(Array.from({ length: 10 }, () => game.session({ player })));
-    const { id: reportId } = (await game.report(report)).json();
-    await erasing.storedEvents(product, game, 11, 'sessions');
-    await erasing.storedEvents(product, game, 1, 'report_versions');
+test.concurrent('what is sent again while its erased project is being hidden is not lost with it', async () => {
+  const game = await aProject(product);
+  const { tenantId, projectId } = game;
+  const player = { externalId: 'back' };
+  const report = { clientRequestId: randomUUID(), report: { title: 'it' } };
+  const ids = await Promise.all(Array.from({ length: 10 }, () => game.session({ player })));
+  const { id: reportId } = (await game.report(report)).json();
+  await erasing.storedEvents(product, game, 11, 'sessions');
+  await erasing.storedEvents(product, game, 1, 'report_versions');
 
-    const erasure = await erasing.erase(product, { tenantId, projectId });
-    // As a client does: what is answered 503 is sent again.
-    const taken = async (path: string, body: object) =>
-      (
-        await eventually(
-          () => game.request('POST', path, { body }),
-          ({ status }) => status !== 503,
-          LONG_MS,
-        )
-      ).status;
-    const again = async (id: string) => [
-      await taken('/v1/ingest/sessions', { id, player }),
-      await taken('/v1/ingest/events', anEvent({ sessionId: id })),
-    ];
-    const sent = await Promise.all([taken('/v1/ingest/reports', report), ...ids.map(again)]);
-    expect(sent).toEqual([201, ...ids.map(() => [201, 201])]);
-    await erasing.done(product, erasure);
+  const erasure = await erasing.erase(product, { tenantId, projectId });
+  // As a client does: what is answered 503 is sent again.
+  const taken = async (path: string, body: object) =>
+    (
+      await eventually(
+        () => game.request('POST', path, { body }),
+        ({ status }) => status !== 503,
+        60_000,
+      )
+    ).status;
+  const again = async (id: string) => [
+    await taken('/v1/ingest/sessions', { id, player }),
+    await taken('/v1/ingest/events', anEvent({ sessionId: id })),
+  ];
+  const sent = await Promise.all([taken('/v1/ingest/reports', report), ...ids.map(again)]);
+  expect(sent).toEqual([201, ...ids.map(() => [201, 201])]);
+  await erasing.done(product, erasure);
 
-    await erasing.storedEvents(product, game, ids.length);
-    const statuses = await Promise.all(ids.map(async (id) => (await game.get(`/v1/sessions/${id}`)).status));
-    expect(statuses).toEqual(ids.map(() => 200));
-    expect((await game.get(`/v1/reports/${reportId}`)).status).toBe(200);
-    const ofPlayer = await erasing.erase(product, { tenantId, projectId, player });
-    expect((await erasing.done(product, ofPlayer)).found).toMatchObject({ events: 10, sessions: 10 });
-  },
-  LONG_MS,
-);
+  await erasing.storedEvents(product, game, ids.length);
+  const statuses = await Promise.all(ids.map(async (id) => (await game.get(`/v1/sessions/${id}`)).status));
+  expect(statuses).toEqual(ids.map(() => 200));
+  expect((await game.get(`/v1/reports/${reportId}`)).status).toBe(200);
+  const ofPlayer = await erasing.erase(product, { tenantId, projectId, player });
+  expect((await erasing.done(product, ofPlayer)).found).toMatchObject({ events: 10, sessions: 10 });
+});
 
 test('what cannot be erased is refused before anything is written', async () => {
   const game = await aProject(product);

@@ -136,7 +136,7 @@ describe.concurrent('a report of a game plugin', () => {
     expect(events).toMatchObject([{ sessionId: null, reportIds: [id] }]);
     const linked = async () =>
       (await game.get(`/v1/reports/${id}`)).json().links.map(({ state }: { state: string }) => state);
-    await expect.poll(linked, { timeout: 10_000 }).toEqual(['linked', 'linked']);
+    await expect.poll(linked).toEqual(['linked', 'linked']);
     const rows = await shared.product.sql(
       `SELECT session_id, named_session_id FROM reports WHERE id = '${id}'`,
     );

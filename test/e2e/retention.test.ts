@@ -6,16 +6,15 @@ import { dropExpired } from '@questlog/ingest/retention/retention';
 import { openStore } from '@questlog/runtime/clickhouse/store';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { expect, onTestFinished, test } from 'vitest';
-import { events, eventually, type TestProject } from './builders.ts';
+import { events, eventually, RECOUNT_WITHIN_MS, type TestProject } from './builders.ts';
 import { questlogCommand, reaching } from './questlogCommand.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 const DAY_MS = 86_400_000;
 
-// Recounts of one process run one after another, and each reads what other tests have sent, too.
 test('rows past their days vanish, another project’s stay, and so do counts and quota; a recount misses nothing', {
-  timeout: 120_000,
+  timeout: RECOUNT_WITHIN_MS,
 }, async () => {
   const short = await shared.aProject({ revision: 'B' });
   const long = await shared.aProject({ revision: 'B', tenantId: short.tenantId });

@@ -1,7 +1,15 @@
 /** Switches: a build that floods is stopped by one command, and a sample keeps whole sessions; the books stay even. */
 import { tmpdir } from 'node:os';
 import { describe, expect, test } from 'vitest';
-import { aKey, anEvent, anUnknownId, events, eventually, type TestProject } from './builders.ts';
+import {
+  aKey,
+  anEvent,
+  anUnknownId,
+  events,
+  eventually,
+  RECOUNT_WITHIN_MS,
+  type TestProject,
+} from './builders.ts';
 import { questlogCommand, reaching } from './questlogCommand.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
@@ -145,9 +153,8 @@ describe.concurrent('a build that floods', () => {
 });
 
 describe.concurrent('a sample', () => {
-  // Recounts of one process run one after another, and each reads what other tests have sent, too.
   test('answers every event as always, stores whole sessions with the rate, and says what it left out', {
-    timeout: 120_000,
+    timeout: RECOUNT_WITHIN_MS,
   }, async () => {
     const game = await shared.aProject({ revision: 'A' });
     const sessions: string[] = [];

@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 
 async function said(tail: Running, words: string): Promise<void> {
-  await expect.poll(() => tail.output.stdout + tail.output.stderr, { timeout: 10_000 }).toContain(words);
+  await expect.poll(() => tail.output.stdout + tail.output.stderr).toContain(words);
 }
 
 /** Again and again, since on a busy machine the server may not look into each record. */

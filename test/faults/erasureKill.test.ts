@@ -7,51 +7,44 @@ import { anEvent, aProject, events, eventually, onto } from '../e2e/builders.ts'
 import * as erasing from '../e2e/erasing.ts';
 import { bugsIn, type Product, removeDataDir, startProduct } from '../e2e/product.ts';
 
-/** With three starts of the product. */
-const LONG_MS = 240_000;
+test('a project is erased up to the request, by a process that is killed on the way, and stays erased in a ClickHouse that is made anew', async () => {
+  let product = await startProduct();
+  onTestFinished(async () => {
+    await product.stop();
+    expect(bugsIn(product.stderr())).toEqual([]);
+    await removeDataDir(product);
+  });
+  await erasing.keepOldPartsShortly(product);
+  const game = await aProject(product);
+  const beside = await aProject(product, { tenantId: game.tenantId });
+  for (const one of [game, beside]) {
+    await one.post(events(20, { sessionId: one.sessionId }));
+    await erasing.storedEvents(product, one, 20);
+    await erasing.storedEvents(product, one, 1, 'sessions');
+  }
+  const others = await erasing.checksumOf(product, beside);
+  const { tenantId, projectId } = game;
+  const id = await erasing.erase(product, { tenantId, projectId });
+  await product.kill();
+  product = await startProduct({ dataDir: product.dataDir });
+  const receipt = await erasing.done(product, id);
+  expect(receipt.found).toMatchObject({ events: 20, sessions: 1, reports: 0 });
+  expect(await erasing.countsOf(product, game)).toEqual([0, 0, 0, 0]);
+  expect(await erasing.checksumOf(product, beside)).toEqual(others);
+  const again = onto(game, product);
+  const next = await again.session();
+  await again.post(anEvent({ sessionId: next }));
+  await erasing.storedEvents(product, game, 1);
+  const listed = (await product.admin('GET', erasing.ERASURES)).json();
+  expect(listed[0]).toMatchObject({ id, state: 'done' });
+  await erasing.verified(product);
 
-test(
-  'a project is erased up to the request, by a process that is killed on the way, and stays erased in a ClickHouse that is made anew',
-  async () => {
-    let product = await startProduct();
-    onTestFinished(async () => {
-      await product.stop();
-      expect(bugsIn(product.stderr())).toEqual([]);
-      await removeDataDir(product);
-    });
-    await erasing.keepOldPartsShortly(product);
-    const game = await aProject(product);
-    const beside = await aProject(product, { tenantId: game.tenantId });
-    for (const one of [game, beside]) {
-      await one.post(events(20, { sessionId: one.sessionId }));
-      await erasing.storedEvents(product, one, 20);
-      await erasing.storedEvents(product, one, 1, 'sessions');
-    }
-    const others = await erasing.checksumOf(product, beside);
-    const { tenantId, projectId } = game;
-    const id = await erasing.erase(product, { tenantId, projectId });
-    await product.kill();
-    product = await startProduct({ dataDir: product.dataDir });
-    const receipt = await erasing.done(product, id);
-    expect(receipt.found).toMatchObject({ events: 20, sessions: 1, reports: 0 });
-    expect(await erasing.countsOf(product, game)).toEqual([0, 0, 0, 0]);
-    expect(await erasing.checksumOf(product, beside)).toEqual(others);
-    const again = onto(game, product);
-    const next = await again.session();
-    await again.post(anEvent({ sessionId: next }));
-    await erasing.storedEvents(product, game, 1);
-    const listed = (await product.admin('GET', erasing.ERASURES)).json();
-    expect(listed[0]).toMatchObject({ id, state: 'done' });
-    await erasing.verified(product);
-
-    product = await madeAnew(product);
-    expect(await erasing.countsOf(product, game)).toEqual([1, 1, 0, 0]);
-    expect(await erasing.countsOf(product, beside)).toEqual([20, 1, 0, 0]);
-    expect((await onto(game, product).get('/v1/quota')).json().used).toBe(41);
-    await erasing.verified(product);
-  },
-  LONG_MS,
-);
+  product = await madeAnew(product);
+  expect(await erasing.countsOf(product, game)).toEqual([1, 1, 0, 0]);
+  expect(await erasing.countsOf(product, beside)).toEqual([20, 1, 0, 0]);
+  expect((await onto(game, product).get('/v1/quota')).json().used).toBe(41);
+  await erasing.verified(product);
+});
 
 /** ClickHouse is lost, and made anew from the log. */
 async function madeAnew(product: Product): Promise<Product> {

@@ -53,6 +53,7 @@ export function sickPartition(own: OwnStack): void {
     const outcomes = Promise.allSettled(sick);
     await until(() => sickOf(log).length === 2);
     expect(sickOf(log)).toEqual([FOLLOWED, LED]);
+    // Few: within nine seconds the cluster gives what the broker leads to another.
     for (let round = 0; round < 3; round += 1) {
       await Promise.all(WELL.map((partition) => append(partition, `meanwhile ${round}`)));
     }

@@ -55,6 +55,7 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
     () => json<ListedProject[]>('GET', '/admin/projects'),
     PROJECTS_EVERY_MS,
   );
+  useEffect(() => setFailure(undefined), [value]);
   const choose = (id: string) => {
     localStorage.setItem(PROJECT, id);
     setProjectId(id);
@@ -82,7 +83,7 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
     </nav>
     <main>
       <h1>${page.title}</h1>
-      <${Failure} error=${failure ?? error} />
+      <${Failure} error=${error ?? failure} />
       ${value && html`<${page.view} key=${`${page.path}/${place.argument}`} project=${project} projects=${projects} argument=${place.argument} onProjects=${again} />`}
     </main>
   </div>`;

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { decoded, Failure, html } from './html.ts';
 
 export function bringsToken(): boolean {
-  return location.hash.startsWith('#token=');
+  return /^#token=./.test(location.hash);
 }
 
 /** The part behind `#` never leaves the browser; it is taken out of the address, and so out of its history. */

@@ -25,7 +25,7 @@ interface Row extends Switch {
   readonly number: number;
 }
 
-/** A command on the page must name the switch that it stands beside, also when another was put before it. */
+/** A command on the page names the switch beside it again so long after another was put before that. */
 const REFRESH_MS = 10_000;
 
 /** Nothing where there are none. */

@@ -53,10 +53,9 @@ function useTestEvent(project: ListedProject): Followed {
         const [found] = await sql<StoredRow>(STORED, parameters);
         const afterMs = performance.now() - sentMs;
         if (found !== undefined) return setFollowed({ event, row: { ...found, afterMs } });
-        if (afterMs > LATE_AFTER_MS) setFollowed({ event, isLate: true });
-        await new Promise((resolve) =>
-          setTimeout(resolve, afterMs > LATE_AFTER_MS ? LOOK_SELDOM_MS : LOOK_EVERY_MS),
-        );
+        const isLate = afterMs > LATE_AFTER_MS;
+        if (isLate) setFollowed({ event, isLate });
+        await new Promise((resolve) => setTimeout(resolve, isLate ? LOOK_SELDOM_MS : LOOK_EVERY_MS));
       }
     };
     follow().catch((error: Error) => isOver || setFollowed((last) => ({ ...last, error })));

@@ -136,9 +136,7 @@ test('serves the tenants of a partition that had no leader at the start as soon 
   const sessionId = randomUUID();
   expect((await post('/v1/ingest/sessions', { id: sessionId })).status).toBe(503);
   lead();
-  await expect
-    .poll(async () => (await post('/v1/ingest/sessions', { id: sessionId })).status, { timeout: 10_000 })
-    .toBe(201);
+  await expect.poll(async () => (await post('/v1/ingest/sessions', { id: sessionId })).status).toBe(201);
   expect((await post('/v1/ingest/events', { sessionId, eventType: 'checkpoint' })).status).toBe(201);
   expect((await health.state()).warnings['log']).toBeUndefined();
 });
@@ -304,7 +302,7 @@ async function anIngest(log: Log, store = EMPTY) {
   const metrics = async () => await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
   // The first look is over: what runs from now on is of requests.
   for (const group of Object.values(GROUPS))
-    await expect.poll(metrics, { timeout: 10_000 }).toContain(`questlog_group_lag_records{group="${group}"`);
+    await expect.poll(metrics).toContain(`questlog_group_lag_records{group="${group}"`);
   const headers = { ...bearer(TOKEN), 'Content-Type': 'application/json' };
   const post = (path: string, body: object, more = {}): Promise<Response> =>
     fetch(`http://127.0.0.1:${port}${path}`, {

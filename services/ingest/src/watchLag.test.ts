@@ -15,23 +15,21 @@ import { watchLag } from './watchLag.ts';
 const GROUP = GROUPS.projectEvents;
 const HOUR_S = 3_600;
 
-const soon = <T>(of: () => T) => expect.poll(of, { timeout: 10_000 });
-
 test('while the projector is dead its lag grows in the metrics and is a warning; both end once it runs', async () => {
   const { append, commit, later, lag, readiness } = await anIngest();
   await append(2);
-  await soon(lag).toMatchObject({ records: 2, seconds: 0 });
+  await expect.poll(lag).toMatchObject({ records: 2, seconds: 0 });
   expect(await readiness()).toEqual({ status: 200, warning: undefined });
 
   later(60);
   await append(3);
-  await soon(lag).toMatchObject({ records: 5, seconds: 60, retention_ratio: 60 / (7 * 24 * HOUR_S) });
+  await expect.poll(lag).toMatchObject({ records: 5, seconds: 60, retention_ratio: 60 / (7 * 24 * HOUR_S) });
   const warning = `${GROUP} has not moved on ${TOPICS.events}/0 since offset 0, 5 records behind`;
-  await soon(readiness).toEqual({ status: 200, warning });
+  await expect.poll(readiness).toEqual({ status: 200, warning });
 
   await commit(5);
-  await soon(lag).toMatchObject({ records: 0, seconds: 0, retention_ratio: 0 });
-  await soon(readiness).toEqual({ status: 200, warning: undefined });
+  await expect.poll(lag).toMatchObject({ records: 0, seconds: 0, retention_ratio: 0 });
+  await expect.poll(readiness).toEqual({ status: 200, warning: undefined });
 });
 
 test('of a group that moves, but is behind by a tenth of what the log keeps, it warns as well', async () => {
@@ -41,29 +39,29 @@ test('of a group that moves, but is behind by a tenth of what the log keeps, it 
   later(20 * HOUR_S);
   await commit(2);
   const warning = `${GROUP} is 20 h behind on ${TOPICS.events}, 12 % of what the log keeps`;
-  await soon(readiness).toEqual({ status: 200, warning });
+  await expect.poll(readiness).toEqual({ status: 200, warning });
   await commit(3);
-  await soon(readiness).toEqual({ status: 200, warning: undefined });
+  await expect.poll(readiness).toEqual({ status: 200, warning: undefined });
 });
 
 test('a lag of more than half of what the log keeps is told on once it is over: next time it may be more', async () => {
   const { append, commit, later, readiness, log } = await anIngest();
   await append(1);
   later(83 * HOUR_S);
-  await soon(readiness).toMatchObject({ warning: expect.stringContaining('behind') });
+  await expect.poll(readiness).toMatchObject({ warning: expect.stringContaining('behind') });
   await commit(1);
-  await soon(readiness).toEqual({ status: 200, warning: undefined });
+  await expect.poll(readiness).toEqual({ status: 200, warning: undefined });
   await append(1);
   later(85 * HOUR_S);
-  await soon(readiness).toMatchObject({ warning: expect.stringContaining('behind') });
+  await expect.poll(readiness).toMatchObject({ warning: expect.stringContaining('behind') });
   await commit(2);
   const warning = `${GROUP} was 85 h behind on ${TOPICS.events} since this ingest started: the log keeps 168 h, which is less than twice that`;
-  await soon(readiness).toEqual({ status: 200, warning });
+  await expect.poll(readiness).toEqual({ status: 200, warning });
 
   // An operator has lengthened it.
   log.keptMs = 171 * HOUR_S * 1000;
   later(60);
-  await soon(readiness).toEqual({ status: 200, warning: undefined });
+  await expect.poll(readiness).toEqual({ status: 200, warning: undefined });
 });
 
 test.each(['silent', 'failing'] as const)(
@@ -71,18 +69,18 @@ test.each(['silent', 'failing'] as const)(
   async (how) => {
     const { append, later, lag, log } = await anIngest();
     await append(2);
-    await soon(lag).toMatchObject({ records: 2 });
+    await expect.poll(lag).toMatchObject({ records: 2 });
     const before = await lag();
     const asked = log.asked;
     log.is = how;
     later(HOUR_S);
     await append(1);
-    await soon(() => log.asked).toBeGreaterThanOrEqual(asked + GROUPS_AND_TOPICS);
+    await expect.poll(() => log.asked).toBeGreaterThanOrEqual(asked + GROUPS_AND_TOPICS);
     expect(await lag()).toEqual(before);
     log.is = 'there';
     log.answers.resolve();
     const timestamp = Number(before['timestamp_seconds']) + HOUR_S;
-    await soon(lag).toMatchObject({ records: 3, timestamp_seconds: timestamp });
+    await expect.poll(lag).toMatchObject({ records: 3, timestamp_seconds: timestamp });
   },
 );
 

@@ -21,8 +21,8 @@ test('links the others from the start on, and is ready, and this one once it has
     (await whole.committed(GROUPS.link, TOPICS.events)).map((commit) => commit?.offset ?? 0);
   const linker = await startLinker(deps);
   onTestFinished(() => linker.stop());
-  await expect.poll(linked, { timeout: 10_000 }).toEqual([1, 0]);
+  await expect.poll(linked).toEqual([1, 0]);
   expect((await deps.health.state()).problems).toEqual({});
   lead();
-  await expect.poll(linked, { timeout: 10_000 }).toEqual([1, 1]);
+  await expect.poll(linked).toEqual([1, 1]);
 });

@@ -57,11 +57,11 @@ test('events of a newer version wait for the registry: the linker neither stops 
   const message = anEventsAccepted();
   await log.append(TOPICS.events, 0, [{ key: message.tenantId, value: newer.encode(message) }]);
   await expect
-    .poll(() => failure ?? heard.filter((event) => event === 'linking_delayed').length, { timeout: 10_000 })
+    .poll(() => failure ?? heard.filter((event) => event === 'linking_delayed').length)
     .toBeGreaterThan(1);
   expect(await committed()).toBe(0);
   isAway = false;
-  await expect.poll(committed, { timeout: 10_000 }).toBe(1);
+  await expect.poll(committed).toBe(1);
   expect(heard).not.toContain('record_not_linked');
   expect(failure).toBeUndefined();
 });
@@ -141,20 +141,20 @@ test('a log that is cut takes the linker back to the cut, and there it stays whe
 
   const first = await start();
   const old = await append(3);
-  await expect.poll(committed, { timeout: 10_000 }).toBe(3);
+  await expect.poll(committed).toBe(3);
   await log.cut(TOPICS.events, 0, 1);
   const grown = await append(4);
-  await Promise.race([expect.poll(committed, { timeout: 10_000 }).toBe(5), first.failed]);
+  await Promise.race([expect.poll(committed).toBe(5), first.failed]);
   await first.stop();
   expect(read).toEqual([...old, ...grown]);
 
   await log.cut(TOPICS.events, 0, 2);
   const second = await start();
-  await Promise.race([expect.poll(committed, { timeout: 10_000 }).toBe(2), second.failed]);
+  await Promise.race([expect.poll(committed).toBe(2), second.failed]);
   await second.stop();
   const later = await append(4);
   const third = await start();
-  await Promise.race([expect.poll(committed, { timeout: 10_000 }).toBe(6), third.failed]);
+  await Promise.race([expect.poll(committed).toBe(6), third.failed]);
   await third.stop();
   expect(read).toEqual([...old, ...grown, ...later]);
 });
@@ -245,7 +245,7 @@ test('a report that was erased while it is waited for leaves the log and gets no
   const ofIt = async () =>
     (await readToEnd(log, TOPICS.linkerState)).flat().filter(({ key }) => key === `report/${keyOf(gone)}`);
   // Although nothing comes.
-  await expect.poll(async () => (await ofIt()).at(-1)?.value, { timeout: 10_000 }).toBeNull();
+  await expect.poll(async () => (await ofIt()).at(-1)?.value).toBeNull();
 
   // Of sessions that go on: their events are new.
   for (const { tenantId: tenant, projectId: project, sessionId } of [gone, stays]) {
@@ -254,7 +254,7 @@ test('a report that was erased while it is waited for leaves the log and gets no
     await log.append(TOPICS.events, 0, [{ key: tenant, value, headers: {} }]);
   }
   const links = async () => (await readToEnd(log, TOPICS.linkedEvents)).flat();
-  await expect.poll(async () => (await links()).length, { timeout: 10_000 }).toBeGreaterThan(0);
+  await expect.poll(async () => (await links()).length).toBeGreaterThan(0);
   const told = await Promise.all((await links()).map(({ value }) => deps.codecs.links.decode(value)));
   expect(told.map(({ reportId }) => reportId)).toEqual([stays.reportId]);
 });

@@ -25,8 +25,8 @@ test('projects the others from the start on, and is ready, and this one once it 
   const { log, lead } = leaderless(bench.log, 1);
   const projector = await bench.start(bench.store, log);
   onTestFinished(() => projector.stop());
-  await expect.poll(projected, { timeout: 10_000 }).toEqual([0]);
+  await expect.poll(projected).toEqual([0]);
   expect((await bench.health.state()).problems).toEqual({});
   lead();
-  await expect.poll(projected, { timeout: 10_000 }).toEqual([0, 1]);
+  await expect.poll(projected).toEqual([0, 1]);
 });

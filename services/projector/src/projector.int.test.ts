@@ -173,14 +173,12 @@ test.each(['events', 'appends'])(
     onTestFinished(() => projector.stop());
     const deadBefore = (await bench.deadLetters()).length;
     await append(bad);
-    await expect
-      .poll(async () => (await bench.deadLetters()).length, { timeout: 10_000 })
-      .toBe(deadBefore + 1);
+    await expect.poll(async () => (await bench.deadLetters()).length).toBe(deadBefore + 1);
     store = bench.store;
     for (const _ of [1, 2])
       await bench.append(TOPICS.events, eventsAccepted, [bad], 0, { [LETTER_ID_HEADER]: randomUUID() });
     await append(accepted(1));
-    await expect.poll(async () => (await countsOf(project)).rows, { timeout: 10_000 }).toBe(3);
+    await expect.poll(async () => (await countsOf(project)).rows).toBe(3);
     expect((await countsOf(project)).ids).toBe(3);
   },
 );

@@ -35,7 +35,7 @@ test.each(['projector', 'linker'] as const)(
     void startServices({ service, settings: config, choice, logger: silentLogger, lifecycle });
 
     const ask = (path: string) => fetch(`http://127.0.0.1:${port}${path}`).catch(() => undefined);
-    await expect.poll(async () => (await ask('/healthz'))?.status, { timeout: 10_000 }).toBe(200);
+    await expect.poll(async () => (await ask('/healthz'))?.status).toBe(200);
     const ready = await ask('/readyz');
     expect([ready?.status, await ready?.json()]).toEqual([
       503,

@@ -37,7 +37,7 @@ test('a ClickHouse that refuses everybody is waited for, and what came meanwhile
   onTestFinished(() => projector.stop());
   const refusal = proxy.refuse();
   const project = await anAppendedProject();
-  await expect.poll(() => refusal.refused, { timeout: 10_000 }).toBeGreaterThan(3);
+  await expect.poll(() => refusal.refused).toBeGreaterThan(3);
   refusal.mend();
   const rows = async () => (await countsOf(project))['minutes'];
   await Promise.race([expect.poll(rows, { timeout: 20_000 }).toBe(5), projector.failed]);

@@ -13,6 +13,13 @@ interface ColumnRow {
   readonly comment: string;
 }
 
+interface Outcome {
+  readonly answer?: Answer;
+  readonly error?: Error;
+  readonly isBusy?: boolean;
+  readonly tookMs?: number;
+}
+
 const DAY_MS = 86_400_000;
 const SHOWN_ROWS = 1_000;
 const COLUMNS = `SELECT table, name, type, comment FROM system.columns WHERE database = currentDatabase()
@@ -26,10 +33,9 @@ const DRAFT = 'questlog-sql';
 
 export function Ask({ argument, project }: PageProps): VNode {
   const [text, setText] = useState(argument || localStorage.getItem(DRAFT) || EXAMPLE);
-  const [state, setState] = useState<{ answer?: Answer; error?: Error; isBusy?: boolean; tookMs?: number }>(
-    {},
-  );
+  const [state, setState] = useState<Outcome>({});
   const editor = useRef<HTMLTextAreaElement>(null);
+  const turn = useRef(0);
   const tables = useAsked('columns', () => sql<ColumnRow>(COLUMNS));
   const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
   const names = parametersOf(text);
@@ -40,15 +46,17 @@ export function Ask({ argument, project }: PageProps): VNode {
   });
   const { answer, error, isBusy = false, tookMs = 0 } = state;
   const run = async (): Promise<void> => {
-    if (isBusy) return;
+    const mine = ++turn.current;
+    // An older answer never stands under a newer question.
+    const settle = (next: Outcome) => mine === turn.current && setState(next);
     localStorage.setItem(DRAFT, text);
     setState((last) => ({ ...last, isBusy: true }));
     const beganMs = performance.now();
     try {
       const response = await request('POST', '/admin/sql', question('JSONCompactStrings'));
-      setState({ answer: await response.json(), tookMs: performance.now() - beganMs });
-    } catch (error) {
-      setState({ error: error instanceof Error ? error : new Error(String(error)) });
+      settle({ answer: await response.json(), tookMs: performance.now() - beganMs });
+    } catch (thrown) {
+      settle({ error: thrown instanceof Error ? thrown : new Error(String(thrown)) });
     }
   };
   const save = async (): Promise<void> => {
@@ -59,8 +67,8 @@ export function Ask({ argument, project }: PageProps): VNode {
       link.download = 'questlog.csv';
       link.click();
       URL.revokeObjectURL(link.href);
-    } catch (error) {
-      setState({ error: error instanceof Error ? error : new Error(String(error)) });
+    } catch (thrown) {
+      setState((last) => ({ ...last, error: thrown instanceof Error ? thrown : new Error(String(thrown)) }));
     }
   };
   const onKey = (event: KeyboardEvent) => {
@@ -96,7 +104,7 @@ export function Ask({ argument, project }: PageProps): VNode {
         )}</fieldset>`
       }
       <p class="actions">
-        <button onClick=${run} disabled=${isBusy}>${isBusy ? 'Asking…' : 'Ask'}</button>
+        <button onClick=${run}>${isBusy ? 'Asking…' : 'Ask'}</button>
         <button class="plain" onClick=${save}>Save as CSV</button>
       </p>
       <${Failure} error=${error} />

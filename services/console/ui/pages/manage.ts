@@ -248,6 +248,7 @@ function ProjectForm({
     options: tenants.map(({ id, name }) => ({ value: id, label: name })),
   };
   const seconds = (ms: number | undefined) => (ms === undefined ? null : ms / 1000);
+  const milliseconds = (of: number | null | undefined) => Math.round((of ?? 0) * 1000);
   const fields: Field[] = [
     ...(project === undefined ? [ofTenant] : []),
     { name: 'name', label: 'Name', hint: 'Of the game', value: project?.name ?? '' },
@@ -280,7 +281,7 @@ function ProjectForm({
       reportWindow:
         before == null && after == null
           ? null
-          : { beforeMs: (before ?? 0) * 1000, afterMs: (after ?? 0) * 1000 },
+          : { beforeMs: milliseconds(before), afterMs: milliseconds(after) },
     };
     if (project === undefined) {
       await request('POST', '/admin/projects', { ...body, tenantId: form.get('tenantId') });

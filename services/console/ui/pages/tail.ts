@@ -26,6 +26,7 @@ interface Count {
   readonly unreadRecords: number;
 }
 
+const NOTHING: Count = { matched: 0, shown: 0, unreadRecords: 0 };
 const KEPT = 200;
 const PREVIEW = 160;
 const REOPEN_MS = 2_000;
@@ -64,7 +65,10 @@ function useStream(
     const open = () => {
       const mine = new EventSource(`/admin/tail?${query}`);
       source = mine;
-      mine.onopen = () => setState({ query, link: 'open', problem: '', since: new Date() });
+      mine.onopen = () => {
+        setState({ query, link: 'open', problem: '', since: new Date() });
+        handlers.current.count(NOTHING);
+      };
       mine.addEventListener('events', ({ data }) => handlers.current.events(JSON.parse(data)));
       mine.addEventListener('count', ({ data }) => handlers.current.count(JSON.parse(data)));
       mine.onerror = async () => {
@@ -111,7 +115,7 @@ export function Tail({ project, projects }: PageProps): VNode {
   const [events, setEvents] = useState<readonly TailEvent[]>([]);
   const [held, setHeld] = useState<readonly TailEvent[] | undefined>();
   const [heldCount, setHeldCount] = useState(0);
-  const [counted, setCounted] = useState<Count>({ matched: 0, shown: 0, unreadRecords: 0 });
+  const [counted, setCounted] = useState(NOTHING);
   const [open, setOpen] = useState<TailEvent>();
   const given = Object.entries({ project: project?.id ?? '', ...filters }).filter(
     ([, value]) => value !== '',
@@ -130,7 +134,7 @@ export function Tail({ project, projects }: PageProps): VNode {
     setEvents([]);
     setHeld((last) => last && []);
     setHeldCount(0);
-    setCounted({ matched: 0, shown: 0, unreadRecords: 0 });
+    setCounted(NOTHING);
   }, [query]);
   const toggle = () => {
     if (held !== undefined) setEvents((last) => [...held, ...last].slice(0, KEPT));
@@ -182,8 +186,8 @@ function Nothing({ isFiltered }: { isFiltered: boolean }): VNode {
   return isFiltered
     ? html`<${Empty}><p>Nothing yet that matches. Events show here as they come.</p><//>`
     : html`<${Empty}>
-        <p>No event since this page was opened. They show here within a second of being sent.</p>
-        <p>Those of before are in ClickHouse: <a href=${`#/ask/${encodeURIComponent(NEWEST)}`}>ask for the newest</a>.</p>
+        <p>No event while this page was in view. They show here within a second of being sent.</p>
+        <p>The others are in ClickHouse: <a href=${`#/ask/${encodeURIComponent(NEWEST)}`}>ask for the newest</a>.</p>
         <p>To see some, let a simulated game play: <code>npx questlog simulate</code></p>
       <//>`;
 }

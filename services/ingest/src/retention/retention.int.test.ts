@@ -7,7 +7,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import type { Project, RetentionDays } from '@questlog/schemas/topics/directoryEntry';
 import { eventId } from '@questlog/schemas/uuid';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { sharedStore } from '../known/storedReports.testing.ts';
 import { heldBy } from '../ledger/held.ts';
 import { openFolderStore } from '../uploads/folderStore.ts';
@@ -131,10 +131,9 @@ test('what fails is told in readiness until a later look succeeds', async () => 
   const deps = { ...aRetention(project).deps, store, logger: silentLogger, health };
   const retention = openRetention(deps, { firstMs: 1, everyMs: 1 });
   onTestFinished(() => retention.close());
-  await vi.waitUntil(() => state.warning() !== undefined, { timeout: 10_000 });
-  expect(state.warning()).toContain('ClickHouse is away');
+  await expect.poll(() => state.warning()).toEqual(expect.stringContaining('ClickHouse is away'));
   state.isAway = false;
-  await vi.waitUntil(() => state.warning() === undefined, { timeout: 10_000 });
+  await expect.poll(() => state.warning()).toBeUndefined();
 });
 
 function days(of: Partial<RetentionDays>): RetentionDays {

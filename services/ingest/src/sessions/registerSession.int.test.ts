@@ -9,7 +9,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { Projection } from '../known/projection.ts';
 import { findSessions, openSessions } from '../known/sessions.ts';
 import { Rejected } from '../rejected.ts';
@@ -141,7 +141,7 @@ test('look-ups of a project wait for one another, not for those of another proje
   const floods = Array.from({ length: 20 }, () => find(flooding, 500));
   const one = find(other, 1);
   const queries = () => asked.map(({ projectId, ids }) => [projectId, ids.length]);
-  await vi.waitFor(() => expect(queries()).toContainEqual([other, 1]), { timeout: 10_000, interval: 5 });
+  await expect.poll(() => queries(), { interval: 5 }).toContainEqual([other, 1]);
   expect(queries()).toEqual([
     [flooding, 2500],
     [other, 1],
@@ -151,7 +151,7 @@ test('look-ups of a project wait for one another, not for those of another proje
 
   // Of the flood each query comes behind the one before, with all that has come meanwhile.
   for (let i = 0; i < 4; i += 1) {
-    await vi.waitFor(() => expect(asked.length).toBe(i === 0 ? 2 : i + 2), { timeout: 10_000, interval: 5 });
+    await expect.poll(() => asked.length, { interval: 5 }).toBe(i === 0 ? 2 : i + 2);
     asked[i === 0 ? 0 : i + 1]?.answer();
   }
   await Promise.all(floods);

@@ -29,7 +29,7 @@ test('a use is known at once to the minute, to the other ingests once it is told
   expect([uses.lastUsedAt(id), elsewhere.lastUsedAt(id)]).toEqual([NOON_MS, null]);
 
   vi.advanceTimersByTime(MINUTE_MS);
-  await vi.waitFor(() => expect(elsewhere.lastUsedAt(id)).toBe(NOON_MS), { timeout: 10_000 });
+  await expect.poll(() => elsewhere.lastUsedAt(id)).toBe(NOON_MS);
   expect(usesOf(await opened(topic)).lastUsedAt(id)).toBe(NOON_MS);
 });
 
@@ -43,7 +43,7 @@ test('the uses of an hour are a record in five minutes, however many there are',
     for (let i = 0; i < 100; i++) uses.note(id);
     vi.advanceTimersByTime(MINUTE_MS);
     const due = NOON_MS + Math.floor(minute / 5) * 5 * MINUTE_MS;
-    await vi.waitFor(() => expect(directory.current.uses.get(id)?.usedAt).toBe(due), { timeout: 10_000 });
+    await expect.poll(() => directory.current.uses.get(id)?.usedAt).toBe(due);
     nowMs += MINUTE_MS;
   }
   await uses.close();
@@ -79,10 +79,11 @@ test('while the log is away a use waits, and a stop does not wait for the log', 
   uses.note(id);
   vi.advanceTimersByTime(MINUTE_MS);
   isAway = false;
-  await vi.waitFor(() => {
+  const usedAt = () => {
     vi.advanceTimersByTime(MINUTE_MS);
-    expect(directory.current.uses.get(id)?.usedAt).toBe(NOON_MS);
-  });
+    return directory.current.uses.get(id)?.usedAt;
+  };
+  await expect.poll(usedAt).toBe(NOON_MS);
 
   const silent = usesOf({ ...directory, put: () => new Promise(() => {}) });
   nowMs += 10 * MINUTE_MS;

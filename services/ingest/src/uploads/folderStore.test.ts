@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } 
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { listenForUploads } from '../http/uploadRoutes.testing.ts';
 import { storageKey, type UploadTarget } from './core/uploadKey.ts';
 import { openFolderStore } from './folderStore.ts';
@@ -126,11 +126,9 @@ describe('a folder of uploads', () => {
     socket.write(`PUT ${pathname}${search} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n`);
     socket.write('Content-Length: 2000000\r\n\r\n');
     socket.write(Buffer.alloc(1_000_000));
-    await vi.waitFor(() => expect(readdirSync(join(folder, 'incoming'))).toHaveLength(1), {
-      timeout: 10_000,
-    });
+    await expect.poll(() => readdirSync(join(folder, 'incoming'))).toHaveLength(1);
     socket.destroy();
-    await vi.waitFor(() => expect(readdirSync(join(folder, 'incoming'))).toEqual([]), { timeout: 10_000 });
+    await expect.poll(() => readdirSync(join(folder, 'incoming'))).toEqual([]);
     expect(filesOf(folder, target)).toEqual([`${target.key.uploadId}.json`]);
   });
 

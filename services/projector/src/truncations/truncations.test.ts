@@ -1,6 +1,6 @@
 /** What is known of the log's cuts, for all partitions of a process together. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { truncationsInRounds } from './truncations.ts';
 
 test('a partition hears of its own cuts alone, in their order, and of those that were noted before it asked', async () => {
@@ -16,12 +16,12 @@ test('a partition hears of its own cuts alone, in their order, and of those that
     (await truncationsOf({ logId: 'log', topic, partition })).map(({ orphanId }) => orphanId);
 
   const early = Promise.all([idsOf('a', 0), idsOf('a', 1), idsOf('b', 0), idsOf('b', 1)]);
-  await vi.waitFor(() => expect(looks).toHaveLength(1), { timeout: 10_000 });
+  await expect.poll(() => looks).toHaveLength(1);
   table.push(cut('b', 1, '5'));
   const late = idsOf('b', 1);
   looks[0]?.();
   expect(await early).toEqual([['1', '4'], ['3'], ['2'], []]);
-  await vi.waitFor(() => expect(looks).toHaveLength(2), { timeout: 10_000 });
+  await expect.poll(() => looks).toHaveLength(2);
   looks[1]?.();
   expect(await late).toEqual(['5']);
 });

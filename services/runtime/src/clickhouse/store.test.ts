@@ -107,14 +107,14 @@ test('many who ask for their tables together ask once, and never hear what was s
   }) as unknown as Store['query'];
   const uuidOf = tableUuidsInRounds({ query });
   const early = Promise.all(['a', 'b'].map(uuidOf));
-  await vi.waitFor(() => expect(looks).toHaveLength(1), { timeout: 10_000 });
+  await expect.poll(() => looks).toHaveLength(1);
   const late = ['a', 'a', 'b'].map(uuidOf);
   looks[0]?.resolve([
     { name: 'a', uuid: '1' },
     { name: 'b', uuid: '2' },
   ]);
   expect(await early).toEqual(['1', '2']);
-  await vi.waitFor(() => expect(looks).toHaveLength(2), { timeout: 10_000 });
+  await expect.poll(() => looks).toHaveLength(2);
   looks[1]?.resolve([{ name: 'a', uuid: '3' }]);
   expect(await Promise.all(late.slice(0, 2))).toEqual(['3', '3']);
   await expect(late[2]).rejects.toThrow('there is no table b');

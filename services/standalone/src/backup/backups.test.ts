@@ -88,9 +88,7 @@ test("somebody else's folder outlasts a backup, and its own unfinished one does 
     mkdirSync(join(into, name, PARTS.uploads), { recursive: true });
   const { ask, list } = backupsIn(into);
   const { id } = await ask('POST');
-  await vi.waitFor(async () => expect(await list()).toMatchObject([{ id, state: 'done' }]), {
-    timeout: 10_000,
-  });
+  await expect.poll(list).toMatchObject([{ id, state: 'done' }]);
   expect(readdirSync(into).sort()).toEqual([theirs[0], expect.stringMatching(/^20/), theirs[1]]);
 });
 
@@ -101,9 +99,7 @@ test('a backup that ends while the folder is read is in the list', async () => {
   folders.afterRead = async (path) => {
     if (path !== into) return;
     folders.afterRead = async () => {};
-    await vi.waitFor(async () => expect(await list()).toMatchObject([{ state: 'done' }]), {
-      timeout: 10_000,
-    });
+    await expect.poll(list).toMatchObject([{ state: 'done' }]);
   };
   expect(await list()).toMatchObject([{ id }]);
 });
@@ -116,7 +112,5 @@ test('a backup leaves a disk the room below which the product warns', async () =
   const { ask, list } = backupsIn(aFolder());
   await ask('POST');
   const problem = expect.stringMatching(/^a backup may take 1024 MiB, .* 512 MiB are free/);
-  await vi.waitFor(async () => expect(await list()).toMatchObject([{ state: 'failed', problem }]), {
-    timeout: 10_000,
-  });
+  await expect.poll(list).toMatchObject([{ state: 'failed', problem }]);
 });

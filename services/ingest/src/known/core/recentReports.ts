@@ -33,7 +33,7 @@ export type WindowedReport = Pick<
 
 /** What a report asks for: the events of its session, and those that it names. */
 export type AskingReport = Pick<ReportLink, 'projectId' | 'sessionId' | 'eventIds'>;
-type FiledReport = AskingReport & Pick<ReportLink, 'maxSessionLinks'>;
+type FiledReport = AskingReport & Pick<ReportLink, 'reportId' | 'maxSessionLinks'>;
 
 /**
  * Beyond it the oldest go: their links are made all the same, and reads show them from then on; only the answer to a
@@ -54,8 +54,8 @@ export class RecentReports {
   readonly #bySession: OpenReports;
   /** The events that a report names itself are linked to it for certain. */
   readonly #byEvent: OpenReports;
-  /** How many are being filed, by what they ask for: they are not read back yet. */
-  readonly #filing = new Map<string, number>();
+  /** Those that are being filed, by what they ask for; some are read back already. */
+  readonly #filing = new ByKey<FiledReport>();
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
   readonly #isErased: IsErased;
@@ -91,8 +91,10 @@ export class RecentReports {
   /** What of it is not taken by as many other reports as may have it. */
   roomFor({ projectId, sessionId, eventIds }: AskingReport, nowMs: number): RoomForReport {
     const hasRoom = (open: OpenReports, id: string, filed = id): boolean => {
-      const filing = this.#filing.get(nameOf(projectId, filed)) ?? 0;
-      return open.at(projectId, id, nowMs).length + filing < MAX_REPORTS_OF_ONE;
+      const opened = open.at(projectId, id, nowMs);
+      const known = new Set(opened.map(({ reportId }) => reportId));
+      for (const { reportId } of this.#filing.get(nameOf(projectId, filed))) known.add(reportId);
+      return known.size < MAX_REPORTS_OF_ONE;
     };
     return {
       ofSession: sessionId !== null && hasRoom(this.#bySession, sessionId, `session/${sessionId}`),
@@ -101,18 +103,14 @@ export class RecentReports {
   }
 
   /** It has what it asks for while it is being filed, since many may be at once. @returns what ends that. */
-  filing({ projectId, sessionId, eventIds, maxSessionLinks }: FiledReport): () => void {
+  filing(report: FiledReport): () => void {
+    const { projectId, sessionId, eventIds, maxSessionLinks } = report;
     const ofSession = sessionId === null || maxSessionLinks === 0 ? [] : [`session/${sessionId}`];
     const names = [...eventIds, ...ofSession].map((id) => nameOf(projectId, id));
-    const count = (by: number): void => {
-      for (const name of names) {
-        const filing = (this.#filing.get(name) ?? 0) + by;
-        if (filing === 0) this.#filing.delete(name);
-        else this.#filing.set(name, filing);
-      }
+    for (const name of names) this.#filing.add(name, report);
+    return () => {
+      for (const name of names) this.#filing.delete(name, report);
     };
-    count(1);
-    return () => count(-1);
   }
 
   retract(projectId: string, reportId: string): void {

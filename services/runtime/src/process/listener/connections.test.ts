@@ -69,15 +69,15 @@ test('of the requests that a connection brings behind one another one is under w
   const socket = open(requests(50));
   const answers: string[] = [];
   socket.on('data', (chunk) => answers.push(...(String(chunk).match(/answer \d+/g) ?? [])));
-  await vi.waitFor(() => expect(held.length).toBeGreaterThan(0), { timeout: 10_000, interval: 5 });
+  await expect.poll(() => held.length, { interval: 5 }).toBeGreaterThan(0);
   expect(await text(open('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'))).toContain('at once');
   expect(held).toHaveLength(1);
 
   for (let i = 0; i < 50; i += 1) {
-    await vi.waitFor(() => expect(held).toHaveLength(i + 1), { timeout: 10_000, interval: 1 });
+    await expect.poll(() => held, { interval: 1 }).toHaveLength(i + 1);
     held[i]?.end(`answer ${i}`);
   }
-  await vi.waitFor(() => expect(answers).toHaveLength(50), { timeout: 10_000, interval: 5 });
+  await expect.poll(() => answers, { interval: 5 }).toHaveLength(50);
   expect(answers).toEqual(Array.from({ length: 50 }, (_, i) => `answer ${i}`));
 });
 

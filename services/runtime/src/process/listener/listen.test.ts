@@ -30,11 +30,11 @@ test('a request has a minute to arrive, one that may take long has more', async 
   };
   const [slow, file] = [begin('/other'), begin('/file')];
   const answered = text(slow);
-  await vi.waitFor(() => expect(begun).toBe(2), { timeout: 10_000, interval: 5 });
+  await expect.poll(() => begun, { interval: 5 }).toBe(2);
 
   vi.advanceTimersByTime(30_000);
   const quick = begin('/other');
-  await vi.waitFor(() => expect(begun).toBe(3), { timeout: 10_000, interval: 5 });
+  await expect.poll(() => begun, { interval: 5 }).toBe(3);
   vi.advanceTimersByTime(40_000);
   expect(await answered).toMatch(/^HTTP\/1\.1 408 /);
   for (const socket of [quick, file]) {

@@ -21,7 +21,7 @@ test('begins a new session when its coordinator is gone without a word, and hear
     onLost: () => told.push('lost'),
     onFailed: () => told.push('failed'),
   });
-  await vi.waitUntil(() => consumers[0]?.isRunning === true, { timeout: 10_000 });
+  await expect.poll(() => consumers[0]?.isRunning).toBe(true);
   consumers[0]?.tell('GROUP_JOIN', { memberId: 'first', memberAssignment: { topic: [0] } });
   await vi.advanceTimersByTimeAsync(20_000);
   consumers[0]?.tell('HEARTBEAT', { memberId: 'first', groupGenerationId: 1 });
@@ -29,7 +29,7 @@ test('begins a new session when its coordinator is gone without a word, and hear
   expect(told).toEqual(['first joins', 'first is heard']);
 
   await vi.advanceTimersByTimeAsync(10_000);
-  await vi.waitUntil(() => consumers[1]?.isRunning === true, { timeout: 10_000 });
+  await expect.poll(() => consumers[1]?.isRunning).toBe(true);
   consumers[0]?.tell('GROUP_JOIN', { memberId: 'first', memberAssignment: { topic: [0] } });
   consumers[1]?.tell('GROUP_JOIN', { memberId: 'second', memberAssignment: { topic: [0] } });
   expect(told).toEqual(['first joins', 'first is heard', 'lost', 'second joins']);
@@ -47,11 +47,11 @@ test('begins a new session when a join is answered no more; what joins late all 
     onHeartbeat: (memberId) => told.push(`${memberId} is heard`),
   });
   await vi.advanceTimersByTimeAsync(35_000);
-  await vi.waitUntil(() => consumers[1]?.isRunning === true, { timeout: 10_000 });
+  await expect.poll(() => consumers[1]?.isRunning).toBe(true);
   // Until it has joined kafkajs cannot leave.
   expect(consumers[0]?.disconnects).toBe(0);
   consumers[0]?.join();
-  await vi.waitUntil(() => consumers[0]?.disconnects === 1, { timeout: 10_000 });
+  await expect.poll(() => consumers[0]?.disconnects).toBe(1);
   consumers[0]?.tell('HEARTBEAT', { memberId: 'late', groupGenerationId: 1 });
   consumers[1]?.tell('HEARTBEAT', { memberId: 'second', groupGenerationId: 2 });
   expect(told).toEqual(['second is heard']);
@@ -73,7 +73,7 @@ test('tells kafkajs at each join where the group is, so that it never asks parti
     },
     ...{ onJoin: nothing, onHeartbeat: nothing, onLost: nothing, onFailed: nothing },
   });
-  await vi.waitUntil(() => consumers[0]?.isRunning === true, { timeout: 10_000 });
+  await expect.poll(() => consumers[0]?.isRunning).toBe(true);
   const join = () =>
     consumers[0]?.tell('GROUP_JOIN', { memberId: 'first', memberAssignment: { topic: [0] } });
   const known = [0, 1].map((partition) => ({ groupId: 'group', topic: 'topic', partition, offset: '0' }));
@@ -95,11 +95,11 @@ test('goes on where a sign-in failed on its way, and stops in time where nobody 
     ...{ onJoin: nothing, onHeartbeat: nothing, onLost: () => told.push('lost') },
     onFailed: () => told.push('failed'),
   });
-  await vi.waitUntil(() => consumers[0]?.isRunning === true, { timeout: 10_000 });
+  await expect.poll(() => consumers[0]?.isRunning).toBe(true);
   const error = Object.assign(new Error('Closed connection'), { name: 'KafkaJSSASLAuthenticationError' });
   consumers[0]?.tell('CRASH', { error });
   await vi.advanceTimersByTimeAsync(5_000);
-  await vi.waitUntil(() => consumers[1]?.isRunning === true, { timeout: 10_000 });
+  await expect.poll(() => consumers[1]?.isRunning).toBe(true);
   expect(told).toEqual(['lost']);
   const closed = membership.close();
   await vi.advanceTimersByTimeAsync(5_000);

@@ -1,6 +1,6 @@
 /** The catalog asks the brokers for a group's coordinator once, and that coordinator for its offsets. */
 import type { Admin, Broker, Cluster, ConsumerConfig, Kafka } from 'kafkajs';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Renewable } from '../client/renewable.ts';
 import { BrokerCatalog } from './catalog.ts';
 
@@ -60,7 +60,7 @@ test('a partition without a leader leaves the others their range, and no end tha
   expect(await catalog.endOffset('t', 0)).toBe(9);
   const ends = catalog.endOffsets('t');
   const end = catalog.endOffset('t', 1);
-  await vi.waitUntil(() => brokers.refreshes > 4, { timeout: 10_000 });
+  await expect.poll(() => brokers.refreshes).toBeGreaterThan(4);
   brokers.leaders = [1, 2];
   expect(await ends).toEqual([9, 9]);
   expect(await end).toBe(9);
