@@ -29,8 +29,8 @@ export interface TestProject extends Ids {
   post(body: unknown, headers?: Record<string, string>): Promise<Answer>;
   /** POST /v1/ingest/reports. A Buffer or string goes as it is, anything else as JSON. */
   report(body: unknown, headers?: Record<string, string>): Promise<Answer>;
-  /** Asks again, as a 503 wants it, for as long as an event may take to be there. */
   get(path: string): Promise<Answer>;
+  /** A read is asked again, as a 503 wants it, for as long as an event may take to be there. */
   request(method: string, path: string, options?: TestRequest): Promise<Answer>;
   /** Registers a session and returns its id. */
   session(of?: Record<string, unknown>): Promise<string>;
@@ -43,6 +43,7 @@ export interface TestRequest {
 
 /** Design, section 2: an accepted event is under `GET` within 10 s. */
 const PROJECTED_WITHIN_MS = 10_000;
+const READS = ['GET', 'HEAD'];
 
 export async function aProject(product: Reached, of: ProjectOptions = {}): Promise<TestProject> {
   const { revision = null, monthlySoftQuota = null, spread = 1 } = of;
@@ -71,23 +72,21 @@ export async function aToken(
 
 /** The same project, spoken to through another start of the product. */
 export function onto<T extends Ids>(project: T, product: Reached): T & TestProject {
-  const request: TestProject['request'] = (method, path, { body, headers } = {}) =>
-    product.request(method, path, {
-      body,
-      headers: { Authorization: `Bearer ${project.token}`, ...headers },
-    });
+  const request: TestProject['request'] = async (method, path, { body, headers } = {}) => {
+    const own = { body, headers: { Authorization: `Bearer ${project.token}`, ...headers } };
+    const deadlineMs = Date.now() + PROJECTED_WITHIN_MS;
+    for (;;) {
+      const answer = await product.request(method, path, own);
+      const isAgain = answer.status === 503 && READS.includes(method) && Date.now() < deadlineMs;
+      if (!isAgain) return answer;
+    }
+  };
   return {
     ...project,
     request,
     post: (body, headers = {}) => request('POST', '/v1/ingest/events', { body, headers }),
     report: (body, headers = {}) => request('POST', '/v1/ingest/reports', { body, headers }),
-    get: async (path) => {
-      const deadlineMs = Date.now() + PROJECTED_WITHIN_MS;
-      for (;;) {
-        const answer = await request('GET', path);
-        if (answer.status !== 503 || Date.now() > deadlineMs) return answer;
-      }
-    },
+    get: (path) => request('GET', path),
     session: async (input = {}) => {
       const answer = await request('POST', '/v1/ingest/sessions', { body: input });
       if (answer.status !== 201) throw new Error(`a session was answered ${answer.status}: ${answer.text()}`);
