@@ -130,9 +130,10 @@ describeLooks('an operator who looks', () => {
     await (await older).finished();
     expect(await page.getByRole('cell').allTextContents()).toEqual(['newer']);
     await page.unroute('**/admin/sql');
+    await editor.fill("SELECT 'not asked yet'");
     await page.goto(`${shared.product.credentials.adminUrl}/#/health`);
     await page.goto(`${shared.product.credentials.adminUrl}/#/ask`);
-    await expect.poll(() => editor.inputValue()).toBe("SELECT 'newer'");
+    await expect.poll(() => editor.inputValue()).toBe("SELECT 'not asked yet'");
   });
 
   test('is shown what comes after the next question was due: an answer, a failure, silence', async () => {
