@@ -2,7 +2,7 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Failure, html } from './html.ts';
-import { Refused } from './request.ts';
+import { errorOf, Refused } from './request.ts';
 
 export interface Field {
   /** As the API names it, as `reportWindow/beforeMs`. */
@@ -71,7 +71,7 @@ export function FormDialog({
       await send(new FormData(event.target as HTMLFormElement));
       close();
     } catch (thrown) {
-      setError(thrown instanceof Error ? thrown : new Error(String(thrown)));
+      setError(errorOf(thrown));
       setBusy(false);
     }
   };
@@ -115,7 +115,7 @@ function FieldOf({ field, problem }: { field: Field; problem: string | undefined
   </div>`;
 }
 
-/** What a form changes: the rest may have been changed by somebody else since it was opened. */
+/** What a form changes of what it was opened with: what it leaves alone, somebody else may have changed since. */
 export function changesOf<Body extends object>(body: Body, opened: Partial<Body>): Partial<Body> {
   const isChanged = (name: string, value: unknown) =>
     JSON.stringify(value) !== JSON.stringify(opened[name as keyof Body]);

@@ -2,6 +2,7 @@
 import { html } from 'htm/preact';
 import type { ComponentChildren, VNode } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { errorOf } from './request.ts';
 
 export { html };
 
@@ -53,7 +54,7 @@ export function useAsked<T>(key: string, ask: () => Promise<T>, everyMs?: number
     const late = setTimeout(() => settle({ error: silence }), SILENT_MS);
     latest.current().then(
       (value) => settle({ value }),
-      (error: unknown) => settle({ error: error instanceof Error ? error : new Error(String(error)) }),
+      (error: unknown) => settle({ error: errorOf(error) }),
     );
   }, [key]);
   useEffect(() => {
@@ -147,7 +148,7 @@ export function Table<Row>({
   columns: readonly Column<Row>[];
 }): VNode {
   const classOf = ({ isNumber }: Column<Row>) => (isNumber ? 'number' : undefined);
-  // A row keeps its place in the page by its id: else the focus would pass to another when a new one comes before it.
+  // Rows are keyed by id: else the focus passes to another row when a new one comes before it.
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}>
     <table>
       <thead><tr>${columns.map((column) => html`<th scope="col" class=${classOf(column)}>${column.title}</th>`)}</tr></thead>

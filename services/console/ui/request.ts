@@ -13,6 +13,11 @@ export class Refused extends Error {
   }
 }
 
+/** Of whatever was thrown. */
+export function errorOf(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown));
+}
+
 export const SIGNED_OUT = 'questlog-signed-out';
 
 /** @throws Refused; Error where nothing answers. */

@@ -25,7 +25,7 @@ interface Row extends Switch {
   readonly number: number;
 }
 
-/** A command on the page names the switch beside it again so long after another was put before that. */
+/** A command names its switch by number: so long it may name another one, after somebody put one before it. */
 const REFRESH_MS = 10_000;
 
 /** Nothing where there are none. */

@@ -4,7 +4,7 @@ import { useMemo, useRef, useState } from 'preact/hooks';
 import { type Answer, chartOf, isNull, isNumeric } from '../answerChart.ts';
 import { Chart } from '../chart.ts';
 import { count, Empty, Failure, html, type ListedProject, type PageProps, Table, useAsked } from '../html.ts';
-import { request, sql } from '../request.ts';
+import { errorOf, request, sql } from '../request.ts';
 
 interface ColumnRow {
   readonly table: string;
@@ -56,7 +56,7 @@ export function Ask({ argument, project }: PageProps): VNode {
       const response = await request('POST', '/admin/sql', question('JSONCompactStrings'));
       settle({ answer: await response.json(), tookMs: performance.now() - beganMs });
     } catch (thrown) {
-      settle({ error: thrown instanceof Error ? thrown : new Error(String(thrown)) });
+      settle({ error: errorOf(thrown) });
     }
   };
   const save = async (): Promise<void> => {
@@ -68,7 +68,7 @@ export function Ask({ argument, project }: PageProps): VNode {
       link.click();
       URL.revokeObjectURL(link.href);
     } catch (thrown) {
-      setState((last) => ({ ...last, error: thrown instanceof Error ? thrown : new Error(String(thrown)) }));
+      setState((last) => ({ ...last, error: errorOf(thrown) }));
     }
   };
   const onKey = (event: KeyboardEvent) => {

@@ -92,7 +92,7 @@ function Way({ id, projects }: { id: string; projects: PageProps['projects'] }):
     async () => {
       const seen = await look();
       const isSoon = seen !== null || Date.now() - millisOf(id) < SOON_MS;
-      // A report may still be filed of it.
+      // A report that links it may still be filed.
       setEveryMs(isSoon && !seen?.isSettled ? LOOK_AGAIN_MS : LOOK_SELDOM_MS);
       return seen;
     },

@@ -214,7 +214,7 @@ test('so many reports at once may have a session’s events, or name an event, a
   const asking = { projectId: PROJECT, sessionId: SESSION, eventIds: [EVENT.id], maxSessionLinks: 4 };
   const other = { ...asking, sessionId: randomUUID(), eventIds: [randomUUID()] };
   const reports = Array.from({ length: MAX_REPORTS_OF_ONE - 1 }, () => aReport(asking));
-  // Read back before they are answered, they count once.
+  // Each counts once, although it is read back before it is answered.
   for (const report of reports) {
     recent.filing(report);
     recent.open(report, NOW);
