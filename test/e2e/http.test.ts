@@ -54,11 +54,39 @@ describe('a path that does not exist', () => {
   });
 
   test.each([
-    ['/v1/ingest/event', 'is /v1/ingest/events meant?'],
     ['/readyz', 'the listener of operators has it (QUESTLOG_ADMIN_PORT'],
     ['/admin/tenants', 'the listener of operators has it (QUESTLOG_ADMIN_PORT'],
   ])('is told where it is: %s', async (path, hint) => {
     expect((await game.request('GET', path)).json().detail).toContain(hint);
+  });
+
+  test.each([
+    ['POST', '/v1/events', 405, 'POST /v1/ingest/events'],
+    ['POST', '/v1/sessions', 404, 'POST /v1/ingest/sessions'],
+    ['POST', '/v1/reports', 405, 'POST /v1/ingest/reports'],
+    ['POST', '/v1/uploads', 404, 'POST /v1/ingest/uploads'],
+    ['POST', '/v1/reports/', 405, 'POST /v1/ingest/reports'],
+    ['POST', '/v1/event', 404, 'POST /v1/ingest/events'],
+    ['POST', '/v1/ingest/event', 404, 'POST /v1/ingest/events'],
+    ['POST', '/ingest/events', 404, 'POST /v1/ingest/events'],
+    ['POST', '/ingest/events/', 404, 'POST /v1/ingest/events'],
+    ['POST', '/events', 404, 'POST /v1/ingest/events'],
+    ['POST', '/v1//ingest/events', 404, 'POST /v1/ingest/events'],
+    ['POST', '//v1/ingest/events', 404, 'POST /v1/ingest/events'],
+    ['POST', '/v1/ingest/events//', 404, 'POST /v1/ingest/events'],
+    ['POST', '/V1/Ingest/Events', 404, 'POST /v1/ingest/events'],
+    ['POST', '/v1/v1/ingest/events', 404, 'POST /v1/ingest/events'],
+    ['GET', '/v1/ingest/events', 405, 'GET /v1/events'],
+    ['GET', '/v1/ingest/reports', 405, 'GET /v1/reports'],
+    ['GET', '/quota', 404, 'GET /v1/quota'],
+  ])('names the endpoint that is meant: %s %s', async (method, path, status, meant) => {
+    for (const Authorization of [`Bearer ${game.token}`, 'Bearer qlt_unknown', '']) {
+      const answer = await game.request(method, path, { headers: { Authorization } });
+      expect([answer.status, answer.json().detail]).toEqual([
+        status,
+        expect.stringMatching(`is ${meant} meant\\?$`),
+      ]);
+    }
   });
 
   test('is a 404 on the admin listener too', async () => {

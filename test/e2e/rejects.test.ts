@@ -96,6 +96,24 @@ test('requests that are wrong as a whole are counted by their code', async () =>
   ]);
 });
 
+test('a wrong path or method with a valid token is attributed to the project and shows what was requested', async () => {
+  const own = await shared.aProject({ revision: 'B' });
+  await own.request('POST', '/v1/events', { body: anEvent() });
+  await own.request('POST', '/v1/sessions', { body: {} });
+  await own.request('GET', `/v1/nowhere/${own.token}`);
+  await own.request('GET', '/v1/ingest/events');
+
+  expect(await rowsOf(own.projectId, 4)).toEqual([
+    aRow('not_found', '', 2, expect.stringMatching(/^(POST \/v1\/sessions|GET \/v1\/nowhere\/\*+)$/), {
+      endpoint: '',
+    }),
+    aRow('method_not_allowed', '', 1, 'GET /v1/ingest/events', { endpoint: 'GET /v1/ingest/events' }),
+    aRow('method_not_allowed', '', 1, 'POST /v1/events', { endpoint: 'POST /v1/events' }),
+  ]);
+  const all = await shared.product.admin('POST', '/admin/sql', { query: 'SELECT sample FROM reject_counts' });
+  expect(all.text()).not.toContain(own.token);
+});
+
 test('the elements that a lenient batch leaves out are counted, and ignored fields of what is stored', async () => {
   const own = await shared.aProject({ revision: 'B' });
   const batch = [anEvent({ userId: 7 }), { evenType: 'a' }, 'event', anEvent({ userId: 8 })];
@@ -152,7 +170,9 @@ test('requests without a valid token are nobody’s, and nothing of a token is i
       headers: { Authorization },
     });
   }
-  await shared.product.request('GET', `/v1/nowhere/${unknown}?token=${unknown}`);
+  await shared.product.request('GET', `/v1/nowhere/${unknown}?token=${unknown}`, {
+    headers: { Authorization: `Bearer ${unknown}` },
+  });
   // A stranger’s browser is no game: neither is counted.
   for (const path of ['/', '/favicon.ico']) await fetch(shared.product.credentials.baseUrl + path);
   const own = await shared.aProject({ revision: 'B' });

@@ -69,6 +69,21 @@ export function callerOf(deps: CallersDeps): CallerOf {
   };
 }
 
+/** Returns the project of a valid token, whatever its scopes and limits. Counts no use of the token. Undefined without a valid token. */
+export function validPrincipal(
+  { req, state }: Asked,
+  { directory, defaultRevision, clock }: Pick<CallersDeps, 'directory' | 'defaultRevision' | 'clock'>,
+): Principal | undefined {
+  const { authorization } = req.headers;
+  if (authorization === undefined) return undefined;
+  try {
+    return authenticate(authorization, { directory, defaultRevision, nowMs: clock.now() }, state.jwt);
+  } catch (error) {
+    if (error instanceof Rejected) return undefined;
+    throw error;
+  }
+}
+
 /** Verifies a JWT before the routes, which asks for keys and takes another thread's time. */
 export function verifiesJwts(verifier: JwtVerifier): Middleware {
   return async (ctx, next) => {

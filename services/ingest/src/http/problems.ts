@@ -67,7 +67,7 @@ export function problems(
     const route: unknown = ctx['_matchedRoute'];
     if (books !== undefined) {
       if (isToStore(ctx)) noteReceived(books.received, state, rejected?.code ?? whatBecame(ctx));
-      const endpoint = route === undefined ? '' : `${ctx.method} ${route}`;
+      const endpoint = route === undefined ? (state.endpoint ?? '') : `${ctx.method} ${route}`;
       const raw: unknown = Reflect.get(ctx.request, 'rawBody');
       const parsed = typeof raw === 'string' ? raw : undefined;
       noteAnswer(
@@ -167,6 +167,10 @@ export interface NotedState {
   principal?: Principal;
   accepted?: AcceptedEvents;
   body?: Buffer;
+  /** Method and route of a request whose path has no such method. */
+  endpoint?: string;
+  /** Method and path of a request that no route takes, if its token is valid. */
+  requested?: string;
   /** Elements that were left out of a batch. */
   refused?: readonly FoundProblem[];
   ignored?: readonly UnknownField[];
@@ -232,18 +236,19 @@ export function noteAnswer(
   { endpoint, authorization, parsed, state }: NotedRequest,
   rejected: Rejected | undefined,
 ): void {
-  const { principal, body, refused = [], ignored = [] } = state;
+  const { principal, body, requested, refused = [], ignored = [] } = state;
   // However long the answer takes: a body that is held counts in no budget.
   delete state.body;
   const found = rejected === undefined ? refused : problemsOf(rejected);
   if (found.length + ignored.length === 0) return;
-  const sent = body ?? (parsed === undefined ? undefined : Buffer.from(parsed));
+  const text = requested ?? parsed;
+  const sent = body ?? (text === undefined ? undefined : Buffer.from(text));
   const isAboutFields = rejected === undefined || (rejected.errors ?? []).length > 0;
   rejects.note({
     principal,
     endpoint,
     token: authorization.replace(/^bearer +/i, ''),
-    body: isAboutFields || isAboutBody(rejected) ? sent : undefined,
+    body: isAboutFields || requested !== undefined || isAboutBody(rejected) ? sent : undefined,
     failedAt: isAboutFields ? undefined : rejected.failedAt,
     rejects: [
       ...found.map(({ code, index, pointer }) => ({ kind: 'rejected' as const, code, index, pointer })),

@@ -20,7 +20,7 @@ import {
   type SessionReadDeps,
 } from '../sessions/readSessions.ts';
 import { registerSession } from '../sessions/registerSession.ts';
-import { type CallerOf, type CallersDeps, callerOf, verifiesJwts } from './authenticate.ts';
+import { type CallerOf, type CallersDeps, callerOf, validPrincipal, verifiesJwts } from './authenticate.ts';
 import { headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
 import { answerEvents, EVENTS_PATH, type HotRouteDeps, hotRoute } from './hotRoute.ts';
 import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
@@ -81,7 +81,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
   app.use(router.routes());
   if (corsOrigins.length > 0) app.use(preflights((path) => methodsAt(router, path).size > 0));
   if (deps.hasDocs) app.use(rootToDocs);
-  app.use(noRoute(router, ofOperators));
+  app.use(noRoute(router, { elsewhere: ofOperators, principalOf: (asked) => validPrincipal(asked, deps) }));
   return app;
 }
 

@@ -1,5 +1,6 @@
 /** What both listeners share: unknown paths and methods as problems, small JSON bodies checked by TypeBox. */
 import type { RouterInstance } from '@koa/router';
+import type { Principal } from '@questlog/runtime/directory/directory';
 import { nearestName } from '@questlog/runtime/process/nearMiss';
 import type { Middleware } from 'koa';
 import bodyParser from 'koa-bodyparser';
@@ -7,34 +8,65 @@ import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { fieldProblems } from '../core/fieldProblems.ts';
 import { Rejected } from '../rejected.ts';
+import type { Asked } from './authenticate.ts';
+import type { NotedState } from './problems.ts';
+
+export interface NoRouteOptions {
+  /** Returns where a path is that the other listener serves. */
+  readonly elsewhere?: (path: string) => string | undefined;
+  /** Returns the project that the request's token belongs to. Undefined without a valid token. */
+  readonly principalOf?: (asked: Asked) => Principal | undefined;
+}
 
 /**
- * Stands behind the router. Another method on a known path is a 405, an unknown path a 404.
- * @param elsewhere where a path is that the other listener has.
+ * Answers requests that no route of the router has taken: 405 if the path has other methods, otherwise 404. The answer names the
+ * endpoint that is probably meant, and the rejection is attributed to the project of the token.
  */
 export function noRoute(
   router: RouterInstance,
-  elsewhere: (path: string) => string | undefined = () => undefined,
+  { elsewhere = () => undefined, principalOf = () => undefined }: NoRouteOptions = {},
 ): Middleware {
-  const known = router.stack.map(({ path }) => String(path)).filter((path) => !path.includes(':'));
+  const endpoints = router.stack
+    .map(({ path, methods }) => ({ path: String(path), methods }))
+    .filter(({ path }) => !path.includes(':'));
   return async (ctx) => {
-    const methods = methodsAt(router, ctx.path);
-    if (methods.size === 0) {
-      const meant = nearestName(ctx.path, known, MAX_EDITS);
-      const hint = elsewhere(ctx.path) ?? (meant && `is ${meant} meant?`);
-      throw new Rejected(
-        'not_found',
-        `there is nothing at ${ctx.path}${hint === undefined ? '' : `; ${hint}`}`,
-      );
-    }
-    const allowed = [...methods].join(', ');
-    throw new Rejected('method_not_allowed', `${ctx.method} is not one of ${allowed}`, {
+    const { method, path } = ctx;
+    const principal = principalOf(ctx);
+    const layer = router.match(path, method).path[0];
+    const state: NotedState = ctx.state;
+    if (layer !== undefined) state.endpoint = `${method} ${String(layer.path)}`;
+    if (principal !== undefined) Object.assign(state, { principal, requested: `${method} ${path}` });
+    const meant = meantEndpoint(endpoints, method, path);
+    const hint = elsewhere(path) ?? (meant === undefined ? undefined : `is ${meant} meant?`);
+    const because = hint === undefined ? '' : `; ${hint}`;
+    if (layer === undefined) throw new Rejected('not_found', `there is nothing at ${path}${because}`);
+    const allowed = [...methodsAt(router, path)].join(', ');
+    throw new Rejected('method_not_allowed', `${method} is not one of ${allowed}${because}`, {
       headers: { Allow: allowed },
     });
   };
 }
 
-/** Of a path that somebody meant. */
+interface Endpoint {
+  readonly path: string;
+  readonly methods: readonly string[];
+}
+
+/** Returns method and path of the endpoint with the most similar path or, if none is similar, the most similar last segment. */
+function meantEndpoint(endpoints: readonly Endpoint[], method: string, path: string): string | undefined {
+  const paths = endpoints.filter(({ methods }) => methods.includes(method)).map((each) => each.path);
+  const similar = nearestName(path, paths, MAX_EDITS);
+  if (similar !== undefined) return `${method} ${similar}`;
+  const last = nearestName(lastSegment(path), paths.map(lastSegment), MAX_EDITS);
+  const meant = last && paths.find((each) => lastSegment(each) === last);
+  return meant && `${method} ${meant}`;
+}
+
+function lastSegment(path: string): string {
+  return path.replace(/\/+$/, '').split('/').at(-1) ?? '';
+}
+
+/** Maximum edits between a wrong name and the name that is suggested. */
 const MAX_EDITS = 2;
 
 /** Those that a path has; none where it is unknown. */
