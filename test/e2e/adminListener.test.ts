@@ -104,6 +104,8 @@ describe('the admin listener', () => {
         });
         expect([path, answer.status]).toEqual([path, 401]);
         expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer /);
+        const { detail } = (await answer.json()) as { detail: string };
+        expect(detail.includes('the token of a project')).toBe(header?.includes(game.token) ?? false);
       }
     }
   });

@@ -34,11 +34,22 @@ describe('a start is refused', () => {
       const line = await refusal({ dataDir: join(folder, setting), env: { [setting]: port } });
 
       expect(line).toContain(setting);
-      expect(line).toContain(`127.0.0.1:${port} is taken`);
+      const orHost = setting.includes('CLICKHOUSE')
+        ? ''
+        : ` or another address in ${setting.replace('PORT', 'HOST')}`;
+      expect(line).toContain(`127.0.0.1:${port} is taken: set another port in ${setting}${orHost}`);
       // Told before anything is opened.
       expect(existsSync(join(folder, setting))).toBe(false);
     },
   );
+
+  test('beside a Questlog on the same ports, with the ports of both listeners named at once', async () => {
+    const [games, operators] = [shared.product.credentials.baseUrl, shared.product.credentials.adminUrl];
+    const env = { QUESTLOG_PORT: new URL(games).port, QUESTLOG_ADMIN_PORT: new URL(operators).port };
+    const line = await refusal({ dataDir: join(folder, 'both'), env });
+
+    for (const name of Object.keys(env)) expect(line).toContain(`is taken: set another port in ${name}`);
+  });
 
   test.each(['QUESTLOG_HOST', 'QUESTLOG_ADMIN_HOST'])(
     'on an address that is not this machine’s: %s',

@@ -6,6 +6,8 @@ import { sharedProduct } from './sharedProduct.ts';
 const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 
 describe('signing in', () => {
+  const OF_A_PROJECT =
+    'this is the token of a project, which only the listener of games takes; operators use the admin token';
   const shared = sharedProduct();
 
   /** @param token undefined: the right one. */
@@ -40,6 +42,8 @@ describe('signing in', () => {
     for (const token of ['', 'wrong', shared.product.credentials.token]) {
       const refused = await login(token);
       expect([refused.status, refused.headers.get('Set-Cookie')]).toEqual([401, null]);
+      const { detail } = (await refused.json()) as { detail: string };
+      expect(detail).toBe(token.startsWith('qlt_') ? OF_A_PROJECT : 'this is not the admin token');
     }
     expect([(await login('x'.repeat(10_000))).status, (await login('', {}, '{')).status]).toEqual([400, 400]);
   });

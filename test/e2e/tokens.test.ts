@@ -161,6 +161,13 @@ describe.concurrent('a token', () => {
     expect(token).toMatch(/^qlt_[0-9A-Za-z]{44}$/);
     expect((await get(mistyped)).json().detail).toContain('a character is wrong');
     expect((await get('qlt_nobody')).json().detail).toBe('the access token is unknown, or was revoked');
+    const ofOperators = await get(shared.product.credentials.adminToken);
+    expect([ofOperators.status, ofOperators.json().detail]).toEqual([
+      401,
+      expect.stringContaining(
+        'this is an admin token, which only the listener of operators takes; games use',
+      ),
+    ]);
   });
 
   test('with a rate per address is a 429 past it, with its successor too; others are not touched by it', async () => {

@@ -8,10 +8,12 @@ export const Uuid = Type.String({ format: 'uuid', pattern: UUID_PATTERN });
 /** In every example: what one operation made, the next one names. */
 export const EXAMPLE_SESSION = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 
+export const EXAMPLE_TIME = '2026-11-21T18:30:00.123456Z';
+
 export const Timestamp = Type.String({
   format: 'iso-8601',
   description: 'ISO 8601; no offset means UTC. Kept to the microsecond, answered in UTC.',
-  examples: ['2026-11-21T18:30:00.123456Z'],
+  examples: [EXAMPLE_TIME],
 });
 
 export function Nullable<T extends Type.TSchema>(schema: T): Type.TUnion<[T, Type.TNull]> {

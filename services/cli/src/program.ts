@@ -1,5 +1,6 @@
 /** The commands of `questlog`, their options and their help. */
 import { readFileSync } from 'node:fs';
+import { nearestName } from '@questlog/runtime/process/nearMiss';
 import { SERVICES } from '@questlog/standalone/serviceNames';
 import { Command } from 'commander';
 import { askCommands } from './ask/ask.ts';
@@ -76,11 +77,42 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     completionCommand(program),
   ];
   for (const command of others) program.addCommand(withExitOverride(command));
-  return program;
+  return suggesting(program);
 }
 
-/** A command that is made apart does not take this over from its program. */
+/** Commands that are made apart do not inherit this from their program. */
 function withExitOverride(command: Command): Command {
   for (const inner of command.commands) withExitOverride(inner);
-  return command.exitOverride();
+  return suggesting(command).exitOverride();
 }
+
+/** Names the subcommand that an unknown word probably means: a synonym or, otherwise, a similar name. */
+function suggesting(command: Command): Command {
+  if (command.commands.length === 0) return command;
+  return command.on('command:*', ([word = '']: string[]) => {
+    const names = command
+      .createHelp()
+      .visibleCommands(command)
+      .map((each) => each.name());
+    const synonyms = SYNONYMS.find((words) => words.includes(word)) ?? [];
+    const meant = names.find((name) => synonyms.includes(name)) ?? nearestName(word, names, MAX_EDITS);
+    const hint = meant === undefined ? `it is one of ${names.join(', ')}` : `did you mean ${meant}?`;
+    command.error(`error: unknown command '${word}'; ${hint}`, { code: 'commander.unknownCommand' });
+  });
+}
+
+/** Maximum edits between a wrong word and the name that is suggested. */
+const MAX_EDITS = 3;
+/** Words that other programs use for one action. */
+const SYNONYMS: readonly (readonly string[])[] = [
+  ['list', 'ls', 'all', 'index'],
+  ['show', 'get', 'describe', 'inspect', 'view'],
+  ['create', 'add', 'new', 'make', 'insert'],
+  ['set', 'update', 'change', 'edit', 'modify', 'patch', 'alter'],
+  ['revoke', 'discard', 'clear', 'delete', 'remove', 'rm', 'del', 'drop', 'lift'],
+  ['rotate', 'renew', 'refresh'],
+  ['replay', 'retry', 'resend'],
+  ['standalone', 'start', 'run', 'serve', 'server', 'up'],
+  ['sql', 'query', 'select', 'ask'],
+  ['tail', 'logs', 'watch'],
+];

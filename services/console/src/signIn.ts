@@ -3,6 +3,7 @@
  * cookie is signed with the token, so that it outlives a restart, holds at every ingest, and ends with another token.
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { notAdminToken } from '@questlog/schemas/tokenPrefixes';
 import type { Context, Middleware } from 'koa';
 import bodyParser from 'koa-bodyparser';
 import { answerProblem } from './answerProblem.ts';
@@ -57,7 +58,7 @@ export function signIn(adminToken: string): Middleware {
     }
     const token: unknown = Reflect.get(Object(ctx.request.body), 'token');
     if (typeof token !== 'string' || !isSame(sha256(token), sha256(adminToken))) {
-      return answerProblem(ctx, 'unauthorized', 'this is not the admin token');
+      return answerProblem(ctx, 'unauthorized', notAdminToken(String(token)));
     }
     const expiresMs = String(Date.now() + LASTS_MS);
     // Else who has the admin token, as all operators do, could find a colleague's cookie by trying the times of his sign-in.

@@ -24,12 +24,9 @@ export function SignInForm({ onDone }: { onDone: () => void }): VNode {
       headers: { 'Content-Type': 'application/json' },
     }).catch(() => undefined);
     if (response?.ok) return onDone();
-    const isWrong = response?.status === 401;
-    setError(
-      new Error(
-        isWrong ? 'This is not the admin token.' : 'Questlog does not answer as it should; try again.',
-      ),
-    );
+    const answer = response?.status === 401 ? await response.json() : undefined;
+    const said = String(answer?.detail ?? 'Questlog does not answer as it should; try again');
+    setError(new Error(`${said.charAt(0).toUpperCase()}${said.slice(1)}.`));
   };
   useEffect(() => {
     const take = () => {

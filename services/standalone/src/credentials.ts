@@ -4,6 +4,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } f
 import { join } from 'node:path';
 import { newToken } from '@questlog/ingest/tokens/tokenText';
 import { StartRefused } from '@questlog/runtime/process/errors';
+import { ADMIN_TOKEN } from '@questlog/schemas/tokenPrefixes';
 import Type, { type Static, type TSchema } from 'typebox';
 import { holdsEmbeddedLog } from './dataDir.ts';
 
@@ -95,7 +96,7 @@ function newCredentials(): Credentials {
     baseUrl: '',
     adminUrl: '',
     token: newToken(),
-    adminToken: `qla_${secret()}`,
+    adminToken: ADMIN_TOKEN + secret(),
     tenantId: randomUUID(),
     projectId: randomUUID(),
     sessionId: randomUUID(),

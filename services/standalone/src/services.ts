@@ -1,6 +1,10 @@
 /** `questlog ingest | linker | projector | standalone`: what is checked and opened before the services of a process start. */
 import { StartRefused } from '@questlog/runtime/process/errors';
-import { checkAddress, type ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
+import {
+  checkAddress,
+  checkAddresses,
+  type ListenAddress,
+} from '@questlog/runtime/process/listener/listenAddress';
 import { addressesOf, type Settings } from './config.ts';
 import { type Credentials, credentialsPath, loadCredentials, readerOf } from './credentials.ts';
 import { openDataDir } from './dataDir.ts';
@@ -13,7 +17,7 @@ const MIN_ADMIN_TOKEN = 16;
 /** Checks and opens what the services stand on, and starts them. */
 export async function startServices(deps: ProcessDeps): Promise<Running> {
   const { service, settings, choice, logger, lifecycle } = deps;
-  await checkAddresses(deps);
+  await checkStart(deps);
   const kept = whatIsKept(service, settings, choice);
   const adminToken = adminTokenOf(service, settings, kept);
   const ownReader = kept && readerOf(kept.credentials);
@@ -32,16 +36,18 @@ export async function startServices(deps: ProcessDeps): Promise<Running> {
   return await wireServices({ ...deps, engines, kept, ownReader, adminToken });
 }
 
-/** Before anything starts. */
-async function checkAddresses({ service, settings, choice, worker }: ProcessDeps): Promise<void> {
+/** Checks the number of workers and the addresses before anything starts. */
+async function checkStart({ service, settings, choice, worker }: ProcessDeps): Promise<void> {
   if (service === 'standalone' && settings.workers > 1) {
     throw new StartRefused('settings: QUESTLOG_WORKERS: must be 1 here; it is for `questlog ingest`');
   }
   const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
-  // Of workers the parent listens to games, for as long as one of them does.
-  if (hasIngest(service) && worker === undefined) await checkAddress(toGames);
-  if (worker?.isFirst ?? true) await checkAddress(toOperators);
-  if (choice.address === undefined) await checkAddress(ofClickHouse);
+  await checkAddresses([
+    // With workers, the parent process listens to games as long as one worker does.
+    ...(hasIngest(service) && worker === undefined ? [toGames] : []),
+    ...((worker?.isFirst ?? true) ? [toOperators] : []),
+    ...(choice.address === undefined ? [ofClickHouse] : []),
+  ]);
 }
 
 /** That of the last start, so that a BI tool finds ClickHouse again, unless somebody else has it by now. */

@@ -70,7 +70,7 @@ const checker = Compile(SwitchesInput);
 /** @throws Rejected naming every field that is wrong: a switch that does other than was meant loses events. */
 function readSwitches(body: unknown, nowMs: number): Switch[] {
   if (!Array.isArray(body)) throw new Rejected('invalid_request', 'the body is an array of switches');
-  if (!checker.Check(body)) throw bodyVerdict(fieldProblems(checker.Errors(body)));
+  if (!checker.Check(body)) throw bodyVerdict(fieldProblems(checker, body));
   const problems: ElementProblem[] = [];
   const switches = body.map((input, i) => switchOf(input, `${i}`, nowMs, problems));
   if (problems.length > 0) throw bodyVerdict(problems);

@@ -1,4 +1,5 @@
 /** What a client is told of a body that is wrong. */
+import { EXAMPLE_SESSION, EXAMPLE_TIME, Nullable, Timestamp, Uuid } from '@questlog/schemas/http/fields';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { expect, test } from 'vitest';
@@ -18,12 +19,15 @@ const SCHEMA = Type.Object(
     id: Type.Optional(Type.String({ pattern: '^[0-9a-f]+$' })),
     build: Type.Object({ version: Type.String(), channel: Type.Optional(Type.Enum(['prod', 'beta'])) }),
     nothing: Type.Optional(Type.Null()),
+    at: Type.Optional(Timestamp),
+    until: Type.Optional(Nullable(Timestamp)),
+    ids: Type.Optional(Type.Array(Uuid)),
   },
   { additionalProperties: false },
 );
 
 function toldOf(body: object): string[][] {
-  const found = fieldProblems(Compile(SCHEMA).Errors(body));
+  const found = fieldProblems(Compile(SCHEMA), body);
   return found.map(({ pointer, code, detail }) => [pointer, code, detail]).toSorted();
 }
 
@@ -33,7 +37,10 @@ test('a field that is missing is named with the object that lacks it', () => {
 });
 
 test.each([
-  [{ id: 'x' }, ['/id', 'invalid_uuid', 'id must be a UUID']],
+  [{ id: 'x' }, ['/id', 'invalid_uuid', `id must be a UUID, such as ${EXAMPLE_SESSION}`]],
+  [{ at: 1 }, ['/at', 'field_type', `at must be a string such as "${EXAMPLE_TIME}"`]],
+  [{ until: 1 }, ['/until', 'field_type', `until must be a string such as "${EXAMPLE_TIME}"`]],
+  [{ ids: [7] }, ['/ids/0', 'field_type', `ids.0 must be a string such as "${EXAMPLE_SESSION}"`]],
   [{ titel: 1 }, ['/titel', 'field_invalid', 'there is no field titel']],
   [{ nothing: 1 }, ['/nothing', 'field_type', 'nothing must be null']],
   [{ build: [] }, ['/build', 'field_type', 'build must be an object']],
@@ -88,7 +95,7 @@ test('a timestamp is in microseconds, or refused by its name', () => {
   expect(timestampField('since', '1970-01-01T00:00:01Z')).toBe(1_000_000n);
   const refused = (text: string) => () => timestampField('since', text);
   const naming = (code: string) => expect.objectContaining({ errors: [expect.objectContaining({ code })] });
-  expect(refused('today')).toThrow('since must be an ISO 8601 timestamp');
+  expect(refused('today')).toThrow(`since must be an ISO 8601 timestamp, such as ${EXAMPLE_TIME}`);
   expect(refused('today')).toThrow(naming('invalid_timestamp'));
   expect(refused('1899-12-31')).toThrow(naming('timestamp_out_of_range'));
 });

@@ -1,21 +1,32 @@
 /** Checks the fields of a body: each that is wrong is one problem. Pure. */
+import { EXAMPLE_SESSION, EXAMPLE_TIME } from '@questlog/schemas/http/fields';
 import { type ElementProblem, type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
 import { Rejected } from '../rejected.ts';
 import { parseOccurredAt } from './occurredAt.ts';
 import type { ObjectScan, ScannedObject } from './scanObject.ts';
 import { MAX_DEPTH } from './scanValue.ts';
+import { pathOf } from './unknownFields.ts';
 
 /** The part of a TypeBox error that is used here. */
 interface SchemaError {
   readonly keyword: string;
+  /** `#/properties/…` into the schema. */
+  readonly schemaPath: string;
   readonly instancePath: string;
   readonly params: object;
   readonly message: string;
 }
 
-/** What TypeBox finds wrong. `index` is 0. */
-export function fieldProblems(errors: readonly SchemaError[]): ElementProblem[] {
-  return onePerPointer(errors.flatMap(problemsOf));
+/** The part of a compiled TypeBox schema that is used here. */
+interface SchemaChecker {
+  Errors(value: unknown): readonly SchemaError[];
+  Type(): object;
+}
+
+/** Returns one problem for each wrong field of the value. `index` is 0. */
+export function fieldProblems(checker: SchemaChecker, value: unknown): ElementProblem[] {
+  const schema = checker.Type();
+  return onePerPointer(checker.Errors(value).flatMap((error) => problemsOf(error, schema)));
 }
 
 /** A timestamp whose schema takes any string, in microseconds since the epoch. @throws Rejected naming the field. */
@@ -29,7 +40,11 @@ export function timestampField(field: string, text: string): bigint {
 export function timestampProblem(field: string, reason: 'format' | 'range'): ElementProblem {
   return reason === 'range'
     ? problem(`/${field}`, 'timestamp_out_of_range', `${field} must lie in the years 1900 to 2299`)
-    : problem(`/${field}`, 'invalid_timestamp', `${field} must be an ISO 8601 timestamp`);
+    : problem(
+        `/${field}`,
+        'invalid_timestamp',
+        `${field} must be an ISO 8601 timestamp, such as ${EXAMPLE_TIME}`,
+      );
 }
 
 /** In microseconds since the epoch; null where it is not given, or wrong. */
@@ -67,9 +82,8 @@ export function structureProblems({ repeated, tooDeep }: ScannedObject): Element
   ];
 }
 
-interface Checker<T> {
+interface Checker<T> extends SchemaChecker {
   Check(value: unknown): value is T;
-  Errors(value: unknown): readonly SchemaError[];
 }
 
 /**
@@ -81,7 +95,7 @@ export function checkedFields<T extends object>(
   given: Readonly<Record<string, unknown>>,
   found: readonly ElementProblem[] = [],
 ): { value: Partial<T>; problems: ElementProblem[] } {
-  const problems = [...found, ...(schema.Check(given) ? [] : fieldProblems(schema.Errors(given)))];
+  const problems = [...found, ...(schema.Check(given) ? [] : fieldProblems(schema, given))];
   const bad = new Set(problems.map(({ pointer }) => pointer.split('/')[1]));
   const good = Object.fromEntries(Object.entries(given).filter(([name]) => !bad.has(name)));
   return { value: schema.Check(good) ? good : {}, problems };
@@ -127,11 +141,15 @@ export function problem(pointer: string, code: ProblemCode, detail: string): Ele
   return { index: 0, pointer, code, detail };
 }
 
+export function uuidProblem(pointer: string): ElementProblem {
+  return problem(pointer, 'invalid_uuid', `${nameOf(pointer)} must be a UUID, such as ${EXAMPLE_SESSION}`);
+}
+
 export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function problemsOf(error: SchemaError): ElementProblem[] {
+function problemsOf(error: SchemaError, schema: object): ElementProblem[] {
   const required: unknown = Reflect.get(error.params, 'requiredProperties');
   const field = nameOf(error.instancePath);
   if (error.keyword === 'required' && Array.isArray(required)) {
@@ -141,7 +159,7 @@ function problemsOf(error: SchemaError): ElementProblem[] {
     });
   }
   const schemaSaysUuid = error.keyword === 'format' || error.keyword === 'pattern';
-  if (schemaSaysUuid) return [problem(error.instancePath, 'invalid_uuid', `${field} must be a UUID`)];
+  if (schemaSaysUuid) return [uuidProblem(error.instancePath)];
   // Said of each field that a closed schema does not have, and once more of the object that has it.
   if (error.keyword === 'boolean') {
     return [problem(error.instancePath, 'field_invalid', `there is no field ${field}`)];
@@ -155,9 +173,22 @@ function problemsOf(error: SchemaError): ElementProblem[] {
     return [problem(error.instancePath, 'field_invalid', `${field} ${error.message}`)];
   }
   const type = TYPES[String(Reflect.get(error.params, 'type'))];
-  const must = type === undefined ? error.message : `must be ${type}`;
+  const example = exampleAt(schema, error.schemaPath);
+  const must = type === undefined ? error.message : `must be ${type}${example}`;
   return [problem(error.instancePath, 'field_type', `${field} ${must}`)];
 }
+
+/** Returns ` such as "…"`, or an empty string for a field whose format needs no example. */
+function exampleAt(schema: object, schemaPath: string): string {
+  const path = pathOf(schemaPath);
+  const found = path.reduce<unknown>((at, step) => Reflect.get(Object(at), step), schema);
+  const format: unknown = Reflect.get(Object(found), 'format');
+  const [, example] = Object.entries(EXAMPLES).find(([name]) => name === format) ?? [];
+  return example === undefined ? '' : ` such as "${example}"`;
+}
+
+/** Example values by the format of the schema. The time is RFC 3339, which is a form of ISO 8601. */
+const EXAMPLES = { uuid: EXAMPLE_SESSION, 'iso-8601': EXAMPLE_TIME } as const;
 
 const TYPES: Readonly<Record<string, string>> = {
   array: 'an array',

@@ -32,7 +32,9 @@ test('a text is counted in characters, not in units of UTF-16', () => {
 
 test('a filter that is no filter is refused by its name', () => {
   const refusal = (message: string) => expect.objectContaining({ code: 'invalid_request', message });
-  expect(() => uuidFilter('sessionId', 'x')).toThrow(refusal('sessionId: a UUID'));
+  expect(() => uuidFilter('sessionId', 'x')).toThrow(
+    refusal('sessionId: a UUID, such as 7846b5f4-39dd-4381-b200-dbc9f59749ad'),
+  );
   expect(() => choiceFilter('state', 'z', ['x', 'y'])).toThrow(refusal('state: one of x, y'));
   expect(() => textFilter('title', '', 9)).toThrow(refusal('title: 1 to 9 characters'));
 });

@@ -1,4 +1,5 @@
 /** What a list is narrowed by, as its query says it. A filter that is not given narrows nothing. Pure. */
+import { EXAMPLE_SESSION, EXAMPLE_TIME } from '@questlog/schemas/http/fields';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Rejected } from '../rejected.ts';
 import { parseOccurredAt } from './occurredAt.ts';
@@ -8,7 +9,7 @@ type Text = string | undefined;
 /** In lower case. @throws Rejected naming the parameter, as the others here. */
 export function uuidFilter(name: string, text: Text): string | undefined {
   if (text === undefined) return undefined;
-  return canonicalUuid(text) ?? refuse(name, 'a UUID');
+  return canonicalUuid(text) ?? refuse(name, `a UUID, such as ${EXAMPLE_SESSION}`);
 }
 
 /** Microseconds since the epoch, as text that ClickHouse takes for a 64-bit integer. */
@@ -18,7 +19,10 @@ export function timeFilter(name: string, text: Text): string | undefined {
   // Decoding a query makes a space of the plus sign of an offset.
   return parsed.ok
     ? String(parsed.micros)
-    : refuse(name, 'an ISO 8601 timestamp in the years 1900 to 2299; a plus sign in it is written %2B');
+    : refuse(
+        name,
+        `an ISO 8601 timestamp in the years 1900 to 2299, such as ${EXAMPLE_TIME}; write a plus sign as %2B`,
+      );
 }
 
 export function choiceFilter(name: string, text: Text, choices: readonly string[]): string | undefined {

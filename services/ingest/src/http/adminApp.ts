@@ -19,6 +19,7 @@ import {
 } from '@questlog/schemas/http/admin';
 import { ErasureInput } from '@questlog/schemas/http/erasure';
 import { LinkRetryInput } from '@questlog/schemas/http/report';
+import { notAdminToken } from '@questlog/schemas/tokenPrefixes';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import Koa, { type Middleware } from 'koa';
 import type { TSchema } from 'typebox';
@@ -278,9 +279,9 @@ function operatorsOnly(adminToken: string): Middleware {
   const expected = Buffer.from(sha256Hex(adminToken));
   return (ctx, next) => {
     if (ctx.path.split('/')[1] !== OPERATORS) return next();
-    const given = Buffer.from(sha256Hex(bearerToken(ctx.get('Authorization'))));
-    if (timingSafeEqual(given, expected)) return next();
-    throw new Rejected('unauthorized', 'this is not the admin token', {
+    const token = bearerToken(ctx.get('Authorization'));
+    if (timingSafeEqual(Buffer.from(sha256Hex(token)), expected)) return next();
+    throw new Rejected('unauthorized', notAdminToken(token), {
       headers: { 'WWW-Authenticate': 'Bearer realm="questlog-admin", error="invalid_token"' },
     });
   };

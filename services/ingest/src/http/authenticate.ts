@@ -8,6 +8,7 @@ import {
   tokenWith,
 } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { ADMIN_TOKEN, IS_ADMIN_TOKEN } from '@questlog/schemas/tokenPrefixes';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import type { Middleware } from 'koa';
@@ -111,6 +112,7 @@ export function authenticate(header: string | undefined, deps: CallerDeps, jwt?:
   const text = bearerToken(header);
   const token = tokenWith(deps.directory, text);
   if (token !== undefined) return ofToken(token.id, deps);
+  if (text.startsWith(ADMIN_TOKEN)) throw invalidToken(IS_ADMIN_TOKEN);
   throw invalidToken(isMistyped(text) ? MISTYPED : UNKNOWN);
 }
 

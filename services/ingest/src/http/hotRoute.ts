@@ -126,7 +126,10 @@ function idempotencyKeyOf(header: string): string | undefined {
   if (header === '') return undefined;
   const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
   if (key !== undefined && isUuidV7(key)) return key;
-  throw new Rejected('invalid_idempotency_key', 'the Idempotency-Key must be a UUIDv7 (RFC 9562)');
+  throw new Rejected(
+    'invalid_idempotency_key',
+    'the Idempotency-Key must be a UUIDv7 (RFC 9562), such as 019a9c36-2c00-7000-8000-000000000001',
+  );
 }
 
 /** @param head a list of names and values, to which those of this answer are added */

@@ -115,7 +115,7 @@ export function checkedBody<T extends TSchema>(
     }
     const value = isToTheLetter ? body : withoutNulls(schema, body);
     if (validator.Check(value)) return validator.Parse(value);
-    const errors = fieldProblems(validator.Errors(value));
+    const errors = fieldProblems(validator, value);
     throw new Rejected('invalid_request', errors[0]?.detail ?? 'the body is not valid', { errors });
   };
 }

@@ -5,8 +5,8 @@
  */
 import { randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
+import { PROJECT_TOKEN } from '@questlog/schemas/tokenPrefixes';
 
-const PREFIX = 'qlt_';
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** 226 bits. */
 const RANDOM_DIGITS = 38;
@@ -17,7 +17,7 @@ const WITH_CHECKSUM = /^qlt_[0-9A-Za-z]{44}$/;
 
 export function newToken(): string {
   const random = Array.from({ length: RANDOM_DIGITS }, () => DIGITS[randomInt(DIGITS.length)]).join('');
-  return PREFIX + random + checksumOf(PREFIX + random);
+  return PROJECT_TOKEN + random + checksumOf(PROJECT_TOKEN + random);
 }
 
 /** Whether a character of it is another one than it was made with. */

@@ -130,7 +130,7 @@ export function problemsOf(element: ScannedElement, revision: Revision, index: n
   const envelope = envelopeOf(element);
   const validator = validators[revision];
   if (validator.Check(envelope)) return problems;
-  return [...problems, ...fieldProblems(validator.Errors(envelope)).map((found) => ({ ...found, index }))];
+  return [...problems, ...fieldProblems(validator, envelope).map((found) => ({ ...found, index }))];
 }
 
 /** The element's fields by name, for TypeBox; a value of the same kind where another kind stood. */

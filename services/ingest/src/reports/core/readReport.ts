@@ -22,6 +22,7 @@ import {
   sizeProblems,
   structureProblems,
   timestampIn,
+  uuidProblem,
 } from '../../core/fieldProblems.ts';
 import { type ObjectScan, type ScannedObject, type Span, scanObject } from '../../core/scanObject.ts';
 import { type UnknownField, unknownFieldProblems, unknownOf } from '../../core/unknownFields.ts';
@@ -202,9 +203,7 @@ function valueProblems(
   leftOut: number,
 ): ElementProblem[] {
   const found = eventIds.flatMap((one, i) => {
-    const at = leftOut + i;
-    const detail = `eventIds.${at} must be a UUID`;
-    return uuidsOf(one).length > 0 ? [] : [problem(`/eventIds/${at}`, 'invalid_uuid', detail)];
+    return uuidsOf(one).length > 0 ? [] : [uuidProblem(`/eventIds/${leftOut + i}`)];
   });
   if (id !== undefined && clientRequestId !== undefined) {
     found.push(

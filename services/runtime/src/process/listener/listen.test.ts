@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { nextTurn } from '../waiting.ts';
 import { listen } from './listen.ts';
-import { checkAddress } from './listenAddress.ts';
+import { checkAddress, checkAddresses } from './listenAddress.ts';
 
 test('a request has a minute to arrive, one that may take long has more', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
@@ -89,6 +89,27 @@ test('a probe that comes while an address is checked is turned away, and no star
   }
   isOver = true;
   await probes;
+});
+
+test('every address that is taken is named at once, with the settings that change it', async () => {
+  const settings = [
+    { host: 'GAMES_HOST', port: 'GAMES_PORT' },
+    { host: 'ENGINE_PORT', port: 'ENGINE_PORT' },
+  ];
+  const address = { host: '127.0.0.1', port: 0, settings: { host: '', port: '' } };
+  const listeners = await Promise.all(settings.map(() => listen((_, response) => response.end(), address)));
+  onTestFinished(async () => void (await Promise.all(listeners.map((each) => each.close()))));
+  const [games, engine] = listeners.map(({ port }) => port);
+  const taken = listeners.map(({ port }, i) => ({
+    ...address,
+    port,
+    settings: settings[i] ?? address.settings,
+  }));
+
+  await expect(checkAddresses([address, ...taken])).rejects.toThrow(
+    `GAMES_PORT: 127.0.0.1:${games} is taken: set another port in GAMES_PORT or another address in GAMES_HOST; ` +
+      `ENGINE_PORT: 127.0.0.1:${engine} is taken: set another port in ENGINE_PORT`,
+  );
 });
 
 test('what an answer says otherwise stays', async () => {

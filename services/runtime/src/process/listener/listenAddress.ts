@@ -21,12 +21,31 @@ export function bind(
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => {
-      const reason = cause.code === 'EADDRINUSE' ? 'is taken' : `cannot be used (${cause.code})`;
       const name = HOST_ERRORS.has(cause.code ?? '') ? settings.host : settings.port;
+      const reason = cause.code === 'EADDRINUSE' ? taken(settings) : `cannot be used (${cause.code})`;
       reject(new StartRefused(`${name}: ${host}:${port} ${reason}`, { cause }));
     });
     server.listen({ port, host, exclusive }, resolve);
   });
+}
+
+function taken({ host, port }: ListenAddress['settings']): string {
+  const orHost = host === port ? '' : ` or another address in ${host}`;
+  return `is taken: set another port in ${port}${orHost}`;
+}
+
+/** Checks every address before anything starts. @throws StartRefused naming each address that cannot be used. */
+export async function checkAddresses(addresses: readonly ListenAddress[]): Promise<void> {
+  const refused: StartRefused[] = [];
+  for (const address of addresses) {
+    await checkAddress(address).catch((error: unknown) => {
+      if (!(error instanceof StartRefused)) throw error;
+      refused.push(error);
+    });
+  }
+  const [first] = refused;
+  if (first === undefined) return;
+  throw new StartRefused(refused.map(({ message }) => message).join('; '), { cause: first.cause });
 }
 
 /** Takes the address and lets go of it: what is asked before anything starts. @throws StartRefused as `bind`. */
