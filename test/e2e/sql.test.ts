@@ -104,6 +104,18 @@ describe.concurrent('an answer', () => {
     expect(answer.json().code).toMatch(/^query_(failed|not_allowed)$/);
   });
 
+  test.each(['groupArray(number) FROM numbers(100000000)', "repeat('x', 1000000000)"])(
+    'that needs more memory than a query may use is refused with ClickHouse’s text and the limit: %s',
+    async (what) => {
+      const answer = await ask(`SELECT ${what}`);
+
+      expect([answer.status, answer.json().code]).toEqual([400, 'query_failed']);
+      expect(answer.json().detail).toMatch(
+        /^Query memory limit exceeded: .*maximum: 96\.00 MiB.* The query’s memory limit is 96 MiB: select fewer columns, or filter\.$/s,
+      );
+    },
+  );
+
   test('holds every function that only computes, and payloads as they were sent', async () => {
     const answer = await ask(
       `SELECT payload, JSONExtractString(payload, 'quote"') AS text, upper(hex(payload)) AS hex

@@ -14,8 +14,15 @@ export const SQL_LIMITS = {
   /** Of a process, running or waiting for a connection: whoever comes then would wait for minutes. */
   atOnce: 32,
 } as const;
-const TIMEOUT_EXCEEDED = '159';
-const TOO_MANY_ROWS = '396';
+/** What to change in a query that hits one of its own limits, by ClickHouse's code. */
+const CURES: Readonly<Record<string, string>> = {
+  158: ' Filter, or aggregate less.', // TOO_MANY_ROWS
+  159: ' Filter, or aggregate less.', // TIMEOUT_EXCEEDED
+  160: ' Filter, or aggregate less.', // TOO_SLOW
+  307: ' Filter, or aggregate less.', // TOO_MANY_BYTES
+  396: ' Ask for fewer: a LIMIT, or a GROUP BY.', // TOO_MANY_ROWS_OR_BYTES
+};
+const MEMORY_LIMIT_EXCEEDED = '241';
 
 /** ClickHouse's codes for what an account may not do, and for what is no single statement. */
 const NOT_ALLOWED = new Set([
@@ -51,22 +58,27 @@ export async function askSql(
     if (gone.aborted) throw new Rejected('query_failed', 'its asker has left', { cause: error });
     if (error instanceof QueryRefused) {
       const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';
-      const cure = error.code === TOO_MANY_ROWS ? ' Ask for fewer: a LIMIT, or a GROUP BY.' : '';
-      throw new Rejected(code, `${error.message.trim()}${placeOf(error.message, query)}${cure}`, {
-        cause: error,
-      });
+      const text = `${error.message.trim()}${placeOf(error.message, query)}`;
+      throw new Rejected(code, `${text}${cureFor(error)}`, { cause: error });
     }
-    if (
-      error instanceof Unavailable &&
-      error.cause instanceof Error &&
-      Reflect.get(error.cause, 'code') === TIMEOUT_EXCEEDED
-    ) {
-      throw new Rejected('query_failed', `the query took longer than ${SQL_LIMITS.seconds} s`, {
-        cause: error,
-      });
+    if (error instanceof Unavailable && isOfClickHouse(error.cause)) {
+      const headers = { 'Retry-After': String(error.retryAfterS) };
+      throw new Rejected('unavailable', error.message.trim(), { cause: error, headers });
     }
     throw error;
   }
+}
+
+/** True if ClickHouse answered with a code of its own. A connection that failed has a word, such as ECONNREFUSED. */
+function isOfClickHouse(cause: unknown): boolean {
+  return cause instanceof Error && /^\d+$/.test(String(Reflect.get(cause, 'code')));
+}
+
+function cureFor({ code, message }: QueryRefused): string {
+  if (code !== MEMORY_LIMIT_EXCEEDED) return CURES[code] ?? '';
+  const [, amount, unit] = /maximum: ([\d.]+) (\w+)/.exec(message) ?? [];
+  const limit = amount === undefined ? '' : ` is ${Number(amount)} ${unit}`;
+  return ` The query’s memory limit${limit}: select fewer columns, or filter.`;
 }
 
 /** ClickHouse names the word behind the position, and its client cuts the message there if that is in capitals. */

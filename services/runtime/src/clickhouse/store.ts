@@ -131,6 +131,8 @@ const REQUEST_TIMEOUT_MS = 30_000;
 const ENDS_IN_TIME = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
 /** An insert is answered once: nobody waits for it any longer. */
 const INSERT_ENDS_IN_TIME = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
+/** A server sends its answer once the query has ended, so that a failure after the first rows has its status too. */
+const ANSWERS_WHOLE = { wait_end_of_query: 1 } as const;
 /** Whoever has lost a partition may take so long to know it, and sends until then. */
 const SENDS_FOR_MS = 5_000;
 const MAX_CONNECTIONS = 16;
@@ -164,7 +166,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
         const result = await client.exec({
           query: sql,
           query_params: params,
-          clickhouse_settings: { default_format: 'JSON', ...settings },
+          clickhouse_settings: { default_format: 'JSON', ...ANSWERS_WHOLE, ...settings },
           abort_signal: signal,
         });
         // The client's own signal is over once the answer begins.
@@ -297,14 +299,26 @@ export class QueryRefused extends Error {
   }
 }
 
-/** Of anybody's query: too much at this moment. */
+/** Limits that other queries share, and failures that pass: the same query can succeed later. */
 const TIMELY_ERRORS = new Set([
-  '159', // TIMEOUT_EXCEEDED
+  '173', // CANNOT_ALLOCATE_MEMORY
+  '201', // QUOTA_EXCEEDED: of the account, by all of its queries in an interval
   '202', // TOO_MANY_SIMULTANEOUS_QUERIES
-  '241', // MEMORY_LIMIT_EXCEEDED
+  '209', // SOCKET_TIMEOUT, of a distributed query, as the next two
+  '210', // NETWORK_ERROR
+  '279', // ALL_CONNECTION_TRIES_FAILED
+  '241', // MEMORY_LIMIT_EXCEEDED, unless it is the query's own limit
   '243', // NOT_ENOUGH_SPACE
   '394', // QUERY_WAS_CANCELLED
+  '439', // CANNOT_SCHEDULE_TASK
+  '745', // SERVER_OVERLOADED
 ]);
+
+/**
+ * ClickHouse's text for a query's own memory limit, `max_memory_usage`: the first from version 24.11 on, the second before it.
+ * The limits of an account ("User", "(for user)") and of the server ("(total)") are shared with other queries.
+ */
+const OWN_MEMORY_LIMIT = /Query memory limit exceeded|Memory limit \(for query\) exceeded/;
 
 /** Of a query: what only another text, or other tables, would change. Everything else may pass. */
 const QUERY_ERRORS = new Set([
@@ -337,9 +351,10 @@ function queryFailure(error: ClickHouseError): Error {
   return new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
 }
 
-/** Somebody else's text fails in more ways than ours, and may be told each; only what time cures is told as such. */
+/** A caller's query fails in more ways than ours: it is refused unless the failure can pass. */
 function questionFailure(error: ClickHouseError): Error {
-  return TIMELY_ERRORS.has(error.code) ? queryFailure(error) : new QueryRefused(error);
+  const isTimely = TIMELY_ERRORS.has(error.code) && !OWN_MEMORY_LIMIT.test(error.message);
+  return isTimely ? queryFailure(error) : new QueryRefused(error);
 }
 
 async function translated<T>(
