@@ -5,12 +5,15 @@ import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { expect, test } from 'vitest';
+import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
+import { expect, onTestFinished, test } from 'vitest';
 import { anEvent, aProject } from './builders.ts';
 import {
   collectOutput,
   emptyDataDir,
+  end,
   ownEnvironment,
+  reach,
   removeDataDir,
   spawnProduct,
   startProduct,
@@ -22,6 +25,7 @@ const shared = ownProduct({ dataDir: emptyDataDir() });
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 const REFUSED_WITHIN_MS = 25_000;
+const READY_WITHIN_MS = 60_000;
 
 test('prints where it listens, for games and for operators', () => {
   const { baseUrl, adminUrl } = shared.product.credentials;
@@ -73,6 +77,33 @@ test('prints how to ask ClickHouse a question, which works when it is pasted int
 
   expect(stdout).toMatch(/event_type[ ─┬]+count\(\)/);
   expect(stdout).toMatch(/asked-by-npm[ │]+1/);
+});
+
+test('is not ready on an empty folder before the demo session can be used', async () => {
+  const [port, adminPort] = await freePorts(2);
+  const dataDir = emptyDataDir();
+  const env = { QUESTLOG_PORT: String(port), QUESTLOG_ADMIN_PORT: String(adminPort) };
+  const child = spawnProduct({ dataDir, env });
+  onTestFinished(async () => {
+    await end(child, 'SIGTERM');
+    await removeDataDir({ dataDir });
+  });
+  const isReady = () =>
+    fetch(`http://127.0.0.1:${adminPort}/readyz`).then(
+      ({ status }) => status === 200,
+      () => false,
+    );
+  await expect.poll(isReady, { interval: 1, timeout: READY_WITHIN_MS }).toBe(true);
+
+  const { request, credentials } = reach(
+    JSON.parse(readFileSync(join(dataDir, 'dev-credentials.json'), 'utf8')),
+  );
+  const body = { sessionId: credentials.sessionId, eventType: 'first', payload: {} };
+  const [read, stored] = await Promise.all([
+    request('GET', `/v1/sessions/${credentials.sessionId}`),
+    request('POST', '/v1/ingest/events', { body }),
+  ]);
+  expect([read.status, stored.status]).toEqual([200, 201]);
 });
 
 test('prints no warning, and nothing but log lines to standard error', () => {

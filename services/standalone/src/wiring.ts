@@ -93,13 +93,16 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   }
   const pages = await openConsole({ ...shared, directory, adminToken, dataDir: kept?.dataDir });
   offerBackups(deps, shared, pages, kept);
+  const hasOperators = worker?.isFirst ?? true;
+  const hasDemo = kept?.hasDemo === true && hasOperators;
+  if (hasDemo) health.check(DEMO, () => 'the demo session is not registered yet');
   const ofAll = worker && ofAllWorkers(settings.workers, health, metrics);
   const ingest = await startIngest({
     ...{ ...shared, ...ofAll, pages, directory, lifecycle, adminToken },
     metrics: ingestMetrics(metrics, ofAll?.exposition),
     uploads: await openUploads(settings, choice, logger),
     settings: {
-      ...{ toGames, toOperators, hasOperators: worker?.isFirst ?? true },
+      ...{ toGames, toOperators, hasOperators },
       isEngineHere: choice.address === undefined,
       ...{ corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
       maxErasedIds: settings.erasedIds,
@@ -121,13 +124,13 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const log = choice.kafka === undefined ? ('embedded' as const) : ('kafka' as const);
   const credentials = { ...kept.credentials, log, baseUrl, adminUrl, adminToken, clickhouse };
   saveCredentials(kept.credentialsPath, credentials);
-  if (kept.hasDemo) {
+  if (hasDemo) {
     const isNew = await ensureDemo(directory, credentials, systemClock);
-    const session = ensureDemoSession(credentials);
-    // A start before has made it, as a rule, and nobody waits to hear so.
-    if (isNew) await session;
+    const registered = ensureDemoSession(credentials).finally(() => health.check(DEMO, () => undefined));
+    // An earlier start usually has registered the session. Only the first start waits for it.
+    if (isNew) await registered;
     else
-      session.catch((cause) => {
+      registered.catch((cause) => {
         if (!lifecycle.isStopping()) logger.error('demo_session_not_made', cause);
       });
   }
@@ -136,6 +139,8 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
 
 /** A check of readiness until everything has been started. */
 const START = 'start';
+/** A check of readiness until the demo session can be used. */
+const DEMO = 'demo';
 
 /** From the start on: it waits for as long as the directory has no leader, and a supervisor must not take it for dead. */
 async function serveHealth(

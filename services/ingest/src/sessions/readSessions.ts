@@ -46,16 +46,22 @@ export async function readSession(
 ): Promise<Buffer> {
   const id = pathUuid(idText);
   const { tenant, project } = principal;
-  await caughtUp(deps, principal);
-  const [row] = await deps.store.query<SessionRow & { metadata: string; lane: number }>(
-    `SELECT ${COLUMNS}, metadata, lane FROM sessions
-     WHERE project_id = {projectId:UUID} AND id = {id:UUID} ORDER BY log_offset LIMIT 1`,
-    { projectId: project.id, id },
-  );
+  const stored = async () => {
+    await caughtUp(deps, principal);
+    const [first] = await deps.store.query<SessionRow & { metadata: string; lane: number }>(
+      `SELECT ${COLUMNS}, metadata, lane FROM sessions
+       WHERE project_id = {projectId:UUID} AND id = {id:UUID} ORDER BY log_offset LIMIT 1`,
+      { projectId: project.id, id },
+    );
+    return first;
+  };
+  let row = await stored();
+  // A session that was registered after the projection's end was read is in memory first.
+  const isKnown = row === undefined && (await deps.sessions.find(tenant.id, project.id, [id])).has(id);
+  if (isKnown) row = await stored();
   if (row === undefined) {
-    const known = await deps.sessions.find(tenant.id, project.id, [id]);
-    // What memory knows may have been dropped by retention since.
-    const lacking = known.has(id) ? await deps.sessions.lacks(tenant.id) : undefined;
+    // A known session can also have been removed by retention.
+    const lacking = isKnown ? await deps.sessions.lacks(tenant.id) : undefined;
     if (lacking instanceof Lacking)
       throw new Unavailable(NOT_BACK, { retryAfterS: lacking.retryAfterS, cause: lacking });
     if (lacking !== undefined) throw lacking;

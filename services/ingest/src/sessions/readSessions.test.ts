@@ -1,0 +1,49 @@
+/** A read of a session that is registered while the read runs. */
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { expect, test } from 'vitest';
+import { Lacking } from '../known/restoredTable.ts';
+import { readSession, type SessionReadDeps } from './readSessions.ts';
+
+const ID = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
+const row = { id: ID, buildId: null, startedAtMicros: '0', registeredAtMillis: '0', metadata: '{}', lane: 0 };
+
+test('returns a session that is registered after the projection’s end was read', async () => {
+  const isRegistered = { value: false };
+  const deps = readsOf({
+    rows: () => (isRegistered.value ? [row] : []),
+    find: () => {
+      isRegistered.value = true;
+      return new Map([[ID, {}]]);
+    },
+    lacking: new Lacking('ClickHouse was restored'),
+  });
+
+  const answer = await readSession(deps, principal, ID);
+
+  expect(JSON.parse(answer.toString())).toMatchObject({ sessionId: ID });
+});
+
+test('refuses a session that memory has and a restored table lacks', async () => {
+  const lacking = new Lacking('restored', { retryAfterS: 10 });
+  const deps = readsOf({ rows: () => [], find: () => new Map([[ID, {}]]), lacking });
+
+  await expect(readSession(deps, principal, ID)).rejects.toThrow(Unavailable);
+});
+
+const principal = { tenant: { id: ID }, project: { id: ID } } as Parameters<typeof readSession>[1];
+
+/** Stands for ClickHouse and for the caches between two steps of a read: no real component stops there. */
+function readsOf(state: {
+  rows(): object[];
+  find(): Map<string, object>;
+  lacking: Lacking;
+}): SessionReadDeps {
+  const projection = { caughtUp: async () => {} };
+  return {
+    store: { query: async (sql: string) => (sql.includes('metadata, lane') ? state.rows() : []) },
+    sessions: { find: async () => state.find(), lacks: async () => state.lacking },
+    registered: projection,
+    projection,
+    partitions: 1,
+  } as unknown as SessionReadDeps;
+}
