@@ -21,8 +21,9 @@ export interface Ground {
 export const BESIDE = [
   [
     'services/runtime/src/process/listener/connections.test.ts',
-    'raw sockets: framings that two servers read differently, pipelines',
+    'raw sockets: framings that two servers read differently',
   ],
+  ['services/runtime/src/process/listener/pipelining.test.ts', 'raw sockets: pipelined requests'],
   ['test/e2e/connections.test.ts', 'raw sockets: heads and bodies that stop, what comes behind a refusal'],
   ['test/e2e/encodings.test.ts', 'content codings: broken, nested, with something behind their end'],
   ['test/e2e/limits.test.ts', 'limits of a request'],

@@ -1,5 +1,5 @@
 /** What a client is told of a request that could not be read, and what a refusal keeps. */
-import type { Broken } from '@questlog/runtime/process/listener/listen';
+import type { Broken } from '@questlog/runtime/process/listener/refusals';
 import { expect, test } from 'vitest';
 import { Rejected } from '../rejected.ts';
 import { malformedRequest } from './problems.ts';

@@ -7,12 +7,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
-import {
-  type Broken,
-  MAX_SMALL_CHUNKS,
-  MEAN_CHUNK_BYTES,
-  type Refusal,
-} from '@questlog/runtime/process/listener/listen';
+import { MAX_SMALL_CHUNKS, MEAN_CHUNK_BYTES } from '@questlog/runtime/process/listener/listen';
+import type { Broken, Refusal } from '@questlog/runtime/process/listener/refusals';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { nextTurn } from '@questlog/runtime/process/waiting';
 import { problemOf, statusOf } from '@questlog/schemas/http/problem';

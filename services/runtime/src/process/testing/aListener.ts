@@ -2,7 +2,8 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
-import { type Broken, listen } from '../listener/listen.ts';
+import { listen } from '../listener/listen.ts';
+import type { Broken } from '../listener/refusals.ts';
 
 export const MIB = 1024 * 1024;
 

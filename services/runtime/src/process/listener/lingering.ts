@@ -1,0 +1,49 @@
+/** Ends connections whose clients may still be sending. */
+import type { Duplex } from 'node:stream';
+
+/**
+ * How much longer, and for how many bytes, a refused client may go on sending before its connection ends. Many clients send a
+ * body in one piece before they look for an answer: the limit is twice the largest body that is accepted.
+ */
+const LINGER_MS = 5_000;
+const LINGER_BYTES = 16 * 1024 * 1024;
+/** Maximum rate of all refused clients together, because reading and dropping bytes is work, too. The burst is `LINGER_BYTES`. */
+const LINGER_BYTES_A_SECOND = 32 * 1024 * 1024;
+
+/**
+ * Reads and drops what clients send after the last answer of their connection. A connection that is closed with unread bytes
+ * is reset, and its client might lose the answer (RFC 9112, section 9.6). The bytes are not parsed.
+ */
+export class Lingering {
+  /** Time until which the bytes of all clients are paid for. */
+  #paidMs = 0;
+
+  begin(socket: Duplex): void {
+    let bytes = 0;
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    socket.once('close', () => clearTimeout(timer));
+    socket.once('end', () => socket.destroy());
+    // A socket that was paused must read again before its data listener is replaced: then node's parser, which reads it, is
+    // detached, and nothing would start the reading.
+    socket.resume();
+    socket.emit('resume');
+    socket.removeAllListeners('data');
+    socket.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > LINGER_BYTES) return void socket.destroy();
+      const waitMs = this.#take(chunk.length);
+      if (waitMs === 0) return;
+      socket.pause();
+      setTimeout(() => socket.resume(), waitMs).unref();
+    });
+    socket.end();
+  }
+
+  /** @returns how long nothing more is read from the client. */
+  #take(bytes: number): number {
+    const nowMs = performance.now();
+    const perMs = LINGER_BYTES_A_SECOND / 1000;
+    this.#paidMs = Math.max(this.#paidMs, nowMs - LINGER_BYTES / perMs) + bytes / perMs;
+    return Math.max(0, this.#paidMs - nowMs);
+  }
+}

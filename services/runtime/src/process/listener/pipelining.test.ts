@@ -1,0 +1,202 @@
+/** Requests that a connection sends before it has read the answers of earlier ones. */
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { expect, test, vi } from 'vitest';
+import { aListener, allOf } from '../testing/aListener.ts';
+import { nextTurn } from '../waiting.ts';
+import { MAX_WAITING } from './pipelining.ts';
+
+/** On a busy machine, too. */
+const SOON = { interval: 5, timeout: 20_000 };
+const END = 'GET /end HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
+
+const requests = (count: number): string =>
+  Array.from({ length: count }, (_, i) => `GET /held${i} HTTP/1.1\r\nHost: x\r\n\r\n`).join('');
+
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
+
+/** Requests to `/held` are answered when the test says so, others at once. */
+async function aSlowListener() {
+  const held: ServerResponse[] = [];
+  const open = await aListener((request, response) => {
+    if (request.url?.startsWith('/held') === true) held.push(response);
+    else response.end('at once');
+  });
+  return { held, open };
+}
+
+/** Answers each request with its path and its body, a while after it has come. */
+async function anEcho() {
+  const parsed = 0;
+  const open = await aListener(async (request, response) => {
+    const body = Buffer.concat(await request.toArray());
+    await nextTurn();
+    response.end(`<${request.url} ${body.length}>`);
+  });
+  return { open, parsed };
+}
+
+test('one request of a connection runs at a time', async () => {
+  const { held, open } = await aSlowListener();
+  const socket = open(requests(50));
+  const answers: string[] = [];
+  socket.on('data', (chunk) => answers.push(...(String(chunk).match(/answer \d+/g) ?? [])));
+  await expect.poll(() => held.length, { interval: 5 }).toBeGreaterThan(0);
+  expect(await text(open(END))).toContain('at once');
+  expect(held).toHaveLength(1);
+
+  for (let i = 0; i < 50; i += 1) {
+    await expect.poll(() => held, { interval: 1 }).toHaveLength(i + 1);
+    held[i]?.end(`answer ${i}`);
+  }
+  await expect.poll(() => answers, { interval: 5 }).toHaveLength(50);
+  expect(answers).toEqual(upTo(50).map((i) => `answer ${i}`));
+});
+
+test.each([1, 2, MAX_WAITING, MAX_WAITING + 1, MAX_WAITING + 2, 65, 1_600])(
+  '%i requests that are sent at once are all answered, in order',
+  async (count) => {
+    const { open } = await anEcho();
+    const said = await allOf(open(requests(count) + END));
+
+    expect(said.match(/<[^>]*>/g)).toEqual([...upTo(count).map((i) => `</held${i} 0>`), '</end 0>']);
+  },
+);
+
+test('bodies of pipelined requests come to their requests, of whatever length and framing', async () => {
+  const { open } = await anEcho();
+  const lengths = upTo(200).map((i) => (i % 50 === 49 ? 200_000 : (i * 37) % 3_000));
+  const sent = lengths.map((length, i) => {
+    const body = 'GET /x HTTP/1.1\r\n\r\n'.repeat(length / 19 + 1).slice(0, length);
+    const head = `POST /${i} HTTP/1.1\r\nHost: x\r\n`;
+    if (i % 2 === 0 || length === 0) return `${head}Content-Length: ${length}\r\n\r\n${body}`;
+    return `${head}Transfer-Encoding: chunked\r\n\r\n${length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+  });
+  const said = await allOf(open(sent.join('') + END));
+
+  expect(said.match(/<[^>]*>/g)).toEqual([...lengths.map((n, i) => `</${i} ${n}>`), '</end 0>']);
+});
+
+test('above 16 waiting requests the socket is not read, and nothing more is parsed', async () => {
+  const { held, open } = await aSlowListener();
+  const flood = open(requests(1));
+  await vi.waitFor(() => expect(held).toHaveLength(1), SOON);
+  const { socket } = held[0] as ServerResponse;
+  const piece = requests(1_000);
+  // Until neither the socket nor the kernel takes more.
+  let isFull = false;
+  for (let i = 0; i < 2_000 && !isFull; i += 1) {
+    flood.write(piece);
+    isFull = flood.writableLength > 8 * 1024 * 1024;
+  }
+  await vi.waitFor(() => expect(socket?.isPaused()).toBe(true), SOON);
+  const read = socket?.bytesRead ?? 0;
+  expect(await text(open(END))).toContain('at once');
+
+  expect(socket?.bytesRead).toBe(read);
+  expect(read).toBeLessThan(256 * 1024);
+  expect(flood.destroyed).toBe(false);
+  expect(held).toHaveLength(1);
+  socket?.destroy();
+});
+
+test('requests that wait begin in turns, so that other connections are served in between', async () => {
+  let begun = 0;
+  let most = 0;
+  const open = await aListener((_, response) => {
+    begun += 1;
+    response.end('at once');
+  });
+  let isOver = false;
+  const countTurns = async (): Promise<void> => {
+    while (!isOver) {
+      const before = begun;
+      await nextTurn();
+      most = Math.max(most, begun - before);
+    }
+  };
+  const counted = countTurns();
+  await Promise.all(upTo(8).map(() => allOf(open(requests(200) + END))));
+  isOver = true;
+  await counted;
+
+  expect(begun).toBe(8 * 201);
+  // Four that waited, and the first of each connection.
+  expect(most).toBeLessThanOrEqual(4 + 8);
+});
+
+test('a request after one that ends its connection does not begin', async () => {
+  const begun: string[] = [];
+  const open = await aListener((request, response) => {
+    begun.push(request.url ?? '');
+    response.setHeader('Connection', 'close').end('the last');
+  });
+  const said = await allOf(open(requests(3_000)));
+
+  expect(begun).toEqual(['/held0']);
+  // Not lost in a reset, although most of the requests were not read.
+  expect(said).toMatch(/the last$/);
+});
+
+const POST = 'POST /first HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}';
+
+test.each([
+  ['a NUL byte', '\0'],
+  ['bytes that are no request', 'no request\r\n\r\n'],
+  ['a request without a host', 'GET /second HTTP/1.1\r\n\r\n'],
+  ['a request with a malformed length', 'POST /second HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\n'],
+  ['too large a head', `GET /second HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(20_000)}\r\n\r\n`],
+  ['chunks that are none', 'POST /second HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'],
+])('a request is answered, and then what came after it is refused: %s', async (_, broken) => {
+  for (const count of [0, 3, 40]) {
+    const { open } = await anEcho();
+    const said = await allOf(open(POST + requests(count) + broken + requests(3)));
+
+    expect(said.match(/<[^>]*>/g)).toEqual(['</first 2>', ...upTo(count).map((i) => `</held${i} 0>`)]);
+    expect(said.match(/HTTP\/1\.1 \d+/g)).toEqual([
+      ...upTo(count + 1).map(() => 'HTTP/1.1 200'),
+      'HTTP/1.1 400',
+    ]);
+    expect(said).toMatch(/Connection: close\r\n[^<]*\{"code":"malformed"\}$/);
+  }
+});
+
+test('what is broken after a request is refused after its answer, however long that takes', async () => {
+  const { held, open } = await aSlowListener();
+  const socket = open(`${requests(1)}no request\r\n\r\n`);
+  const said = allOf(socket);
+  await vi.waitFor(() => expect(held).toHaveLength(1), SOON);
+  held[0]?.write('begun, ');
+  await once(socket, 'data');
+  expect(await text(open(END))).toContain('at once');
+  held[0]?.end('ended');
+
+  expect(await said).toMatch(/^HTTP\/1\.1 200 .*begun, .*ended.*HTTP\/1\.1 400 .*"malformed"\}$/s);
+});
+
+test('a body in too many small chunks is refused after the answers of the requests before it', async () => {
+  const { open } = await anEcho();
+  const chunked = 'POST /second HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n';
+  const said = await allOf(open(`${POST}${chunked}${'1\r\nx\r\n'.repeat(10_000)}0\r\n\r\n`));
+
+  expect(said).toMatch(/^HTTP\/1\.1 200 .*<\/first 2>.*HTTP\/1\.1 400 .*"smallChunks"\}$/s);
+});
+
+test('a client that is gone leaves nothing of its waiting requests', async () => {
+  const { held, open } = await aSlowListener();
+  const flood = open(requests(1_600));
+  await vi.waitFor(() => expect(held).toHaveLength(1), SOON);
+  flood.resetAndDestroy();
+  // The connection is not read, so that the reset is noticed by the answer.
+  held[0]?.end('gone');
+  await once(held[0] as ServerResponse, 'close');
+  await vi.waitFor(() => {
+    held.at(-1)?.end('gone');
+    expect(held.at(-1)?.socket?.destroyed ?? true).toBe(true);
+  }, SOON);
+  const begun = held.length;
+  expect(await text(open(END))).toContain('at once');
+
+  expect(held).toHaveLength(begun);
+});

@@ -1,0 +1,228 @@
+/** Answers the requests of a connection one after another, and stops reading a connection while too many of them wait. */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Lingering } from './lingering.ts';
+import { TOO_SLOW } from './refusals.ts';
+
+/** Maximum requests that wait behind the running one of their connection. While there are so many, nothing more is parsed. */
+export const MAX_WAITING = 16;
+/**
+ * Maximum waiting requests of all connections that begin in one turn of the event loop. Connections take turns, so that
+ * a client that pipelines delays the requests of other clients by few of its own.
+ */
+const BEGUN_PER_TURN = 4;
+/** Maximum bytes of all connections that were read and not parsed. A connection that would exceed the limit is closed. */
+const MAX_UNPARSED_BYTES = 64 * 1024 * 1024;
+
+/** llhttp's error code. If `on_headers_complete` returns it, the parser stops behind that head. */
+const PAUSED = 21;
+const PAUSED_CODE = 'HPE_PAUSED';
+
+type Response = ServerResponse<IncomingMessage> & { req: IncomingMessage };
+
+/** A request with its response, or the refusal of bytes that are no request. */
+type Waiting = Response | (() => void);
+
+interface Connection {
+  readonly socket: Socket;
+  /** The response of the request that is under way. Undefined if there is none. */
+  running: Response | undefined;
+  readonly waiting: Waiting[];
+  /** True while a request is under way or waits. */
+  isBusy: boolean;
+  /** Bytes that were read after the last request that was parsed. */
+  unparsed: Buffer | undefined;
+  /** True while nothing is read. */
+  isStopped: boolean;
+  isPipelined: boolean;
+}
+
+/** The parts of node's parser that are used here. */
+interface Parser {
+  /** Begins a request once its head is complete. The result goes to llhttp: 0, or 2 for an upgrade. */
+  onIncoming(request: IncomingMessage, shouldKeepAlive: boolean): number;
+  resume(): void;
+}
+
+/** https://nodejs.org/api/http.html#event-clienterror */
+type ParserError = NodeJS.ErrnoException & { readonly bytesParsed?: number; readonly rawPacket?: Buffer };
+
+/**
+ * Node parses a whole chunk of up to 64 KiB at once and begins every request in it: 1,800 small ones. Here the parser stops
+ * in the middle of a chunk, and the rest is parsed when the waiting requests have begun. Answers are in the order
+ * of the requests anyway (RFC 9112, section 9.3.2).
+ */
+export class Pipelines {
+  readonly #handler: RequestListener;
+  readonly #lingering: Lingering;
+  readonly #connections = new WeakMap<Socket, Connection>();
+  /** Connections whose next request may begin. */
+  #due: Connection[] = [];
+  #unparsedBytes = 0;
+
+  constructor(handler: RequestListener, lingering: Lingering) {
+    this.#handler = handler;
+    this.#lingering = lingering;
+  }
+
+  /** Call it for each new connection, after node has given it a parser. */
+  watch(socket: Socket): void {
+    const connection: Connection = {
+      ...{ socket, running: undefined, waiting: [], isBusy: false },
+      ...{ unparsed: undefined, isStopped: false, isPipelined: false },
+    };
+    this.#connections.set(socket, connection);
+    const parser = parserOf(socket);
+    if (parser === undefined) return;
+    const { onIncoming } = parser;
+    parser.onIncoming = (request, shouldKeepAlive) => {
+      const result = onIncoming(request, shouldKeepAlive);
+      return result === 0 && connection.waiting.length >= MAX_WAITING ? PAUSED : result;
+    };
+  }
+
+  /** True if a request of the connection is under way or waits. */
+  isBusy(socket: Socket): boolean {
+    return this.#connections.get(socket)?.isBusy === true;
+  }
+
+  /** Runs the handler, at once or after the earlier requests of the connection. */
+  begin(request: IncomingMessage, response: Response): void {
+    const connection = this.#connections.get(request.socket);
+    if (connection === undefined) return void this.#handler(request, response);
+    if (!connection.isBusy) return void this.#run(connection, response);
+    this.#expectMore(connection);
+    // Nothing after a refusal is a request.
+    if (typeof connection.waiting.at(-1) !== 'function') connection.waiting.push(response);
+  }
+
+  /**
+   * Handles an error of the parser or of a request's time limit.
+   * @param refuse answers the bytes that cannot be read. It is called after the earlier requests of the connection were answered.
+   */
+  onBroken(error: ParserError, socket: Socket, refuse: () => void): void {
+    const connection = this.#connections.get(socket);
+    if (error.code === PAUSED_CODE && connection !== undefined) return void this.#hold(connection, error);
+    if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+    if (connection === undefined || !connection.isBusy) return void refuse();
+    const { running, waiting } = connection;
+    const last = waiting.at(-1);
+    // The parser was stopped inside of a request that waits: the request is not slow.
+    if (typeof last === 'function' || connection.unparsed !== undefined) return;
+    if (last === undefined && running !== undefined && !running.req.complete)
+      return void refuseRunning(running, error, socket, refuse);
+    if (last !== undefined && !last.req.complete) waiting.pop();
+    this.#expectMore(connection);
+    this.#stop(connection);
+    waiting.push(refuse);
+  }
+
+  #run(connection: Connection, response: Response): void {
+    connection.isBusy = true;
+    connection.running = response;
+    response.once('close', () => {
+      connection.running = undefined;
+      if (connection.waiting.length === 0 && connection.unparsed === undefined) connection.isBusy = false;
+      else this.#takeTurn(connection);
+    });
+    this.#handler(response.req, response);
+  }
+
+  #takeTurn(connection: Connection): void {
+    if (this.#due.push(connection) === 1) setImmediate(this.#beginDue);
+  }
+
+  readonly #beginDue = (): void => {
+    const now = this.#due.splice(0, BEGUN_PER_TURN);
+    if (this.#due.length > 0) setImmediate(this.#beginDue);
+    for (const connection of now) this.#beginNext(connection);
+  };
+
+  #beginNext(connection: Connection): void {
+    const { socket, waiting } = connection;
+    // After the last answer of a connection nobody would learn what became of a request.
+    if (!socket.writable) {
+      waiting.length = 0;
+      this.#takeUnparsed(connection);
+      return;
+    }
+    // Before the last waiting request runs: the end of its body may not have been parsed.
+    if (waiting.length <= 1 && connection.unparsed !== undefined) {
+      if (socket.writableNeedDrain) return void socket.once('drain', () => this.#takeTurn(connection));
+      this.#parse(connection);
+    }
+    const next = waiting.shift();
+    if (next === undefined) connection.isBusy = false;
+    else if (typeof next === 'function') {
+      connection.isStopped = false;
+      next();
+    } else this.#run(connection, next);
+  }
+
+  /** Keeps what the parser has not read of a chunk, and stops reading. */
+  #hold(connection: Connection, { rawPacket = Buffer.alloc(0), bytesParsed = 0 }: ParserError): void {
+    const { socket, unparsed } = connection;
+    const more = unparsed === undefined ? rawPacket.subarray(bytesParsed) : rawPacket;
+    connection.unparsed = unparsed === undefined ? more : Buffer.concat([unparsed, more]);
+    this.#unparsedBytes += more.length;
+    this.#stop(connection);
+    if (this.#unparsedBytes > MAX_UNPARSED_BYTES) socket.destroy();
+  }
+
+  /** Parses what was read, up to the next limit. */
+  #parse(connection: Connection): void {
+    const { socket } = connection;
+    const bytes = this.#takeUnparsed(connection);
+    connection.isStopped = false;
+    parserOf(socket)?.resume();
+    // Before the bytes: the parser, or a body that nobody reads, may stop it again.
+    socket.resume();
+    // Node's own listener parses them, as if they were read now.
+    if (bytes !== undefined) socket.emit('data', bytes);
+  }
+
+  #takeUnparsed(connection: Connection): Buffer | undefined {
+    const { unparsed } = connection;
+    connection.unparsed = undefined;
+    this.#unparsedBytes -= unparsed?.length ?? 0;
+    return unparsed;
+  }
+
+  /** Prepares a connection on which bytes may be unread when its last answer is sent. */
+  #expectMore(connection: Connection): void {
+    if (connection.isPipelined) return;
+    connection.isPipelined = true;
+    const { socket } = connection;
+    socket.once('close', () => this.#takeUnparsed(connection));
+    // Node starts to read whenever 'resume' is emitted, also if the socket was paused after `resume()`.
+    socket.on('resume', () => {
+      if (connection.isStopped) socket.pause();
+      if (socket.isPaused()) socket.emit('pause');
+    });
+    socket.destroySoon = () => {
+      connection.isStopped = false;
+      this.#lingering.begin(socket);
+    };
+  }
+
+  #stop(connection: Connection): void {
+    connection.isStopped = true;
+    connection.socket.pause();
+  }
+}
+
+/** Answers a request whose body cannot be read, unless its answer has begun: a second one would be taken for another request's. */
+function refuseRunning(
+  response: Response,
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  refuse: () => void,
+): void {
+  if (!response.headersSent) refuse();
+  // After an answer that has ended, the connection lingers once the answer is sent: never, if the client does not read it.
+  else if (error.code === TOO_SLOW || !response.writableEnded) socket.destroy();
+}
+
+function parserOf(socket: Socket): Parser | undefined {
+  return (socket as Socket & { parser?: Parser | null }).parser ?? undefined;
+}

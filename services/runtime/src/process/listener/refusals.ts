@@ -1,0 +1,80 @@
+/** Requests that never reach a handler: bytes that cannot be read, and requests that two servers could read differently. */
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Lingering } from './lingering.ts';
+
+export interface Refusal {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+/** It is no HTTP or its head is too large, it took too long to arrive, or its body came in too many small chunks. */
+export type Broken = 'malformed' | 'tooSlow' | 'smallChunks';
+export type RefusalOf = (why: Broken) => Refusal;
+
+/** Code of the error of a request that took too long, as Node has it. */
+export const TOO_SLOW = 'ERR_HTTP_REQUEST_TIMEOUT';
+/** Code of the error of a body in too many small chunks. */
+export const SMALL_CHUNKS = 'SMALL_CHUNKS';
+
+/** Headers of every answer whose handler sets no others: an answer is for one client, and is what its type says. */
+export const COMMON_HEADERS: ReadonlyMap<string, string> = new Map([
+  ['Cache-Control', 'no-store'],
+  ['X-Content-Type-Options', 'nosniff'],
+]);
+
+const BROKEN_BY: Readonly<Record<string, Broken>> = { [TOO_SLOW]: 'tooSlow', [SMALL_CHUNKS]: 'smallChunks' };
+
+/** Writes the refusal to the socket and ends the connection. */
+export function refuse(
+  error: NodeJS.ErrnoException,
+  socket: Duplex,
+  refusalOf: RefusalOf,
+  lingering: Lingering,
+): void {
+  const refusal = refusalOf(BROKEN_BY[error.code ?? ''] ?? 'malformed');
+  const lines = [
+    `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
+    ...Object.entries(headersOf(refusal)).map(([name, value]) => `${name}: ${value}`),
+  ];
+  socket.write(`${lines.join('\r\n')}\r\n\r\n${refusal.body}`);
+  lingering.begin(socket);
+}
+
+export function headersOf({ headers, body }: Refusal): Record<string, string> {
+  return {
+    Connection: 'close',
+    ...Object.fromEntries(COMMON_HEADERS),
+    ...headers,
+    'Content-Length': String(Buffer.byteLength(body)),
+  };
+}
+
+export function bareRefusal(why: Broken): Refusal {
+  return { status: why === 'tooSlow' ? 408 : 400, headers: {}, body: '' };
+}
+
+export function coded(message: string, code: string): NodeJS.ErrnoException {
+  return Object.assign(new Error(message), { code });
+}
+
+/** True if the target, the version, the framing or the hosts of a request are ambiguous (RFC 9112, sections 2.3, 3.2 and 6). */
+export function isMalformed({ url = '', httpVersion, headers, rawHeaders }: IncomingMessage): boolean {
+  const isOld = httpVersion === '1.0';
+  const coding = headers['transfer-encoding'];
+  const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'host').length;
+  return (
+    !isTarget(url) ||
+    (httpVersion !== '1.1' && !isOld) ||
+    (coding !== undefined && (isOld || coding.toLowerCase() !== 'chunked')) ||
+    (isOld ? hosts > 1 : hosts !== 1)
+  );
+}
+
+/** A path, `*`, or the whole address of a host; never with a user or a fragment (RFC 9110, section 4.2; RFC 9112, section 3.2). */
+function isTarget(url: string): boolean {
+  if (url.startsWith('/')) return !url.includes('#');
+  return url === '*' || (ADDRESS.test(url) && URL.canParse(url));
+}
+
+const ADDRESS = /^https?:\/\/[\w.:[\]-]+(?:[/?][^#]*)?$/i;
