@@ -35,7 +35,7 @@ const LAST_WEEK = `SELECT tenant_id, toString(sum(count)) AS events, toUnixTimes
     toUnixTimestamp(now()) AS now
   FROM event_counts_by_minute WHERE minute >= now('UTC') - INTERVAL 7 DAY GROUP BY tenant_id`;
 const BY_DAY = `SELECT toString(toDate(minute)) AS day, toString(sum(count)) AS events FROM event_counts_by_minute
-  WHERE tenant_id = {tenant:UUID} AND minute >= toDateTime(today() - ${DAYS - 1}, 'UTC') GROUP BY day ORDER BY day`;
+  WHERE tenant_id = {tenant:UUID} AND minute >= toDateTime(toDate(now('UTC')) - ${DAYS - 1}, 'UTC') GROUP BY day ORDER BY day`;
 
 async function month(): Promise<Month> {
   const [tenants, used, lastWeek] = await Promise.all([

@@ -44,6 +44,14 @@ test('answers nobody without the password', async () => {
   expect(response.status).toBe(403);
 });
 
+test('runs in UTC on a machine in another time zone', async () => {
+  const { ask } = await startFront({ TZ: 'America/Los_Angeles' });
+  const times = await ask(
+    "SELECT timezone(), today() = toDate(now('UTC'), 'UTC'), toDateTime('2026-01-01 12:00:00') = toDateTime('2026-01-01 12:00:00', 'UTC')",
+  );
+  expect(times).toBe('UTC\t1\t1\n');
+});
+
 test('seven long queries at once leave room for a short one', async () => {
   const { ask } = await startFront();
   const long = 'SELECT sleepEachRow(1) FROM numbers(60) SETTINGS max_block_size = 1';
@@ -90,8 +98,8 @@ test.each([
   expect(errors.trimEnd()).not.toContain('\n');
 });
 
-async function startFront() {
-  const child = spawnFront({});
+async function startFront(env: Readonly<Record<string, string>> = {}) {
+  const child = spawnFront(env);
   const [line]: string[] = await once(child.stdout.setEncoding('utf8'), 'data');
   const url = /^ready: ClickHouse on (\S+), user questlog\n$/.exec(line ?? '')?.[1] ?? '';
   expect(url, line).not.toBe('');

@@ -12,6 +12,8 @@ import type { ToEngine } from './engineProcess.ts';
 
 // Before anything uses libuv's pool: each query holds one of its threads.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
+// The engine takes its time zone from the environment and ignores `timezone` in its configuration file (measured on 26.7).
+process.env['TZ'] = 'UTC';
 
 const PLACES = {
   maxConcurrentQueries: PROCESS_CONCURRENT_QUERIES,
