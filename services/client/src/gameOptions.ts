@@ -24,12 +24,18 @@ export interface GameOptions {
   readonly maxBatchEvents?: number;
   /** How long an event waits for company. Default 5 s. */
   readonly flushIntervalMs?: number;
+  /** Maximum time that `end()` takes. Default 2 s. */
+  readonly endWithinMs?: number;
   readonly onProblem?: (problem: ClientProblem) => void;
   readonly fetch?: typeof fetch;
 }
 
 /** What a game may want to print: nothing of it needs an answer, but `stopped` needs another token. */
 export type ClientProblem =
+  /** Questlog does not answer or cannot take entries, which wait. Reported at once, then at most once a minute. */
+  | { readonly kind: 'unreachable'; readonly code: string; readonly message: string }
+  /** Questlog answers again, after it was reported to be unreachable. */
+  | { readonly kind: 'reached'; readonly message: string }
   | { readonly kind: 'stopped' | 'queue'; readonly code: string; readonly message: string }
   /** `entry` is the JSON of what was refused. */
   | { readonly kind: 'refused'; readonly code: string; readonly message: string; readonly entry: string }

@@ -1,6 +1,5 @@
 /** One request to Questlog and what became of it. */
 import type { GameOptions, ReportFile } from './gameOptions.ts';
-import type { Unit } from './queue.ts';
 
 /** Browsers let 64 KiB outlive their page, headers aside. */
 export const KEEPALIVE_BYTES = 60_000;
@@ -8,6 +7,9 @@ const GZIP_FROM_BYTES = 1_024;
 const ANSWER_WITHIN_MS = 30_000;
 /** A large file on a slow line takes its time. */
 const UPLOADED_WITHIN_MS = 15 * 60_000;
+/** A browser hides the answer of the operators' listener from pages, as that of any server that does not allow them. */
+const UNTOLD =
+  ' (check the network, the address and its port, which is 8080 for games, and QUESTLOG_CORS_ORIGINS)';
 const MAX_RETRY_AFTER_MS = 3_600_000;
 /** Node's codes for a request that never left. */
 const UNSENT = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
@@ -19,6 +21,8 @@ export interface Content {
   readonly mayGzip: boolean;
   /** Asked just before it leaves. */
   isWanted(): boolean;
+  /** Aborts the request. */
+  readonly signal: AbortSignal;
 }
 
 export interface Reply {
@@ -27,6 +31,10 @@ export interface Reply {
   readonly body?: unknown;
   readonly retryAfterMs?: number;
   readonly isUnsent?: boolean;
+  readonly isRedirected?: boolean;
+  /** What to report unless this is an answer of Questlog. */
+  readonly code: string;
+  readonly message: string;
 }
 
 export async function post(options: GameOptions, path: string, content: Content): Promise<Reply> {
@@ -40,63 +48,85 @@ export async function post(options: GameOptions, path: string, content: Content)
   try {
     const isGzipped = mayGzip && text.length >= GZIP_FROM_BYTES;
     const body = isGzipped ? await gzip(text) : new TextEncoder().encode(text);
-    if (!isWanted()) return { status: 0, isUnsent: true };
+    if (!isWanted()) return { status: 0, isUnsent: true, code: 'unwanted', message: 'not sent' };
     const answer = await send(`${url.replace(/\/$/, '')}/v1/ingest/${path}`, {
       method: 'POST',
       headers: isGzipped ? { ...headers, 'Content-Encoding': 'gzip' } : headers,
       body,
       keepalive: body.length <= KEEPALIVE_BYTES,
-      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      signal: limited(ANSWER_WITHIN_MS, content.signal),
     });
-    const retryAfterMs = retryAfterOf(answer.headers.get('Retry-After'));
-    return { status: answer.status, body: parsed(await answer.text()), retryAfterMs };
+    return replyOf(url, answer, parsed(await answer.text()));
   } catch (error) {
-    const cause = error instanceof Error ? error.cause : undefined;
-    return { status: 0, isUnsent: UNSENT.includes(fieldOf(cause, 'code') ?? '') };
+    return noReply(url, error);
   }
 }
 
-/** @throws where the file was refused, or is not wanted any more, or the network broke. */
+function replyOf(url: string, answer: Response, body: unknown): Reply {
+  const { status, redirected: isRedirected, headers } = answer;
+  const code = codeOf(body);
+  const what = code ?? headers.get('Content-Type')?.replace(/;.*/, '') ?? 'without a type';
+  const whose = code === undefined ? ', which is not an answer of Questlog' : '';
+  const where = isRedirected ? ` (redirected to ${answer.url})` : '';
+  return {
+    ...{ status, body, isRedirected, code: code ?? 'not_questlog' },
+    message: `${url} answers ${status} ${what}${whose}${where}`,
+    retryAfterMs: retryAfterOf(headers.get('Retry-After')),
+  };
+}
+
+function noReply(url: string, error: unknown): Reply {
+  const { name, message, cause } = error instanceof Error ? error : new Error(String(error));
+  const code = fieldOf(cause, 'code');
+  // Node gives the reason in the cause, without a code for a port that fetch forbids. A browser gives no reason.
+  let reason = code ?? fieldOf(cause, 'message') ?? `${message}${UNTOLD}`;
+  if (name === 'TimeoutError') reason = `no answer within ${ANSWER_WITHIN_MS / 1_000} s`;
+  if (code === 'EPROTO' || code?.startsWith('ERR_SSL'))
+    reason += ', the port speaks no TLS: is http:// meant?';
+  const isUnsent = UNSENT.includes(code ?? '');
+  return { status: 0, isUnsent, code: code ?? name, message: `cannot reach ${url}: ${reason}` };
+}
+
+/** The signal of an end also ends the request, except in browsers and in a Node before 20.3. */
+function limited(ms: number, signal: AbortSignal): AbortSignal {
+  const limit = AbortSignal.timeout(ms);
+  return AbortSignal.any?.([limit, signal]) ?? limit;
+}
+
+/** @throws Error if the file is refused or no longer wanted, or if the network breaks. */
 export async function upload(
   options: GameOptions,
-  upload: { data: Blob; file: Pick<ReportFile, 'attachmentType' | 'fileName'>; isWanted(): boolean },
+  upload: {
+    data: Blob;
+    file: Pick<ReportFile, 'attachmentType' | 'fileName'>;
+    isWanted(): boolean;
+    signal: AbortSignal;
+  },
 ): Promise<ReportFile> {
-  const { data, isWanted } = upload;
+  const { data, isWanted, signal } = upload;
   const file = { ...upload.file, mimeType: data.type, sizeBytes: data.size };
-  const { status, body } = await post(options, 'uploads', {
-    text: JSON.stringify(file),
-    mayGzip: false,
-    isWanted,
-  });
-  if (!isWanted()) throw new Error('offline, stopped, or without consent');
+  const text = JSON.stringify(file);
+  const { body, message } = await post(options, 'uploads', { text, mayGzip: false, isWanted, signal });
+  if (!isWanted()) throw new Error('the file was not sent: offline, stopped, ended, or without consent');
   const [uploadId, address] = [fieldOf(body, 'uploadId'), fieldOf(body, 'uploadUrl')];
   if (uploadId === undefined || address === undefined) {
-    throw new Error(`the file was refused: ${fieldOf(body, 'message') ?? status}`);
+    throw new Error(`the file was refused: ${message} ${fieldOf(body, 'message') ?? ''}`);
   }
   const { fetch: send = fetch } = options;
   const put = await send(address, {
     method: 'PUT',
     headers: { 'Content-Type': data.type },
     body: data,
-    signal: AbortSignal.timeout(UPLOADED_WITHIN_MS),
+    signal: limited(UPLOADED_WITHIN_MS, signal),
   });
   if (!put.ok) throw new Error(`the file was refused: ${put.status}`);
   return { uploadId, ...file };
 }
 
-/** Whether the request, as it is, will not do. */
-export function isRefusal({ status }: Reply): boolean {
-  return status >= 400 && status < 500 && status !== 408 && status !== 429;
-}
-
-/**
- * Whether a body is Questlog's last answer to it: not of somebody on the way, and not of a batch of which some came too fast.
- * With its key that stores what is missing when it comes again.
- */
-export function isAnswer([head, ...others]: Unit, body: unknown): boolean {
-  if (head.kind !== 'event') return fieldOf(body, 'id') !== undefined;
-  const isWhole = Array.isArray(body) && body.length === 1 + others.length;
-  return isWhole && !body.some((element) => fieldOf(element, 'code') === 'rate_limited');
+/** Returns the code of a problem document of Questlog; undefined if the body is anything else. */
+export function codeOf(body: unknown): string | undefined {
+  const code = fieldOf(body, 'code');
+  return fieldOf(body, 'type') === `urn:questlog:problem:${code}` ? code : undefined;
 }
 
 export function fieldOf(value: unknown, name: string): string | undefined {

@@ -81,7 +81,7 @@ describe('what finds no room at all', () => {
       Array.from({ length: 10 }, (_none, i) => ({ n: i + 1 })),
     );
     expect(game.counts).toMatchObject({ dropped, sent: 10 + dropped });
-    expect(server.problems).toEqual(dropped === 0 ? [] : [{ kind: 'dropped', events: 1 }]);
+    expect(server.losses()).toEqual(dropped === 0 ? [] : [{ kind: 'dropped', events: 1 }]);
   });
 });
 

@@ -20,8 +20,6 @@ export interface QueueEntry {
   readonly batch?: { readonly key: string; readonly count: number };
   /** In the event that tells of what was lost. */
   readonly lost?: Lost;
-  /** In a report: when somebody on the way refused it first. */
-  readonly blockedMs?: number | undefined;
 }
 
 export interface Lost {
@@ -44,17 +42,14 @@ export interface Item {
   bytes: number;
   batch?: Batch | undefined;
   lost?: Lost | undefined;
-  blockedMs?: number | undefined;
+  /** In time of `performance.now()`. Until then other entries leave before this one, because a proxy refused it. */
+  notBeforeMs?: number | undefined;
   /** The request that is under way with it. */
   sending?: Promise<boolean> | undefined;
 }
 
 /** What one request carries: a session, a report, or the events of a batch. */
 export type Unit = readonly [Item, ...Item[]];
-
-const BLOCKED_FOR_MS = 24 * 60 * 60_000;
-/** The network of another day may be one that refuses, too, until somebody has signed in there. */
-const BLOCKED_TRIES = 10;
 
 export class Queue {
   readonly #store: QueueStore | undefined;
@@ -81,7 +76,7 @@ export class Queue {
     this.#left = left.map(([id]) => id);
     let batch: Batch | undefined;
     let ofBatch = 0;
-    for (const [id, { kind, text, lost, blockedMs, batch: begun }] of left) {
+    for (const [id, { kind, text, lost, batch: begun }] of left) {
       if (begun !== undefined) {
         batch = { ...begun, firstId: id, isUnsure: true };
         ofBatch = begun.count;
@@ -92,7 +87,6 @@ export class Queue {
         text,
         bytes: sizeOf(text),
         lost,
-        blockedMs,
         batch: ofBatch-- > 0 ? batch : undefined,
       });
       this.#bytes += sizeOf(text);
@@ -110,6 +104,12 @@ export class Queue {
 
   get head(): Item | undefined {
     return this.#items[0];
+  }
+
+  /** Position of the first entry that may leave now; -1 if there is none. */
+  get next(): number {
+    const nowMs = performance.now();
+    return this.#items.findIndex(({ notBeforeMs = 0 }) => notBeforeMs <= nowMs);
   }
 
   get lastId(): number {
@@ -182,21 +182,6 @@ export class Queue {
     return batch;
   }
 
-  /**
-   * Whether somebody on the way has refused a report for a day, and goes on to: it is then given up, since others wait
-   * behind it. The first time is written down.
-   *
-   * @param failures before this one, in a row.
-   */
-  isBlocked(item: Item, failures: number): boolean {
-    if (item.kind !== 'report') return false;
-    if (item.blockedMs === undefined) {
-      item.blockedMs = Date.now();
-      this.#note(item);
-    }
-    return Math.abs(Date.now() - item.blockedMs) >= BLOCKED_FOR_MS && failures >= BLOCKED_TRIES;
-  }
-
   unpin(unit: Unit): void {
     for (const item of unit) item.batch = undefined;
     this.#note(unit[0]);
@@ -254,9 +239,9 @@ export class Queue {
   }
 }
 
-function entryOf({ id, kind, text, batch, lost, blockedMs }: Item): QueueEntry {
+function entryOf({ id, kind, text, batch, lost }: Item): QueueEntry {
   const begun = batch?.firstId === id && { batch: { key: batch.key, count: batch.count } };
-  return { kind, text, ...begun, ...(lost && { lost }), ...(blockedMs && { blockedMs }) };
+  return { kind, text, ...begun, ...(lost && { lost }) };
 }
 
 /** Bytes as UTF-8. */

@@ -1,6 +1,6 @@
 /** Questlog as a client meets it, answers at will: for clocks and failures that the real one does not have. */
 import { vi } from 'vitest';
-import { type Game, type GameOptions, start } from '../client.ts';
+import { type ClientProblem, type Game, type GameOptions, start } from '../client.ts';
 
 export interface Sent {
   readonly path: string;
@@ -16,11 +16,17 @@ type Answer = (sent: Sent) => Response | Promise<Response>;
 export class FakeServer {
   readonly sent: Sent[] = [];
   readonly #next: Answer[] = [];
-  readonly problems: unknown[] = [];
+  readonly problems: ClientProblem[] = [];
+  #usual: Answer = stored;
 
   /** Answers the next requests so, one each. */
   next(...answers: Answer[]): void {
     this.#next.push(...answers);
+  }
+
+  /** Answers all other requests so. */
+  always(answer: Answer): void {
+    this.#usual = answer;
   }
 
   start(options: Partial<GameOptions> = {}): Promise<Game> {
@@ -29,6 +35,11 @@ export class FakeServer {
       onProblem: (problem) => void this.problems.push(problem),
       ...options,
     });
+  }
+
+  /** The problems that are not about the connection. */
+  losses(): ClientProblem[] {
+    return this.problems.filter(({ kind }) => kind !== 'unreachable' && kind !== 'reached');
   }
 
   /** The events of each batch. */
@@ -55,7 +66,7 @@ export class FakeServer {
       signal: signal ?? new AbortController().signal,
     };
     this.sent.push(sent);
-    return await (this.#next.shift() ?? stored)(sent);
+    return await (this.#next.shift() ?? this.#usual)(sent);
   };
 }
 
@@ -85,7 +96,8 @@ export function bare(status: number): Answer {
 }
 
 export function refused(status: number, code: string, headers: Record<string, string> = {}): Answer {
-  return () => json(status, { code, message: `it is ${code}` }, headers);
+  const type = `urn:questlog:problem:${code}`;
+  return () => json(status, { type, code, message: `it is ${code}` }, headers);
 }
 
 export function json(status: number, body: unknown, headers: Record<string, string> = {}): Response {

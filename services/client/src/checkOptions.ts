@@ -1,0 +1,79 @@
+/** Checks the options of a game before anything is sent. */
+import type { GameOptions } from './gameOptions.ts';
+import { PAGE } from './page.ts';
+
+const CHANNELS = ['dev', 'qa', 'alpha', 'beta', 'staging', 'prod'];
+/** The cap of revision A; revision B has 200. */
+const MAX_BATCH_EVENTS = 500;
+
+type Rule = readonly [isValid: (value: unknown) => boolean, expected: string];
+
+const ADDRESS: Rule = [isAddress, 'an address such as https://telemetry.your-game.example'];
+const TOKEN: Rule = [(value) => /^[\x21-\x7e]+$/.test(textOf(value)), 'an access token'];
+const OBJECT: Rule = [(value) => typeof value === 'object' && !Array.isArray(value), 'an object'];
+const TEXT: Rule = [(value) => typeof value === 'string', 'a string'];
+const NEEDED: Rule = [(value) => textOf(value) !== '', 'a string that is not empty'];
+const FUNCTION: Rule = [(value) => typeof value === 'function', 'a function'];
+const AMOUNT: Rule = [(value) => Number.isFinite(value) && Number(value) >= 0, 'a number of at least 0'];
+
+/** @throws TypeError that names the first wrong option. */
+export function checkOptions(options: GameOptions): void {
+  if (!isObject(options)) throw wrong('options', 'an object');
+  need(options, 'url', ADDRESS);
+  need(options, 'token', TOKEN);
+  for (const name of ['build', 'player', 'metadata', 'queue']) allow(options, name, OBJECT);
+  const { build, player, queue } = options;
+  if (isObject(build)) {
+    for (const name of ['version', 'platform']) need(build, name, NEEDED, 'build.');
+    allow(build, 'gitCommit', TEXT, 'build.');
+    allow(build, 'channel', oneOf(['', ...CHANNELS]), 'build.');
+  }
+  if (isObject(player)) for (const name of ['externalId', 'deviceId']) allow(player, name, TEXT, 'player.');
+  if (isObject(queue)) for (const name of ['open', 'write', 'close']) need(queue, name, FUNCTION, 'queue.');
+  allow(options, 'consent', oneOf(['required']));
+  for (const name of ['maxQueueBytes', 'flushIntervalMs', 'endWithinMs']) allow(options, name, AMOUNT);
+  allow(options, 'maxBatchEvents', [isBatchSize, `a whole number from 1 to ${MAX_BATCH_EVENTS}`]);
+  for (const name of ['onProblem', 'fetch']) allow(options, name, FUNCTION);
+}
+
+/** An option that is null is as if omitted, as in a request. */
+function allow(object: object, name: string, rule: Rule, prefix = ''): void {
+  const value: unknown = Reflect.get(object, name);
+  if (value !== undefined && value !== null) need(object, name, rule, prefix);
+}
+
+function need(object: object, name: string, [isValid, expected]: Rule, prefix = ''): void {
+  if (!isValid(Reflect.get(object, name))) throw wrong(prefix + name, expected);
+}
+
+function wrong(name: string, expected: string): TypeError {
+  return new TypeError(`start: ${name} must be ${expected}`);
+}
+
+/** A page may also give a path of its own server. Credentials and a query cannot stand before `/v1/ingest`. */
+function isAddress(value: unknown): boolean {
+  const text = textOf(value);
+  try {
+    const url = new URL(text, text.startsWith('/') ? PAGE.location?.href : undefined);
+    return /^https?:$/.test(url.protocol) && url.username === '' && !/[?#]/.test(text);
+  } catch {
+    return false;
+  }
+}
+
+function isBatchSize(value: unknown): boolean {
+  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX_BATCH_EVENTS;
+}
+
+function oneOf(values: readonly string[]): Rule {
+  return [(value) => values.includes(textOf(value)), `one of ${values.filter(Boolean).join(', ')}`];
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+/** '' if the value is no string. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

@@ -1,0 +1,322 @@
+/** Sends the entries of a queue, one request after the other, until Questlog has answered for each of them. */
+import type { ClientProblem, GameOptions } from './gameOptions.ts';
+import { Outage } from './outage.ts';
+import { PAGE } from './page.ts';
+import { fieldOf, KEEPALIVE_BYTES, post, type Reply, uuid } from './post.ts';
+import type { Lost, Queue, Unit } from './queue.ts';
+import { verdictOf } from './verdict.ts';
+
+/** Questlog knows a key for 24 h; the last minute is for the way there. */
+const KEY_LIVES_MS = (24 * 60 - 1) * 60_000;
+const MAX_BACK_OFF_MS = 60_000;
+/** Time after which an entry that a proxy refused is sent again. Other entries leave meanwhile. */
+const BLOCKED_FOR_MS = 60_000;
+const PACE_MS = 1_000;
+const OFFLINE = { code: 'offline', message: 'the browser is offline' };
+
+type Ask = (path: string, text: string, headers?: Record<string, string>) => Promise<Reply>;
+
+interface Game {
+  readonly options: GameOptions;
+  /** Returns the JSON of an event that reports lost events. */
+  lostText(lost: Lost): string;
+  tell(problem: ClientProblem): void;
+}
+
+export class Delivery {
+  /** Events by their outcome. */
+  readonly counts = { sent: 0, refused: 0, dropped: 0, uncertain: 0 };
+  /** Promises of reports, by the id of the entry. */
+  readonly reports = new Map<number, { resolve(id: string): void; reject(error: Error): void }>();
+  isStopped = false;
+  /** False: nothing may leave. */
+  hasConsent = false;
+  /** The session of new events, and the JSON that registers it. */
+  session = { id: '', text: '' };
+  readonly #game: Game;
+  readonly #queue: Queue;
+  readonly #stopped = new AbortController();
+  readonly #outage: Outage;
+  readonly #intervalMs: number;
+  #mayGzip = typeof CompressionStream === 'function';
+  #maxEvents: number;
+  #failures = 0;
+  /** In time of `performance.now()`, which nobody sets back. */
+  #notBeforeMs = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #running: Promise<boolean> | undefined;
+  /** Entries up to this id leave without waiting for a full batch. */
+  #upTo = 0;
+  /** The batch for which the session was registered once more. */
+  #renewedFor: string | undefined;
+
+  constructor(game: Game, queue: Queue) {
+    const { url, flushIntervalMs = 5_000, maxBatchEvents = 200 } = game.options;
+    this.#game = game;
+    this.#queue = queue;
+    this.#outage = new Outage(url, (problem) => game.tell(problem));
+    this.#intervalMs = flushIntervalMs;
+    this.#maxEvents = maxBatchEvents;
+  }
+
+  /** Aborted when the delivery stops. */
+  get signal(): AbortSignal {
+    return this.#stopped.signal;
+  }
+
+  /** True while the last request has failed: nothing but time makes the next one leave. */
+  get isFailing(): boolean {
+    return this.#failures > 0;
+  }
+
+  /** Sends all entries that the queue holds now. @returns whether all of them have left. */
+  flush(): Promise<boolean> {
+    return this.#run(this.#queue.lastId);
+  }
+
+  /** Sends full batches at once and the rest after the interval. */
+  eventAdded(): void {
+    if (this.#isFull() && !this.isFailing) void this.#run(0);
+    else this.wakeAfter(this.#intervalMs);
+  }
+
+  lose(kind: 'dropped' | 'uncertain', events: number): void {
+    this.counts[kind] += events;
+    this.#queue.lose(kind, events, (lost) => this.#game.lostText(lost));
+    this.#game.tell({ kind, events });
+  }
+
+  #isFull(): boolean {
+    return this.#queue.length >= this.#maxEvents || this.#queue.bytes >= KEEPALIVE_BYTES;
+  }
+
+  wakeAfter(ms: number): void {
+    if (!this.isStopped) this.#timer ??= setTimeout(() => void this.flush(), ms);
+  }
+
+  #run(upTo: number): Promise<boolean> {
+    this.#upTo = Math.max(this.#upTo, upTo);
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    // Not at once: a drain that has nothing to do would end before it is here.
+    this.#running ??= Promise.resolve().then(() => this.#drain());
+    return this.#running;
+  }
+
+  mayLeave(): boolean {
+    return this.hasConsent && !this.isStopped && PAGE.navigator?.onLine !== false;
+  }
+
+  #isOffline(): boolean {
+    return this.hasConsent && !this.isStopped && PAGE.navigator?.onLine === false;
+  }
+
+  /** One request after the other, in the order of the queue. */
+  async #drain(): Promise<boolean> {
+    for (let isDone = false; ; ) {
+      const { head, next } = this.#queue;
+      isDone = head === undefined || (head.id > this.#upTo && !this.#isFull());
+      const waitMs = this.#notBeforeMs - performance.now();
+      if (!isDone && waitMs > 0) this.wakeAfter(waitMs);
+      if (!isDone && waitMs <= 0 && this.mayLeave() && (await this.#send(next))) continue;
+      if (!isDone && this.#isOffline()) this.#outage.failed(OFFLINE, this.#queue.length);
+      // A flush that begins now needs another drain.
+      this.#running = undefined;
+      if (this.#queue.length > 0 && this.mayLeave()) this.wakeAfter(this.#intervalMs);
+      return isDone;
+    }
+  }
+
+  /** The page goes: what fits beside what is under way leaves at once, and may outlive the page. */
+  leave(): void {
+    let room = KEEPALIVE_BYTES;
+    for (let at = 0; this.mayLeave() && performance.now() >= this.#notBeforeMs; ) {
+      const unit = this.#queue.unitAt(at, { events: this.#maxEvents, bytes: room });
+      for (const { bytes } of unit ?? []) room -= bytes + 2;
+      if (unit === undefined || room < 0) return;
+      const [head] = unit;
+      void this.#send(at, unit);
+      // Its events could come before it.
+      if (head.kind === 'session') return;
+      at += unit.length;
+    }
+  }
+
+  /**
+   * Sends a unit, unless a request is under way with it.
+   * @param leaving what a page that goes sends: nothing may come before its request.
+   * @returns whether the next request may go.
+   */
+  #send(at: number, leaving?: Unit): Promise<boolean> {
+    const unit = leaving ?? this.#queue.unitAt(at, { events: this.#maxEvents, bytes: KEEPALIVE_BYTES });
+    if (unit === undefined) return Promise.resolve(false);
+    const [head] = unit;
+    head.sending ??= this.#attempt(unit, leaving !== undefined).finally(() => {
+      head.sending = undefined;
+    });
+    return head.sending;
+  }
+
+  /** @returns whether the next request may go. */
+  async #attempt(unit: Unit, isLeaving: boolean): Promise<boolean> {
+    const [head] = unit;
+    if (this.#isOverdue(unit)) return true;
+    const ask: Ask = (path, text, headers = {}) => {
+      const isWanted = (): boolean => this.#queue.has(head) && !this.isStopped;
+      const { signal } = this.#stopped;
+      return post(this.#game.options, path, {
+        text,
+        headers,
+        mayGzip: this.#mayGzip && !isLeaving,
+        isWanted,
+        signal,
+      });
+    };
+    const reply = await (head.kind === 'event'
+      ? this.#askEvents(ask, unit, isLeaving)
+      : ask(`${head.kind}s`, head.text));
+    // The entries were forgotten meanwhile, or the game has ended and leaves them to the next start.
+    if (!this.#queue.has(head)) return true;
+    if (this.isStopped) return false;
+    const isDone = this.#settle(unit, reply);
+    await this.#queue.keep();
+    return isDone;
+  }
+
+  /** Gives up an old batch that may be stored; one that never left gets another key. */
+  #isOverdue(unit: Unit): boolean {
+    const { batch } = unit[0];
+    if (batch === undefined) return false;
+    const madeMs = Number.parseInt(batch.key.replace('-', '').slice(0, 12), 16);
+    if (Math.abs(Date.now() - madeMs) < KEY_LIVES_MS) return false;
+    if (!batch.isUnsure) this.#queue.unpin(unit);
+    else {
+      this.#queue.remove(unit);
+      this.lose('uncertain', unit.length);
+    }
+    void this.#queue.keep();
+    return true;
+  }
+
+  async #askEvents(ask: Ask, unit: Unit, isLeaving: boolean): Promise<Reply> {
+    const [head] = unit;
+    const { key } = head.batch ?? this.#queue.pin(unit, uuid(Date.now()));
+    const kept = this.#queue.keep();
+    if (!isLeaving) await kept;
+    const text = `[${unit.map((item) => item.text).join()}]`;
+    const headers = { 'Idempotency-Key': key, Prefer: 'handling=lenient' };
+    const reply = await ask('events', text, headers);
+    const [first]: unknown[] = Array.isArray(reply.body) ? reply.body : [];
+    const isUnknown = fieldOf(first, 'code') === 'unknown_session' && head.text.includes(this.session.id);
+    if (!isUnknown || this.#renewedFor === key) return reply;
+    // A backend that has lost its data learns of the session anew, once a batch.
+    this.#renewedFor = key;
+    await ask('sessions', this.session.text);
+    return await ask('events', text, headers);
+  }
+
+  /** Applies what a reply means. @returns whether the next request may go. */
+  #settle(unit: Unit, reply: Reply): boolean {
+    const [head] = unit;
+    const verdict = verdictOf(unit, reply, this.#mayGzip);
+    if (verdict.kind === 'unreachable') {
+      this.#outage.failed(verdict, this.#queue.length);
+      if (head.batch !== undefined) head.batch.isUnsure ||= verdict.mayBeStored;
+      return verdict.isBlocked ? this.#blocked(unit, reply) : this.#backOff(reply.retryAfterMs);
+    }
+    this.#outage.ended(this.#queue.length);
+    switch (verdict.kind) {
+      case 'tooFast':
+        if (head.batch !== undefined) head.batch.isUnsure = true;
+        return this.#backOff(reply.retryAfterMs);
+      case 'stopped':
+        this.#game.tell(verdict);
+        this.stop();
+        return false;
+      case 'encoding':
+        this.#mayGzip = false;
+        break;
+      case 'accepted':
+        this.#accepted(unit, reply.body);
+        break;
+      default:
+        this.#refusedWhole(unit, verdict);
+    }
+    this.#failures = 0;
+    return true;
+  }
+
+  /** Sends a batch that is too large for a proxy again in halves. One entry that a proxy refuses lets others go before it. */
+  #blocked(unit: Unit, { status, retryAfterMs }: Reply): boolean {
+    const [head] = unit;
+    if (status === 413 && unit.length > 1 && !head.batch?.isUnsure) {
+      this.#halve(unit);
+      return true;
+    }
+    if (head.kind !== 'report' && (status !== 413 || unit.length > 1)) return this.#backOff(retryAfterMs);
+    head.notBeforeMs = performance.now() + BLOCKED_FOR_MS;
+    this.wakeAfter(PACE_MS);
+    return false;
+  }
+
+  #accepted(unit: Unit, body: unknown): void {
+    const [head] = unit;
+    if (head.kind === 'report') this.reports.get(head.id)?.resolve(fieldOf(body, 'id') ?? '');
+    for (const [index, item] of unit.entries()) {
+      const answer: unknown = Array.isArray(body) ? body[index] : body;
+      const code = fieldOf(answer, 'code');
+      if (head.kind !== 'event') continue;
+      if (code === undefined) this.counts.sent += 1;
+      else this.refused(item.text, { code, message: fieldOf(answer, 'message') ?? '' });
+    }
+    this.#queue.remove(unit);
+  }
+
+  /** A batch that is refused as a whole goes again in halves, so that what is good of it is stored. */
+  #refusedWhole(unit: Unit, problem: { code: string; message: string }): void {
+    const [head] = unit;
+    if (head.batch?.isUnsure) {
+      this.#queue.remove(unit);
+      this.lose('uncertain', unit.length);
+    } else if (unit.length > 1) {
+      this.#halve(unit);
+    } else {
+      this.#queue.remove(unit);
+      this.reports.get(head.id)?.reject(new Error(`${problem.code}: ${problem.message}`));
+      this.refused(head.text, problem);
+    }
+  }
+
+  #halve(unit: Unit): void {
+    this.#maxEvents = Math.ceil(unit.length / 2);
+    this.#queue.unpin(unit);
+  }
+
+  refused(entry: string, { code, message }: { code: string; message: string }): void {
+    this.counts.refused += 1;
+    this.#game.tell({ kind: 'refused', code, message, entry });
+  }
+
+  /** Full jitter: games that lost a server together come back apart. */
+  #backOff(retryAfterMs = 0): false {
+    this.#failures += 1;
+    this.#notBeforeMs = performance.now() + retryAfterMs;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.wakeAfter(retryAfterMs + Math.random() * Math.min(MAX_BACK_OFF_MS, 1_000 * 2 ** this.#failures));
+    return false;
+  }
+
+  /** Ends requests and listeners. Entries stay in the queue. */
+  stop(): void {
+    this.isStopped = true;
+    this.rejectReports('the game stopped or ended; the next start files what a kept queue holds');
+    clearTimeout(this.#timer);
+    this.#stopped.abort();
+  }
+
+  rejectReports(why: string): void {
+    for (const { reject } of this.reports.values()) reject(new Error(why));
+    this.reports.clear();
+  }
+}

@@ -1,0 +1,59 @@
+/** Decides what a reply means for the entries that were sent. */
+import { codeOf, fieldOf, type Reply } from './post.ts';
+import type { Unit } from './queue.ts';
+
+interface Problem {
+  readonly code: string;
+  readonly message: string;
+}
+
+export type Verdict =
+  /** Questlog has stored the entries, or has rejected some of them by element. */
+  | { readonly kind: 'accepted' | 'tooFast' | 'encoding' }
+  /** Questlog rejects the request as it is. */
+  | ({ readonly kind: 'refused' } & Problem)
+  /** No request will succeed before somebody changes the token or the project. */
+  | ({ readonly kind: 'stopped' } & Problem)
+  /** Questlog did not answer, or cannot take the entries now. `isStored`: Questlog may have stored them all the same. */
+  | ({ readonly kind: 'unreachable'; readonly mayBeStored: boolean; readonly isBlocked: boolean } & Problem);
+
+const STOPS = ['unauthorized', 'forbidden', 'suspended'];
+/** Codes of a request that was not for this server, or that a proxy has changed. The entries are not to blame. */
+const ELSEWHERE = [
+  ...['not_found', 'method_not_allowed', 'misdirected_request', 'request_timeout'],
+  ...['unsupported_media_type', 'unsupported_encoding', 'invalid_encoding', 'expectation_failed'],
+];
+
+/** @param mayGzip false: the request was not compressed, so that another encoding cannot help. */
+export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
+  const { status, body } = reply;
+  const isOk = status >= 200 && status < 300;
+  if (isOk && isAnswer(unit, body)) {
+    // With its key, Questlog stores the missing elements when the batch is sent again.
+    const isTooFast =
+      Array.isArray(body) && body.some((element) => fieldOf(element, 'code') === 'rate_limited');
+    return { kind: isTooFast ? 'tooFast' : 'accepted' };
+  }
+  const code = codeOf(body);
+  const isRejected = status >= 400 && status < 500;
+  if (code === undefined) {
+    const isBlocked = isRejected && ![401, 407, 408, 429].includes(status);
+    const mayBeStored = !reply.isUnsent && status !== 413;
+    return { kind: 'unreachable', code: reply.code, message: reply.message, mayBeStored, isBlocked };
+  }
+  const problem = { code, message: fieldOf(body, 'message') ?? '' };
+  if (status === 429) return { kind: 'tooFast' };
+  if (code.endsWith('_encoding') && mayGzip) return { kind: 'encoding' };
+  // A redirect to another host takes the token away.
+  if (STOPS.includes(code) && !reply.isRedirected) return { kind: 'stopped', ...problem };
+  if (isRejected && ![...ELSEWHERE, ...STOPS].includes(code)) return { kind: 'refused', ...problem };
+  const message = `${reply.message}: ${problem.message}`;
+  return { kind: 'unreachable', code, message, mayBeStored: !isRejected, isBlocked: false };
+}
+
+/** True if a body has the shape of Questlog's answer: an id, or an element for each event. */
+function isAnswer([head, ...others]: Unit, body: unknown): boolean {
+  if (head.kind !== 'event') return fieldOf(body, 'id') !== undefined;
+  if (!Array.isArray(body) || body.length !== 1 + others.length) return false;
+  return body.every((element) => fieldOf(element, 'id') ?? fieldOf(element, 'code'));
+}
