@@ -16,8 +16,8 @@ const telemetry = await start({
   player: { externalId: playerId() },
   metadata: { gameName: 'Falling stars' },
   queue: indexedDbQueue(),
-  onProblem: (problem) => {
-    status.textContent = `Questlog: ${JSON.stringify(problem)}`;
+  onProblem: ({ kind, message, events }) => {
+    status.textContent = `Questlog: ${kind}: ${message ?? `${events} events`}`;
   },
 });
 noteAutomatically(telemetry);

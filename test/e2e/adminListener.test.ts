@@ -1,6 +1,7 @@
 /** The admin listener: who may ask, what is refused, and health, readiness and metrics for anybody. */
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
@@ -160,6 +161,11 @@ describe.concurrent('a request that names another host, as a page would whose na
     expect(await Promise.all(paths.map((path) => statusAt(path, host)))).toEqual(paths.map(() => 421));
   });
 
+  test('reads in the 421 that games use another port', async () => {
+    const { body } = await answerOf('/v1/ingest/events', 'telemetry.example:8081');
+    expect(body).toContain("this is the operators' listener; games use port 8080");
+  });
+
   test.each([
     '127.0.0.1',
     'localhost:1',
@@ -179,11 +185,14 @@ describe.concurrent('a request that names another host, as a page would whose na
 });
 
 async function statusAt(path: string, host: string): Promise<number | undefined> {
+  return (await answerOf(path, host)).status;
+}
+
+async function answerOf(path: string, host: string): Promise<{ status: number | undefined; body: string }> {
   const { adminUrl, adminToken } = shared.product.credentials;
   const headers = { Host: host, Authorization: `Bearer ${adminToken}` };
-  const [answer]: IncomingMessage[] = await once(get(adminUrl + path, { headers }), 'response');
-  answer?.resume();
-  return answer?.statusCode;
+  const [answer] = (await once(get(adminUrl + path, { headers }), 'response')) as [IncomingMessage];
+  return { status: answer.statusCode, body: await text(answer) };
 }
 
 async function metric(name: string): Promise<number> {

@@ -24,11 +24,11 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('the core is one module of less than 6 kB, gzipped', () => {
+test('the core is one module of less than 7 kB, gzipped', () => {
   const core = readFileSync(join(DIST(), 'client.js'));
 
   expect(core.toString()).not.toMatch(/\bimport\b|\bfrom\s*["']/);
-  expect(gzipSync(core).length).toBeLessThan(6_000);
+  expect(gzipSync(core).length).toBeLessThan(7_000);
 });
 
 describe.concurrent.each([24, 20])('on Node %d', (major) => {
@@ -228,7 +228,8 @@ async function expectStored(
   const filed: string[] = reports.map(({ sessionId, report }: Filed) => `${sessionId} ${report.title}`);
   expect(filed.length - new Set(filed).size, 'filed twice').toBe(0);
   expect(filed.length).toBeGreaterThanOrEqual(titles.length);
-  expect(runs.flatMap(({ printed }) => printed.flatMap(({ problem }) => problem ?? []))).toEqual([]);
+  const problems = runs.flatMap(({ printed }) => printed.flatMap(({ problem }) => problem ?? []));
+  expect(problems.filter(({ kind }) => kind !== 'unreachable' && kind !== 'reached')).toEqual([]);
 }
 
 interface Filed {

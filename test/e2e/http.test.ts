@@ -92,6 +92,16 @@ describe('a path that does not exist', () => {
   test('is a 404 on the admin listener too', async () => {
     expectProblem(await shared.product.admin('GET', '/admin'), 404, 'not_found');
   });
+
+  test.each(['/v1/ingest/events', '/v1/ingest/sessions', '/v1/quota'])(
+    'of games names the port of games on the admin listener: %s',
+    async (path) => {
+      const answer = await shared.product.admin('POST', path, {});
+
+      expectProblem(answer, 404, 'not_found');
+      expect(answer.json().detail).toContain("this is the operators' listener; games use port 8080");
+    },
+  );
 });
 
 describe('HEAD', () => {

@@ -44,7 +44,7 @@ export interface Printed {
   readonly n?: number;
   readonly title?: string;
   readonly filed?: string;
-  readonly problem?: object;
+  readonly problem?: { readonly kind: string };
   readonly counts?: Record<string, number>;
 }
 

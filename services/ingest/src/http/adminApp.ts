@@ -125,8 +125,14 @@ export function adminApp(deps: AdminAppDeps): Koa {
   app.use(deps.audit.changes(router));
   router.use(deps.pages.router.routes());
   app.use(router.routes());
-  app.use(noRoute(router));
+  app.use(noRoute(router, { elsewhere: ofGames }));
   return app;
+}
+
+/** Explains the paths of the games' listener to a game that was given this port. */
+function ofGames(path: string): string | undefined {
+  if (!path.startsWith('/v1/')) return undefined;
+  return "this is the operators' listener; games use port 8080 unless QUESTLOG_PORT is set";
 }
 
 /** Tenants, projects and tokens. */
@@ -262,10 +268,9 @@ function knownHostsOnly(hosts: readonly string[]): Middleware {
     const host = hostName(ctx.get('Host'));
     const isKnown = known.has(host) || host === hostName(ctx.socket.localAddress ?? '');
     if ((isKnown && host !== '') || ANY_HOST.has(ctx.path)) return next();
-    throw new Rejected(
-      'misdirected_request',
-      'operators name this listener by its address, or by one of QUESTLOG_ADMIN_ALLOWED_HOSTS',
-    );
+    const detail = 'operators name this listener by its address, or by one of QUESTLOG_ADMIN_ALLOWED_HOSTS';
+    const games = ofGames(ctx.path);
+    throw new Rejected('misdirected_request', games === undefined ? detail : `${detail}; ${games}`);
   };
 }
 
