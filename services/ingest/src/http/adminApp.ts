@@ -131,7 +131,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
 
 /** Explains the paths of the games' listener to a game that was given this port. */
 function ofGames(path: string): string | undefined {
-  if (!path.startsWith('/v1/')) return undefined;
+  if (!/^\/v1\//.test(path)) return undefined;
   return "this is the operators' listener; games use port 8080 unless QUESTLOG_PORT is set";
 }
 

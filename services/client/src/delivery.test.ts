@@ -1,0 +1,63 @@
+/** `end()` returns in time, whatever the server does. */
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { FakeServer, hangs, pass, stored } from './testing/fakeServer.ts';
+import { aStore } from './testing/memoryStore.ts';
+
+const A_MINUTE_MS = 60_000;
+let server: FakeServer;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
+  vi.stubGlobal('CompressionStream', undefined);
+  server = new FakeServer();
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+test('end() returns within its limit while the server accepts and never answers, and keeps the rest', async () => {
+  const store = aStore();
+  server.always(hangs);
+  const game = await server.start({ queue: store, endWithinMs: 100 });
+  game.event('a');
+  const ended = game.end();
+  await pass(100);
+
+  expect(await Promise.race([ended, 'still waits'])).toBe(false);
+  expect([...store.entries.values()].map(({ kind }) => kind)).toEqual(['session', 'event']);
+  expect(store.isClosed).toBe(true);
+  expect(server.sent[0]?.signal.aborted).toBe(true);
+});
+
+test('end() returns within 2 s while each answer takes 3 s, and keeps what has not left', async () => {
+  const store = aStore();
+  server.always((sent) => {
+    const { promise, resolve } = Promise.withResolvers<Response>();
+    setTimeout(resolve, 3_000, stored(sent));
+    return promise;
+  });
+  const game = await server.start({ queue: store });
+  for (let n = 0; n < 2_000; n += 1) game.event('n', { n });
+  const ended = game.end();
+  await pass(2_000);
+
+  expect(await Promise.race([ended, 'still waits'])).toBe(false);
+  expect(store.entries.size).toBe(2_001);
+  const requests = server.sent.length;
+  await pass(A_MINUTE_MS);
+  expect(server.sent.length).toBe(requests);
+  expect(server.problems).toEqual([]);
+});
+
+test('end() aborts an upload', async () => {
+  server.always(hangs);
+  const game = await server.start();
+  const named = { attachmentType: 'log_bundle', fileName: 'a.log' } as const;
+  const file = game.upload(new Blob(['a log']), named).catch(String);
+  const ended = game.end();
+  await pass(2_000);
+
+  expect(await ended).toBe(false);
+  expect(await file).toMatch('the file was not sent');
+});

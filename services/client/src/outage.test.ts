@@ -1,0 +1,143 @@
+/** A server that is not there, or is another one, is reported with its reason, at a bounded rate. */
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { start } from './client.ts';
+import { FakeServer, lost, pass, stored } from './testing/fakeServer.ts';
+
+const A_MINUTE_MS = 60_000;
+
+describe('the first request that fails is reported with its reason', () => {
+  test.each([
+    ['a port that nothing listens on', async () => closedPort(), /^cannot reach http.*: ECONNREFUSED/],
+    [
+      'a port that fetch does not allow',
+      async () => 'http://127.0.0.1:9',
+      /^cannot reach http.*:9: bad port/,
+    ],
+    [
+      'https on an HTTP port',
+      async () => (await listening(html(200))).replace('http:', 'https:'),
+      /^cannot reach https.*: .*(SSL|EPROTO).*is http:\/\/ meant/,
+    ],
+    ['a name that does not exist', async () => 'http://questlog.invalid', /: (ENOTFOUND|EAI_AGAIN)/],
+    ['a server that hangs up', async () => listening((_, answer) => answer.destroy()), /: UND_ERR_SOCKET/],
+    [
+      'a proxy that answers HTML',
+      async () => listening(html(200)),
+      /answers 200 text\/html, which is not an answer of Questlog/,
+    ],
+    [
+      'a redirect to another server',
+      async () => {
+        const target = await listening(html(404));
+        return listening((_, answer) => void answer.writeHead(301, { Location: `${target}/x` }).end());
+      },
+      /answers 404 text\/html.*redirected to http:\/\/127\.0\.0\.1:\d+\/x/,
+    ],
+  ])('%s', async (_, urlOf, message) => {
+    const problems: unknown[] = [];
+    const game = await start({
+      url: await urlOf(),
+      token: 'a-token',
+      onProblem: (problem) => void problems.push(problem),
+    });
+    expect(await game.flush()).toBe(false);
+    await vi.waitFor(() => expect(problems.length).toBe(1));
+
+    expect(problems).toEqual([
+      { kind: 'unreachable', code: expect.any(String), message: expect.stringMatching(message) },
+    ]);
+    expect(game.counts).toMatchObject({ queued: 1, refused: 0 });
+    await game.end();
+  });
+});
+
+describe('with a clock', () => {
+  let server: FakeServer;
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
+    vi.stubGlobal('CompressionStream', undefined);
+    server = new FakeServer();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+  });
+
+  test('an outage is reported at once, then at most once a minute, and its end with what waited', async () => {
+    let isOut = true;
+    server.always((sent) => (isOut ? lost(sent) : stored(sent)));
+    const game = await server.start();
+    game.event('a');
+    await pass(0);
+    expect(server.problems).toMatchObject([
+      { kind: 'unreachable', message: expect.stringMatching(/fetch failed.*2 entries in the queue/) },
+    ]);
+    await pass(10 * A_MINUTE_MS);
+    const during = server.problems.length;
+    expect(during).toBeGreaterThan(4);
+    expect(during).toBeLessThan(12);
+    isOut = false;
+    await pass(2 * A_MINUTE_MS);
+
+    expect(server.problems.slice(during)).toEqual([
+      { kind: 'reached', message: expect.stringMatching(/again after 6\d\d s; 2 entries waited/) },
+    ]);
+    expect(game.counts).toMatchObject({ queued: 0, sent: 1 });
+  });
+
+  test('a server that fails every other time is reported at most once a minute', async () => {
+    let requests = 0;
+    server.always((sent) => (requests++ % 2 === 0 ? lost(sent) : stored(sent)));
+    const game = await server.start();
+    for (let n = 0; n < 60; n += 1) {
+      game.event('n');
+      await pass(5_000);
+    }
+    const told = server.problems.filter(({ kind }) => kind === 'unreachable');
+    expect(told.length).toBeGreaterThan(1);
+    expect(told.length).toBeLessThan(7);
+  });
+
+  test('a page that is offline reports it, and is online again', async () => {
+    vi.stubGlobal('navigator', { onLine: false });
+    const game = await server.start();
+    await game.flush();
+    vi.stubGlobal('navigator', { onLine: true });
+    await game.flush();
+
+    expect(server.problems).toMatchObject([{ kind: 'unreachable', code: 'offline' }, { kind: 'reached' }]);
+  });
+});
+
+/** @returns the base address of a server that this test ends. */
+async function listening(answer: RequestListener): Promise<string> {
+  const server = createServer(answer);
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return addressOf(server);
+}
+
+async function closedPort(): Promise<string> {
+  const server = createServer();
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const url = addressOf(server);
+  await new Promise((closed) => server.close(closed));
+  return url;
+}
+
+function addressOf(server: ReturnType<typeof createServer>): string {
+  const address = server.address();
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
+}
+
+function html(status: number): RequestListener {
+  return (request, answer) => {
+    request.resume();
+    answer.writeHead(status, { 'Content-Type': 'text/html; charset=utf-8' }).end('<h1>Sign in</h1>');
+  };
+}

@@ -1,0 +1,93 @@
+/** Only Questlog's own answer about an entry takes the entry out of the queue. */
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { bare, FakeServer, json, lost, pass, refused, stored } from './testing/fakeServer.ts';
+import { aStore } from './testing/memoryStore.ts';
+
+const A_MINUTE_MS = 60_000;
+let server: FakeServer;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
+  vi.stubGlobal('CompressionStream', undefined);
+  server = new FakeServer();
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+test.each([
+  ['not_found', refused(404, 'not_found'), /answers 404 not_found: it is not_found/],
+  ['method_not_allowed', refused(405, 'method_not_allowed'), /405/],
+  ['misdirected_request', refused(421, 'misdirected_request'), /421/],
+  ['unsupported_media_type', refused(415, 'unsupported_media_type'), /415/],
+  ['unavailable', refused(503, 'unavailable'), /503 unavailable: it is unavailable/],
+  ['not_questlog', bare(404), /404/],
+  ['not_questlog', bare(401), /401/],
+  ['not_questlog', bare(403), /403/],
+  ['not_questlog', bare(405), /405/],
+  ['not_questlog', bare(407), /407/],
+  ['not_questlog', bare(413), /413/],
+  ['not_questlog', bare(415), /415/],
+  ['not_questlog', bare(200), /200/],
+  ['not_questlog', () => json(400, { code: 'invalid_request', message: 'of another API' }), /400/],
+])(
+  'an answer that refuses no entry (%s) keeps those of this run and of an earlier one',
+  async (code, answer, message) => {
+    const before = await server.start({ queue: aStore() });
+    await before.flush();
+    const store = aStore();
+    server.always(lost);
+    const earlier = await server.start({ queue: store });
+    earlier.event('earlier');
+    void earlier.report({ title: 'stuck' });
+    await earlier.end();
+    server.problems.length = 0;
+    server.always(answer);
+    const kept = aStore(store.entries);
+    const game = await server.start({ queue: kept });
+    game.event('later');
+    void game.report({ title: 'again' });
+    await pass(90 * A_MINUTE_MS);
+
+    expect(game.counts).toMatchObject({ queued: 6, refused: 0, dropped: 0, uncertain: 0 });
+    expect(kept.entries.size).toBe(6);
+    expect(server.problems[0]).toMatchObject({
+      kind: 'unreachable',
+      code,
+      message: expect.stringMatching(message),
+    });
+  },
+);
+
+test('a report that a proxy refuses stays, and holds up nothing behind it', async () => {
+  server.always((sent) => (sent.path.endsWith('/reports') ? bare(403)(sent) : stored(sent)));
+  const game = await server.start();
+  void game.report({ title: 'stuck' });
+  await pass(0);
+  game.event('a');
+  await pass(10_000);
+  expect(game.counts).toMatchObject({ queued: 1, sent: 1, refused: 0 });
+  expect(await game.flush()).toBe(false);
+  await pass(10 * A_MINUTE_MS);
+  const tries = server.sent.filter(({ path }) => path.endsWith('/reports')).length;
+  expect(tries).toBeGreaterThan(5);
+  expect(tries).toBeLessThan(13);
+  server.always(stored);
+  await pass(2 * A_MINUTE_MS);
+
+  expect(game.counts).toMatchObject({ queued: 0, refused: 0 });
+});
+
+test('an event that is too large for a proxy stays, and holds up nothing behind it', async () => {
+  server.always((sent) => (sent.text.includes('large') ? bare(413)(sent) : stored(sent)));
+  const game = await server.start();
+  await game.flush();
+  for (const name of ['a', 'b', 'large', 'c', 'd']) game.event(name);
+  await pass(A_MINUTE_MS);
+
+  expect(game.counts).toMatchObject({ queued: 1, sent: 4, refused: 0 });
+  server.always(stored);
+  await pass(2 * A_MINUTE_MS);
+  expect(game.counts).toMatchObject({ queued: 0, sent: 5 });
+});
