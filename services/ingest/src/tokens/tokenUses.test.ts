@@ -3,11 +3,13 @@ import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory'
 import { anEmptyTopic, opened } from '@questlog/runtime/directory/testing/directoryBuilders';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
+import { nextTurn } from '@questlog/runtime/process/waiting';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { openTokenUses, type TokenUses } from './tokenUses.ts';
+import { MAX_WRITES_PER_MINUTE, openTokenUses, type TokenUses } from './tokenUses.ts';
 
 const MINUTE_MS = 60_000;
+const TICK_MS = 1_000;
 const NOON_MS = Date.UTC(2026, 10, 23, 12);
 let nowMs: number;
 
@@ -20,7 +22,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a use is known at once to the minute, to the other ingests once it is told, and to the next start', async () => {
+test('a use is known at once to the minute, and to the other ingests and the next start once it is written', async () => {
   const topic = await anEmptyTopic();
   const [here, there] = [await opened(topic), await opened(topic)];
   const id = await aToken(here);
@@ -28,30 +30,62 @@ test('a use is known at once to the minute, to the other ingests once it is told
   uses.note(id);
   expect([uses.lastUsedAt(id), elsewhere.lastUsedAt(id)]).toEqual([NOON_MS, null]);
 
-  vi.advanceTimersByTime(MINUTE_MS);
+  vi.advanceTimersByTime(TICK_MS);
   await expect.poll(() => elsewhere.lastUsedAt(id)).toBe(NOON_MS);
   expect(usesOf(await opened(topic)).lastUsedAt(id)).toBe(NOON_MS);
 });
 
-test('the uses of an hour are a record in five minutes, however many there are', async () => {
+test('the uses of a minute are one record, however many there are', async () => {
   const topic = await anEmptyTopic();
   const directory = await opened(topic);
   const id = await aToken(directory);
   const uses = usesOf(directory);
   const [before = 0] = await topic.log.endOffsets(TOPICS.directory);
-  for (let minute = 0; minute < 60; minute++) {
-    for (let i = 0; i < 100; i++) uses.note(id);
-    vi.advanceTimersByTime(MINUTE_MS);
-    const due = NOON_MS + Math.floor(minute / 5) * 5 * MINUTE_MS;
-    await expect.poll(() => directory.current.uses.get(id)?.usedAt).toBe(due);
+  for (let minute = 0; minute < 10; minute++) {
+    for (let tick = 0; tick < 4; tick++) {
+      for (let i = 0; i < 100; i++) uses.note(id);
+      vi.advanceTimersByTime(TICK_MS);
+      await expect.poll(() => directory.current.uses.get(id)?.usedAt).toBe(NOON_MS + minute * MINUTE_MS);
+    }
     nowMs += MINUTE_MS;
   }
   await uses.close();
 
-  // Twelve, and what a stop tells of the last minutes.
   const [after = 0] = await topic.log.endOffsets(TOPICS.directory);
-  expect(after - before).toBe(13);
-  expect(directory.current.uses.get(id)?.usedAt).toBe(nowMs - 12_345 - MINUTE_MS);
+  expect(after - before).toBe(10);
+});
+
+test('after a kill the last use of each of 1,000 active tokens goes back by at most a minute', async () => {
+  const { directory, ids, writes } = aDirectoryOf(1_000);
+  const uses = usesOf(directory);
+  for (let second = 0; second < 180; second += 1) {
+    for (const id of ids) uses.note(id);
+    vi.advanceTimersByTime(TICK_MS);
+    await nextTurn();
+    // A new start would read it.
+    expect(nowMs - oldestUse(directory, ids)).toBeLessThan(MINUTE_MS + TICK_MS);
+    nowMs += TICK_MS;
+  }
+
+  expect(writes.count).toBe(1_000 * 4);
+});
+
+test('of more tokens so many are written per minute, and none waits longer than its turn takes', async () => {
+  const { directory, ids, writes } = aDirectoryOf(2_500);
+  const uses = usesOf(directory);
+  for (let minute = 0; minute < 9; minute++) {
+    const before = writes.count;
+    for (let tick = 0; tick < 3; tick++) {
+      for (const id of ids) uses.note(id);
+      vi.advanceTimersByTime(TICK_MS);
+      await nextTurn();
+    }
+    expect(writes.count - before).toBe(MAX_WRITES_PER_MINUTE);
+    if (minute >= 2) expect(nowMs - oldestUse(directory, ids)).toBeLessThan(3 * MINUTE_MS);
+    // The listing of this ingest knows all of them.
+    for (const id of ids) expect(uses.lastUsedAt(id)).toBe(NOON_MS + minute * MINUTE_MS);
+    nowMs += MINUTE_MS;
+  }
 });
 
 test('of a revoked token nothing is told any more', async () => {
@@ -77,13 +111,13 @@ test('while the log is away a use waits, and a stop does not wait for the log', 
   };
   const uses = usesOf({ ...directory, put });
   uses.note(id);
-  vi.advanceTimersByTime(MINUTE_MS);
+  vi.advanceTimersByTime(TICK_MS);
   isAway = false;
-  const usedAt = () => {
-    vi.advanceTimersByTime(MINUTE_MS);
+  const written = () => {
+    vi.advanceTimersByTime(TICK_MS);
     return directory.current.uses.get(id)?.usedAt;
   };
-  await expect.poll(usedAt).toBe(NOON_MS);
+  await expect.poll(written).toBe(NOON_MS);
 
   const silent = usesOf({ ...directory, put: () => new Promise(() => {}) });
   nowMs += 10 * MINUTE_MS;
@@ -91,8 +125,27 @@ test('while the log is away a use waits, and a stop does not wait for the log', 
   await silent.close();
 });
 
-function usesOf(directory: DirectoryHandle): TokenUses {
+function usesOf(directory: UsedDirectory): TokenUses {
   return openTokenUses({ directory, clock: { now: () => nowMs }, logger: silentLogger });
+}
+
+type UsedDirectory = Pick<DirectoryHandle, 'current' | 'put'>;
+
+/** A directory in memory with so many tokens, whose records are written a moment later. */
+function aDirectoryOf(count: number) {
+  const ids = Array.from({ length: count }, (_, i) => `token-${i}`);
+  const current = { tokens: new Map(ids.map((id) => [id, {}])), uses: new Map() };
+  const writes = { count: 0 };
+  const put = async (_: string, id: string, entity: unknown) => {
+    writes.count += 1;
+    await Promise.resolve();
+    current.uses.set(id, entity);
+  };
+  return { directory: { current, put } as unknown as UsedDirectory, ids, writes };
+}
+
+function oldestUse({ current }: UsedDirectory, ids: readonly string[]): number {
+  return Math.min(...ids.map((id) => current.uses.get(id)?.usedAt ?? Number.NEGATIVE_INFINITY));
 }
 
 async function aToken({ put }: DirectoryHandle): Promise<string> {

@@ -1,6 +1,6 @@
 /**
- * When tokens were last used, to the minute. A request only notes it in memory; from there it goes to the directory's topic in
- * passing, for the other ingests and the next start: of each token once in so many minutes, and at a stop.
+ * Keeps the minute in which each token was last used. A request only notes it in memory. Every second new minutes are appended
+ * to the directory's topic, for the other ingests and the next start.
  */
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -10,16 +10,18 @@ import { settledSoon } from '@questlog/runtime/process/waiting';
 
 export interface TokenUses {
   note(tokenId: string): void;
-  /** In milliseconds since the epoch; null: never, as far as this ingest knows. */
+  /** The full minute, in milliseconds since the epoch. Null if the token was never used, as far as this ingest knows. */
   lastUsedAt(tokenId: string): number | null;
   close(): Promise<void>;
 }
 
 const MINUTE_MS = 60_000;
-/** How far behind what others know of a token may be, where all goes well. */
-const TELL_AFTER_MS = 5 * MINUTE_MS;
-/** Records that a minute may append; with more tokens in use each is told of less often. */
-const MAX_TOLD_AT_ONCE = 200;
+/** Time until a new minute is in the directory. A kill loses uses of this time. */
+const WRITE_EVERY_MS = 1_000;
+/** Maximum records per minute. With more active tokens, each is written less often: those that have waited longest are next. */
+export const MAX_WRITES_PER_MINUTE = 1_000;
+/** Records that are appended at once, and share a commit of the log. */
+const BATCH = 50;
 
 export interface TokenUsesDeps {
   readonly directory: Pick<DirectoryHandle, 'current' | 'put'>;
@@ -29,41 +31,56 @@ export interface TokenUsesDeps {
 
 export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): TokenUses {
   const { tokens, uses } = directory.current;
-  /** Full minutes, of those that the directory may not know of; bounded by its tokens. */
+  /** Full minutes that the directory may not have yet, the longest waiting first. The number of tokens is the bound. */
   const noted = new Map<string, number>();
-  const tell = async (unlessWithinMs: number): Promise<void> => {
-    let left = MAX_TOLD_AT_ONCE;
+  const thisMinute = (): number => Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;
+  const written = { minute: 0, count: 0 };
+  const nextBatch = (limit: number): [tokenId: string, usedAt: number][] => {
+    const batch: [string, number][] = [];
     for (const [tokenId, usedAt] of noted) {
+      if (batch.length >= Math.min(limit, BATCH)) break;
       const known = uses.get(tokenId)?.usedAt ?? Number.NEGATIVE_INFINITY;
-      if (!tokens.has(tokenId) || usedAt <= known) noted.delete(tokenId);
-      else if (usedAt - known >= unlessWithinMs && left-- > 0) {
-        await directory.put('use', tokenId, { usedAt });
-        // Behind those that still wait.
-        const latest = noted.get(tokenId) ?? usedAt;
-        noted.delete(tokenId);
-        if (latest > usedAt) noted.set(tokenId, latest);
-      }
+      if (tokens.has(tokenId) && usedAt > known) batch.push([tokenId, usedAt]);
+      else noted.delete(tokenId);
+    }
+    return batch;
+  };
+  const put = async ([tokenId, usedAt]: [string, number]): Promise<void> => {
+    await directory.put('use', tokenId, { usedAt });
+    // A later minute waits after those of the other tokens.
+    const latest = noted.get(tokenId) ?? usedAt;
+    noted.delete(tokenId);
+    if (latest > usedAt) noted.set(tokenId, latest);
+  };
+  const write = async (): Promise<void> => {
+    const minute = thisMinute();
+    if (written.minute !== minute) Object.assign(written, { minute, count: 0 });
+    for (;;) {
+      const batch = nextBatch(MAX_WRITES_PER_MINUTE - written.count);
+      if (batch.length === 0) return;
+      written.count += batch.length;
+      await Promise.all(batch.map(put));
     }
   };
-  let telling: Promise<void> | undefined;
-  const tellOnce = (unlessWithinMs: number): Promise<void> => {
-    telling ??= tell(unlessWithinMs)
+  let writing: Promise<void> | undefined;
+  const writeOnce = (): Promise<void> => {
+    writing ??= write()
       .catch((error: unknown) => logger.warn('token_uses_not_told', { cause: messageOf(error) }))
       .finally(() => {
-        telling = undefined;
+        writing = undefined;
       });
-    return telling;
+    return writing;
   };
-  const timer = setInterval(() => void tellOnce(TELL_AFTER_MS), MINUTE_MS).unref();
+  const timer = setInterval(() => void writeOnce(), WRITE_EVERY_MS).unref();
   return {
-    note: (tokenId) => void noted.set(tokenId, Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS),
+    note: (tokenId) => void noted.set(tokenId, thisMinute()),
     lastUsedAt: (tokenId) => {
       const known = Math.max(noted.get(tokenId) ?? 0, uses.get(tokenId)?.usedAt ?? 0);
       return known === 0 ? null : known;
     },
     close: async () => {
       clearInterval(timer);
-      await settledSoon((telling ?? Promise.resolve()).then(() => tellOnce(MINUTE_MS)));
+      await settledSoon((writing ?? Promise.resolve()).then(writeOnce));
     },
   };
 }
