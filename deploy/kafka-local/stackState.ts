@@ -6,6 +6,8 @@ import { freePorts } from './freePorts.ts';
 import type { OwnProcess } from './ownProcess.ts';
 
 export const CLICKHOUSE_USER = 'questlog';
+/** The account that only reads; the embedded engine's default name. */
+const CLICKHOUSE_READER = 'reader';
 const CLICKHOUSE_DATABASE = 'questlog';
 export const S3_ACCESS_KEY_ID = 'questlog';
 export const S3_BUCKET = 'questlog-uploads';
@@ -72,7 +74,12 @@ export function nodesOf({ brokers, registry, clickhouse, s3 }: Stack): readonly 
 export function environmentOf({ brokers, registry, clickhouse, s3 }: Stack): string {
   const addresses = brokers.map(({ port }) => `127.0.0.1:${port}`).join(',');
   const lines = [`KAFKA_BROKERS=${addresses}\n`, `SCHEMA_REGISTRY_URL=${registryUrl(registry)}\n`];
-  if (clickhouse !== undefined) lines.push(`CLICKHOUSE_URL=${clickhouseUrl(clickhouse)}\n`);
+  if (clickhouse !== undefined) {
+    lines.push(`CLICKHOUSE_URL=${clickhouseUrl(clickhouse)}\n`);
+    lines.push(
+      `CLICKHOUSE_READER_URL=http://${CLICKHOUSE_READER}:${clickhouse.password}@127.0.0.1:${clickhouse.port}\n`,
+    );
+  }
   if (s3 !== undefined) {
     lines.push(`QUESTLOG_S3_ENDPOINT=http://127.0.0.1:${s3.port}\n`, `QUESTLOG_S3_BUCKET=${S3_BUCKET}\n`);
     lines.push(`QUESTLOG_S3_ACCESS_KEY_ID=${S3_ACCESS_KEY_ID}\nQUESTLOG_S3_SECRET_ACCESS_KEY=${s3.secret}\n`);

@@ -20,8 +20,8 @@ import {
 } from './product.ts';
 import { ownProduct } from './sharedProduct.ts';
 
-/** As a newcomer starts it, who finds all of it made by the product. */
-const shared = ownProduct({ dataDir: emptyDataDir() });
+/** A first start, in a folder whose name has what XML, SQL, a URL, and a shell read in their own way. */
+const shared = ownProduct({ dataDir: emptyDataDir(`questlog r&d <b> it's "50%" $x #1 ü `) });
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 const REFUSED_WITHIN_MS = 25_000;
@@ -56,13 +56,14 @@ test('prints a curl line that works when it is pasted into a shell', async () =>
   expect((await shared.product.request('GET', `/v1/events/${created.id}`)).json()).toEqual(created);
 });
 
-test('prints how to file a report, which works when it is pasted into a shell', async () => {
-  const { stdout } = await run('bash', ['-c', lineWith('/v1/ingest/reports')]);
+test('prints how to file a report and how to show it with its events', async () => {
+  const filed = await run('bash', ['-c', lineWith('/v1/ingest/reports')]);
+  const report = JSON.parse(filed.stdout);
+  expect(report).toMatchObject({ sessionId: shared.product.credentials.sessionId, state: 'filed' });
 
-  expect(JSON.parse(stdout)).toMatchObject({
-    sessionId: shared.product.credentials.sessionId,
-    state: 'filed',
-  });
+  const trail = lineWith('questlog trail').replace('<id>', report.id);
+  const shown = await run('bash', ['-c', trail], { cwd: ROOT, env: ownEnvironment() });
+  expect(shown.stdout).toContain('checkpoint');
 });
 
 test('prints how to ask ClickHouse a question, which works when it is pasted into a shell', async () => {

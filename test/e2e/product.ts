@@ -133,8 +133,9 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
   };
 }
 
-export function emptyDataDir(): string {
-  return mkdtempSync(join(tmpdir(), 'questlog-'));
+/** @param prefix begins the folder's name. */
+export function emptyDataDir(prefix = 'questlog-'): string {
+  return mkdtempSync(join(tmpdir(), prefix));
 }
 
 export function reach(credentials: Credentials): Reached {

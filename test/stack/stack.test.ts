@@ -74,9 +74,9 @@ describe('a stack of three brokers', () => {
     expect(processesOf(stack.dataDir).sort()).toEqual(pidsOf(nodes).sort());
   });
 
-  test('prints three lines that a shell can hand to a program', async () => {
+  test('prints four lines that a shell can hand to a program', async () => {
     expect(printed).toMatch(
-      /^KAFKA_BROKERS=127\.0\.0\.1:\d+,127\.0\.0\.1:\d+,127\.0\.0\.1:\d+\nSCHEMA_REGISTRY_URL=http:\S+\nCLICKHOUSE_URL=http:\S+\n$/,
+      /^KAFKA_BROKERS=127\.0\.0\.1:\d+,127\.0\.0\.1:\d+,127\.0\.0\.1:\d+\nSCHEMA_REGISTRY_URL=http:\S+\nCLICKHOUSE_URL=http:\S+\nCLICKHOUSE_READER_URL=http:\S+\n$/,
     );
     const { stdout } = await stack.shell('env $(npm run -s stack -- up) env');
     expect(environmentIn(stdout)).toMatchObject(environmentIn(printed));

@@ -128,11 +128,12 @@ export async function settingsOf(env: NodeJS.ProcessEnv): Promise<Settings> {
   return loadConfig(settings, env, 'QUESTLOG_');
 }
 
-/** The file in which a start keeps them, there or not. */
+/** Returns the path of the credentials of the deployment on Kafka if the settings name it, otherwise of the last start. */
 export async function credentialsOf(config: Settings): Promise<string> {
-  const { credentialsPath } = await import('@questlog/standalone/credentials');
+  const { credentialsPath, latestCredentialsPath } = await import('@questlog/standalone/credentials');
   const { isOnKafka } = await import('@questlog/standalone/config');
-  return credentialsPath(config.dataDir, isOnKafka(config));
+  const latest = isOnKafka(config) ? undefined : latestCredentialsPath(config.dataDir);
+  return latest ?? credentialsPath(config.dataDir, isOnKafka(config));
 }
 
 interface Address {

@@ -33,7 +33,12 @@ function signIn(kept: Kept, isTerminal: boolean): string {
 
 /** Another command looks where this one would by default. */
 function whereKept({ dataDir }: Kept): string {
-  return dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR='${dataDir}' `;
+  return dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR=${inShell(dataDir)} `;
+}
+
+/** Returns the text as one word of a POSIX shell. */
+function inShell(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function demo(kept: Kept): string {
@@ -52,9 +57,13 @@ Ask ClickHouse a question:
 
   ${elsewhere}npm run sql -- "SELECT event_type, count() FROM events GROUP BY event_type"
 
-File a bug report; what its session did around it belongs to it. Its links are there about a second later:
+File a bug report. It gets the events of its session:
 
   ${post('/v1/ingest/reports', { sessionId })}
+
+About a second later, show the report with its events. The <id> is in the answer:
+
+  ${elsewhere}npx questlog trail <id>
 
 Or have a game played into it:
 

@@ -1,6 +1,6 @@
 /** `dev-credentials.json`: how a newcomer, a test or `npm run sql` reaches this deployment. Made once, kept afterwards. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { newToken } from '@questlog/ingest/tokens/tokenText';
 import { StartRefused } from '@questlog/runtime/process/errors';
@@ -47,6 +47,18 @@ export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
   const there = readCredentials(path);
   const owner = there?.log ?? (holdsEmbeddedLog(dataDir) ? 'embedded' : there && 'kafka');
   return owner === undefined || owner === log ? path : join(dataDir, fileBeside(log));
+}
+
+/**
+ * Returns the file of the deployment in the folder that was started last: a command in another shell does not have the
+ * settings that name Kafka. Undefined if nothing was started there.
+ */
+export function latestCredentialsPath(dataDir: string): string | undefined {
+  const startedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return [FILE, fileBeside('embedded'), fileBeside('kafka')]
+    .map((name) => join(dataDir, name))
+    .filter((path) => startedMs(path) > 0)
+    .sort((a, b) => startedMs(b) - startedMs(a))[0];
 }
 
 /** Those of an earlier start, or new ones; the addresses, and on a server its accounts, are filled in once they are known. */

@@ -1,9 +1,9 @@
 /** The data folder is its owner's, and what else lies in it stays as it is. */
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { credentialsPath, loadCredentials, saveCredentials } from './credentials.ts';
+import { credentialsPath, latestCredentialsPath, loadCredentials, saveCredentials } from './credentials.ts';
 import { openDataDir } from './dataDir.ts';
 
 let folder: string;
@@ -50,6 +50,16 @@ test.each([
 
   expect(credentialsPath(folder, isKafkaFirst)).toBe(first);
   expect(credentialsPath(folder, !isKafkaFirst)).toBe(other);
+});
+
+test('finds the deployment that was started last, on Kafka or embedded', () => {
+  expect(latestCredentialsPath(folder)).toBeUndefined();
+  const paths = [true, false].map((isOnKafka) => credentialsPath(folder, isOnKafka));
+  for (const [hour, last] of [...paths, ...paths].entries()) {
+    saveCredentials(last, loadCredentials(last));
+    utimesSync(last, 0, new Date(Date.UTC(2026, 10, 28, hour)));
+    expect(latestCredentialsPath(folder)).toBe(last);
+  }
 });
 
 const READER = { username: 'reader', password: 'x' };

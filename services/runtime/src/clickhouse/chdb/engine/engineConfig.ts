@@ -19,7 +19,7 @@ const PRODUCT = 'product';
  */
 export function engineConfig(usersPath: string, backups?: string): string {
   return `<clickhouse>
-  <users_config>${usersPath}</users_config>
+  <users_config>${inXml(usersPath)}</users_config>
   <max_server_memory_usage>${MAX_ENGINE_MEMORY_BYTES}</max_server_memory_usage>
   <mark_cache_size>${32 * MiB}</mark_cache_size>
   <primary_index_cache_size>${32 * MiB}</primary_index_cache_size>
