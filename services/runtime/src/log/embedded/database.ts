@@ -3,9 +3,10 @@
  * trouble (`Unavailable`) from a bug.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, read, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { promisify } from 'node:util';
 import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
 
 export interface LogDatabase {
@@ -15,6 +16,25 @@ export interface LogDatabase {
   write<T>(work: () => T): T;
   /** Runs `work`, which only reads. A disk error is an `Unavailable`. */
   read<T>(work: () => T): T;
+  /** Bytes of a page of the file. */
+  readonly pageBytes: number;
+  /** True if the file can give free pages back. A file of an older version cannot before `questlog compact`. */
+  readonly returnsSpace: boolean;
+  /**
+   * Moves what the write-ahead log holds into the file and empties it. Returns false if a reader is in the way.
+   * A disk error is an `Unavailable`.
+   */
+  emptyWal(): boolean;
+  /** Has SQLite read every page from the file again when the page is next needed. */
+  forgetPages(): void;
+  /**
+   * The file itself, past SQLite. It stays open until `close`, because a process that closes any descriptor of a file loses
+   * the locks that it has on the file (POSIX).
+   */
+  file(): number;
+  /** Reads bytes of the file from the position on, and returns how many there were. */
+  readFile(into: Buffer, position: number): Promise<number>;
+  readFileSync(into: Buffer, position: number): number;
   close(): void;
 }
 
@@ -26,7 +46,7 @@ export function openDatabase(directory: string): LogDatabase {
   const sqlite = openHeld(directory);
   try {
     const logId = createOrCheck(sqlite, directory);
-    return { logId, sqlite, ...guarded(sqlite) };
+    return { logId, sqlite, ...guarded(sqlite), ...withFile(sqlite, join(directory, FILE_NAME)) };
   } catch (error) {
     sqlite.close();
     if (error instanceof StartRefused) throw error;
@@ -71,6 +91,10 @@ const SCHEMA = `
   PRAGMA user_version = ${FORMAT_VERSION};
 `;
 
+/**
+ * `auto_vacuum` takes effect in a new file only. `secure_delete` is ON, not FAST, because FAST does not overwrite pages that
+ * become free.
+ */
 function openHeld(directory: string): DatabaseSync {
   let sqlite: DatabaseSync | undefined;
   try {
@@ -79,9 +103,11 @@ function openHeld(directory: string): DatabaseSync {
     // The exclusive lock is the kernel's, on the file: it goes with the process, however that ends.
     sqlite.exec(`
       PRAGMA page_size = ${PAGE_BYTES};
+      PRAGMA auto_vacuum = INCREMENTAL;
       PRAGMA locking_mode = EXCLUSIVE;
       PRAGMA journal_mode = WAL;
       PRAGMA synchronous = FULL;
+      PRAGMA secure_delete = ON;
       PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES};
       PRAGMA journal_size_limit = ${MAX_IDLE_WAL_BYTES};
       BEGIN IMMEDIATE; COMMIT;
@@ -106,7 +132,7 @@ function createOrCheck(sqlite: DatabaseSync, directory: string): string {
   return String(sqlite.prepare('SELECT id FROM log').get()?.['id']);
 }
 
-function guarded(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read' | 'close'> {
+function guarded(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read'> {
   const begin = sqlite.prepare('BEGIN IMMEDIATE');
   const commit = sqlite.prepare('COMMIT');
   const rollback = sqlite.prepare('ROLLBACK');
@@ -132,7 +158,43 @@ function guarded(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read' | 'cl
         throw diskTrouble(error, 'nothing was read');
       }
     },
-    close: () => sqlite.close(),
+  };
+}
+
+const INCREMENTAL = 2;
+const readAsync = promisify(read);
+
+function withFile(sqlite: DatabaseSync, path: string): Omit<LogDatabase, 'logId' | 'sqlite' | 'write' | 'read'> {
+  const number = (pragma: string): number => Number(sqlite.prepare(`PRAGMA ${pragma}`).get()?.[pragma]);
+  let opened: number | undefined;
+  const file = (): number => {
+    opened ??= openSync(path, 'r+');
+    return opened;
+  };
+  return {
+    pageBytes: number('page_size'),
+    returnsSpace: number('auto_vacuum') === INCREMENTAL,
+    emptyWal: () => {
+      try {
+        return sqlite.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] === 0;
+      } catch (error) {
+        throw diskTrouble(error, 'deleted records may remain in it');
+      }
+    },
+    forgetPages: () => sqlite.exec('PRAGMA shrink_memory'),
+    file,
+    readFile: async (into, position) => {
+      try {
+        return (await readAsync(file(), into, 0, into.length, position)).bytesRead;
+      } catch (cause) {
+        throw new Unavailable(`the log's file: ${messageOf(cause)}; nothing was read`, { cause });
+      }
+    },
+    readFileSync: (into, position) => readSync(file(), into, 0, into.length, position),
+    close: () => {
+      sqlite.close();
+      if (opened !== undefined) closeSync(opened);
+    },
   };
 }
 

@@ -8,14 +8,23 @@ import type { LogDatabase } from '../database.ts';
 import { offsetOf, rowId } from '../recordStore.ts';
 import type { PartitionState } from '../topicCatalog.ts';
 
+export interface CompactionDeps {
+  readonly database: LogDatabase;
+  readonly clock: Clock;
+  /** Called after each chunk that may have deleted records. */
+  onDeleted(): void;
+}
+
 export class Compaction {
   readonly #database: LogDatabase;
   readonly #clock: Clock;
+  readonly #onDeleted: () => void;
   readonly #sql: ReturnType<typeof statements>;
 
-  constructor(database: LogDatabase, clock: Clock) {
+  constructor({ database, clock, onDeleted }: CompactionDeps) {
     this.#database = database;
     this.#clock = clock;
+    this.#onDeleted = onDeleted;
     this.#sql = statements(database.sqlite);
   }
 
@@ -40,6 +49,7 @@ export class Compaction {
       this.#sql.saveCompacted.run(compactedOffset, partition.id);
     });
     partition.compactedOffset = compactedOffset;
+    this.#onDeleted();
     return isCut;
   }
 
@@ -56,6 +66,7 @@ export class Compaction {
         this.#sql.forgetKey.run(partition.id, String(row['key']));
       }
     });
+    this.#onDeleted();
     return rows.length === CHUNK_RECORDS;
   }
 

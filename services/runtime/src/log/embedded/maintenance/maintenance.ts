@@ -1,4 +1,7 @@
-/** Runs retention and compaction over all topics, in chunks between which everything else has its turn. */
+/**
+ * Runs retention and compaction over all topics, and then removes what they deleted from the file. All of it in chunks, so
+ * that appends and reads run in between.
+ */
 import type { Clock } from '../../../process/clock.ts';
 import { Unavailable } from '../../../process/errors.ts';
 import { nextTurn } from '../../../process/waiting.ts';
@@ -6,7 +9,9 @@ import type { LogDatabase } from '../database.ts';
 import type { RecordStore } from '../recordStore.ts';
 import type { TopicCatalog } from '../topicCatalog.ts';
 import { Compaction } from './compaction.ts';
+import { vacuumChunk } from './freePages.ts';
 import { Retention } from './retention.ts';
+import { UnusedBytes } from './unusedBytes.ts';
 
 export interface MaintenanceDeps {
   readonly database: LogDatabase;
@@ -16,7 +21,9 @@ export interface MaintenanceDeps {
 }
 
 export class Maintenance {
+  readonly #database: LogDatabase;
   readonly #catalog: TopicCatalog;
+  readonly #unusedBytes: UnusedBytes;
   readonly #retention: Retention;
   readonly #compaction: Compaction;
   readonly #timer: NodeJS.Timeout;
@@ -24,9 +31,12 @@ export class Maintenance {
   #isStopped = false;
 
   constructor({ database, catalog, records, clock }: MaintenanceDeps, intervalMs: number) {
+    this.#database = database;
     this.#catalog = catalog;
-    this.#retention = new Retention(database, records, clock);
-    this.#compaction = new Compaction(database, clock);
+    this.#unusedBytes = new UnusedBytes(database);
+    const onDeleted = (): void => this.#unusedBytes.noteDeletion();
+    this.#retention = new Retention({ database, records, clock, onDeleted });
+    this.#compaction = new Compaction({ database, clock, onDeleted });
     this.#timer = setInterval(() => void this.#runOnSchedule(), intervalMs).unref();
   }
 
@@ -69,6 +79,8 @@ export class Maintenance {
         }
       }
     }
+    await this.#repeat(() => vacuumChunk(this.#database));
+    await this.#unusedBytes.overwrite(() => this.#isStopped);
   }
 
   async #repeat(chunk: () => boolean): Promise<void> {

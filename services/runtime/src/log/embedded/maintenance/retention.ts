@@ -5,16 +5,26 @@ import type { LogDatabase } from '../database.ts';
 import { offsetOf, type RecordStore, rowId, TIME_MS } from '../recordStore.ts';
 import type { PartitionState } from '../topicCatalog.ts';
 
+export interface RetentionDeps {
+  readonly database: LogDatabase;
+  readonly records: RecordStore;
+  readonly clock: Clock;
+  /** Called after each chunk that has deleted records. */
+  onDeleted(): void;
+}
+
 export class Retention {
   readonly #database: LogDatabase;
   readonly #records: RecordStore;
   readonly #clock: Clock;
+  readonly #onDeleted: () => void;
   readonly #sql: ReturnType<typeof statements>;
 
-  constructor(database: LogDatabase, records: RecordStore, clock: Clock) {
+  constructor({ database, records, clock, onDeleted }: RetentionDeps) {
     this.#database = database;
     this.#records = records;
     this.#clock = clock;
+    this.#onDeleted = onDeleted;
     this.#sql = statements(database.sqlite);
   }
 
@@ -32,6 +42,7 @@ export class Retention {
       this.#sql.saveStart.run(startOffset, partition.id);
     });
     partition.startOffset = startOffset;
+    this.#onDeleted();
     return isCut;
   }
 

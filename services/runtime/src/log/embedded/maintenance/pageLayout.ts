@@ -1,0 +1,75 @@
+/**
+ * The layout of the pages of an SQLite file (https://sqlite.org/fileformat2.html), as far as it says which bytes of a page
+ * are unused. Pure.
+ */
+
+export interface ByteRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The types of the pointer map, which a file with `auto_vacuum` has (section 1.8). */
+export const PAGE_TYPE = { root: 1, free: 2, btree: 5 } as const;
+
+/** The page that holds the bytes of `lock-byte` locks, which SQLite never uses (section 1.3). */
+const PENDING_BYTE = 0x40000000;
+const MAP_ENTRY_BYTES = 5;
+
+/** Returns the number of the pointer map page that describes the page; the page's own number if it is one itself. */
+export function mapPageOf(page: number, pageBytes: number): number {
+  const described = Math.floor(pageBytes / MAP_ENTRY_BYTES) + 1;
+  const first = Math.floor((page - 2) / described) * described + 2;
+  return first === PENDING_BYTE / pageBytes + 1 ? first + 1 : first;
+}
+
+/** Returns the type that the pointer map page `map`, of number `mapPage`, has for the page; undefined if it has none. */
+export function pageTypeIn(map: Buffer, mapPage: number, page: number): number | undefined {
+  const at = (page - mapPage - 1) * MAP_ENTRY_BYTES;
+  return at >= 0 && at < map.length ? map[at] : undefined;
+}
+
+const LEAF_HEADER_BYTES = 8;
+const INTERIOR_HEADER_BYTES = 12;
+/** By the first byte of the page (section 1.6). */
+const HEADER_BYTES: Readonly<Record<number, number>> = {
+  2: INTERIOR_HEADER_BYTES,
+  5: INTERIOR_HEADER_BYTES,
+  10: LEAF_HEADER_BYTES,
+  13: LEAF_HEADER_BYTES,
+};
+const FREEBLOCK_HEADER_BYTES = 4;
+
+/**
+ * Returns the bytes of a b-tree page that no cell uses: between the cell pointers and the cells, and in freeblocks.
+ * Undefined if the page is not a well-formed b-tree page. Page 1 has another header and is none of these.
+ */
+export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
+  const header = HEADER_BYTES[page[0] ?? 0];
+  if (header === undefined) return undefined;
+  const pointersEnd = header + 2 * page.readUInt16BE(3);
+  const cellsStart = page.readUInt16BE(5) || 65_536;
+  if (pointersEnd > cellsStart || cellsStart > page.length) return undefined;
+  const ranges: ByteRange[] = [{ from: pointersEnd, to: cellsStart }];
+  let end = cellsStart;
+  for (let at = page.readUInt16BE(1); at !== 0; at = page.readUInt16BE(at)) {
+    if (at < end || at + FREEBLOCK_HEADER_BYTES > page.length) return undefined;
+    end = at + page.readUInt16BE(at + 2);
+    if (end < at + FREEBLOCK_HEADER_BYTES || end > page.length) return undefined;
+    ranges.push({ from: at + FREEBLOCK_HEADER_BYTES, to: end });
+  }
+  return ranges;
+}
+
+/** Returns the unused bytes of a free page (section 1.5): all of a leaf, and what stands behind the numbers of a trunk. */
+export function unusedInFree(page: Buffer, isTrunk: boolean): ByteRange[] | undefined {
+  if (!isTrunk) return [{ from: 0, to: page.length }];
+  const from = 8 + 4 * page.readUInt32BE(4);
+  return from > page.length ? undefined : [{ from, to: page.length }];
+}
+
+/** Returns the numbers of the free pages that list the others. */
+export function trunksFrom(first: number, pageAt: (page: number) => Buffer): Set<number> {
+  const trunks = new Set<number>();
+  for (let page = first; page !== 0 && !trunks.has(page); page = pageAt(page).readUInt32BE(0)) trunks.add(page);
+  return trunks;
+}

@@ -1,0 +1,159 @@
+/**
+ * Overwrites the unused bytes of the log's pages with zeros. `secure_delete` overwrites a record where it is deleted, but
+ * copies of it can remain in other pages: SQLite moves rows between neighboring pages and leaves the old bytes in place
+ * (`rebuildPage`). Only `VACUUM` would remove those copies, and it blocks every append.
+ */
+import { writeSync } from 'node:fs';
+import { Unavailable } from '../../../process/errors.ts';
+import { nextTurn } from '../../../process/waiting.ts';
+import type { LogDatabase } from '../database.ts';
+import {
+  type ByteRange,
+  mapPageOf,
+  PAGE_TYPE,
+  pageTypeIn,
+  trunksFrom,
+  unusedInBtree,
+  unusedInFree,
+} from './pageLayout.ts';
+
+export class UnusedBytes {
+  readonly #database: LogDatabase;
+  readonly #zeros: Buffer;
+  /** True if records were deleted since the last pass over the file began. A process that ended may have left some. */
+  #isPassNeeded = true;
+  /** The next page of the pass that is under way; `FIRST_PAGE` if none is. */
+  #nextPage = FIRST_PAGE;
+
+  constructor(database: LogDatabase) {
+    this.#database = database;
+    this.#zeros = Buffer.alloc(database.pageBytes);
+  }
+
+  noteDeletion(): void {
+    this.#isPassNeeded = true;
+  }
+
+  /**
+   * Empties the write-ahead log, which holds earlier versions of pages, and reads a bounded part of the file: a large file
+   * takes several calls.
+   */
+  async overwrite(isStopped: () => boolean): Promise<void> {
+    if (!this.#isPassNeeded && this.#nextPage === FIRST_PAGE) return;
+    if (!this.#database.emptyWal()) return;
+    if (!this.#database.returnsSpace) {
+      this.#isPassNeeded = false;
+      return;
+    }
+    let left = Math.floor(MAX_BYTES_A_CALL / this.#database.pageBytes);
+    let found: number[] = [];
+    while (!isStopped() && left > 0) {
+      if (this.#nextPage === FIRST_PAGE) this.#isPassNeeded = false;
+      const chunk = await this.#readChunk();
+      found.push(...this.#notZero(chunk));
+      left -= chunk.pages.length;
+      this.#nextPage += chunk.pages.length;
+      const isEnd = chunk.pages.length === 0;
+      if (isEnd || left <= 0 || found.length >= MAX_PAGES_AT_ONCE) {
+        this.#overwritePages(found);
+        found = [];
+      }
+      if (isEnd) {
+        this.#nextPage = FIRST_PAGE;
+        return;
+      }
+      await nextTurn();
+    }
+  }
+
+  /** Reads pages that one pointer map page describes. None are left if it is empty. */
+  async #readChunk(): Promise<Chunk> {
+    const { pageBytes } = this.#database;
+    const first = this.#nextPage;
+    const mapPage = mapPageOf(first, pageBytes);
+    const nextMapPage = mapPage + Math.floor(pageBytes / 5) + 1;
+    const count = Math.min(PAGES_A_READ, nextMapPage - first);
+    const [map, bytes] = [Buffer.alloc(pageBytes), Buffer.alloc(count * pageBytes)];
+    const readBytes = await this.#database.readFile(bytes, (first - 1) * pageBytes);
+    await this.#database.readFile(map, (mapPage - 1) * pageBytes);
+    const pages = Array.from({ length: Math.floor(readBytes / pageBytes) }, (_, index) =>
+      bytes.subarray(index * pageBytes, (index + 1) * pageBytes),
+    );
+    return { first, pages, mapPage, map };
+  }
+
+  /** Returns the pages that may have to be overwritten: the file can have changed since it was read. */
+  #notZero({ first, pages, mapPage, map }: Chunk): number[] {
+    return pages.flatMap((page, index) => {
+      const number = first + index;
+      const isTrunk = false;
+      const unused = number === mapPage ? [] : unusedIn(page, pageTypeIn(map, mapPage, number), isTrunk);
+      return unused.some((range) => !this.#isZero(page, range)) ? [number] : [];
+    });
+  }
+
+  /**
+   * In one turn of the event loop, so that the file is the whole truth: the write-ahead log is empty, and pages that SQLite
+   * has in memory are read again. Only unused bytes change, so that a write that breaks off damages nothing.
+   */
+  #overwritePages(numbers: readonly number[]): void {
+    if (numbers.length === 0) return;
+    const database = this.#database;
+    const { pageBytes } = database;
+    if (!database.emptyWal()) {
+      this.#isPassNeeded = true;
+      return;
+    }
+    const pageAt = (number: number): Buffer => {
+      const page = Buffer.alloc(pageBytes);
+      database.readFileSync(page, (number - 1) * pageBytes);
+      return page;
+    };
+    try {
+      const trunks = trunksFrom(pageAt(1).readUInt32BE(FIRST_TRUNK_AT), pageAt);
+      const maps = new Map<number, Buffer>();
+      for (const number of numbers) {
+        const mapPage = mapPageOf(number, pageBytes);
+        if (!maps.has(mapPage)) maps.set(mapPage, pageAt(mapPage));
+        const page = pageAt(number);
+        const type = pageTypeIn(maps.get(mapPage) ?? this.#zeros, mapPage, number);
+        for (const { from, to } of unusedIn(page, type, trunks.has(number))) {
+          writeSync(database.file(), this.#zeros, 0, to - from, (number - 1) * pageBytes + from);
+        }
+      }
+    } catch (cause) {
+      this.#isPassNeeded = true;
+      throw new Unavailable("the log's file: deleted records could not be overwritten", { cause });
+    } finally {
+      database.forgetPages();
+    }
+  }
+
+  #isZero(page: Buffer, { from, to }: ByteRange): boolean {
+    return page.compare(this.#zeros, 0, to - from, from, to) === 0;
+  }
+}
+
+function unusedIn(page: Buffer, type: number | undefined, isTrunk: boolean): ByteRange[] {
+  if (type === PAGE_TYPE.free) return unusedInFree(page, isTrunk) ?? [];
+  if (type === PAGE_TYPE.root || type === PAGE_TYPE.btree) return unusedInBtree(page) ?? [];
+  return [];
+}
+
+interface Chunk {
+  readonly first: number;
+  readonly pages: readonly Buffer[];
+  readonly mapPage: number;
+  readonly map: Buffer;
+}
+
+/** Page 1 holds the schema, page 2 is the first pointer map page. */
+const FIRST_PAGE = 2;
+/** In the header of the file. */
+const FIRST_TRUNK_AT = 32;
+/** Maximum number of bytes that one call reads, 0.1 s of CPU: a file of 100 GB takes 14 hours of calls, one a minute. */
+const MAX_BYTES_A_CALL = 128 * 1024 * 1024;
+/** One read takes less than a millisecond of the event loop. */
+const PAGES_A_READ = 64;
+/** Overwriting so many pages takes a few milliseconds. */
+const MAX_PAGES_AT_ONCE = 256;
