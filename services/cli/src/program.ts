@@ -9,6 +9,7 @@ import { followCommand } from './ask/follow.ts';
 import { sqlCommand } from './ask/sql.ts';
 import { tailCommand } from './ask/tail.ts';
 import { backupCommand, restoreCommand } from './backups/backups.ts';
+import { compactCommand } from './backups/compact.ts';
 import { completionCommand } from './completion.ts';
 import { deadLettersCommand } from './deadLetters.ts';
 import { doctorCommand } from './doctor.ts';
@@ -74,6 +75,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     erasuresCommand(at),
     backupCommand(at),
     restoreCommand(env),
+    compactCommand(env),
     completionCommand(program),
   ];
   for (const command of others) program.addCommand(withExitOverride(command));

@@ -47,11 +47,17 @@ export function thresholdOf(bytes: number): number {
   return Math.min(LITTLE_ROOM_BYTES, bytes / 20);
 }
 
+/** Returns how many bytes must stay free on the folder's disk. */
+export function reservedBytesOf(folder: string): number {
+  const { blocks, bsize } = statfsSync(folder);
+  return thresholdOf(blocks * bsize);
+}
+
 /** A sentence when there is little room. */
 export function littleRoom(dataDir: string): string | undefined {
-  const { bavail, blocks, bsize } = statfsSync(dataDir);
-  const [free, all] = [bavail * bsize, blocks * bsize];
-  if (free >= thresholdOf(all)) return undefined;
+  const { bavail, bsize } = statfsSync(dataDir);
+  const free = bavail * bsize;
+  if (free >= reservedBytesOf(dataDir)) return undefined;
   return `${Math.floor(free / MIB)} MiB are free for ${dataDir}: make room, events are refused once it is full`;
 }
 

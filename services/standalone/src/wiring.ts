@@ -72,6 +72,9 @@ interface WiringDeps extends ProcessDeps {
   readonly adminToken: string;
 }
 
+const LOG_FILE =
+  'an older version made the file of the log: records that are deleted leave bytes in it, and it does not shrink; stop Questlog and run questlog compact';
+
 export async function wireServices(deps: WiringDeps): Promise<Running> {
   const { service, settings, choice, logger, lifecycle, worker, engines, kept, ownReader, adminToken } = deps;
   const { toGames, toOperators } = addressesOf(settings);
@@ -81,6 +84,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const shared = sharedOf(engines, directory, logger, health);
   if (engines.problem !== undefined) shared.health.check('embedded ClickHouse', engines.problem);
   if (engines.brokenParts !== undefined) shared.health.warn('broken_parts', () => engines.brokenParts);
+  if (engines.needsCompact) shared.health.warn('log_file', () => LOG_FILE);
   if (kept !== undefined) shared.health.warn('disk', () => littleRoom(kept.dataDir));
   await warnOfAddedPartitions(shared);
   warnOfSickPartitions(engines.log, shared.health);

@@ -123,6 +123,7 @@ function cureOf(name: string): string {
   if (name === 'log_truncated') return TRUNCATED;
   if (name === 'log_cut_short') return CUT_SHORT;
   if (name === 'disk') return ALMOST_FULL;
+  if (name === 'log_file') return 'Stop Questlog, run npx questlog compact, and start it again.';
   if (name === 'retention')
     return 'Mend what it names; it is tried again each hour. docs/operating/retention.md.';
   if (name === 'restored') return RESTORED;

@@ -45,6 +45,8 @@ export interface Engines {
   readonly problem: (() => string | undefined) | undefined;
   /** A sentence of what ClickHouse had put aside, broken, when it was opened; undefined: nothing. */
   readonly brokenParts: string | undefined;
+  /** True if the log is a file that an older version made and that `questlog compact` has not rewritten. */
+  readonly needsCompact: boolean;
   /** The log, where it and ClickHouse are embedded: then a backup of both can be made. */
   readonly copyable: Pick<Log & EmbeddedExtras, 'id' | 'copy'> | undefined;
 }
@@ -111,7 +113,8 @@ async function openBeside({ log, own }: OpenedLog, deps: EngineDeps): Promise<En
   const copyable = address === undefined ? own : undefined;
   const brokenParts = await lookForBrokenParts(store, deps.logger);
   const reader = openReader(deps, clickhouse);
-  return { log, registry, store, reader, clickhouse, problem, brokenParts, copyable };
+  const needsCompact = own?.needsCompact ?? false;
+  return { log, registry, store, reader, clickhouse, problem, brokenParts, needsCompact, copyable };
 }
 
 function openReader(

@@ -41,7 +41,7 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
   const made = new DatabaseSync(copy.to);
   try {
     // One file, without a write-ahead log beside it.
-    made.exec('PRAGMA journal_mode = DELETE; BEGIN');
+    made.exec('PRAGMA secure_delete = ON; PRAGMA journal_mode = DELETE; BEGIN');
     const forget = made.prepare('DELETE FROM commits WHERE consumer_group = ?');
     const commit = made.prepare('INSERT INTO commits VALUES (?, ?, ?, ?)');
     for (const group of copy.groups) forget.run(group);

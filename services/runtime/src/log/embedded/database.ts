@@ -54,7 +54,7 @@ export function openDatabase(directory: string): LogDatabase {
   }
 }
 
-const FILE_NAME = 'questlog.db';
+export const FILE_NAME = 'questlog.db';
 const FORMAT_VERSION = 1;
 
 /** Measured against 4 KiB: as fast for single small records, a quarter faster and denser for records of 2–10 KB. */
@@ -164,7 +164,10 @@ function guarded(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read'> {
 const INCREMENTAL = 2;
 const readAsync = promisify(read);
 
-function withFile(sqlite: DatabaseSync, path: string): Omit<LogDatabase, 'logId' | 'sqlite' | 'write' | 'read'> {
+function withFile(
+  sqlite: DatabaseSync,
+  path: string,
+): Omit<LogDatabase, 'logId' | 'sqlite' | 'write' | 'read'> {
   const number = (pragma: string): number => Number(sqlite.prepare(`PRAGMA ${pragma}`).get()?.[pragma]);
   let opened: number | undefined;
   const file = (): number => {

@@ -46,6 +46,8 @@ export interface EmbeddedExtras {
    * but under running readers: for drills and tests of what they do then.
    */
   cut(topic: string, partition: number, offset: number): Promise<void>;
+  /** True if deleted records can leave bytes in the file, which an older version made, until `questlog compact`. */
+  readonly needsCompact: boolean;
   /** Copies the file while the log goes on. What was appended before the call is in the copy, and more. */
   copy(copy: LogCopy): Promise<void>;
 }
@@ -71,6 +73,7 @@ const MAINTENANCE_INTERVAL_MS = 60_000;
 
 class EmbeddedLog implements Log, EmbeddedExtras {
   readonly id: string;
+  readonly needsCompact: boolean;
   readonly #database: LogDatabase;
   readonly #catalog: TopicCatalog;
   readonly #records: RecordStore;
@@ -85,6 +88,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
   constructor(options: EmbeddedLogOptions, database: LogDatabase) {
     const { clock, maxQueuedBytes } = options;
     this.id = database.logId;
+    this.needsCompact = !database.returnsSpace;
     this.#database = database;
     this.#catalog = new TopicCatalog(database);
     this.#records = new RecordStore(database);

@@ -1,13 +1,13 @@
 /** Deleted records leave no bytes in the files of the log, and the file shrinks. */
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { aRecord, readToEnd } from '../../contract/harness.ts';
 import type { Log, NewRecord } from '../../log.ts';
+import { MARKER, occurrencesIn } from '../testing/oldLogFile.ts';
 import { aDirectory, aLog, HOUR_MS, ManualClock, topicSpec } from '../testing/testLog.ts';
 
-const MARKER = 'marker-of-an-erased-player';
 const OTHER = 'a-player-who-stays-for-now';
 const PARTITIONS = 6;
 const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
@@ -40,9 +40,13 @@ test('superseded records and keys of tombstones are in no file of the log after 
     topicSpec('t', { partitions: PARTITIONS }),
   ]);
   await appendMixed(log, { transactions: 200, markedShare: 0.5 });
-  const keys = Array.from({ length: 300 }, (_, index) => (index % 3 === 0 ? `${MARKER}-${index}` : `${index}`));
+  const keys = Array.from({ length: 300 }, (_, index) =>
+    index % 3 === 0 ? `${MARKER}-${index}` : `${index}`,
+  );
   for (const [index, key] of keys.entries()) {
-    await log.append('state', index % PARTITIONS, [aRecord(`${MARKER}${index}`.repeat(1 + (index % 40)), key)]);
+    await log.append('state', index % PARTITIONS, [
+      aRecord(`${MARKER}${index}`.repeat(1 + (index % 40)), key),
+    ]);
     if (index % 50 === 0) await log.maintain();
   }
   for (const [index, key] of keys.entries()) {
@@ -93,16 +97,6 @@ let state = seed;
 function random(below: number): number {
   state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
   return Math.floor((state / 2 ** 32) * below);
-}
-
-function occurrencesIn(directory: string): number {
-  const counts = readdirSync(directory).map((name) => {
-    const bytes = readFileSync(join(directory, name));
-    let count = 0;
-    for (let at = bytes.indexOf(MARKER); at !== -1; at = bytes.indexOf(MARKER, at + 1)) count += 1;
-    return count;
-  });
-  return counts.reduce((sum, count) => sum + count, 0);
 }
 
 function bytesOf(directory: string): number {

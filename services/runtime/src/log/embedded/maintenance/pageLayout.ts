@@ -70,6 +70,7 @@ export function unusedInFree(page: Buffer, isTrunk: boolean): ByteRange[] | unde
 /** Returns the numbers of the free pages that list the others. */
 export function trunksFrom(first: number, pageAt: (page: number) => Buffer): Set<number> {
   const trunks = new Set<number>();
-  for (let page = first; page !== 0 && !trunks.has(page); page = pageAt(page).readUInt32BE(0)) trunks.add(page);
+  for (let page = first; page !== 0 && !trunks.has(page); page = pageAt(page).readUInt32BE(0))
+    trunks.add(page);
   return trunks;
 }

@@ -82,4 +82,4 @@ function statements(sqlite: DatabaseSync) {
 
 /** One chunk blocks the event loop for a few milliseconds. */
 const CHUNK_RECORDS = 500;
-const CHUNK_BYTES = 2 * 1024 * 1024;
+const CHUNK_BYTES = 512 * 1024;

@@ -2,7 +2,7 @@
 import kafkajs from 'kafkajs';
 import { expect, test } from 'vitest';
 import { StartRefused } from '../../../process/errors.ts';
-import { silentLogger } from '../../../process/logger.ts';
+import { type Fields, silentLogger } from '../../../process/logger.ts';
 import { aName, aRecord } from '../../contract/harness.ts';
 import type { TopicSpec } from '../../log.ts';
 import { aSpec, aTopic, deployments } from '../testing/deployment.ts';
@@ -38,6 +38,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(await configs(compacted)).toMatchObject({
       'cleanup.policy': 'compact',
       'segment.bytes': '67108864',
+      'max.compaction.lag.ms': '86400000',
     });
     expect(await configs(foreign)).toMatchObject({ 'compression.type': 'zstd' });
   });
@@ -56,6 +57,28 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     const resource = { type: kafkajs.ConfigResourceTypes.TOPIC, name: `${prefix}${topic}`, configEntries };
     await admin((one) => one.alterConfigs({ validateOnly: false, resources: [resource] }));
     await expect.poll(() => log.kept(topic)).toEqual({ retentionMs: 2 * hour, goneAfterMs: 3 * hour });
+  });
+
+  test('warns of compacted topics of an older version, in which superseded records may stay for years', async () => {
+    const prefix = aPrefix();
+    const warned: unknown[] = [];
+    const logger = {
+      ...silentLogger,
+      warn: (event: string, { topics }: Fields = {}) => void warned.push([event, topics]),
+    };
+    const log = await aLog(prefix, { logger });
+    const spec = aSpec({ cleanup: { policy: 'compact' } });
+    await log.ensureTopics([spec]);
+    const warning = ['superseded_records_stay_in_topics', [spec.name]];
+    expect(warned).not.toContainEqual(warning);
+    const configEntries = [{ name: 'cleanup.policy', value: 'compact' }];
+    const resource = {
+      type: kafkajs.ConfigResourceTypes.TOPIC,
+      name: `${prefix}${spec.name}`,
+      configEntries,
+    };
+    await admin((one) => one.alterConfigs({ validateOnly: false, resources: [resource] }));
+    await expect.poll(() => log.ensureTopics([spec]).then(() => warned)).toContainEqual(warning);
   });
 
   test('lets two processes make the same topics at once', async () => {

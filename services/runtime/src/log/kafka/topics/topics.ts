@@ -49,6 +49,7 @@ export async function ensureTopics(
     if (description !== undefined) check(spec, description, madeWith.get(spec.name));
   }
   warnOfAddedPartitions(deps, unique, described);
+  warnOfLateCompaction(deps, described);
   await warnOfFewReplicas(deps, described);
 }
 
@@ -80,6 +81,7 @@ export async function describeTopic(
       const ages = {
         retentionMs: Number(config.get('retention.ms')),
         segmentMs: Number(config.get('segment.ms')),
+        compactionLagMs: Number(config.get('max.compaction.lag.ms')),
       };
       return { topic, partitions, replicas, minInSync, maxBatchBytes, policy, isCompacted, ...ages };
     }),
@@ -97,6 +99,8 @@ export interface TopicDescription extends TopicLimits {
   readonly retentionMs: number;
   /** `segment.ms`. */
   readonly segmentMs: number;
+  /** `max.compaction.lag.ms`; NaN if the brokers do not know the setting. */
+  readonly compactionLagMs: number;
 }
 
 /** Kafka gives up whole segments, by the age of the newest record in them. */
@@ -120,6 +124,19 @@ function warnOfAddedPartitions(
   logger.warn('partitions_were_added', {
     topics: added,
     mend: 'have producers of your own write to those that are used only; see docs/operating/kafka.md',
+  });
+}
+
+/** Warns of compacted topics that an older version made: erased data may stay in them for years. */
+function warnOfLateCompaction(
+  { logger }: { readonly logger: Logger },
+  described: readonly TopicDescription[],
+): void {
+  const late = described.filter((one) => one.isCompacted && one.compactionLagMs > LONG_COMPACTION_LAG_MS);
+  if (late.length === 0) return;
+  logger.warn('superseded_records_stay_in_topics', {
+    topics: late.map(({ topic }) => topic),
+    mend: `set max.compaction.lag.ms=${MAX_COMPACTION_LAG_MS} on the topics; see docs/operating/kafka.md`,
   });
 }
 
@@ -195,7 +212,14 @@ const REFUSALS = [
   'CLUSTER_AUTHORIZATION_FAILED',
 ];
 
-const SETTINGS = ['max.message.bytes', 'cleanup.policy', 'min.insync.replicas', 'retention.ms', 'segment.ms'];
+const SETTINGS = [
+  'max.message.bytes',
+  'cleanup.policy',
+  'min.insync.replicas',
+  'retention.ms',
+  'segment.ms',
+  'max.compaction.lag.ms',
+];
 
 function wanted(name: string): ResourceConfigQuery {
   return { type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames: [...SETTINGS] };
@@ -211,7 +235,10 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     'message.timestamp.type': 'LogAppendTime',
   };
   if (cleanup.policy === 'delete') config['retention.ms'] = String(cleanup.retentionMs);
-  else config['segment.bytes'] = String(COMPACTED_SEGMENT_BYTES);
+  else {
+    config['segment.bytes'] = String(COMPACTED_SEGMENT_BYTES);
+    config['max.compaction.lag.ms'] = String(MAX_COMPACTION_LAG_MS);
+  }
   // An acknowledged record is then on two brokers, so that either may fail.
   if (replicationFactor >= 3) config['min.insync.replicas'] = '2';
   return {
@@ -227,6 +254,16 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
  * a GiB.
  */
 const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Superseded records are removed within a day or two. Without it the brokers compact a partition only once half of it can be
+ * removed, which a partition with little traffic may not reach in years (KIP-354). The setting also rolls the active segment,
+ * at the next append.
+ */
+const MAX_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000;
+
+/** Erased data is in compacted topics for no longer than the brokers keep other records by default, with their segment. */
+const LONG_COMPACTION_LAG_MS = 14 * MAX_COMPACTION_LAG_MS;
 
 function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
   return maxRecordBytes + BATCH_OVERHEAD_BYTES;

@@ -1,0 +1,110 @@
+/** A log's file of an older version is rewritten: the bytes of deleted records go, and no record is lost, also by a kill. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { smallDisk } from '../../../../../test/smallDisk.ts';
+import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
+import { aRecord, textsToEnd } from '../contract/harness.ts';
+import { compactLog } from './compactLog.ts';
+import { MARKER, makeOldLogFile, OLD_TOPIC, occurrencesIn } from './testing/oldLogFile.ts';
+import { aDirectory, aLog, HOUR_MS, ManualClock } from './testing/testLog.ts';
+
+const MIB = 1024 * 1024;
+const disk = smallDisk(24 * MIB);
+
+test('a file of an older version loses the bytes of its deleted records, shrinks, and keeps doing so', async () => {
+  const directory = aDirectory();
+  const kept = await makeOldLogFile(directory, 2_000);
+  expect(occurrencesIn(directory)).toBeGreaterThan(500);
+  const old = await aLog({ directory });
+  expect(old.needsCompact).toBe(true);
+  await old.close();
+
+  const { bytesBefore, bytesAfter } = compactLog(directory);
+  expect(occurrencesIn(directory)).toBe(0);
+  expect(bytesAfter).toBeLessThan(bytesBefore * 0.6);
+  expect(statSync(join(directory, 'questlog.db')).size).toBe(bytesAfter);
+  const clock = new ManualClock();
+  const log = await aLog({ directory, clock });
+  expect(log.needsCompact).toBe(false);
+  expect(await textsToEnd(log, OLD_TOPIC)).toEqual([kept]);
+  await log.append(OLD_TOPIC, 0, [aRecord(MARKER.repeat(30_000))]);
+  clock.nowMs += 4 * HOUR_MS;
+  await log.maintain();
+  expect([await textsToEnd(log, OLD_TOPIC), occurrencesIn(directory)]).toEqual([[[]], 0]);
+  expect(statSync(join(directory, 'questlog.db')).size).toBeLessThan(MIB);
+});
+
+test('a kill at any moment of the rewriting loses nothing', async () => {
+  const original = aDirectory();
+  const kept = await makeOldLogFile(original, 6_000);
+  const keptBytes = kept.reduce((sum, value) => sum + value.length, 0);
+  let kills = 0;
+  // The write-ahead log grows to the size of the new file, and goes once it is in the file.
+  for (const share of [0, 0.1, 0.3, 0.6, 0.9, 2]) {
+    const directory = aDirectory();
+    cpSync(original, directory, { recursive: true });
+    const isKilled = await killedWhen(directory, () => walBytesOf(directory) > share * keptBytes);
+    kills += isKilled ? 1 : 0;
+    if (!isKilled) expect(occurrencesIn(directory)).toBe(0);
+    const log = await aLog({ directory });
+    expect(await textsToEnd(log, OLD_TOPIC)).toEqual([kept]);
+    await log.close();
+    if (isKilled) compactLog(directory);
+    expect(occurrencesIn(directory)).toBe(0);
+  }
+  // A fast machine can finish before it is seen to be at work.
+  expect(kills).toBeGreaterThan(0);
+});
+
+test('nothing is attempted where there is no log, where one is open, or where the disk has too little room', async (context) => {
+  expect(() => compactLog(aDirectory())).toThrow(StartRefused);
+  const directory = aDirectory();
+  const log = await aLog({ directory });
+  expect(() => compactLog(directory)).toThrow(/another process/);
+  await log.close();
+
+  context.skip(disk.lacking !== undefined, disk.lacking);
+  const small = join(disk.path, 'log');
+  await makeOldLogFile(small, 2_000);
+  const ballast = disk.fill({ leaveBytes: 2 * MIB });
+  const before = readFileSync(join(small, 'questlog.db'));
+  expect(() => compactLog(small)).toThrow(Unavailable);
+  expect(() => compactLog(small)).toThrow(/compacting needs \d+ MiB of free disk, and 2 MiB are free/);
+  expect(readFileSync(join(small, 'questlog.db')).equals(before)).toBe(true);
+
+  const needed = Number(/needs (\d+) MiB/.exec(messageOf(failureOf(() => compactLog(small))))?.[1]);
+  rmSync(ballast);
+  disk.fill({ leaveBytes: needed * MIB });
+  expect(compactLog(small).bytesAfter).toBeLessThan(before.length);
+});
+
+/** Kills the process as soon as the condition holds. Returns whether it was killed before it was done. */
+async function killedWhen(directory: string, condition: () => boolean): Promise<boolean> {
+  const script = fileURLToPath(new URL('./testing/compactProcess.ts', import.meta.url));
+  const child = spawn(process.execPath, [script, directory], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const exited = once(child, 'exit');
+  while (child.exitCode === null && child.signalCode === null) {
+    if (condition()) child.kill('SIGKILL');
+    await setImmediate();
+  }
+  const [code, signal] = await exited;
+  if (signal === null) expect(code).toBe(0);
+  return signal === 'SIGKILL';
+}
+
+function walBytesOf(directory: string): number {
+  return statSync(join(directory, 'questlog.db-wal'), { throwIfNoEntry: false })?.size ?? 0;
+}
+
+function failureOf(work: () => unknown): unknown {
+  try {
+    return work();
+  } catch (error) {
+    return error;
+  }
+}
