@@ -1,4 +1,8 @@
-/** `questlog backup` asks a running Questlog for a copy of all that it keeps; `questlog restore` makes a data folder of one. */
+/**
+ * `questlog backup` asks a running Questlog for a copy of all that it keeps; `questlog restore` makes a data folder of one;
+ * `questlog compact` rewrites the file of the embedded log of a Questlog that is stopped.
+ */
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Backup } from '@questlog/schemas/backups/backup';
 import { Command } from 'commander';
@@ -59,6 +63,24 @@ export function restoreCommand(env: NodeJS.ProcessEnv): Command {
       );
     },
   );
+}
+
+export function compactCommand(env: NodeJS.ProcessEnv): Command {
+  const command = new Command('compact').description(
+    'remove what deleted records have left in the file of the embedded log (QUESTLOG_DATA_DIR); Questlog must be stopped',
+  );
+  return example(command, 'questlog compact').action(async () => {
+    const [{ compactLog }, { reservedBytesOf }, { settingsOf }] = await Promise.all([
+      import('@questlog/runtime/log/embedded/compactLog'),
+      import('@questlog/standalone/dataDir'),
+      import('../reach.ts'),
+    ]);
+    process.umask(0o077);
+    const directory = join((await settingsOf(env)).dataDir, 'log');
+    const { bytesBefore, bytesAfter } = compactLog(directory, () => reservedBytesOf(directory));
+    const [before, after] = [bytesBefore, bytesAfter].map((bytes) => count(Math.ceil(bytes / MIB)));
+    process.stdout.write(`${directory}: ${before} MiB before, ${after} MiB now\n`);
+  });
 }
 
 /** Undefined: Questlog was started again meanwhile. */
