@@ -17,11 +17,13 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { type EventsAccepted, eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type Koa from 'koa';
 import { type Letters, openLetters } from './admin/deadLetters.ts';
 import { type Cuts, openCuts } from './cuts.ts';
 import { openErasures } from './erasures/erasures.ts';
+import { openPlayerSessions } from './erasures/playerSessions.ts';
 import { runErasures } from './erasures/runErasures.ts';
 import { OrdinaryIngest } from './events/ingestOrdinary.ts';
 import { openQuotas } from './events/quotas.ts';
@@ -48,8 +50,10 @@ import { openLimits } from './limits/limits.ts';
 import { sharedLookUps, sharedReads } from './limits/shares.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
-import { openSeals } from './places/seals.ts';
+import { openSeals, secretOf } from './places/seals.ts';
 import { openRejects } from './rejects/rejects.ts';
+import { type PlayerKey, playerKeyOf } from './retention/core/playerHash.ts';
+import { longestKeptMs } from './retention/expiredSessions.ts';
 import { openRetention } from './retention/retention.ts';
 import { holderOf } from './tokens/credential.ts';
 import type { JwtOptions } from './tokens/jwt/jwtVerifier.ts';
@@ -132,7 +136,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   lifecycle.onStop('dead letters', () => letters.close());
   warnOfEngines(deps);
 
-  dropOld(deps, filed);
+  dropOld(deps, { events, registered, filed });
 
   // What is known of a project: in ClickHouse, and ahead of it in this process.
   const known = { ...lookUps, sessions, reports, clock, erased: directory.current.erased };
@@ -208,8 +212,17 @@ async function openTokens(deps: IngestServiceDeps) {
   return { uses, addresses, jwts };
 }
 
-function dropOld({ uploads, lifecycle, ...deps }: IngestServiceDeps, filed: Projection): void {
-  const retention = openRetention({ ...deps, uploads, projects: deps.directory.current.projects });
+function dropOld(
+  { uploads, lifecycle, ...deps }: IngestServiceDeps,
+  { events, registered, filed }: Omit<Projections, 'linked'>,
+): void {
+  const retention = openRetention({
+    ...{ ...deps, uploads, projects: deps.directory.current.projects },
+    playerKey: () => playerKey({ ...deps, uploads, lifecycle }),
+    keptMs: () => longestKeptMs(deps.log),
+    caughtUp: async () =>
+      void (await Promise.all([events, registered, filed].map((of) => of.caughtUp('all')))),
+  });
   lifecycle.onStop('retention', () => retention.close());
   if (uploads === undefined) return;
   const sweep = openSweep({ ...deps, uploads, projection: filed });
@@ -248,13 +261,20 @@ async function openReaders(deps: IngestServiceDeps, codec: Codec<EventsAccepted>
 async function openErasing(deps: IngestServiceDeps, letters: Letters, projections: Projections) {
   const { events, registered, filed, linked } = projections;
   const { lifecycle, settings } = deps;
+  const sessionCodec = await createCodec(deps.registry, sessionRegistered);
+  const players = openPlayerSessions({ ...deps, registered, sessionCodec, playerKey: () => playerKey(deps) });
   const runs = runErasures({
-    ...{ ...deps, letters },
+    ...{ ...deps, letters, players },
     projections: [events, registered, filed, linked],
   });
   lifecycle.onStop('erasures', () => runs.close());
   const { maxErasedIds } = settings;
-  return openErasures({ ...deps, registered, filed, maxErasedIds }, () => runs.ring());
+  return openErasures({ ...deps, players, filed, maxErasedIds }, () => runs.ring());
+}
+
+/** The key of the hashes of players' ids in `expired_sessions`. */
+async function playerKey(deps: IngestServiceDeps): Promise<PlayerKey> {
+  return playerKeyOf(await secretOf(deps, 'players'));
 }
 
 /** Whatever this process knows of the log hears of a cut here. */

@@ -109,14 +109,17 @@ async function erased(of: Store): Promise<ErasureOutput> {
   };
   const directory = { current, change, caughtUp: async () => {} } as unknown as DirectoryHandle;
   const shared = { directory, store: of, clock: systemClock };
+  // A project needs none of it.
+  const players = { sessionsOf: async () => [], unresolved: async () => null };
   const runs = runErasures({
-    ...{ ...shared, uploads: undefined, projections: [], logger: createLogger('bench') },
+    ...{ ...shared, players, uploads: undefined, projections: [], logger: createLogger('bench') },
     letters: { discardErased: async () => 0 },
   });
   const written = { caughtUp: async () => {} };
   const log = { kept: async () => ({ retentionMs: 0, goneAfterMs: 0 }) };
-  const projections = { registered: written, filed: written };
-  const erasures = openErasures({ ...shared, ...projections, log, maxErasedIds: 0 }, () => runs.ring());
+  const erasures = openErasures({ ...shared, players, filed: written, log, maxErasedIds: 0 }, () =>
+    runs.ring(),
+  );
   const { id } = await erasures.request({ tenantId, projectId: GONE });
   const isOver = ({ state }: ErasureOutput): boolean => state === 'done' || state === 'failed';
   const erasure = await eventually(async () => erasures.find(id), isOver, DONE_WITHIN_MS);

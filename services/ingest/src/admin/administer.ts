@@ -21,8 +21,6 @@ import type {
   Token,
 } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { problem, refusal } from '../core/fieldProblems.ts';
-import { outlivesSessions } from '../core/sessionDays.ts';
 import { switchesAt } from '../limits/core/switchEvents.ts';
 import { Rejected } from '../rejected.ts';
 import { expiryOf, formatMillis, rotateToken } from '../tokens/rotateToken.ts';
@@ -137,8 +135,6 @@ function keptFor(patch: ProjectPatch, known: Project): RetentionDays | null {
   const asked = { ...(patch.retentionDays === null ? {} : known.retentionDays), ...patch.retentionDays };
   const { events = null, sessions = null, reports = null, links = null, uploads = null } = asked;
   const days: RetentionDays = { ...asked, events, sessions, reports, links, uploads };
-  const tooShort = outlivesSessions(days);
-  if (tooShort !== undefined) throw refusal(problem('/retentionDays/sessions', 'field_invalid', tooShort));
   const isNothingLeft = Object.values(days).every((each) => each === null);
   // What only a later version knows is not among the values.
   return isNothingLeft && Object.getOwnPropertySymbols(days).length === 0 ? null : days;

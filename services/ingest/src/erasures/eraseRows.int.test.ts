@@ -8,6 +8,7 @@ import { sharedStore } from '../known/storedReports.testing.ts';
 import { ERASED_TABLES, NOTHING_FOUND, scopesOf } from './core/scope.ts';
 import { accountFor, countRows, dropFromDisk, hideRows, reportsIn } from './eraseRows.ts';
 import { openErasures } from './erasures.ts';
+import { openPlayerSessions } from './playerSessions.ts';
 
 const AT = Date.UTC(2026, 10, 22);
 const shared = sharedStore();
@@ -177,12 +178,22 @@ test('a player’s sessions are read in pages of which none leaves one out, what
     void written.push(decide().entity);
   const directory = { ...emptyDirectory(), tenants: new Map([[tenantId, {}]]) };
   const caughtUp = async () => {};
+  const deps = {
+    ...{
+      directory: { current: directory, change, caughtUp } as never,
+      store: shared.store,
+      clock: systemClock,
+    },
+    ...{ registered: { caughtUp }, filed: { caughtUp } },
+  };
+  const players = openPlayerSessions({
+    ...{ ...deps, log: {} as never, sessionCodec: {} as never },
+    playerKey: async () => ({ id: 1, bytes: Buffer.alloc(32) }),
+  });
   const erasures = openErasures(
     {
-      directory: { current: directory, change, caughtUp } as never,
+      ...{ ...deps, players, maxErasedIds: 45_000 },
       log: { kept: async () => ({ retentionMs: 1, goneAfterMs: 1 }) },
-      ...{ store: shared.store, registered: { caughtUp }, filed: { caughtUp } },
-      ...{ clock: systemClock, maxErasedIds: 45_000 },
     },
     () => {},
   );

@@ -21,7 +21,10 @@ import {
 export async function countRows(store: Store, scope: ErasedRows): Promise<ErasureFound> {
   const [row] = await store.query<Record<'ofReports' | 'ofLinks', string[]> & { sessions: string }>(
     `SELECT
-       (SELECT uniqExact(project_id, id) FROM sessions WHERE ${scope.sessions}) AS sessions,
+       (SELECT uniqExact(project_id, id) FROM (
+          SELECT project_id, id FROM sessions WHERE ${scope.sessions}
+          UNION ALL SELECT project_id, session_id AS id FROM expired_sessions WHERE ${scope.expired_sessions}
+        )) AS sessions,
        (SELECT [uniqExact(project_id, id), count()] FROM report_versions WHERE ${scope.report_versions}) AS ofReports,
        (SELECT [uniqExact(project_id, report_id, event_id),
                 uniqExactIf((project_id, report_id, event_id, version), version >= 2)]
@@ -30,7 +33,7 @@ export async function countRows(store: Store, scope: ErasedRows): Promise<Erasur
   );
   if (row === undefined) return NOTHING_FOUND;
   let [events, eventRecords] = [0, 0];
-  for (const days of await daysOf(store, scope)) {
+  for (const days of await daysOf(store, scope.events)) {
     const [of] = await store.query<{ events: string; records: string }>(
       `SELECT sum(n) AS events, count() AS records FROM (SELECT count() AS n FROM events
          WHERE ${scope.events} AND ${days} GROUP BY log_id, log_partition, log_offset)
@@ -51,10 +54,13 @@ const EVENTS_AT_ONCE = 5_000_000;
 /** Nobody waits longer for an answer: asked again, it would run beside its copies. */
 const AT_ONCE_S = 25;
 
-/** The days that have events of it, few or many in a condition: a project may have more than one statement gets done in time. */
-async function daysOf(store: Store, scope: ErasedRows): Promise<string[]> {
+/**
+ * Returns conditions on the days of the events that a condition selects, one for each 5 million events or day: a project may have
+ * more than one statement reads in time.
+ */
+export async function daysOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {
   const days = await store.query<{ day: number; events: string }>(
-    `SELECT toYYYYMMDD(received_at) AS day, count() AS events FROM events WHERE ${scope.events}
+    `SELECT toYYYYMMDD(received_at) AS day, count() AS events FROM events WHERE ${where}
      GROUP BY day ORDER BY day`,
   );
   const spans: { from: number; to: number; events: number }[] = [];
@@ -112,7 +118,7 @@ export async function accountFor(
   scope: ErasedRows,
   part: number,
 ): Promise<void> {
-  for (const days of await daysOf(store, scope)) {
+  for (const days of await daysOf(store, scope.events)) {
     await store.command(
       `INSERT INTO erased_events (erasure_id, part, tenant_id, received_at, log_id, log_partition, log_offset, events)
        SELECT ${literal(id)}, ${part}, tenant_id, received_at, log_id, log_partition, log_offset, uniqExact(log_index)

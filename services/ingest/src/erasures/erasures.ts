@@ -7,22 +7,21 @@ import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
 import type { ErasedPlayer, Erasure, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
-import { TOPICS } from '@questlog/schemas/topics/topics';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, refusal } from '../core/fieldProblems.ts';
 import type { Projection } from '../known/projection.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
+import { longestKeptMs } from '../retention/expiredSessions.ts';
 import { askedAs, intoParts, together } from './core/parts.ts';
 import { MAX_ERASED_SESSIONS, NOTHING_FOUND, scopesOf } from './core/scope.ts';
-import { unfoundOf } from './core/unfound.ts';
 import { countReports } from './eraseRows.ts';
+import type { Owner, PlayerSessions } from './playerSessions.ts';
 
 export interface ErasureDeps {
   readonly directory: DirectoryHandle;
   readonly log: Pick<Log, 'kept'>;
   readonly store: Store;
-  /** Of the sessions topic. */
-  readonly registered: Pick<Projection, 'caughtUp'>;
+  readonly players: Pick<PlayerSessions, 'sessionsOf'>;
   /** Of the reports'. */
   readonly filed: Pick<Projection, 'caughtUp'>;
   readonly clock: Clock;
@@ -62,7 +61,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
       const erasure: Erasure = {
         ...{ id: randomUUID(), ...asked, state: 'queued', reports: [] },
         sessions: sessions === null ? null : first,
-        problem: unfoundOf(asked, directory.current.projects),
+        problem: null,
         ...{ found: NOTHING_FOUND, hiddenAt: null, goneAt: null },
         logExpiresAt: await logExpiry(deps.log, requestedAt),
       };
@@ -90,26 +89,13 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
   };
 }
 
-const PAGE_OF_SESSIONS = 20_000;
-
-/** Those that hold anything of a player: the audit names operators. */
-const TOPICS_OF_PLAYERS = [
-  TOPICS.events,
-  TOPICS.sessions,
-  TOPICS.reportLinks,
-  TOPICS.linkedEvents,
-  TOPICS.deadLetters,
-];
 /** The last day that RFC 3339 has stands for never. */
 const NEVER_MS = Date.UTC(9999, 11, 31);
 
 /** By the retention that the topics have now. */
 async function logExpiry(log: ErasureDeps['log'], requestedAt: number): Promise<number> {
-  const kept = await Promise.all(TOPICS_OF_PLAYERS.map((topic) => log.kept(topic)));
-  return Math.min(NEVER_MS, requestedAt + Math.max(...kept.map(({ goneAfterMs }) => goneAfterMs)));
+  return Math.min(NEVER_MS, requestedAt + (await longestKeptMs(log)));
 }
-
-type Owner = Pick<Erasure, 'tenantId' | 'projectId'>;
 
 function ownerOf({ tenants, projects }: Directory, input: ErasureInput): Owner {
   const tenantId = canonicalUuid(input.tenantId) ?? '';
@@ -134,7 +120,7 @@ async function sessionsOf(
   const { tenantId, projectId, sessionId, player } = asked;
   // A report whose row is left out, as its session is erased by then, would leave its links with events of others.
   if (player !== null || sessionId !== null) await deps.filed.caughtUp('all');
-  if (player !== null) return await sessionsOfPlayer(deps, asked, player, isManyMeant);
+  if (player !== null) return await idsOfPlayer(deps, asked, player, isManyMeant);
   if (sessionId === null) return null;
   const { projects } = deps.directory.current;
   const all = [...projects.values()].filter((project) => project.tenantId === tenantId).map(({ id }) => id);
@@ -163,93 +149,25 @@ async function checkRoom(
   throw new Rejected('invalid_request', detail);
 }
 
-async function sessionsOfPlayer(
+async function idsOfPlayer(
   deps: ErasureDeps,
   { tenantId, projectId, requestedAt }: Owner & Pick<Erasure, 'requestedAt'>,
   player: ErasedPlayer,
   isManyMeant: boolean,
 ): Promise<IdsOfProject[]> {
-  const { store, registered, directory, maxErasedIds } = deps;
-  const { externalId, deviceId } = player;
-  // What was answered before this request must be among them.
-  await registered.caughtUp('all');
-  const conditions = [
-    'tenant_id = {tenantId:UUID}',
-    ...(projectId === null ? [] : ['project_id = {projectId:UUID}']),
-    ...(externalId === null ? [] : ['player_external_id = {externalId:String}']),
-    ...(deviceId === null ? [] : ['player_device_id = {deviceId:String}']),
-  ];
-  const asked = { tenantId, projectId, externalId, deviceId };
-  const limit = (isManyMeant ? maxErasedIds : MAX_ERASED_SESSIONS) + 1;
-  const rows = await storedSessions(store, { conditions, asked, limit });
-  for (const row of begunSessions(directory.current, { tenantId, projectId }, player))
-    rows.set(nameOf(row), row);
-  if (rows.size > MAX_ERASED_SESSIONS && !isManyMeant) {
+  const limit = (isManyMeant ? deps.maxErasedIds : MAX_ERASED_SESSIONS) + 1;
+  const found = await deps.players.sessionsOf({ tenantId, projectId }, player, limit);
+  if (found.length > MAX_ERASED_SESSIONS && !isManyMeant) {
     const detail = `more than ${MAX_ERASED_SESSIONS} sessions have it: is it the id of a model, which many players share? If all of them are meant, ask with "many": true`;
     throw refusal(problem('/player', 'field_invalid', detail));
   }
-  const byProject = Map.groupBy(rows.values(), (row) => row.projectId);
+  const byProject = Map.groupBy(found, (session) => session.projectId);
   const sessions = [...byProject].map(([project, of]) => ({
     projectId: project,
     ids: of.map(({ id }) => id),
   }));
   await checkRoom(deps, { tenantId, projectId, sessions, requestedAt });
   return sessions;
-}
-
-interface SessionOfPlayer {
-  readonly projectId: string;
-  readonly id: string;
-}
-
-function nameOf({ projectId, id }: SessionOfPlayer): string {
-  return `${projectId}/${id}`;
-}
-
-/** In pages: while one answer of half a million were read, this process would serve no game. */
-async function storedSessions(
-  store: Store,
-  of: { readonly conditions: readonly string[]; readonly asked: object; readonly limit: number },
-): Promise<Map<string, SessionOfPlayer>> {
-  const rows = new Map<string, SessionOfPlayer>();
-  let last: SessionOfPlayer | undefined;
-  for (;;) {
-    const behind =
-      '(project_id > {afterProject:UUID} OR project_id = {afterProject:UUID} AND id > {afterId:UUID})';
-    const conditions = [...of.conditions, ...(last === undefined ? [] : [behind])];
-    const after = last === undefined ? {} : { afterProject: last.projectId, afterId: last.id };
-    const size = Math.min(PAGE_OF_SESSIONS, of.limit - rows.size);
-    const page = await store.query<SessionOfPlayer>(
-      `SELECT DISTINCT project_id AS projectId, id FROM sessions WHERE ${conditions.join(' AND ')}
-       ORDER BY project_id, id LIMIT ${size}`,
-      { ...of.asked, ...after },
-    );
-    for (const row of page) rows.set(nameOf(row), row);
-    last = page.at(-1);
-    if (page.length < size || rows.size >= of.limit) return rows;
-  }
-}
-
-/** Of erasures of the same player that have not ended: the rows that told of them may be hidden, and their events not. */
-function begunSessions(
-  { erasures }: Directory,
-  owner: Owner,
-  { externalId, deviceId }: ErasedPlayer,
-): SessionOfPlayer[] {
-  const isIn = (of: string | null | undefined, asked: string | null): boolean =>
-    asked === null || of === asked;
-  const same = [...erasures.values()].filter(
-    ({ state, tenantId, player }) =>
-      state !== 'done' &&
-      tenantId === owner.tenantId &&
-      player !== null &&
-      isIn(player.externalId, externalId) &&
-      isIn(player.deviceId, deviceId),
-  );
-  return same
-    .flatMap(({ sessions }) => sessions ?? [])
-    .filter(({ projectId }) => isIn(projectId, owner.projectId))
-    .flatMap(({ projectId, ids }) => ids.map((id) => ({ projectId, id })));
 }
 
 function shown({ id, state, problem: why, found, requestedAt, ...of }: Erasure): ErasureOutput {

@@ -32,6 +32,8 @@ interface Around {
   readonly refused?: number;
   /** Its other parts. */
   readonly parts?: readonly Erasure[];
+  /** What is said of sessions whose players nobody knows. */
+  readonly unresolved?: string;
   /** What dead letters are held against. */
   readonly judged?: ErasedData[];
 }
@@ -41,6 +43,7 @@ const DAYS = [20_261_120, 20_261_121, 20_261_122];
 /** Runs it to its end. */
 async function done(erasure: Erasure, around: Around = {}) {
   const { files, stuck, lateReports = [], refused = 0, parts = [], judged = [] } = around;
+  const { unresolved = null } = around;
   let refusals = refused;
   const erasures = new Map(
     [stuck, ...parts, erasure].flatMap((one) => (one === undefined ? [] : [[one.id, one]])),
@@ -90,6 +93,7 @@ async function done(erasure: Erasure, around: Around = {}) {
     } as never,
     store: store as never,
     uploads: files?.uploads as never,
+    players: { unresolved: async () => unresolved },
     letters: { discardErased: async (erased) => judged.push(erased) - judged.length },
     projections: [
       {
@@ -120,6 +124,15 @@ test('an erasure of more sessions than one statement takes ends', async () => {
   expect(new Set(accounts.map((sql) => /SELECT '[^']+', (\d)/.exec(sql)?.[1]))).toEqual(new Set(['0', '1']));
 });
 
+test('an erasure of a player is not done while sessions have expired whose players nobody knows', async () => {
+  const player = { externalId: 'kim', deviceId: null };
+  const unresolved = '1 sessions expired before their players were recorded';
+  const found = await done({ ...ofSessions(0), player }, { unresolved });
+  expect(found.erasure).toMatchObject({ state: 'failed', problem: unresolved });
+  // A session is found by its id.
+  expect((await done(ofSessions(1), { unresolved })).erasure).toMatchObject({ state: 'done', problem: null });
+});
+
 test('what a later version has counted and noted of an erasure stays as it runs on', async () => {
   const erasure = ofSessions(1);
   // As the directory's codec hangs it on.
@@ -136,7 +149,7 @@ test('what a later version has counted and noted of an erasure stays as it runs 
 test('links that come after the first look are hidden while their events still tell which they are', async () => {
   const { steps } = await done(ofSessions(1));
   expect(steps).toEqual([
-    ...['report_link_versions', 'sessions', 'caught up'],
+    ...['report_link_versions', 'sessions', 'expired_sessions', 'caught up'],
     ...['report_link_versions', 'report_versions', 'events'],
   ]);
 });
@@ -144,7 +157,7 @@ test('links that come after the first look are hidden while their events still t
 test('a report that comes after the first look is known before the last: its links, planned until then, are waited for', async () => {
   const { steps, erasure } = await done(ofSessions(1), { lateReports: [randomUUID()] });
   expect(steps).toEqual([
-    ...['report_link_versions', 'sessions', 'caught up'],
+    ...['report_link_versions', 'sessions', 'expired_sessions', 'caught up'],
     ...['report_link_versions', 'caught up with what links of the report were planned'],
     ...['report_link_versions', 'report_versions', 'events'],
   ]);

@@ -27,9 +27,9 @@ import {
   scopesOf,
   sumOf,
 } from './core/scope.ts';
-import { unfoundOf } from './core/unfound.ts';
 import { filesThere, removeFiles, unnamedFiles } from './eraseFiles.ts';
 import { accountFor, countRows, dropFromDisk, hideRows, reportsIn, restoreSettings } from './eraseRows.ts';
+import type { PlayerSessions } from './playerSessions.ts';
 
 export interface ErasureRunDeps {
   readonly directory: DirectoryHandle;
@@ -41,6 +41,7 @@ export interface ErasureRunDeps {
   };
   /** Of all that is written to ClickHouse from the log. */
   readonly projections: readonly Pick<Projection, 'caughtUp'>[];
+  readonly players: Pick<PlayerSessions, 'unresolved'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -219,7 +220,7 @@ class Run {
     this.#found = { ...this.#found, attachments: await this.#removeUnnamed(erasure) };
     const deadLetters = await letters.discardErased(parts.of(askedAs(erasure), erasures.values()));
     this.#found = sumOf(this.#found, { ...NOTHING_FOUND, deadLetters });
-    await this.#note({ found: this.#found, problem: this.#unfound(), hiddenAt: clock.now() });
+    await this.#note({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }
 
   /** False: rows have come since, by an insert of an owner that was replaced. */
@@ -236,8 +237,11 @@ class Run {
     // An address takes bytes for an hour, whatever was removed meanwhile.
     const late = await this.#removeUnnamed(erasure, (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_MS);
     const found = { ...erasure.found, attachments: erasure.found.attachments + late };
-    await this.#note({ state: 'done', found, problem: this.#unfound(), goneAt: clock.now() });
-    logger.info('erasure_done', { id: this.#id });
+    const problem = erasure.player === null ? null : await this.#deps.players.unresolved(erasure);
+    const state = problem === null ? 'done' : 'failed';
+    await this.#note({ state, found, problem, goneAt: clock.now() });
+    if (problem === null) logger.info('erasure_done', { id: this.#id });
+    else logger.warn('erasure_incomplete', { id: this.#id, problem });
     const isLast = ![...directory.current.erasures.values()].some(({ state }) => state === 'running');
     if (isLast) await restoreSettings(store);
     return true;
@@ -248,10 +252,6 @@ class Run {
     await this.#note({ problem: 'it waits until the projector has what the log has' });
     for (const projection of this.#deps.projections)
       await projection.caughtUp('all', CATCH_UP_MS, this.#signal);
-  }
-
-  #unfound(): string | null {
-    return unfoundOf(this.#erasure(), this.#deps.directory.current.projects);
   }
 
   /**

@@ -24,22 +24,32 @@ export interface SealsDeps {
 }
 
 /** The secret is made when it is first needed; of processes that make it at once, one does. */
-export function openSeals({ directory, clock }: SealsDeps): Seals {
-  const secret = async (): Promise<Buffer> => {
-    const known = directory.current.secrets.get(SECRET_OF_PLACES);
-    if (known !== undefined) return known.bytes;
-    return directory.change('secret', SECRET_OF_PLACES, (there) => {
-      if (there !== undefined) return { answer: there.bytes };
-      const bytes = randomBytes(KEY_BYTES);
-      return { entity: { id: SECRET_OF_PLACES, bytes, createdAt: clock.now() }, answer: bytes };
-    });
-  };
+export function openSeals(deps: SealsDeps): Seals {
   return {
     of: async (use, projectId) =>
       sealWith(
-        Buffer.from(hkdfSync('sha256', await secret(), Buffer.alloc(0), `${use}/${projectId}`, KEY_BYTES)),
+        Buffer.from(
+          hkdfSync(
+            'sha256',
+            await secretOf(deps, SECRET_OF_PLACES),
+            Buffer.alloc(0),
+            `${use}/${projectId}`,
+            KEY_BYTES,
+          ),
+        ),
       ),
   };
+}
+
+/** Returns the secret of this name: 32 bytes that all processes of the deployment know. Creates it if there is none. */
+export async function secretOf({ directory, clock }: SealsDeps, id: string): Promise<Buffer> {
+  const known = directory.current.secrets.get(id);
+  if (known !== undefined) return known.bytes;
+  return await directory.change('secret', id, (there) => {
+    if (there !== undefined) return { answer: there.bytes };
+    const bytes = randomBytes(KEY_BYTES);
+    return { entity: { id, bytes, createdAt: clock.now() }, answer: bytes };
+  });
 }
 
 /** Random nonces of 96 bits: after a million million texts of one project, two are the same with odds of 1 in 150,000. */

@@ -22,6 +22,10 @@ const TABLES = {
   reports: 'report_versions (id, tenant_id, project_id, received_at)',
   links: 'report_link_versions (event_id, tenant_id, project_id, changed_at)',
 };
+const RECORDING = {
+  playerKey: async () => ({ id: 1, bytes: Buffer.alloc(32) }),
+  ...{ keptMs: async () => 30 * DAY_MS, caughtUp: async () => {} },
+};
 const shared = sharedStore();
 
 test('rows past the days of their project go, and no others; each kind by its own days', async () => {
@@ -115,6 +119,24 @@ test('files past the days of their project are removed, another’s of the same 
   expect(await dropExpired(deps)).toEqual([]);
 });
 
+test('a file goes with the last report that names it: without a report nothing tells whose it is', async () => {
+  const { project } = aGame({ reports: 2, uploads: 30 });
+  const { deps, anUpload, uploads } = await withUploads(project);
+  const [old, again, young] = [
+    await anUpload(project, 3.7),
+    await anUpload(project, 2.7),
+    await anUpload(project, 1),
+  ];
+  await addReport(project, 3.6, [old, again]);
+  await addReport(project, 1.9, [again, young]);
+  await dropExpired(deps);
+  expect(await rowsOf(project)).toMatchObject({ reports: 1 });
+  expect(await uploads.find(old)).toBeUndefined();
+  for (const key of [again, young]) expect(await uploads.find(key)).toBeDefined();
+  await dropExpired({ ...deps, clock: { now: () => NOW + 3 * DAY_MS } });
+  for (const key of [again, young]) expect(await uploads.find(key)).toBeUndefined();
+});
+
 test('what fails is told in readiness until a later look succeeds', async () => {
   const { project } = aGame({ events: 1 });
   const state = { isAway: true, warning: (): unknown => undefined };
@@ -149,7 +171,15 @@ function aGame(of: Partial<RetentionDays> | null): { project: Project } {
 function aRetention(...projects: readonly Project[]) {
   const clock = { now: () => NOW };
   const of = new Map(projects.map((project) => [project.id, project]));
-  return { deps: { store: shared.store, uploads: undefined, projects: of, clock } satisfies RetentionDeps };
+  return {
+    deps: {
+      store: shared.store,
+      uploads: undefined,
+      projects: of,
+      clock,
+      ...RECORDING,
+    } satisfies RetentionDeps,
+  };
 }
 
 async function withUploads(...projects: readonly Project[]) {
@@ -176,6 +206,20 @@ async function addRows({ id, tenantId }: Project, kind: string, agesDays: readon
       `(generateUUIDv4(), '${tenantId}', '${id}', fromUnixTimestamp64Milli(${NOW - ageDays * DAY_MS}))`,
   );
   await shared.store.command(`INSERT INTO ${Reflect.get(TABLES, kind)} VALUES ${rows.join(', ')}`);
+}
+
+async function addReport(
+  { id, tenantId }: Project,
+  ageDays: number,
+  uploads: readonly { uploadId: string }[],
+): Promise<void> {
+  const files = uploads.map(
+    ({ uploadId }) => `('${uploadId}', 'other', 'a.txt', 'text/plain', NULL, 'stored')`,
+  );
+  await shared.store.command(
+    `INSERT INTO report_versions (id, tenant_id, project_id, received_at, attachments)
+     VALUES (generateUUIDv4(), '${tenantId}', '${id}', fromUnixTimestamp64Milli(${NOW - ageDays * DAY_MS}), [${files}])`,
+  );
 }
 
 async function addCount({ id, tenantId }: Project, ageDays: number, count: number): Promise<void> {

@@ -11,9 +11,11 @@ import type { Health } from '@questlog/runtime/process/health';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { millisOf } from '@questlog/schemas/uuid';
-import { dayOf } from '../uploads/core/uploadKey.ts';
+import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { DAY_MS, type Due, dueOf, markOf, type Retained } from './core/due.ts';
+import type { PlayerKey } from './core/playerHash.ts';
+import { recordSessions, recordUnknown, renewNamed, renewOld, SESSION_RECORDS } from './expiredSessions.ts';
 
 /** Where rows lie, and which of their times says when they came. */
 export const RETAINED_TABLES = {
@@ -37,6 +39,11 @@ export interface RetentionDeps {
   readonly uploads: Pick<UploadStore, 'list' | 'remove'> | undefined;
   readonly projects: Directory['projects'];
   readonly clock: Clock;
+  readonly playerKey: () => Promise<PlayerKey>;
+  /** After how long the log has removed a record of a player. */
+  readonly keptMs: () => Promise<number>;
+  /** Resolves once all events and reports of the log are rows. @throws Unavailable */
+  readonly caughtUp: () => Promise<void>;
 }
 
 /** Looks a minute after the start, and every hour. */
@@ -78,7 +85,11 @@ export async function dropExpired(
   deps: RetentionDeps,
   signal = new AbortController().signal,
 ): Promise<Due[]> {
-  const due = dueOf(deps.projects.values(), await marks(deps.store), deps.clock.now());
+  const nowMs = deps.clock.now();
+  const owned = [...deps.projects.values()].map(({ id: projectId, tenantId }) => ({ projectId, tenantId }));
+  // An earlier version may have dropped sessions.
+  await recordUnknown(deps.store, owned, nowMs);
+  const due = dueOf(deps.projects.values(), await marks(deps.store), nowMs);
   const dropped: Due[] = [];
   const failures: unknown[] = [];
   const attempt = async (work: () => Promise<readonly Due[]>): Promise<void> => {
@@ -91,9 +102,10 @@ export async function dropExpired(
   for (const [what, rows] of TABLES) {
     const ofTable = due.filter((one) => one.what === what);
     for (const part of partsOf(ofTable, PROJECTS_AT_ONCE)) {
-      await attempt(() => dropRows(deps.store, rows, part, signal));
+      await attempt(() => dropRows(deps, { what, rows, due: part }, signal));
     }
   }
+  await attempt(() => dropOldRecords(deps, signal));
   const ofFiles = due.filter(({ what }) => what === 'uploads');
   await attempt(() => dropFiles(deps, ofFiles, signal));
   if (failures.length > 0) throw failures[0];
@@ -111,26 +123,89 @@ async function marks(store: RetentionDeps['store']): Promise<Map<string, number>
 
 /** Checked by reading, before and behind: a mutation may say that it is done before every row is gone. */
 async function dropRows(
-  store: RetentionDeps['store'],
-  rows: Rows,
-  due: readonly Due[],
+  deps: RetentionDeps,
+  { what, rows, due }: DueRows,
   signal: AbortSignal,
 ): Promise<readonly Due[]> {
+  const { store, playerKey, clock } = deps;
   const expired = `(${conditionsOf(rows, due).join(') OR (')})`;
   const isLeft = async () =>
     (await store.query(`SELECT 1 FROM ${rows.table} WHERE ${expired} LIMIT 1`)).length > 0;
   // Another ingest's, or one that was begun before a restart.
-  await untilNoneRuns(store, rows, signal);
+  await untilNoneRuns(store, rows.table, signal);
   const hadSome = await isLeft();
+  const nowMs = clock.now();
+  if (hadSome && what === 'sessions') await recordSessions(store, await playerKey(), expired, nowMs);
+  if (what === 'sessions') await mark(store, due, true, SESSION_RECORDS);
+  if (hadSome && what === 'reports') await dropNamedFiles(deps, expired, due, signal);
+  if (hadSome && (what === 'events' || what === 'reports'))
+    await renewNamed(store, { table: RETAINED_TABLES[what].table, expired, projects: due, nowMs });
   if (hadSome) {
     await mark(store, due, false);
     await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(unlessInterrupted);
-    await untilNoneRuns(store, rows, signal);
+    await untilNoneRuns(store, rows.table, signal);
     // Rows that came meanwhile are a later look's.
     if (await isLeft()) return due;
   }
   await mark(store, due, true);
   return hadSome ? due : [];
+}
+
+interface DueRows {
+  readonly what: Retained;
+  readonly rows: Rows;
+  readonly due: readonly Due[];
+}
+
+/**
+ * Removes the files that expiring reports name, and no later one: once the report is gone, nothing tells whose they are. A
+ * report names files of at most a day before it.
+ */
+async function dropNamedFiles(
+  { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,
+  expired: string,
+  due: readonly Due[],
+  signal: AbortSignal,
+): Promise<void> {
+  if (uploads === undefined) return;
+  const last = Math.max(...due.map(({ beforeMs }) => beforeMs)) + 2 * DAY_MS;
+  const projects = [...new Set(due.map(({ projectId }) => `'${projectId}'`))].join(', ');
+  const later = `project_id IN (${projects}) AND received_at < toDateTime(${last / 1000}, 'UTC') AND NOT (${expired})`;
+  const named = `SELECT project_id, arrayJoin(attachments).upload_id AS upload_id FROM report_versions`;
+  for (let after = NO_UPLOAD; ; ) {
+    const keys = await store.query<UploadKey>(
+      `SELECT DISTINCT project_id AS projectId, upload_id AS uploadId FROM (${named} WHERE (${expired}))
+       WHERE (project_id, upload_id) > ({projectId:UUID}, {uploadId:UUID})
+         AND (project_id, upload_id) NOT IN (${named} WHERE ${later})
+       ORDER BY project_id, upload_id LIMIT ${FILES_AT_ONCE}`,
+      { ...after },
+    );
+    for (const key of keys) {
+      signal.throwIfAborted();
+      await uploads.remove(key);
+    }
+    const final = keys.at(-1);
+    if (final === undefined || keys.length < FILES_AT_ONCE) return;
+    after = final;
+  }
+}
+
+const FILES_AT_ONCE = 10_000;
+const NO_UPLOAD: UploadKey = {
+  projectId: '00000000-0000-0000-0000-000000000000',
+  uploadId: '00000000-0000-0000-0000-000000000000',
+};
+
+/** Removes records of expired sessions of which nothing is left. They are no rows of a game, and are not reported. */
+async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise<readonly Due[]> {
+  const { store, clock, keptMs, caughtUp } = deps;
+  const table = 'expired_sessions';
+  await untilNoneRuns(store, table, signal);
+  const old = await renewOld(store, { keptMs: await keptMs(), nowMs: clock.now(), caughtUp });
+  if (old === undefined) return [];
+  await store.command(`ALTER TABLE ${table} DELETE WHERE ${old}`).catch(unlessInterrupted);
+  await untilNoneRuns(store, table, signal);
+  return [];
 }
 
 /** A mutation that was begun goes on by itself, and what is left is read behind it. */
@@ -157,7 +232,7 @@ function conditionsOf({ table, at }: Rows, due: readonly Due[]): string[] {
 /** A mutation may take longer than an answer is waited for. @throws Unavailable where one fails. */
 async function untilNoneRuns(
   store: RetentionDeps['store'],
-  { table }: Rows,
+  table: string,
   signal: AbortSignal,
 ): Promise<void> {
   for (;;) {
@@ -167,10 +242,15 @@ async function untilNoneRuns(
   }
 }
 
-async function mark(store: RetentionDeps['store'], due: readonly Due[], isDone: boolean): Promise<void> {
+async function mark(
+  store: RetentionDeps['store'],
+  due: readonly Due[],
+  isDone: boolean,
+  as?: typeof SESSION_RECORDS,
+): Promise<void> {
   const rows = due.map(
     ({ projectId, what, beforeMs }) =>
-      `('${projectId}', '${what}', toDateTime(${beforeMs / 1000}, 'UTC'), ${Number(isDone)})`,
+      `('${projectId}', '${as ?? what}', toDateTime(${beforeMs / 1000}, 'UTC'), ${Number(isDone)})`,
   );
   await store.command(
     `INSERT INTO retention_marks (project_id, what, expired_before, is_done) VALUES ${rows.join(', ')}`,

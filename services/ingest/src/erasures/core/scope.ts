@@ -7,6 +7,7 @@ import { canonicalUuid } from '@questlog/schemas/uuid';
 export interface ErasedRows {
   readonly events: string;
   readonly sessions: string;
+  readonly expired_sessions: string;
   readonly report_versions: string;
   readonly report_link_versions: string;
   /** Of a project or tenant: links of its reports that came about since, and whose events stay. */
@@ -16,12 +17,18 @@ export interface ErasedRows {
 export type ErasedTable = (typeof ERASED_TABLES)[number];
 
 /** Links first: which they are, the other tables tell. */
-export const ERASED_TABLES = ['report_link_versions', 'report_versions', 'sessions', 'events'] as const;
+export const ERASED_TABLES = [
+  'report_link_versions',
+  'report_versions',
+  'sessions',
+  'expired_sessions',
+  'events',
+] as const;
 
 /** What goes while links may still come: no link is told by it. */
-export const EARLY_TABLES = ['report_link_versions', 'sessions'] as const;
+export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
-/** The text of one statement stays below what ClickHouse takes (256 KiB): counting has each id in it 7 times. */
+/** The text of one statement stays below what ClickHouse takes (256 KiB): counting has each id in it 8 times. */
 const MAX_SESSIONS_OF_STATEMENT = 400;
 /** Of a player, unless more are meant; of one record of the log, so that it has room for reports of theirs. */
 export const MAX_ERASED_SESSIONS = 20_000;
@@ -39,6 +46,7 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Asked):
       {
         events: `${owner} AND received_at < ${before}`,
         sessions: `${owner} AND registered_at < ${before}`,
+        expired_sessions: `${owner} AND registered_at < ${before}`,
         report_versions: `${owner} AND received_at < ${before}`,
       },
       // Events and reports may be past their days, while their links are not.
@@ -56,6 +64,7 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Asked):
       return withLinks(owner, {
         events: `${owner} AND session_id IN (${list})`,
         sessions: `${owner} AND id IN (${list})`,
+        expired_sessions: `${owner} AND session_id IN (${list})`,
         // A report that only names the session, and comes later, is new.
         report_versions: `${owner} AND (session_id IN (${list}) OR named_session_id IN (${list}) AND received_at < ${before})`,
       });
@@ -66,7 +75,7 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Asked):
 /** @param links more of them. */
 function withLinks(
   owner: string,
-  scope: Pick<ErasedRows, 'events' | 'sessions' | 'report_versions'>,
+  scope: Pick<ErasedRows, 'events' | 'sessions' | 'expired_sessions' | 'report_versions'>,
   links?: string,
 ): ErasedRows {
   const reports = `report_id IN (SELECT id FROM report_versions WHERE ${scope.report_versions})`;

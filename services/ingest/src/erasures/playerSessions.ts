@@ -1,0 +1,268 @@
+/**
+ * Which sessions are a player's: by their rows, by the records of expired sessions, by the registrations that the log still has,
+ * and by earlier erasures of the player that have not ended.
+ */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Directory } from '@questlog/runtime/directory/directory';
+import type { Log, LogRecord } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import { nextTurn } from '@questlog/runtime/process/waiting';
+import type { Codec } from '@questlog/runtime/registry/registry';
+import { partitionOf } from '@questlog/schemas/partition';
+import type { ErasedPlayer, Erasure } from '@questlog/schemas/topics/directoryEntry';
+import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { Projection } from '../known/projection.ts';
+import { readRange } from '../ledger/readRange.ts';
+import { DAY_MS } from '../retention/core/due.ts';
+import { type PlayerKey, playerHash } from '../retention/core/playerHash.ts';
+import { recordUnknown } from '../retention/expiredSessions.ts';
+import { ownerOf } from './core/scope.ts';
+
+export type Owner = Pick<Erasure, 'tenantId' | 'projectId'>;
+
+export interface SessionOfPlayer {
+  readonly projectId: string;
+  readonly id: string;
+}
+
+export interface PlayerSessionsDeps {
+  readonly store: Pick<Store, 'query' | 'command'>;
+  readonly log: Pick<Log, 'tail' | 'offsetRanges' | 'partitionCount'>;
+  readonly sessionCodec: Codec<SessionRegistered>;
+  readonly directory: { readonly current: Pick<Directory, 'projects' | 'erasures'> };
+  /** Of the sessions topic. */
+  readonly registered: Pick<Projection, 'caughtUp'>;
+  readonly playerKey: () => Promise<PlayerKey>;
+  readonly clock: Clock;
+}
+
+export interface PlayerSessions {
+  /** @returns at most `limit` sessions by rows, and as many by records. @throws Unavailable if a source cannot be read. */
+  sessionsOf(owner: Owner, player: ErasedPlayer, limit: number): Promise<SessionOfPlayer[]>;
+  /**
+   * Says, as a sentence, that sessions expired whose players nobody recorded, and whose rows may be the player's; null: the
+   * players of all sessions are known. A version before `expired_sessions` has dropped such sessions.
+   */
+  unresolved(owner: Owner): Promise<string | null>;
+}
+
+export function openPlayerSessions(deps: PlayerSessionsDeps): PlayerSessions {
+  return {
+    sessionsOf: (owner, player, limit) => sessionsOfPlayer(deps, owner, player, limit),
+    unresolved: (owner) => unresolvedOf(deps, owner),
+  };
+}
+
+async function sessionsOfPlayer(
+  deps: PlayerSessionsDeps,
+  owner: Owner,
+  player: ErasedPlayer,
+  limit: number,
+): Promise<SessionOfPlayer[]> {
+  const { store, directory, registered } = deps;
+  // What was answered before this request must be among them.
+  await registered.caughtUp('all');
+  const found = new Map<string, SessionOfPlayer>();
+  const add = (session: SessionOfPlayer): void => void found.set(nameOf(session), session);
+  // Rows before records: a session is recorded before its row is dropped.
+  (await storedSessions(store, owner, player, limit)).forEach(add);
+  (await recordedSessions(store, await deps.playerKey(), { owner, player, limit })).forEach(add);
+  await readRegistrations(deps, owner, (session) => {
+    if (isPlayers(session, player)) add({ projectId: session.projectId, id: session.sessionId });
+  });
+  begunSessions(directory.current, owner, player).forEach(add);
+  return [...found.values()];
+}
+
+async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<string | null> {
+  const { store, clock, directory } = deps;
+  await recordUnknown(store, projectsOf(directory.current, owner), clock.now());
+  const { id } = await deps.playerKey();
+  const unknown = `${ownerOf(owner.tenantId, owner.projectId)} AND key_id != ${id}`;
+  const rows = await store.query<SessionOfPlayer>(
+    `SELECT DISTINCT project_id AS projectId, session_id AS id FROM expired_sessions WHERE ${unknown} LIMIT ${MAX_UNKNOWN}`,
+  );
+  if (rows.length === 0) return null;
+  const left = new Map(rows.map((row) => [nameOf(row), row]));
+  const forget = (session: SessionOfPlayer): void => void left.delete(nameOf(session));
+  const registered = await store.query<SessionOfPlayer>(
+    `SELECT DISTINCT project_id AS projectId, id FROM sessions WHERE ${ownerOf(owner.tenantId, owner.projectId)}
+     AND id IN (SELECT session_id FROM expired_sessions WHERE ${unknown})`,
+  );
+  registered.forEach(forget);
+  await readRegistrations(deps, owner, ({ projectId, sessionId }) => forget({ projectId, id: sessionId }));
+  if (left.size === 0) return null;
+  const projects = [...new Set([...left.values()].map(({ projectId }) => projectId))].join(', ');
+  const count = rows.length === MAX_UNKNOWN ? `${left.size} or more` : `${left.size}`;
+  return `${count} sessions of project ${projects} expired before their players were recorded, and other data of them remains, which may be the player's. Ask again once it has expired, or erase these sessions or the project: SELECT project_id, session_id FROM expired_sessions WHERE key_id = 0`;
+}
+
+/** Unknown sessions that memory takes; more of them cannot be resolved by the log in any case. */
+const MAX_UNKNOWN = 100_000;
+
+export function projectsOf(
+  { projects }: Pick<Directory, 'projects'>,
+  { tenantId, projectId }: Owner,
+): { tenantId: string; projectId: string }[] {
+  return [...projects.values()]
+    .filter((project) => project.tenantId === tenantId && (projectId === null || project.id === projectId))
+    .map(({ id }) => ({ tenantId, projectId: id }));
+}
+
+async function storedSessions(
+  store: PlayerSessionsDeps['store'],
+  owner: Owner,
+  { externalId, deviceId }: ErasedPlayer,
+  limit: number,
+): Promise<SessionOfPlayer[]> {
+  const conditions = [
+    ownerOf(owner.tenantId, owner.projectId),
+    ...(externalId === null ? [] : ['player_external_id = {externalId:String}']),
+    ...(deviceId === null ? [] : ['player_device_id = {deviceId:String}']),
+  ];
+  const selected = { table: 'sessions', id: 'id', where: conditions.join(' AND ') };
+  return await paged(store, selected, { externalId, deviceId }, limit);
+}
+
+async function recordedSessions(
+  store: PlayerSessionsDeps['store'],
+  key: PlayerKey,
+  { owner, player, limit }: { owner: Owner; player: ErasedPlayer; limit: number },
+): Promise<SessionOfPlayer[]> {
+  const { externalId, deviceId } = player;
+  const conditions = [
+    `${ownerOf(owner.tenantId, owner.projectId)} AND key_id = ${key.id}`,
+    ...(externalId === null ? [] : ['external_id_hash = unhex({external:String})']),
+    ...(deviceId === null ? [] : ['device_id_hash = unhex({device:String})']),
+  ];
+  const external = playerHash(key, 'external', owner.tenantId, externalId ?? '');
+  const device = playerHash(key, 'device', owner.tenantId, deviceId ?? '');
+  const selected = { table: 'expired_sessions', id: 'session_id', where: conditions.join(' AND ') };
+  return await paged(store, selected, { external, device }, limit);
+}
+
+interface Selected {
+  readonly table: string;
+  readonly id: string;
+  readonly where: string;
+}
+
+const PAGE_OF_SESSIONS = 20_000;
+
+/** In pages: while one answer of half a million were read, this process would serve no game. */
+async function paged(
+  store: PlayerSessionsDeps['store'],
+  { table, id, where }: Selected,
+  params: object,
+  limit: number,
+): Promise<SessionOfPlayer[]> {
+  const rows: SessionOfPlayer[] = [];
+  let last: SessionOfPlayer | undefined;
+  for (;;) {
+    const behind = `(project_id > {afterProject:UUID} OR project_id = {afterProject:UUID} AND ${id} > {afterId:UUID})`;
+    const conditions = last === undefined ? where : `${where} AND ${behind}`;
+    const after = last === undefined ? {} : { afterProject: last.projectId, afterId: last.id };
+    const size = Math.min(PAGE_OF_SESSIONS, limit - rows.length);
+    const page = await store.query<SessionOfPlayer>(
+      `SELECT DISTINCT project_id AS projectId, ${id} AS id FROM ${table} WHERE ${conditions}
+       ORDER BY project_id, ${id} LIMIT ${size}`,
+      { ...params, ...after },
+    );
+    for (const row of page) rows.push(row);
+    last = page.at(-1);
+    if (page.length < size || rows.length >= limit) return rows;
+  }
+}
+
+/**
+ * Passes the owner's registrations that the log has to `take`, as far as their rows may have expired: those that the log took
+ * before the latest time up to which the sessions of a project have expired.
+ */
+async function readRegistrations(
+  { store, log, sessionCodec, directory }: PlayerSessionsDeps,
+  owner: Owner,
+  take: (session: SessionRegistered) => void,
+): Promise<void> {
+  const projects = projectsOf(directory.current, owner).map(({ projectId }) => projectId);
+  const [mark] = await store.query<{ before: string }>(
+    `SELECT toUnixTimestamp64Milli(max(expired_before)) AS before FROM retention_marks
+     WHERE what = 'sessions' AND project_id IN {projects:Array(UUID)}`,
+    { projects },
+  );
+  const expiredBefore = Number(mark?.before ?? 0);
+  if (expiredBefore <= 0) return;
+  const topic = TOPICS.sessions;
+  const ranges = await log.offsetRanges(topic);
+  const home = partitionOf(owner.tenantId, 0, await log.partitionCount(topic));
+  if (ranges[home] === undefined) throw new Unavailable(`nobody leads partition ${home} of ${topic}`);
+  const ends = ranges.map((range) => range?.endOffset ?? 0);
+  const from = ranges.map((range, one) => (one === home ? range?.startOffset : range?.endOffset) ?? 0);
+  const { signal } = new AbortController();
+  const range = {
+    topic,
+    from,
+    ends,
+    untilMs: expiredBefore + DAY_MS,
+    bytesPerSecond: BYTES_PER_SECOND,
+    signal,
+  };
+  await readRange(log, range, async ({ records }) => {
+    for (const [index, record] of records.entries()) {
+      if (index % RECORDS_AT_ONCE === 0) await nextTurn();
+      const session = await readable(sessionCodec, record);
+      if (session?.tenantId !== owner.tenantId) continue;
+      if (owner.projectId === null || session.projectId === owner.projectId) take(session);
+    }
+  });
+}
+
+const BYTES_PER_SECOND = 64 * 1024 * 1024;
+/** Decoded before requests have their turn. */
+const RECORDS_AT_ONCE = 1_000;
+
+/** Undefined: a dead letter, which no event can name. */
+async function readable(
+  codec: Codec<SessionRegistered>,
+  { value }: LogRecord,
+): Promise<SessionRegistered | undefined> {
+  try {
+    return await codec.decode(value);
+  } catch (error) {
+    if (error instanceof Invalid) return undefined;
+    throw error;
+  }
+}
+
+function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedPlayer): boolean {
+  return isIn(session.playerExternalId, externalId) && isIn(session.playerDeviceId, deviceId);
+}
+
+/** Of erasures of the same player that have not ended: the rows that told of them may be hidden, and their events not. */
+function begunSessions(
+  { erasures }: Pick<Directory, 'erasures'>,
+  owner: Owner,
+  { externalId, deviceId }: ErasedPlayer,
+): SessionOfPlayer[] {
+  const same = [...erasures.values()].filter(
+    ({ state, tenantId, player }) =>
+      state !== 'done' &&
+      tenantId === owner.tenantId &&
+      player !== null &&
+      isIn(player.externalId, externalId) &&
+      isIn(player.deviceId, deviceId),
+  );
+  return same
+    .flatMap(({ sessions }) => sessions ?? [])
+    .filter(({ projectId }) => isIn(projectId, owner.projectId))
+    .flatMap(({ projectId, ids }) => ids.map((id) => ({ projectId, id })));
+}
+
+function isIn(of: string | null | undefined, asked: string | null): boolean {
+  return asked === null || of === asked;
+}
+
+function nameOf({ projectId, id }: SessionOfPlayer): string {
+  return `${projectId}/${id}`;
+}

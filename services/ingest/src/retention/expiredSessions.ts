@@ -1,0 +1,217 @@
+/**
+ * The records of sessions whose rows have expired (`expired_sessions`): by them an erasure of a player finds what remains of
+ * these sessions. A record is written before the row goes, and stays until the session has neither rows nor records in the log.
+ * Statements are bounded in time and memory; each may be repeated.
+ */
+import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import type { Log } from '@questlog/runtime/log/log';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { daysOf } from '../erasures/eraseRows.ts';
+import { DAY_MS } from './core/due.ts';
+import { type PlayerKey, playerHashSql } from './core/playerHash.ts';
+
+type Rows = Pick<Store, 'query' | 'command'>;
+
+/** What retention knows of sessions of one project. */
+interface OwnedProject {
+  readonly tenantId: string;
+  readonly projectId: string;
+}
+
+/** The kind of mark up to which expired sessions have records. */
+export const SESSION_RECORDS = 'session_records';
+
+/** Sessions of one statement: their ids fit into the memory of a query, and hashing takes seconds. */
+const SESSIONS_AT_ONCE = 1_000_000;
+const PROJECTS_AT_ONCE = 1_000;
+const KEY_COLUMNS =
+  'tenant_id, project_id, session_id, key_id, external_id_hash, device_id_hash, registered_at';
+const COLUMNS = `${KEY_COLUMNS}, noted_at`;
+
+/** Tables whose rows name a session. */
+const TABLES = ['events', 'report_versions'] as const;
+type NamingTable = (typeof TABLES)[number];
+
+/** Topics that hold anything of a player. The audit names operators. */
+const TOPICS_OF_PLAYERS = [
+  TOPICS.events,
+  TOPICS.sessions,
+  TOPICS.reportLinks,
+  TOPICS.linkedEvents,
+  TOPICS.deadLetters,
+];
+
+/** Returns after how many milliseconds the log has removed a record of a player, as the topics are set now. */
+export async function longestKeptMs(log: Pick<Log, 'kept'>): Promise<number> {
+  const kept = await Promise.all(TOPICS_OF_PLAYERS.map((topic) => log.kept(topic)));
+  return Math.max(...kept.map(({ goneAfterMs }) => goneAfterMs));
+}
+
+/** Records the sessions that a condition on `sessions` selects. */
+export async function recordSessions(
+  store: Rows,
+  key: PlayerKey,
+  expired: string,
+  nowMs: number,
+): Promise<void> {
+  for (const slice of await slicesOf(store, `sessions WHERE ${expired}`, 'id')) {
+    await store.command(
+      `INSERT INTO expired_sessions (${COLUMNS})
+       SELECT tenant_id, project_id, id, ${key.id}, ${playerHashSql(key, 'external', 'player_external_id')},
+         ${playerHashSql(key, 'device', 'player_device_id')}, registered_at, ${secondsOf(nowMs)}
+       FROM sessions WHERE (${expired}) AND ${slice}`,
+    );
+  }
+}
+
+/**
+ * Renews the records of sessions that rows about to expire name: the log may hold the records of these rows for longer.
+ * @param expired a condition on the table.
+ */
+export async function renewNamed(
+  store: Rows,
+  { table, expired, projects, nowMs }: Naming & { readonly expired: string },
+): Promise<void> {
+  const recorded = `project_id IN (${listOf(projects.map(({ projectId }) => projectId))})`;
+  await renew(store, { table, where: `(${expired})`, recorded, nowMs });
+}
+
+interface Naming {
+  readonly table: NamingTable;
+  readonly projects: readonly OwnedProject[];
+  readonly nowMs: number;
+}
+
+/**
+ * Renews the old records of sessions that still have rows. The log has no record of the others any more.
+ * @param keptMs `longestKeptMs`.
+ * @param caughtUp resolves once all records of the log are rows.
+ * @returns a condition that selects the records to drop; undefined: none.
+ */
+export async function renewOld(
+  store: Rows,
+  { keptMs, nowMs, caughtUp }: { keptMs: number; nowMs: number; caughtUp: () => Promise<void> },
+): Promise<string | undefined> {
+  if (!Number.isFinite(keptMs)) return undefined;
+  // The beginning of a day, so that parts are written anew once a day.
+  const old = `noted_at < ${secondsOf(Math.floor((nowMs - keptMs) / DAY_MS) * DAY_MS)}`;
+  const projects = await store.query<OwnedProject>(
+    `SELECT DISTINCT tenant_id AS tenantId, project_id AS projectId FROM expired_sessions WHERE ${old}`,
+  );
+  if (projects.length === 0) return undefined;
+  await caughtUp();
+  for (const some of partsOf(projects, PROJECTS_AT_ONCE)) {
+    const owned = ownedBy(some);
+    const recorded = `${old} AND ${owned}`;
+    for (const table of TABLES) await renew(store, { table, where: owned, recorded, nowMs });
+    await renew(store, { table: 'sessions', where: owned, recorded, nowMs });
+  }
+  return old;
+}
+
+/**
+ * Records sessions that a version without these records has dropped, as sessions of unknown players: those that rows name and
+ * no session has. Does nothing for projects whose sessions were all recorded.
+ */
+export async function recordUnknown(
+  store: Rows,
+  projects: readonly OwnedProject[],
+  nowMs: number,
+): Promise<void> {
+  for (const { tenantId, projectId, before } of await unrecorded(store, projects)) {
+    const owner = `tenant_id = '${tenantId}' AND project_id = '${projectId}'`;
+    for (const table of TABLES) {
+      for (const span of await spansOf(store, table, owner)) {
+        const named = `FROM ${table} WHERE ${owner} AND ${span} AND session_id IS NOT NULL`;
+        const ids = `(SELECT assumeNotNull(session_id) ${named})`;
+        await store.command(
+          `INSERT INTO expired_sessions (${COLUMNS})
+           SELECT DISTINCT tenant_id, project_id, assumeNotNull(session_id) AS named_id, 0, toFixedString('', 16), toFixedString('', 16),
+             toDateTime64(0, 3, 'UTC'), ${secondsOf(nowMs)} ${named}
+             AND named_id NOT IN (SELECT id FROM sessions WHERE project_id = '${projectId}' AND id IN ${ids})
+             AND named_id NOT IN (SELECT session_id FROM expired_sessions WHERE ${owner} AND session_id IN ${ids})`,
+        );
+      }
+    }
+    await store.command(
+      `INSERT INTO retention_marks (project_id, what, expired_before, is_done)
+       VALUES ('${projectId}', '${SESSION_RECORDS}', fromUnixTimestamp64Milli(${Number(before)}), 1)`,
+    );
+  }
+}
+
+/** Projects of which sessions may have expired without a record. */
+async function unrecorded(
+  store: Rows,
+  projects: readonly OwnedProject[],
+): Promise<(OwnedProject & { readonly before: string })[]> {
+  const owners = new Map(projects.map((project) => [project.projectId, project]));
+  const rows = await store.query<{ projectId: string; before: string }>(
+    `SELECT project_id AS projectId, toUnixTimestamp64Milli(maxIf(expired_before, what = 'sessions')) AS before
+     FROM retention_marks GROUP BY project_id
+     HAVING maxIf(expired_before, what = 'sessions') > maxIf(expired_before, what = '${SESSION_RECORDS}')`,
+  );
+  return rows.flatMap(({ projectId, before }) => {
+    const owner = owners.get(projectId);
+    return owner === undefined ? [] : [{ ...owner, before }];
+  });
+}
+
+interface Renewal {
+  readonly table: NamingTable | 'sessions';
+  /** A condition on the table. */
+  readonly where: string;
+  /** A condition on `expired_sessions`. */
+  readonly recorded: string;
+  readonly nowMs: number;
+}
+
+async function renew(store: Rows, { table, where, recorded, nowMs }: Renewal): Promise<void> {
+  const id = SESSION_NAMED_BY[table];
+  for (const slice of await slicesOf(store, `expired_sessions WHERE ${recorded}`, 'session_id')) {
+    const records = `expired_sessions WHERE (${recorded}) AND ${slice}`;
+    for (const span of await spansOf(store, table, where)) {
+      await store.command(
+        `INSERT INTO expired_sessions (${COLUMNS})
+         SELECT ${KEY_COLUMNS}, ${secondsOf(nowMs)} FROM ${records} AND (project_id, session_id) IN (
+           SELECT project_id, ifNull(${id}, toUUID('${NONE}')) FROM ${table}
+           WHERE ${where} AND ${span} AND ${id} IN (SELECT session_id FROM ${records}))`,
+      );
+    }
+  }
+}
+
+/** The session that a row belongs to; a report may name one that the project does not know. */
+const SESSION_NAMED_BY = {
+  events: 'session_id',
+  report_versions: 'coalesce(session_id, named_session_id)',
+  sessions: 'id',
+} as const;
+const NONE = '00000000-0000-0000-0000-000000000000';
+
+/** A project may have more events than one statement reads in time. */
+async function spansOf(store: Rows, table: Renewal['table'], where: string): Promise<readonly string[]> {
+  return table === 'events' ? await daysOf(store, where) : ['1'];
+}
+
+/** Returns conditions that together select all rows, each a number of rows that one statement handles. */
+async function slicesOf(store: Rows, from: string, id: string): Promise<string[]> {
+  const [row] = await store.query<{ n: string }>(`SELECT count() AS n FROM ${from}`);
+  const count = Math.ceil(Number(row?.n ?? 0) / SESSIONS_AT_ONCE);
+  return Array.from({ length: count }, (_, slice) =>
+    count === 1 ? '1' : `cityHash64(${id}) % ${count} = ${slice}`,
+  );
+}
+
+function ownedBy(projects: readonly OwnedProject[]): string {
+  const tenants = listOf(projects.map(({ tenantId }) => tenantId));
+  return `tenant_id IN (${tenants}) AND project_id IN (${listOf(projects.map(({ projectId }) => projectId))})`;
+}
+
+function listOf(ids: readonly string[]): string {
+  return [...new Set(ids)].map((id) => `'${id}'`).join(', ');
+}
+
+function secondsOf(millis: number): string {
+  return `toDateTime(${Math.floor(millis / 1000)}, 'UTC')`;
+}
