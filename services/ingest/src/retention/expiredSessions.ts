@@ -21,8 +21,11 @@ interface OwnedProject {
 /** The kind of mark up to which expired sessions have records. */
 export const SESSION_RECORDS = 'session_records';
 
-/** Sessions of one statement: their ids fit into the memory of a query, and hashing takes seconds. */
-const SESSIONS_AT_ONCE = 1_000_000;
+/** Sessions of one statement: sets of their ids fit into the memory of a query (448 MiB in the embedded engine). */
+const SESSIONS_AT_ONCE = 250_000;
+/** An insert gathers a block of a million rows in memory otherwise. */
+const SMALL_BLOCKS =
+  'max_insert_threads = 1, min_insert_block_size_rows = 100000, min_insert_block_size_bytes = 16777216';
 const PROJECTS_AT_ONCE = 1_000;
 const KEY_COLUMNS =
   'tenant_id, project_id, session_id, key_id, external_id_hash, device_id_hash, registered_at';
@@ -54,12 +57,12 @@ export async function recordSessions(
   expired: string,
   nowMs: number,
 ): Promise<void> {
-  for (const slice of await slicesOf(store, `sessions WHERE ${expired}`, 'id')) {
+  for (const slice of await slicesOf(store, 'id', 'count()', `sessions WHERE ${expired}`)) {
     await store.command(
       `INSERT INTO expired_sessions (${COLUMNS})
        SELECT tenant_id, project_id, id, ${key.id}, ${playerHashSql(key, 'external', 'player_external_id')},
          ${playerHashSql(key, 'device', 'player_device_id')}, registered_at, ${secondsOf(nowMs)}
-       FROM sessions WHERE (${expired}) AND ${slice}`,
+       FROM sessions WHERE (${expired}) AND ${slice} SETTINGS ${SMALL_BLOCKS}`,
     );
   }
 }
@@ -122,15 +125,9 @@ export async function recordUnknown(
     const owner = `tenant_id = '${tenantId}' AND project_id = '${projectId}'`;
     for (const table of TABLES) {
       for (const span of await spansOf(store, table, owner)) {
-        const named = `FROM ${table} WHERE ${owner} AND ${span} AND session_id IS NOT NULL`;
-        const ids = `(SELECT assumeNotNull(session_id) ${named})`;
-        await store.command(
-          `INSERT INTO expired_sessions (${COLUMNS})
-           SELECT DISTINCT tenant_id, project_id, assumeNotNull(session_id) AS named_id, 0, toFixedString('', 16), toFixedString('', 16),
-             toDateTime64(0, 3, 'UTC'), ${secondsOf(nowMs)} ${named}
-             AND named_id NOT IN (SELECT id FROM sessions WHERE project_id = '${projectId}' AND id IN ${ids})
-             AND named_id NOT IN (SELECT session_id FROM expired_sessions WHERE ${owner} AND session_id IN ${ids})`,
-        );
+        const rows = `${table} WHERE ${owner} AND ${span} AND session_id IS NOT NULL`;
+        for (const slice of await slicesOf(store, 'session_id', 'uniq(session_id)', rows))
+          await recordUnnamed(store, { owner, projectId, rows: `${rows} AND ${slice}`, nowMs });
       }
     }
     await store.command(
@@ -138,6 +135,21 @@ export async function recordUnknown(
        VALUES ('${projectId}', '${SESSION_RECORDS}', fromUnixTimestamp64Milli(${Number(before)}), 1)`,
     );
   }
+}
+
+async function recordUnnamed(
+  store: Rows,
+  { owner, projectId, rows, nowMs }: { owner: string; projectId: string; rows: string; nowMs: number },
+): Promise<void> {
+  const ids = `(SELECT assumeNotNull(session_id) FROM ${rows})`;
+  await store.command(
+    `INSERT INTO expired_sessions (${COLUMNS})
+     SELECT DISTINCT tenant_id, project_id, assumeNotNull(session_id) AS named_id, 0, toFixedString('', 16), toFixedString('', 16),
+       toDateTime64(0, 3, 'UTC'), ${secondsOf(nowMs)} FROM ${rows}
+       AND named_id NOT IN (SELECT id FROM sessions WHERE project_id = '${projectId}' AND id IN ${ids})
+       AND named_id NOT IN (SELECT session_id FROM expired_sessions WHERE ${owner} AND session_id IN ${ids})
+     SETTINGS ${SMALL_BLOCKS}`,
+  );
 }
 
 /** Projects of which sessions may have expired without a record. */
@@ -168,14 +180,15 @@ interface Renewal {
 
 async function renew(store: Rows, { table, where, recorded, nowMs }: Renewal): Promise<void> {
   const id = SESSION_NAMED_BY[table];
-  for (const slice of await slicesOf(store, `expired_sessions WHERE ${recorded}`, 'session_id')) {
+  for (const slice of await slicesOf(store, 'session_id', 'count()', `expired_sessions WHERE ${recorded}`)) {
     const records = `expired_sessions WHERE (${recorded}) AND ${slice}`;
     for (const span of await spansOf(store, table, where)) {
       await store.command(
         `INSERT INTO expired_sessions (${COLUMNS})
          SELECT ${KEY_COLUMNS}, ${secondsOf(nowMs)} FROM ${records} AND (project_id, session_id) IN (
            SELECT project_id, ifNull(${id}, toUUID('${NONE}')) FROM ${table}
-           WHERE ${where} AND ${span} AND ${id} IN (SELECT session_id FROM ${records}))`,
+           WHERE ${where} AND ${span} AND ${id} IN (SELECT session_id FROM ${records}))
+         SETTINGS ${SMALL_BLOCKS}`,
       );
     }
   }
@@ -194,12 +207,12 @@ async function spansOf(store: Rows, table: Renewal['table'], where: string): Pro
   return table === 'events' ? await daysOf(store, where) : ['1'];
 }
 
-/** Returns conditions that together select all rows, each a number of rows that one statement handles. */
-async function slicesOf(store: Rows, from: string, id: string): Promise<string[]> {
-  const [row] = await store.query<{ n: string }>(`SELECT count() AS n FROM ${from}`);
-  const count = Math.ceil(Number(row?.n ?? 0) / SESSIONS_AT_ONCE);
-  return Array.from({ length: count }, (_, slice) =>
-    count === 1 ? '1' : `cityHash64(${id}) % ${count} = ${slice}`,
+/** Returns conditions that together select all rows, each for a number of sessions that one statement handles. */
+async function slicesOf(store: Rows, id: string, count: string, from: string): Promise<string[]> {
+  const [row] = await store.query<{ sessions: string }>(`SELECT ${count} AS sessions FROM ${from}`);
+  const slices = Math.ceil(Number(row?.sessions ?? 0) / SESSIONS_AT_ONCE);
+  return Array.from({ length: slices }, (_, slice) =>
+    slices === 1 ? '1' : `cityHash64(${id}) % ${slices} = ${slice}`,
   );
 }
 
