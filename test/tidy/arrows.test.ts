@@ -54,6 +54,7 @@ const ROOMS_OF_INGEST = [
   'tokens',
   'limits',
   'ledger',
+  'expired',
   'places',
   'core',
   'metrics.ts',

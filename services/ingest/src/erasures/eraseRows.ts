@@ -7,6 +7,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause } from '@questlog/runtime/process/waiting';
 import type { Erasure, ErasureFound, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
+import { daysOf } from '../expired/eventDays.ts';
 import type { UploadKey } from '../uploads/core/uploadKey.ts';
 import {
   ERASED_TABLES,
@@ -49,31 +50,8 @@ export async function countRows(store: Store, scope: ErasedRows): Promise<Erasur
   return { ...NOTHING_FOUND, events, sessions, reports, links, linkedEvents, log };
 }
 
-/** As many events as one statement groups by their records in time, on a slow disk too. */
-const EVENTS_AT_ONCE = 5_000_000;
 /** Nobody waits longer for an answer: asked again, it would run beside its copies. */
 const AT_ONCE_S = 25;
-
-/**
- * Returns conditions on the days of the events that a condition selects, one for each 5 million events or day: a project may have
- * more than one statement reads in time.
- */
-export async function daysOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {
-  const days = await store.query<{ day: number; events: string }>(
-    `SELECT toYYYYMMDD(received_at) AS day, count() AS events FROM events WHERE ${where}
-     GROUP BY day ORDER BY day`,
-  );
-  const spans: { from: number; to: number; events: number }[] = [];
-  for (const { day, events } of days) {
-    const last = spans.at(-1);
-    if (last === undefined || last.events + Number(events) > EVENTS_AT_ONCE)
-      spans.push({ from: day, to: day, events: Number(events) });
-    else [last.to, last.events] = [day, last.events + Number(events)];
-  }
-  return spans.map(
-    ({ from, to }) => `toYYYYMMDD(received_at) BETWEEN ${Math.trunc(from)} AND ${Math.trunc(to)}`,
-  );
-}
 
 /** A project may have as many records as events: their groups need not fit into the memory of a query. */
 const GROUPS_ON_DISK = 'max_bytes_before_external_group_by = 134217728';

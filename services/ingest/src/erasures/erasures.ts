@@ -9,9 +9,9 @@ import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure
 import type { ErasedPlayer, Erasure, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, refusal } from '../core/fieldProblems.ts';
+import { longestKeptMs } from '../expired/expiredSessions.ts';
 import type { Projection } from '../known/projection.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
-import { longestKeptMs } from '../retention/expiredSessions.ts';
 import { askedAs, intoParts, together } from './core/parts.ts';
 import { MAX_ERASED_SESSIONS, NOTHING_FOUND, scopesOf } from './core/scope.ts';
 import { countReports } from './eraseRows.ts';

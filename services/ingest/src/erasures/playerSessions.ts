@@ -13,11 +13,10 @@ import { partitionOf } from '@questlog/schemas/partition';
 import type { ErasedPlayer, Erasure } from '@questlog/schemas/topics/directoryEntry';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import { recordUnknown } from '../expired/expiredSessions.ts';
+import { type PlayerKey, playerHash } from '../expired/playerHash.ts';
 import type { Projection } from '../known/projection.ts';
 import { readRange } from '../ledger/readRange.ts';
-import { DAY_MS } from '../retention/core/due.ts';
-import { type PlayerKey, playerHash } from '../retention/core/playerHash.ts';
-import { recordUnknown } from '../retention/expiredSessions.ts';
 import { ownerOf } from './core/scope.ts';
 
 export type Owner = Pick<Erasure, 'tenantId' | 'projectId'>;
@@ -218,6 +217,7 @@ async function readRegistrations(
   });
 }
 
+const DAY_MS = 24 * 60 * 60 * 1000;
 const BYTES_PER_SECOND = 64 * 1024 * 1024;
 /** Decoded before requests have their turn. */
 const RECORDS_AT_ONCE = 1_000;

@@ -11,11 +11,17 @@ import type { Health } from '@questlog/runtime/process/health';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { millisOf } from '@questlog/schemas/uuid';
+import {
+  recordSessions,
+  recordUnknown,
+  renewNamed,
+  renewOld,
+  SESSION_RECORDS,
+} from '../expired/expiredSessions.ts';
+import type { PlayerKey } from '../expired/playerHash.ts';
 import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { DAY_MS, type Due, dueOf, markOf, type Retained } from './core/due.ts';
-import type { PlayerKey } from './core/playerHash.ts';
-import { recordSessions, recordUnknown, renewNamed, renewOld, SESSION_RECORDS } from './expiredSessions.ts';
 
 /** Where rows lie, and which of their times says when they came. */
 export const RETAINED_TABLES = {

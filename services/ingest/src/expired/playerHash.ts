@@ -1,6 +1,6 @@
 /**
  * The keyed hash of a player's id, as `expired_sessions` has it: AES-256 of the first 16 bytes of a SHA-256. An HMAC would do,
- * but ClickHouse hides the key from its logs only if it is an argument of `encrypt`. Pure.
+ * but ClickHouse hides the key from its logs only if it is an argument of `encrypt`.
  */
 import { createCipheriv, createHash } from 'node:crypto';
 

@@ -6,9 +6,8 @@
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import { daysOf } from '../erasures/eraseRows.ts';
-import { DAY_MS } from './core/due.ts';
-import { type PlayerKey, playerHashSql } from './core/playerHash.ts';
+import { daysOf } from './eventDays.ts';
+import { type PlayerKey, playerHashSql } from './playerHash.ts';
 
 type Rows = Pick<Store, 'query' | 'command'>;
 
@@ -26,6 +25,7 @@ const SESSIONS_AT_ONCE = 250_000;
 /** An insert gathers a block of a million rows in memory otherwise. */
 const SMALL_BLOCKS =
   'max_insert_threads = 1, min_insert_block_size_rows = 100000, min_insert_block_size_bytes = 16777216';
+const DAY_MS = 24 * 60 * 60 * 1000;
 const PROJECTS_AT_ONCE = 1_000;
 const KEY_COLUMNS =
   'tenant_id, project_id, session_id, key_id, external_id_hash, device_id_hash, registered_at';
