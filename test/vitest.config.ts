@@ -22,7 +22,7 @@ const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 /** Pages are looked at for minutes, in a browser of several processes: behind the README's own command. */
 const IN_BROWSER = 'test/e2e/{browser,console*,docs}.test.ts';
 /** Each command is a process, and an erasure waits for tables to be written anew: behind the README's own command too. */
-const SLOW = 'test/e2e/{backup,commandLine,erasures}.test.ts';
+const SLOW = 'test/e2e/{backup,commandLine,erasures,sqlCommand}.test.ts';
 /** Half a million events, and what ten questions answer of them. */
 const MONTH = 'test/dataGuide/simulatedMonth.test.ts';
 /** What breaks the engines of the run. Folders inside break none. */

@@ -1,6 +1,5 @@
 /** `questlog <command>`: what it does to a running product, what it prints, and how it ends where it is used wrongly. */
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -139,52 +138,6 @@ test('quota says what each tenant has used and how much of it is over', async ()
   await expect
     .poll(async () => JSON.parse(await done(['quota', '--json'])), { timeout: 20_000 })
     .toContainEqual(expect.objectContaining({ id: small.tenantId, used: 5, monthlySoftQuota: 2, over: 3 }));
-});
-
-describe('sql', () => {
-  test('prints a table with its totals, and says where there are no rows', async () => {
-    const table = await done([
-      'sql',
-      'SELECT number % 2 AS odd, count() AS n FROM numbers(5) GROUP BY odd WITH TOTALS',
-    ]);
-
-    expect(table).toContain('odd');
-    expect(table).toMatch(/Totals:[\s\S]*│ +5 │/);
-    expect(await done(['sql', 'SELECT 1 WHERE 0'])).toBe('no rows\n');
-  });
-
-  test('prints another format as it comes', async () => {
-    expect(await done(['sql', '--format', 'CSVWithNames', 'SELECT 1 AS a, 2 AS b;'])).toBe('"a","b"\n1,2\n');
-    expect(await done(['sql', 'SELECT 1 FORMAT TSV'])).toBe('1\n');
-    expect(await done(['sql'], 'SELECT 2 FORMAT TSV;\n')).toBe('2\n');
-  });
-
-  test('says how to give a parameter that the statement has and the command has not', async () => {
-    const ended = await run(['sql', 'SELECT {day:Date}']);
-
-    expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('give it as --param day=value') });
-    expect(await done(['sql', '--param', 'day=2026-11-22', 'SELECT {day:Date} FORMAT TSV'])).toBe(
-      '2026-11-22\n',
-    );
-  });
-
-  test('ends silently where its reader has read enough', async () => {
-    const query = 'SELECT * FROM numbers(100000) FORMAT TSV';
-    const { adminUrl, adminToken } = shared.product.credentials;
-    const child = spawn(
-      'bash',
-      ['-o', 'pipefail', '-c', `"$0" "$1" sql "${query}" | head -1`, process.execPath, LAUNCHER],
-      {
-        env: { ...ownEnvironment(), QUESTLOG_ADMIN_URL: adminUrl, QUESTLOG_ADMIN_TOKEN: adminToken },
-      },
-    );
-    const [stdout, stderr, [code]] = await Promise.all([
-      text(child.stdout),
-      text(child.stderr),
-      once(child, 'exit'),
-    ]);
-    expect({ stdout, stderr, code }).toEqual({ stdout: '0\n', stderr: '', code: 0 });
-  });
 });
 
 describe('verify', () => {

@@ -9,8 +9,9 @@ const WRONG_USE = 2;
 
 // `questlog sql … | head` has read enough.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-  process.exit(0);
+  if (error.code === 'EPIPE') process.exit(0);
+  process.stderr.write(`questlog: standard output cannot be written: ${error.message}\n`);
+  process.exit(1);
 });
 
 try {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import type { BlockList } from 'node:net';
 
-import { knownTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
+import { type AddressedStore, knownTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import { erasedBy } from '@questlog/runtime/consumer/serviceDeps';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
@@ -68,7 +68,7 @@ export interface IngestServiceDeps {
   readonly log: Log;
   readonly store: Store;
   /** ClickHouse by the account that only reads, for the operators' questions; undefined where there is none. */
-  readonly reader: Store | undefined;
+  readonly reader: AddressedStore | undefined;
   /** Undefined where uploads are not set up. */
   readonly uploads: UploadStore | undefined;
   readonly registry: SchemaRegistry;

@@ -1,11 +1,15 @@
 /** `questlog sql`: one question to ClickHouse, or at a terminal as many as one likes. */
+import { fstatSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { Command, InvalidArgumentError } from 'commander';
+import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { forTerminal } from '../print.ts';
 import { type Endpoint, type Reach, Refused } from '../reach.ts';
+import { writeWhole } from './outputFile.ts';
 import type { Names } from './statements.ts';
 
 const TABLE = 'PrettyCompactMonoBlock';
@@ -16,6 +20,7 @@ const NAMES = 'SELECT table, name FROM system.columns WHERE database = currentDa
 interface Options {
   readonly format?: string;
   readonly param?: Readonly<Record<string, string>>;
+  readonly output?: string;
 }
 
 /** Prints ClickHouse's own table, or another format. */
@@ -24,18 +29,28 @@ export function sqlCommand(at: () => Promise<Reach>): Command {
     .description('ask ClickHouse; the tables: docs/reference/clickhouse.md')
     .argument('[statement...]', 'one SELECT; without it standard input, at a terminal a prompt')
     .option('--format <name>', 'any of ClickHouse’s, as CSVWithNames or JSONEachRow')
-    .option('--param <name=value>', 'what the statement calls {name:Type}; as often as needed', withParam);
+    .option('--param <name=value>', 'what the statement calls {name:Type}; as often as needed', withParam)
+    .option('--output <file>', 'write the answer to a file, which appears once it is complete');
   example(
     command,
-    'questlog sql "SELECT event_type, count() FROM events GROUP BY event_type"\n  questlog sql --param day=2026-11-22 < question.sql\n  questlog sql',
+    'questlog sql "SELECT event_type, count() FROM events GROUP BY event_type"\n  questlog sql --param day=2026-11-22 < question.sql\n  questlog sql --format Parquet --output events.parquet "SELECT * FROM game_events WHERE …"\n  questlog sql',
   );
   return command.action(async (words: string[], options: Options) => {
     const isAtTerminal = process.stdin.isTTY && process.stdout.isTTY;
-    if (words.length === 0 && isAtTerminal) return await atPrompt((await at()).admin, options);
+    if (words.length === 0 && isAtTerminal) {
+      if (options.output !== undefined) command.error('error: --output needs a statement');
+      return await atPrompt((await at()).admin, options);
+    }
     const given = words.length > 0 || process.stdin.isTTY ? words.join(' ') : await text(process.stdin);
     const query = given.replace(/[;\s]+$/, '');
     if (query === '') command.error('error: a statement is needed, as in: questlog sql "SELECT 1"');
-    await answer((await at()).admin, query, options);
+    const { output } = options;
+    if (output !== undefined) return await save((await at()).admin, query, { ...options, output });
+    await answer((await at()).admin, query, options).catch((error: unknown) => {
+      if (error instanceof Refused && fstatSync(STDOUT).isFile())
+        throw new Refused(`${error.message.trimEnd()}\n  ${USE_OUTPUT}`, error.code);
+      throw error;
+    });
   });
 }
 
@@ -54,6 +69,38 @@ async function answer(
   options: Options,
   more: { signal?: AbortSignal } = {},
 ): Promise<void> {
+  const { format, answered } = await asked(admin, query, options, more);
+  const bytes = Buffer.from(await answered.arrayBuffer());
+  const shown = process.stdout.isTTY ? forTerminal(bytes.toString()) : bytes;
+  process.stdout.write(bytes.length === 0 && format === TABLE ? NO_ROWS : shown);
+}
+
+/** Writes the answer to a file. Ctrl-C leaves none. */
+async function save(
+  admin: Endpoint,
+  query: string,
+  options: Options & { readonly output: string },
+): Promise<void> {
+  const stop = new AbortController();
+  onInterrupt(() => stop.abort());
+  try {
+    const { format, answered } = await asked(admin, query, options, { signal: stop.signal });
+    const isEmpty = answered.headers.get('Content-Length') === '0' && format === TABLE;
+    const content =
+      isEmpty || answered.body === null ? Readable.from([NO_ROWS]) : Readable.from(answered.body);
+    await writeWhole(options.output, content, stop.signal);
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    process.exitCode = INTERRUPTED;
+  }
+}
+
+async function asked(
+  admin: Endpoint,
+  query: string,
+  options: Options,
+  more: { signal?: AbortSignal },
+): Promise<{ readonly format: string | undefined; readonly answered: Response }> {
   const format = options.format ?? (NAMES_FORMAT.test(query) ? undefined : TABLE);
   const body = {
     query: format === undefined ? query : `${query}\nFORMAT ${format}`,
@@ -62,10 +109,13 @@ async function answer(
   const answered = await admin.request('POST', '/admin/sql', { body, ...more }).catch((error: unknown) => {
     throw error instanceof Refused ? withWayToSet(error) : error;
   });
-  const bytes = Buffer.from(await answered.arrayBuffer());
-  const shown = process.stdout.isTTY ? forTerminal(bytes.toString()) : bytes;
-  process.stdout.write(bytes.length === 0 && format === TABLE ? 'no rows\n' : shown);
+  return { format, answered };
 }
+
+const STDOUT = 1;
+/** The shell creates the file of a redirection before the command starts. */
+const USE_OUTPUT = '--output FILE instead of > FILE creates the file only once the answer is complete';
+const NO_ROWS = 'no rows\n';
 
 /** ClickHouse says of a {name:Type} without a value only that it has none. */
 function withWayToSet(refused: Refused): Refused {

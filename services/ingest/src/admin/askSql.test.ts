@@ -30,7 +30,11 @@ const OF_THE_QUERY = [
     /Filter, or aggregate less\.$/,
   ],
   [307, 'Limit for bytes to read exceeded, max bytes: 1.00 B', /Filter, or aggregate less\.$/],
-  [396, 'Limit for result exceeded, max rows: 100.00 thousand', /Ask for fewer: a LIMIT, or a GROUP BY\.$/],
+  [
+    396,
+    'Limit for result exceeded, max rows: 100.00 thousand',
+    /a GROUP BY\. ClickHouse itself has no limit of rows: ask it as reader at http:\/\/127\.0\.0\.1:\d+, database questlog\.$/,
+  ],
 ] as const;
 
 const OF_THE_SERVER = [

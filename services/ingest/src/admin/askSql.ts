@@ -1,6 +1,6 @@
 /** POST /admin/sql: an operator's question to ClickHouse, by an account that only reads; what it may read, ClickHouse decides. */
 
-import { QueryRefused, type Store, type StoreAnswer } from '@questlog/runtime/clickhouse/store';
+import { type AddressedStore, QueryRefused, type StoreAnswer } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { SqlInput } from '@questlog/schemas/http/admin';
 import { Rejected } from '../rejected.ts';
@@ -20,9 +20,9 @@ const CURES: Readonly<Record<string, string>> = {
   159: ' Filter, or aggregate less.', // TIMEOUT_EXCEEDED
   160: ' Filter, or aggregate less.', // TOO_SLOW
   307: ' Filter, or aggregate less.', // TOO_MANY_BYTES
-  396: ' Ask for fewer: a LIMIT, or a GROUP BY.', // TOO_MANY_ROWS_OR_BYTES
 };
 const MEMORY_LIMIT_EXCEEDED = '241';
+const TOO_MANY_ROWS_OR_BYTES = '396';
 
 /** ClickHouse's codes for what an account may not do, and for what is no single statement. */
 const NOT_ALLOWED = new Set([
@@ -40,7 +40,7 @@ const NOT_ALLOWED = new Set([
  * @throws Rejected when it is not allowed, fails, or nobody waits.
  */
 export async function askSql(
-  reader: Store | undefined,
+  reader: AddressedStore | undefined,
   { query, parameters }: SqlInput,
   gone: AbortSignal,
 ): Promise<StoreAnswer> {
@@ -59,7 +59,7 @@ export async function askSql(
     if (error instanceof QueryRefused) {
       const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';
       const text = `${error.message.trim()}${placeOf(error.message, query)}`;
-      throw new Rejected(code, `${text}${cureFor(error)}`, { cause: error });
+      throw new Rejected(code, `${text}${cureFor(error, reader)}`, { cause: error });
     }
     if (error instanceof Unavailable && isOfClickHouse(error.cause)) {
       const headers = { 'Retry-After': String(error.retryAfterS) };
@@ -74,7 +74,11 @@ function isOfClickHouse(cause: unknown): boolean {
   return cause instanceof Error && /^\d+$/.test(String(Reflect.get(cause, 'code')));
 }
 
-function cureFor({ code, message }: QueryRefused): string {
+function cureFor({ code, message }: QueryRefused, reader: AddressedStore): string {
+  if (code === TOO_MANY_ROWS_OR_BYTES) {
+    const itself = `ClickHouse itself has no limit of rows: ask it as ${reader.username} at ${reader.url}, database ${reader.database}.`;
+    return ` Ask for fewer: a LIMIT, or a GROUP BY. ${/max rows/.test(message) ? itself : ''}`.trimEnd();
+  }
   if (code !== MEMORY_LIMIT_EXCEEDED) return CURES[code] ?? '';
   const [, amount, unit] = /maximum: ([\d.]+) (\w+)/.exec(message) ?? [];
   const limit = amount === undefined ? '' : ` is ${Number(amount)} ${unit}`;

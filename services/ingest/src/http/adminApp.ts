@@ -2,7 +2,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { AddressedStore, Store } from '@questlog/runtime/clickhouse/store';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -56,7 +56,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly directory: DirectoryHandle;
   readonly store: Store;
   /** ClickHouse by the account that only reads; undefined where there is none. */
-  readonly reader: Store | undefined;
+  readonly reader: AddressedStore | undefined;
   readonly reports: Reports;
   readonly perReport: KeyedMutex;
   /** Undefined where uploads are not set up. */
@@ -238,7 +238,7 @@ function erasureRoutes(router: RouterInstance, erasures: Erasures): void {
   });
 }
 
-function sqlRoute(router: RouterInstance, reader: Store | undefined): void {
+function sqlRoute(router: RouterInstance, reader: AddressedStore | undefined): void {
   const sqlBody = checkedBody(SqlInput);
   let underWay = 0;
   router.post('/admin/sql', jsonBody(), async (ctx) => {

@@ -42,6 +42,12 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** A store with the account and the address that it uses, for people who want to ask ClickHouse themselves. */
+export interface AddressedStore extends Store {
+  readonly url: string;
+  readonly username: string;
+}
+
 export interface StoreAnswer {
   readonly contentType: string;
   readonly body: Buffer;
@@ -137,7 +143,7 @@ const ANSWERS_WHOLE = { wait_end_of_query: 1 } as const;
 const SENDS_FOR_MS = 5_000;
 const MAX_CONNECTIONS = 16;
 
-export function openStore({ caPem = '', ...options }: StoreOptions): Store {
+export function openStore({ caPem = '', ...options }: StoreOptions): AddressedStore {
   const client = createClient({
     ...options,
     ...(caPem === '' ? {} : { tls: { ca_cert: Buffer.from(caPem) } }),
@@ -149,8 +155,9 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
     log: { level: 127 },
   });
   const inserter = new Inserter(client);
+  const { url, username, database } = options;
   return {
-    database: options.database,
+    ...{ url, username, database },
     query: (sql, params = {}, settings = {}) =>
       translated(async () => {
         const result = await client.query({

@@ -9,7 +9,13 @@ import type { S3StoreOptions } from '@questlog/ingest/uploads/s3Store';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { reachClickHouse } from '@questlog/runtime/clickhouse/reachClickHouse';
-import { openStore, QueryRefused, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
+import {
+  type AddressedStore,
+  openStore,
+  QueryRefused,
+  type Store,
+  type StoreOptions,
+} from '@questlog/runtime/clickhouse/store';
 import { type EmbeddedExtras, openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import type { Log } from '@questlog/runtime/log/log';
@@ -38,7 +44,7 @@ export interface Engines {
   readonly registry: SchemaRegistry;
   readonly store: Store;
   /** The same by the account that only reads; undefined where there is none. */
-  readonly reader: Store | undefined;
+  readonly reader: AddressedStore | undefined;
   /** Where ClickHouse was found or started. */
   readonly clickhouse: StoreOptions;
   /** What is wrong with the embedded ClickHouse at the moment; undefined where there is none. */
@@ -120,7 +126,7 @@ async function openBeside({ log, own }: OpenedLog, deps: EngineDeps): Promise<En
 function openReader(
   { choice, embedded, lifecycle }: EngineDeps,
   clickhouse: StoreOptions,
-): Store | undefined {
+): AddressedStore | undefined {
   const account = choice.address === undefined ? embedded?.reader : choice.reader;
   if (account === undefined) return undefined;
   const reader = openStore({ ...clickhouse, ...account });

@@ -1,0 +1,68 @@
+/** A file of a command appears once it is complete, whatever ends the command before. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { writeWhole } from './outputFile.ts';
+
+let folder: string;
+const never = new AbortController().signal;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'questlog-output-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+});
+
+test('a file appears with all of its content, also behind a link, and replaces an older one', async () => {
+  writeFileSync(join(folder, 'old'), 'older and longer');
+  symlinkSync('old', join(folder, 'link'));
+  const seen: string[][] = [];
+  const content = async function* () {
+    yield 'a';
+    seen.push(readdirSync(folder).filter((name) => !name.endsWith('.unfinished')));
+    yield 'b';
+  };
+  for (const name of ['new', 'link']) await writeWhole(join(folder, name), Readable.from(content()), never);
+
+  expect(seen).toEqual([
+    ['link', 'old'],
+    ['link', 'new', 'old'],
+  ]);
+  expect(['new', 'old', 'link'].map((name) => readFileSync(join(folder, name), 'utf8'))).toEqual([
+    'ab',
+    'ab',
+    'ab',
+  ]);
+  expect(readdirSync(folder)).toEqual(['link', 'new', 'old']);
+});
+
+test.each(['fails', 'is interrupted'])(
+  'an answer that %s leaves no file, and an older one as it was',
+  async (how) => {
+    writeFileSync(join(folder, 'old'), 'old');
+    for (const name of ['new', 'old']) {
+      const stop = new AbortController();
+      const content = async function* () {
+        yield 'a';
+        if (how === 'fails') throw new Error('cut off');
+        stop.abort();
+        yield 'b';
+      };
+      const path = join(folder, name);
+      await expect(writeWhole(path, Readable.from(content()), stop.signal)).rejects.toThrow(
+        `${path} was not written: `,
+      );
+    }
+
+    expect(readdirSync(folder)).toEqual(['old']);
+    expect(readFileSync(join(folder, 'old'), 'utf8')).toBe('old');
+  },
+);
+
+test('what is no regular file is left alone', async () => {
+  for (const path of [folder, '/dev/null', join(folder, 'missing', 'file')]) {
+    await expect(writeWhole(path, Readable.from(['a']), never)).rejects.toThrow(`${path} was not written: `);
+  }
+  expect(readdirSync(folder)).toEqual([]);
+});
