@@ -14,6 +14,8 @@ export interface ProjectOptions {
   readonly spread?: number;
   /** An existing tenant, instead of a new one. */
   readonly tenantId?: string;
+  /** Name of the project, and of the tenant if it is new. */
+  readonly name?: string;
 }
 
 interface Ids {
@@ -46,13 +48,14 @@ const PROJECTED_WITHIN_MS = 10_000;
 const READS = ['GET', 'HEAD'];
 
 export async function aProject(product: Reached, of: ProjectOptions = {}): Promise<TestProject> {
-  const { revision = null, monthlySoftQuota = null, spread = 1 } = of;
-  const tenantId =
-    of.tenantId ?? (await made(product, '/admin/tenants', { name: 'a studio', monthlySoftQuota, spread })).id;
-  const projectId = (await made(product, '/admin/projects', { tenantId, name: 'a game', revision })).id;
+  const { revision = null, monthlySoftQuota = null, spread = 1, name } = of;
+  const tenant = { name: name ?? 'a studio', monthlySoftQuota, spread };
+  const tenantId = of.tenantId ?? (await made(product, '/admin/tenants', tenant)).id;
+  const project = { tenantId, name: name ?? 'a game', revision };
+  const projectId = (await made(product, '/admin/projects', project)).id;
   const { token } = await made(product, '/admin/tokens', { projectId, scopes: SCOPES });
-  const project = onto({ tenantId, projectId, token, sessionId: '' }, product);
-  return { ...project, sessionId: await project.session() };
+  const own = onto({ tenantId, projectId, token, sessionId: '' }, product);
+  return { ...own, sessionId: await own.session() };
 }
 
 interface MadeToken {

@@ -109,6 +109,12 @@ describeLooks('an operator who looks', () => {
     await page.getByLabel('Project').selectOption(game.projectId);
     await editor.fill('SELECT {project:UUID} AS chosen, {word:String} AS said, NULL AS nothing');
     await page.getByLabel('word').fill("it's");
+    // A project that is chosen later replaces what was typed.
+    await page.getByLabel('project', { exact: true }).fill('typed');
+    const projects = page.getByRole('banner').getByRole('combobox');
+    await projects.selectOption('');
+    await expect.poll(() => page.getByLabel('project', { exact: true }).inputValue()).toBe('');
+    await projects.selectOption(game.projectId);
     await editor.press('Control+Enter');
     await page.getByRole('row', { name: `${game.projectId} it's –` }).waitFor();
     await editor.fill('SELECT nothing');
@@ -154,7 +160,8 @@ describeLooks('an operator who looks', () => {
     await tick();
     await asked[1]?.fulfill({ status: 503, json: { detail: 'Kafka does not answer' } });
     await alert.getByText('Kafka does not answer').waitFor();
-    await page.getByRole('status', { name: 'Verdict' }).getByText('Looking…').waitFor();
+    const verdict = page.getByRole('status', { name: 'Verdict' });
+    await verdict.getByText('The state is not known').waitFor();
 
     await tick();
     await expect.poll(() => asked.length).toBe(3);
@@ -166,14 +173,14 @@ describeLooks('an operator who looks', () => {
     const game = await shared.aProject({ revision: 'B' });
     const page = await chromium.signedIn(shared.product, 'rejects');
     await page.getByRole('combobox', { name: 'Project' }).selectOption(game.projectId);
-    await page.getByText('Nothing was refused or ignored').waitFor();
+    await page.getByText('Nothing was rejected or ignored').waitFor();
     expect(await violations(page)).toEqual([]);
 
     const other = await shared.aProject({ revision: 'A' });
     await other.post(events(500));
     await game.post([{ evenType: 'jump' }, { evenType: 'jump' }]);
     await game.post(anEvent({ userId: '<b>7</b>' }));
-    const refused = page.getByRole('region', { name: 'Refused' }).getByRole('row').nth(1);
+    const refused = page.getByRole('region', { name: 'Rejected' }).getByRole('row').nth(1);
     const ignored = page.getByRole('region', { name: 'Ignored fields' }).getByRole('row').nth(1);
     await ignored.waitFor();
     const [field, sample, problem, times, requests] = await refused.getByRole('cell').allTextContents();
@@ -193,7 +200,7 @@ describeLooks('an operator who looks', () => {
     expect(await others.count()).toBe(0);
     await page.getByRole('combobox', { name: 'Project' }).selectOption('');
     await others.first().waitFor();
-    const table = page.getByRole('region', { name: 'Refused' });
+    const table = page.getByRole('region', { name: 'Rejected' });
     expect(await table.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0);
   });
 

@@ -31,8 +31,8 @@ describeLooks('an operator', () => {
     await page.getByRole('button', { name: 'New tenant' }).click();
     await dialog.getByLabel('Events a month').fill('1.5');
     await page.keyboard.press('Enter');
-    await expectProblem(page, 'Name', 'name must');
-    await expectProblem(page, 'Events a month', 'monthlySoftQuota must');
+    await expectProblem(page, 'Name', '“Name” must');
+    await expectProblem(page, 'Events a month', '“Events a month” must be a whole number');
     await dialog.getByLabel('Name').fill(name);
     await dialog.getByLabel('Events a month').fill('1000');
     await page.keyboard.press('Enter');
@@ -42,6 +42,10 @@ describeLooks('an operator', () => {
     await dialog.getByLabel('Tenant').selectOption(name);
     await dialog.getByLabel('Name').fill(`Game of ${name}`);
     await dialog.getByLabel('Revision').selectOption('B');
+    await dialog.getByLabel('Before a report').fill('999999');
+    await page.keyboard.press('Enter');
+    await expectProblem(page, 'Before a report', '“Before a report, in seconds” must be at most 86,400');
+    expect(await dialog.getByRole('alert').count()).toBe(1);
     await dialog.getByLabel('Before a report').fill('30');
     await dialog.getByRole('button', { name: 'Create project' }).click();
     await row.getByText('30 s before, 0 s after').waitFor();
@@ -97,7 +101,7 @@ describeLooks('an operator', () => {
 
     const row = page.getByRole('region', { name: 'Switches' }).getByRole('row').filter({ hasText: reason });
     await row.getByText(`npx questlog switches clear ${projectId} 1`).waitFor();
-    expect(await row.textContent()).toMatch(/refuses.*spam.*somebody lifts it/);
+    expect(await row.textContent()).toMatch(/rejects.*spam.*an operator lifts it/);
 
     // Another one comes first: the command on the page must not lift that.
     const switched = [{ eventType: 'ham', action: 'reject', reason: 'newer' }, ...switches];
@@ -135,12 +139,34 @@ describeLooks('an operator', () => {
   test('sees how much of its quota a tenant has used, and what is over', async () => {
     const game = await shared.aProject({ revision: 'B', monthlySoftQuota: 3 });
     await game.post(events(5));
+    const unlimited = await shared.aProject({ revision: 'B' });
     const page = await chromium.signedIn(shared.product, 'quota');
     await chooseProject(page, game.projectId);
     await page.getByRole('img', { name: 'a studio: 5 of 3 events, 2 over quota' }).waitFor();
     await page.getByText('2 over quota', { exact: true }).waitFor();
     await page.getByText(/Forecast for the end of the month: [1-9]/).waitFor();
     await page.getByRole('img', { name: /by UTC day.*: 5 in all/ }).waitFor();
+
+    await chooseProject(page, unlimited.projectId);
+    await page.getByText('events, no quota').waitFor();
+    expect(await page.locator('.gauge svg').count()).toBe(0);
+  });
+
+  test('is told that nothing is known while Questlog does not answer', async () => {
+    const page = await chromium.signedIn(shared.product, 'tail');
+    for (const path of ['lag', 'ledger*']) await page.route(`**/admin/${path}`, (route) => route.abort());
+    await page.goto(`${shared.product.credentials.adminUrl}/#/health`);
+    const verdict = page.getByRole('status', { name: 'Verdict' });
+    await verdict.getByText('The state is not known').waitFor();
+    expect(await verdict.getAttribute('class')).not.toContain('good');
+    for (const name of ['Unaccounted events', 'Disk, free']) {
+      expect(await page.getByRole('group', { name }).textContent()).toBe(`${name}–not known`);
+    }
+    await page.getByText('The lag is not known.').waitFor();
+    await page.unroute('**/admin/lag');
+    await page.getByRole('region', { name: 'Consumers of the log' }).waitFor();
+    // The ledger is still not known.
+    await verdict.getByText('The state is not known').waitFor();
   });
 
   test('sees how far each consumer is behind, and the rate of what games send', async () => {

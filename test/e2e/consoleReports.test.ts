@@ -110,7 +110,7 @@ describeLooks('an operator who looks at reports', () => {
     );
     const page = await chromium.signedIn(shared.product, `report/${id}`);
 
-    await page.getByRole('heading', { name: HOSTILE, exact: true }).waitFor();
+    await page.getByRole('heading', { name: HOSTILE, exact: true, level: 1 }).waitFor();
     await page.locator('nav a[aria-current][href="#/reports"]').waitFor();
     await page.getByRole('img', { name: /onerror.*png$/ }).waitFor();
     await expect.poll(() => page.evaluate("document.querySelector('main img').naturalWidth")).toBe(2);
@@ -120,7 +120,9 @@ describeLooks('an operator who looks at reports', () => {
     await page.getByText('1.4.2 · Web').waitFor();
     await page.getByText('5 of 6 events of the session; missing: 4').waitFor();
     await page.getByText('5 linked, 1 awaited').waitFor();
-    expect(await page.locator('.trail tbody tr').count()).toBe(6);
+    expect(await page.getByRole('region', { name: 'Events of the report' }).locator('tbody tr').count()).toBe(
+      6,
+    );
     expect(await page.locator('.timeline circle').count()).toBeGreaterThan(0);
     await page.getByRole('button', { name: HOSTILE }).click();
     await page
@@ -154,7 +156,10 @@ describeLooks('an operator who looks at reports', () => {
     await page.getByText('1 to 500 of 600').waitFor();
     await page.getByRole('button', { name: 'Later' }).click();
     await page.getByText('501 to 600 of 600').waitFor();
-    const sequences = await page.locator('.trail tbody td:nth-child(3)').allTextContents();
+    const sequences = await page
+      .getByRole('region', { name: 'Events of the report' })
+      .locator('td:nth-child(3)')
+      .allTextContents();
     expect(sequences).toEqual(Array.from({ length: 100 }, (_, n) => String(n + 501)));
     await page.getByRole('link', { name: 'Ask about it' }).click();
     await page.getByRole('button', { name: 'Ask', exact: true }).click();

@@ -26,7 +26,7 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     await page.getByText('over quota').first().waitFor();
   },
   rejects: async (page) => {
-    await page.getByText(`Nothing was refused or ignored in this time of ${NAME}`).waitFor();
+    await page.getByText(`Nothing was rejected or ignored in this time in ${NAME}`).waitFor();
   },
   letters: async (page) => {
     await page.getByText('Open: 0.').waitFor();
@@ -47,7 +47,9 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     expect(told).toContain(`${events} of ${events} events`);
     // All that the session sent, and the event that the report brings.
     await page.getByText(`${events + 1} linked`, { exact: true }).waitFor();
-    await expect.poll(() => page.locator('.trail tbody tr').count()).toBe(events + 1);
+    await expect
+      .poll(() => page.getByRole('region', { name: 'Events of the report' }).locator('tbody tr').count())
+      .toBe(events + 1);
     expect(await page.locator('.timeline circle').count()).toBeGreaterThan(2);
     await page.getByRole('button', { name: 'crash' }).waitFor();
     await page.getByLabel('The text of game.log').getByText('SIGSEGV').waitFor();

@@ -2,6 +2,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import UPlot from 'uplot';
+import { absoluteTime, axisNumbers, axisTimes, dayName, lonePoints } from './format.ts';
 import { html } from './html.ts';
 
 export interface Series {
@@ -11,19 +12,27 @@ export interface Series {
 }
 
 const HEIGHT = 180;
-/** Takes the longest number that is not written shorter. */
-const AXIS_WIDTH = 64;
+const CHARACTER_WIDTH = 7;
+/** Gap beside a label. */
+const GAP = 18;
+const LONGEST_TIME = '12:00:00 AM'.length;
 
-/** @param times seconds since the epoch, ascending. @param label says to a screen reader what the chart shows. */
+/**
+ * @param times seconds since the epoch, ascending.
+ * @param label says to a screen reader what the chart shows.
+ * @param totalOf the time range, if the legend shows totals of it while the pointer is elsewhere; otherwise it shows the newest values.
+ */
 export function Chart({
   label,
   times,
   series,
+  totalOf = '',
   areBars = false,
 }: {
   label: string;
   times: readonly number[];
   series: readonly Series[];
+  totalOf?: string;
   areBars?: boolean;
 }): VNode {
   const place = useRef<HTMLDivElement>(null);
@@ -35,24 +44,42 @@ export function Chart({
     const element = place.current;
     if (element === null) return;
     const colour = (name: string) => getComputedStyle(element).getPropertyValue(name).trim();
-    const axis = {
-      stroke: colour('--dim'),
-      grid: { stroke: colour('--line') },
-      ticks: { stroke: colour('--line') },
-    };
+    const stroke = colour('--dim');
+    const line = { stroke: colour('--line'), width: 1 };
+    const axes: UPlot.Axis[] = [
+      {
+        ...{ stroke, grid: { show: false }, ticks: line, space: CHARACTER_WIDTH * LONGEST_TIME },
+        values: (_, splits, _axis, _space, step) => axisTimes(splits, step),
+      },
+      {
+        ...{ stroke, grid: line, ticks: { show: false } },
+        size: (_, labels) =>
+          GAP + CHARACTER_WIDTH * Math.max(LONGEST_TIME / 2, ...(labels ?? []).map((text) => text.length)),
+        values: (_, splits) => axisNumbers(splits),
+      },
+    ];
+    const shown = (chart: UPlot, of: number, at: number | null) =>
+      at === null && totalOf ? sumOf(chart.data[of]) : chart.data[of]?.[shownAt(chart, at)];
     const paths = areBars ? UPlot.paths.bars?.({ size: [0.8, 40] }) : undefined;
     const chart = new UPlot(
       {
         width: element.clientWidth || 600,
         height: HEIGHT,
-        axes: [axis, { ...axis, size: AXIS_WIDTH }],
+        axes,
+        // Half of the longest time, which stands under the newest value.
+        padding: [null, (CHARACTER_WIDTH * LONGEST_TIME) / 2, null, null],
         ...(areBars && { scales: { x: { range: withRoom } } }),
         series: [
-          { label: 'Time', value: (chart, _raw, _of, at) => timeText(chart.data[0][shownAt(chart, at)]) },
+          {
+            label: 'Time',
+            value: (chart, _raw, _of, at) =>
+              at === null && totalOf ? totalOf : timeText(chart.data[0], shownAt(chart, at)),
+          },
           ...names.split('\n').map((name, i) => ({
             ...{ label: name, stroke: colour(`--series-${(i % 4) + 1}`), width: 2, ...(paths && { paths }) },
             value: (chart: UPlot, _raw: number, of: number, at: number | null) =>
-              numberText(chart.data[of]?.[shownAt(chart, at)]),
+              numberText(shown(chart, of, at)),
+            points: { show: false, filter: (chart: UPlot, of: number) => lonePoints(chart.data[of] ?? []) },
             ...(areBars && { fill: colour(`--series-${(i % 4) + 1}`), points: { show: false } }),
           })),
         ],
@@ -69,24 +96,33 @@ export function Chart({
       chart.destroy();
       drawn.current = undefined;
     };
-  }, [names, areBars, scheme]);
+  }, [names, areBars, scheme, totalOf]);
   useEffect(() => {
     drawn.current?.setData(data);
     drawn.current?.setLegend({ idx: null as unknown as number }, false);
   }, [JSON.stringify(data)]);
-  return html`<div class="chart" role="img" aria-label=${label} ref=${place}></div>`;
+  return html`<div class="chart" role="img" aria-label=${label}><div ref=${place}></div></div>`;
 }
 
-/** Where nobody points at the chart, its legend tells the newest. */
+/** Returns the index under the pointer, or the newest. */
 function shownAt({ data: [times] }: UPlot, at: number | null): number {
   return at ?? times.length - 1;
 }
 
-function timeText(seconds: number | undefined): string {
+function sumOf(values: ArrayLike<number | null | undefined> = []): number {
+  return Array.from(values).reduce<number>((sum, value) => sum + (value ?? 0), 0);
+}
+
+/** Names only the day if every time is a midnight. */
+function timeText(times: ArrayLike<number>, at: number): string {
+  const seconds = times[at];
   if (seconds === undefined) return '–';
-  const time = new Date(seconds * 1000);
-  const isDay = time.getHours() + time.getMinutes() + time.getSeconds() === 0;
-  return isDay ? time.toLocaleDateString() : time.toLocaleString();
+  const areDays = Array.from(times).every((time) => {
+    const date = new Date(time * 1000);
+    return date.getHours() + date.getMinutes() + date.getSeconds() === 0;
+  });
+  const date = new Date(seconds * 1000);
+  return areDays ? dayName(date) : absoluteTime(date);
 }
 
 function numberText(n: number | null | undefined): string {

@@ -1,13 +1,11 @@
-/** Forms in dialogs: what the API says of a field stands beside it, for eyes and for screen readers. */
+/** Forms in dialogs. A problem that the API reports for a field is shown beside the field, in the words of the form. */
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { type Labelled, problemInWords } from './format.ts';
 import { Failure, html } from './html.ts';
 import { errorOf, Refused } from './request.ts';
 
-export interface Field {
-  /** As the API names it, as `reportWindow/beforeMs`. */
-  readonly name: string;
-  readonly label: string;
+export interface Field extends Labelled {
   readonly hint?: string;
   readonly type?: 'text' | 'number' | 'datetime-local';
   readonly value?: string | number | null;
@@ -62,6 +60,10 @@ export function FormDialog({
   const [isBusy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
   const problems = error instanceof Refused ? error.fields : new Map<string, string>();
+  const problemOf = ({ name }: Field) => {
+    const detail = problems.get(name);
+    return detail && problemInWords(detail, fields);
+  };
   // Closed before it is taken away: only then does the focus go back.
   const close = () => form.current?.closest('dialog')?.close();
   const onSubmit = async (event: SubmitEvent): Promise<void> => {
@@ -76,13 +78,15 @@ export function FormDialog({
     }
   };
   useEffect(() => form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus(), [error]);
-  // What belongs to no field here is said of the whole form.
-  const isOfField = fields.some(({ name }) => problems.has(name));
+  const isBesideField = (problem: string) =>
+    fields.some(({ name }) => name === problem || name.startsWith(`${problem}/`));
+  const isBesideFields = problems.size > 0 && [...problems.keys()].every(isBesideField);
+  const ofForm = error && !isBesideFields ? new Error(problemInWords(error.message, fields)) : undefined;
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form class="fields" ref=${form} onSubmit=${onSubmit}>
       ${children}
-      ${fields.map((field) => html`<${FieldOf} key=${field.name} field=${field} problem=${problems.get(field.name)} />`)}
-      <${Failure} error=${isOfField ? undefined : error} />
+      ${fields.map((field) => html`<${FieldOf} key=${field.name} field=${field} problem=${problemOf(field)} />`)}
+      <${Failure} error=${ofForm} />
       <p class="actions">
         <button class=${isDangerous ? 'danger' : ''} disabled=${isBusy}>${action}</button>
         <button type="button" class="plain" autofocus=${isDangerous} onClick=${close}>Cancel</button>
@@ -104,7 +108,7 @@ function FieldOf({ field, problem }: { field: Field; problem: string | undefined
     </fieldset>`;
   }
   const common = { id, name, 'aria-describedby': described, 'aria-invalid': problem ? 'true' : undefined };
-  return html`<div>
+  return html`<div class="field">
     <label for=${id}>${label}</label>
     ${
       options === undefined

@@ -2,6 +2,7 @@
 import { html } from 'htm/preact';
 import type { ComponentChildren, VNode } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { absoluteTime, relativeTime } from './format.ts';
 import { errorOf } from './request.ts';
 
 export { html };
@@ -72,24 +73,12 @@ export function useAsked<T>(key: string, ask: () => Promise<T>, everyMs?: number
   return { value: isOfKey ? state.value : undefined, error: isOfKey ? state.error : undefined, again };
 }
 
-/** Local, with UTC on hover. */
-export function Time({
-  at,
-  withDate = true,
-  withTime = true,
-}: {
-  at: string | number | Date;
-  withDate?: boolean;
-  withTime?: boolean;
-}): VNode {
+/** Shows how long ago, and the time with its zone; UTC on hover. */
+export function Time({ at }: { at: string | number | Date }): VNode {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return html`<span>–</span>`;
-  const local = !withTime
-    ? date.toLocaleDateString()
-    : withDate
-      ? date.toLocaleString()
-      : date.toLocaleTimeString();
-  return html`<time datetime=${date.toISOString()} title=${`${date.toISOString()} (UTC)`}>${local}</time>`;
+  const iso = date.toISOString();
+  return html`<time datetime=${iso} title=${`${iso} (UTC)`}>${relativeTime(date.getTime(), Date.now())} <small>${absoluteTime(date)}</small></time>`;
 }
 
 /** `YYYY-MM-DD hh:mm:ss[.fff]`, as ClickHouse writes UTC. */
@@ -131,32 +120,49 @@ export function decoded(text: string): string {
   }
 }
 
+/** A value that repeats from row to row, on one line; all of it on hover. */
+export function Short({ text, isCode = false }: { text: string; isCode?: boolean }): VNode {
+  return html`<span class="clip"><${isCode ? 'code' : 'span'} title=${text}>${text}<//></span>`;
+}
+
 export interface Column<Row> {
   readonly title: string;
   readonly of: (row: Row) => ComponentChildren;
   readonly isNumber?: boolean;
+  /** Keeps the cell on one line that takes the rest of the table's width. */
+  readonly isRest?: boolean;
 }
 
-/** @param label says to a screen reader what the table holds. */
+/** A word of this length may break anywhere. */
+const LONG_WORD = /\S{20}/;
+
+/**
+ * Rows of a page; on a phone each row is a card.
+ * @param label says to a screen reader what the table holds.
+ * @param scrolls inside a box: down if the table is long and the page goes on after it, both ways if the columns are not known.
+ */
 export function Table<Row>({
   label,
   rows,
   columns,
+  scrolls,
 }: {
   label: string;
   rows: readonly Row[];
   columns: readonly Column<Row>[];
+  scrolls?: 'down' | 'both';
 }): VNode {
-  const classOf = ({ isNumber }: Column<Row>) => (isNumber ? 'number' : undefined);
+  const classOf = ({ isNumber, isRest }: Column<Row>) => (isNumber ? 'number' : isRest ? 'rest' : undefined);
+  const cell = (column: Column<Row>, row: Row) => {
+    const content = column.of(row);
+    const isLong = typeof content === 'string' && LONG_WORD.test(content);
+    return html`<td class=${classOf(column)} data-title=${column.title}><div class=${isLong ? 'long' : undefined}>${content}</div></td>`;
+  };
   // Rows are keyed by id: else the focus passes to another row when a new one comes before it.
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}>
+  return html`<div class=${`table ${scrolls ?? ''}`} tabindex=${scrolls && '0'} role="region" aria-label=${label}>
     <table>
       <thead><tr>${columns.map((column) => html`<th scope="col" class=${classOf(column)}>${column.title}</th>`)}</tr></thead>
-      <tbody>${rows.map((row) => html`<tr key=${Object(row).id}>${columns.map((column) => html`<td class=${classOf(column)}>${column.of(row)}</td>`)}</tr>`)}</tbody>
+      <tbody>${rows.map((row) => html`<tr key=${Object(row).id}>${columns.map((column) => cell(column, row))}</tr>`)}</tbody>
     </table>
   </div>`;
-}
-
-export function count(n: number): string {
-  return n.toLocaleString();
 }

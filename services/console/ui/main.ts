@@ -82,7 +82,7 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
       )}
     </nav>
     <main>
-      <h1>${page.title}</h1>
+      ${page.under === undefined && html`<h1>${page.title}</h1>`}
       <${Failure} error=${error ?? failure} />
       ${value && html`<${page.view} key=${`${page.path}/${place.argument}`} project=${project} projects=${projects} argument=${place.argument} onProjects=${again} />`}
     </main>

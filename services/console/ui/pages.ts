@@ -7,7 +7,7 @@ export interface Page {
   readonly path: string;
   readonly title: string;
   readonly view: (props: PageProps) => VNode;
-  /** The path of the page that leads to it, for one that the navigation does not list. */
+  /** The path of the page that leads to this one; the navigation does not list this page, and the page has its own `h1`. */
   readonly under?: string;
 }
 

@@ -3,7 +3,7 @@
 /** The problem that was answered (RFC 9457): its sentence, and what it says of single fields. */
 export class Refused extends Error {
   readonly status: number;
-  /** By their names, as `reportWindow/beforeMs`. */
+  /** Problems by field name, for example `reportWindow/beforeMs`. */
   readonly fields: ReadonlyMap<string, string>;
 
   constructor(status: number, message: string, fields: ReadonlyMap<string, string> = new Map()) {

@@ -56,22 +56,23 @@ const COLUMNS = [
   {
     title: 'Does',
     of: ({ action, sampleRate }: Row) =>
-      action === 'reject' ? 'refuses' : `keeps ${percent(sampleRate)} of the sessions`,
+      action === 'reject' ? 'rejects' : `keeps ${percent(sampleRate)} of the sessions`,
   },
   { title: 'Event type', of: ({ eventType }: Row) => eventType ?? 'all' },
   {
     title: 'Build',
-    of: ({ buildId }: Row) => (buildId === null ? 'all' : html`<code>${buildId}</code>`),
+    of: ({ buildId }: Row) => (buildId === null ? 'all' : html`<code class="long">${buildId}</code>`),
   },
   { title: 'Players', of: ({ playerShare }: Row) => (playerShare === null ? 'all' : percent(playerShare)) },
   {
     title: 'Until',
-    of: ({ until }: Row) => (until === null ? 'somebody lifts it' : html`<${Time} at=${until} />`),
+    of: ({ until }: Row) => (until === null ? 'an operator lifts it' : html`<${Time} at=${until} />`),
   },
   { title: 'Reason', of: ({ reason }: Row) => reason },
   {
     title: 'Lifted by',
-    of: ({ project, number }: Row) => html`<code>npx questlog switches clear ${project.id} ${number}</code>`,
+    of: ({ project, number }: Row) =>
+      html`<code class="long">npx questlog switches clear ${project.id} ${number}</code>`,
   },
 ];
 

@@ -30,7 +30,7 @@ export function TestEvent({ project }: { project: ListedProject }): VNode {
   return html`<div class="card" role="status" aria-label="Test event">
     <h3>A test event of ${project.name}</h3>
     <ol class="test-steps">
-      <li class=${event ? 'done' : ''}>${event ? html`Answered after ${event.afterMs.toFixed(0)} ms. It has the id <code>${event.id}</code>, and was received at <${Time} at=${millisOf(event.id)} withDate=${false} />.` : 'Sent; waiting for the answer…'}</li>
+      <li class=${event ? 'done' : ''}>${event ? html`Answered after ${event.afterMs.toFixed(0)} ms. Its id is <code>${event.id}</code>. Received <${Time} at=${millisOf(event.id)} />.` : 'Sent; waiting for the answer…'}</li>
       ${event && html`<li class=${row ? 'done' : ''}>${row ? html`In ClickHouse after ${row.afterMs.toFixed(0)} ms. It lies in the log at partition ${row.log_partition}, offset ${row.log_offset}.` : 'In the log; not in ClickHouse yet…'}</li>`}
     </ol>
     ${isLate && html`<p class="failure">It takes unusually long. <a href="#/health">Health</a> says which part does not keep up.</p>`}

@@ -11,7 +11,7 @@ const well: Lag = {
   disk: { freeBytes: 5e9, totalBytes: 1e10 },
 };
 const whats = (of: Partial<Parameters<typeof adviceOf>[0]>): string[] =>
-  adviceOf({ lag: well, ready: {}, rates: undefined, books: undefined, ...of }).map(({ what }) => what);
+  adviceOf({ lag: well, ready: {}, rates: undefined, ledger: undefined, ...of }).map(({ what }) => what);
 const ofConsumer = (of: Partial<typeof consumer>): string[] =>
   whats({ lag: { ...well, consumers: [{ ...consumer, ...of }] } });
 
@@ -28,7 +28,7 @@ test.each([
   ['workers', 'started again by itself'],
 ])('says what to do about %s, which more projectors would not cure', (name, cure) => {
   const [advice] = adviceOf({
-    ...{ lag: well, rates: undefined, books: undefined },
+    ...{ lag: well, rates: undefined, ledger: undefined },
     ready: { warnings: { [name]: 'it is so' } },
   });
   expect(advice?.todo).toContain(cure);
@@ -50,9 +50,9 @@ test('says what does not answer, what goes wrong, and what fills up', () => {
   ]);
   const rates = { atMs: 0, events: 0, requests: 1, errors: 1, refused: 0, p50Ms: 1, p99Ms: 1_500 };
   expect(whats({ rates })).toHaveLength(2);
-  const books = (events: number) => ({ difference: { events, ageSeconds: 90 } });
-  expect(whats({ books: books(0) })).toEqual([]);
-  expect(whats({ books: books(2) })[0]).toContain('neither in ClickHouse nor dead letters');
+  const ledger = (events: number) => ({ difference: { events, ageSeconds: 90 } });
+  expect(whats({ ledger: ledger(0) })).toEqual([]);
+  expect(whats({ ledger: ledger(2) })[0]).toContain('neither in ClickHouse nor dead letters');
   const disk = (freeBytes: number) => ({ lag: { ...well, disk: { freeBytes, totalBytes: 1e10 } } });
   expect(whats(disk(9e8))).toEqual(['The disk is almost full.']);
   expect(whats(disk(1e6))).toEqual(['The disk is full.']);
@@ -67,7 +67,7 @@ test('of a warning that is not about progress it does not say to add projectors'
     dead_letters: '1 waits',
   };
   const advice = adviceOf({
-    ...{ lag: well, ready: { warnings }, rates: undefined, books: undefined },
+    ...{ lag: well, ready: { warnings }, rates: undefined, ledger: undefined },
   });
   expect(advice.map(({ what }) => what)).toEqual([
     'log_truncated: was cut.',

@@ -15,8 +15,8 @@ export interface Lag {
   readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
 }
 
-/** Of `GET /admin/ledger`. */
-export interface Books {
+/** As `GET /admin/ledger` answers. */
+export interface Ledger {
   readonly difference: { readonly events: number; readonly ageSeconds: number } | null;
 }
 
@@ -58,9 +58,9 @@ export function adviceOf(of: {
   readonly lag: Lag | undefined;
   readonly ready: Ready | undefined;
   readonly rates: Rates | undefined;
-  readonly books: Books | undefined;
+  readonly ledger: Ledger | undefined;
 }): Advice[] {
-  const { lag, ready, rates, books } = of;
+  const { lag, ready, rates, ledger } = of;
   const told = new Set(Object.keys({ ...ready?.problems, ...ready?.warnings }));
   return [
     // First: where it is full, everything else follows from it.
@@ -73,9 +73,9 @@ export function adviceOf(of: {
     ...ifBad((rates?.errors ?? 0) > 0, 'Questlog answers requests with a 5xx.', ERRORS),
     ...ifBad((rates?.p99Ms ?? 0) > SLOW_MS, 'One answer in a hundred takes more than a second.', SLOW),
     ...ifBad(
-      (books?.difference?.events ?? 0) > 0,
+      (ledger?.difference?.events ?? 0) > 0,
       'Accepted events of the last day are neither in ClickHouse nor dead letters.',
-      BOOKS,
+      LEDGER,
     ),
   ];
 }
@@ -155,7 +155,7 @@ const ERRORS =
   'Look for request_unavailable (a dependency) and request_failed (a bug, with its cause) in the log lines of this process.';
 const SLOW =
   'An answer waits for the log: look at the disk of the log or at the brokers, and at the CPU of this process.';
-const BOOKS =
+const LEDGER =
   'Run npx questlog verify --from 1d: it names the records, and docs/operating/production.md says how to project them again.';
 const DEAD =
   'The page Dead letters names the cause of each. Mend it, then replay them; they are kept for 30 days.';

@@ -1,9 +1,10 @@
 /** SQL with the tables beside it; the answer as a table, as a chart, or as a file. */
 import type { VNode } from 'preact';
-import { useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Answer, chartOf, isNull, isNumeric } from '../answerChart.ts';
 import { Chart } from '../chart.ts';
-import { count, Empty, Failure, html, type ListedProject, type PageProps, Table, useAsked } from '../html.ts';
+import { count } from '../format.ts';
+import { Empty, Failure, html, type ListedProject, type PageProps, Table, useAsked } from '../html.ts';
 import { errorOf, request, sql } from '../request.ts';
 
 interface ColumnRow {
@@ -30,16 +31,19 @@ WHERE received_at > now() - INTERVAL 1 DAY
 GROUP BY hour
 ORDER BY hour`;
 const DRAFT = 'questlog-sql';
+/** Parameters that the project in the header fills. */
+const OF_HEADER = ['project', 'tenant'];
 
-export function Ask({ argument, project }: PageProps): VNode {
+export function Ask({ argument, project, projects }: PageProps): VNode {
   const [text, setText] = useState(argument || localStorage.getItem(DRAFT) || EXAMPLE);
   const [state, setState] = useState<Outcome>({});
   const editor = useRef<HTMLTextAreaElement>(null);
   const turn = useRef(0);
   const tables = useAsked('columns', () => sql<ColumnRow>(COLUMNS));
-  const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
-  const names = parametersOf(text);
-  const values = { ...usualValues(project), ...given };
+  const { names, values, set } = useParameters(
+    text,
+    project ?? (projects.length > 1 ? undefined : projects[0]),
+  );
   const question = (format: string) => ({
     query: `${text.replace(/[;\s]+$/, '')}\nFORMAT ${format}`,
     parameters: Object.fromEntries(names.map((name) => [name, values[name] ?? ''])),
@@ -95,14 +99,7 @@ export function Ask({ argument, project }: PageProps): VNode {
       <label for="sql">A question in SQL (Ctrl+Enter asks it)</label>
       <textarea id="sql" ref=${editor} rows="9" spellcheck="false" value=${text} onKeyDown=${onKey}
         onInput=${(event: Event) => write((event.target as HTMLTextAreaElement).value)}></textarea>
-      ${
-        names.length > 0 &&
-        html`<fieldset class="filters"><legend>What the question calls by name</legend>${names.map(
-          (name) =>
-            html`<label>${name}<input value=${values[name] ?? ''} onInput=${(event: Event) =>
-              setGiven({ ...given, [name]: (event.target as HTMLInputElement).value })} /></label>`,
-        )}</fieldset>`
-      }
+      ${names.length > 0 && html`<${Parameters} names=${names} values=${values} onInput=${set} />`}
       <p class="actions">
         <button onClick=${run}>${isBusy ? 'Asking…' : 'Ask'}</button>
         <button class="plain" onClick=${save}>Save as CSV</button>
@@ -125,6 +122,29 @@ export function Ask({ argument, project }: PageProps): VNode {
       )}
     </aside>
   </section>`;
+}
+
+function Parameters(props: {
+  names: readonly string[];
+  values: Readonly<Record<string, string>>;
+  onInput: (name: string, value: string) => void;
+}): VNode {
+  const { names, values, onInput } = props;
+  const inputOf = (name: string) => html`<input value=${values[name] ?? ''}
+    placeholder=${OF_HEADER.includes(name) ? 'choose a project' : ''}
+    onInput=${(event: Event) => onInput(name, (event.target as HTMLInputElement).value)} />`;
+  return html`<fieldset class="filters"><legend>Parameters</legend>
+    ${names.map((name) => html`<label>${name}${inputOf(name)}</label>`)}
+  </fieldset>`;
+}
+
+/** Returns the parameters of a question and their values: what was typed, else the project and the last thirty days. */
+function useParameters(text: string, project: ListedProject | undefined) {
+  const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
+  // A project that is chosen later replaces what was typed.
+  useEffect(() => setGiven(({ project: _project, tenant: _tenant, ...rest }) => rest), [project?.id]);
+  const set = (name: string, value: string) => setGiven((last) => ({ ...last, [name]: value }));
+  return { names: parametersOf(text), values: { ...usualValues(project), ...given }, set };
 }
 
 /** Of `{name:Type}`, in their order. */
@@ -155,6 +175,6 @@ function Result({ answer, tookMs }: { answer: Answer; tookMs: number }): VNode {
     <p class="status" role="status">${count(data.length)} ${data.length === 1 ? 'row' : 'rows'} in ${(tookMs / 1000).toFixed(2)} s${more}
       ${typeof chart === 'string' ? ` ${chart}` : chart && html` <button class="plain" aria-pressed=${isChart} onClick=${() => setChart(!isChart)}>${isChart ? 'As a table' : 'As a chart'}</button>`}
     </p>
-    ${isChart && typeof chart === 'object' ? html`<${Chart} label="The answer as a chart" ...${chart} />` : html`<${Table} label="The answer" rows=${shown} columns=${columns} />`}
+    ${isChart && typeof chart === 'object' ? html`<${Chart} label="The answer as a chart" ...${chart} />` : html`<${Table} label="The answer" rows=${shown} columns=${columns} scrolls="both" />`}
   </div>`;
 }

@@ -1,10 +1,10 @@
-/** The audit: what operators changed and who was refused; one with what was asked, and the record before and after. */
+/** The audit: changes by operators and rejected credentials; each entry with the request, and the record before and after. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Dialog } from '../form.ts';
+import { count } from '../format.ts';
 import {
   type Column,
-  count,
   Empty,
   Failure,
   html,
@@ -62,9 +62,9 @@ export function Audit({ project }: PageProps): VNode {
     ${value && html`<p class="status" role="status">${told}</p>`}
     ${
       value?.audit.length === 0 &&
-      html`<${Empty}><p>There is none. Each change by an operator, and each refused credential, is here for a year.</p><//>`
+      html`<${Empty}><p>There is none. Each change by an operator and each rejected credential is kept here for a year.</p><//>`
     }
-    ${value && value.audit.length > 0 && html`<${Table} label="Changes and refusals, the newest first" rows=${value.audit} columns=${columnsOf(setOpened)} />`}
+    ${value && value.audit.length > 0 && html`<${Table} label="Changes and rejected credentials, newest first" rows=${value.audit} columns=${columnsOf(setOpened)} />`}
     ${
       opened &&
       html`<${Dialog} title=${`${opened.method} ${opened.route}`} onClose=${() => setOpened(undefined)}>
@@ -78,11 +78,14 @@ export function Audit({ project }: PageProps): VNode {
 function columnsOf(onOpen: (entry: Entry) => void): Column<Entry>[] {
   return [
     { title: 'When', of: ({ at }) => html`<${Time} at=${at} />` },
-    { title: 'Who', of: ({ actor, address }) => html`${actor}<small>from ${address}</small>` },
+    {
+      title: 'Who',
+      of: ({ actor, address }) => html`<span class="long">${actor}</span><small>from ${address}</small>`,
+    },
     {
       title: 'What',
       of: ({ method, route, target }) =>
-        html`<span class="sample">${method} ${route}</span>${target && html`<small>${target}</small>`}`,
+        html`<span class="long">${method} ${route}</span>${target && html`<small>${target}</small>`}`,
     },
     {
       title: 'Answer',

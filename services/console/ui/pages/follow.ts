@@ -173,7 +173,7 @@ function Steps({ id, seen, projects }: { id: string; seen: Seen; projects: PageP
       <li class="done"><h3>In the log</h3>
         <p>Partition ${event.partition}, offset ${event.offset}, event ${event.index}, before the answer left. <small>Log <code>${event.logId}</code></small></p></li>
       <li class="done"><h3>In ClickHouse</h3>
-        <p>${projected === undefined ? 'When is not kept any more: its row was merged with others since.' : html`${projected.isLatest && 'By '}<${Time} at=${projected.atMs} /> · ${after(projected.atMs, answeredMs)}`}</p></li>
+        <p>${projected === undefined ? 'The time is not known: the row has been merged with other rows.' : html`${projected.isLatest && 'By '}<${Time} at=${projected.atMs} /> · ${after(projected.atMs, answeredMs)}`}</p></li>
       ${links.map(({ reportId, title, state, source, changedAt }) => {
         const changedMs = fromClickHouse(changedAt).getTime();
         return html`<li key=${reportId} class=${state === 'pending' ? 'todo' : 'done'}>
@@ -183,7 +183,7 @@ function Steps({ id, seen, projects }: { id: string; seen: Seen; projects: PageP
       ${
         links.length === 0 &&
         html`<li class=${isSettled ? 'done' : 'todo'}><h3>Linked</h3>
-          <p role="status">${isSettled ? 'To no report. One of its session links it if its window holds it.' : 'To no report yet. Looking again…'}</p></li>`
+          <p role="status">${isSettled ? 'To no report. One of its session links it if the event is in its window.' : 'To no report yet. Looking again…'}</p></li>`
       }
     </ol>
   </div>`;

@@ -1,11 +1,12 @@
-/** How this Questlog does: what it answers, how far its consumers are behind, what fills up; and what to do where it is bad. */
+/** Health: rates and times of answers, lag of the consumers, disk and memory, and what an operator does about a fault. */
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
-import { type Advice, adviceOf, type Books, type Lag, lagName, type Ready } from '../health/advice.ts';
+import { count } from '../format.ts';
+import { type Advice, adviceOf, type Lag, type Ledger, lagName, type Ready } from '../health/advice.ts';
 import { keptHistory, type Rates, ratesBetween, type Scrape } from '../health/metricsHistory.ts';
 import { parseMetrics, total } from '../health/prometheus.ts';
-import { count, Failure, html, Table, useAsked, Waiting } from '../html.ts';
+import { type Asked, Failure, html, Table, useAsked, Waiting } from '../html.ts';
 import { json, request, sql } from '../request.ts';
 
 interface Used {
@@ -47,62 +48,84 @@ export function Health(): VNode {
   const scraped = useAsked('metrics', scrape, LOOK_EVERY_MS);
   const lag = useAsked('lag', async () => withTime(await json<Lag>('GET', '/admin/lag')), LOOK_EVERY_MS);
   const ready = useAsked('ready', readiness, LOOK_EVERY_MS);
-  const books = useAsked('books', ledger, SELDOM_MS);
+  const ledger = useAsked('ledger', askLedger, SELDOM_MS);
   const used = useAsked('used', () => sql<Used>(USED), SELDOM_MS);
   const scrapes = useHistory(scraped.value);
   const lags = useHistory(lag.value);
-  if (scraped.value === undefined) {
-    return scraped.error ? html`<${Failure} error=${scraped.error} />` : html`<${Waiting} />`;
-  }
+  const asked = [scraped, lag, ready, ledger];
+  const failure = asked.find(({ error }) => error)?.error;
+  if (scraped.value === undefined && !failure) return html`<${Waiting} />`;
   const rates = scrapes.slice(1).map((after, i) => ratesBetween(scrapes[i] ?? after, after));
   const [oldest, newest] = [scrapes.at(-Math.min(LOOKS_A_FIGURE, scrapes.length)), scrapes.at(-1)];
-  const now = oldest === undefined || newest === oldest ? undefined : ratesBetween(oldest, newest ?? oldest);
-  const memory = total(scraped.value.samples, 'process_resident_memory_bytes');
-  const letters = total(scraped.value.samples, 'questlog_dead_letters_open') ?? 0;
-  const failure = scraped.error ?? lag.error ?? ready.error;
+  const isMeasured = !scraped.error && oldest !== undefined && newest !== undefined && newest !== oldest;
+  const now = isMeasured ? ratesBetween(oldest, newest) : undefined;
+  const samples = current(scraped)?.samples;
+  const metric = (name: string) => samples && total(samples, name);
+  // A gauge without dead letters has no sample.
+  const deadLetters = samples && (metric('questlog_dead_letters_open') ?? 0);
+  const known = { lag: current(lag), ready: current(ready), ledger: current(ledger) };
+  const isKnown = !failure && asked.every(({ value }) => value !== undefined);
+  const { difference } = known.ledger ?? {};
+  const disk = known.lag?.disk;
   return html`<section>
     <${Failure} error=${failure} />
-    <${Verdict} advice=${adviceOf({ books: books.value, lag: lag.value, ready: ready.value, rates: now })} isKnown=${!failure && lag.value !== undefined && ready.value !== undefined} />
+    <${Verdict} advice=${adviceOf({ ...known, rates: now })} isKnown=${isKnown} hasFailed=${failure !== undefined} />
     <div class="cards">
       <${Figure} name="Events a second" value=${perSecond(now?.events)}>accepted by this process<//>
-      <${Figure} name="Requests a second" value=${perSecond(now?.requests)}>${perSecond(now?.refused)} refused (4xx)<//>
+      <${Figure} name="Requests a second" value=${perSecond(now?.requests)}>${perSecond(now?.refused)} rejected (4xx)<//>
       <${Figure} name="Errors a second" value=${perSecond(now?.errors)}>answered with a 5xx<//>
       <${Figure} name="p50 of answers" value=${millis(now?.p50Ms)}>half are faster<//>
       <${Figure} name="p99 of answers" value=${millis(now?.p99Ms)}>one in a hundred is slower<//>
-      <${Figure} name="Dead letters" value=${count(letters)}><a href="#/letters">wait for a decision</a><//>
-      <${Figure} name="Unaccounted events" value=${books.value?.difference ? count(books.value.difference.events) : '–'}>${booksText(books.value)}<//>
-      <${Figure} name="Disk, free" value=${lag.value?.disk ? bytes(lag.value.disk.freeBytes) : '–'}>${diskText(lag.value)}<//>
-      <${Figure} name="ClickHouse, on disk" value=${bytesText(used.value?.[0]?.disk)}>tables and their indexes<//>
-      <${Figure} name="ClickHouse, memory" value=${bytesText(used.value?.[0]?.memory)}>what its queries and caches hold<//>
-      <${Figure} name="Memory" value=${bytes(memory)}>of this process<//>
+      <${Figure} name="Dead letters" value=${countText(deadLetters)}><a href="#/letters">wait for a decision</a><//>
+      <${Figure} name="Unaccounted events" value=${countText(difference?.events)}>${ledgerText(known.ledger)}<//>
+      <${Figure} name="Disk, free" value=${bytes(disk?.freeBytes)}>${diskText(disk)}<//>
+      <${Figure} name="ClickHouse, on disk" value=${bytesText(current(used)?.[0]?.disk)}>tables and their indexes<//>
+      <${Figure} name="ClickHouse, memory" value=${bytesText(current(used)?.[0]?.memory)}>queries and caches<//>
+      <${Figure} name="Memory" value=${bytes(metric('process_resident_memory_bytes'))}>of this process<//>
     </div>
     <h2>Consumers of the log</h2>
-    ${lag.value ? html`<${Consumers} lag=${lag.value} />` : html`<${Waiting} />`}
+    ${known.lag ? html`<${Consumers} lag=${known.lag} />` : lag.error ? html`<p>The lag is not known.</p>` : html`<${Waiting} />`}
     <${Charts} rates=${rates} lags=${lags} />
   </section>`;
 }
 
-/** Of minutes only the last one: what differs is told of the last day all the same. */
-async function ledger(): Promise<Books> {
-  const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
-  return await json<Books>('GET', `/admin/ledger?from=${from}`);
+/** Returns undefined if the newest question failed: an old answer says nothing of now. */
+function current<T>({ value, error }: Asked<T>): T | undefined {
+  return error === undefined ? value : undefined;
 }
 
-function booksText(books: Books | undefined): string {
-  if (books?.difference === null) return 'known once the projector has caught up';
-  const age = books?.difference?.ageSeconds ?? 0;
-  return age === 0 ? 'the last day’s books are even' : `since ${duration(age * 1000)}`;
+function countText(n: number | undefined): string {
+  return n === undefined ? '–' : count(n);
+}
+
+/** Asks for the last minute only: the difference is that of the last day whatever the range. */
+async function askLedger(): Promise<Ledger> {
+  const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
+  return await json<Ledger>('GET', `/admin/ledger?from=${from}`);
+}
+
+function ledgerText(ledger: Ledger | undefined): string {
+  if (ledger === undefined) return 'not known';
+  if (ledger.difference === null) return 'known after the projector has caught up';
+  const { ageSeconds } = ledger.difference;
+  return ageSeconds === 0 ? 'the ledger of the last day balances' : `since ${duration(ageSeconds * 1000)}`;
 }
 
 function withTime(lag: Lag): Lag & { readonly atMs: number } {
   return { ...lag, atMs: Date.parse(lag.at) };
 }
 
-function Verdict({ advice, isKnown }: { advice: readonly Advice[]; isKnown: boolean }): VNode {
+function Verdict(props: { advice: readonly Advice[]; isKnown: boolean; hasFailed: boolean }): VNode {
+  const { advice, isKnown, hasFailed } = props;
   const isBad = advice.length > 0;
-  const well = isKnown ? 'All is well.' : 'Looking…';
-  return html`<div class=${`card verdict ${isBad ? 'bad' : isKnown ? 'good' : ''}`} role="status" aria-label="Verdict">
-    ${isBad ? html`<ul>${advice.map(({ what, todo }) => html`<li key=${what}><strong>${what}</strong> ${todo}</li>`)}</ul>` : html`<p><strong>${well}</strong></p>`}
+  const state = isBad ? 'bad' : isKnown ? 'good' : hasFailed ? 'warn' : '';
+  const text = isKnown
+    ? 'All is well.'
+    : hasFailed
+      ? 'The state is not known: a question failed.'
+      : 'Looking…';
+  return html`<div class=${`card verdict ${state}`} role="status" aria-label="Verdict">
+    ${isBad ? html`<ul>${advice.map(({ what, todo }) => html`<li key=${what}><strong>${what}</strong> ${todo}</li>`)}</ul>` : html`<p><strong>${text}</strong></p>`}
   </div>`;
 }
 
@@ -116,7 +139,7 @@ function Consumers({ lag }: { lag: Lag }): VNode {
     { title: 'Consumer', of: (row: Row) => lagName(row) },
     {
       title: 'Group and topic',
-      of: ({ group, topic }: Row) => html`<code>${group}</code> <small>${topic}</small>`,
+      of: ({ group, topic }: Row) => html`<code class="long">${group}</code> <small>${topic}</small>`,
     },
     { title: 'Records behind', of: ({ lagRecords }: Row) => count(lagRecords), isNumber: true },
     { title: 'Time behind', of: ({ lagMs }: Row) => duration(lagMs), isNumber: true },
@@ -143,8 +166,8 @@ function Charts({
   const times = rates.map(({ atMs }) => atMs / 1000);
   const seconds = (begin: string) =>
     lags.map(({ consumers }) => {
-      const behind = consumers.filter(({ group }) => group.startsWith(begin)).map(({ lagMs }) => lagMs ?? 0);
-      return Math.max(...behind) / 1000;
+      const behind = consumers.flatMap(({ group, lagMs }) => (group.startsWith(begin) ? (lagMs ?? []) : []));
+      return behind.length === 0 ? null : Math.max(...behind) / 1000;
     });
   return html`<div>
     <h2>While this page is open</h2>
@@ -205,7 +228,7 @@ function bytes(n: number | undefined): string {
   return `${(n / of).toFixed(n / of < 10 ? 1 : 0)} ${unit}`;
 }
 
-function diskText(lag: Lag | undefined): string {
-  if (lag === undefined) return '';
-  return lag.disk === null ? 'this process keeps no data' : `of ${bytes(lag.disk.totalBytes)}`;
+function diskText(disk: Lag['disk'] | undefined): string {
+  if (disk === undefined) return 'not known';
+  return disk === null ? 'this process keeps no data' : `of ${bytes(disk.totalBytes)}`;
 }

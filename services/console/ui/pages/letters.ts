@@ -1,8 +1,9 @@
-/** Dead letters: what could not be processed and why; shown, replayed once its cause is mended, or discarded. */
+/** Dead letters: records that could not be processed, each with its cause; replayed after the cause is fixed, or discarded. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Dialog, FormDialog } from '../form.ts';
-import { type Column, count, Empty, Failure, html, Table, Time, useAsked, Waiting } from '../html.ts';
+import { count } from '../format.ts';
+import { type Column, Empty, Failure, html, Table, Time, useAsked, Waiting } from '../html.ts';
 import { json, request } from '../request.ts';
 
 interface Letter {
@@ -55,7 +56,7 @@ export function Letters(): VNode {
     ${value && html`<p class="status" role="status">Open: ${count(value.open)}.${more}</p>`}
     ${
       value?.deadLetters.length === 0 &&
-      html`<${Empty}><p>There are none. What a consumer cannot process comes here with its cause, and waits for 30 days.</p><//>`
+      html`<${Empty}><p>There are none. A record that a consumer cannot process is kept here with its cause for 30 days.</p><//>`
     }
     ${value && value.deadLetters.length > 0 && html`<${Table} label="Dead letters, the newest first" rows=${value.deadLetters} columns=${columnsOf(setOpened)} />`}
     ${opened?.kind === 'show' && html`<${Shown} letter=${opened.letter} onClose=${close} />`}
@@ -70,14 +71,14 @@ function columnsOf(onOpen: (opened: Opened) => void): Column<Letter>[] {
     { title: 'Dead since', of: ({ deadAt }) => html`<${Time} at=${deadAt} />` },
     {
       title: 'Cause',
-      of: ({ reason, group }) => html`<span class="sample">${reason}</span><small>of ${group}</small>`,
+      of: ({ reason, group }) => html`<span class="long">${reason}</span><small>of ${group}</small>`,
     },
     {
       title: 'Record',
       of: ({ topic, partition, offset }) =>
         html`${topic}<small>partition ${partition}, offset ${offset}</small>`,
     },
-    { title: 'Key', of: ({ key }) => html`<code class="sample">${key ?? '–'}</code>` },
+    { title: 'Key', of: ({ key }) => html`<code class="long">${key ?? '–'}</code>` },
     {
       title: 'Decide',
       of: (letter) => html`<span class="actions">
@@ -111,10 +112,10 @@ function Decision({
     onChange();
   };
   const said = isReplay
-    ? 'Its record is appended again as it was, and counts once. While its cause is not mended it becomes a new dead letter.'
-    : 'It is open no more, and is gone when it expires. What it held is not stored.';
-  return html`<${FormDialog} title=${isReplay ? 'Replay this record?' : 'Discard this letter?'} action=${isReplay ? 'Replay' : 'Discard'} isDangerous=${!isReplay} send=${send} onClose=${onClose}>
+    ? 'The record is appended again unchanged, and counts once. It becomes a new dead letter if its cause is not fixed.'
+    : 'The dead letter is closed and expires as usual. Its record is not stored.';
+  return html`<${FormDialog} title=${isReplay ? 'Replay this record?' : 'Discard this dead letter?'} action=${isReplay ? 'Replay' : 'Discard'} isDangerous=${!isReplay} send=${send} onClose=${onClose}>
     <p>${said}</p>
-    <p class="sample">${letter.reason}</p>
+    <p class="said">${letter.reason}</p>
   <//>`;
 }

@@ -2,7 +2,8 @@
 import type { VNode } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { changesOf, Dialog, type Field, FormDialog, numberOf } from '../form.ts';
-import { count, Empty, Failure, html, type PageProps, Table, Time, useAsked, Waiting } from '../html.ts';
+import { count } from '../format.ts';
+import { Empty, Failure, html, type PageProps, Table, Time, useAsked, Waiting } from '../html.ts';
 import { json, request } from '../request.ts';
 import { Switches } from '../switches.ts';
 import { TestEvent } from '../testEvent.ts';
@@ -125,10 +126,10 @@ function RowButton({ text, of, onClick }: { text: string; of: string; onClick: (
   return html`<button class="link" aria-label=${`${text}: ${of}`} onClick=${onClick}>${text}</button>`;
 }
 
-const ID = { title: 'Id', of: ({ id }: { id: string }) => html`<code>${id}</code>` };
+const ID = { title: 'Id', of: ({ id }: { id: string }) => html`<code class="long">${id}</code>` };
 const CREATED = {
   title: 'Created',
-  of: ({ createdAt }: { createdAt: string }) => html`<${Time} at=${createdAt} withTime=${false} />`,
+  of: ({ createdAt }: { createdAt: string }) => html`<${Time} at=${createdAt} />`,
 };
 
 function tenantColumns(onEdit: (tenant: Tenant) => void) {
@@ -262,12 +263,12 @@ function ProjectForm({
       ],
     },
     {
-      ...{ name: 'reportWindow/beforeMs', label: 'Before a report, in seconds', type: 'number' },
-      hint: 'Events of its session from so long before belong to a report. Both empty: the default.',
+      ...{ name: 'reportWindow/beforeMs', label: 'Before a report, in seconds', type: 'number', scale: 1000 },
+      hint: 'Events of the session from this long before a report belong to the report. Both empty: the default.',
       value: seconds(project?.reportWindow?.beforeMs),
     },
     {
-      ...{ name: 'reportWindow/afterMs', label: 'After a report, in seconds', type: 'number' },
+      ...{ name: 'reportWindow/afterMs', label: 'After a report, in seconds', type: 'number', scale: 1000 },
       value: seconds(project?.reportWindow?.afterMs),
     },
   ];

@@ -3,7 +3,8 @@ import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { localMidnight } from '../answerChart.ts';
 import { Chart } from '../chart.ts';
-import { count, Empty, Failure, html, type PageProps, useAsked, Waiting } from '../html.ts';
+import { count } from '../format.ts';
+import { Empty, Failure, html, type PageProps, useAsked, Waiting } from '../html.ts';
 import { json, sql } from '../request.ts';
 
 interface Tenant {
@@ -90,8 +91,8 @@ export function Quota({ project }: PageProps): VNode {
   const daysLeft = Math.ceil((endOfMonth(nowMs) - nowMs) / DAY_MS);
   return html`<section>
     <${Failure} error=${error} />
-    <p class="status">${now} in UTC, ${daysLeft} ${daysLeft === 1 ? 'day' : 'days'} left. Events past a quota are stored and
-      flagged, never refused. A forecast goes on at the rate of the last seven days.</p>
+    <p class="status">${now} in UTC, ${daysLeft} ${daysLeft === 1 ? 'day' : 'days'} left. Events beyond a quota are stored and
+      flagged, never rejected. The forecast assumes the rate of the last seven days.</p>
     ${
       project === undefined &&
       html`<form class="filters" onSubmit=${(event: Event) => event.preventDefault()}>
@@ -111,18 +112,21 @@ function Gauge(props: { usage: Usage; isOpen: boolean; onOpen: () => void }): VN
   // A little room behind the longest of them.
   const scale = 1.05 * Math.max(used, forecast, quota ?? 0, 1);
   const at = (events: number): number => (1000 * events) / scale;
-  const text = `${count(used)} of ${quota === null ? 'no quota' : `${count(quota)} events`}`;
+  const isOver = over > 0 ? `, ${count(over)} over quota` : '';
   return html`<li class="card gauge">
     <h2>${name}</h2>
     <p><strong>${count(used)}</strong> ${quota === null ? 'events, no quota' : html`of ${count(quota)} events (${percent(used, quota)})`}
       ${over > 0 && html` <span class="tag bad">${count(over)} over quota</span>`}</p>
-    <svg viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" aria-label=${`${name}: ${text}${over > 0 ? `, ${count(over)} over quota` : ''}`}>
-      <rect class="room" width="1000" height="24" />
-      <rect class="forecast" width=${at(forecast)} height="24" />
-      <rect class="used" width=${at(used - over)} height="24" />
-      <rect class="over" x=${at(used - over)} width=${at(over)} height="24" />
-      ${quota !== null && html`<rect class="quota" x=${at(quota) - 2} width="4" height="24" />`}
-    </svg>
+    ${
+      quota !== null &&
+      html`<svg viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" aria-label=${`${name}: ${count(used)} of ${count(quota)} events${isOver}`}>
+        <rect class="room" width="1000" height="24" />
+        <rect class="forecast" width=${at(forecast)} height="24" />
+        <rect class="used" width=${at(used - over)} height="24" />
+        <rect class="over" x=${at(used - over)} width=${at(over)} height="24" />
+        <rect class="quota" x=${at(quota) - 2} width="4" height="24" />
+      </svg>`
+    }
     <p><small>${forecastText(usage)}</small></p>
     <button class="plain" aria-pressed=${isOpen} aria-label=${`Days of ${name}`} onClick=${onOpen}>Days</button>
   </li>`;
@@ -136,7 +140,7 @@ function forecastText({ used, forecast, monthlySoftQuota: quota }: Usage): strin
 }
 
 function percent(part: number, whole: number): string {
-  return whole === 0 ? '–' : `${Math.round((100 * part) / whole)} %`;
+  return whole === 0 ? '–' : `${Math.round((100 * part) / whole)}\u00a0%`;
 }
 
 function Days({ tenant, nowMs }: { tenant: Usage; nowMs: number }): VNode {

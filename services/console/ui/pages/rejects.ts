@@ -1,16 +1,17 @@
-/** What ingest refused or ignored: by field over time, with the part that was wrong, so that a game team sees its typo. */
+/** Rejected requests and ignored fields, by field over time, with the part that was wrong. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
+import { count } from '../format.ts';
 import {
   type Column,
-  count,
   Empty,
   Failure,
   fromClickHouse,
   html,
   type ListedProject,
   type PageProps,
+  Short,
   Table,
   Time,
   useAsked,
@@ -102,8 +103,8 @@ export function Rejects({ project, projects }: PageProps): VNode {
 function Nothing({ project }: { project: ListedProject | undefined }): VNode {
   const body = '{"evenType": "jump"}';
   return html`<${Empty}>
-    <p>Nothing was refused or ignored in this time${project === undefined ? '' : ` of ${project.name}`}. What is, shows here
-      within five seconds.</p>
+    <p>Nothing was rejected or ignored in this time${project === undefined ? '' : ` in ${project.name}`}. A rejected request
+      shows here within five seconds.</p>
     <p>To see a typo, send one to the games’ address:</p>
     <pre tabindex="0">${`curl <address>/v1/ingest/events -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' -d '${body}'`}</pre>
   <//>`;
@@ -129,12 +130,12 @@ function Found({
   const known = project === undefined ? [] : ['Project'];
   const more = fields.length === MAX_ROWS ? ` The ${count(MAX_ROWS)} most frequent of both are shown.` : '';
   return html`<div>
-    <p class="status" role="status">Refused: ${count(sumOf(rejected))}, ignored: ${count(sumOf(ignored))}.${more}</p>
-    ${rejected.length > 0 && html`<${Chart} label="Refused, by problem and field over time" ...${chartOf(steps, nowMs, range)} />`}
+    <p class="status" role="status">Rejected: ${count(sumOf(rejected))}, ignored: ${count(sumOf(ignored))}.${more}</p>
+    ${rejected.length > 0 && html`<${Chart} label="Rejected, by problem and field over time" totalOf=${range.name.toLowerCase()} ...${chartOf(steps, nowMs, range)} />`}
     <div class="beside">
       <div>
-        <h2>Refused</h2>
-        ${rejected.length === 0 ? html`<p>Nothing.</p>` : html`<${Table} label="Refused, most frequent first" rows=${rejected} columns=${without(...known)} />`}
+        <h2>Rejected</h2>
+        ${rejected.length === 0 ? html`<p>Nothing.</p>` : html`<${Table} label="Rejected, most frequent first" rows=${rejected} columns=${without(...known)} />`}
       </div>
       <div>
         <h2>Ignored fields</h2>
@@ -158,20 +159,20 @@ function columnsWith(names: ReadonlyMap<string, string>): Column<RejectedField>[
     {
       title: 'Field',
       of: ({ field, endpoint }) =>
-        html`${field === '' ? 'all of it' : html`<code class="sample">${field}</code>`}<small>${endpoint || 'no endpoint'}</small>`,
+        html`${field === '' ? 'all of it' : html`<code class="long">${field}</code>`}<small>${endpoint || 'no endpoint'}</small>`,
     },
     { title: 'What was sent there', of: Sample },
     { title: 'Problem', of: ({ code }) => html`<span class="tag bad">${code}</span>` },
     { title: 'Times', of: ({ times }) => count(times), isNumber: true },
     { title: 'Requests', of: ({ requests }) => count(requests), isNumber: true },
     { title: 'Last seen', of: ({ lastSeen }) => html`<${Time} at=${fromClickHouse(lastSeen)} />` },
-    { title: 'Project', of: ({ projectId }) => nameOf(projectId) },
+    { title: 'Project', of: ({ projectId }) => html`<${Short} text=${nameOf(projectId)} />` },
   ];
 }
 
 function Sample({ sample, eventType }: RejectedField): VNode {
-  const type = eventType === '' ? '' : html`<small>in an event of the type ${eventType}</small>`;
-  return sample === '' ? html`<span>–</span>` : html`<div><code class="sample">${sample}</code>${type}</div>`;
+  const type = eventType === '' ? '' : html`<small class="long">in an event of the type ${eventType}</small>`;
+  return sample === '' ? html`<span>–</span>` : html`<code class="sample long">${sample}</code>${type}`;
 }
 
 /** A step without a row had none. */
@@ -185,5 +186,6 @@ function chartOf(steps: readonly Step[], nowMs: number, { seconds, stepSeconds }
     // A name is whatever a client sent.
     return { name: name.replaceAll(/\s+/g, ' '), values: times.map((time) => at.get(time) ?? 0) };
   });
-  return { times, series };
+  // A row at the edge of the range can lie outside the chart.
+  return { times, series: series.filter(({ values }) => values.some((value) => value > 0)) };
 }

@@ -62,7 +62,7 @@ const LOOK_AGAIN_MS = 2_000;
 const SETTLED_MS = 15_000;
 
 async function reportOf(id: string, project: string) {
-  if (!UUID.test(id)) throw new Error('This is no id of a report: it is a UUID.');
+  if (!UUID.test(id)) throw new Error('This is not the id of a report, which is a UUID.');
   const [report] = await sql<ReportRow>(REPORT, { id, project });
   if (report === undefined) return null;
   const { projectId, sessionId, buildId } = report;
@@ -75,8 +75,12 @@ async function reportOf(id: string, project: string) {
 export function Report({ project, projects, argument }: PageProps): VNode {
   const [everyMs, setEveryMs] = useState(LOOK_AGAIN_MS);
   const { value, error } = useAsked(argument, () => reportOf(argument, project?.id ?? ''), everyMs);
-  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
-  if (value === null) return html`<${NotThere} />`;
+  if (value == null) {
+    return html`<section>
+      <h1>Report</h1>
+      ${value === null ? html`<${NotThere} />` : error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`}
+    </section>`;
+  }
   const { report, session, build } = value;
   const isFresh = Date.now() - fromClickHouse(report.receivedAt).getTime() < FRESH_MS;
   if (!isFresh && everyMs === LOOK_AGAIN_MS) setEveryMs(SETTLED_MS);
@@ -89,8 +93,8 @@ export function Report({ project, projects, argument }: PageProps): VNode {
   };
   const hasMore = report.description !== '' || report.attachments.length > 0;
   return html`<article class="report">
+    <h1>${titleOf(report.title)}</h1>
     <${Failure} error=${error} />
-    <h2>${titleOf(report.title)}</h2>
     <p class="actions">
       ${report.severity !== '' && html`<${Severity} of=${report.severity} />`}
       <${State} retractedAt=${report.retractedAt} />

@@ -1,13 +1,14 @@
 /** The bug reports, newest first, and the problems that they tell of: those with one fingerprint. */
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import { count } from '../format.ts';
 import {
-  count,
   Empty,
   Failure,
   fromClickHouse,
   html,
   type PageProps,
+  Short,
   Table,
   Time,
   useAsked,
@@ -167,25 +168,29 @@ function List({ project, filters, names }: ListProps & { filters: Filters }): VN
       { title: 'Received', of: (row: ReportRow) => html`<${Time} at=${fromClickHouse(row.receivedAt)} />` },
       {
         title: 'Report',
-        of: (row: ReportRow) => html`<a href=${`#/report/${row.id}`}>${titleOf(row.title)}</a>`,
+        of: (row: ReportRow) => html`<a class="long" href=${`#/report/${row.id}`}>${titleOf(row.title)}</a>`,
       },
       { title: 'Severity', of: (row: ReportRow) => html`<${Severity} of=${row.severity} />` },
       { title: 'State', of: (row: ReportRow) => html`<${State} retractedAt=${row.retractedAt} />` },
       {
         title: 'Build',
         of: (row: ReportRow) =>
-          row.version ??
-          (row.buildId === null ? '–' : html`<code title=${row.buildId}>${row.buildId.slice(0, 8)}</code>`),
+          row.version
+            ? html`<${Short} text=${row.version} />`
+            : row.buildId === null
+              ? '–'
+              : html`<code title=${row.buildId}>${row.buildId.slice(0, 8)}</code>`,
       },
       {
         title: 'Fingerprint',
-        of: (row: ReportRow) => (row.fingerprint ? html`<code>${row.fingerprint}</code>` : '–'),
+        of: (row: ReportRow) => (row.fingerprint ? html`<code class="long">${row.fingerprint}</code>` : '–'),
       },
       ...(project === undefined
         ? [
             {
               title: 'Project',
-              of: (row: ReportRow) => names.get(row.projectId) ?? row.projectId.slice(0, 8),
+              of: (row: ReportRow) =>
+                html`<${Short} text=${names.get(row.projectId) ?? row.projectId.slice(0, 8)} />`,
             },
           ]
         : []),
@@ -219,12 +224,12 @@ function Groups({
   }
   return html`<div>
     <${Failure} error=${error} />
-    <p class="status" role="status">${count(rows.length)}${more ? ' and more' : ''} ${rows.length === 1 ? 'problem' : 'problems'}, without what was retracted</p>
+    <p class="status" role="status">${count(rows.length)}${more ? ' and more' : ''} ${rows.length === 1 ? 'problem' : 'problems'}, without retracted reports</p>
     <${Table} label="Problems, the most frequent first" rows=${rows} columns=${[
       {
         title: 'Problem',
         of: (row: GroupRow) =>
-          html`${titleOf(row.title)}<br /><button class="link" onClick=${() => onOpen(row.fingerprint)}><code>${row.fingerprint}</code></button>`,
+          html`<span class="long">${titleOf(row.title)}</span><br /><button class="link" onClick=${() => onOpen(row.fingerprint)}><code>${row.fingerprint}</code></button>`,
       },
       { title: 'Reports', of: (row: GroupRow) => count(Number(row.occurrences)), isNumber: true },
       { title: 'Players', of: (row: GroupRow) => count(Number(row.players)), isNumber: true },
@@ -232,7 +237,13 @@ function Groups({
       { title: 'First seen', of: (row: GroupRow) => html`<${Time} at=${fromClickHouse(row.firstSeen)} />` },
       { title: 'Last seen', of: (row: GroupRow) => html`<${Time} at=${fromClickHouse(row.lastSeen)} />` },
       ...(project === undefined
-        ? [{ title: 'Project', of: (row: GroupRow) => names.get(row.projectId) ?? row.projectId.slice(0, 8) }]
+        ? [
+            {
+              title: 'Project',
+              of: (row: GroupRow) =>
+                html`<${Short} text=${names.get(row.projectId) ?? row.projectId.slice(0, 8)} />`,
+            },
+          ]
         : []),
     ]} />
     ${more}

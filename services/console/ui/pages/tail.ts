@@ -1,7 +1,9 @@
 /** Events as they come, straight from the log. */
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { count, Empty, html, type PageProps, Time } from '../html.ts';
+import { Dialog } from '../form.ts';
+import { absoluteTime, clockTime, count, zoneName } from '../format.ts';
+import { type Column, Empty, html, type PageProps, Short, Table, Time } from '../html.ts';
 import { Refused, request } from '../request.ts';
 
 interface TailEvent {
@@ -152,6 +154,7 @@ export function Tail({ project, projects }: PageProps): VNode {
       ),
     );
   };
+  const names = new Map(projects.map(({ id, name }) => [id, name]));
   return html`<section>
     <form class="filters" onSubmit=${onFilter}>
       ${FILTERS.map(
@@ -165,8 +168,8 @@ export function Tail({ project, projects }: PageProps): VNode {
     </form>
     <${Status} stream=${stream} counted=${counted} />
     ${events.length === 0 && html`<${Nothing} isFiltered=${given.length > 0} />`}
-    ${events.length > 0 && html`<${EventTable} events=${events} names=${new Map(projects.map(({ id, name }) => [id, name]))} onOpen=${setOpen} />`}
-    ${open && html`<${Detail} event=${open} onClose=${() => setOpen(undefined)} />`}
+    ${events.length > 0 && html`<${EventTable} events=${events} names=${names} onOpen=${setOpen} />`}
+    ${open && html`<${Detail} event=${open} project=${names.get(open.projectId)} onClose=${() => setOpen(undefined)} />`}
   </section>`;
 }
 
@@ -177,8 +180,8 @@ function Status({ stream, counted }: { stream: Stream; counted: Count }): VNode 
   // A screen reader is told when it changes; of each event that comes, it would never end.
   return html`<p class=${`status ${link}`}>
     <span role="status">${problem || told[link]}</span>
-    ${since && ` Showing ${count(shown)} of ${count(matched)} events since ${since.toLocaleTimeString()}.`}
-    ${since && unreadRecords > 0 && ` ${count(unreadRecords)} records were not looked into, to leave ingest its time.`}
+    ${since && ` Showing ${count(shown)} of ${count(matched)} events since ${clockTime(since)} ${zoneName(since)}.`}
+    ${since && unreadRecords > 0 && ` ${count(unreadRecords)} records were skipped to limit the load.`}
   </p>`;
 }
 
@@ -201,30 +204,45 @@ function EventTable({
   names: ReadonlyMap<string, string>;
   onOpen: (event: TailEvent) => void;
 }): VNode {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Events, newest first">
-    <table class="tail">
-      <thead><tr><th scope="col">Received</th><th scope="col">Type</th><th scope="col">Project</th><th scope="col">Session</th><th scope="col">Payload</th></tr></thead>
-      <tbody>${events.map(
-        (event) => html`<tr key=${event.id}>
-          <td><${Time} at=${event.receivedAt} withDate=${false} /></td>
-          <td><button class="link" onClick=${() => onOpen(event)}>${event.eventType || '(empty)'}</button>${event.overQuota && html` <span class="tag">over quota</span>`}</td>
-          <td>${names.get(event.projectId) ?? event.projectId.slice(0, 8)}</td>
-          <td>${event.sessionId === null ? '–' : html`<code title=${event.sessionId}>${event.sessionId.slice(0, 8)}</code>`}</td>
-          <td><code class="payload">${event.payload.slice(0, PREVIEW)}</code></td>
-        </tr>`,
-      )}</tbody>
-    </table>
-  </div>`;
+  const received = ({ receivedAt }: TailEvent) => new Date(receivedAt);
+  const columns: Column<TailEvent>[] = [
+    {
+      title: `Received (${zoneName(new Date())})`,
+      of: (event) =>
+        html`<time datetime=${event.receivedAt} title=${absoluteTime(received(event))}>${clockTime(received(event))}</time>`,
+    },
+    {
+      title: 'Type',
+      of: (event) => html`<span class="clip">
+        <button class="link" title=${event.eventType} onClick=${() => onOpen(event)}>${event.eventType || '(empty)'}</button>
+        ${event.overQuota && html`<span class="tag">over quota</span>`}
+      </span>`,
+    },
+    {
+      title: 'Project',
+      of: ({ projectId }) => html`<${Short} text=${names.get(projectId) ?? projectId.slice(0, 8)} />`,
+    },
+    {
+      title: 'Session',
+      of: ({ sessionId }) =>
+        sessionId === null ? '–' : html`<code title=${sessionId}>${sessionId.slice(0, 8)}</code>`,
+    },
+    {
+      title: 'Payload',
+      isRest: true,
+      of: ({ payload }) => html`<${Short} isCode text=${payload.slice(0, PREVIEW)} />`,
+    },
+  ];
+  return html`<${Table} label="Events, newest first" rows=${events} columns=${columns} />`;
 }
 
-function Detail({ event, onClose }: { event: TailEvent; onClose: () => void }): VNode {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
-  const { id, sessionId, occurredAt, receivedAt, partition, offset, index, sequence } = event;
-  return html`<dialog ref=${dialog} onClose=${onClose} aria-labelledby="detail-title">
-    <h2 id="detail-title">${event.eventType || '(empty)'}</h2>
+function Detail(props: { event: TailEvent; project: string | undefined; onClose: () => void }): VNode {
+  const { event, project, onClose } = props;
+  const { id, projectId, sessionId, occurredAt, receivedAt, partition, offset, index, sequence } = event;
+  return html`<${Dialog} title=${event.eventType || '(empty)'} onClose=${onClose}>
     <dl>
       <dt>Id</dt><dd><code>${id}</code> · <a href=${`#/follow/${id}`}>Follow this event</a></dd>
+      <dt>Project</dt><dd>${project ?? html`<code>${projectId}</code>`}</dd>
       <dt>Session</dt><dd><code>${sessionId ?? '–'}</code></dd>
       <dt>Occurred</dt><dd><${Time} at=${occurredAt} /></dd>
       <dt>Received</dt><dd><${Time} at=${receivedAt} /></dd>
@@ -234,5 +252,5 @@ function Detail({ event, onClose }: { event: TailEvent; onClose: () => void }): 
     <h3>Payload, as it was sent</h3>
     <pre tabindex="0">${event.payload}</pre>
     <form method="dialog"><button autofocus>Close</button></form>
-  </dialog>`;
+  <//>`;
 }

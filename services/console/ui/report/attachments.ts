@@ -1,7 +1,8 @@
 /** The files of a report: pictures as such, the beginning of a text as text, a download for the rest. Nothing is rendered. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { count, Failure, html, useAsked, Waiting } from '../html.ts';
+import { count } from '../format.ts';
+import { Failure, html, useAsked, Waiting } from '../html.ts';
 import { request } from '../request.ts';
 
 export interface ReportFile {

@@ -1,6 +1,7 @@
 /** How a report and an event are named wherever they show. */
 import type { VNode } from 'preact';
-import { count, html } from '../html.ts';
+import { count } from '../format.ts';
+import { html } from '../html.ts';
 
 const LOUD: Readonly<Record<string, string>> = { critical: 'bad', high: 'bad', medium: 'warn' };
 

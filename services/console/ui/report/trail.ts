@@ -1,7 +1,20 @@
 /** What a report's events tell: when they happened around it, one by one, and whether any of the session's is missing. */
 import type { VNode } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { count, Empty, Failure, fromClickHouse, html, Time, useAsked, Waiting } from '../html.ts';
+import { useState } from 'preact/hooks';
+import { Dialog } from '../form.ts';
+import { absoluteTime, count } from '../format.ts';
+import {
+  type Column,
+  Empty,
+  Failure,
+  fromClickHouse,
+  html,
+  Short,
+  Table,
+  Time,
+  useAsked,
+  Waiting,
+} from '../html.ts';
 import { sql } from '../request.ts';
 import { distance, SOURCES } from './marks.ts';
 
@@ -199,27 +212,37 @@ function Timeline({
 }
 
 function Events({ rows, onOpen }: { rows: readonly TrailRow[]; onOpen: (row: TrailRow) => void }): VNode {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Events of the report, by their time">
-    <table class="trail">
-      <thead><tr>
-        <th scope="col">From report</th><th scope="col">Type</th><th scope="col" class="number">Sequence</th><th scope="col">Link</th><th scope="col">Payload</th>
-      </tr></thead>
-      <tbody>${rows.map((row) =>
+  const columns: Column<TrailRow>[] = [
+    {
+      ...{ title: 'From report', isNumber: true },
+      of: (row) =>
         row.found === ''
-          ? html`<tr key=${row.id}>
-              <td>–</td><td><a href=${`#/follow/${row.id}`} title=${row.id}>event ${row.id.slice(0, 8)}</a></td><td></td>
-              <td><${LinkTag} of=${row} /></td><td>not here${row.state === 'pending' ? ' yet' : ''}</td>
-            </tr>`
-          : html`<tr key=${row.id}>
-              <td class="number"><span title=${`${fromClickHouse(row.occurredAt).toISOString()} (UTC)`}>${distance(Number(row.fromReportS))}</span></td>
-              <td><button class="link" onClick=${() => onOpen(row)}>${row.type || '(empty)'}</button></td>
-              <td class="number">${row.sequence ?? '–'}</td>
-              <td><${LinkTag} of=${row} /></td>
-              <td><code class="payload">${row.preview}</code></td>
-            </tr>`,
-      )}</tbody>
-    </table>
-  </div>`;
+          ? '–'
+          : html`<span title=${absoluteTime(fromClickHouse(row.occurredAt))}>${distance(Number(row.fromReportS))}</span>`,
+    },
+    {
+      title: 'Type',
+      of: (row) =>
+        html`<span class="clip">${
+          row.found === ''
+            ? html`<a href=${`#/follow/${row.id}`} title=${row.id}>event ${row.id.slice(0, 8)}</a>`
+            : html`<button class="link" title=${row.type} onClick=${() => onOpen(row)}>${row.type || '(empty)'}</button>`
+        }</span>`,
+    },
+    {
+      ...{ title: 'Sequence', isNumber: true },
+      of: ({ found, sequence }) => (found === '' ? '' : (sequence ?? '–')),
+    },
+    { title: 'Link', of: (row) => html`<${LinkTag} of=${row} />` },
+    {
+      ...{ title: 'Payload', isRest: true },
+      of: (row) =>
+        row.found === ''
+          ? `not here${row.state === 'pending' ? ' yet' : ''}`
+          : html`<${Short} isCode text=${row.preview} />`,
+    },
+  ];
+  return html`<${Table} label="Events of the report, by their time" rows=${rows} columns=${columns} scrolls="down" />`;
 }
 
 const TAGS = {
@@ -234,8 +257,6 @@ function LinkTag({ of: { state, source } }: { of: TrailRow }): VNode {
 }
 
 function Payload({ of, event, onClose }: { of: TrailOf; event: TrailRow; onClose: () => void }): VNode {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
   const { tenantId, projectId } = of;
   const { value, error } = useAsked(event.id, () =>
     sql<{ payload: string; receivedAt: string }>(
@@ -245,8 +266,7 @@ function Payload({ of, event, onClose }: { of: TrailOf; event: TrailRow; onClose
     ),
   );
   const [row] = value ?? [];
-  return html`<dialog ref=${dialog} onClose=${onClose} aria-labelledby="payload-title">
-    <h2 id="payload-title">${event.type || '(empty)'}</h2>
+  return html`<${Dialog} title=${event.type || '(empty)'} onClose=${onClose}>
     <dl>
       <dt>Id</dt><dd><code>${event.id}</code> · <a href=${`#/follow/${event.id}`}>Follow this event</a></dd>
       <dt>Occurred</dt><dd><${Time} at=${fromClickHouse(event.occurredAt)} /> · ${distance(Number(event.fromReportS))} of the report</dd>
@@ -257,12 +277,12 @@ function Payload({ of, event, onClose }: { of: TrailOf; event: TrailRow; onClose
     <${Failure} error=${error} />
     <pre tabindex="0">${row?.payload ?? '…'}</pre>
     <form method="dialog"><button autofocus>Close</button></form>
-  </dialog>`;
+  <//>`;
 }
 
 /** Whether the session's events are all here, by the numbers that the client gave them. */
 export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailOf): VNode | null {
-  const { value } = useAsked(
+  const { value, error } = useAsked(
     sessionId ?? '',
     async () =>
       sessionId === null
@@ -273,7 +293,7 @@ export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailOf): 
     everyMs,
   );
   const [row] = value ?? [];
-  if (row === undefined) return null;
+  if (row === undefined) return error ? html`<${Failure} error=${error} />` : null;
   if (Number(row.received) === 0) {
     return html`<p class="status">The game gives the session’s events no <code>sequence</code>: a lost one would not show.</p>`;
   }

@@ -1,7 +1,8 @@
 /** Who else has a report's problem: reports of its fingerprint, and sessions in which the same happened last. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { count, Failure, fromClickHouse, html, Table, Time, useAsked, Waiting } from '../html.ts';
+import { count } from '../format.ts';
+import { Failure, fromClickHouse, html, Table, Time, useAsked, Waiting } from '../html.ts';
 import { sql } from '../request.ts';
 import { Severity, titleOf } from './marks.ts';
 
@@ -109,7 +110,10 @@ function SameLast({ tenantId, projectId, reportId, sessionId }: WhoElseOf): VNod
 function Others({ label, rows }: { label: string; rows: readonly Other[] }): VNode {
   return html`<${Table} label=${label} rows=${rows} columns=${[
     { title: 'Received', of: (row: Other) => html`<${Time} at=${fromClickHouse(row.receivedAt)} />` },
-    { title: 'Report', of: (row: Other) => html`<a href=${`#/report/${row.id}`}>${titleOf(row.title)}</a>` },
+    {
+      title: 'Report',
+      of: (row: Other) => html`<a class="long" href=${`#/report/${row.id}`}>${titleOf(row.title)}</a>`,
+    },
     { title: 'Severity', of: (row: Other) => html`<${Severity} of=${row.severity} />` },
     {
       title: 'Session',

@@ -1,0 +1,106 @@
+/** Numbers, times, and problems as the console shows them. Pure. */
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+/** Each unit in seconds, and the age from which the next unit is used. */
+const AGES = [
+  { unit: 's', seconds: 1, below: MINUTE },
+  { unit: 'min', seconds: MINUTE, below: HOUR },
+  { unit: 'h', seconds: HOUR, below: 2 * DAY },
+  { unit: 'days', seconds: DAY, below: 60 * DAY },
+  { unit: 'months', seconds: 30.4 * DAY, below: 730 * DAY },
+  { unit: 'years', seconds: 365.25 * DAY, below: Number.POSITIVE_INFINITY },
+];
+/** Clocks of two machines differ by seconds. */
+const JUST_NOW_SECONDS = 5;
+
+export function count(n: number): string {
+  return n.toLocaleString();
+}
+
+/** Returns `3 min ago`, `in 2 h`, or `just now`. */
+export function relativeTime(atMs: number, nowMs: number): string {
+  const seconds = Math.abs(nowMs - atMs) / 1000;
+  if (seconds < JUST_NOW_SECONDS) return 'just now';
+  const age = AGES.find(({ below }) => seconds < below) ?? { unit: 's', seconds: 1 };
+  const text = `${Math.floor(seconds / age.seconds)} ${age.unit}`;
+  return atMs > nowMs ? `in ${text}` : `${text} ago`;
+}
+
+/** Returns `Nov 28, 2026, 5:41:35 AM UTC` in the reader's language and zone. */
+export function absoluteTime(at: Date): string {
+  return at.toLocaleString(undefined, {
+    ...{ year: 'numeric', month: 'short', day: 'numeric' },
+    ...{ hour: 'numeric', minute: '2-digit', second: '2-digit', timeZoneName: 'short' },
+  });
+}
+
+/** Returns `5:41:35 AM`; the zone stands elsewhere. */
+export function clockTime(at: Date): string {
+  return at.toLocaleTimeString(undefined, { hour: 'numeric', minute: '2-digit', second: '2-digit' });
+}
+
+/** Returns `UTC` or `GMT+2`, the reader's zone at that time. */
+export function zoneName(at: Date): string {
+  const parts = new Intl.DateTimeFormat(undefined, { timeZoneName: 'short' }).formatToParts(at);
+  return parts.find(({ type }) => type === 'timeZoneName')?.value ?? '';
+}
+
+/** Returns `Nov 28, 2026`. */
+export function dayName(at: Date): string {
+  return at.toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
+}
+
+/** Returns short labels that are exact, so that two ticks never have the same label. */
+export function axisNumbers(values: readonly number[]): string[] {
+  const largest = Math.max(...values.map(Math.abs));
+  const isShort = largest < 10_000;
+  const notation = isShort ? 'standard' : largest < 1e15 ? 'compact' : 'scientific';
+  return values.map((n) => n.toLocaleString(undefined, { notation, maximumFractionDigits: 6 }));
+}
+
+/** Returns `5:41 AM`, with seconds if the ticks are closer than a minute; a day's first tick names the day. */
+export function axisTimes(seconds: readonly number[], stepSeconds: number): string[] {
+  return seconds.map((second) => {
+    const at = new Date(second * 1000);
+    if (stepSeconds >= 28 * DAY) return at.toLocaleDateString(undefined, { year: 'numeric', month: 'short' });
+    const isMidnight = at.getHours() + at.getMinutes() + at.getSeconds() === 0;
+    if (stepSeconds >= DAY || isMidnight)
+      return at.toLocaleDateString(undefined, { month: 'short', day: 'numeric' });
+    return stepSeconds < MINUTE
+      ? clockTime(at)
+      : at.toLocaleTimeString(undefined, { hour: 'numeric', minute: '2-digit' });
+  });
+}
+
+/** Returns the indices of values without a neighbor, which a line does not show. */
+export function lonePoints(values: ArrayLike<number | null | undefined>): number[] {
+  return Array.from(values).flatMap((value, i) =>
+    value != null && values[i - 1] == null && values[i + 1] == null ? [i] : [],
+  );
+}
+
+/** A field of a form. */
+export interface Labelled {
+  /** Name in the API, for example `reportWindow/beforeMs`. */
+  readonly name: string;
+  readonly label: string;
+  /** How many of the API's units one unit of the form has. */
+  readonly scale?: number;
+}
+
+/** Returns the API's sentence with the labels and units of the form. */
+export function problemInWords(detail: string, fields: readonly Labelled[]): string {
+  return fields.reduce((text, { name, label, scale = 1 }) => {
+    const apiName = name.replaceAll('/', '.').replaceAll('.', '\\.');
+    return text.replace(new RegExp(`(?<![\\w.])${apiName}(?![\\w.])([^;]*)`), (_, rest: string) => {
+      const scaled = scale === 1 ? rest : rest.replaceAll(/\d+/g, (n) => String(Number(n) / scale));
+      const words = scaled
+        .replace('must not have fewer than 1 characters', 'must not be empty')
+        .replace(/must be <= (\d+)/, (_, n) => `must be at most ${count(Number(n))}`)
+        .replace(/must be >= (\d+)/, (_, n) => `must be at least ${count(Number(n))}`);
+      return `“${label}”${words}`;
+    });
+  }, detail);
+}

@@ -1,0 +1,136 @@
+/** The layout of every page of the console in a real Chromium, on a screen and on a phone, with the longest values. */
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { layoutFaults } from '../console/layoutFaults.ts';
+import { fillWithLongValues, LONG_TYPE, type LongValues, withDeadLetters } from '../console/longValues.ts';
+import { anEvent } from './builders.ts';
+import { aChromium, describeLooks, violations } from './consolePage.ts';
+import { ownProduct } from './sharedProduct.ts';
+
+const SIZES = [
+  { width: 1280, height: 800, colorScheme: 'light' },
+  { width: 390, height: 844, colorScheme: 'dark' },
+] as const;
+
+describeLooks('an operator who reads long values', () => {
+  const shared = ownProduct();
+  const chromium = aChromium();
+  let long: LongValues;
+  beforeAll(async () => {
+    long = await fillWithLongValues(shared.product);
+  });
+
+  /** Each way to a page, and what it shows when it is complete. */
+  const VIEWS: Readonly<
+    Record<string, (page: Page, open: (path: string) => Promise<void>) => Promise<void>>
+  > = {
+    'live tail': async (page, open) => {
+      await open('tail');
+      await page.getByText('Live.').waitFor();
+      const { game } = long;
+      await game.post(anEvent({ sessionId: game.sessionId, eventType: LONG_TYPE, payload: { LONG_TYPE } }));
+      await page.locator('tbody tr').waitFor();
+    },
+    'event of the live tail': async (page) => {
+      await page.locator('tbody button').click();
+      await page.getByRole('dialog').waitFor();
+    },
+    rejects: async (page, open) => {
+      await open('rejects');
+      await page.locator('.uplot canvas').waitFor();
+    },
+    'dead letters': async (page, open) => {
+      await open('letters');
+      await page.locator('tbody tr').nth(2).waitFor();
+    },
+    'follow, empty': async (page, open) => {
+      await open('follow');
+      await page.getByText('Paste the id').waitFor();
+    },
+    follow: async (page, open) => {
+      await open(`follow/${long.eventId}`);
+      await page.locator('.steps li').nth(3).waitFor();
+    },
+    reports: async (page, open) => {
+      await open('reports');
+      await page.getByRole('button', { name: 'More' }).waitFor();
+    },
+    'reports, grouped': async (page) => {
+      await page.getByRole('button', { name: 'Group by fingerprint' }).click();
+      await page.getByText('problems').waitFor();
+    },
+    'reports, empty': async (page) => {
+      await page.getByRole('button', { name: 'One by one' }).click();
+      await page.getByLabel('Build').fill('none');
+      await page.getByRole('button', { name: 'Search' }).click();
+      await page.getByText('No report matches').waitFor();
+    },
+    report: async (page, open) => {
+      await open(`report/${long.reportId}`);
+      await page.getByRole('region', { name: 'Events of the report' }).waitFor();
+      await page.getByText('Who else').waitFor();
+    },
+    health: async (page, open) => {
+      await open('health');
+      await page.locator('tbody tr').nth(6).waitFor();
+    },
+    quota: async (page, open) => {
+      await open('quota');
+      await page.locator('.uplot canvas').waitFor();
+    },
+    manage: async (page, open) => {
+      await open('manage');
+      await page.getByRole('region', { name: 'Switches' }).locator('tbody tr').nth(1).waitFor();
+    },
+    'new project': async (page) => {
+      await page.getByRole('button', { name: 'New project' }).click();
+      await page.getByRole('button', { name: 'Create project' }).click();
+      await page.locator('.problem').waitFor();
+    },
+    'new token': async (page) => {
+      await page.keyboard.press('Escape');
+      await page.getByRole('button', { name: 'New token' }).click();
+    },
+    audit: async (page, open) => {
+      await page.keyboard.press('Escape');
+      await open('audit');
+      await page.locator('tbody tr').nth(3).waitFor();
+    },
+    ask: async (page, open) => {
+      await open('ask');
+      await page.getByLabel('A question in SQL').fill(MILLIONS);
+      await page.getByRole('button', { name: 'Ask', exact: true }).click();
+      await page.locator('tbody tr').nth(71).waitFor();
+    },
+    'ask, chart': async (page) => {
+      await page.getByRole('button', { name: 'As a chart' }).click();
+      await page.locator('.uplot canvas').waitFor();
+    },
+  };
+
+  describe.each(SIZES)('at $width × $height, $colorScheme', ({ width, height, colorScheme }) => {
+    test('sees every value whole, or its beginning with an ellipsis', async () => {
+      const page = await chromium.signedIn(shared.product, 'tail', {
+        viewport: { width, height },
+        colorScheme,
+      });
+      await withDeadLetters(page);
+      const open = async (path: string): Promise<void> => {
+        await page.goto(`${shared.product.credentials.adminUrl}/#/${path}`);
+      };
+      const faults: Record<string, string[]> = {};
+      for (const [name, show] of Object.entries(VIEWS)) {
+        await show(page, open);
+        await page.getByText('Loading…').waitFor({ state: 'hidden' });
+        const found = await layoutFaults(page);
+        // Other files look for these at 1280 in light.
+        if (colorScheme === 'dark') found.push(...(await violations(page)));
+        if (found.length > 0) faults[name] = found;
+      }
+      expect(faults).toEqual({});
+    });
+  });
+});
+
+const MILLIONS = `SELECT toDateTime('2026-11-20 01:00:00', 'UTC') + number * 3600 AS t, number * 123456 AS n,
+  repeat('x', 300) AS long FROM numbers(72)`;
