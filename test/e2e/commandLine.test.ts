@@ -256,7 +256,7 @@ describe('simulate', () => {
     expect({ stopped, held }).toEqual({ stopped: true, held: sent });
   });
 
-  test('ends in a sentence where a live game is refused', async () => {
+  test('says what was sent and why it ends if a live game is refused', async () => {
     const url = await aStranger((_, response) =>
       response.writeHead(400).end('{"detail": "not\\u001b[2J here"}'),
     );
@@ -265,7 +265,11 @@ describe('simulate', () => {
       env: { QUESTLOG_URL: url },
     });
 
-    expect(ended).toEqual({ code: 1, stdout: '', stderr: 'questlog: not\uFFFD[2J here\n' });
+    expect(ended).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'stopped; sent 0 events, 0 reports\nquestlog: not\uFFFD[2J here\n',
+    });
   });
 });
 

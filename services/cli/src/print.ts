@@ -36,10 +36,27 @@ export function escaped(json: string): string {
   );
 }
 
-/** A line that is written over; only on a terminal, and only once the work has taken two seconds. */
-export function progress(startedMs: number, text: string): void {
-  if (!process.stderr.isTTY || performance.now() - startedMs < SLOW_MS) return;
-  process.stderr.write(`\r\x1b[K${text}`);
+/**
+ * Progress of a command on standard error: on a terminal one line that is written over after two seconds, otherwise a line
+ * every five seconds.
+ */
+export class Progress {
+  #nextMs = performance.now() + (process.stderr.isTTY ? SLOW_MS : INTERVAL_MS);
+
+  show(text: string): void {
+    const nowMs = performance.now();
+    if (nowMs < this.#nextMs) return;
+    if (process.stderr.isTTY) process.stderr.write(`${CLEAR_LINE}${text}`);
+    else {
+      this.#nextMs = nowMs + INTERVAL_MS;
+      process.stderr.write(`${text}\n`);
+    }
+  }
+
+  /** Removes the line from a terminal, so that another text can follow. */
+  clear(): void {
+    if (process.stderr.isTTY) process.stderr.write(CLEAR_LINE);
+  }
 }
 
 export function count(n: number): string {
@@ -65,3 +82,5 @@ export function forTerminal(text: string): string {
 const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{E0000}-\u{E007F}]/gu;
 
 const SLOW_MS = 2_000;
+const INTERVAL_MS = 5_000;
+const CLEAR_LINE = '\r\x1b[K';

@@ -11,6 +11,7 @@ import { forTerminal } from './print.ts';
 export class Endpoint {
   readonly url: string;
   readonly #token: string;
+  readonly #outage = new Outage();
 
   constructor(url: string, token: string) {
     this.url = url.replace(/\/+$/, '');
@@ -45,23 +46,46 @@ export class Endpoint {
     throw MAY_PASS.includes(response.status) ? new Unavailable(words) : new Refused(words, code);
   }
 
-  /** For what bears being sent again: until it is answered, and not for ever. */
+  /** Sends a request that may be repeated. @throws Unavailable if no try succeeds within a minute of the first failure. */
   async retried(method: string, path: string, options: RequestOptions): Promise<Response> {
     const enough = new AbortController();
-    let tries = 1;
-    return await untilAvailable(() => this.request(method, path, options), {
+    let failedMs: number | undefined;
+    const response = await untilAvailable(() => this.request(method, path, options), {
       signal: enough.signal,
-      onDelay: ({ message }, ms) => {
-        tries += 1;
-        if (tries > MAX_TRIES) enough.abort();
-        else process.stderr.write(`${forTerminal(message)}; again in ${(ms / 1000).toFixed(1)} s\n`);
+      onDelay: ({ message }) => {
+        failedMs ??= performance.now();
+        if (performance.now() - failedMs >= PATIENCE_MS) enough.abort();
+        else this.#outage.failed(message);
       },
     });
+    this.#outage.ended();
+    return response;
   }
 
   /** The answer's body; whoever asks says its type. */
   async json(method: string, path: string, options?: RequestOptions) {
     return JSON.parse(await (await this.request(method, path, options)).text());
+  }
+}
+
+/** Reports an outage on standard error once per interval, however many requests fail at the same time. */
+class Outage {
+  #sinceMs: number | undefined;
+  #nextMs = 0;
+
+  failed(message: string): void {
+    const nowMs = performance.now();
+    this.#sinceMs ??= nowMs;
+    if (nowMs < this.#nextMs) return;
+    this.#nextMs = nowMs + REPORT_INTERVAL_MS;
+    process.stderr.write(`${forTerminal(message)}; trying again for up to ${PATIENCE_MS / 1000} s\n`);
+  }
+
+  ended(): void {
+    if (this.#sinceMs === undefined) return;
+    const seconds = (performance.now() - this.#sinceMs) / 1000;
+    this.#sinceMs = undefined;
+    process.stderr.write(`Questlog answers again after ${seconds.toFixed(1)} s\n`);
   }
 }
 
@@ -141,7 +165,9 @@ interface Address {
   readonly token: string;
 }
 
-const MAX_TRIES = 6;
+/** Enough for a restart of Questlog. */
+const PATIENCE_MS = 60_000;
+const REPORT_INTERVAL_MS = 10_000;
 const MAY_PASS = [429, 502, 503, 504];
 
 /** The detail of a problem document (RFC 9457), and on a line each of its errors that says more. */

@@ -7,7 +7,7 @@ import { Command } from 'commander';
 import { INTERRUPTED, onInterrupt } from './interrupt.ts';
 import { type Line, linesOf, MAX_LINE_BYTES } from './lines.ts';
 import { example } from './manage.ts';
-import { count, escaped, progress } from './print.ts';
+import { count, escaped, Progress } from './print.ts';
 import type { Reach } from './reach.ts';
 
 /** Revision B takes so many, A takes more. */
@@ -31,9 +31,13 @@ export function sendCommand(at: () => Promise<Reach>): Command {
     }
     const to = await at();
     const startedMs = performance.now();
+    const progress = new Progress();
     let sent = 0;
     let underWay = 0;
-    const tell = (): void => void process.stderr.write(storedText(sent, underWay));
+    const tell = (): void => {
+      progress.clear();
+      process.stderr.write(storedText(sent, underWay));
+    };
     const onExit = (): void => {
       process.exitCode ||= 1;
       tell();
@@ -49,7 +53,7 @@ export function sendCommand(at: () => Promise<Reach>): Command {
         underWay = 0;
         if (options.json === true) process.stdout.write(`${escaped(await answer.text())}\n`);
         const perSecond = (sent * 1000) / (performance.now() - startedMs);
-        progress(startedMs, `${count(sent)} events, ${count(Math.round(perSecond))} a second`);
+        progress.show(`${count(sent)} events, ${count(Math.round(perSecond))} a second`);
       }
     } catch (error) {
       if (!(error instanceof Unavailable)) underWay = 0;
@@ -58,7 +62,7 @@ export function sendCommand(at: () => Promise<Reach>): Command {
     } finally {
       process.off('exit', onExit);
     }
-    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+    progress.clear();
     process.stderr.write(`${count(sent)} ${sent === 1 ? 'event' : 'events'} stored\n`);
   });
 }
@@ -69,7 +73,7 @@ function storedText(sent: number, underWay: number): string {
   if (sent > 0) parts.push(`the first ${count(sent)} events are stored`);
   if (underWay > 0) parts.push(`events ${count(sent + 1)} to ${count(sent + underWay)} may be stored`);
   if (parts.length === 0) return '';
-  return `${process.stderr.isTTY ? '\r\x1b[K' : ''}${parts.join('; ')}\n`;
+  return `${parts.join('; ')}\n`;
 }
 
 async function* eventLines(event: string | undefined, file: string | undefined): AsyncGenerator<Line> {

@@ -4,7 +4,7 @@ import type { Difference, VerifyLine, VerifySummary } from '@questlog/schemas/ht
 import { Command, InvalidArgumentError } from 'commander';
 import { linesOf } from './lines.ts';
 import { example } from './manage.ts';
-import { count, escaped, printRows, progress } from './print.ts';
+import { count, escaped, Progress, printRows } from './print.ts';
 import type { Reach } from './reach.ts';
 
 interface Options {
@@ -32,20 +32,20 @@ export function verifyCommand(at: () => Promise<Reach>): Command {
     'questlog verify --from 1h\n  questlog verify --from 2026-11-21T18:00Z --to 2026-11-21T19:00Z',
   );
   return command.action(async ({ from, to, tenant, json = false }: Options) => {
-    const startedMs = performance.now();
+    const progress = new Progress();
     const answer = await inTurn(await at(), { from, to, tenantId: tenant });
     const differences: Difference[] = [];
     let summary: VerifySummary | undefined;
     for await (const { text } of linesOf(piecesOf(answer))) {
       const line: VerifyLine | undefined = text === '' ? undefined : JSON.parse(text);
       if (line?.kind === 'failed') throw new Error(line.detail);
-      if (line?.kind === 'progress') progress(startedMs, `${count(line.records)} records read`);
+      if (line?.kind === 'progress') progress.show(`${count(line.records)} records read`);
       if (line?.kind === 'difference' && !json) differences.push(line);
       if (line?.kind === 'summary') summary = line;
       if (json && (line?.kind === 'difference' || line?.kind === 'summary'))
         process.stdout.write(`${escaped(text)}\n`);
     }
-    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+    progress.clear();
     if (summary === undefined) throw new Error('Questlog broke off before it was done; try again');
     if (!json) await print(differences, summary);
     if (summary.differences > 0) process.exitCode = 1;

@@ -5,7 +5,7 @@ import { eventId } from '@questlog/schemas/uuid';
 import { Command, Option } from 'commander';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example, wholeNumber } from '../manage.ts';
-import { count, progress } from '../print.ts';
+import { count, Progress } from '../print.ts';
 import { Endpoint, type Reach } from '../reach.ts';
 import { type GameRequest, gathered, type Visit, visitsOf } from './core/game.ts';
 import { uploadedFiles } from './crashFiles.ts';
@@ -114,6 +114,7 @@ async function play(
   onInterrupt(() => stop.abort());
   const sent = { events: 0, reports: 0 };
   const startedMs = performance.now();
+  const progress = new Progress();
   let day = '';
   const untilDue = async (atMs: number): Promise<void> => {
     const leftMs = speed === 'live' ? atMs - Date.now() : 0;
@@ -132,7 +133,7 @@ async function play(
         speed === 'live'
           ? `${Math.max(0, Math.round((span.toMs - Date.now()) / 1000))} s left`
           : `${count(perSecond)} a second`;
-      progress(startedMs, `${day === '' ? '' : `${day}, `}${told(sent)}, ${pace}`);
+      progress.show(`${day === '' ? '' : `${day}, `}${told(sent)}, ${pace}`);
     }
   };
   let failure: unknown;
@@ -153,12 +154,12 @@ async function play(
     if (speed === 'max' && running.size >= AT_ONCE) await Promise.race(running);
   }
   await Promise.all(running);
-  if (failure !== undefined) throw failure;
   const stopped = stop.signal.aborted;
+  progress.clear();
   if (stopped) {
-    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
     process.stderr.write(`stopped${day === '' ? '' : ` on ${day}`}; sent ${told(sent)}\n`);
   }
+  if (failure !== undefined) throw failure;
   return { sent, stopped };
 }
 
@@ -180,16 +181,18 @@ async function heldOnceComplete(admin: Endpoint, projectId: string, sent: Counts
   const query = `SELECT (SELECT count() FROM events WHERE project_id = '${projectId}') AS events,
     (SELECT count() FROM reports WHERE project_id = '${projectId}') AS reports FORMAT JSONCompactEachRow`;
   let held: Counts = { events: 0, reports: 0 };
+  const progress = new Progress();
   for (let idleSinceMs = performance.now(); performance.now() - idleSinceMs < GIVE_UP_MS; ) {
-    const [events, reports]: [unknown, unknown] = await admin.json('POST', '/admin/sql', { body: { query } });
+    const answer = await admin.retried('POST', '/admin/sql', { body: { query } });
+    const [events, reports]: [unknown, unknown] = JSON.parse(await answer.text());
     const now = { events: Number(events), reports: Number(reports) };
     if (now.events + now.reports > held.events + held.reports) idleSinceMs = performance.now();
     held = now;
     if (held.events >= sent.events && held.reports >= sent.reports) break;
-    progress(0, `ClickHouse has ${told(held)} of ${told(sent)}`);
+    progress.show(`ClickHouse has ${told(held)} of ${told(sent)}`);
     await delay(LOOK_AGAIN_MS);
   }
-  if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+  progress.clear();
   return held;
 }
 
