@@ -48,6 +48,8 @@ export interface Projection<Message, Plan> {
   faultOf?(message: Message): string | undefined;
   /** Counts the messages of a block that is dead as a whole, before they are sent. */
   buried?(decoded: readonly Decoded<Message>[]): Promise<void>;
+  /** Says what waits in the dead letter together with the refused part of the message. Undefined if that is all of it. */
+  waiting?(message: Message): string | undefined;
 }
 
 interface Planned<Plan> {
@@ -77,16 +79,20 @@ export function writerOf<Message, Plan>(
       await sendAll(block, dead, attempt.verify);
     },
     deadLetter: async (block, cause) => {
-      if (projection.buried !== undefined) {
-        await projection.buried((await decodeAll(codec, block.records)).decoded);
-      }
-      await sendAll(
-        block,
-        block.records.map((record) => ({ record, cause })),
-        true,
-      );
+      const { decoded } = await decodeAll(codec, block.records);
+      await projection.buried?.(decoded);
+      const waiting = new Map(decoded.map(({ offset, message }) => [offset, projection.waiting?.(message)]));
+      const dead = block.records.map((record) => ({
+        record,
+        cause: withWaiting(waiting.get(record.offset), cause),
+      }));
+      await sendAll(block, dead, true);
     },
   };
+}
+
+function withWaiting(waiting: string | undefined, cause: Invalid): Invalid {
+  return waiting === undefined ? cause : new Invalid(`${waiting}: ${cause.message}`, { cause: cause.cause });
 }
 
 export interface Dead {

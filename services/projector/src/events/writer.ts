@@ -108,6 +108,7 @@ export async function openEventsWriter(
       await attempt.confirm();
       await writeRows(store, leftOutTable(source), plan.leftOut);
     },
+    waiting: waitingEvents,
     buried: async (refused) => {
       // Where it was tried before and not written, memory is ahead of the table.
       left.rollup.forget();
@@ -115,6 +116,11 @@ export async function openEventsWriter(
       await writeRows(store, leftOutTable(source), leftOut);
     },
   });
+}
+
+/** The events of a record are stored together or not at all. ClickHouse names the first event that it refuses. */
+function waitingEvents({ count }: EventsRecord): string | undefined {
+  return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
 /** `appends` keeps three days, and a repeat comes within one: of what was received by then it still knows the first. */
