@@ -23,8 +23,8 @@ const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 const IN_BROWSER = 'test/e2e/{browser,console*,docs}.test.ts';
 /** Each command is a process, and an erasure waits for tables to be written anew: behind the README's own command too. */
 const SLOW = 'test/e2e/{backup,commandLine,erasures,sqlCommand}.test.ts';
-/** Half a million events, and what ten questions answer of them. */
-const MONTH = 'test/dataGuide/simulatedMonth.test.ts';
+/** Half a million events with the answers to ten questions; five million events in a reader's memory. */
+const MONTH = 'test/dataGuide/{simulatedMonth,largeViews}.test.ts';
 /** What breaks the engines of the run. Folders inside break none. */
 const FAULTS = 'test/{faults,stack}/*.test.ts';
 /** Break what is their own: an engine that is ended, a disk that is full, processes that are refused or killed. */

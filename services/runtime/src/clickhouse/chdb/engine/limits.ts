@@ -48,6 +48,8 @@ export const MAX_READER_MEMORY_BYTES = 96 * MiB;
 export const SPILL_BYTES = 64 * MiB;
 /** The same of a reader, whose threads each hold a share while they write it out. */
 export const READER_SPILL_BYTES = 24 * MiB;
+/** Buffer of each temporary file of a reader. A join of two million sessions writes 64 of them; 1 MiB each is the default. */
+export const READER_SPILL_BUFFER_BYTES = 64 * 1024;
 /** What the engine may allocate in all; the Node process adds its heap and its buffers to it. */
 export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;
 /** How long one query may run. */

@@ -5,6 +5,7 @@ import {
   MAX_ONE_BLOCK_BYTES,
   MAX_QUERY_MEMORY_BYTES,
   MAX_RESULT_BYTES,
+  READER_SPILL_BUFFER_BYTES,
   READER_SPILL_BYTES,
   SPILL_BYTES,
 } from './limits.ts';
@@ -53,6 +54,7 @@ const DEFAULTS: Pairs = [
 const READER_SPILLS: Pairs = [
   ['max_bytes_before_external_sort', String(READER_SPILL_BYTES)],
   ['max_bytes_before_external_group_by', String(READER_SPILL_BYTES)],
+  ['temporary_files_buffer_size', String(READER_SPILL_BUFFER_BYTES)],
 ];
 
 /** The engine cuts a block when one of these is reached, which a body of this size does not. */

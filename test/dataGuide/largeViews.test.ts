@@ -1,0 +1,54 @@
+/** The views with a join within a reader's memory, on five million events of few and of many sessions. */
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { aClickHouse, type TestServer } from '@questlog/runtime/clickhouse/chdb/testing/ownClickHouse';
+import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { fillProject, type LargeProject } from './largeProject.ts';
+
+const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
+const EVENTS = 5_000_000;
+const tenant = randomUUID();
+const few: LargeProject = { tenant, project: randomUUID(), events: EVENTS, sessions: 20_000 };
+const many: LargeProject = { tenant, project: randomUUID(), events: EVENTS, sessions: 2_000_000 };
+
+let clickhouse: TestServer;
+beforeAll(async () => {
+  clickhouse = await aClickHouse();
+  const { url, username, password } = clickhouse.server;
+  await (await openMigrated({ url, username, password, database: 'questlog' }, MIGRATIONS)).close();
+  await fillProject(clickhouse, few);
+  await fillProject(clickhouse, many);
+});
+afterAll(() => clickhouse[Symbol.asyncDispose]());
+
+describe.each([few, many])('$events events of $sessions sessions', ({ project }) => {
+  const where = `WHERE tenant_id = '${tenant}' AND project_id = '${project}'`;
+  const day = `${where} AND received_at >= '2026-10-10' AND received_at < '2026-10-11'`;
+
+  test.each([
+    ['one row of game_events', `SELECT * FROM game_events ${where} LIMIT 1`, 1],
+    ['a rare type', `SELECT * FROM game_events ${where} AND event_type = 'crash' LIMIT 1000`, 1_000],
+    ['the newest', `SELECT * FROM game_events ${where} ORDER BY received_at DESC LIMIT 10`, 10],
+    ['platforms', `SELECT platform, count() FROM game_events ${where} GROUP BY platform`, 5],
+    [
+      'types of a day',
+      `SELECT event_type, sum(length(payload)) FROM game_events ${day} GROUP BY event_type`,
+      5,
+    ],
+    ['one row of events_with_reports', `SELECT * FROM events_with_reports ${where} LIMIT 1`, 1],
+    [
+      'linked events',
+      `SELECT length(report_ids) AS n, count() FROM events_with_reports ${where} GROUP BY n`,
+      2,
+    ],
+  ])('%s', async (_, sql, rows) => {
+    const lines = await clickhouse.askAsReader(sql);
+    expect(lines.trimEnd().split('\n')).toHaveLength(rows);
+  });
+
+  test('every event has its player', async () => {
+    const sql = `SELECT count(), countIf(player_external_id IS NULL), uniq(session_id) > 0 FROM game_events ${where}`;
+    expect(await clickhouse.askAsReader(sql)).toBe(`${EVENTS}\t0\t1\n`);
+  });
+});
