@@ -5,7 +5,8 @@ import { code, fence, page } from './markdown.ts';
 const FOLDER = 'deploy/clickhouse';
 
 /** Questions go to the views before these tables; the ledger of appends is the product's own. */
-const BEHIND_VIEWS = /_(?:by_partition|versions)$|^appends$|^reject_counts$|^received_by_process$/;
+const BEHIND_VIEWS =
+  /_(?:by_partition|versions)$|^(?:appends|reject_counts|received_by_process|schema_migrations)$/;
 
 interface Column {
   /** Empty in a view: the types are those of the tables. */
@@ -15,14 +16,17 @@ interface Column {
 
 /** A table or a view. */
 interface Relation {
-  readonly comment: string;
+  comment: string;
   readonly columns: Map<string, Column>;
   /** What stands behind a table's columns; empty of a view. */
   readonly engine: string;
 }
 
 export function clickhousePage(): string {
-  const relations = new Map<string, Relation>();
+  // Created by the code that applies the files.
+  const relations = new Map<string, Relation>([
+    ['schema_migrations', { comment: '', columns: new Map(), engine: '' }],
+  ]);
   for (const path of projectFiles().filter(
     (file) => file.startsWith(`${FOLDER}/`) && file.endsWith('.sql'),
   )) {
@@ -30,7 +34,7 @@ export function clickhousePage(): string {
   }
   return page('Tables and views', FOLDER, [
     'The database is `questlog`. The projector writes the rows. Ingest writes `reject_counts`, `received_by_process`, `erased_events`, `retention_marks`, `expired_sessions` and a part of `truncations`, and deletes what is erased or past its days. Ask it with `npm run sql`, `POST /admin/sql` or any\nClickHouse client. `events` and `sessions` hold each row once. [deploy/clickhouse](../../deploy/clickhouse) has the tables\nbehind the views, `…_by_partition` and `…_versions`, which hold older rows until a merge, `reject_counts`, `received_by_process`, and `appends`, the ledger by which\nrepeats are recognised, kept for three days.',
-    'Quotas and counts go by `received_at`. The window of a report is from `from_micros` to `to_micros`, both inside. Columns have\nthese comments in ClickHouse, too.',
+    'Quotas and counts go by `received_at`. The window of a report is from `from_micros` to `to_micros`, both inside. Tables, views and columns have\nthese comments in ClickHouse, too.',
     ...[...relations].filter(([name]) => !BEHIND_VIEWS.test(name)).flatMap((entry) => shown(...entry)),
   ]);
 }
@@ -85,10 +89,13 @@ function addColumn(columns: Map<string, Column>, definition: string): void {
   });
 }
 
-function alter({ columns }: Relation, clause: string, path: string): void {
+function alter(relation: Relation, clause: string, path: string): void {
+  const { columns } = relation;
   const added = /^ADD COLUMN IF NOT EXISTS (?<definition>[\s\S]*)$/.exec(clause)?.groups?.['definition'];
   const told = /^COMMENT COLUMN (?<name>\w+)\s+'(?<text>[^']*)'$/.exec(clause)?.groups;
-  if (added !== undefined) addColumn(columns, added);
+  const ofAll = /^MODIFY COMMENT '(?<text>[^']*)'$/.exec(clause)?.groups?.['text'];
+  if (ofAll !== undefined) relation.comment = ofAll;
+  else if (added !== undefined) addColumn(columns, added);
   else if (told !== undefined) {
     const { name = '', text = '' } = told;
     const column = columns.get(name);
