@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Bench, openBench } from '@questlog/projector/testing/projectorBench';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { expectAnswer } from './expectAnswer.ts';
+import { ASKED_WITH, expectAnswer } from './expectAnswer.ts';
 import { expectedAnswers, type Row } from './expectedAnswers.ts';
 import { questionsOfGuide } from './guidePage.ts';
 import { appendGame } from './projectedGame.ts';
@@ -44,15 +44,30 @@ test('the game has what its answers are to show', () => {
 
 describe(`seed ${seed}`, () => {
   test.each(questions)('$title', async ({ number, sql }) => {
-    const answer = await bench.store.query<Row>(sql, {
-      tenant: owner.tenantId,
-      project: owner.projectId,
-      from: dayOf(PERIOD.from),
-      to: dayOf(PERIOD.to),
-    });
-    expectAnswer(answer, expected[number]);
+    expectAnswer(await asked(sql), expected[number]);
+  });
+
+  test('the first day of a player is that of players.first_played', async () => {
+    const cohorts = await asked(
+      `SELECT toDate(first_played) AS first_day, count() AS players FROM players
+       WHERE project_id = {project:UUID} AND first_played >= {from:Date} AND first_played < {to:Date}
+       GROUP BY first_day ORDER BY first_day`,
+    );
+    expectAnswer(
+      cohorts,
+      expected[2]?.map(({ first_day, players }) => ({ first_day, players })),
+    );
   });
 });
+
+function asked(sql: string): Promise<Row[]> {
+  return bench.store.query<Row>(`${sql} ${ASKED_WITH}`, {
+    tenant: owner.tenantId,
+    project: owner.projectId,
+    from: dayOf(PERIOD.from),
+    to: dayOf(PERIOD.to),
+  });
+}
 
 function dayOf(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 10);

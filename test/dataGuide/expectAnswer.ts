@@ -2,6 +2,9 @@
 import { expect } from 'vitest';
 import type { Row } from './expectedAnswers.ts';
 
+/** Decimals as texts: a JSON number would be read as a double. */
+export const ASKED_WITH = 'SETTINGS output_format_json_quote_decimals = 1';
+
 /** Also fails where nothing was to be answered, as that shows nothing. */
 export function expectAnswer(answer: readonly Row[], rows: readonly Row[] = [], title = ''): void {
   expect(rows.length, title).toBeGreaterThan(0);

@@ -33,9 +33,11 @@ export function expectedAnswers(
   };
 }
 
-/** A clock that is ahead is wrong; one that is behind may be right, of somebody who played offline. */
+/** A clock that is ahead is wrong. A clock that is behind by at most 90 days can be that of a player who was offline. */
 function beganMs({ startedMs, registeredMs }: GameSession): number {
-  return Math.min(startedMs ?? registeredMs, registeredMs);
+  const isTrusted =
+    startedMs !== null && startedMs <= registeredMs && startedMs >= registeredMs - 90 * DAY_MS;
+  return isTrusted ? startedMs : registeredMs;
 }
 
 function dailyPlayers(sessions: readonly GameSession[]): Row[] {
@@ -109,7 +111,7 @@ function economy(sessions: readonly GameSession[]): Row[] {
   const payments = eventsOf(sessions, 'economy').map(({ payload }) => payload);
   return grouped(payments, ({ currency, reason }) => `${currency}/${reason}`)
     .map(([, those]) => {
-      const amounts = those.map(({ amount = 0 }) => BigInt(amount));
+      const amounts = those.map(({ amount = 0 }) => hundredthsOf(amount));
       const earned = amounts.reduce((total, amount) => (amount > 0n ? total + amount : total), 0n);
       const spent = amounts.reduce((total, amount) => (amount < 0n ? total - amount : total), 0n);
       const { currency, reason } = those[0] ?? {};
@@ -118,7 +120,22 @@ function economy(sessions: readonly GameSession[]): Row[] {
     .sort((a, b) => {
       const byNet = b.net > a.net ? 1 : b.net < a.net ? -1 : 0;
       return compare(a.currency, b.currency) || byNet || compare(a.reason, b.reason);
-    });
+    })
+    .map((row) => ({
+      ...row,
+      ...{ earned: decimalText(row.earned), spent: decimalText(row.spent), net: decimalText(row.net) },
+    }));
+}
+
+/** The amounts of the game have at most two digits after the point. */
+function hundredthsOf(amount: string | number | bigint): bigint {
+  return typeof amount === 'bigint' ? amount * 100n : BigInt(Math.round(Number(amount) * 100));
+}
+
+function decimalText(hundredths: bigint): string {
+  const [sign, digits] = hundredths < 0n ? ['-', -hundredths] : ['', hundredths];
+  const fraction = `${digits % 100n}`.padStart(2, '0').replace(/0+$/, '');
+  return `${sign}${digits / 100n}${fraction === '' ? '' : `.${fraction}`}`;
 }
 
 function crashFree(sessions: readonly GameSession[]): Row[] {

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { questlogCommand } from '../e2e/questlogCommand.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
-import { expectAnswer } from './expectAnswer.ts';
+import { ASKED_WITH, expectAnswer } from './expectAnswer.ts';
 import { expectedAnswers, type Period, type Row } from './expectedAnswers.ts';
 import { GUIDE_PAGE, questionsOfGuide } from './guidePage.ts';
 import { simulatedSessions } from './simulatedGame.ts';
@@ -31,7 +31,10 @@ test('a month of simulated play has the answers that the page tells', { timeout:
   const expected = expectedAnswers(simulatedSessions({ seed: 7, players: 200 }, period), period);
   const parameters = { tenant: tenantId, project: projectId, from, to };
   for (const { number, title, sql } of questionsOfGuide()) {
-    const answer = await shared.product.admin('POST', '/admin/sql', { query: sql, parameters });
+    const answer = await shared.product.admin('POST', '/admin/sql', {
+      query: `${sql} ${ASKED_WITH}`,
+      parameters,
+    });
     expectAnswer(answer.json().data, expected[number], title);
   }
   expect(readFileSync(GUIDE_PAGE, 'utf8')).toContain(tableOf(expected, period));

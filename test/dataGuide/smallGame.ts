@@ -127,9 +127,10 @@ function aSession(
   };
 }
 
-/** Some play offline, and register on a later day. Some tell no time, and of some the clock is a year ahead. */
+/** Some players are offline and register on a later day. Some clocks send no time, are ahead, or stand in 1970 or 2062. */
 function clocksOf(dice: Dice, beganMs: number): Pick<GameSession, 'startedMs' | 'registeredMs'> {
-  const startedMs = dice.from([beganMs, beganMs, null, beganMs + 365 * DAY_MS]);
+  const [in1970, in2062] = [beganMs % DAY_MS, Date.UTC(2062, 0) + (beganMs % DAY_MS)];
+  const startedMs = dice.from([beganMs, beganMs, null, beganMs + 365 * DAY_MS, in1970, in2062]);
   const isLate = startedMs === beganMs && dice.chance(0.3);
   return { startedMs, registeredMs: isLate ? beganMs + dice.between(1, 3) * DAY_MS : beganMs };
 }
@@ -149,15 +150,18 @@ function killsIn(dice: Dice, player: string | null, lengthMs: number): number {
   return Math.round((aMinute * lengthMs) / MINUTE_MS / 4);
 }
 
-/** One of them is beyond 2^53, where a double would lose its last digit. */
+/** One amount is beyond 2^53, where a double loses its last digit. Some have a fraction, one of them as a text. */
 function aPayment(dice: Dice): GameEvent['payload'] {
-  const [currency, reason, amount] = dice.from<[string, string, number | bigint]>([
+  const [currency, reason, amount] = dice.from<[string, string, string | number | bigint]>([
     ['gold', 'quest', dice.between(50, 200)],
     ['gold', 'loot', dice.between(1, 40)],
     ['gold', 'shop', -dice.between(30, 250)],
     ['gold', 'refund', dice.from([-20, 20])],
     ['gem', 'purchase', 9_007_199_254_740_993n],
     ['gem', 'skin', -dice.between(100, 500)],
+    ['usd', 'purchase', 4.99],
+    ['usd', 'pass', '0.99'],
+    ['usd', 'refund', -0.1],
   ]);
   return { currency, reason, amount };
 }
