@@ -2,18 +2,19 @@
  * The code on the pages for Unity and Unreal, compiled and played against the product; the samples of `/docs`, compiled. The
  * engines are not here: what the pages use of them stands in `unityEngine.cs` and `unrealEngine.h`.
  */
-import { execFile, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
-import { expect, onTestFinished, test } from 'vitest';
-import { eventually, type ListedEvent } from '../e2e/builders.ts';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { eventually, type ListedEvent, type TestProject } from '../e2e/builders.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
-import { type Fate, frontOf } from './frontOfProduct.ts';
+import { type Fate, type FateOf, frontOf } from './frontOfProduct.ts';
 import { codeOf, findProgram } from './gamePages.ts';
 
 const run = promisify(execFile);
@@ -26,11 +27,15 @@ const UNREAL_HEADERS = [
   'CoreMinimal',
   'Dom/JsonObject',
   'Engine/GameViewportClient',
+  'HAL/FileManager',
+  'HttpManager',
   'HttpModule',
   'ImageUtils',
   'Interfaces/IHttpRequest',
   'Interfaces/IHttpResponse',
   'Kismet/GameplayStatics',
+  'Misc/FileHelper',
+  'Misc/Paths',
   'Serialization/JsonSerializer',
   'UnrealClient',
 ];
@@ -38,7 +43,7 @@ const UNREAL_HEADERS = [
 const EVENTS = 'POST /v1/ingest/events';
 const REPORTS = 'POST /v1/ingest/reports';
 const PUT = 'PUT /v1/uploads';
-const CALLS = ['POST /v1/ingest/sessions', 'POST /v1/ingest/uploads', PUT, REPORTS, EVENTS];
+const CALLS = ['POST /v1/ingest/sessions', EVENTS, 'POST /v1/ingest/uploads', PUT, REPORTS];
 
 const ENGINES = [
   {
@@ -78,65 +83,140 @@ type Engine = (typeof ENGINES)[number];
 
 const shared = ownProduct();
 
-test.for(ENGINES)(
-  '$page: what is answered late, or not at all, is stored once',
-  {
-    timeout: 120_000,
-  },
-  async (engine, { skip }) => {
-    if (findProgram(engine.compiler) === undefined) return skip(`there is no ${engine.compiler}`);
-    const project = await shared.aProject({ revision: 'B' });
-    const passed = await play(engine, project.token, (call, nth) => {
+describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
+  const isMissing = findProgram(engine.compiler) === undefined;
+  let project: TestProject;
+  let built: Built;
+  beforeAll(async () => {
+    if (isMissing) return;
+    project = await shared.aProject({ revision: 'B' });
+    built = await build(engine, project.token);
+  }, 120_000);
+  afterAll(() => built?.remove());
+  beforeEach(({ skip }) => skip(isMissing, `there is no ${engine.compiler}`));
+
+  test('what is answered late, or not at all, is stored once', async () => {
+    const { front, start } = built.begin((call, nth) => {
       if (nth === 0) return 'lost';
       if (nth === 1 && [EVENTS, REPORTS].includes(call)) return { status: 503, retryAfter: '1' };
       return nth === 2 && call === EVENTS ? { status: 429 } : 'answered';
     });
+    const game = start();
+    await game.until(() => front.answered.includes(REPORTS));
+    await game.quit();
 
-    const of = (call: string) => passed.filter((one) => one.call === call);
-    expect(CALLS.map((call) => of(call).length)).toEqual([2, 2, 2, 3, 4]);
+    const of = (call: string) => front.passed.filter((one) => one.call === call);
+    expect(CALLS.map((call) => of(call).length)).toEqual([2, 4, 3, 2, 3]);
     for (const call of CALLS) expect(new Set(of(call).map(({ body }) => body)).size, call).toBe(1);
     expect(new Set(of(EVENTS).map(({ headers }) => headers['idempotency-key'])).size).toBe(1);
     for (const [, refused, again] of [of(EVENTS), of(REPORTS)]) {
       expect((again?.atMs ?? 0) - (refused?.atMs ?? 0)).toBeGreaterThan(990);
     }
+    expect(game.said().match(/cannot reach|reached http/g)).toEqual(['cannot reach', 'reached http']);
+    await expectStored(project, engine.platform, JSON.parse(of(REPORTS)[0]?.body ?? '').sessionId);
+  });
 
-    const { sessionId } = JSON.parse(of(REPORTS)[0]?.body ?? '');
-    const { reports } = (await project.get(`/v1/reports?sessionId=${sessionId}`)).json();
-    expect(reports).toHaveLength(1);
-    const path = `/v1/reports/${reports[0].id}`;
-    const linked = await eventually(
-      async (): Promise<ListedEvent[]> => (await project.get(`${path}/events`)).json().events ?? [],
-      ({ length }) => length > 0,
+  test('what Questlog refuses is not sent again, and nothing waits behind it', async () => {
+    const body = JSON.stringify({ type: 'urn:questlog:problem:invalid_request', code: 'invalid_request' });
+    const { front, start, files } = built.begin(() => ({ status: 400, body }));
+    const game = start();
+    await game.until(() => files().length === 0 && front.passed.length > 3);
+    await game.quit();
+
+    expect(front.passed.map(({ call }) => call)).toEqual(CALLS.filter((call) => call !== PUT));
+  });
+
+  test('an answer that is not from Questlog, or from the wrong listener, loses nothing', async () => {
+    const { adminUrl } = shared.product.credentials;
+    const elsewhere = await (await fetch(`${adminUrl}/v1/ingest/events`, { method: 'POST' })).text();
+    const html = '<h1>Sign in</h1>';
+    const answers: Fate[] = [404, 200, 403, 401, 413, 415].map((status) => ({ status, body: html }));
+    answers.unshift({ status: 404, body: elsewhere });
+    const { front, start } = built.begin(
+      (call, nth) => (call === PUT ? undefined : answers[nth]) ?? 'answered',
     );
-    expect(linked).toMatchObject([{ eventType: 'checkpoint', payload: { level: 3 }, sequence: 1 }]);
-    const { report, attachments, sequence } = (await project.get(path)).json();
-    expect(report).toMatchObject({ title: 'Stuck in a wall', reporterType: 'player' });
-    expect(attachments).toMatchObject([{ fileName: 'screenshot.png', state: 'stored', sizeBytes: 9 }]);
-    expect(sequence).toEqual({ received: 1, highest: 1, missing: [] });
-    const picture = (await project.get(`/v1/uploads/${attachments[0].uploadId}`)).bytes;
-    expect(picture.toString('latin1')).toBe('\x89PNG\r\n\x1a\n\xff');
-    const { events } = (await project.get(`/v1/events?sessionId=${sessionId}`)).json();
-    expect(events).toHaveLength(1);
-    const { sessions } = (
-      await project.get(`/v1/players/${encodeURIComponent(PLAYER.name)}/sessions`)
-    ).json();
-    expect(sessions).toMatchObject([
-      { id: sessionId, build: { version: '1.4.2', platform: engine.platform } },
-    ]);
-  },
-);
+    const game = start();
+    await game.until(() => CALLS.every((call) => front.answered.includes(call)));
+    await game.quit();
 
-test.for(ENGINES)(
-  '$page: what is refused is not sent again, and nothing waits behind it',
-  {
-    timeout: 120_000,
-  },
-  async (engine, { skip }) => {
-    if (findProgram(engine.compiler) === undefined) return skip(`there is no ${engine.compiler}`);
-    const passed = await play(engine, 'no token', () => 'answered');
-    expect(passed.map(({ call }) => call)).toEqual(CALLS.filter((call) => call !== PUT));
-  },
-);
+    expect(game.said()).toContain("this is the operators' listener; games use port 8080");
+    const report = front.passed.findLast(({ call }) => call === REPORTS);
+    await expectStored(project, engine.platform, JSON.parse(report?.body ?? '').sessionId);
+  });
+
+  test('a token that is not valid stops it, and the queue stays', async () => {
+    const body = JSON.stringify({ type: 'urn:questlog:problem:unauthorized', code: 'unauthorized' });
+    const { front, start, files } = built.begin(() => ({ status: 401, body }));
+    const game = start();
+    await game.until((said) => said.includes('Questlog stops until the next start'));
+    await game.quit();
+
+    expect(front.passed).toHaveLength(1);
+    expect(files()).toEqual(['events', 'png', 'reports', 'sessions']);
+  });
+
+  test('the queue outlives a kill and a server that never answers, and the game ends in time', async () => {
+    let fate: Fate = 'dropped';
+    const { front, start, files } = built.begin(() => fate);
+    const killed = start();
+    await killed.until(() => front.passed.length > 5);
+    expect(killed.said().match(/cannot reach/g)).toHaveLength(1);
+    await killed.kill();
+    fate = 'held';
+    const before = front.passed.length;
+    const ended = start();
+    await ended.until(() => front.passed.length > before);
+    const tookMs = await ended.quit();
+    expect(tookMs).toBeGreaterThan(1_500);
+    expect(tookMs).toBeLessThan(5_000);
+    expect(files().filter((kind) => kind !== 'png')).toEqual([
+      ...['events', 'events', 'reports', 'reports', 'sessions', 'sessions'],
+    ]);
+    fate = 'answered';
+    const last = start();
+    await last.until(() => front.answered.filter((call) => call === REPORTS).length === 3);
+    await last.quit();
+
+    const reports = front.passed.filter(({ call }) => call === REPORTS);
+    const sessions = new Set(reports.map(({ body }): string => JSON.parse(body).sessionId));
+    expect(sessions.size).toBe(3);
+    for (const session of sessions) await expectStored(project, engine.platform, session);
+    expect(files()).toEqual([]);
+  });
+
+  test('an address that is none is named', async () => {
+    const wrong = await build(engine, 'a-token', 'hello');
+    onTestFinished(wrong.remove);
+    const game = wrong.begin(() => 'answered').start();
+    await game.until((said) =>
+      /must be an address such as https:.*\burl\b|\burl must be an address such as/is.test(said),
+    );
+    await game.kill();
+  });
+});
+
+async function expectStored(project: TestProject, platform: string, sessionId: string): Promise<void> {
+  const { reports } = (await project.get(`/v1/reports?sessionId=${sessionId}`)).json();
+  expect(reports).toHaveLength(1);
+  const path = `/v1/reports/${reports[0].id}`;
+  const linked = await eventually(
+    async (): Promise<ListedEvent[]> => (await project.get(`${path}/events`)).json().events ?? [],
+    ({ length }) => length > 0,
+  );
+  expect(linked).toMatchObject([{ eventType: 'checkpoint', payload: { level: 3 }, sequence: 1 }]);
+  const { report, attachments, sequence } = (await project.get(path)).json();
+  expect(report).toMatchObject({ title: 'Stuck in a wall', reporterType: 'player' });
+  expect(attachments).toMatchObject([{ fileName: 'screenshot.png', state: 'stored', sizeBytes: 9 }]);
+  expect(sequence).toEqual({ received: 1, highest: 1, missing: [] });
+  const picture = (await project.get(`/v1/uploads/${attachments[0].uploadId}`)).bytes;
+  expect(picture.toString('latin1')).toBe('\x89PNG\r\n\x1a\n\xff');
+  const { events } = (await project.get(`/v1/events?sessionId=${sessionId}`)).json();
+  expect(events).toHaveLength(1);
+  const { sessions } = (await project.get(`/v1/players/${encodeURIComponent(PLAYER.name)}/sessions`)).json();
+  expect(sessions.filter(({ id }: { id: string }) => id === sessionId)).toMatchObject([
+    { build: { version: '1.4.2', platform } },
+  ]);
+}
 
 test.for([
   {
@@ -178,41 +258,66 @@ test.for([
   },
 );
 
-/** @returns what the game has sent by the time that its events, which come last, are answered. */
-async function play(
-  { page, language, compile }: Engine,
-  token: string,
-  fateOf: (call: string, nth: number) => Fate,
-) {
-  const { baseUrl } = shared.product.credentials;
-  const front = await frontOf(baseUrl, fateOf);
+type Built = Awaited<ReturnType<typeof build>>;
+
+/** Compiles the game of a page, for a front of the product. */
+async function build({ page, language, compile }: Engine, token: string, url?: string) {
+  const front = await frontOf(shared.product.credentials.baseUrl);
   const folder = mkdtempSync(join(tmpdir(), 'questlog-game-'));
-  onTestFinished(() => {
-    front.close();
-    rmSync(folder, { recursive: true });
-  });
-  const code = codeOf(page, language).map((block) =>
-    block
-      .replace('https://telemetry.your-game.example', front.origin)
-      .replace('<ACCESS_TOKEN>', token)
-      .replace('player-17', () => PLAYER.inCode),
-  );
-  const [program = '', ...args] = await compile(folder, code);
-  const game = spawn(program, args, { stdio: ['pipe', 'inherit', 'pipe'] });
-  onTestFinished(() => void game.kill('SIGKILL'));
+  const [questlog = '', game = ''] = codeOf(page, language);
+  const settings = game
+    .replace('https://telemetry.your-game.example', url ?? front.origin)
+    .replace('<ACCESS_TOKEN>', token)
+    .replace('player-17', () => PLAYER.inCode);
+  const [program = '', ...args] = await compile(folder, [questlog, settings]);
+  return {
+    remove: () => {
+      front.close();
+      rmSync(folder, { recursive: true });
+    },
+    /** A device of its own: each start of the game finds the queue of the one before. */
+    begin: (fateOf: FateOf) => {
+      front.begin(fateOf);
+      const cwd = mkdtempSync(join(folder, 'device-'));
+      const queue = join(cwd, 'questlog');
+      /** The kinds of the files in the queue. */
+      const files = (): string[] =>
+        (existsSync(queue) ? readdirSync(queue) : []).map((name) => name.split('.').at(-1) ?? '').sort();
+      const start = () => playing(spawn(program, args, { cwd, stdio: ['pipe', 'inherit', 'pipe'] }));
+      return { front, files, start };
+    },
+  };
+}
+
+/** A game that runs, and what it has logged. */
+function playing(child: ChildProcessByStdio<Writable, null, Readable>) {
   let said = '';
-  game.stderr.on('data', (chunk) => {
+  child.stderr.on('data', (chunk) => {
     said += chunk;
   });
-  await eventually(
-    async () => `${front.answered.at(-1)}; ${said}`,
-    (last) => last.startsWith(EVENTS),
-    60_000,
-  );
-  game.stdin.end();
-  const [status] = await once(game, 'exit');
-  expect(status, said).toBe(0);
-  return front.passed;
+  const exit = once(child, 'exit');
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return {
+    said: () => said,
+    until: (isSo: (said: string) => boolean) =>
+      eventually(
+        async () => said,
+        () => isSo(said),
+        20_000,
+      ),
+    /** The player quits. @returns how long that takes, in ms. */
+    quit: async (): Promise<number> => {
+      const beganMs = performance.now();
+      child.stdin.end();
+      const [status] = await exit;
+      expect(status, said).toBe(0);
+      return performance.now() - beganMs;
+    },
+    kill: async (): Promise<void> => {
+      child.kill('SIGKILL');
+      await exit;
+    },
+  };
 }
 
 function write(folder: string, files: Readonly<Record<string, string>>): void {

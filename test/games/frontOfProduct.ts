@@ -10,11 +10,22 @@ export interface Passed {
   readonly atMs: number;
 }
 
-/** Of an answer: the product has the request and the game hears nothing; or the game is told to come again. */
-export type Fate = 'lost' | { readonly status: number; readonly retryAfter?: string } | 'answered';
+/**
+ * What happens to a request. `lost`: the product has it and the game gets no answer. `dropped`: neither. `held`: the game waits
+ * for an answer that does not come. A status: the front answers in place of the product.
+ */
+export type Fate =
+  | 'answered'
+  | 'lost'
+  | 'dropped'
+  | 'held'
+  | { readonly status: number; readonly retryAfter?: string; readonly body?: string };
 
-/** @param fateOf the `nth` request of a call, from 0. */
-export async function frontOf(baseUrl: string, fateOf: (call: string, nth: number) => Fate) {
+/** Returns what happens to the `nth` request of a call, from 0. */
+export type FateOf = (call: string, nth: number) => Fate;
+
+export async function frontOf(baseUrl: string) {
+  let fateOf: FateOf = () => 'answered';
   const passed: Passed[] = [];
   const answered: string[] = [];
   const server = createServer(async (request, response) => {
@@ -25,10 +36,12 @@ export async function frontOf(baseUrl: string, fateOf: (call: string, nth: numbe
     const call = `${method} ${url.replace(/^(\/v1\/uploads)\/.*/, '$1')}`;
     const fate = fateOf(call, passed.filter((one) => one.call === call).length);
     passed.push({ call, headers, body: body.toString('latin1'), atMs: performance.now() });
+    if (fate === 'dropped') return response.destroy();
+    if (fate === 'held') return;
     if (typeof fate === 'object') {
       response.statusCode = fate.status;
       if (fate.retryAfter !== undefined) response.setHeader('Retry-After', fate.retryAfter);
-      return response.end('{}');
+      return response.end(fate.body ?? '{}');
     }
     const answer = await fetch(baseUrl + url, { method, headers: ownOf(headers), body });
     // An upload's address begins with the host that was asked.
@@ -40,7 +53,17 @@ export async function frontOf(baseUrl: string, fateOf: (call: string, nth: numbe
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const address = server.address();
   const origin = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
-  return { origin, passed, answered, close: () => void server.close() };
+  const close = (): void => {
+    server.closeAllConnections();
+    server.close();
+  };
+  /** Forgets the requests so far. */
+  const begin = (fates: FateOf): void => {
+    fateOf = fates;
+    passed.length = 0;
+    answered.length = 0;
+  };
+  return { origin, passed, answered, begin, close };
 }
 
 /** Without those that are of one connection. */

@@ -1,5 +1,6 @@
 // Stands in for UnityEngine, which the tests do not have: the names and signatures that docs/games/unity.md uses, as Unity
-// documents them, and no other. Frames pass until stdin ends.
+// documents them, and no other. Frames pass until stdin ends; then the
+// player quits.
 using System;
 using System.Collections;
 using System.IO;
@@ -36,6 +37,11 @@ namespace UnityEngine
     {
         public static string version => "1.4.2";
         public static RuntimePlatform platform => RuntimePlatform.LinuxPlayer;
+        public static string persistentDataPath => Environment.CurrentDirectory;
+        public static event Func<bool> wantsToQuit;
+        internal static bool HasQuit { get; private set; }
+
+        public static void Quit() => HasQuit = wantsToQuit == null || wantsToQuit();
     }
 
     public static class Debug
@@ -79,8 +85,16 @@ namespace UnityEngine
             var game = new Telemetry();
             Call(game, "Start");
             game.ReportBug("Stuck in a wall");
-            for (var end = Task.Run(() => Console.In.ReadToEnd()); !end.Wait(20);)
+            var end = Task.Run(() => Console.In.ReadToEnd());
+            var isAsked = false;
+            while (!Application.HasQuit)
             {
+                if (end.IsCompleted && !isAsked)
+                {
+                    isAsked = true;
+                    Application.Quit();
+                }
+                Thread.Sleep(20);
                 while (frames.waiting.TryDequeue(out var next)) next();
                 if (game.Repeating != null) Call(game, game.Repeating);
             }

@@ -1,5 +1,5 @@
 // Stands in for Unreal Engine, which the tests do not have: the names and signatures that docs/games/unreal.md uses, as Epic
-// documents them, and no other. Its HTTP module speaks real HTTP to a local port. Frames pass until stdin ends.
+// documents them, and no other. Its HTTP module speaks real HTTP to a local port. Frames pass until stdin ends; then the player quits.
 #pragma once
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -10,7 +10,7 @@
 #include <bits/stdc++.h>
 
 #define TEXT(Text) u##Text
-#define UE_LOG(Category, Verbosity, Format, ...) std::fprintf(stderr, "%s\n", FString::Printf(Format, __VA_ARGS__).Utf8().c_str())
+#define UE_LOG(Category, Verbosity, Format, ...) std::fprintf(stderr, "%s\n", FString::Printf(Format __VA_OPT__(,) __VA_ARGS__).Utf8().c_str())
 
 using TCHAR = char16_t;  // No char, so that text without TEXT does not compile.
 using uint8 = std::uint8_t;
@@ -23,6 +23,7 @@ struct TSharedPtr : std::shared_ptr<T> {
 	using std::shared_ptr<T>::shared_ptr;
 	TSharedPtr(std::shared_ptr<T> Other) : std::shared_ptr<T>(std::move(Other)) {}
 	bool IsValid() const { return this->get() != nullptr; }
+	void Reset() { this->reset(); }
 };
 template <class T>
 using TSharedRef = TSharedPtr<T>;
@@ -46,8 +47,10 @@ public:
 	explicit TArray(const TArray<T, OtherSize>& Other) : All(Other.begin(), Other.end()) {}
 	Size Num() const { return Size(All.size()); }
 	const T* GetData() const { return All.data(); }
-	T& operator[](Size At) { return All.at(At); }
+	const T& operator[](Size At) const { return All.at(At); }
 	void Add(T Item) { All.push_back(std::move(Item)); }
+	bool Contains(const T& Item) const { return std::find(All.begin(), All.end(), Item) != All.end(); }
+	void Sort() { std::sort(All.begin(), All.end()); }
 	void RemoveAt(Size At, Size Count = 1) { All.erase(All.begin() + At, All.begin() + At + Count); }
 	auto begin() const { return All.begin(); }
 	auto end() const { return All.end(); }
@@ -73,7 +76,7 @@ public:
 	static FString Printf(const TCHAR* Format, A... Args) {
 		// What is text comes as TCHAR and leaves as UTF-8, which the C library knows.
 		std::deque<std::string> Kept;
-		const auto Plain = [&](auto Arg) {
+		[[maybe_unused]] const auto Plain = [&](auto Arg) {
 			if constexpr (std::is_same_v<decltype(Arg), const TCHAR*>) return Kept.emplace_back(FString(Arg).Utf8()).c_str();
 			else return Arg;
 		};
@@ -86,6 +89,29 @@ public:
 	std::string Utf8() const { return FConvert().to_bytes(Chars); }
 	const TCHAR* operator*() const { return Chars.c_str(); }
 	bool IsEmpty() const { return Chars.empty(); }
+	void Empty() { Chars.clear(); }
+	int32 Len() const { return int32(Chars.size()); }
+	bool Contains(const TCHAR* Text) const { return Chars.find(Text) != Chars.npos; }
+	bool StartsWith(const TCHAR* Text) const { return Chars.starts_with(Text); }
+	bool EndsWith(const TCHAR* Text) const { return Chars.ends_with(Text); }
+	bool FindLastChar(TCHAR Char, int32& Index) const { return (Index = int32(Chars.rfind(Char))) >= 0; }
+	FString Replace(const TCHAR* From, const TCHAR* To) const {
+		FString Whole;
+		std::size_t Begun = 0;
+		for (std::size_t At; (At = Chars.find(From, Begun)) != Chars.npos; Begun = At + FString(From).Chars.size()) Whole.Chars += Chars.substr(Begun, At - Begun) + To;
+		return Whole + Chars.substr(Begun).c_str();
+	}
+	bool Split(const TCHAR* Between, FString* LeftS, FString* RightS) const {
+		const std::size_t At = Chars.find(Between);
+		if (At == Chars.npos) return false;
+		const FString LeftText = Chars.substr(0, At).c_str(), RightText = Chars.substr(At + FString(Between).Chars.size()).c_str();
+		if (LeftS != nullptr) *LeftS = LeftText;
+		if (RightS != nullptr) *RightS = RightText;
+		return true;
+	}
+	friend FString operator/(const FString& One, const FString& Other) { return One + TEXT("/") + Other; }
+	friend bool operator==(const FString& One, const FString& Other) { return One.Chars == Other.Chars; }
+	friend bool operator<(const FString& One, const FString& Other) { return One.Chars < Other.Chars; }
 	FString Left(int32 Count) const { return Chars.substr(0, Count).c_str(); }
 	FString Mid(int32 From) const { return Chars.substr(From).c_str(); }
 	FString Mid(int32 From, int32 Count) const { return Chars.substr(From, Count).c_str(); }
@@ -98,12 +124,70 @@ public:
 
 struct FCString {
 	static double Atod(const TCHAR* Text) { return std::atof(FString(Text).Utf8().c_str()); }
+	static int64 Atoi64(const TCHAR* Text) { return std::atoll(FString(Text).Utf8().c_str()); }
 };
 struct FMath {
 	static int32 Min(int32 One, int32 Other) { return std::min(One, Other); }
 };
 struct FPlatformTime {
 	static double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+};
+
+struct FPlatformProcess {
+	static void Sleep(float Seconds) { std::this_thread::sleep_for(std::chrono::duration<float>(Seconds)); }
+};
+
+struct FPaths {
+	static FString ProjectSavedDir() { return TEXT("."); }
+	static FString GetExtension(const FString& Path) { return Path.Mid(Dot(Path) + 1); }
+	static FString ChangeExtension(const FString& Path, const FString& Extension) { return Path.Left(Dot(Path) + 1) + Extension; }
+
+private:
+	static int32 Dot(const FString& Path) {
+		int32 At = 0;
+		return Path.FindLastChar(TEXT('.'), At) ? At : Path.Len();
+	}
+};
+
+enum { FILEWRITE_None = 0, FILEWRITE_Append = 8 };
+struct IFileManager {
+	static IFileManager& Get() { static IFileManager Manager; return Manager; }
+	bool MakeDirectory(const TCHAR* Path, bool) { std::filesystem::create_directories(Path); return true; }
+	bool FileExists(const TCHAR* Path) { return std::filesystem::exists(Path); }
+	int64 FileSize(const TCHAR* Path) { return int64(std::filesystem::file_size(Path)); }
+	bool Delete(const TCHAR* Path) { return std::filesystem::remove(Path); }
+	bool Move(const TCHAR* To, const TCHAR* From) { std::filesystem::rename(From, To); return true; }
+	void FindFiles(TArray<FString>& Result, const TCHAR* Pattern, bool, bool) {
+		const std::filesystem::path Path(Pattern);
+		std::string Name = std::regex_replace(Path.filename().string(), std::regex("\\."), "\\.");
+		const std::regex Matching(std::regex_replace(Name, std::regex("\\*"), ".*"));
+		for (const auto& File : std::filesystem::directory_iterator(Path.parent_path())) {
+			if (std::regex_match(File.path().filename().string(), Matching)) Result.Add(FString::FromUtf8(File.path().filename().string()));
+		}
+	}
+};
+
+struct FFileHelper {
+	enum class EEncodingOptions { AutoDetect, ForceUTF8WithoutBOM };
+	static bool SaveStringToFile(const FString& Text, const TCHAR* Path, EEncodingOptions = EEncodingOptions::AutoDetect, IFileManager* = nullptr, uint32 Flags = FILEWRITE_None) {
+		std::ofstream File(std::filesystem::path(Path), Flags == FILEWRITE_Append ? std::ios::app | std::ios::binary : std::ios::binary);
+		return bool(File << Text.Utf8() << std::flush);
+	}
+	static bool SaveArrayToFile(const TArray<uint8>& Bytes, const TCHAR* Path) {
+		std::ofstream File(std::filesystem::path(Path), std::ios::binary);
+		return bool(File << std::string(Bytes.begin(), Bytes.end()) << std::flush);
+	}
+	static bool LoadFileToString(FString& Text, const TCHAR* Path) { return Text = FString::FromUtf8(Load(Path)), true; }
+	static bool LoadFileToArray(TArray<uint8>& Bytes, const TCHAR* Path) {
+		for (const char Byte : Load(Path)) Bytes.Add(uint8(Byte));
+		return true;
+	}
+
+private:
+	static std::string Load(const TCHAR* Path) {
+		std::ifstream File(std::filesystem::path(Path), std::ios::binary);
+		return {std::istreambuf_iterator<char>(File), {}};
+	}
 };
 
 struct FDateTime {
@@ -186,6 +270,8 @@ struct FHttpRequestCompleteDelegate : std::function<void(FHttpRequestPtr, FHttpR
 };
 
 class IHttpRequest : public std::enable_shared_from_this<IHttpRequest> {
+	std::atomic<bool> bDone = false;
+	std::string Answer;
 	std::string Verb, Host, Path, Headers, Body;
 	int Port = 80;
 	FHttpRequestCompleteDelegate Complete;
@@ -219,19 +305,39 @@ public:
 	void SetContentAsString(const FString& ContentString) { Body = ContentString.Utf8(); }
 	void SetTimeout(float) {}
 	FHttpRequestCompleteDelegate& OnProcessRequestComplete() { return Complete; }
-	bool ProcessRequest() {
-		NextFrame.push_back([Self = shared_from_this()] {
-			const std::string Answer = Self->Exchange();
-			const bool bAnswered = Answer.find("\r\n\r\n") != std::string::npos;
-			Self->Complete(Self, bAnswered ? MakeShared<IHttpResponse>(Answer) : FHttpResponsePtr(), bAnswered);
-		});
+	bool ProcessRequest();
+	void CancelRequest() {}
+	/** In the game's thread. Returns false while there is no answer. */
+	bool Finish() {
+		if (!bDone) return false;
+		const bool bAnswered = Answer.find("\r\n\r\n") != std::string::npos;
+		Complete(FHttpRequestPtr(shared_from_this()), bAnswered ? MakeShared<IHttpResponse>(Answer) : FHttpResponsePtr(), bAnswered);
+		return true;
+	}
+};
+struct FHttpManager {
+	std::vector<FHttpRequestPtr> Requests;
+	bool Tick(float) {
+		for (const FHttpRequestPtr& Request : std::exchange(Requests, {})) {
+			if (!Request->Finish()) Requests.push_back(Request);
+		}
 		return true;
 	}
 };
 struct FHttpModule {
 	static FHttpModule& Get() { static FHttpModule Module; return Module; }
+	FHttpManager Manager;
+	FHttpManager& GetHttpManager() { return Manager; }
 	FHttpRequestRef CreateRequest() { return MakeShared<IHttpRequest>(); }
 };
+inline bool IHttpRequest::ProcessRequest() {
+	FHttpModule::Get().Manager.Requests.push_back(FHttpRequestPtr(shared_from_this()));
+	std::thread([Self = shared_from_this()] {
+		Self->Answer = Self->Exchange();
+		Self->bDone = true;
+	}).detach();
+	return true;
+}
 
 struct FTickerDelegate : std::function<bool(float)> {
 	static FTickerDelegate CreateLambda(std::function<bool(float)> Lambda) { return {Lambda}; }
@@ -271,6 +377,7 @@ struct UGameplayStatics {
 // The game, from the page.
 void BeginTelemetry();
 void ReportBug();
+void EndTelemetry();
 
 int main() {
 	BeginTelemetry();
@@ -278,5 +385,9 @@ int main() {
 	for (pollfd Stdin{0, POLLIN, 0}; poll(&Stdin, 1, 20) == 0;) {
 		for (FTickerDelegate& Tick : FTSTicker::GetCoreTicker().Tickers) Tick(0.02f);
 		for (const auto& Happen : std::exchange(NextFrame, {})) Happen();
+		FHttpModule::Get().GetHttpManager().Tick(0.02f);
 	}
+	EndTelemetry();
+	// A request may still be under way.
+	std::_Exit(0);
 }
