@@ -111,9 +111,9 @@ export const ReportFields = Type.Object({
 });
 export type ReportFields = Static<typeof ReportFields>;
 
-const linkState = Type.Enum(Object.keys(LINK_VERSIONS), {
+const linkState = Type.Enum([...Object.keys(LINK_VERSIONS), 'expired'], {
   description:
-    '`pending`: not linked yet (about a second once the event is there); `unresolved`: the event did not come within 15 minutes after the window.',
+    '`pending`: not linked yet (about a second once the event is there); `unresolved`: the event did not come within 15 minutes after the window; `expired`: retention has removed the event, or what is known of the link.',
 });
 const linkSource = Type.Enum(['inline', 'named', 'session'], {
   description: 'Why the event belongs to the report.',
@@ -164,8 +164,9 @@ const attachments = Type.Array(
     fileName: Type.String(),
     mimeType: Nullable(Type.String()),
     sizeBytes: Nullable(Type.Integer()),
-    state: Type.Enum(['stored', 'missing'], {
-      description: '`missing`: the file was not there when the report was filed.',
+    state: Type.Enum(['stored', 'missing', 'expired'], {
+      description:
+        '`missing`: the file was not there when the report was filed; `expired`: retention has removed it.',
     }),
   }),
 );

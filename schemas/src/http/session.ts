@@ -123,13 +123,20 @@ const sequenceOutput = Type.Object({
   missingTruncated: Type.Optional(
     Type.Boolean({ description: `True: there are more gaps than these ${MAX_GAPS}, which are the lowest.` }),
   ),
+  expired: Type.Optional(
+    Type.Array(pair, {
+      maxItems: 1,
+      description:
+        'The numbers below the lowest one that is there, if the session began before the time up to which the project’s events have expired. They are not in `missing`.',
+    }),
+  ),
 });
 export type SequenceOutput = Static<typeof sequenceOutput>;
 
 /** Of a session, and of a report with a session. */
 export const SessionSequence = Type.Union([sequenceOutput, Type.Null()], {
   description:
-    'What the client’s own count says of the session’s events; null where none of them has a `sequence`.',
+    'What the client’s own count says of the session’s events; null where none of them has a `sequence`, or all of them have expired.',
 });
 
 export const SessionOutput = Type.Object(

@@ -57,6 +57,7 @@ interface Report {
   readonly sequence: {
     readonly received: number;
     readonly missing: readonly (readonly [number, number])[];
+    readonly expired?: readonly (readonly [number, number])[];
   } | null;
 }
 
@@ -67,10 +68,13 @@ interface Page {
 
 function heading({ state, occurredAt, report, sequence }: Report): string {
   const title = forTerminal(report?.title ?? 'a report without a title').replace(/[\n\t]/g, ' ');
-  const gaps = (sequence?.missing ?? []).map(([from, to]) => (from === to ? `${from}` : `${from}–${to}`));
+  const rangeOf = ([from, to]: readonly [number, number]) => (from === to ? `${from}` : `${from}–${to}`);
+  const gaps = (sequence?.missing ?? []).map(rangeOf);
+  const expired = (sequence?.expired ?? []).map((range) => `; expired: ${rangeOf(range)}`).join('');
   const more = gaps.length > SHOWN_GAPS ? ' and more' : '';
   const whole = gaps.length === 0 ? 'no gap' : `missing: ${gaps.slice(0, SHOWN_GAPS).join(', ')}${more}`;
-  const numbers = sequence === null ? '' : `; ${sequence.received} numbered events of its session, ${whole}`;
+  const numbers =
+    sequence === null ? '' : `; ${sequence.received} numbered events of its session, ${whole}${expired}`;
   return `${title} (${state}, ${occurredAt})${numbers}`;
 }
 

@@ -43,12 +43,21 @@ interface SessionRow extends KnownRow {
   readonly device: string | null;
 }
 
+/** Files that retention has removed are `expired`; the id of a file holds its time. */
+const ATTACHMENTS = `arrayMap(file -> CAST((file.upload_id, file.type, file.file_name, file.mime_type, file.size_bytes,
+    if(file.state = 'stored' AND UUIDv7ToDateTime(file.upload_id) < uploads_expired_before, 'expired', toString(file.state))),
+    'Tuple(upload_id UUID, type String, file_name String, mime_type String, size_bytes Nullable(UInt64), state String)'),
+  reports.attachments)`;
 /** An id is unique inside a project: of two, the chosen project's counts. */
 const REPORT = `SELECT id, tenant_id AS tenantId, project_id AS projectId, session_id AS sessionId,
     named_session_id AS namedSessionId, build_id AS buildId, title, description, severity, reporter_type AS reporter,
-    source_channel AS source, fingerprint, context, attachments, occurred_at AS occurredAt, received_at AS receivedAt,
+    source_channel AS source, fingerprint, context, ${ATTACHMENTS} AS attachments, occurred_at AS occurredAt, received_at AS receivedAt,
     retracted_at AS retractedAt, toUnixTimestamp64Micro(occurred_at) AS atMicros, from_micros AS fromMicros, to_micros AS toMicros
-  FROM reports WHERE id = {id:UUID} ORDER BY toString(project_id) = {project:String} DESC, received_at LIMIT 1`;
+  FROM reports LEFT JOIN (
+    SELECT project_id AS marked_id, max(expired_before) AS uploads_expired_before FROM retention_marks
+    WHERE what = 'uploads' GROUP BY marked_id
+  ) AS marks ON marks.marked_id = reports.project_id
+  WHERE id = {id:UUID} ORDER BY toString(project_id) = {project:String} DESC, received_at LIMIT 1`;
 const SESSION = `SELECT build_id AS buildId, version, platform, channel, player_external_id AS player,
     player_device_id AS device
   FROM sessions WHERE project_id = {projectId:UUID} AND id = {sessionId:UUID} LIMIT 1`;

@@ -11,7 +11,7 @@ export interface ReportFile {
   readonly file_name: string;
   readonly mime_type: string;
   readonly size_bytes: string | null;
-  readonly state: 'stored' | 'missing';
+  readonly state: 'stored' | 'missing' | 'expired';
 }
 
 /** As ingest says, too: none of them can carry a script. */
@@ -39,8 +39,10 @@ function File({ path, file }: { path: string; file: ReportFile }): VNode {
   const head = html`<figcaption>
     ${state === 'stored' ? html`<a href=${path} download>${name}</a>` : name}
     <small> ${[file.type, type, size === null ? '' : bytes(Number(size))].filter(Boolean).join(' · ')}</small>
-    ${state === 'missing' && html` <span class="tag warn">missing</span>`}
+    ${state !== 'stored' && html` <span class="tag warn">${state}</span>`}
   </figcaption>`;
+  if (state === 'expired')
+    return html`<figure class="card">${head}<p class="status">The project keeps files for some days only; this one has expired.</p></figure>`;
   if (state === 'missing')
     return html`<figure class="card">${head}<p class="status">It had not come, or was another project’s, when the report was filed.</p></figure>`;
   const isText = TEXT.test(type) || TEXT_NAME.test(name);

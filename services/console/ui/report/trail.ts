@@ -33,7 +33,7 @@ export interface TrailOf {
 
 interface TrailRow {
   readonly id: string;
-  readonly state: 'pending' | 'unresolved' | 'linked' | 'retracted';
+  readonly state: 'pending' | 'unresolved' | 'linked' | 'retracted' | 'expired';
   readonly source: string;
   /** Empty where the event has not come. */
   readonly found: '' | 'found';
@@ -56,8 +56,13 @@ const LANES = 7;
 const LEAST_SPAN_MICROS = 1_000_000;
 const OTHERS = 'other types';
 
+/** Events from before the expiry are not awaited: an event's id holds its time. */
+const SHOWN_STATE = `if(state IN ('pending', 'unresolved') AND UUIDv7ToDateTime(event_id) > toDateTime(0) AND UUIDv7ToDateTime(event_id) <
+    (SELECT max(expired_before) FROM retention_marks WHERE project_id = {projectId:UUID} AND what = 'events'),
+  'expired', toString(state))`;
 const LINKS = `links AS (
-  SELECT event_id, state, source FROM report_links WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID}
+  SELECT event_id, ${SHOWN_STATE} AS state, source FROM report_links
+  WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID}
 )`;
 /** The ids lead to the events by the primary key, which begins with the time inside them. */
 const THEIRS = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
@@ -72,7 +77,7 @@ const PAGE_OF_TRAIL = `WITH ${LINKS}
   ) AS events ON events.id = links.event_id
   ORDER BY found = '', occurred_at, log_partition, log_offset, log_index, toString(links.event_id)
   LIMIT ${PAGE} OFFSET {offset:UInt32}`;
-const STATES = `SELECT toString(state) AS name, count() AS events FROM report_links
+const STATES = `SELECT ${SHOWN_STATE} AS name, count() AS events FROM report_links
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} GROUP BY name`;
 const SPAN = `WITH ${LINKS}
   SELECT toString(min(toUnixTimestamp64Micro(occurred_at))) AS first, toString(max(toUnixTimestamp64Micro(occurred_at))) AS last
@@ -88,7 +93,9 @@ const DOTS = `WITH ${LINKS}
 /** Sorted, each number stands beside the one before it: a larger step is a gap, none at all a repeat. */
 const GAPS = `SELECT countIf(number != before) AS received, max(number) AS highest,
     arrayMap(gap -> if(gap.1 = gap.2, toString(gap.1), concat(toString(gap.1), '–', toString(gap.2))),
-      groupArraySortedIf(21)((before + 1, number - 1), number > before + 1)) AS missing
+      groupArraySortedIf(21)((before + 1, number - 1), number > before + 1)) AS missing,
+    if((SELECT max(expired_before) FROM retention_marks WHERE project_id = {projectId:UUID} AND what = 'events')
+        > (SELECT min(registered_at) FROM sessions WHERE project_id = {projectId:UUID} AND id = {sessionId:UUID}), min(number) - 1, 0) AS expiredTo
   FROM (
     SELECT assumeNotNull(sequence) AS number,
       lagInFrame(number) OVER (ORDER BY number ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS before
@@ -159,6 +166,7 @@ const LINK_STATES = [
   ['linked', 'linked'],
   ['pending', 'awaited: named by the report, not here yet'],
   ['unresolved', 'unresolved: named by the report, never came'],
+  ['expired', 'expired: removed by retention'],
   ['retracted', 'retracted with the report'],
 ] as const;
 
@@ -249,6 +257,7 @@ const TAGS = {
   linked: ['good', 'linked'],
   pending: ['warn', 'open'],
   unresolved: ['bad', 'unresolved'],
+  expired: ['', 'expired'],
   retracted: ['', 'retracted'],
 } as const;
 function LinkTag({ of: { state, source } }: { of: TrailRow }): VNode {
@@ -280,6 +289,14 @@ function Payload({ of, event, onClose }: { of: TrailOf; event: TrailRow; onClose
   <//>`;
 }
 
+interface Gaps {
+  readonly received: string;
+  readonly highest: string;
+  readonly missing: readonly string[];
+  /** The numbers up to here have expired; 0: none. */
+  readonly expiredTo: string;
+}
+
 /** Whether the session's events are all here, by the numbers that the client gave them. */
 export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailOf): VNode | null {
   const { value, error } = useAsked(
@@ -287,7 +304,7 @@ export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailOf): 
     async () =>
       sessionId === null
         ? []
-        : await sql<{ received: string; highest: string; missing: readonly string[] }>(GAPS, {
+        : await sql<Gaps>(GAPS, {
             ...{ tenantId, projectId, sessionId },
           }),
     everyMs,
@@ -298,9 +315,12 @@ export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailOf): 
     return html`<p class="status">The game gives the session’s events no <code>sequence</code>: a lost one would not show.</p>`;
   }
   const of = `${count(Number(row.received))} of ${count(Number(row.highest))}`;
-  if (row.missing.length === 0)
-    return html`<p><span class="tag good">whole</span> ${of} events of the session, no gap</p>`;
-  const shown = row.missing.slice(0, SHOWN_GAPS).join(', ');
-  const more = row.missing.length > SHOWN_GAPS ? ' and more' : '';
-  return html`<p><span class="tag bad">gap</span> ${of} events of the session; missing: ${shown}${more}</p>`;
+  const expiredTo = Number(row.expiredTo);
+  const missing = expiredTo > 0 ? row.missing.slice(1) : row.missing;
+  const expired = expiredTo > 0 ? `; expired: ${expiredTo === 1 ? '1' : `1–${expiredTo}`}` : '';
+  if (missing.length === 0)
+    return html`<p><span class="tag good">whole</span> ${of} events of the session, no gap${expired}</p>`;
+  const shown = missing.slice(0, SHOWN_GAPS).join(', ');
+  const more = missing.length > SHOWN_GAPS ? ' and more' : '';
+  return html`<p><span class="tag bad">gap</span> ${of} events of the session; missing: ${shown}${more}${expired}</p>`;
 }

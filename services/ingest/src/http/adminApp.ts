@@ -112,7 +112,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   erasureRoutes(router, deps.erasures);
 
   documentRoute(router);
-  router.get('/admin/uploads/:projectId/:uploadId', uploadForOperators(deps.uploads));
+  router.get('/admin/uploads/:projectId/:uploadId', uploadForOperators(deps));
   healthRoutes(router, deps);
 
   const app = new Koa();

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { finished } from 'node:stream';
 import type { RouterContext, RouterInstance } from '@koa/router';
-import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { ErasedData } from '@questlog/schemas/erased';
@@ -87,7 +87,11 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: 
     const leave = downloads.take({ tenantId: tenant.id, projectId: project.id });
     if (leave === undefined) throw new Unavailable('too many files are being read at once');
     finished(ctx.res, leave);
-    const upload = await findUpload(store, project.id, ctx.params['id'] ?? '');
+    const upload = await findUpload(
+      store,
+      { projectId: project.id, days: project.retentionDays?.uploads, nowMs: clock.now() },
+      ctx.params['id'] ?? '',
+    );
     // What a player sent must not run as a page of ours, whatever it says to be.
     await answerBytes(ctx, upload, {
       'Content-Type': upload.description.mimeType,
@@ -101,11 +105,23 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: 
 const PICTURES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
 const MAX_SHOWN_BYTES = 16 * 1024 * 1024;
 
+interface OperatorsUploads {
+  readonly uploads: UploadStore | undefined;
+  readonly directory: { readonly current: Pick<Directory, 'projects'> };
+  readonly clock: Clock;
+}
+
 /** For operators, who see a game's files beside its reports: a picture as such, all else as a text or a download. */
-export function uploadForOperators(store: UploadStore | undefined): (ctx: RouterContext) => Promise<void> {
+export function uploadForOperators({
+  uploads: store,
+  directory,
+  clock,
+}: OperatorsUploads): (ctx: RouterContext) => Promise<void> {
   return async (ctx) => {
     const { projectId = '', uploadId = '' } = ctx.params;
-    const upload = await findUpload(store, pathUuid(projectId), uploadId);
+    const id = pathUuid(projectId);
+    const days = directory.current.projects.get(id)?.retentionDays?.uploads;
+    const upload = await findUpload(store, { projectId: id, days, nowMs: clock.now() }, uploadId);
     const { fileName, mimeType } = upload.description;
     const type = essenceOf(mimeType);
     const isPicture = PICTURES.includes(type) && upload.sizeBytes <= MAX_SHOWN_BYTES;

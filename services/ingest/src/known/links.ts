@@ -3,6 +3,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, LinkState } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { expiryOf, isMadeBefore } from '../expired/expiry.ts';
 import type { FiledReport } from './storedReports.ts';
 
 export interface Link {
@@ -11,9 +12,12 @@ export interface Link {
   readonly source: LinkSource;
 }
 
+/** `expired`: the event, or what became of the link, was removed by retention. */
+export type ShownLink = Omit<Link, 'state'> & { readonly state: LinkState | 'expired' };
+
 /** Of a report, as one answer shows them. */
 export interface ShownLinks {
-  readonly links: readonly Link[];
+  readonly links: readonly ShownLink[];
   /** There are more of them than are shown. */
   readonly linksTruncated: boolean;
   /** Its session has more events in its window than the report gets links. */
@@ -38,6 +42,7 @@ export async function linkedReports(
 
 /** Links that one answer shows. */
 const MAX_LINKS = 10_000;
+const DAY_MS = 24 * 60 * 60 * 1000;
 /** A report this young also shows the stored events of its session: the linker may not have looked for them yet. */
 const FRESH_FOR_MS = 60_000;
 
@@ -65,8 +70,10 @@ export async function linksOfReport(store: Store, report: FiledReport, nowMs: nu
     if (known === undefined) links.set(eventId, { eventId, state: 'linked', source: 'session' });
     else if (known.state === 'pending') links.set(eventId, { ...known, state: 'linked' });
   }
+  const expired = await expiredOf(store, filed, [...links.values()], { rows, nowMs });
   const shown = [...links.values()]
     .map((link) => (retractedAt === null ? link : { ...link, state: 'retracted' as const }))
+    .map((link): ShownLink => (expired.has(link.eventId) ? { ...link, state: 'expired' } : link))
     .sort(byEventId)
     .slice(0, MAX_LINKS);
   return {
@@ -74,6 +81,28 @@ export async function linksOfReport(store: Store, report: FiledReport, nowMs: nu
     linksTruncated: links.size > shown.length,
     truncated: await isTruncated(store, report, links.size),
   };
+}
+
+/** Events that are not awaited any more, because they, or what is known of their links, have expired. Days are at least one. */
+async function expiredOf(
+  store: Store,
+  { projectId, receivedAt }: ReportLink,
+  links: readonly Link[],
+  { rows, nowMs }: { rows: readonly Link[]; nowMs: number },
+): Promise<ReadonlySet<string>> {
+  const written = new Set(rows.map(({ eventId }) => eventId));
+  const isGone = ({ eventId }: Link, events: number, ofLinks: number): boolean =>
+    isMadeBefore(eventId, events) || (receivedAt < ofLinks && !written.has(eventId));
+  const old = links.filter(
+    (link) =>
+      (link.state === 'pending' || link.state === 'unresolved') &&
+      isGone(link, nowMs - DAY_MS, nowMs - DAY_MS),
+  );
+  if (old.length === 0) return new Set();
+  const expiry = await expiryOf(store, projectId);
+  return new Set(
+    old.filter((link) => isGone(link, expiry.events, expiry.links)).map(({ eventId }) => eventId),
+  );
 }
 
 /** Whether the session has more events for the report than it gets links, which are the first in the log. */
@@ -153,6 +182,6 @@ async function storedEvents(
   return rows.map(({ id }) => id);
 }
 
-function byEventId(a: Link, b: Link): number {
+function byEventId(a: ShownLink, b: ShownLink): number {
   return a.eventId < b.eventId ? -1 : 1;
 }

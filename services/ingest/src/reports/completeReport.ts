@@ -17,7 +17,7 @@ import {
   decideEvents,
   type StoreEventsDeps,
 } from '../events/storeEvents.ts';
-import type { Link } from '../known/links.ts';
+import type { ShownLink } from '../known/links.ts';
 import type { Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import { CutShort } from '../rejected.ts';
@@ -81,7 +81,7 @@ export async function appendInlineEvents(
 }
 
 /** Whether the linker gave up on events that came inside the report, which are stored by now. */
-export function hasStragglers(links: readonly Link[]): boolean {
+export function hasStragglers(links: readonly ShownLink[]): boolean {
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 

@@ -20,6 +20,7 @@ import {
   pageParams,
   readPage,
 } from '../events/pages.ts';
+import { expiryOf } from '../expired/expiry.ts';
 import type { KeyedMutex } from '../known/keyedMutex.ts';
 import {
   firstOfSession,
@@ -35,7 +36,7 @@ import type { FiledReport } from '../known/storedReports.ts';
 import type { Seals } from '../places/seals.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { sessionSequence } from '../sessions/sessionSequence.ts';
-import { reportObject } from './core/reportAnswer.ts';
+import { reportObject, type ShownContent, withExpired } from './core/reportAnswer.ts';
 
 export interface ReportReadDeps {
   readonly store: Store;
@@ -62,7 +63,7 @@ export async function readReport(
   const { tenantId, projectId, sessionId } = filed;
   const [links, content, sequence] = await Promise.all([
     linksOfReport(deps.store, report, deps.clock.now()),
-    contentOf(deps.store, filed),
+    shownContent(deps.store, filed),
     sessionId === null ? null : sessionSequence(deps.store, { tenantId, projectId, sessionId }),
   ]);
   return reportObject({ filed, isRetracted: retractedAt !== null, ...links }, content, sequence);
@@ -74,6 +75,12 @@ async function contentOf(store: Store, { projectId, reportId }: ReportLink): Pro
     { projectId, reportId },
   );
   return row === undefined ? null : contentOfRow(row);
+}
+
+async function shownContent(store: Store, filed: ReportLink): Promise<ShownContent | null> {
+  const content = await contentOf(store, filed);
+  if (content === null || content.attachments.length === 0) return content;
+  return withExpired(content, await expiryOf(store, filed.projectId));
 }
 
 interface LinkedRow extends PositionedRow {

@@ -271,6 +271,7 @@ async function dropFiles(
 ): Promise<readonly Due[]> {
   if (uploads === undefined || due.length === 0) return [];
   const of = new Map(due.map((one) => [one.projectId, one]));
+  await mark(store, due, false);
   const dropped = new Set<Due>();
   const since = due.map((one) => one.sinceMs ?? projects.get(one.projectId)?.createdAt ?? one.beforeMs);
   const sinceMs = since.reduce((a, b) => Math.min(a, b));

@@ -1,4 +1,8 @@
-/** Which of a session's events have come, by the numbers that the client counted: the trail's proof that it is whole. */
+/**
+ * Which of a session's events have come, by the numbers that the client counted: the trail's proof that it is whole. Numbers below
+ * the first event that is there are expired if the session began before the time up to which events have expired: clients number
+ * in the order in which they send.
+ */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_GAPS, type SequenceOutput } from '@questlog/schemas/http/session';
 
@@ -6,6 +10,8 @@ interface Row {
   readonly received: string;
   readonly highest: string;
   readonly missing: readonly [first: string, last: string][];
+  /** 1: the session may have sent events that have expired. */
+  readonly hasExpired: 0 | 1;
 }
 
 /**
@@ -15,7 +21,9 @@ interface Row {
 const GAPS = `
   SELECT countIf(number != before) AS received, max(number) AS highest,
     arrayMap(gap -> [gap.1, gap.2],
-      groupArraySortedIf(${MAX_GAPS + 1})((before + 1, number - 1), number > before + 1)) AS missing
+      groupArraySortedIf(${MAX_GAPS + 2})((before + 1, number - 1), number > before + 1)) AS missing,
+    (SELECT max(expired_before) FROM retention_marks WHERE project_id = {projectId:UUID} AND what = 'events')
+      > (SELECT min(registered_at) FROM sessions WHERE project_id = {projectId:UUID} AND id = {sessionId:UUID}) AS hasExpired
   FROM
   (
     SELECT assumeNotNull(sequence) AS number,
@@ -33,10 +41,13 @@ export async function sessionSequence(
   const [row] = await store.query<Row>(GAPS, session);
   if (row === undefined || row.received === '0') return null;
   const gaps = row.missing.map(([first, last]): [number, number] => [Number(first), Number(last)]);
+  const expired = gaps.filter(([first]) => row.hasExpired === 1 && first === 1);
+  const missing = gaps.slice(expired.length);
   return {
     received: Number(row.received),
     highest: Number(row.highest),
-    missing: gaps.slice(0, MAX_GAPS),
-    ...(gaps.length > MAX_GAPS ? { missingTruncated: true } : {}),
+    missing: missing.slice(0, MAX_GAPS),
+    ...(missing.length > MAX_GAPS ? { missingTruncated: true } : {}),
+    ...(expired.length > 0 ? { expired } : {}),
   };
 }

@@ -8,7 +8,7 @@ import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import type { FoundUpload, UploadStore } from './uploadStore.ts';
-import { checkAttachment, checksAttachments, makeUpload } from './uploads.ts';
+import { checkAttachment, checksAttachments, findUpload, makeUpload } from './uploads.ts';
 
 const NOW = Date.UTC(2026, 10, 22);
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -39,6 +39,17 @@ test('a file of another project, without bytes, of no day or of the day before y
   expect(await check(storeWith(uploadId, 1), '../x')).toEqual(missing);
   expect(await check(storeWith(old, 1), old)).toEqual(missing);
   expect(await check(undefined)).toEqual(missing);
+});
+
+test('a file that the project keeps no longer is answered as expired', async () => {
+  const [old, young] = [anId(NOW - 3 * DAY_MS), anId(NOW - DAY_MS)];
+  const answer = (id: string, days: number | null) =>
+    findUpload(storeWith(randomUUID(), 1), { projectId, days, nowMs: NOW }, id);
+  await expect(answer(old, 2)).rejects.toThrow(
+    `upload ${old} has expired: this project keeps uploads for 2 days`,
+  );
+  await expect(answer(young, 2)).rejects.toThrow(`there is no upload ${young}`);
+  await expect(answer(old, null)).rejects.toThrow(`there is no upload ${old}`);
 });
 
 test('however many files the reports of a tenant name, another tenant’s is looked for next', async () => {

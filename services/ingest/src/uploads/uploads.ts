@@ -57,16 +57,30 @@ export interface StoredUpload {
   read(): Promise<Readable>;
 }
 
+/** Whose uploads are asked for. */
+interface UploadsOf {
+  readonly projectId: string;
+  /** For so long the project keeps them; null or absent: for ever. */
+  readonly days?: number | null | undefined;
+  readonly nowMs: number;
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
 /** @throws Rejected `not_found` where the project has no such upload, or its bytes have not come. */
 export async function findUpload(
   store: UploadStore | undefined,
-  projectId: string,
+  { projectId, days = null, nowMs }: UploadsOf,
   id: string,
 ): Promise<StoredUpload> {
   const key = { projectId, uploadId: pathUuid(id) };
   const found = isUuidV7(key.uploadId) ? await store?.find(key) : undefined;
   if (store === undefined || found?.sizeBytes === undefined) {
-    throw new Rejected('not_found', `there is no upload ${key.uploadId}, or its bytes have not come`);
+    const isOld = days !== null && isUuidV7(key.uploadId) && nowMs - millisOf(key.uploadId) > days * DAY_MS;
+    const detail = isOld
+      ? `upload ${key.uploadId} has expired: this project keeps uploads for ${days} days`
+      : `there is no upload ${key.uploadId}, or its bytes have not come`;
+    throw new Rejected('not_found', detail);
   }
   return { description: found.description, sizeBytes: found.sizeBytes, read: () => store.read(key) };
 }

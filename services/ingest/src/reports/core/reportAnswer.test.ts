@@ -1,8 +1,9 @@
 /** A report is shown as it was filed: its texts, the bytes of its context, its links, and what has become of it. */
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { ReportContent } from '@questlog/schemas/topics/reportLinks';
+import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
-import { type AnsweredReport, createdReport, reportObject } from './reportAnswer.ts';
+import { type AnsweredReport, createdReport, reportObject, withExpired } from './reportAnswer.ts';
 
 const [REPORT, SESSION, BUILD, EVENT] = ['1', '2', '3', '4'].map(
   (digit) => `${digit.repeat(8)}-0000-7000-8000-000000000000`,
@@ -91,4 +92,17 @@ test('the answer to a request has its events, and says what it left out only whe
   expect(told).toEqual({ ...head, ...more, events: [], ...tail, linksTruncated: true });
   const again = JSON.parse(createdReport(report, [], { ...NOTHING_MORE, idempotent: false }).toString());
   expect(again).not.toHaveProperty('idempotent');
+});
+
+test('a stored file from before the expiry of uploads is expired; a file that was missing stays missing', () => {
+  const file = (state: 'stored' | 'missing', receivedMs: number) => ({
+    ...{ uploadId: eventId(receivedMs, 0, Buffer.alloc(8)), attachmentType: 'other', fileName: 'a.txt' },
+    ...{ mimeType: null, sizeBytes: 1, state },
+  });
+  const attachments = [file('stored', 1_000), file('stored', 2_000), file('missing', 1_000)];
+  const shown = withExpired(
+    { ...texts, namedSessionId: null, context: null, attachments },
+    { uploads: 2_000 },
+  );
+  expect(shown.attachments.map(({ state }) => state)).toEqual(['expired', 'stored', 'missing']);
 });

@@ -1,9 +1,10 @@
 /** The answers that show a bug report: the report, its links, and its events with the payload bytes that came in. Pure. */
 import type { ListedReport } from '@questlog/schemas/http/report';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
-import type { ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
+import type { Attachment, ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { formatMicros } from '../../core/occurredAt.ts';
 import { type AnsweredEvent, eventArray, join } from '../../events/core/answer.ts';
+import { type Expiry, isMadeBefore } from '../../expired/expiry.ts';
 import type { ShownLinks } from '../../known/links.ts';
 
 export interface AnsweredReport extends ShownLinks {
@@ -11,10 +12,26 @@ export interface AnsweredReport extends ShownLinks {
   readonly isRetracted: boolean;
 }
 
+export type ShownContent = Omit<ReportContent, 'attachments'> & {
+  readonly attachments: readonly (Omit<Attachment, 'state'> & {
+    readonly state: Attachment['state'] | 'expired';
+  })[];
+};
+
+/** Names the files `expired` that retention has removed. */
+export function withExpired(content: ReportContent, expiry: Pick<Expiry, 'uploads'>): ShownContent {
+  const attachments = content.attachments.map((file) =>
+    file.state === 'stored' && isMadeBefore(file.uploadId, expiry.uploads)
+      ? { ...file, state: 'expired' as const }
+      : file,
+  );
+  return { ...content, attachments };
+}
+
 /** With what a person or a tracker reads of it, and what is missing of its session. */
 export function reportObject(
   report: AnsweredReport,
-  content: ReportContent | null,
+  content: ShownContent | null,
   sequence: object | null,
 ): Buffer {
   const counted = `,"sequence":${JSON.stringify(sequence)}`;
@@ -69,7 +86,7 @@ export function reportHead(filed: Filed, isRetracted: boolean): Omit<ListedRepor
 }
 
 /** The context as it was sent. */
-function contentOf(content: ReportContent | null): (string | Buffer)[] {
+function contentOf(content: ShownContent | null): (string | Buffer)[] {
   if (content === null) return ['"report":null,"context":null,"attachments":[]'];
   const { namedSessionId: _, context, attachments, ...texts } = content;
   const report = texts.title === null ? null : texts;

@@ -1,0 +1,29 @@
+/** Up to when the rows and files of a project have expired: what is not there from before is expired, not missing. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
+
+/** Milliseconds since the epoch, by when the data was received; 0: nothing has expired. */
+export interface Expiry {
+  readonly events: number;
+  readonly links: number;
+  readonly uploads: number;
+}
+
+export async function expiryOf(store: Pick<Store, 'query'>, projectId: string): Promise<Expiry> {
+  const rows = await store.query<{ what: string; beforeMs: string }>(
+    `SELECT what, toUnixTimestamp64Milli(max(expired_before)) AS beforeMs FROM retention_marks
+     WHERE project_id = {projectId:UUID} GROUP BY what`,
+    { projectId },
+  );
+  const marks = new Map(rows.map(({ what, beforeMs }) => [what, Number(beforeMs)]));
+  return {
+    events: marks.get('events') ?? 0,
+    links: marks.get('links') ?? 0,
+    uploads: marks.get('uploads') ?? 0,
+  };
+}
+
+/** Whether an id of ours, which holds the time of its making, is from before a time. */
+export function isMadeBefore(id: string, beforeMs: number): boolean {
+  return isUuidV7(id) && millisOf(id) < beforeMs;
+}
