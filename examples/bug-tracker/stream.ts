@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { openTrails } from './trail.ts';
 
 interface Message {
+  readonly event: string | undefined;
   readonly id: string | undefined;
   readonly data: string | undefined;
 }
@@ -58,8 +59,10 @@ async function follow(): Promise<number> {
 /** Prints the changed reports, each once, then saves both. A crash in between only prints them again. */
 function take(messages: readonly Message[]): void {
   const changed = new Set<string>();
-  for (const { id, data } of messages) {
-    if (data !== undefined) {
+  for (const { event, id, data } of messages) {
+    if (event === 'gap' && data !== undefined) tellGap(JSON.parse(data));
+    // Messages of other names may come with a later version.
+    if ((event === 'linked' || event === 'unlinked') && data !== undefined) {
       const change = JSON.parse(data);
       if (trails.take(change)) changed.add(change.reportId);
     }
@@ -69,12 +72,22 @@ function take(messages: readonly Message[]): void {
   if (messages.length > 0) trails.save(position);
 }
 
+/** Links expired before this tracker received them. A tracker that must have them reads its reports again. */
+function tellGap({ from, to }: { from: string | null; to: string }): void {
+  const range = `${from === null ? 'until' : `from ${from} to`} ${to}`;
+  console.error(`links ${range} were not received: GET /v1/reports/{id}/events has the links of a report`);
+}
+
 /** The fields of one message (WHATWG HTML, section 9.2), without comments and unknown names. */
 function messageOf(block: string): Message {
   const valuesOf = (name: string): string[] =>
     block.split('\n').flatMap((line) => (line.startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []));
   const data = valuesOf('data');
-  return { id: valuesOf('id').at(-1), data: data.length === 0 ? undefined : data.join('\n') };
+  return {
+    event: valuesOf('event').at(-1),
+    id: valuesOf('id').at(-1),
+    data: data.length === 0 ? undefined : data.join('\n'),
+  };
 }
 
 function access(): { baseUrl: string; token: string } {

@@ -82,6 +82,26 @@ test('goes on where it was when it is started again, with the trail that it had'
   ]);
 });
 
+test('says which links expired before it received them, and goes on with those that are kept', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const first = runTracker(bench, reader);
+  await bench.append(reader, 0, at(1, 'before'));
+  await printed(first, ['12:00:01.000Z  "before"  session']);
+  await eventually(
+    async () => existsSync(first.trailFile) && readFileSync(first.trailFile, 'utf8'),
+    (saved) => typeof saved === 'string' && saved.includes('before'),
+  );
+  await ended(first);
+  await bench.append(reader, 1, at(2, 'expired'));
+  await bench.expire(8 * 24 * 3_600_000);
+  await bench.append(reader, 1, at(3, 'kept'));
+  const second = runTracker(bench, reader, first.trailFile);
+
+  await printed(second, ['12:00:01.000Z  "before"  session', '12:00:03.000Z  "kept"  session']);
+  expect(second.output.stderr).toMatch(/links until \S+Z were not received/);
+});
+
 test('says why and ends where the server does not let it in', async () => {
   const bench = await aStreamBench();
   const tracker = runTracker(bench, { ...bench.reader(), token: 'revoked' });

@@ -137,6 +137,19 @@ export const LinkedEventMessage = Type.Object({
   event: Type.Object({ ...Type.Omit(EventOutput, ['reportIds']).properties, receivedAt: Timestamp }),
 });
 
+/** The data of the message `gap` of `GET /v1/linked-events`. */
+export const LinkedEventGap = Type.Object({
+  from: Nullable({
+    ...Timestamp,
+    description:
+      'Links with a `changedAt` from here on may be missing: the time of the last link before the gap; `null` if it is not known.',
+  }),
+  to: {
+    ...Timestamp,
+    description: 'The time of the first link that follows, or of this message if none is kept.',
+  },
+});
+
 const report = {
   id: Uuid,
   reportId: Type.String({ ...Uuid, description: 'The same as `id`.' }),

@@ -1,6 +1,6 @@
 /** The stream of linked events as a bug tracker has it: over HTTP, on the embedded log, with connections that break. */
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { appendLinks, aStreamBench, PARTITIONS } from './stream.testing.ts';
 import { follow, until, untilHas } from './streamClient.testing.ts';
 
@@ -175,4 +175,106 @@ test('a record that does not decode is passed over; the links behind it still co
   await untilHas(stream, 1);
 
   expect(stream.linkIds()).toEqual([linkId]);
+});
+
+const WEEK_MS = 7 * 24 * 3_600_000;
+
+test('a client whose next links have expired is told of the gap once, with its time range, before the links that are kept', async () => {
+  const lastMs = Date.now() - 5_000;
+  const queries: Record<string, unknown>[] = [];
+  const store = {
+    query: async (_: string, parameters: Record<string, unknown>) => {
+      queries.push(parameters);
+      return [{ links: '1', lastMs: String(lastMs) }] as never;
+    },
+  };
+  const bench = await aStreamBench({}, store);
+  const reader = bench.reader();
+  await bench.append(reader, 0);
+  const first = await follow(bench.baseUrl, reader);
+  await untilHas(first, 1);
+  first.close();
+  await appendLinks(bench, reader, 6);
+  await bench.expire(WEEK_MS + 1);
+  const keptFrom = Date.now() + WEEK_MS;
+  const kept = await appendLinks(bench, reader, 6);
+
+  const stream = await follow(bench.baseUrl, reader, { lastEventId: first.lastId() });
+  await untilHas(stream, 7);
+  const [gap, ...links] = stream.messages;
+  expect(gap?.event).toBe('gap');
+  const { from, to } = JSON.parse(gap?.data ?? '');
+  expect(from).toBe(`${new Date(lastMs).toISOString().slice(0, -1)}Z`);
+  expect(Date.parse(to)).toBeGreaterThanOrEqual(keptFrom);
+  expect(Date.parse(to)).toBeLessThanOrEqual(Date.now() + WEEK_MS + 1);
+  expect(links.map(({ data }) => JSON.parse(data).linkId).toSorted()).toEqual(kept.toSorted());
+  expect(queries).toMatchObject([{ projectId: reader.projectId, nextOffsets: [1, 0, 0] }]);
+
+  const again = await follow(bench.baseUrl, reader, { lastEventId: gap?.id ?? '' });
+  await untilHas(again, 6);
+  expect(again.messages.map(({ event }) => event)).not.toContain('gap');
+});
+
+test('a gap is told also where no link is kept, and where nobody can read the id or ClickHouse does not answer', async () => {
+  const store = {
+    query: async () => {
+      throw new Error('away');
+    },
+  };
+  const bench = await aStreamBench({}, store);
+  const [reader, stranger] = [bench.reader(), bench.reader()];
+  const first = await follow(bench.baseUrl, reader);
+  await until(() => expect(first.lastId()).not.toBe(''));
+  first.close();
+  await appendLinks(bench, reader, 3);
+  await bench.expire(WEEK_MS + 1);
+  for (const client of [reader, stranger]) {
+    const begun = Date.now() + WEEK_MS;
+    const stream = await follow(bench.baseUrl, client, { lastEventId: first.lastId() });
+    await untilHas(stream, 1);
+    const { from, to } = JSON.parse(stream.messages[0]?.data ?? '');
+    expect([stream.messages[0]?.event, from]).toEqual(['gap', null]);
+    expect(Date.parse(to)).toBeGreaterThanOrEqual(begun);
+  }
+});
+
+test('no gap is told to a client that has missed nothing, or that asks for the oldest links that are kept', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  await appendLinks(bench, reader, 3);
+  const first = await follow(bench.baseUrl, reader);
+  await untilHas(first, 3);
+  first.close();
+  await bench.expire(WEEK_MS + 1);
+  const next = await appendLinks(bench, reader, 3);
+  for (const at of [{ lastEventId: first.lastId() }, { from: 'start' }, {}]) {
+    const stream = await follow(bench.baseUrl, reader, at);
+    await untilHas(stream, 3);
+    expect(stream.linkIds().toSorted()).toEqual(next.toSorted());
+  }
+});
+
+test('records that expire while a stream runs are told as a gap, too', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const { tail } = bench.log;
+  const spied = vi.spyOn(bench.log, 'tail').mockImplementation((options) =>
+    tail.call(bench.log, {
+      ...options,
+      onBatch: (batch) =>
+        options.onBatch(batch.records[0]?.offset === 1 ? { ...batch, isAfterExpired: true } : batch),
+    }),
+  );
+  const stream = await follow(bench.baseUrl, reader);
+  await bench.append(reader, 0);
+  await untilHas(stream, 1);
+  const last = await bench.append(reader, 0);
+  await untilHas(stream, 3);
+  expect(stream.messages.map(({ event }) => event)).toEqual(['linked', 'gap', 'linked']);
+  const { from, to } = JSON.parse(stream.messages[1]?.data ?? '');
+  expect(Date.parse(from)).toBeLessThanOrEqual(Date.parse(to));
+  spied.mockRestore();
+  const resumed = await follow(bench.baseUrl, reader, { lastEventId: stream.messages[1]?.id ?? '' });
+  await untilHas(resumed, 1);
+  expect(resumed.linkIds()).toEqual([last.linkId]);
 });

@@ -5,11 +5,11 @@ import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Router } from '@koa/router';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { applyEntry, type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { type EmbeddedExtras, openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
-import { systemClock } from '@questlog/runtime/process/clock';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
@@ -53,6 +53,8 @@ export interface StreamBench {
   append(reader: Reader, partition: number, of?: Parameters<typeof aLinkedEvent>[0]): Promise<LinkedEvent>;
   /** What an id that the reader was given holds. */
   placeOf(reader: Reader, id: string): Promise<StreamPosition | 'start'>;
+  /** Moves the clock of the log, and deletes what has expired by then. */
+  expire(afterMs: number): Promise<void>;
   /** What a network does to connections. */
   breakConnections(): void;
   /** As the service stops: streams first, then the listener. */
@@ -64,17 +66,22 @@ export const PARTITIONS = 3;
 const READ: readonly Scope[] = ['read'];
 
 /** Closed when the test is over. */
-export async function aStreamBench(limits: Partial<StreamLimits> = {}): Promise<StreamBench> {
+export async function aStreamBench(
+  limits: Partial<StreamLimits> = {},
+  store: Pick<Store, 'query'> = { query: async () => [] },
+): Promise<StreamBench> {
   const dataDir = mkdtempSync(join(tmpdir(), 'linked-events-'));
-  const log = await openEmbeddedLog({ directory: dataDir, clock: systemClock });
+  let aheadMs = 0;
+  const clock = { now: () => Date.now() + aheadMs };
+  const log = await openEmbeddedLog({ directory: dataDir, clock });
   await log.ensureTopics(topicDefinitions(PARTITIONS));
   const registry = await openLogRegistry(log);
   const codec = await createCodec(registry, linkedEvents);
   const metrics = ingestMetrics(createMetricsRegistry());
   const handle = await openDirectory({ log, registry, logger: silentLogger });
-  const [directory, seals] = [handle.current, openSeals({ directory: handle, clock: systemClock })];
+  const [directory, seals] = [handle.current, openSeals({ directory: handle, clock })];
   const streams = await openLinkedEventStreams({
-    ...{ log, registry, seals, metrics, erased: directory.erased },
+    ...{ log, registry, store, clock, seals, metrics, erased: directory.erased },
     logger: silentLogger,
     limits: { ...STREAM_LIMITS, ...limits },
   });
@@ -109,6 +116,10 @@ export async function aStreamBench(limits: Partial<StreamLimits> = {}): Promise<
       return link;
     },
     placeOf: async ({ projectId }, id) => placeIn(id, await seals.of('stream', projectId)),
+    expire: async (afterMs) => {
+      aheadMs += afterMs;
+      await log.maintain();
+    },
     breakConnections: () => {
       for (const { socket } of responses) socket?.destroy();
     },

@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Codec } from '@questlog/runtime/registry/registry';
@@ -9,13 +10,14 @@ import { type ErasedData, isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Seal } from '../core/sealed.ts';
-import { heartbeatText, linkedEventText, openingText } from './core/linkedEventText.ts';
+import { type Gap, gapText, heartbeatText, linkedEventText, openingText } from './core/linkedEventText.ts';
 import { placeBytes } from './core/linkedEventToken.ts';
 
 export interface StreamDeps {
   readonly log: Log;
   readonly codec: Codec<LinkedEvent>;
   readonly logger: Logger;
+  readonly clock: Clock;
   readonly seal: Seal;
   /** The log has it still. */
   readonly erased: ErasedData;
@@ -41,11 +43,16 @@ export interface LinkedEventStream {
   end(): void;
 }
 
-/** The answer's head goes out once the log can be read. @throws what `log.tail` does; nothing was sent then. */
+/**
+ * The answer's head goes out once the log can be read.
+ * @param gap what expired behind the position that the client came with; undefined if nothing did.
+ * @throws what `log.tail` does; nothing was sent then.
+ */
 export async function startLinkedEventStream(
   deps: StreamDeps,
   client: StreamClient,
   from: readonly number[],
+  gap?: Gap,
 ): Promise<LinkedEventStream> {
   const connection = new Connection(deps, client, from);
   const tail = await deps.log.tail({
@@ -54,7 +61,7 @@ export async function startLinkedEventStream(
     onBatch: (batch) => connection.take(batch),
     onTruncated: (partition, offset) => connection.goBack(partition, offset),
   });
-  connection.begin(tail);
+  connection.begin(tail, gap);
   return connection;
 }
 
@@ -74,6 +81,8 @@ class Connection implements LinkedEventStream {
   readonly #client: StreamClient;
   /** Per partition, what is behind everything that was sent or is not for this client. */
   readonly #nextOffsets: number[];
+  /** Per partition, the time of the last record that was read. */
+  readonly #readToMs: number[] = [];
   readonly #begun = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<void>();
   #isOver = false;
@@ -94,7 +103,7 @@ class Connection implements LinkedEventStream {
     if (client.response.destroyed) this.#finish();
   }
 
-  begin(tail: Tail): void {
+  begin(tail: Tail, gap: Gap | undefined): void {
     const { response } = this.#client;
     this.#tail = tail;
     tail.failed.catch((error: unknown) => {
@@ -104,15 +113,18 @@ class Connection implements LinkedEventStream {
     });
     if (this.#isOver) return void this.#closeTail();
     response.writeHead(200, HEAD);
-    this.#write(openingText(this.#token(), RETRY_MS));
+    this.#write(openingText(this.#token(), RETRY_MS, gap));
     this.#heartbeat = setInterval(() => this.#beat(), this.#deps.heartbeatMs);
     this.#check = setInterval(() => this.#endIfRefused(), this.#deps.checkMs);
     this.#begun.resolve();
   }
 
   /** Of several partitions at once: their messages take turns wherever the connection is full. */
-  async take({ topic, partition, records, nextOffset }: Batch): Promise<void> {
+  async take({ topic, partition, records, nextOffset, isAfterExpired }: Batch): Promise<void> {
     await this.#begun.promise;
+    if (isAfterExpired) this.#tellGap(partition, records[0]);
+    const last = records.at(-1);
+    if (last !== undefined) this.#readToMs[partition] = last.timestampMs;
     for (const record of records) {
       const link = await this.#ownLink(record, { topic, partition });
       if (link === undefined) continue;
@@ -125,6 +137,14 @@ class Connection implements LinkedEventStream {
       this.#write(linkedEventText(link, { token: this.#token(), showsOverQuota }));
     }
     this.#nextOffsets[partition] = nextOffset;
+  }
+
+  /** Records expired while the client took nothing, or faster than they could be read. */
+  #tellGap(partition: number, firstKept: LogRecord | undefined): void {
+    if (this.#isOver) return;
+    const toMs = firstKept?.timestampMs ?? this.#deps.clock.now();
+    if (firstKept !== undefined) this.#nextOffsets[partition] = firstKept.offset;
+    this.#write(gapText({ fromMs: this.#readToMs[partition], toMs }, this.#token()));
   }
 
   /** The log was cut, and goes on at the offset: a token of what is gone would leave out what comes there now. */

@@ -1,6 +1,9 @@
 /** The streams of linked events that this process serves: where each begins, how many there may be, and their stop. */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
@@ -11,7 +14,9 @@ import type { Seal } from '../core/sealed.ts';
 import { Places } from '../limits/places.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import type { Seals } from '../places/seals.ts';
-import { offsetsFrom, placeIn } from './core/linkedEventToken.ts';
+import type { Gap } from './core/linkedEventText.ts';
+import { expiredPartitions, offsetsFrom, placeIn } from './core/linkedEventToken.ts';
+import { gapBehind } from './gap.ts';
 import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './stream.ts';
 
 /** The oldest kept, what comes from now on, or what follows the message of this id. */
@@ -30,6 +35,8 @@ export interface LinkedEventStreams {
 export interface LinkedEventStreamsDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
+  readonly store: Pick<Store, 'query'>;
+  readonly clock: Clock;
   readonly seals: Seals;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
@@ -60,7 +67,7 @@ const FULL =
   'this process already serves as many streams of linked events as it has for this project and its tenant';
 
 export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Promise<LinkedEventStreams> {
-  const { log, logger, metrics, erased, limits = STREAM_LIMITS } = deps;
+  const { log, logger, clock, metrics, erased, limits = STREAM_LIMITS } = deps;
   const codec = await createCodec(deps.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
   const places = new Places(limits.maxStreams, limits.maxStreamsOfProject);
@@ -82,15 +89,16 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
       const leave = takePlace(client.principal);
       try {
         const seal = await deps.seals.of('stream', client.principal.project.id);
-        const offsets = await firstOffsets(log, from, seal);
-        if (offsets === undefined) {
+        const start = await startOf(deps, client, from, seal);
+        if (start === undefined) {
           leave();
           return undefined;
         }
         const stream = await startLinkedEventStream(
-          { log, codec, logger, seal, erased, ...limits },
+          { log, codec, logger, clock, seal, erased, ...limits },
           client,
-          offsets,
+          start.offsets,
+          start.gap,
         );
         running.add(stream);
         void stream.ended.then(() => {
@@ -112,11 +120,25 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
   };
 }
 
-async function firstOffsets(log: Log, wanted: WantedPlace, seal: Seal): Promise<number[] | undefined> {
+async function startOf(
+  deps: LinkedEventStreamsDeps,
+  { principal }: StreamClient,
+  wanted: WantedPlace,
+  seal: Seal,
+): Promise<{ offsets: number[]; gap: Gap | undefined } | undefined> {
+  const { log } = deps;
   const from = typeof wanted === 'string' ? wanted : placeIn(wanted.id, seal);
   const [startOffsets, endOffsets] = await Promise.all([
     log.startOffsets(TOPICS.linkedEvents),
     log.endOffsets(TOPICS.linkedEvents),
   ]);
-  return offsetsFrom(from, { logId: log.id, startOffsets, endOffsets });
+  const topic = { logId: log.id, startOffsets, endOffsets };
+  const offsets = offsetsFrom(from, topic);
+  if (offsets === undefined) return undefined;
+  // A client that asks for the oldest kept has not read anything before it.
+  if (typeof wanted === 'string' || from === 'end') return { offsets, gap: undefined };
+  const partitions = expiredPartitions(from, topic);
+  if (partitions.length === 0) return { offsets, gap: undefined };
+  const at = { projectId: principal.project.id, position: from, offsets, partitions };
+  return { offsets, gap: await gapBehind(deps, at) };
 }

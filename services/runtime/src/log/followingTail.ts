@@ -85,6 +85,7 @@ export class FollowingTail implements Tail {
     const { topic, from, onBatch, onTruncated } = this.#options;
     const position = this.#positions[partition] ?? 0;
     const cursor = this.#source.open(partition, position, () => bell.ring());
+    let isAfterExpired = from !== 'earliest' && (from[partition] ?? 0) < position;
     try {
       // The caller has its tail before the first batch.
       await nextTurn();
@@ -95,7 +96,8 @@ export class FollowingTail implements Tail {
           await bell.wait();
           continue;
         }
-        await onBatch({ topic, partition, ...taken });
+        await onBatch({ topic, partition, ...taken, ...(isAfterExpired && { isAfterExpired }) });
+        isAfterExpired = false;
         this.#advance(partition, taken.nextOffset);
         await nextTurn();
       }

@@ -144,6 +144,8 @@ export interface Batch {
   readonly nextOffset: number;
   /** Kafka's, of the last record (KIP-101); undefined where the log has none. */
   readonly leaderEpoch?: number;
+  /** True if records before the first one expired before they were read. */
+  readonly isAfterExpired?: boolean;
 }
 
 export interface TailOptions {

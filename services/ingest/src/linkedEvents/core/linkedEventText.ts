@@ -36,9 +36,22 @@ export function linkedEventText(link: LinkedEvent, { token, showsOverQuota }: Te
   ]);
 }
 
+/** The time range of links that expired before the client received them, in milliseconds since the epoch. */
+export interface Gap {
+  /** Undefined if it is not known. */
+  readonly fromMs: number | undefined;
+  readonly toMs: number;
+}
+
+/** The message that tells a client of a gap. Its id is behind the gap: a client that has the message is not told again. */
+export function gapText({ fromMs, toMs }: Gap, token: string): string {
+  const from = fromMs === undefined ? 'null' : `"${formatMillis(Math.min(fromMs, toMs))}"`;
+  return `event: gap\nid: ${token}\ndata: {"from":${from},"to":"${formatMillis(toMs)}"}\n\n`;
+}
+
 /** The first lines: how long to wait before coming back, and where the stream begins. */
-export function openingText(token: string, retryMs: number): string {
-  return `retry: ${retryMs}\n${positionText(token)}`;
+export function openingText(token: string, retryMs: number, gap?: Gap): string {
+  return `retry: ${retryMs}\n${gap === undefined ? positionText(token) : gapText(gap, token)}`;
 }
 
 /** Tells that the connection lives and moves the client's position on; without data no message is dispatched. */

@@ -69,6 +69,18 @@ export function offsetsFrom(
   });
 }
 
+/**
+ * Returns the partitions in which records behind the position have expired. Of a position that means nothing in this log
+ * nobody knows what its client has read: these are all partitions in which anything has expired.
+ */
+export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBounds): number[] {
+  const isKnown = from !== 'start' && from.logId === topic.logId;
+  return topic.startOffsets.flatMap((start, partition) => {
+    const wanted = isKnown ? (from.nextOffsets[partition] ?? 0) : 0;
+    return wanted < start ? [partition] : [];
+  });
+}
+
 /** The first byte of an id of an earlier version. */
 const OPEN = 1;
 const LOG_ID_BYTES = 16;

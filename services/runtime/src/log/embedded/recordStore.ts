@@ -96,7 +96,7 @@ export class RecordStore {
   }
 }
 
-type Taken = Pick<Batch, 'records' | 'nextOffset'>;
+type Taken = Pick<Batch, 'records' | 'nextOffset' | 'isAfterExpired'>;
 
 export class RecordCursor implements Cursor {
   readonly topic: string;
@@ -136,10 +136,11 @@ export class RecordCursor implements Cursor {
   take(bounds: ReadBounds): Taken | undefined {
     this.#checkCuts();
     if (this.#position >= this.partition.endOffset) return undefined;
+    const isAfterExpired = this.#position < this.partition.startOffset;
     const taken = this.#records.read(this.partition, this.#position, bounds);
     this.#position = taken.nextOffset;
     this.#readTo = Math.max(this.#readTo, this.#position);
-    return taken;
+    return isAfterExpired ? { ...taken, isAfterExpired } : taken;
   }
 
   #checkCuts(): void {

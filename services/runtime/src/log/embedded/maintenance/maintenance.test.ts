@@ -71,14 +71,19 @@ describe('retention', () => {
     await log.append('t', 0, [aRecord('there')]);
     await log.maintain();
     expect((await nextRecords(holder.current(0))).map(textOf)).toEqual(['there']);
-    const texts: (string | undefined)[] = [];
+    const batches: unknown[] = [];
     const tail = await log.tail({
       topic: 't',
       from: [0],
-      onBatch: ({ records }) => void texts.push(...records.map(textOf)),
+      onBatch: ({ records, isAfterExpired }) => void batches.push([records.map(textOf), isAfterExpired]),
     });
     await tail.reached([2]);
-    expect(texts).toEqual(['there']);
+    await log.append('t', 0, [aRecord('next')]);
+    await tail.reached([3]);
+    expect(batches).toEqual([
+      [['there'], true],
+      [['next'], undefined],
+    ]);
   });
 
   it('deletes many records in chunks, with the markers between them', async () => {

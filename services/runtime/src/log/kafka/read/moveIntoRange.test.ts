@@ -7,7 +7,11 @@ import { PartitionBuffer } from './partitionBuffer.ts';
 test('retention that passes a group is told as an error, with what it has lost', async () => {
   const { told, moved, buffer } = await afterMove({ group: 'g', position: 3, range: [10, 20] });
   expect(moved).toBe(true);
-  expect(buffer.take({ maxRecords: 1, maxBytes: 1 })).toEqual({ records: [], nextOffset: 10 });
+  expect(buffer.take({ maxRecords: 1, maxBytes: 1 })).toEqual({
+    records: [],
+    nextOffset: 10,
+    isAfterExpired: true,
+  });
   expect(told).toEqual([
     ['error', 'log_removed_unprocessed', { group: 'g', topic: 't', partition: 0, offset: 3, start: 10 }],
   ]);

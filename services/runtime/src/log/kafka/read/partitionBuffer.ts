@@ -42,6 +42,8 @@ export class PartitionBuffer implements Cursor {
   #upToEpoch = UNKNOWN_EPOCH;
   /** What the next `take` throws. */
   #truncated: LogTruncated | undefined;
+  /** True if records before the next one expired before the reader took them. */
+  #isAfterExpired = false;
   #isReleased = false;
 
   constructor(
@@ -134,6 +136,7 @@ export class PartitionBuffer implements Cursor {
 
   /** Passes what the log does not hold any more. */
   skipTo(startOffset: number): void {
+    this.#isAfterExpired = true;
     this.put({ records: [], sizes: [], bytes: 0, nextOffset: startOffset, epochs: [] });
     this.#batchesFrom = 0;
     this.#epochs = [];
@@ -176,6 +179,8 @@ export class PartitionBuffer implements Cursor {
     if (this.#chunks.length === 0) return undefined;
     const records: LogRecord[] = [];
     let bytes = 0;
+    const isAfterExpired = this.#isAfterExpired;
+    this.#isAfterExpired = false;
     for (let next = this.#first(); next !== undefined; next = this.#first()) {
       const { chunk, record, size } = next;
       if (record === undefined) {
@@ -194,7 +199,11 @@ export class PartitionBuffer implements Cursor {
     this.#listener.drained();
     const nextOffset = this.#position;
     const leaderEpoch = this.#epochs.findLast(({ startOffset }) => startOffset < nextOffset)?.epoch;
-    return { records, nextOffset, ...(leaderEpoch === undefined ? {} : { leaderEpoch }) };
+    return {
+      ...{ records, nextOffset },
+      ...(leaderEpoch !== undefined && { leaderEpoch }),
+      ...(isAfterExpired && { isAfterExpired }),
+    };
   }
 
   /** The first chunk and its next record, if it has one left. */
