@@ -44,8 +44,8 @@ interface SessionRow extends KnownRow {
 }
 
 /** Files that retention has removed are `expired`; the id of a file holds its time. */
-const ATTACHMENTS = `arrayMap(file -> CAST((file.upload_id, file.type, file.file_name, file.mime_type, file.size_bytes,
-    if(file.state = 'stored' AND UUIDv7ToDateTime(file.upload_id) < uploads_expired_before, 'expired', toString(file.state))),
+const ATTACHMENTS = `arrayMap(one -> CAST((one.upload_id, one.type, one.file_name, one.mime_type, one.size_bytes,
+    if(one.state = 'stored' AND UUIDv7ToDateTime(one.upload_id) < uploads_expired_before, 'expired', toString(one.state))),
     'Tuple(upload_id UUID, type String, file_name String, mime_type String, size_bytes Nullable(UInt64), state String)'),
   reports.attachments)`;
 /** An id is unique inside a project: of two, the chosen project's counts. */
