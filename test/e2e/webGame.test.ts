@@ -56,7 +56,8 @@ test('a game is played by keys, and F8 files a report with its picture and its m
   expect(picture.bytes.toString('latin1')).toMatch(/^\x89PNG/);
 
   const headers = { 'Access-Control-Allow-Origin': '*' };
-  await page.route('**/v1/ingest/**', (route) => route.fulfill({ status: 401, headers, body: '{}' }));
+  const body = JSON.stringify({ type: 'urn:questlog:problem:unauthorized', code: 'unauthorized' });
+  await page.route('**/v1/ingest/**', (route) => route.fulfill({ status: 401, headers, body }));
   await page.keyboard.press('F8');
   await page.getByText('The report is not filed').waitFor();
   expect(problems).toEqual([]);
