@@ -42,6 +42,17 @@ test('a grouping that is larger than its memory goes on on the disk', async () =
   await expect(it.ask(sql, inMemory)).rejects.toThrow(/MEMORY_LIMIT_EXCEEDED/);
 });
 
+test('a join of a reader spills to disk above its share of the memory', async () => {
+  const side = 'SELECT number, hex(sipHash128(number)) AS s FROM numbers(1000000)';
+  const joined = `SELECT count() FROM (${side}) AS a JOIN (${side}) AS b USING number WHERE a.s = b.s`;
+  expect(await it.askAsReader(joined)).toBe('1000000\n');
+  const either =
+    'SELECT count() FROM numbers(9) AS a JOIN numbers(300000) AS b ON a.number = b.number OR a.number + 1 = b.number';
+  // A hash join, since a grace join knows no OR.
+  await expect(it.askAsReader(either)).rejects.toThrow(/Limit for JOIN exceeded/);
+  expect(await it.askAsReader(`${either} SETTINGS max_bytes_in_join = 60000000`)).toBe('18\n');
+});
+
 test('readers leave room for a query of the product, and have enough for analytics', async () => {
   const readers = limits.PROCESS_CONCURRENT_READERS * limits.MAX_READER_MEMORY_BYTES;
   expect(readers + limits.MAX_QUERY_MEMORY_BYTES).toBeLessThanOrEqual(limits.MAX_ENGINE_MEMORY_BYTES);

@@ -46,7 +46,7 @@ export const MAX_QUERY_MEMORY_BYTES = 448 * MiB;
 export const MAX_READER_MEMORY_BYTES = 96 * MiB;
 /** A sort or a grouping that holds more than this goes on on the disk. */
 export const SPILL_BYTES = 64 * MiB;
-/** The same of a reader, whose threads each hold a share while they write it out. */
+/** Memory above which a reader's sort, grouping or join spills to disk; each thread holds a share while it writes. */
 export const READER_SPILL_BYTES = 24 * MiB;
 /** Buffer of each temporary file of a reader. A join of two million sessions writes 64 of them; 1 MiB each is the default. */
 export const READER_SPILL_BUFFER_BYTES = 64 * 1024;
