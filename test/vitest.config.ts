@@ -15,7 +15,7 @@ const PYTHON = '**/pythonClient.int.test.ts';
 /** Compiles C# and C++: where Python and Java are asked for, these may be too. */
 const COMPILERS = '**/enginePages.int.test.ts';
 /** Each cut waits for mutations of tables. */
-const CUTS = '**/cutLog.int.test.ts';
+const CUTS = '**/{cutLog,incrementalLoads}.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
 /** Two Nodes, browsers and six kills, of a client whose unit tests are among the fast: beside Kafka too. */
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
@@ -161,7 +161,7 @@ const TIERS: readonly Tier[] = [
   // Last, since it breaks the brokers that the others stand on.
   {
     name: 'faults',
-    include: [FAULTS, `services/${CUTS}`, ...OWN_FAULTS, ...LONG_RUNS],
+    include: [FAULTS, `{services,test}/${CUTS}`, ...OWN_FAULTS, ...LONG_RUNS],
     env: { QUESTLOG_TEST_RUNS: 'long' },
     globalSetup: [ENGINES_OF_THE_RUN],
     isHeavy: true,

@@ -59,6 +59,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     tests: [BLOCKS_TEST],
   },
   {
+    name: 'offset published before insert',
+    lost: 'a data team that loads what is below the offset misses the rows of a block for ever',
+    file: BLOCKS,
+    text: 'await this.#commit({ offset: start, pendingTo: end, last });',
+    by: "await this.#commit({ offset: start, pendingTo: end, last }); this.#options.onProjected(end, this.#tables ?? '');",
+    tests: [BLOCKS_TEST],
+  },
+  {
     name: 'verify skipped by whoever takes over',
     lost: 'the rows of a block that was half written are there twice',
     file: BLOCKS,

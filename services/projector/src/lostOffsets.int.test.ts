@@ -151,7 +151,7 @@ test('the first insert of a block alone, or the counts of appends long forgotten
   const codec = { encode: () => Buffer.alloc(0), decode: async () => recordOf(accepted(project)) };
   const source = { logId: bench.log.id, topic: TOPICS.events, partition: 0 };
   const held = openHeldRecords({
-    ...{ store: bench.store, codec, clock: systemClock, source, tables: EVENT_TABLES, orphanIds: [] },
+    ...{ store: bench.store, codec, clock: systemClock, source, tables: EVENT_TABLES, truncations: [] },
     truncationsOf: async () => [],
   });
   await append(accepted(project));

@@ -19,6 +19,7 @@ import { openAuditWriter } from './auditWriter.ts';
 import { openEventsWriter } from './events/writer.ts';
 import { watchLedger } from './ledgerWatch.ts';
 import type { ProjectorMetrics } from './metrics.ts';
+import { OffsetPublisher } from './projectedOffsets.ts';
 import { openLinksWriter } from './reports/linksWriter.ts';
 import { openReportsWriter } from './reports/writer.ts';
 import { openSessionsWriter } from './sessionsWriter.ts';
@@ -31,7 +32,12 @@ import {
   SESSION_TABLES,
   type TopicTables,
 } from './truncations/topicTables.ts';
-import { type TruncationsOf, truncationsInRounds, truncationWarning } from './truncations/truncations.ts';
+import {
+  type TruncationRow,
+  type TruncationsOf,
+  truncationsInRounds,
+  truncationWarning,
+} from './truncations/truncations.ts';
 import type { WriterDeps } from './writer.ts';
 
 export interface ProjectorDeps extends ServiceDeps {
@@ -59,6 +65,7 @@ export async function startProjector(given: ProjectorDeps): Promise<Projector> {
     uuidOf: tableUuidsInRounds(store),
     recentUuidOf: knownTableUuids(store, TABLES_KNOWN_FOR_MS),
     truncationsOf: truncationsInRounds(store, log.id),
+    offsets: new OffsetPublisher(given),
   };
   const projections = [
     await projectTopic(deps, eventsInBytes, GROUPS.projectEvents, openEventsWriter, EVENT_TABLES),
@@ -77,6 +84,7 @@ export async function startProjector(given: ProjectorDeps): Promise<Projector> {
     stop: async () => {
       endWatch();
       await Promise.all(projections.map((projection) => projection.stop()));
+      await deps.offsets.stop();
     },
   };
 }
@@ -98,6 +106,7 @@ interface SharedLooks {
   readonly uuidOf: (table: string) => Promise<string>;
   readonly recentUuidOf: (table: string) => Promise<string>;
   readonly truncationsOf: TruncationsOf;
+  readonly offsets: OffsetPublisher;
 }
 
 type OpenWriter<Message> = (
@@ -112,7 +121,7 @@ async function projectTopic<Message>(
   openWriter: OpenWriter<Message>,
   tables: TopicTables<Message>,
 ): Promise<Projector> {
-  const { log, store, clock, logger, metrics, flushIntervalMs, erased, uuidOf, recentUuidOf } = deps;
+  const { log, store, clock, logger, metrics, flushIntervalMs, erased, uuidOf, recentUuidOf, offsets } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const openLetters = await openDeadLetters({ ...deps, group });
@@ -133,21 +142,26 @@ async function projectTopic<Message>(
     process: (owned) => {
       const { partition, signal } = owned;
       const source = { logId: log.id, topic, partition };
-      const orphanIds: string[] = [];
+      const truncations: TruncationRow[] = [];
+      const published = offsets.of(source, tables.rows.table, truncations);
       const deadLetters = openLetters(signal);
       return runBlocks(owned, {
         log,
         topic,
         tables: () => uuidOf(tables.rows.table),
         recentTables: () => recentUuidOf(tables.rows.table),
-        held: openHeldRecords({ ...deps, codec, source, tables, orphanIds }),
-        openWriter: async (start) =>
-          await openWriter({ ...shared, partition, orphanIds, deadLetters }, start),
+        held: openHeldRecords({ ...deps, codec, source, tables, truncations }),
+        openWriter: async (start) => {
+          const orphanIds = truncations.map(({ orphanId }) => orphanId);
+          return await openWriter({ ...shared, partition, orphanIds, deadLetters }, start);
+        },
         flushIntervalMs,
         insertsEndWithinMs: store.insertsEndWithinMs,
         clock: steadyClock,
         logger,
         onWritten,
+        publishStart: (...start) => published.start(...start),
+        onProjected: (nextOffset) => published.advance(nextOffset),
         onCut: (_cut, records) => metrics.truncatedRecords.inc({ topic, partition }, records),
       });
     },

@@ -11,6 +11,7 @@ import { SimulatedLog } from '../world/simulatedLog.ts';
 import { installVirtualTime } from '../world/virtualTime.ts';
 import { NO_TROUBLES, type Troubles, World } from '../world/world.ts';
 import { Games } from './games.ts';
+import { unpublished } from './publishedOffsets.ts';
 import { aLinker, anIngest, aProjector, type Ingest, type Service } from './services.ts';
 import { verdictOn } from './verdict.ts';
 
@@ -231,7 +232,7 @@ class FaultSimulation {
           : [];
       }),
     );
-    return [...unowned, ...behind];
+    return [...unowned, ...behind, ...unpublished(this.#log, this.#tables)];
   }
 }
 

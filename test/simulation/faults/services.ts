@@ -37,6 +37,7 @@ import type { Tables } from '../clickhouse/tables.ts';
 import type { SimulatedLog } from '../world/simulatedLog.ts';
 import { storeOf } from '../world/simulatedStore.ts';
 import type { Process, World } from '../world/world.ts';
+import { falseOffsets, PUBLISHED } from './publishedOffsets.ts';
 
 /** What a game can ask of an ingest. */
 export interface Ingest {
@@ -132,7 +133,9 @@ export class Service<T = unknown> {
     };
     const deps: ServiceDeps = {
       log: log.of(process),
-      store: storeOf(world, tables, process),
+      store: storeOf(world, tables, process, (table) => {
+        if (table === PUBLISHED) world.findings.push(...falseOffsets(log, tables));
+      }),
       registry,
       clock: world.clock,
       logger: loggerOf(world),

@@ -5,7 +5,13 @@ import { LEDGER_DIFFERENCE } from '@questlog/schemas/tables/ledgerDifference';
 import type { Tables } from '../clickhouse/tables.ts';
 import { LATEST_MS, type Process, type World } from './world.ts';
 
-export function storeOf(world: World, tables: Tables, by: Process): Store {
+/** @param onInsert is called with the name of a table once the rows are in it. */
+export function storeOf(
+  world: World,
+  tables: Tables,
+  by: Process,
+  onInsert: (table: string) => void = () => {},
+): Store {
   return {
     database: 'questlog',
     insertsEndWithinMs: LATEST_MS,
@@ -21,7 +27,10 @@ export function storeOf(world: World, tables: Tables, by: Process): Store {
         by,
         what: `insert ${insert.table}`,
         mayBeLate: true,
-        work: () => put(world, tables, insert),
+        work: () => {
+          put(world, tables, insert);
+          onInsert(insert.table);
+        },
       }),
     ask: async () => {
       throw new Error('nobody asks the simulated ClickHouse');

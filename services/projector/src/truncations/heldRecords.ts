@@ -13,6 +13,7 @@ import {
   noteRepaired,
   noteTruncation,
   type TopicSource,
+  type TruncationRow,
   type TruncationsOf,
 } from './truncations.ts';
 
@@ -23,8 +24,8 @@ export interface HeldRecordsDeps<Message> {
   readonly source: TopicSource;
   readonly tables: TopicTables<Message>;
   readonly truncationsOf: TruncationsOf;
-  /** Is kept up to date: the log ids of the partition's cuts. */
-  readonly orphanIds: string[];
+  /** Is kept up to date: the truncations of the partition, the oldest first. */
+  readonly truncations: TruncationRow[];
 }
 
 export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRecords {
@@ -79,7 +80,7 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
     },
     unfinished: async () => {
       const rows = await truncationsOf(source);
-      deps.orphanIds.splice(0, Infinity, ...rows.map(({ orphanId }) => orphanId));
+      deps.truncations.splice(0, Infinity, ...rows);
       const row = rows.find(({ repaired }) => repaired === 0);
       return row && { offset: Number(row.offset), end: Number(row.endOffset), lost: row.lost };
     },

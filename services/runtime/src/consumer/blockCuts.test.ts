@@ -112,6 +112,8 @@ async function aProjection() {
               deadLetter: async () => {},
             }),
             onWritten: () => {},
+            publishStart: async () => {},
+            onProjected: () => {},
             onCut: (cut, records) => void cuts.push({ cut, records }),
           }),
       }),

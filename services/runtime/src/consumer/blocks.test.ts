@@ -126,6 +126,8 @@ test('after crashes at any rows, every record is there exactly once', {
       const table = new BlockTable();
       const base = (await log.endOffsets(TOPIC))[0] ?? 0;
       await append(10);
+      const onProjected = (nextOffset: number) =>
+        expect(table.rows).toEqual(expect.arrayContaining(upTo(nextOffset).slice(base)));
       const left = [...crashes];
       let end = base + 10;
       table.beforeRow = (written) => {
@@ -136,7 +138,7 @@ test('after crashes at any rows, every record is there exactly once', {
       for (let starts = 0; (await committedOffset()) < end; starts++) {
         expect(starts).toBeLessThanOrEqual(crashes.length + 1);
         try {
-          await consumeUntil(end, table);
+          await consumeUntil(end, table, { onProjected });
         } catch (error) {
           expect(error).toHaveProperty('message', 'crash');
           // Records after the crash must not join the interrupted block.
@@ -265,6 +267,22 @@ test.each(['while nobody writes', 'while a block is planned', 'between two tries
     expect(isByOldPlan).toBe(false);
   },
 );
+
+test('publishes the offset below which every row exists after each commit, and once more at a start without records', async () => {
+  const table = new BlockTable();
+  const before: (number | undefined)[] = [];
+  table.beforeRow = () => void before.push(table.published.at(-1));
+  await append(3);
+  await consumeUntil(3, table);
+  expect([new Set(before), table.published.at(-1)]).toEqual([new Set([0, 1]), 3]);
+  table.name = 'restored';
+  table.rows.splice(1);
+  const restoredAt = table.published.length;
+  await append(1);
+  await consumeUntil(4, table);
+  expect(table.rows.toSorted()).toEqual(upTo(4));
+  expect([table.published[restoredAt], table.published.at(-1)]).toEqual([0, 4]);
+});
 
 test('what was sent of a log that tables made anew have nothing of is verified to its end', async () => {
   const table = new BlockTable();

@@ -7,7 +7,6 @@ import { createHash } from 'node:crypto';
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import {
   type Batch,
-  type Committed,
   type Log,
   type LogRecord,
   LogTruncated,
@@ -19,7 +18,7 @@ import type { Logger } from '../process/logger.ts';
 import { pause, untilAvailable } from '../process/waiting.ts';
 import type { Block, BlockWriter } from './blockWriter.ts';
 import { type Cut, findCut, type HeldRecords, type Note, rangeOf } from './findCut.ts';
-import { goOnAt, noteOf } from './notes.ts';
+import { committedOf, goOnAt, noteOf } from './notes.ts';
 
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
@@ -40,6 +39,13 @@ export interface BlockOptions<Plan> {
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
+  /**
+   * Publishes, at each start and behind each repair, an offset below which every row is in the tables with this name. It replaces
+   * a higher one. `confirm` is awaited right before the insert.
+   */
+  publishStart(nextOffset: number, tables: string, confirm: () => Promise<void>): Promise<void>;
+  /** Receives the next such offset, after its commit. */
+  onProjected(nextOffset: number, tables: string): void;
   /** The log has lost so many records that had been written; what was theirs is out of the way of what comes there. */
   onCut(cut: Cut, records: number): void;
 }
@@ -87,6 +93,7 @@ class BlockRun<Plan> {
   #verifyBelow = 0;
   /** Neither the group nor the tables know anything of the partition. */
   #isUnknown = false;
+  #isPublished = false;
   /** No insert of whoever had the partition before runs from then on. */
   #quietAtMs: number;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
@@ -107,6 +114,8 @@ class BlockRun<Plan> {
     try {
       await this.#checkTables();
       await this.#settle();
+      this.#isPublished = false;
+      if (this.#isCommitted) await this.#publishStart(this.#note.offset);
       await this.#resume();
       while (!this.#owned.signal.aborted) await this.#next();
     } catch (error) {
@@ -302,6 +311,13 @@ class BlockRun<Plan> {
     if (!isProven || this.#owned.signal.aborted) await this.#commit(this.#note);
   }
 
+  /** Follows a commit, which proves that the partition is ours. */
+  async #publishStart(offset: number): Promise<void> {
+    const { publishStart } = this.#options;
+    await this.#retry(() => publishStart(offset, this.#tables ?? '', () => this.#confirm()));
+    this.#isPublished = true;
+  }
+
   /** A block refused for its data is halved until the refused records stand alone; those are dead-lettered. */
   async #write(block: Block, verify: boolean): Promise<void> {
     const { clock, onWritten } = this.#options;
@@ -309,6 +325,7 @@ class BlockRun<Plan> {
     const { start, end, last } = block;
     if (last !== undefined) {
       await this.#commit({ offset: start, pendingTo: end, last });
+      if (!this.#isPublished) await this.#publishStart(start);
       this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
       const writer = this.#writer;
       const plan = await this.#retry(() => writer.plan(block));
@@ -325,6 +342,7 @@ class BlockRun<Plan> {
     const upToEpoch = this.#leaderEpoch ?? this.#note.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };
     await this.#commit({ offset: end, ...(proof === undefined ? known : { last: proof }) });
+    this.#options.onProjected(end, this.#tables ?? '');
   }
 
   async #refused(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {
@@ -377,8 +395,4 @@ export function idOf({ key, value, headers }: LogRecord): string {
   if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
   const digest = createHash('sha256').update(`${key?.length} ${key}`);
   return digest.update(value ?? '').digest('base64url');
-}
-
-function committedOf({ offset, ...note }: Note): Committed {
-  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
 }

@@ -18,6 +18,9 @@ export class BlockTable {
   /** Called before each row; may throw, as a crash or as a lost answer. */
   beforeRow = (_written: number): void => {};
 
+  /** The offsets that were published for the table of this name. */
+  readonly published: number[] = [];
+
   held(): HeldRecords {
     return {
       holdsFrom: async (offset) => this.rows.some((row) => row >= offset),
@@ -59,6 +62,9 @@ export function blockOptions(
   table: BlockTable,
   clock: Clock = systemClock,
 ): BlockOptions<Block> {
+  const publish = (nextOffset: number, name: string): void => {
+    if (name === table.name) table.published.push(nextOffset);
+  };
   return {
     ...{ log, topic, clock, logger: silentLogger, flushIntervalMs: 0, insertsEndWithinMs: 0 },
     tables: async () => table.name,
@@ -66,6 +72,8 @@ export function blockOptions(
     held: table.held(),
     openWriter: async () => table.writer(),
     onWritten: () => {},
+    publishStart: async (nextOffset, name) => publish(nextOffset, name),
+    onProjected: publish,
     onCut: () => {},
   };
 }

@@ -1,0 +1,158 @@
+/**
+ * Publishes the offset below which every row exists, for each partition of each projected topic: `projected_offsets`
+ * (`deploy/clickhouse/030-projected-offsets.sql`). A load that reads only below it misses nothing.
+ */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { steadyClock } from '@questlog/runtime/process/clock';
+import { messageOf } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { nextRound, settledWithin } from '@questlog/runtime/process/waiting';
+import { rowTable, writeRows } from './rowSink.ts';
+import type { TopicSource, TruncationRow } from './truncations/truncations.ts';
+
+/** Minimum time between two inserts of offsets that moved on: each insert makes a part of the table. */
+const PUBLISH_EVERY_MS = 1_000;
+/** Maximum time that a stop waits for the last insert. */
+const LAST_INSERT_MS = 3_000;
+
+/** The offsets of one owner of a partition. */
+export interface PartitionOffsets {
+  /**
+   * Begins a new generation. It replaces what earlier owners have published, or publish late.
+   * @param confirm that this process owns the partition. Awaited after the last generation was read: with a generation that was read
+   *   earlier, an earlier owner cannot replace this one.
+   */
+  start(nextOffset: number, tableUuid: string, confirm: () => Promise<void>): Promise<void>;
+  /** Publishes a later offset of the same generation soon; call it after the commit. */
+  advance(nextOffset: number): void;
+}
+
+export class OffsetPublisher {
+  readonly #store: Store;
+  readonly #logger: Logger;
+  /** Shared by the partitions that start at the same time, as is the insert of their rows. */
+  readonly #generations: () => Promise<Generations>;
+  readonly #insertStarting: () => Promise<void>;
+  readonly #starting: Row[] = [];
+  /** The newest offset of each partition that is not published yet. */
+  #waiting = new Map<string, Row>();
+  #timer: NodeJS.Timeout | undefined;
+  #lastAtMs = Number.NEGATIVE_INFINITY;
+  #inserting: Promise<void> = Promise.resolve();
+  /** True if the last insert failed. */
+  #isFailing = false;
+  #isStopped = false;
+
+  constructor({ store, logger, log }: { store: Store; logger: Logger; log: { readonly id: string } }) {
+    this.#store = store;
+    this.#logger = logger;
+    this.#generations = nextRound(() => generationsOf(store, log.id));
+    this.#insertStarting = nextRound(() => this.#write(this.#starting.splice(0)));
+  }
+
+  /** @param truncations those of the partition that are repaired, as of the latest start. */
+  of(source: TopicSource, table: string, truncations: readonly TruncationRow[]): PartitionOffsets {
+    const name = nameOf(source);
+    let own: Row | undefined;
+    return {
+      start: async (nextOffset, tableUuid, confirm) => {
+        const generation = ((await this.#generations()).get(name) ?? 0) + 1;
+        await confirm();
+        own = { ...source, table, tableUuid, generation, nextOffset, lost: undefined };
+        this.#starting.push(own, ...lostOf(own, truncations));
+        await this.#insertStarting();
+      },
+      advance: (nextOffset) => {
+        if (own === undefined) return;
+        this.#waiting.set(name, { ...own, nextOffset });
+        this.#schedule();
+      },
+    };
+  }
+
+  /** Publishes what is left, if ClickHouse answers in time. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    const last = this.#inserting.then(() => this.#insertWaiting());
+    await settledWithin(last, LAST_INSERT_MS);
+  }
+
+  #schedule(): void {
+    if (this.#isStopped) return;
+    const waitMs = Math.max(0, this.#lastAtMs + PUBLISH_EVERY_MS - steadyClock.now());
+    this.#timer ??= setTimeout(() => {
+      this.#inserting = this.#insertWaiting();
+    }, waitMs);
+  }
+
+  async #insertWaiting(): Promise<void> {
+    const waiting = this.#waiting;
+    this.#waiting = new Map();
+    try {
+      await this.#write([...waiting.values()]);
+      this.#isFailing = false;
+    } catch (error) {
+      if (!this.#isFailing) this.#logger.warn('offsets_not_published', { cause: messageOf(error) });
+      this.#isFailing = true;
+      this.#waiting = new Map([...waiting, ...this.#waiting]);
+    }
+    this.#lastAtMs = steadyClock.now();
+    this.#timer = undefined;
+    if (this.#waiting.size > 0) this.#schedule();
+  }
+
+  async #write(rows: readonly Row[]): Promise<void> {
+    await writeRows(this.#store, PROJECTED_OFFSETS, rows);
+  }
+}
+
+interface Row extends TopicSource {
+  readonly table: string;
+  readonly tableUuid: string;
+  readonly generation: number;
+  readonly nextOffset: number;
+  /** Undefined unless the row is about lost records. */
+  readonly lost: { readonly byLogId: string; readonly from: number } | undefined;
+}
+
+/** By the name of a partition. */
+type Generations = ReadonlyMap<string, number>;
+
+async function generationsOf(store: Store, logId: string): Promise<Generations> {
+  const rows = await store.query<{ topic: string; partition: number; generation: number }>(
+    `SELECT topic, partition, max(generation) AS generation FROM projected_offset_versions
+     WHERE log_id = {logId:UUID} GROUP BY topic, partition`,
+    { logId },
+  );
+  return new Map(rows.map((row) => [nameOf(row), row.generation]));
+}
+
+function nameOf({ topic, partition }: Pick<TopicSource, 'topic' | 'partition'>): string {
+  return `${topic}/${partition}`;
+}
+
+/**
+ * These rows are inserted together with the row of the partition, so that a reader which sees the offset behind a truncation
+ * also sees which records that truncation has lost.
+ */
+function lostOf(row: Row, truncations: readonly TruncationRow[]): Row[] {
+  return truncations.map(({ orphanId, offset, endOffset }) => ({
+    ...row,
+    logId: orphanId,
+    nextOffset: Number(endOffset),
+    lost: { byLogId: row.logId, from: Number(offset) },
+  }));
+}
+
+const PROJECTED_OFFSETS = rowTable<Row>('projected_offset_versions', {
+  log_id: (out, { logId }) => out.uuid(logId),
+  topic: (out, { topic }) => out.string(topic),
+  partition: (out, { partition }) => out.uint32(partition),
+  table_name: (out, { table }) => out.string(table),
+  table_uuid: (out, { tableUuid }) => out.uuid(tableUuid),
+  generation: (out, { generation }) => out.uint32(generation),
+  next_offset: (out, { nextOffset }) => out.uint64(nextOffset),
+  truncated_log_id: (out, { lost }) => out.nullableUuid(lost?.byLogId ?? null),
+  truncated_from: (out, { lost }) => out.nullable(lost?.from ?? null, (from) => out.uint64(from)),
+});

@@ -1,0 +1,57 @@
+/** Compares the published offsets with what the tables have at that moment. */
+
+import { unframe } from '@questlog/schemas/topics/contract';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { Tables } from '../clickhouse/tables.ts';
+import type { SimulatedLog } from '../world/simulatedLog.ts';
+
+export const PUBLISHED = 'projected_offset_versions';
+
+/**
+ * Returns a sentence for each record of the events below a published offset without a row. Leaves out partitions that were cut:
+ * until the projector has repaired them, the offsets are those of the lost records.
+ */
+export function falseOffsets(log: SimulatedLog, tables: Tables): string[] {
+  const ids = new Set(tables.rowsOf('events', false).map(({ id }) => id));
+  return publishedOf(tables).flatMap(({ topic, partition, next_offset: nextOffset }) => {
+    const { records, reusedBelow } = log.partition(topic, partition);
+    if (topic !== TOPICS.events || reusedBelow > 0) return [];
+    return records
+      .filter(({ offset, value }) => offset < nextOffset && !eventsOf(value).every((id) => ids.has(id)))
+      .map(
+        ({ offset }) =>
+          `${topic}/${partition} is published up to ${nextOffset} without the rows of ${offset}`,
+      );
+  });
+}
+
+/** Returns a sentence for each partition whose end is not what is published. */
+export function unpublished(log: SimulatedLog, tables: Tables): string[] {
+  const published = publishedOf(tables);
+  return [TOPICS.events, TOPICS.sessions, TOPICS.reportLinks, TOPICS.linkedEvents].flatMap((topic) =>
+    log.partitionsOf(topic).flatMap(({ number, endOffset }) => {
+      const row = published.find((one) => one.topic === topic && one.partition === number);
+      if ((row?.next_offset ?? 0) === endOffset) return [];
+      return [`${topic}/${number} is published up to ${row?.next_offset} of ${endOffset}`];
+    }),
+  );
+}
+
+interface Published {
+  readonly topic: string;
+  readonly partition: number;
+  readonly next_offset: number;
+  readonly truncated_log_id: string | null;
+}
+
+/** As a reader sees them, without the rows of lost records. */
+function publishedOf(tables: Tables): readonly Published[] {
+  const rows = tables.rowsOf(PUBLISHED, true) as readonly unknown[] as readonly Published[];
+  return rows.filter((row) => row.truncated_log_id === null);
+}
+
+function eventsOf(value: Buffer | null): readonly string[] {
+  const framed = value === null ? undefined : unframe(value);
+  return framed === undefined ? [] : eventsAccepted.type.fromBuffer(framed.body).events.map(({ id }) => id);
+}
