@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import {
   type Batch,
+  type Committed,
   type Log,
   type LogRecord,
   LogTruncated,
@@ -18,7 +19,7 @@ import type { Logger } from '../process/logger.ts';
 import { pause, untilAvailable } from '../process/waiting.ts';
 import type { Block, BlockWriter } from './blockWriter.ts';
 import { type Cut, findCut, type HeldRecords, type Note, rangeOf } from './findCut.ts';
-import { committedOf, goOnAt, noteOf } from './notes.ts';
+import { goOnAt, noteOf } from './notes.ts';
 
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
@@ -39,10 +40,7 @@ export interface BlockOptions<Plan> {
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
-  /**
-   * Publishes, at each start and behind each repair, an offset below which every row is in the tables with this name. It replaces
-   * a higher one. `confirm` is awaited right before the insert.
-   */
+  /** Publishes an offset below which every row is in these tables, in place of a higher one. Awaits `confirm` before the insert. */
   publishStart(nextOffset: number, tables: string, confirm: () => Promise<void>): Promise<void>;
   /** Receives the next such offset, after its commit. */
   onProjected(nextOffset: number, tables: string): void;
@@ -311,10 +309,9 @@ class BlockRun<Plan> {
     if (!isProven || this.#owned.signal.aborted) await this.#commit(this.#note);
   }
 
-  /** Follows a commit, which proves that the partition is ours. */
   async #publishStart(offset: number): Promise<void> {
-    const { publishStart } = this.#options;
-    await this.#retry(() => publishStart(offset, this.#tables ?? '', () => this.#confirm()));
+    const confirm = () => this.#confirm();
+    await this.#retry(() => this.#options.publishStart(offset, this.#tables ?? '', confirm));
     this.#isPublished = true;
   }
 
@@ -395,4 +392,8 @@ export function idOf({ key, value, headers }: LogRecord): string {
   if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
   const digest = createHash('sha256').update(`${key?.length} ${key}`);
   return digest.update(value ?? '').digest('base64url');
+}
+
+function committedOf({ offset, ...note }: Note): Committed {
+  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
 }

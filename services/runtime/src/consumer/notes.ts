@@ -12,10 +12,6 @@ export function noteOf({ offset, metadata }: Committed): Note {
   }
 }
 
-export function committedOf({ offset, ...note }: Note): Committed {
-  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
-}
-
 /** The record that a commit names: the last below it or, while a block is announced, the block's last. */
 export function lastRecordOf(committed: Committed | undefined): Proof | undefined {
   return committed && noteOf(committed).last;
