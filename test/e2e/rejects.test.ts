@@ -148,6 +148,57 @@ test('the elements that a lenient batch leaves out are counted, and ignored fiel
   ]);
 });
 
+test('times of a wrong clock are stored, told in one header, and counted, on every path', async () => {
+  const own = await shared.aProject({ revision: 'B' });
+  const ahead = new Date(Date.now() + 86_400_000).toISOString();
+  const sent: readonly (readonly [string, unknown, Record<string, string>])[] = [
+    ['events', [anEvent({ occurredAt: ahead }), anEvent({ occurredAt: '2062-01-01T00:00:00Z' })], {}],
+    ['events', anEvent({ occurredAt: '1970-01-01T00:00:00.000Z' }), { 'Idempotency-Key': aKey() }],
+    ['events', [anEvent({ occurredAt: '2026-11-21T12:00:00' }), {}], { Prefer: 'handling=lenient' }],
+    ['sessions', { startedAt: '2012-01-01T00:00:00Z' }, {}],
+    [
+      'reports',
+      {
+        occurredAt: ahead,
+        report: { title: 'Stuck' },
+        events: [anEvent(), anEvent({ occurredAt: '2001-01-01' })],
+      },
+      {},
+    ],
+    ['events', anEvent({ occurredAt: new Date().toISOString() }), {}],
+  ];
+  const told = [];
+  for (const [kind, body, headers] of sent) {
+    const answer = await own.request('POST', `/v1/ingest/${kind}`, { body, headers });
+    expect(answer.status, answer.text()).toBeLessThan(300);
+    expect(answer.headers.get('access-control-expose-headers')).toContain('Questlog-Clock-Skew');
+    told.push(answer.headers.get('questlog-clock-skew'));
+  }
+
+  expect(told).toEqual([
+    expect.stringMatching(/^\d{10};code=time_ahead;times=2$/),
+    expect.stringMatching(/^-\d{10};code=time_before_2015;times=1$/),
+    expect.stringMatching(/^-?\d+;code=time_without_zone;times=1$/),
+    expect.stringMatching(/^-\d{9};code=time_before_2015;times=1$/),
+    expect.stringMatching(/^-\d{9};code=time_before_2015;times=2$/),
+    null,
+  ]);
+  const checkpoint = { kind: 'warned', eventType: 'checkpoint' };
+  const reports = { endpoint: 'POST /v1/ingest/reports' };
+  const rows = await rowsOf(own.projectId, 8);
+  expect(rows.filter(({ kind }) => kind === 'warned')).toEqual([
+    aRow('time_ahead', '/occurredAt', 2, expect.stringMatching(/^"20\d\d-/), { ...checkpoint, requests: 1 }),
+    aRow('time_before_2015', '/occurredAt', 1, '"1970-01-01T00:00:00.000Z"', checkpoint),
+    aRow('time_without_zone', '/occurredAt', 1, '"2026-11-21T12:00:00"', checkpoint),
+    aRow('time_ahead', '/occurredAt', 1, `"${ahead}"`, { kind: 'warned', ...reports }),
+    aRow('time_before_2015', '/events/*/occurredAt', 1, '"2001-01-01"', { ...checkpoint, ...reports }),
+    aRow('time_before_2015', '/startedAt', 1, '"2012-01-01T00:00:00Z"', {
+      kind: 'warned',
+      endpoint: 'POST /v1/ingest/sessions',
+    }),
+  ]);
+});
+
 test('a project’s flood of names is other beyond its bound', async () => {
   const own = await shared.aProject({ revision: 'B' });
   for (let n = 0; n < 30; n++) {

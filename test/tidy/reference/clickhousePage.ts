@@ -91,7 +91,9 @@ function addColumn(columns: Map<string, Column>, definition: string): void {
 
 function alter(relation: Relation, clause: string, path: string): void {
   const { columns } = relation;
-  const added = /^ADD COLUMN IF NOT EXISTS (?<definition>[\s\S]*)$/.exec(clause)?.groups?.['definition'];
+  const added = /^(?:ADD COLUMN IF NOT EXISTS|MODIFY COLUMN) (?<definition>[\s\S]*)$/.exec(clause)?.groups?.[
+    'definition'
+  ];
   const told = /^COMMENT COLUMN (?<name>\w+)\s+'(?<text>[^']*)'$/.exec(clause)?.groups;
   const ofAll = /^MODIFY COMMENT '(?<text>[^']*)'$/.exec(clause)?.groups?.['text'];
   if (ofAll !== undefined) relation.comment = ofAll;

@@ -1,4 +1,4 @@
-/** Rejected requests and ignored fields, by field over time, with the part that was wrong. */
+/** Rejected requests, ignored fields and warnings, by field over time, with the part that was wrong. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
@@ -20,7 +20,7 @@ import {
 import { sql } from '../request.ts';
 
 interface RejectedField {
-  readonly kind: 'rejected' | 'ignored';
+  readonly kind: 'rejected' | 'ignored' | 'warned';
   readonly projectId: string;
   readonly endpoint: string;
   readonly code: string;
@@ -126,11 +126,12 @@ function Found({
   const columns = columnsWith(new Map(projects.map(({ id, name }) => [id, name])));
   const rejected = fields.filter(({ kind }) => kind === 'rejected');
   const ignored = fields.filter(({ kind }) => kind === 'ignored');
+  const warned = fields.filter(({ kind }) => kind === 'warned');
   const without = (...titles: string[]) => columns.filter(({ title }) => !titles.includes(title));
   const known = project === undefined ? [] : ['Project'];
-  const more = fields.length === MAX_ROWS ? ` The ${count(MAX_ROWS)} most frequent of both are shown.` : '';
+  const more = fields.length === MAX_ROWS ? ` The ${count(MAX_ROWS)} most frequent are shown.` : '';
   return html`<div>
-    <p class="status" role="status">Rejected: ${count(sumOf(rejected))}, ignored: ${count(sumOf(ignored))}.${more}</p>
+    <p class="status" role="status">Rejected: ${count(sumOf(rejected))}, ignored: ${count(sumOf(ignored))}, warned: ${count(sumOf(warned))}.${more}</p>
     ${rejected.length > 0 && html`<${Chart} label="Rejected, by problem and field over time" totalOf=${range.name.toLowerCase()} ...${chartOf(steps, nowMs, range)} />`}
     <div class="beside">
       <div>
@@ -146,6 +147,18 @@ function Found({
         }
       </div>
     </div>
+    ${warned.length > 0 && html`<${Warnings} rows=${warned} columns=${without('Requests', ...known)} />`}
+  </div>`;
+}
+
+/** Times that were stored although the client's clock is probably wrong. */
+function Warnings(props: { rows: readonly RejectedField[]; columns: Column<RejectedField>[] }): VNode {
+  return html`<div>
+    <h2>Warnings</h2>
+    <p>These times were stored as sent. <code>time_ahead</code>: over 5 minutes ahead of the server.${' '}
+      <code>time_before_2015</code>: the device’s clock is not set. <code>time_without_zone</code>: it counts as UTC; send${' '}
+      <code>Z</code> or an offset.</p>
+    <${Table} label="Warnings, most frequent first" ...${props} />
   </div>`;
 }
 
@@ -162,7 +175,10 @@ function columnsWith(names: ReadonlyMap<string, string>): Column<RejectedField>[
         html`${field === '' ? 'all of it' : html`<code class="long">${field}</code>`}<small>${endpoint || 'no endpoint'}</small>`,
     },
     { title: 'What was sent there', of: Sample },
-    { title: 'Problem', of: ({ code }) => html`<span class="tag bad">${code}</span>` },
+    {
+      title: 'Problem',
+      of: ({ code, kind }) => html`<span class="tag ${kind === 'warned' ? 'warn' : 'bad'}">${code}</span>`,
+    },
     { title: 'Times', of: ({ times }) => count(times), isNumber: true },
     { title: 'Requests', of: ({ requests }) => count(requests), isNumber: true },
     { title: 'Last seen', of: ({ lastSeen }) => html`<${Time} at=${fromClickHouse(lastSeen)} />` },

@@ -7,6 +7,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
+import { type SkewedTime, skewedTimes, skewHeader } from '../core/clockSkew.ts';
 import { foundNearly, type UnknownField, unknownFieldProblems } from '../core/unknownFields.ts';
 import { linkedReports } from '../known/links.ts';
 import type { Reports } from '../known/reports.ts';
@@ -17,7 +18,7 @@ import type { Taken } from '../limits/limits.ts';
 import type { Rejected } from '../rejected.ts';
 import { type Placed, type PlacedDraft, placeDrafts, sessionsOf } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
-import { type Draft, type Elements, readElements } from './core/envelope.ts';
+import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
 import { scanRequest, verdictOn } from './core/scanBody.ts';
 import type { OrdinaryDeps, OrdinaryIngest } from './ingestOrdinary.ts';
 import type { Replays, StoredElement } from './replays.ts';
@@ -55,7 +56,9 @@ export interface IngestAnswer {
   readonly ignored: readonly UnknownField[];
   /** Of the elements that were left out. */
   readonly refused: readonly ElementProblem[];
-  /** Tell when those may come again that came too fast, and how many a switch left out of its sample. */
+  /** Times that a client's clock has probably made wrong. */
+  readonly warned: readonly SkewedTime[];
+  /** When events that came too fast may be sent again, how many events a switch left out of its sample, and the clock's skew. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -64,7 +67,7 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   const ordinary = deps.ordinary.take(deps, request);
   if (ordinary === undefined) return await ingestAny(deps, request);
   const { body, accepted } = await ordinary;
-  return { status: 201, isReplay: false, body, accepted, ignored: [], refused: [] };
+  return { status: 201, isReplay: false, body, accepted, ignored: [], refused: [], warned: [] };
 }
 
 /** Also what is wrong with a request is found here. */
@@ -84,8 +87,9 @@ async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<Inge
   if (isReplay) deps.metrics.replays.inc();
   const events = await answered(deps, principal, checked.drafts, { stored, isReplay });
   const ignored = scanned.unknown;
-  const headers = { ...tooFast?.headers, ...sampledHeader(stored) };
-  const told = { isReplay, accepted, ignored, headers };
+  const warned = skewedTimes(timesOf(checked.drafts, scanned.elements), deps.clock.now());
+  const headers = { ...tooFast?.headers, ...sampledHeader(stored), ...skewHeader(warned) };
+  const told = { isReplay, accepted, ignored, warned, headers };
   if (!isLenient) {
     const array = eventArray(events.map(({ event }) => event));
     return { ...told, status: isReplay ? 200 : 201, body: array, refused: [] };

@@ -1,6 +1,6 @@
 /**
  * POST /v1/ingest/events for the ordinary request, in one pass from the bytes of its body to those of its record and its answer:
- * each event in order and its session in memory, no key, no switch, and no report that waits for such events. Everything else,
+ * each event in order and its session in memory, no key, no switch, no time to warn of, and no report that waits for such events. Everything else,
  * and all that is wrong, goes the way of `ingestEvents.ts`, which comes to the same record and the same answer.
  */
 import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
@@ -8,6 +8,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { freeBytes } from '@questlog/schemas/ownBytes';
 import { laneOfSession, partitionBeside, partitionOf } from '@questlog/schemas/partition';
 import { uuidV8 } from '@questlog/schemas/uuid';
+import { isSkewed } from '../core/clockSkew.ts';
 import type { Reports } from '../known/reports.ts';
 import type { Sessions } from '../known/sessions.ts';
 import type { AcceptedEvents } from '../ledger/received.ts';
@@ -62,6 +63,7 @@ export class OrdinaryIngest {
     const found = this.#found;
     if (!found.read(body, revision)) return undefined;
     const receivedAt = deps.clock.now();
+    if (isSkewed(found.earliest, found.latest, receivedAt)) return undefined;
     const ledger = deps.quotas.opened(tenant, monthOf(receivedAt));
     const counts = ledger === 'unopened' ? undefined : this.#place(deps, principal, body);
     if (ledger === 'unopened' || counts === undefined) return undefined;

@@ -47,6 +47,7 @@ const ANSWER_HEADERS = [
   'RateLimit-Policy',
   'Preference-Applied',
   'Questlog-Ignored-Fields',
+  'Questlog-Clock-Skew',
   'Questlog-Sampled',
   'WWW-Authenticate',
   'Allow',

@@ -74,6 +74,13 @@ const ORDINARY: Readonly<Record<string, Sent>> = {
     raw: `5\r\n${one.slice(0, 5)}\r\n${(one.length - 5).toString(16)}\r\n${one.slice(5)}\r\n0\r\n\r\n`,
   },
   'HTTP/1.1 that closes': { body: one, headers: { Connection: 'close' } },
+  'a time a day ahead': { body: JSON.stringify({ ...event, occurredAt: '2026-11-22T12:00:00Z' }) },
+  'times before 2015 and without a zone': {
+    body: JSON.stringify([
+      { ...event, occurredAt: '1970-01-01T00:00:00.000Z' },
+      { ...event, occurredAt: '2026-11-21T12:00' },
+    ]),
+  },
   'what a switch samples': { as: 'switched', body: typed('sampled') },
   'a token for one build': { as: 'ofBuild', body: JSON.stringify({ ...event, buildId: BUILD }) },
   'a limit that is not met': { as: 'limited', body: one },

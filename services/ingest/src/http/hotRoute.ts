@@ -107,8 +107,8 @@ export async function answerEvents(
   const answer = await withLimitedBody(asked, deps, caller, (principal, body) =>
     ingest(deps.ingest, { principal, body, idempotencyKey, ...wanted, requestId }),
   );
-  const { status, isReplay, body, accepted, ignored } = answer;
-  Object.assign(asked.state, { accepted, ignored });
+  const { status, isReplay, body, accepted, ignored, warned } = answer;
+  Object.assign(asked.state, { accepted, ignored, warned });
   return {
     status,
     isReplay,

@@ -11,14 +11,15 @@ import { MAX_SMALL_CHUNKS, MEAN_CHUNK_BYTES } from '@questlog/runtime/process/li
 import type { Broken, Refusal } from '@questlog/runtime/process/listener/refusals';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { nextTurn } from '@questlog/runtime/process/waiting';
-import { problemOf, statusOf } from '@questlog/schemas/http/problem';
+import { type ElementProblem, problemOf, statusOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
+import type { SkewedTime } from '../core/clockSkew.ts';
 import type { UnknownField } from '../core/unknownFields.ts';
 import { SAMPLED } from '../ledger/core/receivedCounts.ts';
 import type { AcceptedEvents, Received } from '../ledger/received.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { CutShort, Rejected } from '../rejected.ts';
-import { NOBODY, type Reject } from '../rejects/core/rejectCounts.ts';
+import { NOBODY } from '../rejects/core/rejectCounts.ts';
 import type { Rejects } from '../rejects/rejects.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
@@ -156,7 +157,7 @@ export function problemAnswer(
   };
 }
 
-type FoundProblem = Pick<Reject, 'code' | 'index' | 'pointer'>;
+type FoundProblem = Pick<ElementProblem, 'code' | 'index' | 'pointer'>;
 
 /** In a request's `state`. Of one with nothing wrong there is only the principal, and what was accepted. */
 export interface NotedState {
@@ -170,12 +171,14 @@ export interface NotedState {
   /** Elements that were left out of a batch. */
   refused?: readonly FoundProblem[];
   ignored?: readonly UnknownField[];
+  warned?: readonly SkewedTime[];
 }
 
 /** An answer, with what was wrong in the body all the same. */
 export interface Judged {
   readonly ignored: readonly unknown[];
   readonly refused?: readonly FoundProblem[];
+  readonly warned?: readonly unknown[];
 }
 
 /** Keeps the body of a request that something is wrong with until it is answered. */
@@ -186,8 +189,8 @@ export async function keptIfWrong<T extends Judged>(
 ): Promise<T> {
   try {
     const answer = await work;
-    const { ignored, refused = [] } = answer;
-    if (ignored.length + refused.length > 0) Object.assign(state, { body, refused });
+    const { ignored, refused = [], warned = [] } = answer;
+    if (ignored.length + refused.length + warned.length > 0) Object.assign(state, { body, refused });
     return answer;
   } catch (error) {
     if (error instanceof Rejected) state.body = body;
@@ -232,11 +235,11 @@ export function noteAnswer(
   { endpoint, authorization, parsed, state }: NotedRequest,
   rejected: Rejected | undefined,
 ): void {
-  const { principal, body, requested, refused = [], ignored = [] } = state;
+  const { principal, body, requested, refused = [], ignored = [], warned = [] } = state;
   // However long the answer takes: a body that is held counts in no budget.
   delete state.body;
   const found = rejected === undefined ? refused : problemsOf(rejected);
-  if (found.length + ignored.length === 0) return;
+  if (found.length + ignored.length + warned.length === 0) return;
   const text = requested ?? parsed;
   const sent = body ?? (text === undefined ? undefined : Buffer.from(text));
   const isAboutFields = rejected === undefined || (rejected.errors ?? []).length > 0;
@@ -249,6 +252,7 @@ export function noteAnswer(
     rejects: [
       ...found.map(({ code, index, pointer }) => ({ kind: 'rejected' as const, code, index, pointer })),
       ...ignored.map((field) => ({ ...field, kind: 'ignored' as const, code: 'field_unknown' as const })),
+      ...warned.map(({ index, pointer, code }) => ({ kind: 'warned' as const, code, index, pointer })),
     ],
   });
 }

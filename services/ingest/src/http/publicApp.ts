@@ -5,6 +5,7 @@ import { Router, type RouterContext, type RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { messageOf } from '@questlog/runtime/process/errors';
 import Koa from 'koa';
+import { type SkewedTime, skewHeader } from '../core/clockSkew.ts';
 import { unknownOf } from '../core/unknownFields.ts';
 import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
 import { isStreamId } from '../linkedEvents/core/linkedEventToken.ts';
@@ -165,6 +166,7 @@ function sessionRoutes(router: RouterInstance, deps: PublicAppDeps, as: CallerOf
     );
     ctx.status = answer.status;
     tellHandling(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
+    tellSkew(ctx, answer.warned);
     ctx.body = answer.body;
   });
   router.get('/v1/sessions/:id', async (ctx) =>
@@ -194,6 +196,7 @@ export function reportRoutes(
       createReport(reports, principal, body, strict),
     );
     tellHandling(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
+    tellSkew(ctx, answer.warned);
     ctx.state['accepted'] = answer.accepted;
     ctx.status = answer.isReplay ? 200 : 201;
     ctx.set('Location', `/v1/reports/${answer.id}`);
@@ -213,6 +216,12 @@ export function reportRoutes(
     await retractReport(reports, as(ctx, 'reports:write'), param(ctx));
     ctx.status = 204;
   });
+}
+
+/** Reports times that are probably wrong, in the answer and in Rejects. */
+function tellSkew(ctx: RouterContext, warned: readonly SkewedTime[]): void {
+  ctx.set(skewHeader(warned));
+  ctx.state['warned'] = warned;
 }
 
 /** Answers JSON that is text already. */

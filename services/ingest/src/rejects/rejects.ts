@@ -83,11 +83,14 @@ function insertOf(rows: readonly RejectRow[]): CountedInsert | undefined {
   };
 }
 
+/** As the table's Enum8 has them. */
+const KINDS = { rejected: 0, ignored: 1, warned: 2 } as const;
+
 function writeRow(out: RowBinaryWriter, row: RejectRow): void {
   out.uuid(row.tenantId);
   out.uuid(row.projectId);
   out.uint32(row.minuteS);
-  out.uint8(row.kind === 'rejected' ? 0 : 1);
+  out.uint8(KINDS[row.kind]);
   out.string(row.code);
   out.string(row.field);
   out.string(row.endpoint);

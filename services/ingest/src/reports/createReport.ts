@@ -19,6 +19,7 @@ import {
   type ReportLink,
 } from '@questlog/schemas/topics/reportLinks';
 import { eventId, uuidV8 } from '@questlog/schemas/uuid';
+import { type SkewedTime, skewedTimes } from '../core/clockSkew.ts';
 import { bodyVerdict } from '../core/fieldProblems.ts';
 import type { Span } from '../core/scanObject.ts';
 import { otherBuild } from '../core/tokenBuilds.ts';
@@ -94,7 +95,7 @@ export async function createReport(
   principal: Principal,
   body: Buffer,
   isStrict = false,
-): Promise<ReportAnswer & { readonly ignored: readonly string[] }> {
+): Promise<ReportAnswer & { readonly ignored: readonly string[]; readonly warned: readonly SkewedTime[] }> {
   const checked = await check(deps, principal, body, isStrict);
   const { tenant, project } = principal;
   const answer = await deps.perReport.run(`${project.id}/${checked.id}`, async () => {
@@ -104,7 +105,8 @@ export async function createReport(
     if (checked.refusal !== undefined) throw checked.refusal;
     return await file(deps, principal, checked);
   });
-  return { ...answer, ignored: checked.draft.unknown };
+  const warned = skewedTimes(checked.draft.times, deps.clock.now());
+  return { ...answer, ignored: checked.draft.unknown, warned };
 }
 
 /** An id that was drawn here is nobody else's. */

@@ -5,6 +5,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import type { SessionCreated } from '@questlog/schemas/http/session';
 import { laneOfSession } from '@questlog/schemas/partition';
 import { eventId } from '@questlog/schemas/uuid';
+import { type SkewedTime, skewedTimes } from '../core/clockSkew.ts';
 import { bodyVerdict } from '../core/fieldProblems.ts';
 import { formatMicros } from '../core/occurredAt.ts';
 import { otherBuild } from '../core/tokenBuilds.ts';
@@ -13,30 +14,38 @@ import { knownSession, type Sessions } from '../known/sessions.ts';
 import { Rejected } from '../rejected.ts';
 import { readSessionInput } from './core/sessionInput.ts';
 
+interface RegisteredSession {
+  readonly status: 200 | 201;
+  readonly body: SessionCreated;
+  readonly ignored: readonly string[];
+  readonly warned: readonly SkewedTime[];
+}
+
 /** @throws Rejected for what the game must change, Unavailable for what it may send again. */
 export async function registerSession(
   { sessions, clock }: { sessions: Sessions; clock: Clock },
   { tenant, project, buildIds }: Principal,
   body: Buffer,
   isStrict = false,
-): Promise<{ status: 200 | 201; body: SessionCreated; ignored: readonly string[] }> {
-  const { id: givenId, ignored, ...content } = readSessionInput(body, project.id, isStrict);
+): Promise<RegisteredSession> {
+  const { id: givenId, ignored, times, ...content } = readSessionInput(body, project.id, isStrict);
   const field = content.build === null ? 'buildId' : 'build';
   const refused = otherBuild(buildIds, { [field]: content.buildId });
   if (refused.length > 0) throw bodyVerdict(refused);
   const registeredAt = clock.now();
+  const told = { ignored, warned: skewedTimes(times, registeredAt) };
   const sessionId = givenId ?? eventId(registeredAt, 0, randomBytes(8));
   const lane = laneOfSession(sessionId, tenant.spread);
   const record = { tenantId: tenant.id, projectId: project.id, sessionId, registeredAt, lane, ...content };
   const wanted = knownSession(record);
   if (givenId !== null) {
     const known = (await sessions.find(tenant.id, project.id, [sessionId])).get(sessionId);
-    if (known !== undefined) return { status: 200, body: sameOrConflict(known, wanted), ignored };
+    if (known !== undefined) return { status: 200, body: sameOrConflict(known, wanted), ...told };
   }
   const { winner, isOwn } = await sessions.register(record, givenId === null);
   return isOwn
-    ? { status: 201, body: createdSession(wanted), ignored }
-    : { status: 200, body: sameOrConflict(winner, wanted), ignored };
+    ? { status: 201, body: createdSession(wanted), ...told }
+    : { status: 200, body: sameOrConflict(winner, wanted), ...told };
 }
 
 function createdSession({ sessionId, buildId, startedAt }: KnownSession): SessionCreated {

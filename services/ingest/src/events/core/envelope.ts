@@ -4,6 +4,7 @@ import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem
 import type { AcceptedEvent, Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile, type Validator } from 'typebox/compile';
+import type { SentTime } from '../../core/clockSkew.ts';
 import { fieldProblems, timestampProblem } from '../../core/fieldProblems.ts';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
 import { SAMPLES } from '../../core/scanObject.ts';
@@ -57,6 +58,15 @@ export function readElements(body: Buffer, scanned: readonly ScannedElement[], r
     });
   });
   return { drafts, problems };
+}
+
+/** Returns the times that the drafts' elements have themselves. */
+export function timesOf(drafts: readonly Draft[], scanned: readonly ScannedElement[]): SentTime[] {
+  return drafts.flatMap(({ index, occurredAt }) => {
+    const text = scanned[index]?.occurredAt;
+    if (occurredAt === null || typeof text !== 'string') return [];
+    return [{ index, pointer: '/occurredAt', text, micros: occurredAt }];
+  });
 }
 
 /**

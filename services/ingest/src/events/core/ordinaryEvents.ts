@@ -42,11 +42,16 @@ export class OrdinaryEvents {
   readonly sessionWords = new Uint32Array(4 * MAX_EVENTS);
   /** Of all types and payloads together. */
   bytes = 0;
+  /** The first and the last of all times, in microseconds since the epoch. Infinite without a time. */
+  earliest = Number.POSITIVE_INFINITY;
+  latest = Number.NEGATIVE_INFINITY;
 
   /** @param body valid UTF-8. @returns whether it is ordinary; what is kept of it means nothing otherwise. */
   read(body: Buffer, revision: Revision): boolean {
     this.count = 0;
     this.bytes = 0;
+    this.earliest = Number.POSITIVE_INFINITY;
+    this.latest = Number.NEGATIVE_INFINITY;
     const json = new JsonBytes(body);
     let i = json.skipSpace(0);
     i = json.at(i) === OPEN_ARRAY ? this.#array(json, i, revision) : this.#element(json, i, revision);
@@ -185,7 +190,10 @@ export class OrdinaryEvents {
     const seconds = daysSince1970(year, month, day) * 86_400 + (hour * 60 + minute) * 60 + second;
     this.timeAt[event] = i;
     this.hasMillis[event] = hasMillis ? 1 : 0;
-    this.micros[event] = (seconds * 1000 + millis) * 1000;
+    const micros = (seconds * 1000 + millis) * 1000;
+    this.micros[event] = micros;
+    if (micros < this.earliest) this.earliest = micros;
+    if (micros > this.latest) this.latest = micros;
     return timeEnd + 1;
   }
 }

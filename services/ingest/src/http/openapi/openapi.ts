@@ -12,6 +12,7 @@ import { type Document, withExamples } from './codeSamples.ts';
 import {
   answer,
   BAD_LIST,
+  CLOCK_SKEW,
   CODING,
   COMMON,
   EVENT_PAGE,
@@ -168,6 +169,7 @@ function ingestOperation(): object {
       ...answer('The created events, in request order.', created),
       headers: {
         'Questlog-Sampled': { schema: { type: 'string', examples: ['3 of 20'] }, description: SAMPLED },
+        ...CLOCK_SKEW,
       },
     },
     200: answer('The events of an earlier request with this key (`Idempotency-Replayed: true`).', created),

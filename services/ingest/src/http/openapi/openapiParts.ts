@@ -116,3 +116,14 @@ export function write(
     responses: { ...COMMON, ...WRITES, ...LATE, ...responses },
   };
 }
+
+/** Header of an answer to a request with a time that is probably wrong. */
+export const CLOCK_SKEW = {
+  'Questlog-Clock-Skew': {
+    schema: { type: 'string', examples: ['86400;code=time_ahead;times=2'] },
+    description:
+      'A time was stored as sent, but is over 5 minutes ahead of the server (`time_ahead`), before 2015 (`time_before_2015`) or ' +
+      'without a zone (`time_without_zone`): the largest skew in seconds (below 0: behind the server), its code, and how many ' +
+      'times have a code. Also in a 200 and 207.',
+  },
+};

@@ -6,6 +6,7 @@ import {
   answer,
   BAD_LIST,
   BAD_PAGE,
+  CLOCK_SKEW,
   CODING,
   COMMON,
   EVENT_PAGE,
@@ -86,7 +87,7 @@ function createOperation(): object {
     Location: { schema: { type: 'string' }, description: 'The report, if it exists.' },
   };
   return write(said, 'ReportInput', {
-    201: answer('The report, its created events, its links.', 'ReportCreated'),
+    201: { ...answer('The report, its created events, its links.', 'ReportCreated'), headers: CLOCK_SKEW },
     200: answer('The report, filed earlier (`Idempotency-Replayed: true`).', 'ReportCreated'),
     400: problem('The body is not valid. Every bad field and event is named.'),
     404: problem('A session or a file does not exist in the project.'),

@@ -2,6 +2,7 @@
 import {
   answer,
   BAD_PAGE,
+  CLOCK_SKEW,
   CODING,
   EVENT_PAGE,
   id,
@@ -56,7 +57,7 @@ function registerOperation(): object {
     parameters: [PREFER, CODING],
   };
   return write(said, 'SessionInput', {
-    201: answer('The new session.', 'SessionCreated'),
+    201: { ...answer('The new session.', 'SessionCreated'), headers: CLOCK_SKEW },
     200: answer('The session, registered earlier.', 'SessionCreated'),
     400: problem('The body is not valid. Every bad field is named.'),
     409: problem('The id is registered with other content.'),

@@ -3,6 +3,7 @@
  * fills its own bound and nobody else's.
  */
 import type { ProblemCode } from '@questlog/schemas/http/problem';
+import type { TimeWarning } from '../../core/clockSkew.ts';
 import { minuteOf } from '../../ledger/core/receivedCounts.ts';
 import { cutUtf8, masked, type Part } from './offendingPart.ts';
 
@@ -17,8 +18,8 @@ export interface Origin {
 export const NOBODY = '00000000-0000-0000-0000-000000000000';
 
 export interface Reject {
-  readonly kind: 'rejected' | 'ignored';
-  readonly code: ProblemCode;
+  readonly kind: 'rejected' | 'ignored' | 'warned';
+  readonly code: ProblemCode | TimeWarning;
   /** Position in the request's array. */
   readonly index: number;
   /** JSON pointer (RFC 6901) into the element; empty for all of it. */

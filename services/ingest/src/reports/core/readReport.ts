@@ -13,6 +13,7 @@ import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { MAX_NAMED_EVENTS } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';
+import { type SentTime, sentTime } from '../../core/clockSkew.ts';
 import {
   checkedFields,
   isObject,
@@ -26,7 +27,7 @@ import {
 } from '../../core/fieldProblems.ts';
 import { type ObjectScan, type ScannedObject, type Span, scanObject } from '../../core/scanObject.ts';
 import { type UnknownField, unknownFieldProblems, unknownOf } from '../../core/unknownFields.ts';
-import { type Draft, readElements } from '../../events/core/envelope.ts';
+import { type Draft, readElements, timesOf } from '../../events/core/envelope.ts';
 import { scanArray } from '../../events/core/scanBody.ts';
 import type { ScannedElement } from '../../events/core/scanElement.ts';
 import {
@@ -44,6 +45,8 @@ export interface ReportDraft {
   readonly sessionId: string | null;
   /** Microseconds since the epoch; null: the server's time. */
   readonly occurredAt: bigint | null;
+  /** Times of the report and of its events. */
+  readonly times: readonly SentTime[];
   readonly window: Partial<ReportWindowMs>;
   /** In lower case, each once. */
   readonly eventIds: readonly string[];
@@ -90,6 +93,10 @@ export function readReport(body: Buffer, revision: Revision, isStrict = false): 
     idMember: report.idMember,
     sessionId: canonicalUuid(value.sessionId ?? '') ?? null,
     occurredAt: fields.occurredAt,
+    times: [
+      ...sentTime('occurredAt', value.occurredAt, fields.occurredAt),
+      ...timesOf(events.drafts, inline.elements).map(insideEvents),
+    ],
     window: value.window ?? {},
     eventIds: [...new Set((value.eventIds ?? []).flatMap(uuidsOf))],
     eventIdsTruncated: fields.eventIdsTruncated,

@@ -31,6 +31,7 @@ test('reads what the plugin sends', () => {
   const build = '{"channel":"dev","gitCommit":"5d0c1f7e9a2b","platform":"Web","version":"1.4.2"}';
   expect(read(`{"build":${build},"metadata":${metadata},"player":{"deviceId":""}}`)).toEqual({
     ignored: [],
+    times: [],
     id: null,
     buildId: buildIdOf(PROJECT, BUILD),
     startedAt: null,

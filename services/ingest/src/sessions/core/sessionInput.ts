@@ -5,6 +5,7 @@ import { MAX_METADATA_BYTES, SessionInput } from '@questlog/schemas/http/session
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';
+import { type SentTime, sentTime } from '../../core/clockSkew.ts';
 import {
   bodyVerdict,
   checkedFields,
@@ -26,6 +27,7 @@ export interface SessionDraft
   readonly id: string | null;
   /** JSON pointers of the first unknown fields. */
   readonly ignored: readonly string[];
+  readonly times: readonly SentTime[];
 }
 
 const SHAPE: ObjectShape = {
@@ -54,10 +56,12 @@ export function readSessionInput(body: Buffer, projectId: string, isStrict: bool
   const { value, problems } = checkedFields(validator, given, found);
 
   const build = value.build === undefined ? null : { gitCommit: null, channel: null, ...value.build };
+  const startedAt = timestampIn('startedAt', value.startedAt, problems);
   const draft: SessionDraft = {
     id: canonicalUuid(value.id ?? '') ?? null,
     buildId: buildIdIn(value.buildId, build, projectId, problems),
-    startedAt: timestampIn('startedAt', value.startedAt, problems),
+    startedAt,
+    times: sentTime('startedAt', value.startedAt, startedAt),
     build,
     playerExternalId: value.player?.externalId ?? null,
     playerDeviceId: value.player?.deviceId ?? null,
