@@ -33,6 +33,7 @@ import { longestKeptMs } from './expired/expiredSessions.ts';
 import { type PlayerKey, playerKeyOf } from './expired/playerHash.ts';
 import { type AdminPages, adminApp } from './http/adminApp.ts';
 import { openAudit } from './http/audit/audit.ts';
+import { credentialsIn } from './http/authenticate.ts';
 import { type AllowedOrigins, headersOfEveryAnswer } from './http/cors.ts';
 import { malformedRequest } from './http/problems.ts';
 import { gamesHandler } from './http/publicApp.ts';
@@ -50,13 +51,14 @@ import { openAddressLimits } from './limits/addresses.ts';
 import { watchIngests } from './limits/ingests.ts';
 import { openLimits } from './limits/limits.ts';
 import { sharedLookUps, sharedReads } from './limits/shares.ts';
+import { UnauthenticatedLimit } from './limits/unauthenticated.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
 import { openSeals, secretOf } from './places/seals.ts';
 import { openRejects } from './rejects/rejects.ts';
 import { openRetention } from './retention/retention.ts';
 import { holderOf } from './tokens/credential.ts';
-import type { JwtOptions } from './tokens/jwt/jwtVerifier.ts';
+import type { JwtOptions, JwtVerifier } from './tokens/jwt/jwtVerifier.ts';
 import { openTokenUses } from './tokens/tokenUses.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import { openSweep } from './uploads/sweep.ts';
@@ -174,7 +176,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     erasures: await openErasing(deps, letters, { events, registered, filed, linked }),
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
-  const [open, admin] = await openListeners(deps, toGames, toOperators);
+  const [open, admin] = await openListeners(deps, toGames, toOperators, tokens.unauthenticated);
   // Before the listeners, which wait for running answers.
   lifecycle.onStop('streams of linked events', () => linkedEvents.close());
   lifecycle.onStop('recount', () => verifier.close());
@@ -190,10 +192,11 @@ async function openListeners(
   { settings, lifecycle }: IngestServiceDeps,
   toGames: RequestListener,
   toOperators: Koa,
+  guard: UnauthenticatedLimit,
 ) {
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
   const refusalOf = (why: Broken) => malformedRequest(why, toMalformed);
-  const open = await listen(toGames, settings.toGames, refusalOf, isUpload);
+  const open = await listen(toGames, settings.toGames, refusalOf, isUpload, guard);
   const admin = settings.hasOperators
     ? await listen(toOperators.callback(), settings.toOperators, malformedRequest)
     : undefined;
@@ -209,7 +212,23 @@ async function openTokens(deps: IngestServiceDeps) {
   const addresses = openAddressLimits({ ...deps, trustedProxies });
   // jose is a part of what a start loads: only where it is used.
   const jwts = jwt && (await import('./tokens/jwt/jwtVerifier.ts')).openJwtVerifier(jwt, deps);
-  return { uses, addresses, jwts };
+  return { uses, addresses, jwts, unauthenticated: openUnauthenticated(deps, jwts) };
+}
+
+/** Limits requests without valid credentials on the listener of games. */
+function openUnauthenticated(
+  { directory, clock, metrics, settings }: IngestServiceDeps,
+  jwts: JwtVerifier | undefined,
+): UnauthenticatedLimit {
+  const isJwt = (text: string): boolean => jwts?.isOne(text) === true;
+  return new UnauthenticatedLimit({
+    ...{ clock, metrics, trustedProxies: settings.trustedProxies },
+    credentialsOf: (request) => {
+      const now = { directory: directory.current, nowMs: clock.now() };
+      const credentials = credentialsIn(request.headers.authorization, now, isJwt);
+      return credentials === 'none' && isUpload(request) ? 'unknown' : credentials;
+    },
+  });
 }
 
 function dropOld(

@@ -17,6 +17,7 @@ const count = (status: number, head: string): void => {
   if (status === 503 && !/^retry-after:/im.test(head)) withoutRetryAfter++;
 };
 if (attack.kind === 'sockets') await openSockets(attack);
+else if (attack.kind === 'newConnections') await openConnections(attack);
 else await sendRequests(attack);
 parentPort?.postMessage({ answers, withoutRetryAfter });
 
@@ -71,5 +72,32 @@ async function openSockets({
   for (let i = 0; i < connections; i++) open();
   await due(performance.now() + forMs);
   isOver = true;
+  for (const socket of sockets) socket.destroy();
+}
+
+async function openConnections({
+  url,
+  bytes,
+  connections: perSecond,
+  forMs,
+}: Attack & { kind: 'newConnections' }): Promise<void> {
+  const { hostname, port } = new URL(url);
+  const sockets = new Set<ReturnType<typeof connect>>();
+  const beganMs = performance.now();
+  for (let i = 0; i < (perSecond * forMs) / 1_000; i++) {
+    await due(beganMs + (i * 1_000) / perSecond);
+    const socket = connect({ port: Number(port), host: hostname });
+    sockets.add(socket);
+    let said = '';
+    socket.write(bytes);
+    socket.on('data', (chunk) => (said += chunk));
+    // The close event follows.
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      sockets.delete(socket);
+      for (const answer of said.split(BEFORE_AN_ANSWER))
+        count(Number(answer.slice('HTTP/1.1 '.length, 'HTTP/1.1 201'.length)), answer);
+    });
+  }
   for (const socket of sockets) socket.destroy();
 }

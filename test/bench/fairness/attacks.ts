@@ -20,6 +20,8 @@ export type Attack = {
     }
   /** What each sends at once, and whether it sends more for as long as it is open. */
   | { readonly kind: 'sockets'; readonly bytes: Uint8Array; readonly goesOn: boolean }
+  /** What each of `connections` new connections per second sends at once. It stays open until the server ends it. */
+  | { readonly kind: 'newConnections'; readonly bytes: Uint8Array }
 );
 
 /** Of one that lasts as long as the bench wants. */
@@ -63,6 +65,7 @@ const WRITERS = 8;
 const LARGEST_BATCH = 500;
 const PIPELINES = 40;
 const PIPELINED = 1_600;
+const STRANGERS_A_SECOND = 40;
 const ENDLESS_BYTES = 1024 ** 4;
 
 /** The rows of the bench, at one ingest. Each tenant is one of its own: a limit is shared by the ingests that its tenant uses. */
@@ -119,6 +122,14 @@ export async function rowsOf(deployment: FairnessDeployment, url: string): Promi
       plan: sockets(pipelineOf(url, pipeliner), PIPELINES),
     },
     {
+      beside: `${STRANGERS_A_SECOND} new connections a second that send ${grouped(PIPELINED)} requests without a token each`,
+      victim: 'writes',
+      plan: {
+        ...{ kind: 'newConnections', url, connections: STRANGERS_A_SECOND },
+        bytes: withoutToken(PIPELINED),
+      },
+    },
+    {
       beside: `${CONNECTIONS} sockets that hold a body of 8 MiB − 1 each`,
       victim: 'writes',
       plan: sockets(held),
@@ -141,6 +152,11 @@ function pipelineOf(url: string, tenant: Tenant): Buffer {
     ...writes,
     Buffer.from('GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'),
   ]);
+}
+
+/** Requests that are sent at once and have no token. */
+export function withoutToken(count: number): Buffer {
+  return Buffer.from('GET /v1/quota HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(count));
 }
 
 /** Each of a size that a game sends. */

@@ -14,6 +14,7 @@ import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import type { Middleware } from 'koa';
 import type { AddressLimits } from '../limits/addresses.ts';
 import type { Limits } from '../limits/limits.ts';
+import type { Credentials } from '../limits/unauthenticated.ts';
 import { Rejected } from '../rejected.ts';
 import type { JwtVerifier, VerifiedJwt } from '../tokens/jwt/jwtVerifier.ts';
 import { isMistyped } from '../tokens/tokenText.ts';
@@ -129,6 +130,22 @@ export function checkScope(principal: Principal, scope: Scope): void {
   throw new Rejected('forbidden', `the access token lacks the scope ${scope}`, {
     headers: { 'WWW-Authenticate': `Bearer realm="questlog", error="insufficient_scope", scope="${scope}"` },
   });
+}
+
+/**
+ * Returns whether a request has a valid token, at the cost of one hash.
+ * @param isJwt whether a token is a JWT, which only its verification can tell to be valid.
+ */
+export function credentialsIn(
+  header: string | undefined,
+  { directory, nowMs }: Pick<CallerDeps, 'directory' | 'nowMs'>,
+  isJwt: (text: string) => boolean,
+): Credentials {
+  const text = BEARER.exec(header ?? '')?.[1];
+  if (text === undefined) return 'none';
+  if (isJwt(text)) return 'unknown';
+  const token = tokenWith(directory, text);
+  return token !== undefined && (token.expiresAt ?? nowMs + 1) > nowMs ? 'valid' : 'invalid';
 }
 
 export function bearerToken(header: string | undefined): string {

@@ -84,6 +84,7 @@ async function aListener(setting: string) {
     metrics: ingestMetrics(createMetricsRegistry()),
     uploads: {},
     rejects: { note: () => undefined },
+    unauthenticated: { count: () => undefined },
   };
   const app = publicApp(deps as unknown as PublicAppDeps);
   const server = createServer(app.callback()).listen(0, '127.0.0.1');

@@ -64,6 +64,12 @@ export function headersOfEveryAnswer(allowed: AllowedOrigins): Readonly<Record<s
   return { ...whose, 'Access-Control-Expose-Headers': ANSWER_HEADERS };
 }
 
+/** Returns the headers of an answer to a page of this origin, for answers that are made outside of Koa. */
+export function headersOfAnswer(allowed: AllowedOrigins, origin = ''): Readonly<Record<string, string>> {
+  const listed = allowed !== '*' && allowed.includes(origin);
+  return { ...headersOfEveryAnswer(allowed), ...(listed && { 'Access-Control-Allow-Origin': origin }) };
+}
+
 /** Stands before the router: a problem too can be read by the page that asked. */
 export function listedOrigins(allowed: readonly string[]): Middleware {
   return (ctx, next) => {

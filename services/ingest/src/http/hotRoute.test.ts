@@ -2,6 +2,7 @@
  * The events' route before Koa against Koa alone: the same bytes of an answer, the same books, counts and metrics, for
  * ordinary requests and for each kind of unusual one.
  */
+import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
@@ -249,6 +250,7 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
   const received: PublicAppDeps['received'] = [];
   const rejects: Pick<RejectedRequest, 'endpoint' | 'token' | 'failedAt' | 'rejects'>[] = [];
   const uses: string[] = [];
+  const unauthenticated: unknown[] = [];
   const limits = openLimits({ clock, metrics, ingestsOf: () => 1 });
   const store = { query: async () => [] };
   const ingest = {
@@ -274,13 +276,17 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
         rejects.push({ ...rest, ...{ tenantId: principal?.tenant.id, body: body?.toString('hex') } }),
     },
     uses: { note: (tokenId: string) => uses.push(tokenId) },
+    unauthenticated: {
+      rejectionOf: () => undefined,
+      count: ({ url }: IncomingMessage) => unauthenticated.push(url),
+    },
     addresses: openAddressLimits({ clock, metrics, trustedProxies: proxiesIn('') }),
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...settings,
   } as unknown as PublicAppDeps;
   return {
     deps,
-    noted: () => ({ received, rejects, uses }),
+    noted: () => ({ received, rejects, uses, unauthenticated }),
     /** Without how long it took. */
     counted: async () => {
       const lines = (await metrics.exposition.metrics()).split('\n');

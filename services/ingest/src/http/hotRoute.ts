@@ -8,6 +8,7 @@ import { freeBytes } from '@questlog/schemas/ownBytes';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import type { Received } from '../ledger/received.ts';
+import type { UnauthenticatedLimit } from '../limits/unauthenticated.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import type { Rejects } from '../rejects/rejects.ts';
@@ -34,6 +35,7 @@ export const EVENTS_PATH = '/v1/ingest/events';
 export interface HotRouteDeps extends EventsDeps {
   readonly received: Received;
   readonly rejects: Rejects;
+  readonly unauthenticated: Pick<UnauthenticatedLimit, 'count'>;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
   readonly corsOrigins: AllowedOrigins;
@@ -152,12 +154,14 @@ function tell(response: ServerResponse, head: string[], told: Told, endsConnecti
 const SMALL_BYTES = 16 * 1024;
 
 function note(
-  { received, rejects, metrics }: HotRouteDeps,
-  { headers: { authorization = '' } }: IncomingMessage,
+  { received, rejects, metrics, unauthenticated }: HotRouteDeps,
+  request: IncomingMessage,
   { state, startedMs }: Begun,
   { status, isReplay }: Told,
   rejected: Rejected | undefined,
 ): void {
+  const { authorization = '' } = request.headers;
+  if (state.principal === undefined) unauthenticated.count(request);
   noteReceived(received, state, rejected?.code ?? (isReplay ? 'replayed' : 'accepted'));
   if (rejected !== undefined || state.body !== undefined)
     noteAnswer(rejects, { endpoint: `POST ${EVENTS_PATH}`, authorization, state }, rejected);

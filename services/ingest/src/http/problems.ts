@@ -17,6 +17,7 @@ import type { SkewedTime } from '../core/clockSkew.ts';
 import type { UnknownField } from '../core/unknownFields.ts';
 import { SAMPLED } from '../ledger/core/receivedCounts.ts';
 import type { AcceptedEvents, Received } from '../ledger/received.ts';
+import type { UnauthenticatedLimit } from '../limits/unauthenticated.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { CutShort, Rejected } from '../rejected.ts';
 import { NOBODY } from '../rejects/core/rejectCounts.ts';
@@ -29,6 +30,7 @@ const REQUEST_ID = /^[\w.:-]{1,128}$/;
 interface Books {
   readonly rejects: Rejects;
   readonly received: Received;
+  readonly unauthenticated: Pick<UnauthenticatedLimit, 'count'>;
 }
 
 export interface Begun {
@@ -63,6 +65,7 @@ export function problems(
     if (await isBeforeItsBody(ctx.req)) ctx.set('Connection', 'close');
     const route: unknown = ctx['_matchedRoute'];
     if (books !== undefined) {
+      if (state.principal === undefined && !isExcused(ctx)) books.unauthenticated.count(ctx.req);
       if (isToStore(ctx)) noteReceived(books.received, state, rejected?.code ?? whatBecame(ctx));
       const endpoint = route === undefined ? (state.endpoint ?? '') : `${ctx.method} ${route}`;
       const raw: unknown = Reflect.get(ctx.request, 'rawBody');
@@ -196,6 +199,11 @@ export async function keptIfWrong<T extends Judged>(
     if (error instanceof Rejected) state.body = body;
     throw error;
   }
+}
+
+/** True for a fault of the server, such as keys of an issuer that are away, and for a file that came to its signed address. */
+function isExcused({ status, method }: ParameterizedContext): boolean {
+  return status >= 500 || (status < 300 && method === 'PUT');
 }
 
 function isToStore(ctx: ParameterizedContext): boolean {

@@ -34,7 +34,7 @@ export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLim
       const { addressRequestsPerSecond: perSecond, firstTokenId, tokenId } = principal;
       if (perSecond === undefined) return;
       // A token and its successor are one here: a rotation doubles nothing.
-      const key = `${firstTokenId ?? tokenId} ${networkOf(clientAddress(request, trustedProxies))}`;
+      const key = `${firstTokenId ?? tokenId} ${clientNetwork(request, trustedProxies)}`;
       const bucket = buckets.get(key) ?? new Bucket();
       buckets.delete(key);
       buckets.set(key, bucket);
@@ -70,12 +70,26 @@ export function proxiesIn(text: string): BlockList {
   return proxies;
 }
 
-/** Of whoever sent the request to the first proxy that is trusted: what stands further left anybody may have written. */
+/** Returns the client's address or, for IPv6, its network: the first 64 bits, because a client has all addresses in them. */
+export function clientNetwork(request: IncomingMessage, trusted: BlockList): string {
+  return networkOf(clientAddress(request, trusted));
+}
+
+/** True if the address belongs to a trusted proxy. */
+export function isTrusted(address: string, trusted: BlockList): boolean {
+  const text = plain(address);
+  return isIP(text) !== 0 && trusted.check(text, isIPv4(text) ? 'ipv4' : 'ipv6');
+}
+
+/**
+ * Returns the socket's peer or, if that is a trusted proxy, the right-most `X-Forwarded-For` entry that is not a trusted
+ * proxy. Entries further left can be forged.
+ */
 function clientAddress({ socket, headers }: IncomingMessage, trusted: BlockList): string {
   let client = plain(socket.remoteAddress ?? '');
   const header = headers['x-forwarded-for'] ?? '';
   const hops = (Array.isArray(header) ? header.join(',') : header).split(',');
-  while (isIP(client) !== 0 && trusted.check(client, isIPv4(client) ? 'ipv4' : 'ipv6')) {
+  while (isTrusted(client, trusted)) {
     const before = plain((hops.pop() ?? '').trim());
     if (isIP(before) === 0) break;
     client = before;
@@ -89,8 +103,9 @@ function plain(text: string): string {
   return address.replace(/^::ffff:(?=[\d.]+$)/i, '');
 }
 
-/** Of IPv6 the first 64 bits: whoever has one address has all that begin so. */
-function networkOf(address: string): string {
+/** Returns an IPv4 address as it is, and the first 64 bits of an IPv6 address. */
+export function networkOf(remoteAddress: string): string {
+  const address = plain(remoteAddress);
   if (!isIPv6(address)) return address;
   // In the one way of writing that there is of each.
   const [head = '', tail] = new URL(`http://[${address.split('%')[0]}]`).hostname.slice(1, -1).split('::');

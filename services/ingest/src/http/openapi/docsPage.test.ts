@@ -62,6 +62,7 @@ async function aListener(hasDocs: boolean) {
     metrics,
     uploads: {},
     rejects: { note: () => undefined },
+    unauthenticated: { count: () => undefined },
     received: [],
   };
   const server = createServer(publicApp(deps as unknown as PublicAppDeps).callback()).listen(0, '127.0.0.1');

@@ -26,9 +26,15 @@ export const STRICT =
 export const PREFER = header('Prefer', STRICT);
 export const CODING = header('Content-Encoding', 'gzip, deflate, br or zstd.');
 
+const RETRY_AFTER = { schema: { type: 'integer' }, description: 'Seconds until it fits.' };
+
 export const COMMON = {
   401: problem('No valid access token.'),
   403: problem('The access token lacks the scope.'),
+  429: {
+    ...problem('Too many requests without a valid token came from this address.'),
+    headers: { 'Retry-After': RETRY_AFTER },
+  },
   417: problem('`Expect` says something other than `100-continue`.'),
   503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
 };
@@ -41,7 +47,7 @@ export const WRITES = {
   429: {
     ...problem('The project or its tenant sends more than its limits allow. Nothing was stored.'),
     headers: {
-      'Retry-After': { schema: { type: 'integer' }, description: 'Seconds until it fits.' },
+      'Retry-After': RETRY_AFTER,
       ...Object.fromEntries(
         ['RateLimit', 'RateLimit-Policy'].map((name) => [
           name,

@@ -20,6 +20,7 @@ export class Lingering {
 
   begin(socket: Duplex): void {
     let bytes = 0;
+    socket.end();
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once('close', () => clearTimeout(timer));
     socket.once('end', () => socket.destroy());
@@ -36,7 +37,6 @@ export class Lingering {
       socket.pause();
       setTimeout(() => socket.resume(), waitMs).unref();
     });
-    socket.end();
   }
 
   /** @returns how long nothing more is read from the client. */

@@ -38,6 +38,14 @@ const STALLED_MS = 60_000;
 export const MAX_SMALL_CHUNKS = 4_096;
 export const MEAN_CHUNK_BYTES = 256;
 
+/** Decides about clients by their addresses. */
+export interface AddressGuard {
+  /** False if a new connection is closed at once. */
+  admitsConnection(socket: Socket): boolean;
+  /** Counts a connection without a readable request. */
+  countConnection(socket: Socket): void;
+}
+
 /**
  * @param mayTakeLong whether a request has an hour to arrive, as a large file on a player's line; others have a minute.
  * @throws StartRefused as `bind`.
@@ -47,10 +55,14 @@ export async function listen(
   address: ListenAddress,
   refusalOf: RefusalOf = bareRefusal,
   mayTakeLong?: (request: IncomingMessage) => boolean,
+  guard?: AddressGuard,
 ): Promise<Listener> {
   const lingering = new Lingering();
   const server = createServer({
-    IncomingMessage: requestsOf((socket) => onBroken(coded('too small chunks', SMALL_CHUNKS), socket)),
+    IncomingMessage: requestsOf(
+      (request) => pipelines.onRead(request),
+      (socket) => onBroken(coded('too small chunks', SMALL_CHUNKS), socket),
+    ),
     ServerResponse: answersOf(lingering, new UntakenAnswers()),
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
@@ -60,10 +72,20 @@ export async function listen(
   });
   const pipelines = new Pipelines((request, response) => {
     if (!isMalformed(request)) return handler(request, response);
+    guard?.countConnection(request.socket);
     const refusal = refusalOf('malformed');
     response.writeHead(refusal.status, headersOf(refusal)).end(refusal.body);
   }, lingering);
-  server.on('connection', (socket) => pipelines.watch(socket));
+  const [serve] = server.listeners('connection');
+  server.removeAllListeners('connection').on('connection', (socket) => {
+    if (guard?.admitsConnection(socket) === false) return void socket.destroy();
+    serve?.call(server, socket);
+    pipelines.watch(socket);
+    if (guard === undefined) return;
+    socket.once('close', () => {
+      if (!pipelines.hasRequest(socket)) guard.countConnection(socket);
+    });
+  });
   server.on('request', (request, response) => pipelines.begin(request, response));
   server.setTimeout(STALLED_MS, (socket) => {
     // Each part that its client takes begins the time of a socket anew. An answer that waits for what it has to tell has nothing there.
@@ -77,19 +99,30 @@ export async function listen(
   // What else may be expected is for the handler to say.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   const onBroken = (error: NodeJS.ErrnoException, socket: Socket): void =>
-    pipelines.onBroken(error, socket, () => refuse(error, socket, refusalOf, lingering));
+    pipelines.onBroken(error, socket, () => {
+      if (pipelines.hasRequest(socket)) guard?.countConnection(socket);
+      refuse(error, socket, refusalOf, lingering);
+    });
   server.on('clientError', (error, socket) => onBroken(error, socket as Socket));
   if (mayTakeLong !== undefined) endSlowRequests(server, mayTakeLong, onBroken);
   await bind(server, address);
   return { port: portOf(server), close: () => drain(server) };
 }
 
-/** A chunk of a body takes some 200 bytes of memory and two microseconds, however small it is. */
-function requestsOf(refuseChunks: (socket: Socket) => void): typeof IncomingMessage {
+/** Requests that tell when their bodies are wanted, and whose bodies may not have too many small chunks. */
+function requestsOf(
+  onRead: (request: IncomingMessage) => void,
+  refuseChunks: (socket: Socket) => void,
+): typeof IncomingMessage {
   return class Request extends IncomingMessage {
     #chunks = 0;
     #bytes = 0;
     #isRefused = false;
+
+    override _read(size: number): void {
+      super._read(size);
+      onRead(this);
+    }
 
     override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
       // Of what was read at once the rest is dropped. With `false` Node would read nothing more, and the client never its refusal.

@@ -30,7 +30,7 @@ async function aSlowListener() {
 async function anEcho() {
   const parsed = 0;
   const open = await aListener(async (request, response) => {
-    const body = Buffer.concat(await request.toArray());
+    const body = Buffer.concat(await request.toArray().catch(() => []));
     await nextTurn();
     response.end(`<${request.url} ${body.length}>`);
   });
@@ -181,6 +181,25 @@ test('a body in too many small chunks is refused after the answers of the reques
   const said = await allOf(open(`${POST}${chunked}${'1\r\nx\r\n'.repeat(10_000)}0\r\n\r\n`));
 
   expect(said).toMatch(/^HTTP\/1\.1 200 .*<\/first 2>.*HTTP\/1\.1 400 .*"smallChunks"\}$/s);
+});
+
+test('chunks are not parsed before somebody reads them, and never after an answer', async () => {
+  const parsed: number[] = [];
+  const open = await aListener(async (request, response) => {
+    await nextTurn();
+    await nextTurn();
+    parsed.push(request.readableLength);
+    if (request.url === '/refused') return void response.writeHead(401).end('no');
+    const body = Buffer.concat(await request.toArray());
+    response.end(`<${body.length}>`);
+  });
+  const chunked = (url: string): string =>
+    `POST ${url} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(3_000)}0\r\n\r\n`;
+  const said = await allOf(open(chunked('/read') + chunked('/read') + chunked('/refused') + requests(3)));
+
+  expect(parsed).toEqual([0, 0, 0]);
+  expect(said.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 401']);
+  expect(said.match(/<\d+>/g)).toEqual(['<3000>', '<3000>']);
 });
 
 test('a client that is gone leaves nothing of its waiting requests', async () => {

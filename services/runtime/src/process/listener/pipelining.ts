@@ -35,6 +35,8 @@ interface Connection {
   /** True while nothing is read. */
   isStopped: boolean;
   isPipelined: boolean;
+  /** True once a request was read. */
+  hasRequest: boolean;
 }
 
 /** The parts of node's parser that are used here. */
@@ -69,7 +71,7 @@ export class Pipelines {
   watch(socket: Socket): void {
     const connection: Connection = {
       ...{ socket, running: undefined, waiting: [], isBusy: false },
-      ...{ unparsed: undefined, isStopped: false, isPipelined: false },
+      ...{ unparsed: undefined, isStopped: false, isPipelined: false, hasRequest: false },
     };
     this.#connections.set(socket, connection);
     const parser = parserOf(socket);
@@ -77,8 +79,26 @@ export class Pipelines {
     const { onIncoming } = parser;
     parser.onIncoming = (request, shouldKeepAlive) => {
       const result = onIncoming(request, shouldKeepAlive);
-      return result === 0 && connection.waiting.length >= MAX_WAITING ? PAUSED : result;
+      const stops = connection.waiting.length >= MAX_WAITING || isChunked(request);
+      return result === 0 && stops ? PAUSED : result;
     };
+  }
+
+  /** True if a request of the connection has been read. */
+  hasRequest(socket: Socket): boolean {
+    return this.#connections.get(socket)?.hasRequest === true;
+  }
+
+  /** Has the body of a running request parsed. Call it whenever its handler wants to read. */
+  onRead(request: IncomingMessage): void {
+    const connection = this.#connections.get(request.socket);
+    if (connection?.unparsed === undefined) return;
+    setImmediate(() => {
+      const { running, unparsed } = connection;
+      // After its answer, the rest of a body is dropped and not parsed.
+      if (running?.req !== request || request.complete || running.writableEnded) return;
+      if (unparsed !== undefined) this.#parse(connection);
+    });
   }
 
   /** True if a request of the connection is under way or waits. */
@@ -90,6 +110,7 @@ export class Pipelines {
   begin(request: IncomingMessage, response: Response): void {
     const connection = this.#connections.get(request.socket);
     if (connection === undefined) return void this.#handler(request, response);
+    connection.hasRequest = true;
     if (!connection.isBusy) return void this.#run(connection, response);
     this.#expectMore(connection);
     // Nothing after a refusal is a request.
@@ -146,17 +167,17 @@ export class Pipelines {
       this.#takeUnparsed(connection);
       return;
     }
-    // Before the last waiting request runs: the end of its body may not have been parsed.
-    if (waiting.length <= 1 && connection.unparsed !== undefined) {
+    // Before the last waiting request runs: its end may not have been parsed. Chunks are parsed once they are read.
+    const [last] = waiting;
+    const isLast = waiting.length <= 1 && !(typeof last === 'object' && isChunked(last.req));
+    if (isLast && connection.unparsed !== undefined) {
       if (socket.writableNeedDrain) return void socket.once('drain', () => this.#takeTurn(connection));
       this.#parse(connection);
     }
     const next = waiting.shift();
     if (next === undefined) connection.isBusy = false;
-    else if (typeof next === 'function') {
-      connection.isStopped = false;
-      next();
-    } else this.#run(connection, next);
+    else if (typeof next === 'function') next();
+    else this.#run(connection, next);
   }
 
   /** Keeps what the parser has not read of a chunk, and stops reading. */
@@ -165,6 +186,7 @@ export class Pipelines {
     const more = unparsed === undefined ? rawPacket.subarray(bytesParsed) : rawPacket;
     connection.unparsed = unparsed === undefined ? more : Buffer.concat([unparsed, more]);
     this.#unparsedBytes += more.length;
+    this.#expectMore(connection);
     this.#stop(connection);
     if (this.#unparsedBytes > MAX_UNPARSED_BYTES) socket.destroy();
   }
@@ -196,13 +218,12 @@ export class Pipelines {
     socket.once('close', () => this.#takeUnparsed(connection));
     // Node starts to read whenever 'resume' is emitted, also if the socket was paused after `resume()`.
     socket.on('resume', () => {
+      // The rest is read and dropped.
+      if (socket.writableEnded) return;
       if (connection.isStopped) socket.pause();
       if (socket.isPaused()) socket.emit('pause');
     });
-    socket.destroySoon = () => {
-      connection.isStopped = false;
-      this.#lingering.begin(socket);
-    };
+    socket.destroySoon = () => this.#lingering.begin(socket);
   }
 
   #stop(connection: Connection): void {
@@ -221,6 +242,14 @@ function refuseRunning(
   if (!response.headersSent) refuse();
   // After an answer that has ended, the connection lingers once the answer is sent: never, if the client does not read it.
   else if (error.code === TOO_SLOW || !response.writableEnded) socket.destroy();
+}
+
+/**
+ * A chunk of a body takes some 200 bytes and two microseconds, however small it is. The chunks of a request whose answer needs no
+ * body, such as one without a valid token, are not parsed at all.
+ */
+function isChunked({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined;
 }
 
 function parserOf(socket: Socket): Parser | undefined {

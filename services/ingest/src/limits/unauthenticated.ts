@@ -1,0 +1,113 @@
+/**
+ * Counts requests and connections without valid credentials by the address of their client. An address with too many of them is
+ * rejected for a while, before routes are looked up. Requests with a valid token are never counted and never rejected. In memory,
+ * each ingest for itself.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { BlockList, Socket } from 'node:net';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { AddressGuard } from '@questlog/runtime/process/listener/listen';
+import type { IngestMetrics } from '../metrics.ts';
+import { Rejected } from '../rejected.ts';
+import { clientNetwork, isTrusted, networkOf } from './addresses.ts';
+import { Bucket } from './core/bucket.ts';
+
+export interface UnauthenticatedDeps {
+  readonly clock: Clock;
+  readonly metrics: Pick<IngestMetrics, 'rejectsByLimit'>;
+  /** Proxies whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: BlockList;
+  /** Whether the credentials of a request are valid, as far as that can be told at once. */
+  readonly credentialsOf: (request: IncomingMessage) => Credentials;
+}
+
+/** `unknown`: only the route that takes the request can tell, as for a JWT or the signed address of an upload. */
+export type Credentials = 'valid' | 'invalid' | 'none' | 'unknown';
+
+/** A request without valid credentials costs about 0.1 ms of CPU: an address may use about 5 % of a core for them. */
+const RATE = { perSecond: 500, capacity: 5_000 };
+export const REJECTED_FOR_S = 30;
+/** New connections per second of a rejected address that get an answer. The connections above that are closed at once. */
+const CONNECTIONS_PER_SECOND = 100;
+/** Maximum addresses. Beyond them the one that was silent longest is evicted, and starts again with its burst. */
+const MAX_ADDRESSES = 10_000;
+
+interface Address {
+  readonly bucket: Bucket;
+  /** Time until which the address is rejected. */
+  rejectedUntilMs: number;
+  second: number;
+  /** New connections in `second`. */
+  connections: number;
+}
+
+export class UnauthenticatedLimit implements AddressGuard {
+  readonly #deps: UnauthenticatedDeps;
+  readonly #addresses = new Map<string, Address>();
+  /** Time until which some address is rejected. */
+  #anyUntilMs = 0;
+
+  constructor(deps: UnauthenticatedDeps) {
+    this.#deps = deps;
+  }
+
+  /** Returns the 429 of a request without valid credentials whose address is rejected. Undefined if the request may go on. */
+  rejectionOf(request: IncomingMessage): Rejected | undefined {
+    if (this.#isAdmitted(request)) return undefined;
+    const { metrics, trustedProxies } = this.#deps;
+    metrics.rejectsByLimit.inc({ limit: 'unauthenticated' });
+    // A proxy has connections for many clients. Others lose theirs, with all requests that wait on it.
+    const closes = !isTrusted(request.socket.remoteAddress ?? '', trustedProxies);
+    const headers = { 'Retry-After': String(REJECTED_FOR_S), ...(closes && { Connection: 'close' }) };
+    return new Rejected('rate_limited', DETAIL, { headers });
+  }
+
+  /** Counts a request whose route found no valid credentials, unless it has a valid token all the same. */
+  count(request: IncomingMessage): void {
+    if (this.#deps.credentialsOf(request) === 'valid') return;
+    this.#count(clientNetwork(request, this.#deps.trustedProxies));
+  }
+
+  admitsConnection({ remoteAddress = '' }: Socket): boolean {
+    const nowMs = this.#deps.clock.now();
+    if (nowMs >= this.#anyUntilMs) return true;
+    const address = this.#addresses.get(networkOf(remoteAddress));
+    if (address === undefined || nowMs >= address.rejectedUntilMs) return true;
+    const second = Math.floor(nowMs / 1_000);
+    if (address.second !== second) Object.assign(address, { second, connections: 0 });
+    address.connections += 1;
+    return address.connections <= CONNECTIONS_PER_SECOND;
+  }
+
+  countConnection({ remoteAddress = '' }: Socket): void {
+    if (!isTrusted(remoteAddress, this.#deps.trustedProxies)) this.#count(networkOf(remoteAddress));
+  }
+
+  #count(network: string): void {
+    const nowMs = this.#deps.clock.now();
+    const address = this.#addresses.get(network) ?? {
+      ...{ bucket: new Bucket(), rejectedUntilMs: 0, second: 0, connections: 0 },
+    };
+    this.#addresses.delete(network);
+    this.#addresses.set(network, address);
+    const [oldest] = this.#addresses.size > MAX_ADDRESSES ? this.#addresses.keys() : [];
+    if (oldest !== undefined) this.#addresses.delete(oldest);
+    if (address.bucket.level(nowMs, RATE) >= 1) return void address.bucket.take(1);
+    if (nowMs < address.rejectedUntilMs) return;
+    address.rejectedUntilMs = nowMs + REJECTED_FOR_S * 1_000;
+    this.#anyUntilMs = Math.max(this.#anyUntilMs, address.rejectedUntilMs);
+  }
+
+  #isAdmitted(request: IncomingMessage): boolean {
+    const nowMs = this.#deps.clock.now();
+    if (nowMs >= this.#anyUntilMs) return true;
+    const address = this.#addresses.get(clientNetwork(request, this.#deps.trustedProxies));
+    if (address === undefined || nowMs >= address.rejectedUntilMs) return true;
+    const credentials = this.#deps.credentialsOf(request);
+    if (credentials !== 'unknown') return credentials === 'valid';
+    // While some of the rate is left, the route may check them. If they are not valid, the request is counted.
+    return address.bucket.level(nowMs, RATE) >= 1;
+  }
+}
+
+const DETAIL = `too many requests without a valid token came from this address; try again in ${REJECTED_FOR_S} s, or with a valid token`;

@@ -1,0 +1,78 @@
+/** Floods of one address without a token, beside another tenant whose requests come from the same address. */
+import { availableParallelism } from 'node:os';
+import { expect, test } from 'vitest';
+import { attacked, withoutToken } from '../bench/fairness/attacks.ts';
+import { due } from '../bench/pace.ts';
+import { openLoad } from '../bench/path/pathLoad.ts';
+import { RawConnection, requestOf } from '../bench/path/rawHttp.ts';
+import { anEvent, type TestProject } from '../e2e/builders.ts';
+import { ownProduct } from '../e2e/sharedProduct.ts';
+import { isLong, tell } from './figures.ts';
+
+const shared = ownProduct();
+const [SECONDS, LEAD_MS, WRITES_PER_SECOND] = [isLong ? 12 : 4, 1_000, 100];
+/** A machine with less cores than processes delays a request by this much at times, whatever the server does. */
+const NOISE_MS = availableParallelism() > 2 ? 20 : 60;
+
+const url = (): string => `${shared.product.credentials.baseUrl}/v1/ingest/events`;
+
+async function p99Of(tenant: TestProject, seconds: number): Promise<number> {
+  const body = Buffer.from(JSON.stringify([anEvent({ sessionId: tenant.sessionId })]));
+  const requests = [requestOf(url(), tenant.token, body)];
+  const target = { url: url(), status: 201, requests, connections: 8, warmUpMs: 500, forMs: seconds * 1_000 };
+  const { p99Ms, refused, timedOut } = await openLoad(target, WRITES_PER_SECOND);
+  expect({ refused, timedOut }).toEqual({ refused: 0, timedOut: 0 });
+  return p99Ms;
+}
+
+const CHUNKS = `POST /v1/ingest/events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(4_000)}0\r\n\r\n`;
+const LARGE_HEAD = `GET /v1/quota HTTP/1.1\r\nHost: x\r\n${'a:\r\n'.repeat(1_900)}\r\n`;
+
+test.each([
+  ['40 connections a second, each with 1,600 requests', 40, withoutToken(1_600)],
+  ['40 connections a second, each with 64 KiB of small chunks', 40, Buffer.from(CHUNKS.repeat(3))],
+  ['40 connections a second, each with 16 heads of 7 KiB', 40, Buffer.from(LARGE_HEAD.repeat(16))],
+  ['400 connections a second that send nothing that is HTTP', 400, Buffer.from('NOT HTTP\r\n\r\n')],
+])('another tenant waits at most twice as long: %s', async (flood, connections, bytes) => {
+  const victim = await shared.aProject({ revision: 'A' });
+  const alone = await p99Of(victim, SECONDS);
+  const forMs = LEAD_MS + (SECONDS + 1) * 1_000;
+  const attack = attacked({ kind: 'newConnections', url: url(), connections, bytes, forMs });
+  await due(performance.now() + LEAD_MS);
+  const beside = await p99Of(victim, SECONDS);
+  const { answers } = await attack;
+
+  expect(answers[201]).toBeUndefined();
+  expect(beside).toBeLessThanOrEqual(Math.max(2 * alone, NOISE_MS));
+  tell(`Floods without a token: ${flood}`, {
+    tried: `${SECONDS} s beside ${WRITES_PER_SECOND} events a second of another tenant, from the same address`,
+    held: `each event was a 201, p99 ${beside.toFixed(1)} ms, ${alone.toFixed(1)} ms without the flood`,
+  });
+});
+
+test('1,000 clients of one address, of which 50 have no valid token, see no 429', async () => {
+  const game = await shared.aProject({ revision: 'A' });
+  const body = Buffer.from(JSON.stringify([anEvent({ sessionId: game.sessionId })]));
+  const [good, expired] = [game.token, 'expired'].map((token) => requestOf(url(), token, body));
+  const answers: Record<number, number> = {};
+  const clients = Array.from({ length: 1_000 }, (_, i) => ({
+    lane: new RawConnection(url()),
+    request: i % 20 === 0 ? expired : good,
+  }));
+  for (let round = 0; round < 5; round += 1) {
+    await Promise.all(
+      clients.map(
+        ({ lane, request }) =>
+          new Promise<void>((resolve) =>
+            lane.send(request ?? Buffer.alloc(0), (status) => {
+              answers[status] = (answers[status] ?? 0) + 1;
+              resolve();
+            }),
+          ),
+      ),
+    );
+  }
+  for (const { lane } of clients) lane.close();
+
+  expect(answers).toEqual({ 201: 4_750, 401: 250 });
+});
