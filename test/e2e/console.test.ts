@@ -114,6 +114,8 @@ describeLooks('an operator who looks', () => {
     const projects = page.getByRole('banner').getByRole('combobox');
     await projects.selectOption('');
     await expect.poll(() => page.getByLabel('project', { exact: true }).inputValue()).toBe('');
+    await editor.press('Control+Enter');
+    await page.getByRole('alert').getByText('Choose a project').waitFor();
     await projects.selectOption(game.projectId);
     await editor.press('Control+Enter');
     await page.getByRole('row', { name: `${game.projectId} it's –` }).waitFor();

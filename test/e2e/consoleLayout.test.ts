@@ -73,6 +73,8 @@ describeLooks('an operator who reads long values', () => {
     health: async (page, open) => {
       await open('health');
       await page.locator('tbody tr').nth(6).waitFor();
+      // Its charts begin after some seconds; once is enough.
+      if (page.viewportSize()?.width === 390) await page.locator('.uplot canvas').last().waitFor();
     },
     quota: async (page, open) => {
       await open('quota');

@@ -39,6 +39,7 @@ export function Chart({
   const names = series.map(({ name }) => name).join('\n');
   const scheme = useScheme();
   const drawn = useRef<UPlot | undefined>(undefined);
+  const isEmpty = series.every(({ values }) => values.every((value) => value === null));
   const data = [times, ...series.map(({ values }) => values)] as UPlot.AlignedData;
   useEffect(() => {
     const element = place.current;
@@ -96,11 +97,12 @@ export function Chart({
       chart.destroy();
       drawn.current = undefined;
     };
-  }, [names, areBars, scheme, totalOf]);
+  }, [names, areBars, scheme, totalOf, isEmpty]);
   useEffect(() => {
     drawn.current?.setData(data);
     drawn.current?.setLegend({ idx: null as unknown as number }, false);
   }, [JSON.stringify(data)]);
+  if (isEmpty) return html`<p class="status">No values yet.</p>`;
   return html`<div class="chart" role="img" aria-label=${label}><div ref=${place}></div></div>`;
 }
 

@@ -79,6 +79,8 @@ describe('ticks of an axis of times', () => {
 
   test('name seconds if they are closer than a minute, and only days if they are days apart', () => {
     expect(axisTimes([local('2026-11-27T02:25:10')], 10)).toEqual(['2:25:10 AM']);
+    const at = local('2026-11-27T02:25:10');
+    expect(axisTimes([at, at + 0.5, at + 1], 0.5)).toEqual(['2:25:10 AM', '', '2:25:11 AM']);
     expect(axisTimes([local('2026-11-27T00:00')], 86_400)).toEqual(['Nov 27']);
     expect(axisTimes([local('2026-11-01T00:00')], 31 * 86_400)).toEqual(['Nov 2026']);
   });

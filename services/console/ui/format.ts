@@ -60,9 +60,10 @@ export function axisNumbers(values: readonly number[]): string[] {
   return values.map((n) => n.toLocaleString(undefined, { notation, maximumFractionDigits: 6 }));
 }
 
-/** Returns `5:41 AM`, with seconds if the ticks are closer than a minute; a day's first tick names the day. */
+/** Returns `5:41 AM`, with seconds if the ticks are closer than a minute; a day's first tick names the day. Ticks inside a second have no label. */
 export function axisTimes(seconds: readonly number[], stepSeconds: number): string[] {
   return seconds.map((second) => {
+    if (stepSeconds < 1 && !Number.isInteger(second)) return '';
     const at = new Date(second * 1000);
     if (stepSeconds >= 28 * DAY) return at.toLocaleDateString(undefined, { year: 'numeric', month: 'short' });
     const isMidnight = at.getHours() + at.getMinutes() + at.getSeconds() === 0;

@@ -44,10 +44,7 @@ export function Ask({ argument, project, projects }: PageProps): VNode {
     text,
     project ?? (projects.length > 1 ? undefined : projects[0]),
   );
-  const question = (format: string) => ({
-    query: `${text.replace(/[;\s]+$/, '')}\nFORMAT ${format}`,
-    parameters: Object.fromEntries(names.map((name) => [name, values[name] ?? ''])),
-  });
+  const question = (format: string) => questionOf(text, format, names, values);
   const { answer, error, isBusy = false, tookMs = 0 } = state;
   const run = async (): Promise<void> => {
     const mine = ++turn.current;
@@ -147,7 +144,21 @@ function useParameters(text: string, project: ListedProject | undefined) {
   return { names: parametersOf(text), values: { ...usualValues(project), ...given }, set };
 }
 
-/** Of `{name:Type}`, in their order. */
+/** @throws Error if the question needs a project and none is chosen. */
+function questionOf(
+  text: string,
+  format: string,
+  names: readonly string[],
+  values: Readonly<Record<string, string>>,
+) {
+  if (names.some((name) => OF_HEADER.includes(name) && !values[name])) {
+    throw new Error('Choose a project at the top of the page, or type its id.');
+  }
+  const parameters = Object.fromEntries(names.map((name) => [name, values[name] ?? '']));
+  return { query: `${text.replace(/[;\s]+$/, '')}\nFORMAT ${format}`, parameters };
+}
+
+/** Returns the names in `{name:Type}`, in their order. */
 function parametersOf(text: string): string[] {
   return [...new Set([...text.matchAll(/\{\s*(\w+)\s*:[^{}]+\}/g)].map(([, name = '']) => name))];
 }
