@@ -43,7 +43,11 @@ describeLooks('an operator who reads long values', () => {
       await open('letters');
       await page.locator('tbody tr').nth(2).waitFor();
     },
+    'discarding a dead letter': async (page) => {
+      await page.getByRole('button', { name: 'Discard' }).first().click();
+    },
     'follow, empty': async (page, open) => {
+      await page.keyboard.press('Escape');
       await open('follow');
       await page.getByText('Paste the id').waitFor();
     },
@@ -98,8 +102,17 @@ describeLooks('an operator who reads long values', () => {
       await open('audit');
       await page.locator('tbody tr').nth(3).waitFor();
     },
-    ask: async (page, open) => {
+    'audit entry': async (page) => {
+      await page.getByRole('button', { name: 'Show' }).first().click();
+    },
+    'ask, mistake': async (page, open) => {
+      await page.keyboard.press('Escape');
       await open('ask');
+      await page.getByLabel('A question in SQL').fill(`SELECT ${LONG_TYPE}`);
+      await page.getByRole('button', { name: 'Ask', exact: true }).click();
+      await page.getByRole('alert').waitFor();
+    },
+    ask: async (page) => {
       await page.getByLabel('A question in SQL').fill(MILLIONS);
       await page.getByRole('button', { name: 'Ask', exact: true }).click();
       await page.locator('tbody tr').nth(71).waitFor();
@@ -112,10 +125,13 @@ describeLooks('an operator who reads long values', () => {
 
   describe.each(SIZES)('at $width × $height, $colorScheme', ({ width, height, colorScheme }) => {
     test('sees every value whole, or its beginning with an ellipsis', async () => {
-      const page = await chromium.signedIn(shared.product, 'tail', {
-        viewport: { width, height },
-        colorScheme,
-      });
+      const options = { viewport: { width, height }, colorScheme };
+      const stranger = await chromium.page(options);
+      await stranger.goto(shared.product.credentials.adminUrl);
+      await stranger.getByLabel('Admin token').waitFor();
+      expect(await layoutFaults(stranger)).toEqual([]);
+
+      const page = await chromium.signedIn(shared.product, 'tail', options);
       await withDeadLetters(page);
       const open = async (path: string): Promise<void> => {
         await page.goto(`${shared.product.credentials.adminUrl}/#/${path}`);

@@ -157,14 +157,13 @@ function Steps({ id, seen, projects }: { id: string; seen: Seen; projects: PageP
   const { event, projected, links, isSettled } = seen;
   const answeredMs = fromClickHouse(event.receivedAt).getTime();
   const after = (millis: number, before: number) => distance((millis - before) / 1000);
-  const beforeLinks = projected?.atMs ?? answeredMs;
   return html`<div>
     <h2>${event.type || '(empty)'}</h2>
     <dl class="card">
       <dt>Id</dt><dd><code>${id}</code></dd>
       <dt>Project</dt><dd>${projects.find((project) => project.id === event.projectId)?.name ?? event.projectId}</dd>
       <dt>Session</dt><dd>${event.sessionId === null ? '–' : html`<code>${event.sessionId}</code>`}</dd>
-      <dt>Occurred</dt><dd><${Time} at=${fromClickHouse(event.occurredAt)} /> · ${after(fromClickHouse(event.occurredAt).getTime(), answeredMs)} of its receipt, by the game’s clock</dd>
+      <dt>Occurred</dt><dd><${Time} at=${fromClickHouse(event.occurredAt)} /> · ${after(fromClickHouse(event.occurredAt).getTime(), answeredMs)} from its receipt, by the game’s clock</dd>
       ${event.sequence !== null && html`<dt>Sequence</dt><dd>${event.sequence}</dd>`}
     </dl>
     <ol class="steps">
@@ -173,12 +172,12 @@ function Steps({ id, seen, projects }: { id: string; seen: Seen; projects: PageP
       <li class="done"><h3>In the log</h3>
         <p>Partition ${event.partition}, offset ${event.offset}, event ${event.index}, before the answer left. <small>Log <code>${event.logId}</code></small></p></li>
       <li class="done"><h3>In ClickHouse</h3>
-        <p>${projected === undefined ? 'The time is not known: the row has been merged with other rows.' : html`${projected.isLatest && 'By '}<${Time} at=${projected.atMs} /> · ${after(projected.atMs, answeredMs)}`}</p></li>
+        <p>${projected === undefined ? 'The time is not known: the row has been merged with other rows.' : html`<${Time} at=${projected.atMs} />${projected.isLatest && ' or earlier'} · ${after(projected.atMs, answeredMs)} since the answer`}</p></li>
       ${links.map(({ reportId, title, state, source, changedAt }) => {
         const changedMs = fromClickHouse(changedAt).getTime();
         return html`<li key=${reportId} class=${state === 'pending' ? 'todo' : 'done'}>
           <h3>${LINKS_TOLD[state]} <a href=${`#/report/${reportId}`}>${titleOf(title)}</a></h3>
-          <p><${Time} at=${changedMs} /> · ${after(changedMs, beforeLinks)} <small>(${after(changedMs, answeredMs)} since the answer)</small> · ${SOURCES[source]}</p></li>`;
+          <p><${Time} at=${changedMs} /> · ${after(changedMs, answeredMs)} since the answer · ${SOURCES[source]}</p></li>`;
       })}
       ${
         links.length === 0 &&

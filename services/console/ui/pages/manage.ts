@@ -361,7 +361,7 @@ function RevokeForm({
     onChange();
   };
   return html`<${FormDialog} title="Revoke this token?" action="Revoke" isDangerous send=${send} onClose=${onClose}>
-    <p>Whatever sends the token <code>${token.id}</code> of ${name} is refused within 2 seconds. There is no way back; a new token can
-      be made at any time.</p>
+    <p>Requests with the token <code>${token.id}</code> of ${name} are rejected within 2 seconds. This cannot be undone; you can
+      create a new token at any time.</p>
   <//>`;
 }

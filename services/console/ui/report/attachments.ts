@@ -55,7 +55,7 @@ function File({ path, file }: { path: string; file: ReportFile }): VNode {
 function Picture({ path, name }: { path: string; name: string }): VNode {
   const [isBroken, setBroken] = useState(false);
   return isBroken
-    ? html`<p class="status">It cannot be shown: the file is gone, or is no picture.</p>`
+    ? html`<p class="status">The file cannot be shown: it has expired, was erased, or is not a picture.</p>`
     : html`<img class="shot" src=${path} alt=${name} loading="lazy" onError=${() => setBroken(true)} />`;
 }
 
