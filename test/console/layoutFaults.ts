@@ -56,7 +56,7 @@ const FAULTS = `() => {
   for (const input of root.querySelectorAll('input[placeholder]')) {
     const style = getComputedStyle(input);
     pen.font = style.font;
-    const room = input.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const room = input.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - (input.type === 'search' ? 20 : 0);
     if (input.checkVisibility() && pen.measureText(input.placeholder).width > room) faults.add('cuts the hint ' + input.placeholder);
   }
 

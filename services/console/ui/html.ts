@@ -120,9 +120,18 @@ export function decoded(text: string): string {
   }
 }
 
-/** A value that repeats from row to row, on one line; all of it on hover. */
-export function Short({ text, isCode = false }: { text: string; isCode?: boolean }): VNode {
-  return html`<span class="clip"><${isCode ? 'code' : 'span'} title=${text}>${text}<//></span>`;
+/** Characters that a cell shows on one line. */
+const SHORT = 16;
+
+export function isShort(text: string): boolean {
+  return text.length <= SHORT;
+}
+
+/** Returns a value that repeats from row to row: if it is long its beginning, and all of it on hover. */
+export function short(text: string, tag: 'span' | 'code' = 'span'): ComponentChildren {
+  return isShort(text) && tag === 'span'
+    ? text
+    : html`<span class="clip"><${tag} title=${text}>${text}<//></span>`;
 }
 
 export interface Column<Row> {
@@ -135,6 +144,11 @@ export interface Column<Row> {
 
 /** A word of this length may break anywhere. */
 const LONG_WORD = /\S{20}/;
+
+function widthOf(content: ComponentChildren): string | undefined {
+  if (typeof content !== 'string') return undefined;
+  return LONG_WORD.test(content) ? 'long' : isShort(content) ? 'one-line' : undefined;
+}
 
 /**
  * Rows of a page; on a phone each row is a card.
@@ -155,8 +169,7 @@ export function Table<Row>({
   const classOf = ({ isNumber, isRest }: Column<Row>) => (isNumber ? 'number' : isRest ? 'rest' : undefined);
   const cell = (column: Column<Row>, row: Row) => {
     const content = column.of(row);
-    const isLong = typeof content === 'string' && LONG_WORD.test(content);
-    return html`<td class=${classOf(column)} data-title=${column.title}><div class=${isLong ? 'long' : undefined}>${content}</div></td>`;
+    return html`<td class=${classOf(column)} data-title=${column.title}><div class=${widthOf(content)}>${content}</div></td>`;
   };
   // Rows are keyed by id: else the focus passes to another row when a new one comes before it.
   return html`<div class=${`table ${scrolls ?? ''}`} tabindex=${scrolls && '0'} role="region" aria-label=${label}>

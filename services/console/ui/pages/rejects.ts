@@ -11,7 +11,7 @@ import {
   html,
   type ListedProject,
   type PageProps,
-  Short,
+  short,
   Table,
   Time,
   useAsked,
@@ -182,7 +182,7 @@ function columnsWith(names: ReadonlyMap<string, string>): Column<RejectedField>[
     { title: 'Times', of: ({ times }) => count(times), isNumber: true },
     { title: 'Requests', of: ({ requests }) => count(requests), isNumber: true },
     { title: 'Last seen', of: ({ lastSeen }) => html`<${Time} at=${fromClickHouse(lastSeen)} />` },
-    { title: 'Project', of: ({ projectId }) => html`<${Short} text=${nameOf(projectId)} />` },
+    { title: 'Project', of: ({ projectId }) => short(nameOf(projectId)) },
   ];
 }
 

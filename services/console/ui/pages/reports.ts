@@ -8,7 +8,7 @@ import {
   fromClickHouse,
   html,
   type PageProps,
-  Short,
+  short,
   Table,
   Time,
   useAsked,
@@ -85,7 +85,7 @@ export function Reports({ project, projects }: PageProps): VNode {
   const key = JSON.stringify([project?.id, filters]);
   return html`<section>
     <form class="filters" key=${formKey} onSubmit=${onSearch} onChange=${onChange}>
-      <label>Search<input name="search" type="search" placeholder="title, text, fingerprint" defaultValue=${filters.search} /></label>
+      <label>Search<input name="search" type="search" placeholder="title or text" defaultValue=${filters.search} /></label>
       ${
         !isGrouped &&
         html`<label>Severity<${Choice} name="severity" chosen=${filters.severity} of=${['critical', 'high', 'medium', 'low']} /></label>
@@ -176,7 +176,7 @@ function List({ project, filters, names }: ListProps & { filters: Filters }): VN
         title: 'Build',
         of: (row: ReportRow) =>
           row.version
-            ? html`<${Short} text=${row.version} />`
+            ? short(row.version)
             : row.buildId === null
               ? '–'
               : html`<code title=${row.buildId}>${row.buildId.slice(0, 8)}</code>`,
@@ -189,8 +189,7 @@ function List({ project, filters, names }: ListProps & { filters: Filters }): VN
         ? [
             {
               title: 'Project',
-              of: (row: ReportRow) =>
-                html`<${Short} text=${names.get(row.projectId) ?? row.projectId.slice(0, 8)} />`,
+              of: (row: ReportRow) => short(names.get(row.projectId) ?? row.projectId.slice(0, 8)),
             },
           ]
         : []),
@@ -240,8 +239,7 @@ function Groups({
         ? [
             {
               title: 'Project',
-              of: (row: GroupRow) =>
-                html`<${Short} text=${names.get(row.projectId) ?? row.projectId.slice(0, 8)} />`,
+              of: (row: GroupRow) => short(names.get(row.projectId) ?? row.projectId.slice(0, 8)),
             },
           ]
         : []),

@@ -3,7 +3,7 @@ import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from '../form.ts';
 import { absoluteTime, clockTime, count, zoneName } from '../format.ts';
-import { type Column, Empty, html, type PageProps, Short, Table, Time } from '../html.ts';
+import { type Column, Empty, html, isShort, type PageProps, short, Table, Time } from '../html.ts';
 import { Refused, request } from '../request.ts';
 
 interface TailEvent {
@@ -213,14 +213,14 @@ function EventTable({
     },
     {
       title: 'Type',
-      of: (event) => html`<span class="clip">
+      of: (event) => html`<span class=${isShort(event.eventType) ? 'one-line' : 'clip'}>
         <button class="link" title=${event.eventType} onClick=${() => onOpen(event)}>${event.eventType || '(empty)'}</button>
         ${event.overQuota && html`<span class="tag">over quota</span>`}
       </span>`,
     },
     {
       title: 'Project',
-      of: ({ projectId }) => html`<${Short} text=${names.get(projectId) ?? projectId.slice(0, 8)} />`,
+      of: ({ projectId }) => short(names.get(projectId) ?? projectId.slice(0, 8)),
     },
     {
       title: 'Session',
@@ -230,7 +230,7 @@ function EventTable({
     {
       title: 'Payload',
       isRest: true,
-      of: ({ payload }) => html`<${Short} isCode text=${payload.slice(0, PREVIEW)} />`,
+      of: ({ payload }) => short(payload.slice(0, PREVIEW), 'code'),
     },
   ];
   return html`<${Table} label="Events, newest first" rows=${events} columns=${columns} />`;

@@ -9,7 +9,8 @@ import {
   Failure,
   fromClickHouse,
   html,
-  Short,
+  isShort,
+  short,
   Table,
   Time,
   useAsked,
@@ -231,7 +232,7 @@ function Events({ rows, onOpen }: { rows: readonly TrailRow[]; onOpen: (row: Tra
     {
       title: 'Type',
       of: (row) =>
-        html`<span class="clip">${
+        html`<span class=${isShort(row.type) ? 'one-line' : 'clip'}>${
           row.found === ''
             ? html`<a href=${`#/follow/${row.id}`} title=${row.id}>event ${row.id.slice(0, 8)}</a>`
             : html`<button class="link" title=${row.type} onClick=${() => onOpen(row)}>${row.type || '(empty)'}</button>`
@@ -245,9 +246,7 @@ function Events({ rows, onOpen }: { rows: readonly TrailRow[]; onOpen: (row: Tra
     {
       ...{ title: 'Payload', isRest: true },
       of: (row) =>
-        row.found === ''
-          ? `not here${row.state === 'pending' ? ' yet' : ''}`
-          : html`<${Short} isCode text=${row.preview} />`,
+        row.found === '' ? `not here${row.state === 'pending' ? ' yet' : ''}` : short(row.preview, 'code'),
     },
   ];
   return html`<${Table} label="Events of the report, by their time" rows=${rows} columns=${columns} scrolls="down" />`;
