@@ -4,7 +4,7 @@
  */
 import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
@@ -184,8 +184,32 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect(files()).toEqual([]);
   });
 
+  test('the queue is bounded: the oldest events are dropped, never reports', async () => {
+    const record = /[\w>.-]+Record\((?:TEXT\()?"checkpoint".*;/;
+    const small = await build(engine, project.token, (code) =>
+      code.replace('32 << 20', '100000').replace(record, 'for (int i = 0; i < 1000; i++) $&'),
+    );
+    onTestFinished(small.remove);
+    let fate: Fate = 'dropped';
+    const { front, start, files, bytes } = small.begin(() => fate);
+    const killed = start();
+    await killed.until((said) => said.includes('cannot reach'));
+    await killed.kill();
+    expect(killed.said()).toContain('the queue is full: the oldest events are dropped');
+    expect(bytes()).toBeLessThanOrEqual(100_000);
+    fate = 'answered';
+    const last = start();
+    await last.until(() => files().length === 0);
+    await last.quit();
+
+    const stored = front.passed.filter(({ call }) => call === EVENTS).slice(-10);
+    const sequences = stored.flatMap(({ body }) => JSON.parse(body).map(sequenceOf));
+    expect(sequences.at(-1)).toBe(1_000);
+    expect(front.answered.filter((call) => call === REPORTS)).toHaveLength(2);
+  });
+
   test('an address that is none is named', async () => {
-    const wrong = await build(engine, 'a-token', 'hello');
+    const wrong = await build(engine, 'a-token', (code) => code.replace(ADDRESS, 'hello'));
     onTestFinished(wrong.remove);
     const game = wrong.begin(() => 'answered').start();
     await game.until((said) =>
@@ -194,6 +218,11 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     await game.kill();
   });
 });
+
+/** The address in a game's settings, behind its quote. */
+const ADDRESS = /(?<=Questlog(?:>\(TEXT)?\(")https:[^"]+/;
+
+const sequenceOf = ({ sequence }: { sequence: number }): number => sequence;
 
 async function expectStored(project: TestProject, platform: string, sessionId: string): Promise<void> {
   const { reports } = (await project.get(`/v1/reports?sessionId=${sessionId}`)).json();
@@ -261,15 +290,20 @@ test.for([
 type Built = Awaited<ReturnType<typeof build>>;
 
 /** Compiles the game of a page, for a front of the product. */
-async function build({ page, language, compile }: Engine, token: string, url?: string) {
+async function build(
+  { page, language, compile }: Engine,
+  token: string,
+  edit: (code: string) => string = (code) => code,
+) {
   const front = await frontOf(shared.product.credentials.baseUrl);
   const folder = mkdtempSync(join(tmpdir(), 'questlog-game-'));
-  const [questlog = '', game = ''] = codeOf(page, language);
-  const settings = game
-    .replace('https://telemetry.your-game.example', url ?? front.origin)
-    .replace('<ACCESS_TOKEN>', token)
-    .replace('player-17', () => PLAYER.inCode);
-  const [program = '', ...args] = await compile(folder, [questlog, settings]);
+  const code = codeOf(page, language).map((block) =>
+    edit(block)
+      .replace(ADDRESS, front.origin)
+      .replace('<ACCESS_TOKEN>', token)
+      .replace('player-17', () => PLAYER.inCode),
+  );
+  const [program = '', ...args] = await compile(folder, code);
   return {
     remove: () => {
       front.close();
@@ -284,7 +318,9 @@ async function build({ page, language, compile }: Engine, token: string, url?: s
       const files = (): string[] =>
         (existsSync(queue) ? readdirSync(queue) : []).map((name) => name.split('.').at(-1) ?? '').sort();
       const start = () => playing(spawn(program, args, { cwd, stdio: ['pipe', 'inherit', 'pipe'] }));
-      return { front, files, start };
+      const bytes = (): number =>
+        readdirSync(queue).reduce((sum, name) => sum + statSync(join(queue, name)).size, 0);
+      return { front, files, bytes, start };
     },
   };
 }

@@ -27,9 +27,11 @@ describe('start() names the option that is wrong', () => {
     ['player.deviceId', { player: { deviceId: {} } }],
     ['metadata', { metadata: ['a'] }],
     ['consent', { consent: true }],
+    ['queue', { queue: null }],
     ['queue.open', { queue: {} }],
     ['maxQueueBytes', { maxQueueBytes: '4 MiB' }],
     ['maxBatchEvents', { maxBatchEvents: 0 }],
+    ['maxBatchEvents', { maxBatchEvents: null }],
     ['maxBatchEvents', { maxBatchEvents: 501 }],
     ['flushIntervalMs', { flushIntervalMs: Number.NaN }],
     ['endWithinMs', { endWithinMs: -1 }],
@@ -38,6 +40,15 @@ describe('start() names the option that is wrong', () => {
   ])('%s: %j', async (name, wrong) => {
     const options = { url: 'https://telemetry.example', token: 'a-token', ...wrong } as GameOptions;
     await expect(start(options)).rejects.toThrow(new RegExp(`^start: ${name.replace('.', '\\.')} `));
+  });
+
+  test('and takes what a session takes', async () => {
+    const build = { version: '1', platform: 'Web', gitCommit: '', channel: 'dev' } as const;
+    const session = { build, player: { externalId: null, deviceId: '' }, metadata: null };
+    const wired = { onProblem: () => {}, fetch: () => Promise.reject(new TypeError('not now')) };
+    const options = { url: 'http://127.0.0.1:8080/questlog/', token: 'a-token', ...session, ...wired };
+    const game = await start(options as unknown as GameOptions);
+    expect(await game.end()).toBe(false);
   });
 
   test('and no option at all', async () => {

@@ -10,8 +10,9 @@ type Rule = readonly [isValid: (value: unknown) => boolean, expected: string];
 
 const ADDRESS: Rule = [isAddress, 'an address such as https://telemetry.your-game.example'];
 const TOKEN: Rule = [(value) => /^[\x21-\x7e]+$/.test(textOf(value)), 'an access token'];
+/** In a session, null is as if omitted. */
 const OBJECT: Rule = [(value) => typeof value === 'object' && !Array.isArray(value), 'an object'];
-const TEXT: Rule = [(value) => typeof value === 'string', 'a string'];
+const TEXT: Rule = [(value) => typeof value === 'string' || value === null, 'a string'];
 const NEEDED: Rule = [(value) => textOf(value) !== '', 'a string that is not empty'];
 const FUNCTION: Rule = [(value) => typeof value === 'function', 'a function'];
 const AMOUNT: Rule = [(value) => Number.isFinite(value) && Number(value) >= 0, 'a number of at least 0'];
@@ -21,7 +22,8 @@ export function checkOptions(options: GameOptions): void {
   if (!isObject(options)) throw wrong('options', 'an object');
   need(options, 'url', ADDRESS);
   need(options, 'token', TOKEN);
-  for (const name of ['build', 'player', 'metadata', 'queue']) allow(options, name, OBJECT);
+  for (const name of ['build', 'player', 'metadata']) allow(options, name, OBJECT);
+  allow(options, 'queue', [isObject, 'an object such as indexedDbQueue()']);
   const { build, player, queue } = options;
   if (isObject(build)) {
     for (const name of ['version', 'platform']) need(build, name, NEEDED, 'build.');
@@ -36,10 +38,8 @@ export function checkOptions(options: GameOptions): void {
   for (const name of ['onProblem', 'fetch']) allow(options, name, FUNCTION);
 }
 
-/** An option that is null is as if omitted, as in a request. */
 function allow(object: object, name: string, rule: Rule, prefix = ''): void {
-  const value: unknown = Reflect.get(object, name);
-  if (value !== undefined && value !== null) need(object, name, rule, prefix);
+  if (Reflect.get(object, name) !== undefined) need(object, name, rule, prefix);
 }
 
 function need(object: object, name: string, [isValid, expected]: Rule, prefix = ''): void {

@@ -6,10 +6,10 @@ import { fieldOf, KEEPALIVE_BYTES, post, type Reply, uuid } from './post.ts';
 import type { Lost, Queue, Unit } from './queue.ts';
 import { verdictOf } from './verdict.ts';
 
-/** Questlog knows a key for 24 h; the last minute is for the way there. */
+/** Time for which a batch is retried with its key. Questlog remembers a key for 24 h; one minute is left for the network. */
 const KEY_LIVES_MS = (24 * 60 - 1) * 60_000;
 const MAX_BACK_OFF_MS = 60_000;
-/** Time after which an entry that a proxy refused is sent again. Other entries leave meanwhile. */
+/** Time after which an entry that a proxy refused is sent again. Other entries are sent meanwhile. */
 const BLOCKED_FOR_MS = 60_000;
 const PACE_MS = 1_000;
 const OFFLINE = { code: 'offline', message: 'the browser is offline' };
@@ -41,13 +41,13 @@ export class Delivery {
   #mayGzip = typeof CompressionStream === 'function';
   #maxEvents: number;
   #failures = 0;
-  /** In time of `performance.now()`, which nobody sets back. */
+  /** Earliest time of the next request, by `performance.now()`, which does not follow changes of the clock. */
   #notBeforeMs = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #running: Promise<boolean> | undefined;
-  /** Entries up to this id leave without waiting for a full batch. */
+  /** Entries up to this id are sent without waiting for a full batch. */
   #upTo = 0;
-  /** The batch for which the session was registered once more. */
+  /** Key of the batch for which the session was registered again. */
   #renewedFor: string | undefined;
 
   constructor(game: Game, queue: Queue) {
@@ -98,7 +98,7 @@ export class Delivery {
     this.#upTo = Math.max(this.#upTo, upTo);
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    // Not at once: a drain that has nothing to do would end before it is here.
+    // Starts in a microtask, because a drain without work would otherwise end before `#running` is set.
     this.#running ??= Promise.resolve().then(() => this.#drain());
     return this.#running;
   }
@@ -111,7 +111,7 @@ export class Delivery {
     return this.hasConsent && !this.isStopped && PAGE.navigator?.onLine === false;
   }
 
-  /** One request after the other, in the order of the queue. */
+  /** Sends one request after the other, in the order of the queue. Returns true if nothing is left up to `#upTo`. */
   async #drain(): Promise<boolean> {
     for (let isDone = false; ; ) {
       const { head, next } = this.#queue;
@@ -127,7 +127,7 @@ export class Delivery {
     }
   }
 
-  /** The page goes: what fits beside what is under way leaves at once, and may outlive the page. */
+  /** Sends at once, with `keepalive`, as many entries as a browser allows when the page closes. */
   leave(): void {
     let room = KEEPALIVE_BYTES;
     for (let at = 0; this.mayLeave() && performance.now() >= this.#notBeforeMs; ) {
@@ -136,7 +136,7 @@ export class Delivery {
       if (unit === undefined || room < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
-      // Its events could come before it.
+      // The events of the session could arrive before the session.
       if (head.kind === 'session') return;
       at += unit.length;
     }
@@ -144,7 +144,7 @@ export class Delivery {
 
   /**
    * Sends a unit, unless a request is under way with it.
-   * @param leaving what a page that goes sends: nothing may come before its request.
+   * @param leaving the unit that a closing page sends: nothing may be awaited before the request.
    * @returns whether the next request may go.
    */
   #send(at: number, leaving?: Unit): Promise<boolean> {
@@ -183,7 +183,7 @@ export class Delivery {
     return isDone;
   }
 
-  /** Gives up an old batch that may be stored; one that never left gets another key. */
+  /** Gives up a batch whose key has expired if it may be stored. Otherwise gives the batch a new key. */
   #isOverdue(unit: Unit): boolean {
     const { batch } = unit[0];
     if (batch === undefined) return false;
@@ -209,7 +209,7 @@ export class Delivery {
     const [first]: unknown[] = Array.isArray(reply.body) ? reply.body : [];
     const isUnknown = fieldOf(first, 'code') === 'unknown_session' && head.text.includes(this.session.id);
     if (!isUnknown || this.#renewedFor === key) return reply;
-    // A backend that has lost its data learns of the session anew, once a batch.
+    // Registers the session again, once per batch, if the backend has lost it.
     this.#renewedFor = key;
     await ask('sessions', this.session.text);
     return await ask('events', text, headers);
@@ -272,7 +272,7 @@ export class Delivery {
     this.#queue.remove(unit);
   }
 
-  /** A batch that is refused as a whole goes again in halves, so that what is good of it is stored. */
+  /** Sends a batch that is refused as a whole again in halves, so that its valid events are stored. */
   #refusedWhole(unit: Unit, problem: { code: string; message: string }): void {
     const [head] = unit;
     if (head.batch?.isUnsure) {
@@ -297,7 +297,7 @@ export class Delivery {
     this.#game.tell({ kind: 'refused', code, message, entry });
   }
 
-  /** Full jitter: games that lost a server together come back apart. */
+  /** Waits with full jitter, so that many games do not retry at the same time. */
   #backOff(retryAfterMs = 0): false {
     this.#failures += 1;
     this.#notBeforeMs = performance.now() + retryAfterMs;

@@ -17,9 +17,9 @@ const UNSENT = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
 export interface Content {
   readonly text: string;
   readonly headers?: Record<string, string>;
-  /** False: nothing may come before the request, since the page goes. */
+  /** False if the page closes: nothing may be awaited before the request. */
   readonly mayGzip: boolean;
-  /** Asked just before it leaves. */
+  /** Called just before the request is sent. False: it is not sent. */
   isWanted(): boolean;
   /** Aborts the request. */
   readonly signal: AbortSignal;
@@ -87,7 +87,7 @@ function noReply(url: string, error: unknown): Reply {
   return { status: 0, isUnsent, code: code ?? name, message: `cannot reach ${url}: ${reason}` };
 }
 
-/** The signal of an end also ends the request, except in browsers and in a Node before 20.3. */
+/** Adds a time limit to a signal. A Node before 20.3 and old browsers have only the time limit. */
 function limited(ms: number, signal: AbortSignal): AbortSignal {
   const limit = AbortSignal.timeout(ms);
   return AbortSignal.any?.([limit, signal]) ?? limit;

@@ -14,7 +14,7 @@ export type Verdict =
   | ({ readonly kind: 'refused' } & Problem)
   /** No request will succeed before somebody changes the token or the project. */
   | ({ readonly kind: 'stopped' } & Problem)
-  /** Questlog did not answer, or cannot take the entries now. `isStored`: Questlog may have stored them all the same. */
+  /** Questlog did not answer, or cannot take the entries now. `isBlocked`: a proxy refuses this request. */
   | ({ readonly kind: 'unreachable'; readonly mayBeStored: boolean; readonly isBlocked: boolean } & Problem);
 
 const STOPS = ['unauthorized', 'forbidden', 'suspended'];
