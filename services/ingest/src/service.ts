@@ -281,7 +281,13 @@ async function openErasing(deps: IngestServiceDeps, letters: Letters, projection
   const { events, registered, filed, linked } = projections;
   const { lifecycle, settings } = deps;
   const sessionCodec = await createCodec(deps.registry, sessionRegistered);
-  const players = openPlayerSessions({ ...deps, registered, sessionCodec, playerKey: () => playerKey(deps) });
+  const players = openPlayerSessions({
+    ...deps,
+    letters,
+    registered,
+    sessionCodec,
+    playerKey: () => playerKey(deps),
+  });
   const runs = runErasures({
     ...{ ...deps, letters, players },
     projections: [events, registered, filed, linked],

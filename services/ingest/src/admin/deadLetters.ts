@@ -48,6 +48,8 @@ export interface Letters {
   discard(id: string): Promise<void>;
   /** Discards the open ones that hold nothing else, whoever wrote their records, with whichever key. @returns how many. */
   discardErased(erased: ErasedData): Promise<number>;
+  /** The records of one topic that are dead letters, decided ones too. */
+  valuesOf(topic: string): Promise<(Buffer | null)[]>;
   close(): Promise<void>;
 }
 
@@ -119,16 +121,33 @@ export async function openLetters(deps: LetterDeps): Promise<Letters> {
       }),
     discardErased: async (erased) => {
       let discarded = 0;
-      for (const letter of (await view.caughtUp()).open()) {
-        const dead = await whole(letter).catch(undefinedIfGone);
-        if (dead === undefined || (await records.read(erased, dead)).state !== 'erased') continue;
+      for await (const [letter, dead] of lettersThere((await view.caughtUp()).open(), whole)) {
+        if ((await records.read(erased, dead)).state !== 'erased') continue;
         await decide(letter, 'discarded');
         discarded += 1;
       }
       return discarded;
     },
+    valuesOf: async (topic) => await valuesIn(lettersThere((await view.caughtUp()).ofTopic(topic), whole)),
     close: () => view.close(),
   };
+}
+
+/** Reads letters one by one, without those that have expired since they were listed. */
+async function* lettersThere(
+  letters: readonly KnownLetter[],
+  whole: (letter: KnownLetter) => Promise<DeadLetter>,
+): AsyncGenerator<[KnownLetter, DeadLetter]> {
+  for (const letter of letters) {
+    const dead = await whole(letter).catch(undefinedIfGone);
+    if (dead !== undefined) yield [letter, dead];
+  }
+}
+
+async function valuesIn(letters: AsyncIterable<[KnownLetter, DeadLetter]>): Promise<(Buffer | null)[]> {
+  const values: (Buffer | null)[] = [];
+  for await (const [, dead] of letters) values.push(dead.value);
+  return values;
 }
 
 /** It has expired since it was listed. */

@@ -85,6 +85,11 @@ export class LetterMemory {
     return this.#entries.get(id);
   }
 
+  /** Letters of one topic, decided ones too. */
+  ofTopic(topic: string): KnownLetter[] {
+    return [...this.#entries.values()].map(({ letter }) => letter).filter((one) => one.topic === topic);
+  }
+
   /** Those that wait for a decision. */
   open(): KnownLetter[] {
     const open = [...this.#entries.values()].filter(({ decision }) => decision === undefined);

@@ -10,6 +10,7 @@ import { accountFor, countRows, dropFromDisk, hideRows, reportsIn } from './eras
 import { openErasures } from './erasures.ts';
 import { openPlayerSessions } from './playerSessions.ts';
 
+const NO_LETTERS = { valuesOf: async () => [] };
 const AT = Date.UTC(2026, 10, 22);
 const shared = sharedStore();
 
@@ -187,7 +188,7 @@ test('a player’s sessions are read in pages of which none leaves one out, what
     ...{ registered: { caughtUp }, filed: { caughtUp } },
   };
   const players = openPlayerSessions({
-    ...{ ...deps, log: {} as never, sessionCodec: {} as never },
+    ...{ ...deps, log: {} as never, sessionCodec: {} as never, letters: NO_LETTERS },
     playerKey: async () => ({ id: 1, bytes: Buffer.alloc(32) }),
   });
   const erasures = openErasures(

@@ -15,6 +15,7 @@ import { MAX_ERASED_SESSIONS, MAX_IDS_OF_RECORD } from './core/scope.ts';
 import { MAX_LISTED, openErasures } from './erasures.ts';
 import { openPlayerSessions } from './playerSessions.ts';
 
+const NO_LETTERS = { valuesOf: async () => [] };
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 const MAX_ERASED_IDS = 50_000;
 
@@ -70,7 +71,7 @@ function asking(of: Asking) {
     ...{ registered: { caughtUp }, filed: { caughtUp: filedIn } },
   };
   const players = openPlayerSessions({
-    ...{ ...deps, log: {} as never, sessionCodec: {} as never },
+    ...{ ...deps, log: {} as never, sessionCodec: {} as never, letters: NO_LETTERS },
     playerKey: async () => ({ id: 1, bytes: Buffer.alloc(32) }),
   });
   const erasures = openErasures({ ...deps, players, log: { kept }, maxErasedIds: MAX_ERASED_IDS }, () => {});

@@ -50,6 +50,15 @@ test('an erasure of a session or of a project takes the records of expired sessi
   expect(await game.rows()).toEqual({ sessions: 0, events: 0, reports: 0, records: 0 });
 });
 
+test('a session whose registration is a dead letter is the player’s, though it never had a row', async () => {
+  const game = await aGame();
+  const sessionId = randomUUID();
+  game.bury(sessionId);
+  const erased = await game.erase({ externalId: 'night-owl' });
+  expect(erased.sessions).toEqual([{ projectId: game.projectId, ids: [sessionId] }]);
+  expect((await game.erase({ externalId: 'lark' })).sessions).toEqual([]);
+});
+
 test('a session that an earlier version dropped without a record is found by its registration in the log', async () => {
   const game = await aGame();
   const night = await game.aNight();
@@ -127,9 +136,11 @@ async function aGame(days: object = {}) {
     return answer;
   };
   const caughtUp = async () => {};
+  const letters: Buffer[] = [];
   const deps = {
     ...{ store, log, clock, sessionCodec, registered: { caughtUp }, filed: { caughtUp } },
     ...{ playerKey: async () => KEY, keptMs: async () => 30 * DAY_MS, caughtUp, maxErasedIds: 1_000 },
+    letters: { valuesOf: async () => letters },
     ...{ projects: current.projects as never, uploads: undefined, logger: silentLogger },
     directory: { current, change, caughtUp } as never,
   };
@@ -168,6 +179,10 @@ async function aGame(days: object = {}) {
       const record = { key: tenantId, value: sessionCodec.encode(session) };
       if (isLogged) await log.append(TOPICS.sessions, partitionOf(tenantId, 0, PARTITIONS), [record]);
       return sessionId;
+    },
+    bury: (sessionId: string) => {
+      const of = { tenantId, projectId, sessionId, playerExternalId: 'night-owl' };
+      letters.push(Buffer.from('unreadable'), sessionCodec.encode(aSession(of)));
     },
     retain: async (at: string) => {
       clock.nowMs = Date.parse(at);

@@ -1,10 +1,10 @@
 /**
- * Which sessions are a player's: by their rows, by the records of expired sessions, by the registrations that the log still has,
- * and by earlier erasures of the player that have not ended.
+ * Which sessions are a player's: by their rows, by the records of expired sessions, by the registrations that the log still has
+ * and those that are dead letters, and by earlier erasures of the player that have not ended.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
-import type { Log, LogRecord } from '@questlog/runtime/log/log';
+import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { nextTurn } from '@questlog/runtime/process/waiting';
@@ -30,6 +30,8 @@ export interface PlayerSessionsDeps {
   readonly store: Pick<Store, 'query' | 'command'>;
   readonly log: Pick<Log, 'tail' | 'offsetRanges' | 'partitionCount'>;
   readonly sessionCodec: Codec<SessionRegistered>;
+  /** The dead letters. */
+  readonly letters: { valuesOf(topic: string): Promise<(Buffer | null)[]> };
   readonly directory: { readonly current: Pick<Directory, 'projects' | 'erasures'> };
   /** Of the sessions topic. */
   readonly registered: Pick<Projection, 'caughtUp'>;
@@ -68,9 +70,14 @@ async function sessionsOfPlayer(
   // Rows before records: a session is recorded before its row is dropped.
   (await storedSessions(store, owner, player, limit)).forEach(add);
   (await recordedSessions(store, await deps.playerKey(), { owner, player, limit })).forEach(add);
-  await readRegistrations(deps, owner, (session) => {
+  const addPlayers = (session: SessionRegistered): void => {
     if (isPlayers(session, player)) add({ projectId: session.projectId, id: session.sessionId });
-  });
+  };
+  await readRegistrations(deps, owner, addPlayers);
+  for (const value of await deps.letters.valuesOf(TOPICS.sessions)) {
+    const session = await readable(deps.sessionCodec, value);
+    if (session !== undefined && isOwned(session, owner)) addPlayers(session);
+  }
   begunSessions(directory.current, owner, player).forEach(add);
   return [...found.values()];
 }
@@ -210,9 +217,8 @@ async function readRegistrations(
   await readRange(log, range, async ({ records }) => {
     for (const [index, record] of records.entries()) {
       if (index % RECORDS_AT_ONCE === 0) await nextTurn();
-      const session = await readable(sessionCodec, record);
-      if (session?.tenantId !== owner.tenantId) continue;
-      if (owner.projectId === null || session.projectId === owner.projectId) take(session);
+      const session = await readable(sessionCodec, record.value);
+      if (session !== undefined && isOwned(session, owner)) take(session);
     }
   });
 }
@@ -222,10 +228,14 @@ const BYTES_PER_SECOND = 64 * 1024 * 1024;
 /** Decoded before requests have their turn. */
 const RECORDS_AT_ONCE = 1_000;
 
-/** Undefined: a dead letter, which no event can name. */
+function isOwned({ tenantId, projectId }: SessionRegistered, owner: Owner): boolean {
+  return tenantId === owner.tenantId && isIn(projectId, owner.projectId);
+}
+
+/** Undefined: nobody can read the record. */
 async function readable(
   codec: Codec<SessionRegistered>,
-  { value }: LogRecord,
+  value: Buffer | null,
 ): Promise<SessionRegistered | undefined> {
   try {
     return await codec.decode(value);
