@@ -75,7 +75,11 @@ test('what was answered before a backup is there once after a restore, and every
   await first.kill();
 
   expect(await restore(made.stdout.trim())).toMatchObject({ code: 0 });
+  const compact = () => questlogCommand(['compact'], { env: { QUESTLOG_DATA_DIR: restored } });
+  const compacted = { code: 0, stdout: expect.stringMatching(/\d+ MiB before, \d+ MiB now\n$/), stderr: '' };
+  expect(await compact()).toEqual(compacted);
   const product = await started({ dataDir: restored });
+  expect(await compact()).toMatchObject({ code: 1, stderr: expect.stringContaining('another process') });
   const again = onto(game, product);
   const stored = await eventually(
     async () => (await product.sql<{ id: string }>('SELECT id FROM events')).map(({ id }) => id),
