@@ -54,7 +54,7 @@ const retentionDays = Type.Object(
   {
     ...only,
     description:
-      'Days from receipt, after which rows or files are dropped; null: never. Sessions stay no shorter than events, reports and uploads.',
+      'Days from receipt, after which rows or files are dropped; null: never. A file goes with the last report that names it at the latest. An erasure finds the rest of an expired session by a record without its metadata.',
   },
 );
 const scope = Type.Enum(['events:write', 'reports:write', 'read']);

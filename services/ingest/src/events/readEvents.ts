@@ -71,7 +71,8 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
     { tenantId: tenant.id, projectId: project.id, id },
     ONE_GRANULE,
   );
-  if (row === undefined) throw new Rejected('not_found', `event ${id} does not exist in this project`);
+  if (row === undefined)
+    throw new Rejected('not_found', `event ${id} does not exist in this project, or has expired`);
   const event = answeredRow(row, revision);
   const reportIds = hasReports ? deps.reports.reportsOf(project.id, event, row.reportIds) : [];
   return eventObject({ ...event, reportIds });
@@ -201,6 +202,6 @@ async function knownSession(
 ): Promise<KnownSession> {
   const session = (await deps.sessions.find(tenant.id, project.id, [id])).get(id);
   if (session === undefined)
-    throw new Rejected('unknown_session', `session ${id} does not exist in this project`);
+    throw new Rejected('unknown_session', `session ${id} does not exist in this project, or has expired`);
   return session;
 }

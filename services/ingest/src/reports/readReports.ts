@@ -149,7 +149,8 @@ export async function knownReport(
 ): Promise<FiledReport> {
   const areThere = await reports.areThere(tenant.id, project.id);
   const report = areThere ? await reports.find(tenant.id, project.id, id) : undefined;
-  if (report === undefined) throw new Rejected('not_found', `report ${id} does not exist in this project`);
+  if (report === undefined)
+    throw new Rejected('not_found', `report ${id} does not exist in this project, or has expired`);
   return report;
 }
 

@@ -65,7 +65,7 @@ export async function readSession(
     if (lacking instanceof Lacking)
       throw new Unavailable(NOT_BACK, { retryAfterS: lacking.retryAfterS, cause: lacking });
     if (lacking !== undefined) throw lacking;
-    throw new Rejected('unknown_session', `session ${id} does not exist in this project`);
+    throw new Rejected('unknown_session', `session ${id} does not exist in this project, or has expired`);
   }
   // An event that was answered is not missing.
   await deps.projection.caughtUp([partitionOf(tenant.id, row.lane, deps.partitions)]);
