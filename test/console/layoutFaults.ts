@@ -75,10 +75,10 @@ const FAULTS = `() => {
     }
   }
 
-  // Main text and small text of a cell.
-  for (const small of root.querySelectorAll('td small')) {
+  // Main text and the small text or tag after it.
+  for (const small of root.querySelectorAll('td small, .tag')) {
     const before = small.previousSibling;
-    if (!before || !small.checkVisibility()) continue;
+    if (!before || /\\s$/.test(before.textContent) || !small.checkVisibility()) continue;
     const range = document.createRange();
     range.selectNode(before);
     const [end, start] = [[...range.getClientRects()].at(-1), small.getClientRects()[0]];

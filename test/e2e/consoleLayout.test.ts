@@ -28,11 +28,13 @@ describeLooks('an operator who reads long values', () => {
       await open('tail');
       await page.getByText('Live.').waitFor();
       const { game } = long;
-      await game.post(anEvent({ sessionId: game.sessionId, eventType: LONG_TYPE, payload: { LONG_TYPE } }));
-      await page.locator('tbody tr').waitFor();
+      const { sessionId } = game;
+      const types = [LONG_TYPE, 'jump'];
+      await game.post(types.map((eventType) => anEvent({ sessionId, eventType, payload: { LONG_TYPE } })));
+      await page.locator('tbody tr').nth(1).waitFor();
     },
     'event of the live tail': async (page) => {
-      await page.locator('tbody button').click();
+      await page.locator('tbody button').last().click();
       await page.getByRole('dialog').waitFor();
     },
     rejects: async (page, open) => {

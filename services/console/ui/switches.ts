@@ -40,7 +40,7 @@ export function Switches({ projects }: { projects: readonly Of[] }): VNode | nul
   if (switched.length === 0) return null;
   return html`<div class="part">
     <div class="part-head"><h2>Switches</h2></div>
-    <p>The first of a project that an event meets decides on it.</p>
+    <p>The first switch of a project that matches an event decides.</p>
     <${Failure} error=${error} />
     <${Table} label="Switches" rows=${value} columns=${COLUMNS} />
   </div>`;
@@ -77,5 +77,5 @@ const COLUMNS = [
 ];
 
 function percent(share: number | null): string {
-  return `${(100 * (share ?? 1)).toLocaleString(undefined, { maximumFractionDigits: 2 })} %`;
+  return `${(100 * (share ?? 1)).toLocaleString(undefined, { maximumFractionDigits: 2 })}\u00a0%`;
 }
