@@ -191,6 +191,10 @@ describeLooks('an operator who looks', () => {
     ]);
     expect(await ignored.getByText('"<b>7</b>"', { exact: true }).count()).toBe(1);
     expect(await ignored.textContent()).toContain('in an event of the type checkpoint');
+    await game.post(anEvent({ occurredAt: '1970-01-01T00:00:00Z' }));
+    const warned = page.getByRole('region', { name: 'Warnings' }).getByRole('row').nth(1);
+    await warned.waitFor();
+    expect(await warned.textContent()).toMatch(/occurredAtPOST .*"1970-01-01T00:00:00Z".*time_before_2015/);
     await page.locator('.uplot canvas').waitFor();
     expect(await violations(page)).toEqual([]);
 
