@@ -1,11 +1,13 @@
 /** A full disk: requests are 503, nothing acknowledged is lost, and everything resumes once there is space. */
 import { randomBytes } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeOldLogFile } from '@questlog/runtime/log/embedded/testing/oldLogFile';
 import { expect, test } from 'vitest';
 import { smallDisk } from '../smallDisk.ts';
 import { eventually } from './builders.ts';
 import { type Answer, bugsIn, type Product, startProduct } from './product.ts';
+import { questlogCommand } from './questlogCommand.ts';
 
 const KIB = 1024;
 const DISK_BYTES = 64 * KIB * KIB;
@@ -101,6 +103,25 @@ async function putFile(product: Product): Promise<number> {
   const headers = { 'Content-Type': 'text/plain' };
   return (await product.request('PUT', pathname + search, { headers, body: randomBytes(KIB * KIB) })).status;
 }
+
+test.skipIf(lacking !== undefined)(
+  'questlog compact does not begin on a disk with too little room, and says how much it needs',
+  async () => {
+    const dataDir = join(disk, 'compacted');
+    const file = join(dataDir, 'log', 'questlog.db');
+    await makeOldLogFile(join(dataDir, 'log'), 2_000);
+    const compact = () => questlogCommand(['compact'], { env: { QUESTLOG_DATA_DIR: dataDir } });
+    const ballast = fill({ leaveBytes: 4 * KIB * KIB });
+    const before = readFileSync(file);
+    const tooLittle = /compacting needs \d+ MiB of free disk, and 4 MiB are free/;
+    expect(await compact()).toMatchObject({ code: 1, stderr: expect.stringMatching(tooLittle) });
+    expect(readFileSync(file).equals(before)).toBe(true);
+    rmSync(ballast);
+    expect(await compact()).toMatchObject({ code: 0, stderr: '' });
+    expect(readFileSync(file).length).toBeLessThan(before.length);
+    rmSync(dataDir, { recursive: true });
+  },
+);
 
 test.skipIf(lacking !== undefined)(
   'a start on a disk that is full is refused with one clear line',
