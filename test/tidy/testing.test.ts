@@ -24,7 +24,6 @@ const SLEEPERS: Readonly<Record<string, string>> = {
   'test/faults/campaign/tryRows.ts': 'the instants of faults are drawn, and their seed is printed',
   'test/simulation/world/virtualTime.ts': 'puts a simulated time in the place of Node’s',
   'test/faults/killCampaign.ts': 'the instant of a kill is drawn, and its seed is printed',
-  'services/cli/src/reach.test.ts': 'hands the pauses of the code under test to the faked timers',
 };
 
 test('no test is focused, switched off or put off', () => {
