@@ -59,6 +59,35 @@ async function settled(game: TestProject, reportId: string, links: number): Prom
 }
 
 // Side by side: most of an erasure is waiting for ClickHouse to remove parts.
+test.concurrent('a player whose session an earlier version has dropped is found by the registration in the log', async () => {
+  const game = await aProject(product, { revision: 'A' });
+  const { tenantId, projectId } = game;
+  const session = await game.session({ player: { externalId: 'night-owl' } });
+  expect((await game.post(events(7, { sessionId: session }))).status).toBe(201);
+  const { id: reportId } = (await game.report({ sessionId: session, title: SECRET })).json();
+  await settled(game, reportId, 7);
+  const ofSession = `sessions WHERE project_id = '${projectId}' AND id = '${session}'`;
+  await eventually(
+    () => product.sql(`SELECT 1 FROM ${ofSession}`),
+    ({ length }) => length === 1,
+  );
+  await erasing.change(product, `DELETE FROM ${ofSession} SETTINGS lightweight_deletes_sync = 0`);
+  await eventually(
+    () => product.sql(`SELECT 1 FROM ${ofSession}`),
+    ({ length }) => length === 0,
+  );
+  await erasing.change(
+    product,
+    `INSERT INTO retention_marks (project_id, what, expired_before, is_done) VALUES ('${projectId}', 'sessions', now() + 60, 1)`,
+  );
+
+  const asked = { tenantId, projectId, player: { externalId: 'night-owl' } };
+  const receipt = await erasing.done(product, await erasing.erase(product, asked));
+
+  expect(receipt.found).toMatchObject({ events: 7, links: 7, reports: 1 });
+  expect(await erasing.countsOf(product, game)).toEqual([0, 1, 0, 0]);
+});
+
 test.concurrent('a player is erased: rows, links, reports and files are gone, and a late retry does not bring them back', async () => {
   const game = await aProject(product, { revision: 'A', monthlySoftQuota: 1_000 });
   const other = await aProject(product);
