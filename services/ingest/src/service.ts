@@ -5,6 +5,7 @@ import type { BlockList } from 'node:net';
 
 import { type AddressedStore, knownTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import { erasedBy } from '@questlog/runtime/consumer/serviceDeps';
+import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
 import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
@@ -35,7 +36,7 @@ import { type AdminPages, adminApp } from './http/adminApp.ts';
 import { openAudit } from './http/audit/audit.ts';
 import { credentialsIn } from './http/authenticate.ts';
 import { type AllowedOrigins, headersOfEveryAnswer } from './http/cors.ts';
-import { malformedRequest } from './http/problems.ts';
+import { limited, malformedRequest } from './http/problems.ts';
 import { gamesHandler } from './http/publicApp.ts';
 import { BodyBudget, LoopTurns } from './http/readBody.ts';
 import { isUpload } from './http/uploadRoutes.ts';
@@ -197,8 +198,9 @@ async function openListeners(
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
   const refusalOf = (why: Broken) => malformedRequest(why, toMalformed);
   const open = await listen(toGames, settings.toGames, refusalOf, isUpload, guard);
+  const operators = limited(toOperators.callback(), guard);
   const admin = settings.hasOperators
-    ? await listen(toOperators.callback(), settings.toOperators, malformedRequest)
+    ? await listen(operators, settings.toOperators, malformedRequest, undefined, guard)
     : undefined;
   // Together: their drains must not add up to more than a stop may take.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin?.close()])));
@@ -215,18 +217,21 @@ async function openTokens(deps: IngestServiceDeps) {
   return { uses, addresses, jwts, unauthenticated: openUnauthenticated(deps, jwts) };
 }
 
-/** Limits requests without valid credentials on the listener of games. */
+/** Limits requests without valid credentials on both listeners. */
 function openUnauthenticated(
-  { directory, clock, metrics, settings }: IngestServiceDeps,
+  { directory, clock, metrics, settings, adminToken }: IngestServiceDeps,
   jwts: JwtVerifier | undefined,
 ): UnauthenticatedLimit {
+  const adminSha256 = sha256Hex(adminToken);
   const isJwt = (text: string): boolean => jwts?.isOne(text) === true;
   return new UnauthenticatedLimit({
     ...{ clock, metrics, trustedProxies: settings.trustedProxies },
     credentialsOf: (request) => {
-      const now = { directory: directory.current, nowMs: clock.now() };
-      const credentials = credentialsIn(request.headers.authorization, now, isJwt);
-      return credentials === 'none' && isUpload(request) ? 'unknown' : credentials;
+      const { authorization, cookie } = request.headers;
+      const now = { directory: directory.current, nowMs: clock.now(), adminSha256 };
+      const credentials = credentialsIn(authorization, now, isJwt);
+      const isLeftToRoute = credentials === 'none' && (cookie !== undefined || isUpload(request));
+      return isLeftToRoute ? 'unknown' : credentials;
     },
   });
 }

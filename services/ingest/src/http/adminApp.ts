@@ -35,6 +35,7 @@ import { KeyedMutex } from '../known/keyedMutex.ts';
 import type { Reports } from '../known/reports.ts';
 import type { LedgerDeps } from '../ledger/readLedger.ts';
 import type { Verifier } from '../ledger/verify.ts';
+import type { UnauthenticatedLimit } from '../limits/unauthenticated.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { retractReport } from '../reports/readReports.ts';
@@ -71,6 +72,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly defaultRevision: Revision;
   readonly adminToken: string;
   readonly uses: Pick<TokenUses, 'lastUsedAt'>;
+  readonly unauthenticated: Pick<UnauthenticatedLimit, 'count'>;
   /** The hosts that operators may name, besides this machine's loopback and the address that was reached. */
   readonly hosts: readonly string[];
   readonly pages: AdminPages;
@@ -118,6 +120,8 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(problems(logger, metrics));
+  // Those with the admin token are not counted.
+  app.use((ctx, next) => next().finally(() => deps.unauthenticated.count(ctx.req)));
   app.use(knownHostsOnly(deps.hosts));
   app.use(deps.audit.refusals(router));
   app.use(deps.pages.signIn);

@@ -1,8 +1,9 @@
 /** What a client is told of a request that could not be read, and what a refusal keeps. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Broken } from '@questlog/runtime/process/listener/refusals';
 import { expect, test } from 'vitest';
 import { Rejected } from '../rejected.ts';
-import { malformedRequest } from './problems.ts';
+import { limited, malformedRequest } from './problems.ts';
 
 test.each<[Broken, number, string, RegExp]>([
   ['malformed', 400, 'invalid_request', /not valid HTTP, or its head is too large$/],
@@ -19,4 +20,33 @@ test('a refusal keeps nothing of where it was made, its cause and every other er
   const { stack, message } = new Rejected('invalid_request', 'not so', { cause });
   expect([stack, message]).toEqual(['Rejected: not so', 'not so']);
   for (const { stack: kept } of [cause, new Error('a later one')]) expect(kept).toContain('problems.test.ts');
+});
+
+test('a request of a rejected address has its answer before any route, with the headers of every answer', () => {
+  const handled: unknown[] = [];
+  const rejected = new Rejected('rate_limited', 'too many', { headers: { 'Retry-After': '30' } });
+  const limit = { rejectionOf: ({ url }: IncomingMessage) => (url === '/good' ? undefined : rejected) };
+  const handler = limited(
+    (request) => handled.push(request.url),
+    limit,
+    () => ({ Vary: 'Origin' }),
+  );
+  const said: unknown[] = [];
+  const response = {
+    writeHead: (...told: unknown[]) => said.push(...told),
+    end: (body: string) => said.push(body),
+  };
+  for (const url of ['/good', '/bad'])
+    handler({ url, headers: {} } as IncomingMessage, response as unknown as ServerResponse);
+
+  expect(handled).toEqual(['/good']);
+  expect(said).toEqual([
+    429,
+    expect.objectContaining({
+      Vary: 'Origin',
+      'Retry-After': '30',
+      'Content-Type': 'application/problem+json',
+    }),
+    expect.stringContaining('"code":"rate_limited"'),
+  ]);
 });

@@ -3,7 +3,7 @@
  * the counts of what was refused or ignored. Koa's routes have them by their outermost middleware; `hotRoute.ts` calls its parts.
  */
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -157,6 +157,25 @@ export function problemAnswer(
     status: statusOf(code),
     headers,
     body: JSON.stringify(problemOf(code, message, requestId, errors)),
+  };
+}
+
+/** Answers requests of rejected addresses, before any route and as cheaply as possible. The handler has all others. */
+export function limited(
+  handler: RequestListener,
+  unauthenticated: Pick<UnauthenticatedLimit, 'rejectionOf'>,
+  headersFor: (request: IncomingMessage) => Refusal['headers'] = () => ({}),
+): RequestListener {
+  return (request, response) => {
+    const rejected = unauthenticated.rejectionOf(request);
+    if (rejected === undefined) return handler(request, response);
+    const { requestId } = begin(request);
+    const { status, headers, body } = problemAnswer(rejected, requestId);
+    response.writeHead(status, {
+      ...{ ...headersFor(request), ...headers, 'X-Request-Id': requestId },
+      ...{ 'Content-Type': PROBLEM_TYPE, 'Content-Length': Buffer.byteLength(body) },
+    });
+    response.end(body);
   };
 }
 

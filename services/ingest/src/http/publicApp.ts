@@ -1,6 +1,6 @@
 /** The listener that games see: the contract's endpoint and those that it implies. */
 
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { RequestListener } from 'node:http';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -23,18 +23,12 @@ import {
 } from '../sessions/readSessions.ts';
 import { registerSession } from '../sessions/registerSession.ts';
 import { type CallerOf, type CallersDeps, callerOf, validPrincipal, verifiesJwts } from './authenticate.ts';
-import {
-  type AllowedOrigins,
-  headersOfAnswer,
-  headersOfEveryAnswer,
-  listedOrigins,
-  preflights,
-} from './cors.ts';
+import { headersOfAnswer, headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
 import { answerEvents, EVENTS_PATH, type HotRouteDeps, hotRoute } from './hotRoute.ts';
 import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
 import { openApi } from './openapi/openapi.ts';
 import { isStrict, tellHandling } from './prefer.ts';
-import { begin, PROBLEM_TYPE, problemAnswer, problems } from './problems.ts';
+import { limited, problems } from './problems.ts';
 import { type BodyDeps, withLimitedBody } from './readBody.ts';
 import { methodsAt, noRoute } from './route.ts';
 import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
@@ -50,28 +44,9 @@ export interface PublicAppDeps extends HotRouteDeps, CallersDeps {
 
 /** All that the listener serves: the route that most requests are for, and Koa behind it. */
 export function gamesHandler(deps: PublicAppDeps): RequestListener {
+  const { unauthenticated, corsOrigins } = deps;
   const handler = hotRoute(deps, callerOf(deps), publicApp(deps).callback());
-  return (request, response) => {
-    const rejected = deps.unauthenticated.rejectionOf(request);
-    if (rejected === undefined) handler(request, response);
-    else reject(request, response, rejected, deps.corsOrigins);
-  };
-}
-
-/** Answers before any route, as cheaply as possible. */
-function reject(
-  request: IncomingMessage,
-  response: ServerResponse,
-  rejected: Rejected,
-  origins: AllowedOrigins,
-): void {
-  const { requestId } = begin(request);
-  const { status, headers, body } = problemAnswer(rejected, requestId);
-  response.writeHead(status, {
-    ...{ ...headersOfAnswer(origins, request.headers.origin), ...headers, 'X-Request-Id': requestId },
-    ...{ 'Content-Type': PROBLEM_TYPE, 'Content-Length': Buffer.byteLength(body) },
-  });
-  response.end(body);
+  return limited(handler, unauthenticated, ({ headers }) => headersOfAnswer(corsOrigins, headers.origin));
 }
 
 export function publicApp(deps: PublicAppDeps): Koa {

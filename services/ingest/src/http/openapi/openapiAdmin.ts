@@ -11,7 +11,19 @@ import { SQL_LIMITS } from '../../admin/askSql.ts';
 import { accepted } from './accepted.ts';
 import { backupPaths, erasurePaths } from './openapiJobs.ts';
 import { letterPaths } from './openapiLetters.ts';
-import { answer, filter, header, id, MIB, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
+import {
+  answer,
+  filter,
+  header,
+  id,
+  MIB,
+  PAGE,
+  problem,
+  ref,
+  TIME,
+  tooMany,
+  UUID_TEXT,
+} from './openapiParts.ts';
 
 export function adminApi(): Record<string, unknown> {
   return {
@@ -133,6 +145,7 @@ const SCHEMAS = {
 
 const REFUSED = {
   401: problem('This is not the admin token.'),
+  429: tooMany('the admin token'),
   417: problem('`Expect` says something other than `100-continue`.'),
   503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
 };
@@ -198,8 +211,8 @@ function testEventOperation(): object {
       201: answer('The created event.', { type: 'object' }),
       403: problem('A switch of the project refuses such events: `switched_off`.'),
       404: NOT_THERE,
-      429: problem('The project or its tenant sends faster than its limit: `rate_limited`.'),
       ...REFUSED,
+      429: problem('The project or its tenant sends faster than its limit: `rate_limited`.'),
     },
   };
 }

@@ -31,10 +31,7 @@ const RETRY_AFTER = { schema: { type: 'integer' }, description: 'Seconds until i
 export const COMMON = {
   401: problem('No valid access token.'),
   403: problem('The access token lacks the scope.'),
-  429: {
-    ...problem('Too many requests without a valid token came from this address.'),
-    headers: { 'Retry-After': RETRY_AFTER },
-  },
+  429: tooMany('a valid token'),
   417: problem('`Expect` says something other than `100-continue`.'),
   503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
 };
@@ -57,6 +54,14 @@ export const WRITES = {
     },
   },
 };
+
+/** The answer to an address that is rejected. */
+export function tooMany(credentials: string): object {
+  return {
+    ...problem(`Too many requests without ${credentials} came from this address.`),
+    headers: { 'Retry-After': RETRY_AFTER },
+  };
+}
 
 export const MIB = 1024 * 1024;
 
