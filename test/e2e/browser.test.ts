@@ -75,6 +75,27 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     expect(kept).toMatchObject([{ eventType: 'kept' }]);
   });
 
+  test.each([
+    [404, JSON.stringify({ type: 'urn:questlog:problem:not_found', code: 'not_found', message: 'not here' })],
+    [401, JSON.stringify({ type: 'urn:questlog:problem:unauthorized', code: 'unauthorized' })],
+    [413, '{"error":"of a proxy"}'],
+  ])('keeps a batch that a proxy, another server or a wrong token refuses with %i', async (status, body) => {
+    const page = await open(game.token, shared.product.credentials);
+    const headers = { 'Access-Control-Allow-Origin': '*' };
+    await page.route('**/v1/ingest/events', (route) => route.fulfill({ status, headers, body }));
+    const play = `const { begin, record, flush } = await import('./questlog.js');
+      await begin('1.4.2');
+      record('kept ${status}');
+      globalThis.flush = flush;
+      return await flush().catch((error) => error.status);`;
+
+    expect(await inPage(page, play)).toBe(status);
+    await page.unroute('**/v1/ingest/events');
+    await inPage(page, 'await flush()');
+    const kept = (await game.get(`/v1/events?eventType=kept%20${status}`)).json().events;
+    expect(kept).toHaveLength(1);
+  });
+
   test('files a report once, also where its picture is refused and the answer was lost', async () => {
     const page = await open(game.token, shared.product.credentials);
     const play = `const { begin, report } = await import('./questlog.js');
