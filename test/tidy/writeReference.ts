@@ -1,4 +1,4 @@
-/** `npm run docs:reference`: writes the pages of `docs/reference`, `docs/reliability.md`, `docs/security.md` and `docs/performance.md`. */
+/** `npm run docs:reference`: writes the pages of `docs/reference`, `schemas/readers`, `docs/reliability.md`, `docs/security.md` and `docs/performance.md`. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
@@ -6,12 +6,18 @@ import { PERFORMANCE_PAGE, performancePage } from '../bench/path/performancePage
 import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
 import { readResults } from '../faults/campaign/results.ts';
 import { ROOT } from './house.ts';
+import { READERS, readerSchemas } from './reference/readerSchemas.ts';
 import { REFERENCE, referencePages } from './referencePages.ts';
 
 mkdirSync(join(ROOT, REFERENCE), { recursive: true });
 for (const [name, text] of Object.entries(await referencePages())) {
   writeFileSync(join(ROOT, REFERENCE, name), text);
   process.stdout.write(`${REFERENCE}/${name}\n`);
+}
+mkdirSync(join(ROOT, READERS), { recursive: true });
+for (const [path, text] of Object.entries(readerSchemas())) {
+  writeFileSync(join(ROOT, path), text);
+  process.stdout.write(`${path}\n`);
 }
 writeFileSync(join(ROOT, PAGE), reliabilityPage(readResults()));
 process.stdout.write(`${PAGE}\n`);

@@ -1,0 +1,84 @@
+/** Classes that Java generates from `schemas/readers` in one project read the records of both topics of events. */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { aLinkedEvent, anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import { unframe } from '@questlog/schemas/topics/contract';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { expect, onTestFinished, test } from 'vitest';
+import { areOf, fetchWithMaven, QUICK_START } from '../../deploy/kafka-local/jars.ts';
+
+const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+const JAVA = here('./java');
+const CACHE = here('../../node_modules/.cache');
+const [POM, JARS] = [join(JAVA, 'pom.xml'), join(CACHE, 'questlog-java-jars')];
+const READERS = here('../../schemas/readers');
+
+/** Maven fetches 6 MB once. */
+const WITHIN_MS = 120_000;
+
+test('classes of all schemas for readers compile in one project, and read events and links as they were written', {
+  timeout: WITHIN_MS,
+}, ({ skip }) => {
+  if (spawnSync('javac', ['-version']).status !== 0) {
+    if (/\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '')) throw new Error('there is no javac');
+    skip('there is no javac');
+  }
+  mkdirSync(CACHE, { recursive: true });
+  if (!areOf(POM, JARS)) fetchWithMaven({ pom: POM, sums: join(JAVA, 'jars.sha256'), jars: JARS });
+  const work = mkdtempSync(join(tmpdir(), 'questlog-java-'));
+  onTestFinished(() => rmSync(work, { recursive: true }));
+
+  const key = '01a1fe02-7454-7000-a110-3027adf24232';
+  const accepted = anEventsAccepted({
+    idempotency: { key, digest: Buffer.alloc(32, 7) },
+    revision: 'B',
+    events: [
+      {
+        eventType: 'été 漢 😀',
+        payload: Buffer.from('{"a":1e400,"ü":-0}'),
+        sequence: 9_007_199_254_740_000,
+        sampleRate: 0.25,
+      },
+      {},
+    ],
+  });
+  const link = aLinkedEvent();
+  const records = [
+    [eventsAccepted, unframe(eventsAccepted.framed(1, accepted))?.body],
+    [linkedEvents, linkedEvents.type.toBuffer(link)],
+  ] as const;
+  const base64 = (bytes: string | Buffer = '') => Buffer.from(bytes).toString('base64');
+  const file = join(work, 'records');
+  writeFileSync(
+    file,
+    records.map(([{ subject, schema }, body]) => `${subject} ${base64(schema)} ${base64(body)}\n`).join(''),
+  );
+  const generate = (schemas: string) => {
+    const own = [join(JAVA, 'GenerateAndRead.java'), schemas, work, join(JAVA, 'ReadBothTopics.java'), file];
+    const args = [...QUICK_START, '-cp', join(JARS, '*'), ...own];
+    return spawnSync('java', args, { encoding: 'utf8' });
+  };
+
+  const { status, stdout, stderr } = generate(READERS);
+
+  expect(status, stderr).toBe(0);
+  const [first, second] = accepted.events;
+  const { event } = link;
+  expect(
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.split('\t')),
+  ).toEqual([
+    ['event', first?.id, 'été 漢 😀', '{"a":1e400,"ü":-0}', '9007199254740000', '0.25', 'B', key],
+    ['event', second?.id, 'checkpoint', '{}', 'null', 'null', 'B', key],
+    [
+      ...['link', event.id, event.eventType, event.payload.toString(), link.kind, link.source, link.reportId],
+      new Date(event.receivedAt).toISOString().replace('.000Z', 'Z'),
+    ],
+  ]);
+});
