@@ -12,7 +12,6 @@ const POM = fileURLToPath(new URL('./pom.xml', import.meta.url));
  * `cd $jars.unfinished && sha256sum kafka/* registry/*`.
  */
 const SUMS = fileURLToPath(new URL('./jars.sha256', import.meta.url));
-const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
 const JAVA = 'java';
 const MINIMUM_JAVA = 17;
 
@@ -58,64 +57,49 @@ function requireJava(): void {
 }
 
 /** Copies the pom beside the jars last, so that half of them never pass for all. */
-export function areOf(pom: string, jars: string): boolean {
+function areOf(pom: string, jars: string): boolean {
   const copy = join(jars, 'pom.xml');
   return existsSync(copy) && readFileSync(copy, 'utf8') === readFileSync(pom, 'utf8');
 }
 
 function fetchJars(jars: string): void {
-  process.stderr.write('stack: fetching Kafka and the registry with Maven, once (about 165 MB)\n');
-  fetchWithMaven({ pom: POM, sums: SUMS, jars }, (unfinished) =>
-    unpackRegistry(join(unfinished, 'registry')),
-  );
-}
-
-interface MavenJars {
-  /** Copies its jars to the folder `${jars}`. */
-  readonly pom: string;
-  /** The checksums of all jars, as `sha256sum` writes them. */
-  readonly sums: string;
-  readonly jars: string;
-}
-
-/** @throws where Maven is missing or fails, or a jar is not what its checksum says. */
-export function fetchWithMaven({ pom, sums, jars }: MavenJars, finish = (_unfinished: string) => {}): void {
   if (spawnSync('mvn', ['-v']).error !== undefined) {
-    throw new Error('Maven is needed to fetch the jars, and there is no mvn on the PATH');
+    throw new Error('Maven is needed to fetch the jars of Kafka, and there is no mvn on the PATH');
   }
+  process.stderr.write('stack: fetching Kafka and the registry with Maven, once (about 165 MB)\n');
   rmSync(jars, { recursive: true, force: true });
   const unfinished = `${jars}.unfinished`;
   rmSync(unfinished, { recursive: true, force: true });
   mkdirSync(unfinished, { recursive: true });
   const log = join(dirname(jars), 'maven.log');
   // `-C`: also Maven's own plugin is what its repository says.
-  const args = ['-B', '-ntp', '-C', '-f', pom, `-Djars=${unfinished}`, 'generate-resources'];
+  const args = ['-B', '-ntp', '-C', '-f', POM, `-Djars=${unfinished}`, 'generate-resources'];
   const { status, stdout, stderr } = spawnSync('mvn', args, {
     encoding: 'utf8',
     maxBuffer: 64 * 1024 * 1024,
   });
   writeFileSync(log, stdout + stderr);
   if (status !== 0) throw new Error(`Maven could not fetch the jars; see ${log}`);
-  requireSums(unfinished, sums);
-  finish(unfinished);
-  writeFileSync(join(unfinished, 'pom.xml'), readFileSync(pom));
+  requireSums(unfinished, readFileSync(SUMS, 'utf8'));
+  unpackRegistry(join(unfinished, 'registry'));
+  writeFileSync(join(unfinished, 'pom.xml'), readFileSync(POM));
   renameSync(unfinished, jars);
 }
 
 /** @throws naming the files of the folder that are not those of the list, or that it lacks. */
-function requireSums(folder: string, list: string): void {
+function requireSums(folder: string, sums: string): void {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   const found = files.map(({ parentPath, name }) => {
     const path = join(parentPath, name);
     return `${createHash('sha256').update(readFileSync(path)).digest('hex')}  ${relative(folder, path)}`;
   });
-  const listed = readFileSync(list, 'utf8').trim().split('\n');
+  const listed = sums.trim().split('\n');
   const names = [...found, ...listed]
     .filter((line) => !found.includes(line) || !listed.includes(line))
     .map((line) => line.replace(/^\S+ +/, ''));
   if (names.length === 0) return;
   throw new Error(
-    `not what ${relative(REPOSITORY, list)} says, see ${folder}: ${[...new Set(names)].join(', ')}`,
+    `not what deploy/kafka-local/jars.sha256 says, see ${folder}: ${[...new Set(names)].join(', ')}`,
   );
 }
 

@@ -1,6 +1,6 @@
 /** Classes that Java generates from `schemas/readers` in one project read the records of both topics of events. */
-import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,12 +9,13 @@ import { unframe } from '@questlog/schemas/topics/contract';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { expect, onTestFinished, test } from 'vitest';
-import { areOf, fetchWithMaven, QUICK_START } from '../../deploy/kafka-local/jars.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const JAVA = here('./java');
-const CACHE = here('../../node_modules/.cache');
-const [POM, JARS] = [join(JAVA, 'pom.xml'), join(CACHE, 'questlog-java-jars')];
+const POM = join(JAVA, 'pom.xml');
+const JARS = here('../../node_modules/.cache/questlog-java-jars');
+/** The second compiler of Java competes with the first for the cores. */
+const QUICK_START = ['-XX:TieredStopAtLevel=1'];
 const READERS = here('../../schemas/readers');
 
 /** Maven fetches 6 MB once. */
@@ -27,8 +28,7 @@ test('classes of all schemas for readers compile in one project, and read events
     if (/\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '')) throw new Error('there is no javac');
     skip('there is no javac');
   }
-  mkdirSync(CACHE, { recursive: true });
-  if (!areOf(POM, JARS)) fetchWithMaven({ pom: POM, sums: join(JAVA, 'jars.sha256'), jars: JARS });
+  provideJars();
   const work = mkdtempSync(join(tmpdir(), 'questlog-java-'));
   onTestFinished(() => rmSync(work, { recursive: true }));
 
@@ -82,3 +82,16 @@ test('classes of all schemas for readers compile in one project, and read events
     ],
   ]);
 });
+
+/** Fetches the jars with Maven, once and when the pom changes. @throws if a jar is not what `java/jars.sha256` says. */
+function provideJars(): void {
+  const pom = readFileSync(POM);
+  const copy = join(JARS, 'pom.xml');
+  if (!existsSync(copy) || !readFileSync(copy).equals(pom)) {
+    rmSync(JARS, { recursive: true, force: true });
+    mkdirSync(JARS, { recursive: true });
+    execFileSync('mvn', ['-B', '-q', '-ntp', '-C', '-f', POM, `-Djars=${JARS}`, 'generate-resources']);
+  }
+  execFileSync('sha256sum', ['--check', '--quiet', join(JAVA, 'jars.sha256')], { cwd: JARS });
+  writeFileSync(copy, pom);
+}
