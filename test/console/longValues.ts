@@ -50,6 +50,7 @@ export async function fillWithLongValues(product: Reached): Promise<LongValues> 
     { eventType: 'jump', payload: LONG_TEXT },
   ]);
   await game.post(anEvent({ sessionId, eventType: LONG_TYPE, [LONG_TEXT]: LONG_TEXT }));
+  await game.post(anEvent({ sessionId, eventType: LONG_TYPE, occurredAt: '2062-01-01T00:00:00Z' }));
   await other.post({ evenType: 'jump' });
   const [{ id: reportId = '' } = {}] = filed.map((answer) => answer.json());
   await eventually(
@@ -57,7 +58,7 @@ export async function fillWithLongValues(product: Reached): Promise<LongValues> 
       product.sql<{ n: string }>(
         'SELECT toString((SELECT count() FROM reports) + (SELECT uniqExact(kind) FROM rejects)) AS n',
       ),
-    ([row]) => Number(row?.n) === REPORTS + 2,
+    ([row]) => Number(row?.n) === REPORTS + 3,
   );
   return { game, other, eventId: String(event.id), reportId };
 }
