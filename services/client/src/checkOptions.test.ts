@@ -42,7 +42,7 @@ describe('start() names the option that is wrong', () => {
     await expect(start(options)).rejects.toThrow(new RegExp(`^start: ${name.replace('.', '\\.')} `));
   });
 
-  test('and takes what a session takes', async () => {
+  test('and accepts null and empty texts where a session accepts them', async () => {
     const build = { version: '1', platform: 'Web', gitCommit: '', channel: 'dev' } as const;
     const session = { build, player: { externalId: null, deviceId: '' }, metadata: null };
     const wired = { onProblem: () => {}, fetch: () => Promise.reject(new TypeError('not now')) };
@@ -51,7 +51,7 @@ describe('start() names the option that is wrong', () => {
     expect(await game.end()).toBe(false);
   });
 
-  test('and no option at all', async () => {
+  test('and rejects a call without options', async () => {
     await expect(start(undefined as unknown as GameOptions)).rejects.toThrow('start: options ');
   });
 });

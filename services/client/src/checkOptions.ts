@@ -3,21 +3,21 @@ import type { GameOptions } from './gameOptions.ts';
 import { PAGE } from './page.ts';
 
 const CHANNELS = ['dev', 'qa', 'alpha', 'beta', 'staging', 'prod'];
-/** The cap of revision A; revision B has 200. */
+/** Limit of revision A of the API; revision B allows 200. */
 const MAX_BATCH_EVENTS = 500;
 
 type Rule = readonly [isValid: (value: unknown) => boolean, expected: string];
 
 const ADDRESS: Rule = [isAddress, 'an address such as https://telemetry.your-game.example'];
 const TOKEN: Rule = [(value) => /^[\x21-\x7e]+$/.test(textOf(value)), 'an access token'];
-/** In a session, null is as if omitted. */
+/** Accepts null, which a session treats as omitted. */
 const OBJECT: Rule = [(value) => typeof value === 'object' && !Array.isArray(value), 'an object'];
 const TEXT: Rule = [(value) => typeof value === 'string' || value === null, 'a string'];
 const NEEDED: Rule = [(value) => textOf(value) !== '', 'a string that is not empty'];
 const FUNCTION: Rule = [(value) => typeof value === 'function', 'a function'];
 const AMOUNT: Rule = [(value) => Number.isFinite(value) && Number(value) >= 0, 'a number of at least 0'];
 
-/** @throws TypeError that names the first wrong option. */
+/** Checks all options. @throws TypeError that names the first wrong option. */
 export function checkOptions(options: GameOptions): void {
   if (!isObject(options)) throw wrong('options', 'an object');
   need(options, 'url', ADDRESS);
@@ -50,7 +50,10 @@ function wrong(name: string, expected: string): TypeError {
   return new TypeError(`start: ${name} must be ${expected}`);
 }
 
-/** A page may also give a path of its own server. Credentials and a query cannot stand before `/v1/ingest`. */
+/**
+ * Accepts a path of the page's own server, too. Rejects credentials, a query and a fragment, because `/v1/ingest` is
+ * appended.
+ */
 function isAddress(value: unknown): boolean {
   const text = textOf(value);
   try {
@@ -73,7 +76,7 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-/** '' if the value is no string. */
+/** Returns '' if the value is not a string. */
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }

@@ -13,7 +13,7 @@ export type { Kept, QueueChange, QueueEntry, QueueStore } from './queue.ts';
 const END_WITHIN_MS = 2_000;
 
 /**
- * Begins a session. Resolves once the queue of an earlier run has been read; nothing waits for the network.
+ * Begins a session. Resolves after the queue of an earlier run was read, and does not wait for the network.
  * @throws TypeError that names the option that is missing or wrong.
  */
 export async function start(options: GameOptions): Promise<Game> {
@@ -105,8 +105,9 @@ export class Game {
   }
 
   /**
-   * Sends what waits and ends the session, within `endWithinMs`. A kept queue holds what was not sent for the next start.
-   * @returns whether all of it was sent.
+   * Sends the queued entries and ends the session, within `endWithinMs`. A persistent queue keeps unsent entries for the
+   * next start.
+   * @returns true if all entries were sent.
    */
   async end(): Promise<boolean> {
     this.#hasEnded = true;

@@ -6,10 +6,10 @@ import { fieldOf, KEEPALIVE_BYTES, post, type Reply, uuid } from './post.ts';
 import type { Lost, Queue, Unit } from './queue.ts';
 import { verdictOf } from './verdict.ts';
 
-/** Time for which a batch is retried with its key. Questlog remembers a key for 24 h; one minute is left for the network. */
+/** Time for which a batch is retried with its key. Questlog stores a key for 24 h; one minute is left for the network. */
 const KEY_LIVES_MS = (24 * 60 - 1) * 60_000;
 const MAX_BACK_OFF_MS = 60_000;
-/** Time after which an entry that a proxy refused is sent again. Other entries are sent meanwhile. */
+/** Time until an entry that a proxy rejected is retried. Other entries are sent meanwhile. */
 const BLOCKED_FOR_MS = 60_000;
 const PACE_MS = 1_000;
 const OFFLINE = { code: 'offline', message: 'the browser is offline' };
@@ -24,12 +24,12 @@ interface Game {
 }
 
 export class Delivery {
-  /** Events by their outcome. */
+  /** Numbers of events by outcome. */
   readonly counts = { sent: 0, refused: 0, dropped: 0, uncertain: 0 };
   /** Promises of reports, by the id of the entry. */
   readonly reports = new Map<number, { resolve(id: string): void; reject(error: Error): void }>();
   isStopped = false;
-  /** False: nothing may leave. */
+  /** True if the player consents. Without consent nothing is sent. */
   hasConsent = false;
   /** The session of new events, and the JSON that registers it. */
   session = { id: '', text: '' };
@@ -64,12 +64,12 @@ export class Delivery {
     return this.#stopped.signal;
   }
 
-  /** True while the last request has failed: nothing but time makes the next one leave. */
+  /** True if the last request has failed. The next request then waits for the end of the back-off. */
   get isFailing(): boolean {
     return this.#failures > 0;
   }
 
-  /** Sends all entries that the queue holds now. @returns whether all of them have left. */
+  /** Sends all entries that are in the queue now. @returns true if all of them were sent. */
   flush(): Promise<boolean> {
     return this.#run(this.#queue.lastId);
   }
@@ -136,16 +136,16 @@ export class Delivery {
       if (unit === undefined || room < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
-      // The events of the session could arrive before the session.
+      // Stops here, because the events of the session could arrive before the session.
       if (head.kind === 'session') return;
       at += unit.length;
     }
   }
 
   /**
-   * Sends a unit, unless a request is under way with it.
-   * @param leaving the unit that a closing page sends: nothing may be awaited before the request.
-   * @returns whether the next request may go.
+   * Sends a unit, unless a request with the unit is in flight.
+   * @param leaving unit that a closing page sends. The request must start without waiting for anything else.
+   * @returns true if the next request can be sent.
    */
   #send(at: number, leaving?: Unit): Promise<boolean> {
     const unit = leaving ?? this.#queue.unitAt(at, { events: this.#maxEvents, bytes: KEEPALIVE_BYTES });
@@ -157,7 +157,7 @@ export class Delivery {
     return head.sending;
   }
 
-  /** @returns whether the next request may go. */
+  /** @returns true if the next request can be sent. */
   async #attempt(unit: Unit, isLeaving: boolean): Promise<boolean> {
     const [head] = unit;
     if (this.#isOverdue(unit)) return true;
@@ -175,7 +175,7 @@ export class Delivery {
     const reply = await (head.kind === 'event'
       ? this.#askEvents(ask, unit, isLeaving)
       : ask(`${head.kind}s`, head.text));
-    // The entries were forgotten meanwhile, or the game has ended and leaves them to the next start.
+    // The entries were removed from the queue meanwhile, or the game has ended and the next start sends them.
     if (!this.#queue.has(head)) return true;
     if (this.isStopped) return false;
     const isDone = this.#settle(unit, reply);
@@ -183,7 +183,7 @@ export class Delivery {
     return isDone;
   }
 
-  /** Gives up a batch whose key has expired if it may be stored. Otherwise gives the batch a new key. */
+  /** Drops a batch whose key has expired if Questlog may have stored the batch. Otherwise lets the batch get a new key. */
   #isOverdue(unit: Unit): boolean {
     const { batch } = unit[0];
     if (batch === undefined) return false;
@@ -209,13 +209,13 @@ export class Delivery {
     const [first]: unknown[] = Array.isArray(reply.body) ? reply.body : [];
     const isUnknown = fieldOf(first, 'code') === 'unknown_session' && head.text.includes(this.session.id);
     if (!isUnknown || this.#renewedFor === key) return reply;
-    // Registers the session again, once per batch, if the backend has lost it.
+    // Registers the session again, once per batch, if Questlog does not know the session.
     this.#renewedFor = key;
     await ask('sessions', this.session.text);
     return await ask('events', text, headers);
   }
 
-  /** Applies what a reply means. @returns whether the next request may go. */
+  /** Applies the verdict about a reply. @returns true if the next request can be sent. */
   #settle(unit: Unit, reply: Reply): boolean {
     const [head] = unit;
     const verdict = verdictOf(unit, reply, this.#mayGzip);
@@ -246,7 +246,10 @@ export class Delivery {
     return true;
   }
 
-  /** Sends a batch that is too large for a proxy again in halves. One entry that a proxy refuses lets others go before it. */
+  /**
+   * Retries a batch that is too large for a proxy in halves. Delays a single entry that a proxy rejects, so that other
+   * entries are sent before it.
+   */
   #blocked(unit: Unit, { status, retryAfterMs }: Reply): boolean {
     const [head] = unit;
     if (status === 413 && unit.length > 1 && !head.batch?.isUnsure) {
@@ -272,7 +275,7 @@ export class Delivery {
     this.#queue.remove(unit);
   }
 
-  /** Sends a batch that is refused as a whole again in halves, so that its valid events are stored. */
+  /** Retries a batch that Questlog rejected as a whole in halves, so that its valid events are stored. */
   #refusedWhole(unit: Unit, problem: { code: string; message: string }): void {
     const [head] = unit;
     if (head.batch?.isUnsure) {
@@ -310,7 +313,7 @@ export class Delivery {
   /** Ends requests and listeners. Entries stay in the queue. */
   stop(): void {
     this.isStopped = true;
-    this.rejectReports('the game stopped or ended; the next start files what a kept queue holds');
+    this.rejectReports('the game stopped or ended; with a persistent queue the next start files the report');
     clearTimeout(this.#timer);
     this.#stopped.abort();
   }

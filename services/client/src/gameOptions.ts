@@ -32,9 +32,12 @@ export interface GameOptions {
 
 /** What a game may want to print: nothing of it needs an answer, but `stopped` needs another token. */
 export type ClientProblem =
-  /** Questlog does not answer or cannot take entries, which wait. Reported at once, then at most once a minute. */
+  /**
+   * Questlog does not answer or cannot accept entries, which stay in the queue. Reported at once, then at most once a
+   * minute.
+   */
   | { readonly kind: 'unreachable'; readonly code: string; readonly message: string }
-  /** Questlog answers again, after it was reported to be unreachable. */
+  /** Questlog answers again after it was reported as `unreachable`. */
   | { readonly kind: 'reached'; readonly message: string }
   | { readonly kind: 'stopped' | 'queue'; readonly code: string; readonly message: string }
   /** `entry` is the JSON of what was refused. */

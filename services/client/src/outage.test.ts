@@ -1,4 +1,4 @@
-/** A server that is not there, or is another one, is reported with its reason, at a bounded rate. */
+/** Tests that an unreachable server or another server is reported with the reason, at a bounded rate. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -65,7 +65,7 @@ describe('with a clock', () => {
     vi.unstubAllGlobals();
   });
 
-  test('an outage is reported at once, then at most once a minute, and its end with what waited', async () => {
+  test('reports an outage at once, then at most once a minute, and its end with the number of entries that waited', async () => {
     let isOut = true;
     server.always((sent) => (isOut ? lost(sent) : stored(sent)));
     const game = await server.start();
@@ -87,7 +87,7 @@ describe('with a clock', () => {
     expect(game.counts).toMatchObject({ queued: 0, sent: 1 });
   });
 
-  test('a server that fails every other time is reported at most once a minute', async () => {
+  test('reports a server that fails every second request at most once a minute', async () => {
     let requests = 0;
     server.always((sent) => (requests++ % 2 === 0 ? lost(sent) : stored(sent)));
     const game = await server.start();
@@ -100,7 +100,7 @@ describe('with a clock', () => {
     expect(told.length).toBeLessThan(7);
   });
 
-  test('a page that is offline reports it, and is online again', async () => {
+  test('reports that a page is offline, and later that it is online again', async () => {
     vi.stubGlobal('navigator', { onLine: false });
     const game = await server.start();
     await game.flush();

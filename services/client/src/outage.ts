@@ -1,4 +1,4 @@
-/** Reports that Questlog is not reached, and that it is reached again. */
+/** Reports that Questlog cannot be reached, and later that it is reached again. */
 import type { ClientProblem } from './gameOptions.ts';
 
 const REPORTED_EVERY_MS = 60_000;

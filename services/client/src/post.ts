@@ -7,7 +7,7 @@ const GZIP_FROM_BYTES = 1_024;
 const ANSWER_WITHIN_MS = 30_000;
 /** A large file on a slow line takes its time. */
 const UPLOADED_WITHIN_MS = 15 * 60_000;
-/** A browser hides the answer of the operators' listener from pages, as that of any server that does not allow them. */
+/** Browsers hide the answers of servers that do not allow the origin of the page, such as the listener for operators. */
 const UNTOLD =
   ' (check the network, the address and its port, which is 8080 for games, and QUESTLOG_CORS_ORIGINS)';
 const MAX_RETRY_AFTER_MS = 3_600_000;
@@ -17,9 +17,9 @@ const UNSENT = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
 export interface Content {
   readonly text: string;
   readonly headers?: Record<string, string>;
-  /** False if the page closes: nothing may be awaited before the request. */
+  /** False if the page closes, because the request must then start without waiting for the compression. */
   readonly mayGzip: boolean;
-  /** Called just before the request is sent. False: it is not sent. */
+  /** Called just before the request is sent. If the result is false, the request is not sent. */
   isWanted(): boolean;
   /** Aborts the request. */
   readonly signal: AbortSignal;
@@ -32,7 +32,7 @@ export interface Reply {
   readonly retryAfterMs?: number;
   readonly isUnsent?: boolean;
   readonly isRedirected?: boolean;
-  /** What to report unless this is an answer of Questlog. */
+  /** Code and message for a report if the answer is not from Questlog. */
   readonly code: string;
   readonly message: string;
 }
@@ -78,7 +78,7 @@ function replyOf(url: string, answer: Response, body: unknown): Reply {
 function noReply(url: string, error: unknown): Reply {
   const { name, message, cause } = error instanceof Error ? error : new Error(String(error));
   const code = fieldOf(cause, 'code');
-  // Node gives the reason in the cause, without a code for a port that fetch forbids. A browser gives no reason.
+  // Node puts the reason into `cause`, without a code if fetch forbids the port. Browsers give no reason.
   let reason = code ?? fieldOf(cause, 'message') ?? `${message}${UNTOLD}`;
   if (name === 'TimeoutError') reason = `no answer within ${ANSWER_WITHIN_MS / 1_000} s`;
   if (code === 'EPROTO' || code?.startsWith('ERR_SSL'))
@@ -87,13 +87,13 @@ function noReply(url: string, error: unknown): Reply {
   return { status: 0, isUnsent, code: code ?? name, message: `cannot reach ${url}: ${reason}` };
 }
 
-/** Adds a time limit to a signal. A Node before 20.3 and old browsers have only the time limit. */
+/** Adds a time limit to a signal. Without `AbortSignal.any` (Node before 20.3, old browsers) only the time limit applies. */
 function limited(ms: number, signal: AbortSignal): AbortSignal {
   const limit = AbortSignal.timeout(ms);
   return AbortSignal.any?.([limit, signal]) ?? limit;
 }
 
-/** @throws Error if the file is refused or no longer wanted, or if the network breaks. */
+/** Uploads a file. @throws Error if the file is rejected or no longer wanted, or if the network fails. */
 export async function upload(
   options: GameOptions,
   upload: {
@@ -110,7 +110,7 @@ export async function upload(
   if (!isWanted()) throw new Error('the file was not sent: offline, stopped, ended, or without consent');
   const [uploadId, address] = [fieldOf(body, 'uploadId'), fieldOf(body, 'uploadUrl')];
   if (uploadId === undefined || address === undefined) {
-    throw new Error(`the file was refused: ${message} ${fieldOf(body, 'message') ?? ''}`);
+    throw new Error(`the file was rejected: ${message} ${fieldOf(body, 'message') ?? ''}`);
   }
   const { fetch: send = fetch } = options;
   const put = await send(address, {
@@ -119,7 +119,7 @@ export async function upload(
     body: data,
     signal: limited(UPLOADED_WITHIN_MS, signal),
   });
-  if (!put.ok) throw new Error(`the file was refused: ${put.status}`);
+  if (!put.ok) throw new Error(`the file was rejected: ${put.status}`);
   return { uploadId, ...file };
 }
 

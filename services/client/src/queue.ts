@@ -42,7 +42,7 @@ export interface Item {
   bytes: number;
   batch?: Batch | undefined;
   lost?: Lost | undefined;
-  /** In time of `performance.now()`. Until then other entries leave before this one, because a proxy refused it. */
+  /** Time, by `performance.now()`, before which an entry that a proxy rejected is not retried. Other entries are sent first. */
   notBeforeMs?: number | undefined;
   /** The request that is under way with it. */
   sending?: Promise<boolean> | undefined;
@@ -106,7 +106,7 @@ export class Queue {
     return this.#items[0];
   }
 
-  /** Position of the first entry that may leave now; -1 if there is none. */
+  /** Index of the first entry that can be sent now; -1 if there is none. */
   get next(): number {
     const nowMs = performance.now();
     return this.#items.findIndex(({ notBeforeMs = 0 }) => notBeforeMs <= nowMs);

@@ -1,4 +1,4 @@
-/** Only Questlog's own answer about an entry takes the entry out of the queue. */
+/** Tests that only an answer of Questlog about an entry removes the entry from the queue. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { bare, FakeServer, json, lost, pass, refused, stored } from './testing/fakeServer.ts';
 import { aStore } from './testing/memoryStore.ts';
@@ -32,7 +32,7 @@ test.each([
   ['not_questlog', bare(200), /200/],
   ['not_questlog', () => json(400, { code: 'invalid_request', message: 'of another API' }), /400/],
 ])(
-  'an answer that refuses no entry (%s) keeps those of this run and of an earlier one',
+  'keeps the entries of this run and of an earlier run if the answer rejects no entry (%s)',
   async (code, answer, message) => {
     const before = await server.start({ queue: aStore() });
     await before.flush();
@@ -60,7 +60,7 @@ test.each([
   },
 );
 
-test('a report that a proxy refuses stays, and holds up nothing behind it', async () => {
+test('keeps a report that a proxy rejects, and sends later entries meanwhile', async () => {
   server.always((sent) => (sent.path.endsWith('/reports') ? bare(403)(sent) : stored(sent)));
   const game = await server.start();
   void game.report({ title: 'stuck' });
@@ -79,7 +79,7 @@ test('a report that a proxy refuses stays, and holds up nothing behind it', asyn
   expect(game.counts).toMatchObject({ queued: 0, refused: 0 });
 });
 
-test('an event that is too large for a proxy stays, and holds up nothing behind it', async () => {
+test('keeps an event that is too large for a proxy, and sends later entries meanwhile', async () => {
   server.always((sent) => (sent.text.includes('large') ? bare(413)(sent) : stored(sent)));
   const game = await server.start();
   await game.flush();

@@ -8,28 +8,28 @@ interface Problem {
 }
 
 export type Verdict =
-  /** Questlog has stored the entries, or has rejected some of them by element. */
+  /** Questlog has stored the entries, except those that the answer rejects one by one. */
   | { readonly kind: 'accepted' | 'tooFast' | 'encoding' }
-  /** Questlog rejects the request as it is. */
+  /** Questlog rejects the whole request. */
   | ({ readonly kind: 'refused' } & Problem)
-  /** No request will succeed before somebody changes the token or the project. */
+  /** No request can succeed until the token or the project is changed. */
   | ({ readonly kind: 'stopped' } & Problem)
-  /** Questlog did not answer, or cannot take the entries now. `isBlocked`: a proxy refuses this request. */
+  /** Questlog did not answer, or cannot accept the entries now. `isBlocked`: a proxy rejects this request. */
   | ({ readonly kind: 'unreachable'; readonly mayBeStored: boolean; readonly isBlocked: boolean } & Problem);
 
 const STOPS = ['unauthorized', 'forbidden', 'suspended'];
-/** Codes of a request that was not for this server, or that a proxy has changed. The entries are not to blame. */
+/** Codes for a request that reached the wrong server, or that a proxy has changed. They do not reject the entries. */
 const ELSEWHERE = [
   ...['not_found', 'method_not_allowed', 'misdirected_request', 'request_timeout'],
   ...['unsupported_media_type', 'unsupported_encoding', 'invalid_encoding', 'expectation_failed'],
 ];
 
-/** @param mayGzip false: the request was not compressed, so that another encoding cannot help. */
+/** @param mayGzip false if requests are not compressed, so that a retry without compression cannot help. */
 export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const { status, body } = reply;
   const isOk = status >= 200 && status < 300;
   if (isOk && isAnswer(unit, body)) {
-    // With its key, Questlog stores the missing elements when the batch is sent again.
+    // If the batch is retried with its key, Questlog stores the missing elements.
     const isTooFast =
       Array.isArray(body) && body.some((element) => fieldOf(element, 'code') === 'rate_limited');
     return { kind: isTooFast ? 'tooFast' : 'accepted' };
@@ -44,7 +44,7 @@ export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const problem = { code, message: fieldOf(body, 'message') ?? '' };
   if (status === 429) return { kind: 'tooFast' };
   if (code.endsWith('_encoding') && mayGzip) return { kind: 'encoding' };
-  // A redirect to another host takes the token away.
+  // Browsers and Node drop the token in a redirect to another host.
   if (STOPS.includes(code) && !reply.isRedirected) return { kind: 'stopped', ...problem };
   if (isRejected && ![...ELSEWHERE, ...STOPS].includes(code)) return { kind: 'refused', ...problem };
   const message = `${reply.message}: ${problem.message}`;

@@ -24,7 +24,7 @@ export class FakeServer {
     this.#next.push(...answers);
   }
 
-  /** Answers all other requests so. */
+  /** Sets the answer to all other requests. */
   always(answer: Answer): void {
     this.#usual = answer;
   }
@@ -37,7 +37,7 @@ export class FakeServer {
     });
   }
 
-  /** The problems that are not about the connection. */
+  /** Reported problems, without those about the connection. */
   losses(): ClientProblem[] {
     return this.problems.filter(({ kind }) => kind !== 'unreachable' && kind !== 'reached');
   }
