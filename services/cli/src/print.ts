@@ -37,8 +37,8 @@ export function escaped(json: string): string {
 }
 
 /**
- * Progress of a command on standard error: on a terminal one line that is written over after two seconds, otherwise a line
- * every five seconds.
+ * Shows the progress of a command on standard error. On a terminal this is one line that is overwritten, from two seconds
+ * after the start on. Otherwise it is a new line every five seconds.
  */
 export class Progress {
   #nextMs = performance.now() + (process.stderr.isTTY ? SLOW_MS : INTERVAL_MS);
@@ -53,7 +53,7 @@ export class Progress {
     }
   }
 
-  /** Removes the line from a terminal, so that another text can follow. */
+  /** Removes the line from a terminal, so that other text can follow. */
   clear(): void {
     if (process.stderr.isTTY) process.stderr.write(CLEAR_LINE);
   }

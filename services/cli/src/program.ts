@@ -81,13 +81,16 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
   return suggesting(program);
 }
 
-/** Commands that are made apart do not inherit this from their program. */
+/**
+ * Applies to all subcommands, because commands that are added with `addCommand` do not inherit these settings from the
+ * program.
+ */
 function withExitOverride(command: Command): Command {
   for (const inner of command.commands) withExitOverride(inner);
   return suggesting(command).exitOverride();
 }
 
-/** Names the subcommand that an unknown word probably means: a synonym or, otherwise, a similar name. */
+/** Adds an error for unknown subcommands that suggests a synonym or, if there is none, a similar name. */
 function suggesting(command: Command): Command {
   if (command.commands.length === 0) return command;
   return command.on('command:*', ([word = '']: string[]) => {
@@ -104,7 +107,7 @@ function suggesting(command: Command): Command {
 
 /** Maximum edits between a wrong word and the name that is suggested. */
 const MAX_EDITS = 3;
-/** Words that other programs use for one action. */
+/** Words that other programs use for the same action. */
 const SYNONYMS: readonly (readonly string[])[] = [
   ['list', 'ls', 'all', 'index'],
   ['show', 'get', 'describe', 'inspect', 'view'],

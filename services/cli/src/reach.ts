@@ -46,7 +46,10 @@ export class Endpoint {
     throw MAY_PASS.includes(response.status) ? new Unavailable(words) : new Refused(words, code);
   }
 
-  /** Sends a request that may be repeated. @throws Unavailable if no try succeeds within a minute of the first failure. */
+  /**
+   * Sends a request that is safe to retry.
+   * @throws Unavailable if no attempt succeeds within a minute after the first failure.
+   */
   async retried(method: string, path: string, options: RequestOptions): Promise<Response> {
     const enough = new AbortController();
     let failedMs: number | undefined;
@@ -152,7 +155,10 @@ export async function settingsOf(env: NodeJS.ProcessEnv): Promise<Settings> {
   return loadConfig(settings, env, 'QUESTLOG_');
 }
 
-/** Returns the path of the credentials of the deployment on Kafka if the settings name it, otherwise of the last start. */
+/**
+ * Returns the path of the credentials of the Kafka deployment if the settings name Kafka, otherwise of the deployment
+ * that was started last.
+ */
 export async function credentialsOf(config: Settings): Promise<string> {
   const { credentialsPath, latestCredentialsPath } = await import('@questlog/standalone/credentials');
   const { isOnKafka } = await import('@questlog/standalone/config');
@@ -165,7 +171,7 @@ interface Address {
   readonly token: string;
 }
 
-/** Enough for a restart of Questlog. */
+/** Long enough for a restart of Questlog. */
 const PATIENCE_MS = 60_000;
 const REPORT_INTERVAL_MS = 10_000;
 const MAY_PASS = [429, 502, 503, 504];

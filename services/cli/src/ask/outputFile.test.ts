@@ -1,4 +1,4 @@
-/** A file of a command appears once it is complete, whatever ends the command before. */
+/** An output file appears only after it is complete, also if the command ends early. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ beforeEach(() => {
   onTestFinished(() => rmSync(folder, { recursive: true }));
 });
 
-test('a file appears with all of its content, also behind a link, and replaces an older one', async () => {
+test('writes all of the content, also through a symbolic link, and replaces an older file', async () => {
   writeFileSync(join(folder, 'old'), 'older and longer');
   symlinkSync('old', join(folder, 'link'));
   const seen: string[][] = [];
@@ -38,7 +38,7 @@ test('a file appears with all of its content, also behind a link, and replaces a
 });
 
 test.each(['fails', 'is interrupted'])(
-  'an answer that %s leaves no file, and an older one as it was',
+  'leaves no new file and an older file unchanged if the content %s',
   async (how) => {
     writeFileSync(join(folder, 'old'), 'old');
     for (const name of ['new', 'old']) {
@@ -60,7 +60,7 @@ test.each(['fails', 'is interrupted'])(
   },
 );
 
-test('what is no regular file is left alone', async () => {
+test('does not replace a path that is not a regular file', async () => {
   for (const path of [folder, '/dev/null', join(folder, 'missing', 'file')]) {
     await expect(writeWhole(path, Readable.from(['a']), never)).rejects.toThrow(`${path} was not written: `);
   }

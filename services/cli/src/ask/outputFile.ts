@@ -1,4 +1,4 @@
-/** A file that a command writes: it appears under its name only once it is complete. */
+/** Writes the output file of a command. The file appears under its name only after it is complete. */
 import { createWriteStream } from 'node:fs';
 import { realpath, rename, rm, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -6,16 +6,17 @@ import { pipeline } from 'node:stream/promises';
 import { messageOf } from '@questlog/runtime/process/errors';
 
 /**
- * Writes the content beside the file and renames it at the end. On a failure the name is as it was before.
- * @param signal ends the writing.
- * @throws Error naming the file.
+ * Writes the content to a temporary file in the same folder and renames that file at the end. A failure leaves an older
+ * file unchanged.
+ * @param signal stops the writing.
+ * @throws Error that names the file.
  */
 export async function writeWhole(path: string, content: Readable, signal: AbortSignal): Promise<void> {
   try {
     const target = await targetOf(path);
     const unfinished = `${target}.${process.pid}.unfinished`;
     try {
-      // Flushed before the rename, so that a power cut does not leave a file without its content.
+      // Flushes before the rename, because a power loss could otherwise leave a file without its content.
       await pipeline(content, createWriteStream(unfinished, { flags: 'wx', flush: true }), { signal });
       await rename(unfinished, target);
     } catch (error) {
@@ -27,10 +28,10 @@ export async function writeWhole(path: string, content: Readable, signal: AbortS
   }
 }
 
-/** Returns what a link leads to. @throws Error for what a rename would replace by a file: a folder, a device, a pipe. */
+/** Returns the path without symbolic links. @throws Error for a folder, a device or a pipe, which a rename would replace. */
 async function targetOf(path: string): Promise<string> {
   const target = await realpath(path).catch(() => path);
   const found = await stat(target).catch(() => undefined);
   if (found === undefined || found.isFile()) return target;
-  throw new Error('it is no regular file');
+  throw new Error('it is not a regular file');
 }

@@ -30,7 +30,7 @@ export function sqlCommand(at: () => Promise<Reach>): Command {
     .argument('[statement...]', 'one SELECT; without it standard input, at a terminal a prompt')
     .option('--format <name>', 'any of ClickHouse’s, as CSVWithNames or JSONEachRow')
     .option('--param <name=value>', 'what the statement calls {name:Type}; as often as needed', withParam)
-    .option('--output <file>', 'write the answer to a file, which appears once it is complete');
+    .option('--output <file>', 'write the answer to a file, which appears only after it is complete');
   example(
     command,
     'questlog sql "SELECT event_type, count() FROM events GROUP BY event_type"\n  questlog sql --param day=2026-11-22 < question.sql\n  questlog sql --format Parquet --output events.parquet "SELECT * FROM game_events WHERE …"\n  questlog sql',
@@ -75,7 +75,7 @@ async function answer(
   process.stdout.write(bytes.length === 0 && format === TABLE ? NO_ROWS : shown);
 }
 
-/** Writes the answer to a file. Ctrl-C leaves none. */
+/** Writes the answer to a file. Ctrl-C leaves no file. */
 async function save(
   admin: Endpoint,
   query: string,
@@ -114,7 +114,8 @@ async function asked(
 
 const STDOUT = 1;
 /** The shell creates the file of a redirection before the command starts. */
-const USE_OUTPUT = '--output FILE instead of > FILE creates the file only once the answer is complete';
+const USE_OUTPUT =
+  'use --output FILE instead of > FILE: the file then appears only after the answer is complete';
 const NO_ROWS = 'no rows\n';
 
 /** ClickHouse says of a {name:Type} without a value only that it has none. */

@@ -1,6 +1,6 @@
 /**
- * `questlog backup` asks a running Questlog for a copy of all that it keeps; `questlog restore` makes a data folder of one;
- * `questlog compact` rewrites the file of the embedded log of a Questlog that is stopped.
+ * `questlog backup` copies all data of a running Questlog; `questlog restore` creates a data folder from a backup;
+ * `questlog compact` rewrites the file of the embedded log while Questlog is stopped.
  */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -67,7 +67,7 @@ export function restoreCommand(env: NodeJS.ProcessEnv): Command {
 
 export function compactCommand(env: NodeJS.ProcessEnv): Command {
   const command = new Command('compact').description(
-    'remove what deleted records have left in the file of the embedded log (QUESTLOG_DATA_DIR); Questlog must be stopped',
+    'rewrite the file of the embedded log (QUESTLOG_DATA_DIR) without the bytes of deleted records; Questlog must be stopped',
   );
   return example(command, 'questlog compact').action(async () => {
     const [{ compactLog }, { reservedBytesOf }, { settingsOf }] = await Promise.all([
