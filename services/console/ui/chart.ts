@@ -19,8 +19,9 @@ const LONGEST_TIME = '12:00:00 AM'.length;
 
 /**
  * @param times seconds since the epoch, ascending.
- * @param label says to a screen reader what the chart shows.
- * @param totalOf the time range, if the legend shows totals of it while the pointer is elsewhere; otherwise it shows the newest values.
+ * @param label describes the chart for screen readers.
+ * @param totalOf name of the time range if the legend shows totals while the pointer is outside of the chart. Otherwise
+ * the legend shows the newest values.
  */
 export function Chart({
   label,
@@ -67,7 +68,7 @@ export function Chart({
         width: element.clientWidth || 600,
         height: HEIGHT,
         axes,
-        // Half of the longest time, which stands under the newest value.
+        // Half of the longest time label, because the last label is centered under the newest value.
         padding: [null, (CHARACTER_WIDTH * LONGEST_TIME) / 2, null, null],
         ...(areBars && { scales: { x: { range: withRoom } } }),
         series: [

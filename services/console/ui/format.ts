@@ -12,7 +12,7 @@ const AGES = [
   { unit: 'months', seconds: 30.4 * DAY, below: 730 * DAY },
   { unit: 'years', seconds: 365.25 * DAY, below: Number.POSITIVE_INFINITY },
 ];
-/** Clocks of two machines differ by seconds. */
+/** Shorter distances can be a difference between the clocks of two machines. */
 const JUST_NOW_SECONDS = 5;
 
 export function count(n: number): string {
@@ -36,7 +36,7 @@ export function absoluteTime(at: Date): string {
   });
 }
 
-/** Returns `5:41:35 AM`; the zone stands elsewhere. */
+/** Returns `5:41:35 AM`, without the zone. */
 export function clockTime(at: Date): string {
   return at.toLocaleTimeString(undefined, { hour: 'numeric', minute: '2-digit', second: '2-digit' });
 }

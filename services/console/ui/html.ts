@@ -73,7 +73,7 @@ export function useAsked<T>(key: string, ask: () => Promise<T>, everyMs?: number
   return { value: isOfKey ? state.value : undefined, error: isOfKey ? state.error : undefined, again };
 }
 
-/** Shows how long ago, and the time with its zone; UTC on hover. */
+/** Shows how long ago the time was, and the time with its zone. Shows UTC on hover. */
 export function Time({ at }: { at: string | number | Date }): VNode {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return html`<span>–</span>`;
@@ -127,7 +127,7 @@ export function isShort(text: string): boolean {
   return text.length <= SHORT;
 }
 
-/** Returns a value that repeats from row to row: if it is long its beginning, and all of it on hover. */
+/** Returns a value for a table cell. Shows only the beginning of a long value, and the whole value on hover. */
 export function short(text: string, tag: 'span' | 'code' = 'span'): ComponentChildren {
   return isShort(text) && tag === 'span'
     ? text
@@ -152,8 +152,9 @@ function widthOf(content: ComponentChildren): string | undefined {
 
 /**
  * Rows of a page; on a phone each row is a card.
- * @param label says to a screen reader what the table holds.
- * @param scrolls inside a box: down if the table is long and the page goes on after it, both ways if the columns are not known.
+ * @param label describes the table for screen readers.
+ * @param scrolls makes the table scroll inside a box: `down` for a long table with content below it, `both` if the
+ * columns are not known in advance.
  */
 export function Table<Row>({
   label,

@@ -25,7 +25,7 @@ export function SignInForm({ onDone }: { onDone: () => void }): VNode {
     }).catch(() => undefined);
     if (response?.ok) return onDone();
     const answer = response?.status === 401 ? await response.json() : undefined;
-    const said = String(answer?.detail ?? 'Questlog does not answer as it should; try again');
+    const said = String(answer?.detail ?? 'Questlog sent an unexpected answer; try again');
     setError(new Error(`${said.charAt(0).toUpperCase()}${said.slice(1)}.`));
   };
   useEffect(() => {

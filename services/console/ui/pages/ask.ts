@@ -135,10 +135,13 @@ function Parameters(props: {
   </fieldset>`;
 }
 
-/** Returns the parameters of a question and their values: what was typed, else the project and the last thirty days. */
+/**
+ * Returns the parameters of a query and their values: the typed value or, if none was typed, the project and the last
+ * thirty days.
+ */
 function useParameters(text: string, project: ListedProject | undefined) {
   const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
-  // A project that is chosen later replaces what was typed.
+  // A project that is chosen later replaces the typed value.
   useEffect(() => setGiven(({ project: _project, tenant: _tenant, ...rest }) => rest), [project?.id]);
   const set = (name: string, value: string) => setGiven((last) => ({ ...last, [name]: value }));
   return { names: parametersOf(text), values: { ...usualValues(project), ...given }, set };

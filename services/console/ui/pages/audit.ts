@@ -62,7 +62,7 @@ export function Audit({ project }: PageProps): VNode {
     ${value && html`<p class="status" role="status">${told}</p>`}
     ${
       value?.audit.length === 0 &&
-      html`<${Empty}><p>There is none. Each change by an operator and each rejected credential is kept here for a year.</p><//>`
+      html`<${Empty}><p>There are no entries. Each change by an operator and each rejected credential is kept here for a year.</p><//>`
     }
     ${value && value.audit.length > 0 && html`<${Table} label="Changes and rejected credentials, newest first" rows=${value.audit} columns=${columnsOf(setOpened)} />`}
     ${

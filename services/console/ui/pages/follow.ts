@@ -182,7 +182,7 @@ function Steps({ id, seen, projects }: { id: string; seen: Seen; projects: PageP
       ${
         links.length === 0 &&
         html`<li class=${isSettled ? 'done' : 'todo'}><h3>Linked</h3>
-          <p role="status">${isSettled ? 'To no report. One of its session links it if the event is in its window.' : 'To no report yet. Looking again…'}</p></li>`
+          <p role="status">${isSettled ? 'To no report. A report of the same session links the event if the event is in the window of the report.' : 'To no report yet. Looking again…'}</p></li>`
       }
     </ol>
   </div>`;

@@ -61,7 +61,7 @@ export function Health(): VNode {
   const now = isMeasured ? ratesBetween(oldest, newest) : undefined;
   const samples = current(scraped)?.samples;
   const metric = (name: string) => samples && total(samples, name);
-  // A gauge without dead letters has no sample.
+  // The gauge has no sample if there are no dead letters.
   const deadLetters = samples && (metric('questlog_dead_letters_open') ?? 0);
   const known = { lag: current(lag), ready: current(ready), ledger: current(ledger) };
   const isKnown = !failure && asked.every(({ value }) => value !== undefined);
@@ -89,7 +89,7 @@ export function Health(): VNode {
   </section>`;
 }
 
-/** Returns undefined if the newest question failed: an old answer says nothing of now. */
+/** Returns undefined if the newest request failed, because an old answer does not describe the present state. */
 function current<T>({ value, error }: Asked<T>): T | undefined {
   return error === undefined ? value : undefined;
 }
@@ -98,7 +98,7 @@ function countText(n: number | undefined): string {
   return n === undefined ? '–' : count(n);
 }
 
-/** Asks for the last minute only: the difference is that of the last day whatever the range. */
+/** Requests only the last minute, because the difference in the answer always covers the last day. */
 async function askLedger(): Promise<Ledger> {
   const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
   return await json<Ledger>('GET', `/admin/ledger?from=${from}`);
@@ -122,7 +122,7 @@ function Verdict(props: { advice: readonly Advice[]; isKnown: boolean; hasFailed
   const text = isKnown
     ? 'All is well.'
     : hasFailed
-      ? 'The state is not known: a question failed.'
+      ? 'The state is not known: a request failed.'
       : 'Looking…';
   return html`<div class=${`card verdict ${state}`} role="status" aria-label="Verdict">
     ${isBad ? html`<ul>${advice.map(({ what, todo }) => html`<li key=${what}><strong>${what}</strong> ${todo}</li>`)}</ul>` : html`<p><strong>${text}</strong></p>`}

@@ -42,7 +42,7 @@ function File({ path, file }: { path: string; file: ReportFile }): VNode {
     ${state !== 'stored' && html` <span class="tag warn">${state}</span>`}
   </figcaption>`;
   if (state === 'expired')
-    return html`<figure class="card">${head}<p class="status">The project keeps files for some days only; this one has expired.</p></figure>`;
+    return html`<figure class="card">${head}<p class="status">This file has expired, because the project keeps files for a limited number of days.</p></figure>`;
   if (state === 'missing')
     return html`<figure class="card">${head}<p class="status">It had not come, or was another project’s, when the report was filed.</p></figure>`;
   const isText = TEXT.test(type) || TEXT_NAME.test(name);

@@ -57,7 +57,7 @@ const LANES = 7;
 const LEAST_SPAN_MICROS = 1_000_000;
 const OTHERS = 'other types';
 
-/** Events from before the expiry are not awaited: an event's id holds its time. */
+/** Events from before the expiry are shown as expired. The id of an event contains its time. */
 const SHOWN_STATE = `if(state IN ('pending', 'unresolved') AND UUIDv7ToDateTime(event_id) > toDateTime(0) AND UUIDv7ToDateTime(event_id) <
     (SELECT max(expired_before) FROM retention_marks WHERE project_id = {projectId:UUID} AND what = 'events'),
   'expired', toString(state))`;
@@ -292,7 +292,7 @@ interface Gaps {
   readonly received: string;
   readonly highest: string;
   readonly missing: readonly string[];
-  /** The numbers up to here have expired; 0: none. */
+  /** Highest number that has expired; 0 if no number has expired. */
   readonly expiredTo: string;
 }
 
