@@ -3,13 +3,13 @@
 export const PROJECT_TOKEN = 'qlt_';
 export const ADMIN_TOKEN = 'qla_';
 
-/** Says that an admin token was sent to the listener of games. */
+/** Message for an admin token that was sent to the listener for games. */
 export const IS_ADMIN_TOKEN =
-  'this is an admin token, which only the listener of operators takes; games use the token of a project (qlt_…)';
+  'this is an admin token, which only the listener for operators accepts; games use the token of a project (qlt_…)';
 
-/** Returns what an operator is answered whose token is not the admin token. */
+/** Returns the message for an operator whose token is not the admin token. */
 export function notAdminToken(token: string): string {
   return token.startsWith(PROJECT_TOKEN)
-    ? 'this is the token of a project, which only the listener of games takes; operators use the admin token'
+    ? 'this is the token of a project, which only the listener for games accepts; operators use the admin token'
     : 'this is not the admin token';
 }

@@ -7,7 +7,7 @@ const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 describe('signing in', () => {
   const OF_A_PROJECT =
-    'this is the token of a project, which only the listener of games takes; operators use the admin token';
+    'this is the token of a project, which only the listener for games accepts; operators use the admin token';
   const shared = sharedProduct();
 
   /** @param token undefined: the right one. */

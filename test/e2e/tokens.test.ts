@@ -165,7 +165,7 @@ describe.concurrent('a token', () => {
     expect([ofOperators.status, ofOperators.json().detail]).toEqual([
       401,
       expect.stringContaining(
-        'this is an admin token, which only the listener of operators takes; games use',
+        'this is an admin token, which only the listener for operators accepts; games use',
       ),
     ]);
   });

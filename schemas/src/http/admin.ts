@@ -54,7 +54,7 @@ const retentionDays = Type.Object(
   {
     ...only,
     description:
-      'Days from receipt, after which rows or files are dropped; null: never. A file goes with the last report that names it at the latest. An erasure finds the rest of an expired session by a record without its metadata.',
+      'Days after receipt until rows or files are removed; null: never. A file is removed at the latest with the last report that names it. A record without metadata remains of an expired session, so that an erasure finds its other data.',
   },
 );
 const scope = Type.Enum(['events:write', 'reports:write', 'read']);

@@ -113,7 +113,7 @@ export type ReportFields = Static<typeof ReportFields>;
 
 const linkState = Type.Enum([...Object.keys(LINK_VERSIONS), 'expired'], {
   description:
-    '`pending`: not linked yet (about a second once the event is there); `unresolved`: the event did not come within 15 minutes after the window; `expired`: retention has removed the event, or what is known of the link.',
+    '`pending`: not linked yet (the link follows about a second after the event arrives); `unresolved`: the event did not arrive within 15 minutes after the window; `expired`: retention has removed the event, or the stored row of the link.',
 });
 const linkSource = Type.Enum(['inline', 'named', 'session'], {
   description: 'Why the event belongs to the report.',
@@ -142,11 +142,11 @@ export const LinkedEventGap = Type.Object({
   from: Nullable({
     ...Timestamp,
     description:
-      'Links with a `changedAt` from here on may be missing: the time of the last link before the gap; `null` if it is not known.',
+      'Time of the last link before the gap; `null` if it is unknown. Links with this `changedAt` or a later one can be missing.',
   }),
   to: {
     ...Timestamp,
-    description: 'The time of the first link that follows, or of this message if none is kept.',
+    description: 'Time of the first link after the gap, or of this message if the log keeps no later link.',
   },
 });
 
@@ -179,7 +179,7 @@ const attachments = Type.Array(
     sizeBytes: Nullable(Type.Integer()),
     state: Type.Enum(['stored', 'missing', 'expired'], {
       description:
-        '`missing`: the file was not there when the report was filed; `expired`: retention has removed it.',
+        '`missing`: the file had not been uploaded when the report was filed; `expired`: retention has removed it.',
     }),
   }),
 );

@@ -127,7 +127,7 @@ const sequenceOutput = Type.Object({
     Type.Array(pair, {
       maxItems: 1,
       description:
-        'The numbers below the lowest one that is there, if the session began before the time up to which the project’s events have expired. They are not in `missing`.',
+        'Numbers below the lowest stored number, if the session began before the time up to which the project’s events have expired. `missing` does not contain these numbers.',
     }),
   ),
 });
@@ -136,7 +136,7 @@ export type SequenceOutput = Static<typeof sequenceOutput>;
 /** Of a session, and of a report with a session. */
 export const SessionSequence = Type.Union([sequenceOutput, Type.Null()], {
   description:
-    'What the client’s own count says of the session’s events; null where none of them has a `sequence`, or all of them have expired.',
+    'Completeness of the session’s events by the numbers that the client gave them; null if no event has a `sequence`, or if all events have expired.',
 });
 
 export const SessionOutput = Type.Object(

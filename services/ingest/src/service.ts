@@ -302,7 +302,7 @@ async function openErasing(deps: IngestServiceDeps, letters: Letters, projection
   return openErasures({ ...deps, players, filed, maxErasedIds }, () => runs.ring());
 }
 
-/** The key of the hashes of players' ids in `expired_sessions`. */
+/** Key for the hashes of players' ids in `expired_sessions`. */
 async function playerKey(deps: IngestServiceDeps): Promise<PlayerKey> {
   return playerKeyOf(await secretOf(deps, 'players'));
 }

@@ -1,4 +1,4 @@
-/** Limits that a question hits: the question's own are the caller's 400 with ClickHouse's text, the server's are a 503. */
+/** Tests limits of queries: the limit of a query is a 400 with ClickHouse's text, a limit of the server is a 503. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -56,7 +56,7 @@ const OF_THE_SERVER = [
 ] as const;
 
 test.each(OF_THE_QUERY)(
-  'a limit of the question is a 400 with ClickHouse’s text: %i %s',
+  'answers 400 with ClickHouse’s text for a limit of the query: %i %s',
   async (code, text, told) => {
     const error = await failureOf(code, text);
     expect(error).toBeInstanceOf(Rejected);
@@ -64,7 +64,7 @@ test.each(OF_THE_QUERY)(
   },
 );
 
-test.each(OF_THE_SERVER)('a limit of the server is a 503: %i %s', async (code, text) => {
+test.each(OF_THE_SERVER)('answers 503 for a limit of the server: %i %s', async (code, text) => {
   const error = await failureOf(code, text);
   expect(error).toBeInstanceOf(Rejected);
   expect(error).toMatchObject({
@@ -74,7 +74,7 @@ test.each(OF_THE_SERVER)('a limit of the server is a 503: %i %s', async (code, t
   });
 });
 
-test('ClickHouse sends nothing before the question has ended, so that a late failure has its status', async () => {
+test('ClickHouse sends nothing before the query has ended, so that a late failure has its own status', async () => {
   const asked = Promise.withResolvers<string>();
   await failureOf(241, 'Query memory limit exceeded', asked.resolve);
   expect(new URL(await asked.promise, 'http://clickhouse').searchParams.get('wait_end_of_query')).toBe('1');

@@ -14,7 +14,7 @@ export const SQL_LIMITS = {
   /** Of a process, running or waiting for a connection: whoever comes then would wait for minutes. */
   atOnce: 32,
 } as const;
-/** What to change in a query that hits one of its own limits, by ClickHouse's code. */
+/** Advice for a query that hits one of its own limits, by ClickHouse's error code. */
 const CURES: Readonly<Record<string, string>> = {
   158: ' Filter, or aggregate less.', // TOO_MANY_ROWS
   159: ' Filter, or aggregate less.', // TIMEOUT_EXCEEDED
@@ -69,7 +69,7 @@ export async function askSql(
   }
 }
 
-/** True if ClickHouse answered with a code of its own. A connection that failed has a word, such as ECONNREFUSED. */
+/** True if the error has a numeric code of ClickHouse. A failed connection has a name instead, such as ECONNREFUSED. */
 function isOfClickHouse(cause: unknown): boolean {
   return cause instanceof Error && /^\d+$/.test(String(Reflect.get(cause, 'code')));
 }

@@ -48,7 +48,7 @@ export interface Letters {
   discard(id: string): Promise<void>;
   /** Discards the open ones that hold nothing else, whoever wrote their records, with whichever key. @returns how many. */
   discardErased(erased: ErasedData): Promise<number>;
-  /** The records of one topic that are dead letters, decided ones too. */
+  /** Returns the values of the records of one topic that are dead letters, including replayed and discarded ones. */
   valuesOf(topic: string): Promise<(Buffer | null)[]>;
   close(): Promise<void>;
 }
@@ -133,7 +133,7 @@ export async function openLetters(deps: LetterDeps): Promise<Letters> {
   };
 }
 
-/** Reads letters one by one, without those that have expired since they were listed. */
+/** Reads dead letters one by one. Skips dead letters that have expired since they were listed. */
 async function* lettersThere(
   letters: readonly KnownLetter[],
   whole: (letter: KnownLetter) => Promise<DeadLetter>,

@@ -85,7 +85,7 @@ export class LetterMemory {
     return this.#entries.get(id);
   }
 
-  /** Letters of one topic, decided ones too. */
+  /** Dead letters of one topic, including replayed and discarded ones. */
   ofTopic(topic: string): KnownLetter[] {
     return [...this.#entries.values()].map(({ letter }) => letter).filter((one) => one.topic === topic);
   }

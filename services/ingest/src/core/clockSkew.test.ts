@@ -1,4 +1,4 @@
-/** Which times are reported, and how far they are from the server's clock. */
+/** Tests which times are reported, and with which distance from the server's clock. */
 import { expect, test } from 'vitest';
 import { isSkewed, skewedTimes, skewHeader } from './clockSkew.ts';
 import { parseOccurredAt } from './occurredAt.ts';
@@ -43,7 +43,7 @@ test.each([
   expect(skewedTimes([sent(text)], NOW_MS)).toEqual([]);
 });
 
-test('the bounds of a batch tell whether one of its times may be reported', () => {
+test('the earliest and the latest time of a batch show if a time of the batch may be reported', () => {
   const bounds = (from: string, to: string) =>
     isSkewed(Number(sent(from).micros), Number(sent(to).micros), NOW_MS);
   expect(bounds('2015-01-01T00:00:00Z', '2026-11-21T12:05:00Z')).toBe(false);
@@ -52,7 +52,7 @@ test('the bounds of a batch tell whether one of its times may be reported', () =
   expect(isSkewed(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, NOW_MS)).toBe(false);
 });
 
-test('the header has the largest skew, whichever its direction, and the number of times', () => {
+test('the header has the largest absolute skew and the number of times', () => {
   const times = ['2026-11-22T12:00:00Z', '1970-01-01T00:00:00Z', '2026-11-21'].map(sent);
   expect(skewHeader(skewedTimes(times, NOW_MS))).toEqual({
     'Questlog-Clock-Skew': '-1795262400;code=time_before_2015;times=3',

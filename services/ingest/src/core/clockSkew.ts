@@ -4,7 +4,7 @@
  */
 import type { UnknownField } from './unknownFields.ts';
 
-/** What is wrong with a time: over 5 minutes ahead of the server, before 2015, or without a zone, which counts as UTC. */
+/** Problem of a time: over 5 minutes ahead of the server, before 2015, or without a zone, which counts as UTC. */
 export type TimeWarning = 'time_ahead' | 'time_before_2015' | 'time_without_zone';
 
 /** A valid time that a client sent. */
@@ -21,15 +21,15 @@ export function sentTime(field: string, text: string | undefined, micros: bigint
 
 export interface SkewedTime extends UnknownField {
   readonly code: TimeWarning;
-  /** Seconds ahead of the server's clock; below 0: behind it. */
+  /** Seconds ahead of the server's clock; negative if the time is behind it. */
   readonly skewSeconds: number;
 }
 
-/** Time that a client's clock may be ahead of the server's. */
+/** Maximum time that a client's clock can be ahead of the server's clock without a warning. */
 const MAX_AHEAD_MS = 5 * 60 * 1000;
 const MICROS_OF_2015 = Date.UTC(2015, 0, 1) * 1000;
 
-/** True if one of the times between the two, in microseconds since the epoch, may need a warning. */
+/** True if a time from `earliest` to `latest`, in microseconds since the epoch, may need a warning. */
 export function isSkewed(earliest: number, latest: number, nowMs: number): boolean {
   return latest > (nowMs + MAX_AHEAD_MS) * 1000 || earliest < MICROS_OF_2015;
 }
@@ -50,7 +50,7 @@ function warningOf(text: string, micros: number, nowMs: number): TimeWarning | u
   return isSkewed(micros, micros, nowMs) ? 'time_ahead' : undefined;
 }
 
-/** Behind the date and its separator, these characters stand in a zone only. */
+/** After the date and its separator, these characters occur only in a zone. */
 function hasZone(text: string): boolean {
   return /[zZ+-]/.test(text.slice(11));
 }

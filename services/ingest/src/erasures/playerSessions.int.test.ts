@@ -1,4 +1,4 @@
-/** An erasure finds what remains of a player whose sessions have expired, on the real engines. */
+/** Tests that an erasure finds the data of a player whose sessions have expired, on the real engines. */
 import { randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -23,7 +23,7 @@ const KEY = { id: 7, bytes: Buffer.alloc(32, 3) };
 const PLAYER = { externalId: 'night-owl', deviceId: 'pad' };
 const shared = sharedStore();
 
-test('a player whose session has expired is erased: the events and the report of the night are found', async () => {
+test('erases the events and the report of a player whose session has expired', async () => {
   const game = await aGame();
   const [night, other] = [await game.aNight(), await game.aNight({ player: 'lark' })];
   await game.retain('2026-11-22T00:01:00Z');
@@ -35,11 +35,11 @@ test('a player whose session has expired is erased: the events and the report of
   expect(erased.found).toMatchObject({ sessions: 1, events: 7, reports: 1 });
   expect(await game.rows()).toEqual({ sessions: 0, events: 7, reports: 1, records: 1 });
   expect((await game.erase({ deviceId: 'pad', externalId: 'lark' })).sessions?.[0]?.ids).toEqual([other]);
-  // With the device alone both of them would have been found, had they not been erased.
+  // The device alone selects both sessions, which are erased already.
   expect((await game.erase({ deviceId: 'pad' })).found.events).toBe(0);
 });
 
-test('an erasure of a session or of a project takes the records of expired sessions with it', async () => {
+test('an erasure of a session or of a project removes the records of expired sessions', async () => {
   const game = await aGame();
   const night = await game.aNight();
   await game.aNight();
@@ -50,7 +50,7 @@ test('an erasure of a session or of a project takes the records of expired sessi
   expect(await game.rows()).toEqual({ sessions: 0, events: 0, reports: 0, records: 0 });
 });
 
-test('a session whose registration is a dead letter is the player’s, though it never had a row', async () => {
+test('finds a session of the player that never had a row by its registration, which is a dead letter', async () => {
   const game = await aGame();
   const sessionId = randomUUID();
   game.bury(sessionId);
@@ -59,7 +59,7 @@ test('a session whose registration is a dead letter is the player’s, though it
   expect((await game.erase({ externalId: 'lark' })).sessions).toEqual([]);
 });
 
-test('a session that an earlier version dropped without a record is found by its registration in the log', async () => {
+test('finds a session that an earlier version dropped without a record by its registration in the log', async () => {
   const game = await aGame();
   const night = await game.aNight();
   await game.dropUnrecorded();
@@ -71,7 +71,7 @@ test('a session that an earlier version dropped without a record is found by its
   expect(await game.unresolved()).toBeNull();
 });
 
-test('a session that an earlier version dropped, and that the log has no more, may be the player’s: nothing is called done', async () => {
+test('an erasure is not done while an earlier version has dropped a session whose registration has left the log', async () => {
   const game = await aGame();
   await game.aNight({ isLogged: false });
   const known = await game.aNight({ player: 'lark', isLogged: true });
@@ -92,7 +92,7 @@ test('a session that an earlier version dropped, and that the log has no more, m
   expect(await game.unresolved()).toBeNull();
 });
 
-test('a record of an expired session stays as long as rows name it, and then as long as the log keeps records', async () => {
+test('a record of an expired session stays while rows name the session, and then while the log keeps records', async () => {
   const game = await aGame({ events: 60, reports: 60, uploads: 60 });
   await game.aNight();
   await game.retain('2026-11-22T00:01:00Z');
@@ -111,7 +111,7 @@ interface Night {
   readonly isLogged?: boolean;
 }
 
-/** A project that keeps everything for a day, unless told otherwise. */
+/** Creates a project that keeps all data for a day, except as `days` says. */
 async function aGame(days: object = {}) {
   const { store } = shared;
   const clock = new ManualClock();
@@ -198,7 +198,7 @@ async function aGame(days: object = {}) {
          VALUES ('${projectId}', 'sessions', fromUnixTimestamp64Milli(${expiredBefore}), 1)`,
       );
     },
-    /** @returns the erasure once nothing of it can be read. */
+    /** @returns the erasure after none of its data can be read. */
     erase: async (player: object, more: object = {}) => {
       const named = Object.keys(player).length === 0 ? {} : { player };
       const { id } = await erasures.request({ tenantId, projectId, ...named, ...more });

@@ -1,6 +1,6 @@
 /**
- * Which sessions are a player's: by their rows, by the records of expired sessions, by the registrations that the log still has
- * and those that are dead letters, and by earlier erasures of the player that have not ended.
+ * Finds the sessions of a player: by their rows, by the records of expired sessions, by the registrations in the log and
+ * in dead letters, and by earlier erasures of the player that have not ended.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -30,21 +30,22 @@ export interface PlayerSessionsDeps {
   readonly store: Pick<Store, 'query' | 'command'>;
   readonly log: Pick<Log, 'tail' | 'offsetRanges' | 'partitionCount'>;
   readonly sessionCodec: Codec<SessionRegistered>;
-  /** The dead letters. */
+  /** Values of dead letters, by topic. */
   readonly letters: { valuesOf(topic: string): Promise<(Buffer | null)[]> };
   readonly directory: { readonly current: Pick<Directory, 'projects' | 'erasures'> };
-  /** Of the sessions topic. */
+  /** Projection of the sessions topic. */
   readonly registered: Pick<Projection, 'caughtUp'>;
   readonly playerKey: () => Promise<PlayerKey>;
   readonly clock: Clock;
 }
 
 export interface PlayerSessions {
-  /** @returns at most `limit` sessions by rows, and as many by records. @throws Unavailable if a source cannot be read. */
+  /** Finds at most `limit` sessions by rows, and at most `limit` by records. @throws Unavailable if a source cannot be read. */
   sessionsOf(owner: Owner, player: ErasedPlayer, limit: number): Promise<SessionOfPlayer[]>;
   /**
-   * Says, as a sentence, that sessions expired whose players nobody recorded, and whose rows may be the player's; null: the
-   * players of all sessions are known. A version before `expired_sessions` has dropped such sessions.
+   * Returns a sentence if sessions have expired whose players were not recorded and whose other rows may belong to the
+   * player. Returns null if the players of all sessions are known. Versions before `expired_sessions` dropped sessions
+   * without a record.
    */
   unresolved(owner: Owner): Promise<string | null>;
 }
@@ -63,11 +64,11 @@ async function sessionsOfPlayer(
   limit: number,
 ): Promise<SessionOfPlayer[]> {
   const { store, directory, registered } = deps;
-  // What was answered before this request must be among them.
+  // Waits, because sessions that were registered before this request must be found.
   await registered.caughtUp('all');
   const found = new Map<string, SessionOfPlayer>();
   const add = (session: SessionOfPlayer): void => void found.set(nameOf(session), session);
-  // Rows before records: a session is recorded before its row is dropped.
+  // Reads rows before records, because a session is recorded before its row is dropped.
   (await storedSessions(store, owner, player, limit)).forEach(add);
   (await recordedSessions(store, await deps.playerKey(), { owner, player, limit })).forEach(add);
   const addPlayers = (session: SessionRegistered): void => {
@@ -102,10 +103,10 @@ async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<str
   if (left.size === 0) return null;
   const projects = [...new Set([...left.values()].map(({ projectId }) => projectId))].join(', ');
   const count = rows.length === MAX_UNKNOWN ? `${left.size} or more` : `${left.size}`;
-  return `${count} sessions of project ${projects} expired before their players were recorded, and other data of them remains, which may be the player's. Ask again once it has expired, or erase these sessions or the project: SELECT project_id, session_id FROM expired_sessions WHERE key_id = 0`;
+  return `${count} sessions of project ${projects} expired before their players were recorded, and other data of these sessions remains, which may belong to the player. Request the erasure again after this data has expired, or erase these sessions or the project. This query lists the sessions: SELECT project_id, session_id FROM expired_sessions WHERE key_id = 0`;
 }
 
-/** Unknown sessions that memory takes; more of them cannot be resolved by the log in any case. */
+/** Maximum sessions of unknown players in memory. The log could not resolve more of them in any case. */
 const MAX_UNKNOWN = 100_000;
 
 export function projectsOf(
@@ -157,7 +158,7 @@ interface Selected {
 
 const PAGE_OF_SESSIONS = 20_000;
 
-/** In pages: while one answer of half a million were read, this process would serve no game. */
+/** Reads pages, because this process would serve no other request while it reads an answer of half a million rows. */
 async function paged(
   store: PlayerSessionsDeps['store'],
   { table, id, where }: Selected,
@@ -183,7 +184,7 @@ async function paged(
 }
 
 /**
- * Passes the owner's registrations that the log has to `take`, as far as their rows may have expired: those that the log took
+ * Passes the owner's registrations in the log to `take` if their rows may have expired: registrations that were appended
  * before the latest time up to which the sessions of a project have expired.
  */
 async function readRegistrations(
@@ -202,7 +203,7 @@ async function readRegistrations(
   const topic = TOPICS.sessions;
   const ranges = await log.offsetRanges(topic);
   const home = partitionOf(owner.tenantId, 0, await log.partitionCount(topic));
-  if (ranges[home] === undefined) throw new Unavailable(`nobody leads partition ${home} of ${topic}`);
+  if (ranges[home] === undefined) throw new Unavailable(`partition ${home} of ${topic} has no leader`);
   const ends = ranges.map((range) => range?.endOffset ?? 0);
   const from = ranges.map((range, one) => (one === home ? range?.startOffset : range?.endOffset) ?? 0);
   const { signal } = new AbortController();
@@ -225,14 +226,14 @@ async function readRegistrations(
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const BYTES_PER_SECOND = 64 * 1024 * 1024;
-/** Decoded before requests have their turn. */
+/** Number of records that are decoded before requests are served again. */
 const RECORDS_AT_ONCE = 1_000;
 
 function isOwned({ tenantId, projectId }: SessionRegistered, owner: Owner): boolean {
   return tenantId === owner.tenantId && isIn(projectId, owner.projectId);
 }
 
-/** Undefined: nobody can read the record. */
+/** Returns undefined if the record does not decode. */
 async function readable(
   codec: Codec<SessionRegistered>,
   value: Buffer | null,
@@ -249,7 +250,10 @@ function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedP
   return isIn(session.playerExternalId, externalId) && isIn(session.playerDeviceId, deviceId);
 }
 
-/** Of erasures of the same player that have not ended: the rows that told of them may be hidden, and their events not. */
+/**
+ * Returns the sessions of unfinished erasures of the same player. The rows of these sessions may be hidden already while
+ * their events are not.
+ */
 function begunSessions(
   { erasures }: Pick<Directory, 'erasures'>,
   owner: Owner,

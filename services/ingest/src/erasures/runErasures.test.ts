@@ -32,7 +32,7 @@ interface Around {
   readonly refused?: number;
   /** Its other parts. */
   readonly parts?: readonly Erasure[];
-  /** What is said of sessions whose players nobody knows. */
+  /** Problem for sessions of unknown players; null if there are none. */
   readonly unresolved?: string;
   /** What dead letters are held against. */
   readonly judged?: ErasedData[];
@@ -124,7 +124,7 @@ test('an erasure of more sessions than one statement takes ends', async () => {
   expect(new Set(accounts.map((sql) => /SELECT '[^']+', (\d)/.exec(sql)?.[1]))).toEqual(new Set(['0', '1']));
 });
 
-test('an erasure of a player is not done while sessions have expired whose players nobody knows', async () => {
+test('an erasure of a player is not done while there are expired sessions of unknown players', async () => {
   const player = { externalId: 'kim', deviceId: null };
   const unresolved = '1 sessions expired before their players were recorded';
   const found = await done({ ...ofSessions(0), player }, { unresolved });

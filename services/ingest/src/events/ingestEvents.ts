@@ -58,7 +58,10 @@ export interface IngestAnswer {
   readonly refused: readonly ElementProblem[];
   /** Times that a client's clock has probably made wrong. */
   readonly warned: readonly SkewedTime[];
-  /** When events that came too fast may be sent again, how many events a switch left out of its sample, and the clock's skew. */
+  /**
+   * Headers with the time to retry events above a rate limit, the number of events that a switch did not store, and the
+   * clock skew.
+   */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 

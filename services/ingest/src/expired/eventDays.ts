@@ -1,11 +1,11 @@
-/** Cuts a statement over many events into statements that each end in time. */
+/** Splits a statement over many events into statements that each end within the time limit. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 
-/** As many events as one statement groups by their records in time, on a slow disk too. */
+/** Maximum events of one statement, so that it groups events by their records within the time limit, also on a slow disk. */
 const EVENTS_AT_ONCE = 5_000_000;
 /**
- * Returns conditions on the days of the events that a condition selects, one for each 5 million events or day: a project may have
- * more than one statement reads in time.
+ * Returns conditions that together cover all days of the selected events. Each condition covers one day, or several days
+ * with at most 5 million events.
  */
 export async function daysOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {
   const days = await store.query<{ day: number; events: string }>(

@@ -1,7 +1,7 @@
 /**
- * The records of sessions whose rows have expired (`expired_sessions`): by them an erasure of a player finds what remains of
- * these sessions. A record is written before the row goes, and stays until the session has neither rows nor records in the log.
- * Statements are bounded in time and memory; each may be repeated.
+ * Keeps a record of each session whose row has expired (`expired_sessions`). With these records, an erasure of a player
+ * finds the other data of the sessions. A record is written before the row is dropped, and stays until the session has
+ * neither rows nor records in the log. Statements are bounded in time and memory, and each statement can be repeated.
  */
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
@@ -11,18 +11,17 @@ import { type PlayerKey, playerHashSql } from './playerHash.ts';
 
 type Rows = Pick<Store, 'query' | 'command'>;
 
-/** What retention knows of sessions of one project. */
 interface OwnedProject {
   readonly tenantId: string;
   readonly projectId: string;
 }
 
-/** The kind of mark up to which expired sessions have records. */
+/** Kind of the retention mark up to which expired sessions have records. */
 export const SESSION_RECORDS = 'session_records';
 
-/** Sessions of one statement: sets of their ids fit into the memory of a query (448 MiB in the embedded engine). */
+/** Maximum sessions of one statement. Sets of their ids fit into the memory of a query (448 MiB in the embedded engine). */
 const SESSIONS_AT_ONCE = 250_000;
-/** An insert gathers a block of a million rows in memory otherwise. */
+/** Without these settings, an insert collects a block of a million rows in memory. */
 const SMALL_BLOCKS =
   'max_insert_threads = 1, min_insert_block_size_rows = 100000, min_insert_block_size_bytes = 16777216';
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -35,7 +34,7 @@ const COLUMNS = `${KEY_COLUMNS}, noted_at`;
 const TABLES = ['events', 'report_versions'] as const;
 type NamingTable = (typeof TABLES)[number];
 
-/** Topics that hold anything of a player. The audit names operators. */
+/** Topics with data of players. The audit topic names operators. */
 const TOPICS_OF_PLAYERS = [
   TOPICS.events,
   TOPICS.sessions,
@@ -44,7 +43,10 @@ const TOPICS_OF_PLAYERS = [
   TOPICS.deadLetters,
 ];
 
-/** Returns after how many milliseconds the log has removed a record of a player, as the topics are set now. */
+/**
+ * Returns the time in milliseconds after which the log has removed a record of a player, by the present settings of the
+ * topics.
+ */
 export async function longestKeptMs(log: Pick<Log, 'kept'>): Promise<number> {
   const kept = await Promise.all(TOPICS_OF_PLAYERS.map((topic) => log.kept(topic)));
   return Math.max(...kept.map(({ goneAfterMs }) => goneAfterMs));
@@ -68,7 +70,8 @@ export async function recordSessions(
 }
 
 /**
- * Renews the records of sessions that rows about to expire name: the log may hold the records of these rows for longer.
+ * Renews the records of sessions that are named by rows about to expire, because the log may keep the records of these
+ * rows for longer.
  * @param expired a condition on the table.
  */
 export async function renewNamed(
@@ -86,17 +89,17 @@ interface Naming {
 }
 
 /**
- * Renews the old records of sessions that still have rows. The log has no record of the others any more.
+ * Renews the old records of sessions that still have rows. The log no longer has records of the other sessions.
  * @param keptMs `longestKeptMs`.
  * @param caughtUp resolves once all records of the log are rows.
- * @returns a condition that selects the records to drop; undefined: none.
+ * @returns a condition that selects the records to drop; undefined if there are none.
  */
 export async function renewOld(
   store: Rows,
   { keptMs, nowMs, caughtUp }: { keptMs: number; nowMs: number; caughtUp: () => Promise<void> },
 ): Promise<string | undefined> {
   if (!Number.isFinite(keptMs)) return undefined;
-  // The beginning of a day, so that parts are written anew once a day.
+  // Rounds down to a day, so that parts are rewritten at most once a day.
   const old = `noted_at < ${secondsOf(Math.floor((nowMs - keptMs) / DAY_MS) * DAY_MS)}`;
   const projects = await store.query<OwnedProject>(
     `SELECT DISTINCT tenant_id AS tenantId, project_id AS projectId FROM expired_sessions WHERE ${old}`,
@@ -113,8 +116,8 @@ export async function renewOld(
 }
 
 /**
- * Records sessions that a version without these records has dropped, as sessions of unknown players: those that rows name and
- * no session has. Does nothing for projects whose sessions were all recorded.
+ * Records sessions that a version without these records has dropped, as sessions of unknown players. These are sessions
+ * that rows name and that have no row themselves. Skips projects whose sessions were all recorded.
  */
 export async function recordUnknown(
   store: Rows,
@@ -152,7 +155,7 @@ async function recordUnnamed(
   );
 }
 
-/** Projects of which sessions may have expired without a record. */
+/** Returns the projects whose sessions may have expired without a record. */
 async function unrecorded(
   store: Rows,
   projects: readonly OwnedProject[],
@@ -194,7 +197,7 @@ async function renew(store: Rows, { table, where, recorded, nowMs }: Renewal): P
   }
 }
 
-/** The session that a row belongs to; a report may name one that the project does not know. */
+/** Column with the session of a row. A report can also name a session that the project does not know. */
 const SESSION_NAMED_BY = {
   events: 'session_id',
   report_versions: 'coalesce(session_id, named_session_id)',
@@ -202,7 +205,7 @@ const SESSION_NAMED_BY = {
 } as const;
 const NONE = '00000000-0000-0000-0000-000000000000';
 
-/** A project may have more events than one statement reads in time. */
+/** Splits by days, because a project can have more events than one statement reads within the time limit. */
 async function spansOf(store: Rows, table: Renewal['table'], where: string): Promise<readonly string[]> {
   return table === 'events' ? await daysOf(store, where) : ['1'];
 }

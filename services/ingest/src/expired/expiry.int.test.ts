@@ -1,4 +1,4 @@
-/** What retention has removed is answered as expired, and never as missing. */
+/** Tests that data that retention has removed is answered as expired, and never as missing. */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
@@ -12,7 +12,7 @@ const shared = sharedStore();
 const MARK_MS = Date.UTC(2026, 10, 21);
 const HOUR_MS = 3_600_000;
 
-test('numbers from before the expiry of events are expired; gaps between events that are there are missing', async () => {
+test('numbers from before the expiry of events are expired; gaps between stored events are missing', async () => {
   const game = aProject();
   const [old, young, gone] = [randomUUID(), randomUUID(), randomUUID()];
   await game.session(old, MARK_MS - HOUR_MS);
@@ -33,7 +33,7 @@ test('numbers from before the expiry of events are expired; gaps between events 
   expect(await game.sequence(young)).toEqual({ received: 4, highest: 10, missing });
 });
 
-test('a session of which only expired numbers lack has no gap', async () => {
+test('a session that lacks only expired numbers has no gap', async () => {
   const game = aProject();
   const session = randomUUID();
   await game.events(session, [1, 2, 3]);
@@ -41,7 +41,7 @@ test('a session of which only expired numbers lack has no gap', async () => {
   expect(await game.sequence(session)).toEqual({ received: 3, highest: 3, missing: [] });
 });
 
-test('an event that a report names is expired, not unresolved, if it is from before the expiry', async () => {
+test('a named event from before the expiry is expired, not unresolved', async () => {
   const game = aProject();
   const [old, young, foreign] = [
     eventId(MARK_MS - HOUR_MS, 0, Buffer.alloc(8)),
@@ -67,7 +67,7 @@ test('an event that a report names is expired, not unresolved, if it is from bef
   expect((await states()).get(young)).toBe('pending');
 });
 
-test('each kind has a time of its own', async () => {
+test('each kind of data has its own time of expiry', async () => {
   const game = aProject();
   expect(await expiryOf(shared.store, game.ids.projectId)).toEqual({ events: 0, links: 0, uploads: 0 });
   await game.mark('uploads');

@@ -1,8 +1,11 @@
-/** Up to when the rows and files of a project have expired: what is not there from before is expired, not missing. */
+/**
+ * Reads the times up to which the rows and files of a project have expired. Older data that is absent is expired, not
+ * missing.
+ */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
 
-/** Milliseconds since the epoch, by when the data was received; 0: nothing has expired. */
+/** Times in milliseconds since the epoch: data that was received earlier has expired. 0 if no data has expired. */
 export interface Expiry {
   readonly events: number;
   readonly links: number;
@@ -23,7 +26,7 @@ export async function expiryOf(store: Pick<Store, 'query'>, projectId: string): 
   };
 }
 
-/** Whether an id of ours, which holds the time of its making, is from before a time. */
+/** True if an id is a UUIDv7, which contains the time of its creation, from before a time. */
 export function isMadeBefore(id: string, beforeMs: number): boolean {
   return isUuidV7(id) && millisOf(id) < beforeMs;
 }

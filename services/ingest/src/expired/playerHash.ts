@@ -5,7 +5,7 @@
 import { createCipheriv, createHash } from 'node:crypto';
 
 export interface PlayerKey {
-  /** Names the key, so that hashes of another one are recognized. Never 0. */
+  /** Identifies the key, so that hashes by another key are recognized. Never 0. */
   readonly id: number;
   /** 32 bytes. */
   readonly bytes: Buffer;
@@ -27,7 +27,7 @@ export function playerHash({ bytes }: PlayerKey, kind: PlayerIdKind, tenantId: s
   return cipher.update(digest.subarray(0, HASH_BYTES)).toString('hex');
 }
 
-/** Returns the same hash as an expression of ClickHouse. Zeros where the column is NULL. */
+/** Returns the same hash as an expression of ClickHouse. The hash is zeros if the column is NULL. */
 export function playerHashSql({ bytes }: PlayerKey, kind: PlayerIdKind, column: string): string {
   const text = `concat('${kind}/', toString(tenant_id), '/', ifNull(${column}, ''))`;
   const digest = `substring(SHA256(${text}), 1, ${HASH_BYTES})`;

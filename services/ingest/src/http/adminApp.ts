@@ -133,7 +133,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   return app;
 }
 
-/** Explains the paths of the games' listener to a game that was given this port. */
+/** Returns a hint for a game that uses the operators' port instead of the port for games. */
 function ofGames(path: string): string | undefined {
   if (!/^\/v1\//.test(path)) return undefined;
   return "this is the operators' listener; games use port 8080 unless QUESTLOG_PORT is set";

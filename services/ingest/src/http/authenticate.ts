@@ -72,7 +72,7 @@ export function callerOf(deps: CallersDeps): CallerOf {
   };
 }
 
-/** Returns the project of a valid token, whatever its scopes and limits. Counts no use of the token. Undefined without a valid token. */
+/** Returns the project of a valid token, otherwise undefined. Checks no scope and no limit, and counts no use of the token. */
 export function validPrincipal(
   { req, state }: Asked,
   { directory, defaultRevision, clock }: Pick<CallersDeps, 'directory' | 'defaultRevision' | 'clock'>,
@@ -135,7 +135,7 @@ export function checkScope(principal: Principal, scope: Scope): void {
 
 /**
  * Returns whether a request has a valid access token or the admin token, at the cost of a hash or two.
- * @param isJwt whether a token is a JWT, which only its verification can tell to be valid.
+ * @param isJwt returns true if a token is a JWT. Only the verification shows if a JWT is valid.
  */
 export function credentialsIn(
   header: string | undefined,

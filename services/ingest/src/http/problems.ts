@@ -186,9 +186,9 @@ export interface NotedState {
   principal?: Principal;
   accepted?: AcceptedEvents;
   body?: Buffer;
-  /** Method and route of a request whose path has no such method. */
+  /** Method and route if the route does not allow the method. */
   endpoint?: string;
-  /** Method and path of a request that no route takes, if its token is valid. */
+  /** Method and path if no route matches the request and its token is valid. */
   requested?: string;
   /** Elements that were left out of a batch. */
   refused?: readonly FoundProblem[];
@@ -220,7 +220,10 @@ export async function keptIfWrong<T extends Judged>(
   }
 }
 
-/** True for a fault of the server, such as keys of an issuer that are away, and for a file that came to its signed address. */
+/**
+ * True for a fault of the server, for example if the keys of an issuer are unavailable, and for an upload to a valid
+ * signed address.
+ */
 function isExcused({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }

@@ -12,9 +12,9 @@ import type { Asked } from './authenticate.ts';
 import type { NotedState } from './problems.ts';
 
 export interface NoRouteOptions {
-  /** Returns where a path is that the other listener serves. */
+  /** Returns a hint if the other listener serves the path. */
   readonly elsewhere?: (path: string) => string | undefined;
-  /** Returns the project that the request's token belongs to. Undefined without a valid token. */
+  /** Returns the project of the request's token. Undefined if the token is not valid. */
   readonly principalOf?: (asked: Asked) => Principal | undefined;
 }
 

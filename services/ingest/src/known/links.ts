@@ -12,7 +12,7 @@ export interface Link {
   readonly source: LinkSource;
 }
 
-/** `expired`: the event, or what became of the link, was removed by retention. */
+/** `expired`: retention has removed the event, or the stored row of the link. */
 export type ShownLink = Omit<Link, 'state'> & { readonly state: LinkState | 'expired' };
 
 /** Of a report, as one answer shows them. */
@@ -83,7 +83,10 @@ export async function linksOfReport(store: Store, report: FiledReport, nowMs: nu
   };
 }
 
-/** Events that are not awaited any more, because they, or what is known of their links, have expired. Days are at least one. */
+/**
+ * Returns the events that are no longer awaited, because the events or the stored rows of their links have expired.
+ * Retention keeps data for at least one day, so newer events are not looked up.
+ */
 async function expiredOf(
   store: Store,
   { projectId, receivedAt }: ReportLink,

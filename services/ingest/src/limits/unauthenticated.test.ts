@@ -23,7 +23,7 @@ function aLimit(trusted = '') {
     if (rejection === undefined) limit.count(request);
     return rejection;
   };
-  /** How many of so many requests are not rejected. */
+  /** Returns how many of `count` requests are not rejected. */
   const passed = (count: number, ...of: Parameters<typeof send>): number =>
     Array.from({ length: count }, () => send(...of)).filter((rejection) => rejection === undefined).length;
   const socketOf = (remoteAddress: string) => ({ remoteAddress }) as Socket;
@@ -51,7 +51,7 @@ test('an address with too many requests is rejected for 30 s, and others are not
   expect(passed(10, '192.0.2.1')).toBe(10);
 });
 
-test('500 requests a second are never rejected: 1,000 clients of one address of which half have expired tokens', () => {
+test('never rejects 500 requests a second: 1,000 clients of one address, half of them with expired tokens', () => {
   const { passed, pass } = aLimit();
   for (let second = 0; second < 120; second += 1) {
     expect(passed(500, '192.0.2.1', { token: 'invalid' })).toBe(500);
@@ -77,7 +77,7 @@ test('credentials that only the route can check pass at the rate while their add
   expect(passed(1_000, '192.0.2.1', { token: 'unknown' })).toBe(500);
 });
 
-test('behind a trusted proxy the client’s address counts, and the connection stays', () => {
+test('behind a trusted proxy the client’s address counts, and the connection stays open', () => {
   const { passed, send, connect, countConnection } = aLimit('10.0.0.0/8');
   expect(passed(2 * BURST, '10.0.0.1', { forwarded: '198.51.100.1' })).toBe(BURST + 1);
   expect(send('10.0.0.2', { forwarded: '198.51.100.1' })?.headers).toEqual({ 'Retry-After': '30' });
@@ -88,7 +88,7 @@ test('behind a trusted proxy the client’s address counts, and the connection s
   expect(passed(10, '10.0.0.1', { forwarded: '198.51.100.2' })).toBe(10);
 });
 
-test('of a rejected address 100 new connections a second are answered, and the others are closed', () => {
+test('answers 100 new connections a second of a rejected address, and closes the others', () => {
   const { pass, connect, countConnection } = aLimit();
   const admitted = (address: string): number =>
     Array.from({ length: 1_000 }, () => connect(address)).filter(Boolean).length;
@@ -102,7 +102,7 @@ test('of a rejected address 100 new connections a second are answered, and the o
   expect(admitted('192.0.2.1')).toBe(1_000);
 });
 
-test('the addresses are bounded: beyond them the one that was silent longest starts again', () => {
+test('bounds the number of addresses: evicts the address that was inactive for the longest time', () => {
   const { passed } = aLimit();
   expect(passed(2 * BURST, '192.0.2.1')).toBe(BURST + 1);
   for (let i = 0; i < 10_000; i += 1) passed(1, `10.1.${i >> 8}.${i & 255}`);

@@ -1,7 +1,7 @@
 /**
  * Counts requests and connections without valid credentials by the address of their client. An address with too many of them is
- * rejected for a while, before routes are looked up. Requests with a valid token are never counted and never rejected. In memory,
- * each ingest for itself.
+ * rejected for a while, before routes are looked up. Requests with a valid token are never counted and never rejected.
+ * Each ingest process counts for itself, in memory.
  */
 import type { IncomingMessage } from 'node:http';
 import type { BlockList, Socket } from 'node:net';
@@ -15,13 +15,13 @@ import { Bucket } from './core/bucket.ts';
 export interface UnauthenticatedDeps {
   readonly clock: Clock;
   readonly metrics: Pick<IngestMetrics, 'rejectsByLimit'>;
-  /** Proxies whose `X-Forwarded-For` is believed. */
+  /** Proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: BlockList;
-  /** Whether the credentials of a request are valid, as far as that can be told at once. */
+  /** Returns whether the credentials of a request are valid, if a cheap check can show that. */
   readonly credentialsOf: (request: IncomingMessage) => Credentials;
 }
 
-/** `unknown`: only the route that takes the request can tell, as for a JWT or the signed address of an upload. */
+/** `unknown`: only the route can check the credentials, for example a JWT or the signed address of an upload. */
 export type Credentials = 'valid' | 'invalid' | 'none' | 'unknown';
 
 /** A request without valid credentials costs about 0.1 ms of CPU: an address may use about 5 % of a core for them. */
@@ -29,7 +29,10 @@ const RATE = { perSecond: 500, capacity: 5_000 };
 export const REJECTED_FOR_S = 30;
 /** New connections per second of a rejected address that get an answer. The connections above that are closed at once. */
 const CONNECTIONS_PER_SECOND = 100;
-/** Maximum addresses. Beyond them the one that was silent longest is evicted, and starts again with its burst. */
+/**
+ * Maximum number of addresses. Above it, the address that was inactive for the longest time is evicted, and later starts
+ * with a full burst.
+ */
 const MAX_ADDRESSES = 10_000;
 
 interface Address {
@@ -44,7 +47,7 @@ interface Address {
 export class UnauthenticatedLimit implements AddressGuard {
   readonly #deps: UnauthenticatedDeps;
   readonly #addresses = new Map<string, Address>();
-  /** Time until which some address is rejected. */
+  /** Latest time until which any address is rejected. */
   #anyUntilMs = 0;
 
   constructor(deps: UnauthenticatedDeps) {
@@ -56,13 +59,14 @@ export class UnauthenticatedLimit implements AddressGuard {
     if (this.#isAdmitted(request)) return undefined;
     const { metrics, trustedProxies } = this.#deps;
     metrics.rejectsByLimit.inc({ limit: 'unauthenticated' });
-    // A proxy has connections for many clients. Others lose theirs, with all requests that wait on it.
+    // Closes the connection, and drops the requests that wait on it, unless it is from a trusted proxy, which serves many
+    // clients.
     const closes = !isTrusted(request.socket.remoteAddress ?? '', trustedProxies);
     const headers = { 'Retry-After': String(REJECTED_FOR_S), ...(closes && { Connection: 'close' }) };
     return new Rejected('rate_limited', DETAIL, { headers });
   }
 
-  /** Counts a request whose route found no valid credentials, unless it has a valid token all the same. */
+  /** Counts a request that its route rejected for its credentials. Does not count a request with a valid token. */
   count(request: IncomingMessage): void {
     if (this.#deps.credentialsOf(request) === 'valid') return;
     this.#count(clientNetwork(request, this.#deps.trustedProxies));
@@ -105,7 +109,7 @@ export class UnauthenticatedLimit implements AddressGuard {
     if (address === undefined || nowMs >= address.rejectedUntilMs) return true;
     const credentials = this.#deps.credentialsOf(request);
     if (credentials !== 'unknown') return credentials === 'valid';
-    // While some of the rate is left, the route may check them. If they are not valid, the request is counted.
+    // Lets the route check the credentials while some of the rate is left. The request is counted if they are not valid.
     return address.bucket.level(nowMs, RATE) >= 1;
   }
 }

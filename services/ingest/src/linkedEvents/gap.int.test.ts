@@ -1,4 +1,4 @@
-/** The time range of a gap, asked of the real engine. */
+/** Tests the time range of a gap with the real engine. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { sharedStore } from '../known/storedReports.testing.ts';

@@ -1,4 +1,4 @@
-/** Finds the time range of the links that expired behind the position of a client that comes back. */
+/** Finds the time range of the links that expired after the position at which a client resumes. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -15,24 +15,24 @@ export interface GapDeps {
 
 export interface GapAt {
   readonly projectId: string;
-  /** The position that the client came with; 'start' if nobody can read it. */
+  /** Position that the client sent; 'start' if the position cannot be read. */
   readonly position: StreamPosition | 'start';
-  /** Per partition, the offset from which the stream goes on. */
+  /** Offset of each partition at which the stream continues. */
   readonly offsets: readonly number[];
-  /** Partitions in which records behind the position have expired. */
+  /** Partitions in which records after the position have expired. */
   readonly partitions: readonly number[];
 }
 
-/** A stream is not held up for longer: the time range is wider then. */
+/** Maximum delay of a stream. If the range is not found in this time, a wider range is sent. */
 const LIMIT_MS = 2_000;
 
-/** The range begins with the last link before the position, and ends with the first record that is kept. */
+/** Returns the range from the last link before the position to the first record that the log keeps. */
 export async function gapBehind(deps: GapDeps, at: GapAt): Promise<Gap> {
   const [fromMs, toMs] = await Promise.all([lastLinkBefore(deps, at), firstKept(deps, at)]);
   return { fromMs, toMs };
 }
 
-/** Undefined if ClickHouse does not know it or does not answer. */
+/** Returns undefined if ClickHouse has no such link or does not answer. */
 async function lastLinkBefore({ log, store }: GapDeps, at: GapAt): Promise<number | undefined> {
   const { projectId, position } = at;
   if (position === 'start' || position.logId !== log.id) return undefined;
@@ -45,7 +45,10 @@ async function lastLinkBefore({ log, store }: GapDeps, at: GapAt): Promise<numbe
   return row === undefined || Number(row.links) === 0 ? undefined : Number(row.lastMs);
 }
 
-/** Returns the time of the first record that is kept, of the partition where it is latest; now if a partition keeps none. */
+/**
+ * Returns the latest time among the first kept records of the partitions. Returns the present time if a partition has no
+ * record.
+ */
 async function firstKept({ log, clock }: GapDeps, { offsets, partitions }: GapAt): Promise<number> {
   const times = new Map<number, number>();
   const [isFound, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -53,7 +56,7 @@ async function firstKept({ log, clock }: GapDeps, { offsets, partitions }: GapAt
     topic: TOPICS.linkedEvents,
     from: offsets,
     partitions,
-    // Held until all are found: nothing more is read.
+    // Does not resolve until the first record of each partition was found, so that nothing more is read.
     onBatch: ({ partition, records: [first] }) => {
       if (first === undefined) return;
       times.set(partition, first.timestampMs);

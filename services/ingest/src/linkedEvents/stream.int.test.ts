@@ -179,7 +179,7 @@ test('a record that does not decode is passed over; the links behind it still co
 
 const WEEK_MS = 7 * 24 * 3_600_000;
 
-test('a client whose next links have expired is told of the gap once, with its time range, before the links that are kept', async () => {
+test('reports the gap once, with its time range, before the kept links if the next links of a client have expired', async () => {
   const lastMs = Date.now() - 5_000;
   const queries: Record<string, unknown>[] = [];
   const store = {
@@ -215,7 +215,7 @@ test('a client whose next links have expired is told of the gap once, with its t
   expect(again.messages.map(({ event }) => event)).not.toContain('gap');
 });
 
-test('a gap is told also where no link is kept, and where nobody can read the id or ClickHouse does not answer', async () => {
+test('reports a gap also if no link is kept, if the id cannot be read, and if ClickHouse does not answer', async () => {
   const store = {
     query: async () => {
       throw new Error('away');
@@ -238,7 +238,7 @@ test('a gap is told also where no link is kept, and where nobody can read the id
   }
 });
 
-test('no gap is told to a client that has missed nothing, or that asks for the oldest links that are kept', async () => {
+test('reports no gap to a client that has missed nothing or that starts with the oldest kept link', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   await appendLinks(bench, reader, 3);
@@ -254,7 +254,7 @@ test('no gap is told to a client that has missed nothing, or that asks for the o
   }
 });
 
-test('records that expire while a stream runs are told as a gap, too', async () => {
+test('reports records that expire while a stream runs as a gap', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const { tail } = bench.log;

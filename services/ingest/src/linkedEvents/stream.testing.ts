@@ -53,7 +53,7 @@ export interface StreamBench {
   append(reader: Reader, partition: number, of?: Parameters<typeof aLinkedEvent>[0]): Promise<LinkedEvent>;
   /** What an id that the reader was given holds. */
   placeOf(reader: Reader, id: string): Promise<StreamPosition | 'start'>;
-  /** Moves the clock of the log, and deletes what has expired by then. */
+  /** Moves the clock of the log, and deletes the records that have expired by then. */
   expire(afterMs: number): Promise<void>;
   /** What a network does to connections. */
   breakConnections(): void;

@@ -44,9 +44,9 @@ export interface LinkedEventStream {
 }
 
 /**
- * The answer's head goes out once the log can be read.
- * @param gap what expired behind the position that the client came with; undefined if nothing did.
- * @throws what `log.tail` does; nothing was sent then.
+ * Starts a stream. Sends the head of the answer after the log can be read.
+ * @param gap time range of the links that expired after the client's position; undefined if none expired.
+ * @throws the errors of `log.tail`; nothing was sent then.
  */
 export async function startLinkedEventStream(
   deps: StreamDeps,
@@ -81,7 +81,7 @@ class Connection implements LinkedEventStream {
   readonly #client: StreamClient;
   /** Per partition, what is behind everything that was sent or is not for this client. */
   readonly #nextOffsets: number[];
-  /** Per partition, the time of the last record that was read. */
+  /** Time of the last record that was read from each partition. */
   readonly #readToMs: number[] = [];
   readonly #begun = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<void>();
@@ -139,7 +139,7 @@ class Connection implements LinkedEventStream {
     this.#nextOffsets[partition] = nextOffset;
   }
 
-  /** Records expired while the client took nothing, or faster than they could be read. */
+  /** Reports records that expired before they were read, because the client or this process was too slow. */
   #tellGap(partition: number, firstKept: LogRecord | undefined): void {
     if (this.#isOver) return;
     const toMs = firstKept?.timestampMs ?? this.#deps.clock.now();

@@ -135,7 +135,7 @@ async function startOf(
   const topic = { logId: log.id, startOffsets, endOffsets };
   const offsets = offsetsFrom(from, topic);
   if (offsets === undefined) return undefined;
-  // A client that asks for the oldest kept has not read anything before it.
+  // A client that starts with the oldest kept link has not read any earlier link.
   if (typeof wanted === 'string' || from === 'end') return { offsets, gap: undefined };
   const partitions = expiredPartitions(from, topic);
   if (partitions.length === 0) return { offsets, gap: undefined };

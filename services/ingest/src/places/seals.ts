@@ -41,7 +41,10 @@ export function openSeals(deps: SealsDeps): Seals {
   };
 }
 
-/** Returns the secret of this name: 32 bytes that all processes of the deployment know. Creates it if there is none. */
+/**
+ * Returns the secret with this name: 32 bytes that all processes of the deployment share. Creates the secret if it does
+ * not exist.
+ */
 export async function secretOf({ directory, clock }: SealsDeps, id: string): Promise<Buffer> {
   const known = directory.current.secrets.get(id);
   if (known !== undefined) return known.bytes;

@@ -83,7 +83,7 @@ function insertOf(rows: readonly RejectRow[]): CountedInsert | undefined {
   };
 }
 
-/** As the table's Enum8 has them. */
+/** Values of the column's Enum8. */
 const KINDS = { rejected: 0, ignored: 1, warned: 2 } as const;
 
 function writeRow(out: RowBinaryWriter, row: RejectRow): void {

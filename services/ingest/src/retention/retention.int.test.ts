@@ -119,7 +119,7 @@ test('files past the days of their project are removed, another’s of the same 
   expect(await dropExpired(deps)).toEqual([]);
 });
 
-test('a file goes with the last report that names it: without a report nothing tells whose it is', async () => {
+test('removes a file with the last report that names it, because only reports show whose file it is', async () => {
   const { project } = aGame({ reports: 2, uploads: 30 });
   const { deps, anUpload, uploads } = await withUploads(project);
   const [old, again, young] = [

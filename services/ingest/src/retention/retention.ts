@@ -46,7 +46,7 @@ export interface RetentionDeps {
   readonly projects: Directory['projects'];
   readonly clock: Clock;
   readonly playerKey: () => Promise<PlayerKey>;
-  /** After how long the log has removed a record of a player. */
+  /** Returns the time after which the log has removed a record of a player. */
   readonly keptMs: () => Promise<number>;
   /** Resolves once all events and reports of the log are rows. @throws Unavailable */
   readonly caughtUp: () => Promise<void>;
@@ -93,7 +93,7 @@ export async function dropExpired(
 ): Promise<Due[]> {
   const nowMs = deps.clock.now();
   const owned = [...deps.projects.values()].map(({ id: projectId, tenantId }) => ({ projectId, tenantId }));
-  // An earlier version may have dropped sessions.
+  // An earlier version may have dropped sessions without a record.
   await recordUnknown(deps.store, owned, nowMs);
   const due = dueOf(deps.projects.values(), await marks(deps.store), nowMs);
   const dropped: Due[] = [];
@@ -164,8 +164,8 @@ interface DueRows {
 }
 
 /**
- * Removes the files that expiring reports name, and no later one: once the report is gone, nothing tells whose they are. A
- * report names files of at most a day before it.
+ * Removes files that expiring reports name and that no later report names, because only reports show whose file it is. A
+ * report names files that are at most a day older.
  */
 async function dropNamedFiles(
   { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,
@@ -202,7 +202,10 @@ const NO_UPLOAD: UploadKey = {
   uploadId: '00000000-0000-0000-0000-000000000000',
 };
 
-/** Removes records of expired sessions of which nothing is left. They are no rows of a game, and are not reported. */
+/**
+ * Removes records of expired sessions without any other data. Returns an empty list, because only rows of games are
+ * reported.
+ */
 async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise<readonly Due[]> {
   const { store, clock, keptMs, caughtUp } = deps;
   const table = 'expired_sessions';

@@ -1,4 +1,4 @@
-/** A read of a session that is registered while the read runs. */
+/** Tests a read of a session that is registered while the read runs. */
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { expect, test } from 'vitest';
 import { Lacking } from '../known/restoredTable.ts';
@@ -23,7 +23,7 @@ test('returns a session that is registered after the projection’s end was read
   expect(JSON.parse(answer.toString())).toMatchObject({ sessionId: ID });
 });
 
-test('refuses a session that memory has and a restored table lacks', async () => {
+test('rejects a read of a session that the cache has and a restored table lacks', async () => {
   const lacking = new Lacking('restored', { retryAfterS: 10 });
   const deps = readsOf({ rows: () => [], find: () => new Map([[ID, {}]]), lacking });
 
@@ -32,7 +32,7 @@ test('refuses a session that memory has and a restored table lacks', async () =>
 
 const principal = { tenant: { id: ID }, project: { id: ID } } as Parameters<typeof readSession>[1];
 
-/** Stands for ClickHouse and for the caches between two steps of a read: no real component stops there. */
+/** Replaces ClickHouse and the caches, because no real component stops between two steps of a read. */
 function readsOf(state: {
   rows(): object[];
   find(): Map<string, object>;

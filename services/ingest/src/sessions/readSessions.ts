@@ -56,11 +56,11 @@ export async function readSession(
     return first;
   };
   let row = await stored();
-  // A session that was registered after the projection's end was read is in memory first.
+  // A session that is registered after the end offset was read is in the cache before it has a row.
   const isKnown = row === undefined && (await deps.sessions.find(tenant.id, project.id, [id])).has(id);
   if (isKnown) row = await stored();
   if (row === undefined) {
-    // A known session can also have been removed by retention.
+    // Retention can also have removed a session that is in the cache.
     const lacking = isKnown ? await deps.sessions.lacks(tenant.id) : undefined;
     if (lacking instanceof Lacking)
       throw new Unavailable(NOT_BACK, { retryAfterS: lacking.retryAfterS, cause: lacking });

@@ -1,7 +1,7 @@
 /**
- * Which of a session's events have come, by the numbers that the client counted: the trail's proof that it is whole. Numbers below
- * the first event that is there are expired if the session began before the time up to which events have expired: clients number
- * in the order in which they send.
+ * Finds which events of a session are missing by the numbers that the client gave them. This proves that a trail is
+ * complete. Numbers below the first stored event are expired if the session began before the time up to which events have
+ * expired, because clients number events in the order in which they send them.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_GAPS, type SequenceOutput } from '@questlog/schemas/http/session';
@@ -10,7 +10,7 @@ interface Row {
   readonly received: string;
   readonly highest: string;
   readonly missing: readonly [first: string, last: string][];
-  /** 1: the session may have sent events that have expired. */
+  /** 1 if the session may have sent events that have expired. */
   readonly hasExpired: 0 | 1;
 }
 

@@ -22,7 +22,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a use is known at once to the minute, and to the other ingests and the next start once it is written', async () => {
+test('lists the minute of a use at once, and in other ingests and after a restart once it is written', async () => {
   const topic = await anEmptyTopic();
   const [here, there] = [await opened(topic), await opened(topic)];
   const id = await aToken(here);
@@ -70,7 +70,7 @@ test('after a kill the last use of each of 1,000 active tokens goes back by at m
   expect(writes.count).toBe(1_000 * 4);
 });
 
-test('of more tokens so many are written per minute, and none waits longer than its turn takes', async () => {
+test('writes a limited number of tokens per minute, and starts with the token that has waited longest', async () => {
   const { directory, ids, writes } = aDirectoryOf(2_500);
   const uses = usesOf(directory);
   for (let minute = 0; minute < 9; minute++) {
@@ -82,7 +82,7 @@ test('of more tokens so many are written per minute, and none waits longer than 
     }
     expect(writes.count - before).toBe(MAX_WRITES_PER_MINUTE);
     if (minute >= 2) expect(nowMs - oldestUse(directory, ids)).toBeLessThan(3 * MINUTE_MS);
-    // The listing of this ingest knows all of them.
+    // The listing of this ingest has all uses.
     for (const id of ids) expect(uses.lastUsedAt(id)).toBe(NOON_MS + minute * MINUTE_MS);
     nowMs += MINUTE_MS;
   }
@@ -131,7 +131,7 @@ function usesOf(directory: UsedDirectory): TokenUses {
 
 type UsedDirectory = Pick<DirectoryHandle, 'current' | 'put'>;
 
-/** A directory in memory with so many tokens, whose records are written a moment later. */
+/** Creates a directory in memory with `count` tokens, which writes a record after a short delay. */
 function aDirectoryOf(count: number) {
   const ids = Array.from({ length: count }, (_, i) => `token-${i}`);
   const current = { tokens: new Map(ids.map((id) => [id, {}])), uses: new Map() };

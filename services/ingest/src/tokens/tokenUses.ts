@@ -16,9 +16,12 @@ export interface TokenUses {
 }
 
 const MINUTE_MS = 60_000;
-/** Time until a new minute is in the directory. A kill loses uses of this time. */
+/** Interval between writes. A kill loses the uses of one interval. */
 const WRITE_EVERY_MS = 1_000;
-/** Maximum records per minute. With more active tokens, each is written less often: those that have waited longest are next. */
+/**
+ * Maximum records per minute. With more active tokens, each token is written less often: the tokens that have waited
+ * longest are next.
+ */
 export const MAX_WRITES_PER_MINUTE = 1_000;
 /** Records that are appended at once, and share a commit of the log. */
 const BATCH = 50;
@@ -31,7 +34,7 @@ export interface TokenUsesDeps {
 
 export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): TokenUses {
   const { tokens, uses } = directory.current;
-  /** Full minutes that the directory may not have yet, the longest waiting first. The number of tokens is the bound. */
+  /** Full minutes that the directory may not have yet, the longest waiting first. Has at most one entry per token. */
   const noted = new Map<string, number>();
   const thisMinute = (): number => Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;
   const written = { minute: 0, count: 0 };

@@ -57,10 +57,10 @@ export interface StoredUpload {
   read(): Promise<Readable>;
 }
 
-/** Whose uploads are asked for. */
+/** Project of an upload, and how long it keeps uploads. */
 interface UploadsOf {
   readonly projectId: string;
-  /** For so long the project keeps them; null or absent: for ever. */
+  /** Days for which the project keeps uploads; forever if null or undefined. */
   readonly days?: number | null | undefined;
   readonly nowMs: number;
 }

@@ -28,7 +28,7 @@ export const ERASED_TABLES = [
 /** What goes while links may still come: no link is told by it. */
 export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
-/** The text of one statement stays below what ClickHouse takes (256 KiB): counting has each id in it 8 times. */
+/** Keeps a statement below ClickHouse's limit of 256 KiB. The statement that counts rows contains each id 8 times. */
 const MAX_SESSIONS_OF_STATEMENT = 400;
 /** Of a player, unless more are meant; of one record of the log, so that it has room for reports of theirs. */
 export const MAX_ERASED_SESSIONS = 20_000;

@@ -60,7 +60,7 @@ export function readElements(body: Buffer, scanned: readonly ScannedElement[], r
   return { drafts, problems };
 }
 
-/** Returns the times that the drafts' elements have themselves. */
+/** Returns the times that the elements of the drafts contain. */
 export function timesOf(drafts: readonly Draft[], scanned: readonly ScannedElement[]): SentTime[] {
   return drafts.flatMap(({ index, occurredAt }) => {
     const text = scanned[index]?.occurredAt;

@@ -42,7 +42,7 @@ export class OrdinaryEvents {
   readonly sessionWords = new Uint32Array(4 * MAX_EVENTS);
   /** Of all types and payloads together. */
   bytes = 0;
-  /** The first and the last of all times, in microseconds since the epoch. Infinite without a time. */
+  /** Earliest and latest time of all events, in microseconds since the epoch. Infinite if no event has a time. */
   earliest = Number.POSITIVE_INFINITY;
   latest = Number.NEGATIVE_INFINITY;
 

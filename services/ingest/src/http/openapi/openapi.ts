@@ -193,8 +193,8 @@ function ingestOperation(): object {
 function linkedEventsOperation(): object {
   const description =
     'Messages are `linked` and `unlinked`; their data is a LinkedEventMessage. `from` or `Last-Event-ID` with the id of a ' +
-    'message resumes after it. If links have expired that the client did not receive, a message `gap` comes first, with the ' +
-    'time range that is missing (a LinkedEventGap): read the links of your reports again from `GET /v1/reports/{id}/events`. Payloads keep their bytes, but a CR or CRLF between JSON tokens arrives as LF. The stream ' +
+    'message resumes after it. If links expired before the client received them, the first message is a `gap` with the ' +
+    'missing time range (a LinkedEventGap): read the links of your reports again from `GET /v1/reports/{id}/events`. Payloads keep their bytes, but a CR or CRLF between JSON tokens arrives as LF. The stream ' +
     'does not end by itself.';
   const from = '`start` (the oldest kept, of the last 7 days), `end` (from now on), or the id of a message.';
   return {

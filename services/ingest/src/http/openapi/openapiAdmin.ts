@@ -96,9 +96,9 @@ const SQL =
   'Asks one SELECT over the tables of `questlog`, by an account that only reads. The answer is ClickHouse’s own `JSON` ' +
   'format, or the one that the query’s FORMAT clause names. ' +
   `At most ${SQL_LIMITS.seconds} s, ${SQL_LIMITS.rows.toLocaleString('en')} rows and ${SQL_LIMITS.bytes / MIB} MiB of result: ` +
-  'past them, and past the memory limit of a query, it is a 400 `query_failed` with ClickHouse’s text. ' +
-  'The query ends when its asker’s connection does. ' +
-  `A process takes ${SQL_LIMITS.atOnce} at a time: past them, and past limits that queries share, it is a 503.`;
+  'above that, and above the memory limit of a query, the answer is a 400 `query_failed` with ClickHouse’s text. ' +
+  'The query is cancelled when the client disconnects. ' +
+  `A process runs ${SQL_LIMITS.atOnce} queries at a time: above that, and above limits that queries share, the answer is a 503.`;
 const READY =
   'Its consumers progress. An ingest without the log or ClickHouse only warns. For rollouts and alerts.';
 

@@ -134,7 +134,7 @@ export const CLOCK_SKEW = {
     schema: { type: 'string', examples: ['86400;code=time_ahead;times=2'] },
     description:
       'A time was stored as sent, but is over 5 minutes ahead of the server (`time_ahead`), before 2015 (`time_before_2015`) or ' +
-      'without a zone (`time_without_zone`): the largest skew in seconds (below 0: behind the server), its code, and how many ' +
-      'times have a code. Also in a 200 and 207.',
+      'without a zone (`time_without_zone`): the largest skew in seconds (below 0: behind the server), its code, and the ' +
+      'number of such times. Answers 200 and 207 can have this header, too.',
   },
 };

@@ -38,12 +38,15 @@ export function linkedEventText(link: LinkedEvent, { token, showsOverQuota }: Te
 
 /** The time range of links that expired before the client received them, in milliseconds since the epoch. */
 export interface Gap {
-  /** Undefined if it is not known. */
+  /** Undefined if the time is unknown. */
   readonly fromMs: number | undefined;
   readonly toMs: number;
 }
 
-/** The message that tells a client of a gap. Its id is behind the gap: a client that has the message is not told again. */
+/**
+ * Returns the message that reports a gap. Its id is a position after the gap, so that a client that resumes there does
+ * not receive the message again.
+ */
 export function gapText({ fromMs, toMs }: Gap, token: string): string {
   const from = fromMs === undefined ? 'null' : `"${formatMillis(Math.min(fromMs, toMs))}"`;
   return `event: gap\nid: ${token}\ndata: {"from":${from},"to":"${formatMillis(toMs)}"}\n\n`;

@@ -70,8 +70,8 @@ export function offsetsFrom(
 }
 
 /**
- * Returns the partitions in which records behind the position have expired. Of a position that means nothing in this log
- * nobody knows what its client has read: these are all partitions in which anything has expired.
+ * Returns the partitions in which records after the position have expired. A position of another log does not show what
+ * its client has read. The result is then every partition in which a record has expired.
  */
 export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBounds): number[] {
   const isKnown = from !== 'start' && from.logId === topic.logId;

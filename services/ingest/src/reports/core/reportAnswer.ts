@@ -18,7 +18,7 @@ export type ShownContent = Omit<ReportContent, 'attachments'> & {
   })[];
 };
 
-/** Names the files `expired` that retention has removed. */
+/** Marks files that retention has removed as `expired`. */
 export function withExpired(content: ReportContent, expiry: Pick<Expiry, 'uploads'>): ShownContent {
   const attachments = content.attachments.map((file) =>
     file.state === 'stored' && isMadeBefore(file.uploadId, expiry.uploads)
