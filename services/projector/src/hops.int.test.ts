@@ -9,7 +9,7 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { openBench } from './testing/projectorBench.ts';
 
-/** Two of them look up what was erased. One publishes the offset of a partition before its first block. */
+/** Two of the files look up erased data. One file publishes the offset of a partition before its first block. */
 const MOST_FILES = 19;
 /** Below the log's port are one of its two adapters; what answers behind the store is a process of its own in the product. */
 const BEHIND_A_PORT = /\/runtime\/src\/(clickhouse\/chdb|log)\//;

@@ -18,9 +18,9 @@ const LAST_INSERT_MS = 3_000;
 /** The offsets of one owner of a partition. */
 export interface PartitionOffsets {
   /**
-   * Begins a new generation. It replaces what earlier owners have published, or publish late.
-   * @param confirm that this process owns the partition. Awaited after the last generation was read: with a generation that was read
-   *   earlier, an earlier owner cannot replace this one.
+   * Begins a new generation, which replaces all offsets of earlier owners, also those that they publish later.
+   * @param confirm confirms that this process owns the partition. It runs after the last generation was read, so that an
+   * earlier owner cannot replace this generation with a generation that it read before.
    */
   start(nextOffset: number, tableUuid: string, confirm: () => Promise<void>): Promise<void>;
   /** Publishes a later offset of the same generation soon; call it after the commit. */
@@ -30,7 +30,7 @@ export interface PartitionOffsets {
 export class OffsetPublisher {
   readonly #store: Store;
   readonly #logger: Logger;
-  /** Shared by the partitions that start at the same time, as is the insert of their rows. */
+  /** Reads the last generations once for all partitions that start at the same time. These partitions also share an insert. */
   readonly #generations: () => Promise<Generations>;
   readonly #insertStarting: () => Promise<void>;
   readonly #starting: Row[] = [];
@@ -50,7 +50,7 @@ export class OffsetPublisher {
     this.#insertStarting = nextRound(() => this.#write(this.#starting.splice(0)));
   }
 
-  /** @param truncations those of the partition that are repaired, as of the latest start. */
+  /** @param truncations repaired truncations of the partition, up to date at each start. */
   of(source: TopicSource, table: string, truncations: readonly TruncationRow[]): PartitionOffsets {
     const name = nameOf(source);
     let own: Row | undefined;
@@ -70,7 +70,7 @@ export class OffsetPublisher {
     };
   }
 
-  /** Publishes what is left, if ClickHouse answers in time. */
+  /** Publishes the waiting offsets if ClickHouse answers in time. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
@@ -112,11 +112,11 @@ interface Row extends TopicSource {
   readonly tableUuid: string;
   readonly generation: number;
   readonly nextOffset: number;
-  /** Undefined unless the row is about lost records. */
+  /** Undefined if the row is not about lost records. */
   readonly lost: { readonly byLogId: string; readonly from: number } | undefined;
 }
 
-/** By the name of a partition. */
+/** Last generation by the name of the partition. */
 type Generations = ReadonlyMap<string, number>;
 
 async function generationsOf(store: Store, logId: string): Promise<Generations> {
@@ -133,8 +133,8 @@ function nameOf({ topic, partition }: Pick<TopicSource, 'topic' | 'partition'>):
 }
 
 /**
- * These rows are inserted together with the row of the partition, so that a reader which sees the offset behind a truncation
- * also sees which records that truncation has lost.
+ * Returns a row for the lost records of each truncation. These rows are inserted together with the row of the partition,
+ * so that a reader that sees an offset after a truncation also sees which records were lost.
  */
 function lostOf(row: Row, truncations: readonly TruncationRow[]): Row[] {
   return truncations.map(({ orphanId, offset, endOffset }) => ({

@@ -48,7 +48,10 @@ export interface Projection<Message, Plan> {
   faultOf?(message: Message): string | undefined;
   /** Counts the messages of a block that is dead as a whole, before they are sent. */
   buried?(decoded: readonly Decoded<Message>[]): Promise<void>;
-  /** Says what waits in the dead letter together with the refused part of the message. Undefined if that is all of it. */
+  /**
+   * Describes the valid parts of a message that wait in its dead letter. Undefined if the rejected part is the whole
+   * message.
+   */
   waiting?(message: Message): string | undefined;
 }
 

@@ -64,7 +64,7 @@ export const settings = Type.Object({
   trustedProxies: setting.optional({
     env: 'QUESTLOG_TRUSTED_PROXIES',
     description:
-      'Addresses and networks of proxies before the listener for games, separated by commas: what they say in `X-Forwarded-For` is the client’s address for the limits per address, of tokens and of requests without a valid token.',
+      'Addresses and networks of trusted proxies in front of the listener for games, separated by commas. Their `X-Forwarded-For` gives the client’s address for the limits per address, with and without a valid token.',
   }),
   docs: setting.choice(['on', 'off'], {
     env: 'QUESTLOG_DOCS',

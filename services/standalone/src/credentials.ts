@@ -50,8 +50,8 @@ export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
 }
 
 /**
- * Returns the file of the deployment in the folder that was started last: a command in another shell does not have the
- * settings that name Kafka. Undefined if nothing was started there.
+ * Returns the credentials file of the deployment in the folder that was started last, because a command in another shell
+ * does not have the settings that name Kafka. Undefined if no deployment was started in the folder.
  */
 export function latestCredentialsPath(dataDir: string): string | undefined {
   const startedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;

@@ -73,7 +73,7 @@ interface WiringDeps extends ProcessDeps {
 }
 
 const LOG_FILE =
-  'an older version made the file of the log: records that are deleted leave bytes in it, and it does not shrink; stop Questlog and run questlog compact';
+  'an older version created the file of the log: the file keeps the bytes of deleted records and does not shrink; stop Questlog and run questlog compact';
 
 export async function wireServices(deps: WiringDeps): Promise<Running> {
   const { service, settings, choice, logger, lifecycle, worker, engines, kept, ownReader, adminToken } = deps;

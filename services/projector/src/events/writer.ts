@@ -118,7 +118,7 @@ export async function openEventsWriter(
   });
 }
 
-/** The events of a record are stored together or not at all. ClickHouse names the first event that it refuses. */
+/** The events of a record are stored together or not at all. ClickHouse names the first event that it rejects. */
 function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }

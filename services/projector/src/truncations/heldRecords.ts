@@ -24,7 +24,7 @@ export interface HeldRecordsDeps<Message> {
   readonly source: TopicSource;
   readonly tables: TopicTables<Message>;
   readonly truncationsOf: TruncationsOf;
-  /** Is kept up to date: the truncations of the partition, the oldest first. */
+  /** Truncations of the partition, oldest first. This module keeps the list up to date. */
   readonly truncations: TruncationRow[];
 }
 

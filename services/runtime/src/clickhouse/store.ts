@@ -42,7 +42,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** A store with the account and the address that it uses, for people who want to ask ClickHouse themselves. */
+/** A store with its account and address, for messages to operators who can query ClickHouse directly. */
 export interface AddressedStore extends Store {
   readonly url: string;
   readonly username: string;
@@ -306,7 +306,7 @@ export class QueryRefused extends Error {
   }
 }
 
-/** Limits that other queries share, and failures that pass: the same query can succeed later. */
+/** Codes of limits that queries share, and of temporary failures: the same query can succeed later. */
 const TIMELY_ERRORS = new Set([
   '173', // CANNOT_ALLOCATE_MEMORY
   '201', // QUOTA_EXCEEDED: of the account, by all of its queries in an interval
@@ -322,8 +322,9 @@ const TIMELY_ERRORS = new Set([
 ]);
 
 /**
- * ClickHouse's text for a query's own memory limit, `max_memory_usage`: the first from version 24.11 on, the second before it.
- * The limits of an account ("User", "(for user)") and of the server ("(total)") are shared with other queries.
+ * ClickHouse's texts for a query's own memory limit, `max_memory_usage`: the first text since version 24.11, the second
+ * in earlier versions. The limits of an account ("User", "(for user)") and of the server ("(total)") are shared with
+ * other queries.
  */
 const OWN_MEMORY_LIMIT = /Query memory limit exceeded|Memory limit \(for query\) exceeded/;
 
@@ -358,7 +359,10 @@ function queryFailure(error: ClickHouseError): Error {
   return new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
 }
 
-/** A caller's query fails in more ways than ours: it is refused unless the failure can pass. */
+/**
+ * Translates the failure of a caller's query. Such a query can fail in more ways than Questlog's own queries, so it is
+ * rejected unless the failure is temporary.
+ */
 function questionFailure(error: ClickHouseError): Error {
   const isTimely = TIMELY_ERRORS.has(error.code) && !OWN_MEMORY_LIMIT.test(error.message);
   return isTimely ? queryFailure(error) : new QueryRefused(error);

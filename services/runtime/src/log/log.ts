@@ -144,7 +144,7 @@ export interface Batch {
   readonly nextOffset: number;
   /** Kafka's, of the last record (KIP-101); undefined where the log has none. */
   readonly leaderEpoch?: number;
-  /** True if records before the first one expired before they were read. */
+  /** True if records directly before the first record of the batch expired before they were read. */
   readonly isAfterExpired?: boolean;
 }
 

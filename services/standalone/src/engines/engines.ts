@@ -51,7 +51,7 @@ export interface Engines {
   readonly problem: (() => string | undefined) | undefined;
   /** A sentence of what ClickHouse had put aside, broken, when it was opened; undefined: nothing. */
   readonly brokenParts: string | undefined;
-  /** True if the log is a file that an older version made and that `questlog compact` has not rewritten. */
+  /** True if an older version created the file of the log and `questlog compact` has not rewritten it. */
   readonly needsCompact: boolean;
   /** The log, where it and ClickHouse are embedded: then a backup of both can be made. */
   readonly copyable: Pick<Log & EmbeddedExtras, 'id' | 'copy'> | undefined;

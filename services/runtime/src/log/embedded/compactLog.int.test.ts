@@ -1,4 +1,7 @@
-/** A log's file of an older version is rewritten: the bytes of deleted records go, and no record is lost, also by a kill. */
+/**
+ * Tests that the file of an older version is rewritten without the bytes of deleted records, and that a kill loses no
+ * record.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, readFileSync, statSync } from 'node:fs';
@@ -14,7 +17,7 @@ import { aDirectory, aLog, HOUR_MS, ManualClock } from './testing/testLog.ts';
 
 const MIB = 1024 * 1024;
 
-test('a file of an older version loses the bytes of its deleted records, shrinks, and keeps doing so', async () => {
+test('removes the bytes of deleted records from a file of an older version and shrinks the file, now and after later deletions', async () => {
   const directory = aDirectory();
   const kept = await makeOldLogFile(directory, 2_000);
   expect(occurrencesIn(directory)).toBeGreaterThan(500);
@@ -37,12 +40,12 @@ test('a file of an older version loses the bytes of its deleted records, shrinks
   expect(statSync(join(directory, 'questlog.db')).size).toBeLessThan(MIB);
 });
 
-test('a kill at any moment of the rewriting loses nothing', async () => {
+test('a kill at any moment of the rewrite loses no record', async () => {
   const original = aDirectory();
   const kept = await makeOldLogFile(original, 6_000);
   const keptBytes = kept.reduce((sum, value) => sum + value.length, 0);
   let kills = 0;
-  // The write-ahead log grows to the size of the new file, and goes once it is in the file.
+  // The write-ahead log grows to the size of the new file, and is emptied after its content is in the file.
   for (const share of [0, 0.1, 0.3, 0.6, 0.9, 2]) {
     const directory = aDirectory();
     cpSync(original, directory, { recursive: true });
@@ -55,11 +58,11 @@ test('a kill at any moment of the rewriting loses nothing', async () => {
     if (isKilled) compactLog(directory);
     expect(occurrencesIn(directory)).toBe(0);
   }
-  // A fast machine can finish before it is seen to be at work.
+  // A fast machine can finish before the condition holds.
   expect(kills).toBeGreaterThan(0);
 });
 
-test('nothing is attempted where there is no log, where one is open, or where the disk has too little room', async () => {
+test('changes nothing if there is no log, if a process has the log open, or if the disk has too little free space', async () => {
   expect(() => compactLog(aDirectory())).toThrow(StartRefused);
   const directory = aDirectory();
   await makeOldLogFile(directory, 200);

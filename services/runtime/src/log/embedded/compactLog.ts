@@ -1,4 +1,7 @@
-/** Rewrites the file of a log that no process has open, so that it holds the records that are left and nothing else. */
+/**
+ * Rewrites the file of a log that no process has open, so that the file has the remaining records and no bytes of deleted
+ * records.
+ */
 import { existsSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
@@ -12,13 +15,13 @@ export interface CompactedLog {
 const MIB = 1024 * 1024;
 /** `VACUUM` writes a copy into a temporary file and then into the write-ahead log. */
 const COPIES = 2;
-/** For the headers of the write-ahead log's frames, and for pointer map pages. */
+/** Factor for the frame headers of the write-ahead log and for pointer map pages. */
 const OVERHEAD = 1.01;
 
 /**
- * A process that is killed meanwhile leaves the file as it was, or rewritten: `VACUUM` is one transaction.
+ * Rewrites the file in one transaction (`VACUUM`): if the process is killed, the file is either unchanged or rewritten.
  * @param reservedBytes returns how many bytes must stay free on the disk.
- * @throws StartRefused if there is no log, or another process has it open; Unavailable if the disk has too little room.
+ * @throws StartRefused if there is no log, or another process has it open; Unavailable if the disk has too little free space.
  *   Nothing was changed then.
  */
 export function compactLog(directory: string, reservedBytes: () => number = () => 0): CompactedLog {
@@ -32,7 +35,7 @@ export function compactLog(directory: string, reservedBytes: () => number = () =
     const count = (pragma: string): number => Number(sqlite.prepare(`PRAGMA ${pragma}`).get()?.[pragma]);
     const usedBytes = (count('page_count') - count('freelist_count')) * pageBytes;
     checkRoom(directory, usedBytes * COPIES * OVERHEAD + reservedBytes());
-    // Beside the log, because the disk of temporary files may be a small one in memory.
+    // Puts temporary files beside the log, because the folder for temporary files may be a small disk in memory.
     sqlite.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);
     sqlite.exec('PRAGMA auto_vacuum = INCREMENTAL; VACUUM');
     database.emptyWal();

@@ -18,21 +18,21 @@ export interface LogDatabase {
   read<T>(work: () => T): T;
   /** Bytes of a page of the file. */
   readonly pageBytes: number;
-  /** True if the file can give free pages back. A file of an older version cannot before `questlog compact`. */
+  /** True if the file can give free pages back. A file of an older version can do so only after `questlog compact`. */
   readonly returnsSpace: boolean;
   /**
-   * Moves what the write-ahead log holds into the file and empties it. Returns false if a reader is in the way.
-   * A disk error is an `Unavailable`.
+   * Moves the content of the write-ahead log into the file and empties the write-ahead log. Returns false if a reader
+   * prevents that. A disk error is an `Unavailable`.
    */
   emptyWal(): boolean;
-  /** Has SQLite read every page from the file again when the page is next needed. */
+  /** Drops SQLite's page cache, so that SQLite reads pages from the file again. */
   forgetPages(): void;
   /**
-   * The file itself, past SQLite. It stays open until `close`, because a process that closes any descriptor of a file loses
-   * the locks that it has on the file (POSIX).
+   * Returns a descriptor of the file, for access without SQLite. It stays open until `close`, because a process that
+   * closes any descriptor of a file loses the locks that it has on the file (POSIX).
    */
   file(): number;
-  /** Reads bytes of the file from the position on, and returns how many there were. */
+  /** Reads bytes of the file from the position on, and returns the number of bytes that were read. */
   readFile(into: Buffer, position: number): Promise<number>;
   readFileSync(into: Buffer, position: number): number;
   close(): void;

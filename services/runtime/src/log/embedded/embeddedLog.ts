@@ -46,7 +46,10 @@ export interface EmbeddedExtras {
    * but under running readers: for drills and tests of what they do then.
    */
   cut(topic: string, partition: number, offset: number): Promise<void>;
-  /** True if deleted records can leave bytes in the file, which an older version made, until `questlog compact`. */
+  /**
+   * True if the file was created by an older version. Deleted records then leave bytes in the file until `questlog
+   * compact`.
+   */
   readonly needsCompact: boolean;
   /** Copies the file while the log goes on. What was appended before the call is in the copy, and more. */
   copy(copy: LogCopy): Promise<void>;

@@ -2,12 +2,15 @@
 import type { Duplex } from 'node:stream';
 
 /**
- * How much longer, and for how many bytes, a refused client may go on sending before its connection ends. Many clients send a
- * body in one piece before they look for an answer: the limit is twice the largest body that is accepted.
+ * Maximum time and bytes for which a rejected client can continue to send before its connection is closed. Many clients
+ * send the whole body before they read the answer, so the limit is twice the largest accepted body.
  */
 const LINGER_MS = 5_000;
 const LINGER_BYTES = 16 * 1024 * 1024;
-/** Maximum rate of all refused clients together, because reading and dropping bytes is work, too. The burst is `LINGER_BYTES`. */
+/**
+ * Maximum rate of all rejected clients together, because reading and dropping bytes costs CPU time, too. The burst is
+ * `LINGER_BYTES`.
+ */
 const LINGER_BYTES_A_SECOND = 32 * 1024 * 1024;
 
 /**
@@ -15,7 +18,7 @@ const LINGER_BYTES_A_SECOND = 32 * 1024 * 1024;
  * is reset, and its client might lose the answer (RFC 9112, section 9.6). The bytes are not parsed.
  */
 export class Lingering {
-  /** Time until which the bytes of all clients are paid for. */
+  /** Time until which the bytes that were already read use up the rate. */
   #paidMs = 0;
 
   begin(socket: Duplex): void {
@@ -24,8 +27,8 @@ export class Lingering {
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once('close', () => clearTimeout(timer));
     socket.once('end', () => socket.destroy());
-    // A socket that was paused must read again before its data listener is replaced: then node's parser, which reads it, is
-    // detached, and nothing would start the reading.
+    // Resumes a paused socket before its data listener is replaced. The replacement detaches node's parser, and nothing
+    // else would start the reading.
     socket.resume();
     socket.emit('resume');
     socket.removeAllListeners('data');
@@ -39,7 +42,7 @@ export class Lingering {
     });
   }
 
-  /** @returns how long nothing more is read from the client. */
+  /** @returns time in milliseconds for which nothing more is read from the client. */
   #take(bytes: number): number {
     const nowMs = performance.now();
     const perMs = LINGER_BYTES_A_SECOND / 1000;

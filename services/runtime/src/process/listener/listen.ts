@@ -109,7 +109,10 @@ export async function listen(
   return { port: portOf(server), close: () => drain(server) };
 }
 
-/** Requests that tell when their bodies are wanted, and whose bodies may not have too many small chunks. */
+/**
+ * Returns a class of requests that call `onRead` when a handler reads their body, and that reject a body in too many
+ * small chunks.
+ */
 function requestsOf(
   onRead: (request: IncomingMessage) => void,
   refuseChunks: (socket: Socket) => void,

@@ -1,4 +1,4 @@
-/** Requests that a connection sends before it has read the answers of earlier ones. */
+/** Tests requests that a connection sends before it has read the answers to earlier requests. */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -7,7 +7,7 @@ import { aListener, allOf } from '../testing/aListener.ts';
 import { nextTurn } from '../waiting.ts';
 import { MAX_WAITING } from './pipelining.ts';
 
-/** On a busy machine, too. */
+/** Long enough for a busy machine. */
 const SOON = { interval: 5, timeout: 20_000 };
 const END = 'GET /end HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
 
@@ -26,15 +26,14 @@ async function aSlowListener() {
   return { held, open };
 }
 
-/** Answers each request with its path and its body, a while after it has come. */
+/** Answers each request with its path and the length of its body, in a later turn of the event loop. */
 async function anEcho() {
-  const parsed = 0;
   const open = await aListener(async (request, response) => {
     const body = Buffer.concat(await request.toArray().catch(() => []));
     await nextTurn();
     response.end(`<${request.url} ${body.length}>`);
   });
-  return { open, parsed };
+  return { open };
 }
 
 test('one request of a connection runs at a time', async () => {
@@ -64,7 +63,7 @@ test.each([1, 2, MAX_WAITING, MAX_WAITING + 1, MAX_WAITING + 2, 65, 1_600])(
   },
 );
 
-test('bodies of pipelined requests come to their requests, of whatever length and framing', async () => {
+test('each pipelined request gets its own body, for every length and framing', async () => {
   const { open } = await anEcho();
   const lengths = upTo(200).map((i) => (i % 50 === 49 ? 200_000 : (i * 37) % 3_000));
   const sent = lengths.map((length, i) => {
@@ -84,7 +83,7 @@ test('above 16 waiting requests the socket is not read, and nothing more is pars
   await vi.waitFor(() => expect(held).toHaveLength(1), SOON);
   const { socket } = held[0] as ServerResponse;
   const piece = requests(1_000);
-  // Until neither the socket nor the kernel takes more.
+  // Waits until neither the socket nor the kernel accepts more bytes.
   let isFull = false;
   for (let i = 0; i < 2_000 && !isFull; i += 1) {
     flood.write(piece);
@@ -101,7 +100,7 @@ test('above 16 waiting requests the socket is not read, and nothing more is pars
   socket?.destroy();
 });
 
-test('requests that wait begin in turns, so that other connections are served in between', async () => {
+test('waiting requests begin in turns, so that other connections are served in between', async () => {
   let begun = 0;
   let most = 0;
   const open = await aListener((_, response) => {
@@ -122,11 +121,11 @@ test('requests that wait begin in turns, so that other connections are served in
   await counted;
 
   expect(begun).toBe(8 * 201);
-  // Four that waited, and the first of each connection.
+  // Four waiting requests, and the first request of each connection.
   expect(most).toBeLessThanOrEqual(4 + 8);
 });
 
-test('a request after one that ends its connection does not begin', async () => {
+test('a request after a request that ends the connection does not begin', async () => {
   const begun: string[] = [];
   const open = await aListener((request, response) => {
     begun.push(request.url ?? '');
@@ -135,7 +134,7 @@ test('a request after one that ends its connection does not begin', async () => 
   const said = await allOf(open(requests(3_000)));
 
   expect(begun).toEqual(['/held0']);
-  // Not lost in a reset, although most of the requests were not read.
+  // The answer is not lost in a reset, although most of the requests were not read.
   expect(said).toMatch(/the last$/);
 });
 
@@ -143,12 +142,12 @@ const POST = 'POST /first HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}';
 
 test.each([
   ['a NUL byte', '\0'],
-  ['bytes that are no request', 'no request\r\n\r\n'],
+  ['bytes that are not a request', 'no request\r\n\r\n'],
   ['a request without a host', 'GET /second HTTP/1.1\r\n\r\n'],
   ['a request with a malformed length', 'POST /second HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\n'],
   ['too large a head', `GET /second HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(20_000)}\r\n\r\n`],
-  ['chunks that are none', 'POST /second HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'],
-])('a request is answered, and then what came after it is refused: %s', async (_, broken) => {
+  ['malformed chunks', 'POST /second HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'],
+])('answers a request, and then rejects the bytes after it: %s', async (_, broken) => {
   for (const count of [0, 3, 40]) {
     const { open } = await anEcho();
     const said = await allOf(open(POST + requests(count) + broken + requests(3)));
@@ -162,7 +161,7 @@ test.each([
   }
 });
 
-test('what is broken after a request is refused after its answer, however long that takes', async () => {
+test('rejects broken bytes after a request only after its answer, however long the answer takes', async () => {
   const { held, open } = await aSlowListener();
   const socket = open(`${requests(1)}no request\r\n\r\n`);
   const said = allOf(socket);
@@ -175,7 +174,7 @@ test('what is broken after a request is refused after its answer, however long t
   expect(await said).toMatch(/^HTTP\/1\.1 200 .*begun, .*ended.*HTTP\/1\.1 400 .*"malformed"\}$/s);
 });
 
-test('a body in too many small chunks is refused after the answers of the requests before it', async () => {
+test('rejects a body in too many small chunks after the answers to the requests before it', async () => {
   const { open } = await anEcho();
   const chunked = 'POST /second HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n';
   const said = await allOf(open(`${POST}${chunked}${'1\r\nx\r\n'.repeat(10_000)}0\r\n\r\n`));
@@ -183,7 +182,7 @@ test('a body in too many small chunks is refused after the answers of the reques
   expect(said).toMatch(/^HTTP\/1\.1 200 .*<\/first 2>.*HTTP\/1\.1 400 .*"smallChunks"\}$/s);
 });
 
-test('chunks are not parsed before somebody reads them, and never after an answer', async () => {
+test('chunks are not parsed before the handler reads the body, and never after an answer', async () => {
   const parsed: number[] = [];
   const open = await aListener(async (request, response) => {
     await nextTurn();
@@ -202,12 +201,12 @@ test('chunks are not parsed before somebody reads them, and never after an answe
   expect(said.match(/<\d+>/g)).toEqual(['<3000>', '<3000>']);
 });
 
-test('a client that is gone leaves nothing of its waiting requests', async () => {
+test('drops the waiting requests of a client that has disconnected', async () => {
   const { held, open } = await aSlowListener();
   const flood = open(requests(1_600));
   await vi.waitFor(() => expect(held).toHaveLength(1), SOON);
   flood.resetAndDestroy();
-  // The connection is not read, so that the reset is noticed by the answer.
+  // The connection is not read, so that the server notices the reset when it answers.
   held[0]?.end('gone');
   await once(held[0] as ServerResponse, 'close');
   await vi.waitFor(() => {

@@ -4,23 +4,23 @@ import type { Socket } from 'node:net';
 import type { Lingering } from './lingering.ts';
 import { TOO_SLOW } from './refusals.ts';
 
-/** Maximum requests that wait behind the running one of their connection. While there are so many, nothing more is parsed. */
+/** Maximum requests that wait for the running request of their connection. At this number, parsing stops. */
 export const MAX_WAITING = 16;
 /**
  * Maximum waiting requests of all connections that begin in one turn of the event loop. Connections take turns, so that
- * a client that pipelines delays the requests of other clients by few of its own.
+ * a client that pipelines delays other clients by only a few of its own requests.
  */
 const BEGUN_PER_TURN = 4;
 /** Maximum bytes of all connections that were read and not parsed. A connection that would exceed the limit is closed. */
 const MAX_UNPARSED_BYTES = 64 * 1024 * 1024;
 
-/** llhttp's error code. If `on_headers_complete` returns it, the parser stops behind that head. */
+/** llhttp's error code. If `on_headers_complete` returns it, the parser stops after that head. */
 const PAUSED = 21;
 const PAUSED_CODE = 'HPE_PAUSED';
 
 type Response = ServerResponse<IncomingMessage> & { req: IncomingMessage };
 
-/** A request with its response, or the refusal of bytes that are no request. */
+/** A request with its response, or a function that rejects bytes that are not a request. */
 type Waiting = Response | (() => void);
 
 interface Connection {
@@ -89,7 +89,7 @@ export class Pipelines {
     return this.#connections.get(socket)?.hasRequest === true;
   }
 
-  /** Has the body of a running request parsed. Call it whenever its handler wants to read. */
+  /** Continues to parse the body of a running request. Must be called whenever the handler of the request reads the body. */
   onRead(request: IncomingMessage): void {
     const connection = this.#connections.get(request.socket);
     if (connection?.unparsed === undefined) return;
@@ -113,13 +113,14 @@ export class Pipelines {
     connection.hasRequest = true;
     if (!connection.isBusy) return void this.#run(connection, response);
     this.#expectMore(connection);
-    // Nothing after a refusal is a request.
+    // Bytes after a rejection are not parsed as requests.
     if (typeof connection.waiting.at(-1) !== 'function') connection.waiting.push(response);
   }
 
   /**
    * Handles an error of the parser or of a request's time limit.
-   * @param refuse answers the bytes that cannot be read. It is called after the earlier requests of the connection were answered.
+   * @param refuse rejects the bytes that cannot be read. It is called after the earlier requests of the connection were
+   * answered.
    */
   onBroken(error: ParserError, socket: Socket, refuse: () => void): void {
     const connection = this.#connections.get(socket);
@@ -161,13 +162,14 @@ export class Pipelines {
 
   #beginNext(connection: Connection): void {
     const { socket, waiting } = connection;
-    // After the last answer of a connection nobody would learn what became of a request.
+    // Drops requests after the last answer of a connection, because they could not be answered.
     if (!socket.writable) {
       waiting.length = 0;
       this.#takeUnparsed(connection);
       return;
     }
-    // Before the last waiting request runs: its end may not have been parsed. Chunks are parsed once they are read.
+    // Parses before the last waiting request runs, because the end of this request may not have been parsed. Chunks are
+    // parsed when the handler reads the body.
     const [last] = waiting;
     const isLast = waiting.length <= 1 && !(typeof last === 'object' && isChunked(last.req));
     if (isLast && connection.unparsed !== undefined) {
@@ -197,7 +199,7 @@ export class Pipelines {
     const bytes = this.#takeUnparsed(connection);
     connection.isStopped = false;
     parserOf(socket)?.resume();
-    // Before the bytes: the parser, or a body that nobody reads, may stop it again.
+    // Resumes before the bytes are parsed, because the parser or an unread body may stop the socket again.
     socket.resume();
     // Node's own listener parses them, as if they were read now.
     if (bytes !== undefined) socket.emit('data', bytes);
@@ -218,7 +220,7 @@ export class Pipelines {
     socket.once('close', () => this.#takeUnparsed(connection));
     // Node starts to read whenever 'resume' is emitted, also if the socket was paused after `resume()`.
     socket.on('resume', () => {
-      // The rest is read and dropped.
+      // After the last answer, the remaining bytes are read and dropped.
       if (socket.writableEnded) return;
       if (connection.isStopped) socket.pause();
       if (socket.isPaused()) socket.emit('pause');
@@ -232,7 +234,10 @@ export class Pipelines {
   }
 }
 
-/** Answers a request whose body cannot be read, unless its answer has begun: a second one would be taken for another request's. */
+/**
+ * Rejects a request whose body cannot be read, unless its answer has begun. The client would take a second answer for the
+ * answer to another request.
+ */
 function refuseRunning(
   response: Response,
   error: NodeJS.ErrnoException,
@@ -240,13 +245,14 @@ function refuseRunning(
   refuse: () => void,
 ): void {
   if (!response.headersSent) refuse();
-  // After an answer that has ended, the connection lingers once the answer is sent: never, if the client does not read it.
+  // After a complete answer, the connection lingers as soon as the answer is sent. If the client does not read the
+  // answer, the time limit ends the connection here.
   else if (error.code === TOO_SLOW || !response.writableEnded) socket.destroy();
 }
 
 /**
- * A chunk of a body takes some 200 bytes and two microseconds, however small it is. The chunks of a request whose answer needs no
- * body, such as one without a valid token, are not parsed at all.
+ * True if the body is chunked. A chunk costs about 200 bytes and two microseconds, however small it is. The chunks of a
+ * request whose answer needs no body, such as one without a valid token, are not parsed at all.
  */
 function isChunked({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined;

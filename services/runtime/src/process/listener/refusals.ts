@@ -1,4 +1,7 @@
-/** Requests that never reach a handler: bytes that cannot be read, and requests that two servers could read differently. */
+/**
+ * Rejects requests before they reach a handler: bytes that cannot be read, and requests that two servers could read
+ * differently.
+ */
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Lingering } from './lingering.ts';
@@ -8,16 +11,19 @@ export interface Refusal {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
-/** It is no HTTP or its head is too large, it took too long to arrive, or its body came in too many small chunks. */
+/**
+ * Reason of a rejection: the request is not HTTP or its head is too large, it took too long to arrive, or its body has
+ * too many small chunks.
+ */
 export type Broken = 'malformed' | 'tooSlow' | 'smallChunks';
 export type RefusalOf = (why: Broken) => Refusal;
 
-/** Code of the error of a request that took too long, as Node has it. */
+/** Node's error code for a request that took too long. */
 export const TOO_SLOW = 'ERR_HTTP_REQUEST_TIMEOUT';
-/** Code of the error of a body in too many small chunks. */
+/** Error code for a body in too many small chunks. */
 export const SMALL_CHUNKS = 'SMALL_CHUNKS';
 
-/** Headers of every answer whose handler sets no others: an answer is for one client, and is what its type says. */
+/** Default headers of every answer: caches do not store the answer, and browsers do not guess its type. */
 export const COMMON_HEADERS: ReadonlyMap<string, string> = new Map([
   ['Cache-Control', 'no-store'],
   ['X-Content-Type-Options', 'nosniff'],
@@ -25,7 +31,7 @@ export const COMMON_HEADERS: ReadonlyMap<string, string> = new Map([
 
 const BROKEN_BY: Readonly<Record<string, Broken>> = { [TOO_SLOW]: 'tooSlow', [SMALL_CHUNKS]: 'smallChunks' };
 
-/** Writes the refusal to the socket and ends the connection. */
+/** Writes the rejection to the socket and ends the connection. */
 export function refuse(
   error: NodeJS.ErrnoException,
   socket: Duplex,
@@ -71,7 +77,10 @@ export function isMalformed({ url = '', httpVersion, headers, rawHeaders }: Inco
   );
 }
 
-/** A path, `*`, or the whole address of a host; never with a user or a fragment (RFC 9110, section 4.2; RFC 9112, section 3.2). */
+/**
+ * True for a path, `*`, or an absolute URL, without a user and without a fragment (RFC 9110, section 4.2; RFC 9112,
+ * section 3.2).
+ */
 function isTarget(url: string): boolean {
   if (url.startsWith('/')) return !url.includes('#');
   return url === '*' || (ADDRESS.test(url) && URL.canParse(url));

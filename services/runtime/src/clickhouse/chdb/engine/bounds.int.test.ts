@@ -48,7 +48,7 @@ test('a join of a reader spills to disk above its share of the memory', async ()
   expect(await it.askAsReader(joined)).toBe('1000000\n');
   const either =
     'SELECT count() FROM numbers(9) AS a JOIN numbers(300000) AS b ON a.number = b.number OR a.number + 1 = b.number';
-  // A hash join, since a grace join knows no OR.
+  // A hash join, because a grace join does not support OR.
   await expect(it.askAsReader(either)).rejects.toThrow(/Limit for JOIN exceeded/);
   expect(await it.askAsReader(`${either} SETTINGS max_bytes_in_join = 60000000`)).toBe('18\n');
 });

@@ -55,7 +55,8 @@ const READER_SPILLS: Pairs = [
   ['max_bytes_before_external_sort', String(READER_SPILL_BYTES)],
   ['max_bytes_before_external_group_by', String(READER_SPILL_BYTES)],
   ['temporary_files_buffer_size', String(READER_SPILL_BUFFER_BYTES)],
-  // The default, a hash join that turns into a grace join, exceeds the memory of a reader while it turns (measured on 26.7).
+  // The default is a hash join that is converted to a grace join. The conversion exceeds the memory of a reader (measured
+  // on 26.7).
   ['join_algorithm', 'direct,grace_hash,hash'],
   ['max_bytes_in_join', String(READER_SPILL_BYTES)],
 ];

@@ -12,7 +12,7 @@ const OTHER = 'a-player-who-stays-for-now';
 const PARTITIONS = 6;
 const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
-test('expired records are in no file of the log after maintenance, nor beside records that stay', async () => {
+test('no file of the log has expired records after maintenance, also not beside records that stay', async () => {
   const [clock, directory] = [new ManualClock(), aDirectory()];
   const log = await aLog({ clock, directory });
   await log.ensureTopics([topicSpec('t', { partitions: PARTITIONS })]);
@@ -64,7 +64,7 @@ test('superseded records and keys of tombstones are in no file of the log after 
   expect(integrityOf(directory)).toBe('ok');
 });
 
-test('the file shrinks to what its records take', async () => {
+test('the file shrinks to the size of its records', async () => {
   const [clock, directory] = [new ManualClock(), aDirectory()];
   const log = await aLog({ clock, directory });
   await log.ensureTopics([topicSpec('t')]);

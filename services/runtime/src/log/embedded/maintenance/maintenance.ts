@@ -1,6 +1,6 @@
 /**
- * Runs retention and compaction over all topics, and then removes what they deleted from the file. All of it in chunks, so
- * that appends and reads run in between.
+ * Runs retention and compaction over all topics, and then removes the bytes of deleted records from the file. Works in
+ * chunks, so that appends and reads run in between.
  */
 import type { Clock } from '../../../process/clock.ts';
 import { Unavailable } from '../../../process/errors.ts';
@@ -88,8 +88,9 @@ export class Maintenance {
 }
 
 /**
- * Returns free pages of one bounded chunk if there are more than the file may keep for the next records. Returns whether
- * there may be more. A file without `auto_vacuum`, which an older version made, keeps them all until `questlog compact`.
+ * Removes one bounded chunk of free pages from the file if it has more free pages than it keeps for the next records.
+ * Returns true if there may be more. A file without `auto_vacuum`, from an older version, keeps all free pages until
+ * `questlog compact`.
  */
 function vacuumChunk(database: LogDatabase): boolean {
   if (!database.returnsSpace) return false;
@@ -103,7 +104,10 @@ function vacuumChunk(database: LogDatabase): boolean {
   return count('freelist_count') < free;
 }
 
-/** Each free page that is not kept moves a page from the end of the file, and the next records extend the file again. */
+/**
+ * Share of free pages that the file keeps. To remove a free page, SQLite moves a page from the end of the file, and the
+ * next records extend the file again.
+ */
 const KEPT_SHARE = 0.2;
 
 /** 1 MiB: one chunk blocks the event loop for a few milliseconds. */

@@ -1,6 +1,5 @@
 /**
- * The layout of the pages of an SQLite file (https://sqlite.org/fileformat2.html), as far as it says which bytes of a page
- * are unused. Pure.
+ * Finds the unused bytes of the pages of an SQLite file by its format (https://sqlite.org/fileformat2.html). Pure.
  */
 
 export interface ByteRange {
@@ -15,7 +14,7 @@ export const PAGE_TYPE = { root: 1, free: 2, btree: 5 } as const;
 const PENDING_BYTE = 0x40000000;
 const MAP_ENTRY_BYTES = 5;
 
-/** Returns the number of the pointer map page that describes the page; the page's own number if it is one itself. */
+/** Returns the number of the pointer map page that describes the page. For a pointer map page, this is its own number. */
 export function mapPageOf(page: number, pageBytes: number): number {
   const described = Math.floor(pageBytes / MAP_ENTRY_BYTES) + 1;
   const first = Math.floor((page - 2) / described) * described + 2;
@@ -30,7 +29,7 @@ export function pageTypeIn(map: Buffer, mapPage: number, page: number): number |
 
 const LEAF_HEADER_BYTES = 8;
 const INTERIOR_HEADER_BYTES = 12;
-/** By the first byte of the page (section 1.6). */
+/** Header sizes by the first byte of the page (section 1.6). */
 const HEADER_BYTES: Readonly<Record<number, number>> = {
   2: INTERIOR_HEADER_BYTES,
   5: INTERIOR_HEADER_BYTES,
@@ -41,7 +40,7 @@ const FREEBLOCK_HEADER_BYTES = 4;
 
 /**
  * Returns the bytes of a b-tree page that no cell uses: between the cell pointers and the cells, and in freeblocks.
- * Undefined if the page is not a well-formed b-tree page. Page 1 has another header and is none of these.
+ * Undefined if the page is not a well-formed b-tree page. Page 1 has another header and is not supported.
  */
 export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
   const header = HEADER_BYTES[page[0] ?? 0];
@@ -60,14 +59,17 @@ export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
   return ranges;
 }
 
-/** Returns the unused bytes of a free page (section 1.5): all of a leaf, and what stands behind the numbers of a trunk. */
+/**
+ * Returns the unused bytes of a free page (section 1.5): all bytes of a leaf, and the bytes after the page numbers of a
+ * trunk.
+ */
 export function unusedInFree(page: Buffer, isTrunk: boolean): ByteRange[] | undefined {
   if (!isTrunk) return [{ from: 0, to: page.length }];
   const from = 8 + 4 * page.readUInt32BE(4);
   return from > page.length ? undefined : [{ from, to: page.length }];
 }
 
-/** Returns the numbers of the free pages that list the others. */
+/** Returns the numbers of the trunk pages: the free pages that list the other free pages. */
 export function trunksFrom(first: number, pageAt: (page: number) => Buffer): Set<number> {
   const trunks = new Set<number>();
   for (let page = first; page !== 0 && !trunks.has(page); page = pageAt(page).readUInt32BE(0))

@@ -20,9 +20,12 @@ import {
 export class UnusedBytes {
   readonly #database: LogDatabase;
   readonly #zeros: Buffer;
-  /** True if records were deleted since the last pass over the file began. A process that ended may have left some. */
+  /**
+   * True if records were deleted since the last pass over the file began. True at the start, because an earlier process
+   * may have left bytes.
+   */
   #isPassNeeded = true;
-  /** The next page of the pass that is under way; `FIRST_PAGE` if none is. */
+  /** Next page of the current pass; `FIRST_PAGE` if no pass is running. */
   #nextPage = FIRST_PAGE;
 
   constructor(database: LogDatabase) {
@@ -66,7 +69,7 @@ export class UnusedBytes {
     }
   }
 
-  /** Reads pages that one pointer map page describes. None are left if it is empty. */
+  /** Reads pages that one pointer map page describes. The chunk is empty at the end of the file. */
   async #readChunk(): Promise<Chunk> {
     const { pageBytes } = this.#database;
     const first = this.#nextPage;
@@ -82,7 +85,7 @@ export class UnusedBytes {
     return { first, pages, mapPage, map };
   }
 
-  /** Returns the pages that may have to be overwritten: the file can have changed since it was read. */
+  /** Returns the pages with unused bytes that are not zero. The file can change before these pages are overwritten. */
   #notZero({ first, pages, mapPage, map }: Chunk): number[] {
     return pages.flatMap((page, index) => {
       const number = first + index;
@@ -93,8 +96,8 @@ export class UnusedBytes {
   }
 
   /**
-   * In one turn of the event loop, so that the file is the whole truth: the write-ahead log is empty, and pages that SQLite
-   * has in memory are read again. Only unused bytes change, so that a write that breaks off damages nothing.
+   * Overwrites in one turn of the event loop, so that the file is current: the write-ahead log is empty, and SQLite's
+   * page cache is dropped afterwards. Only unused bytes change, so an interrupted write damages nothing.
    */
   #overwritePages(numbers: readonly number[]): void {
     if (numbers.length === 0) return;
@@ -149,11 +152,11 @@ interface Chunk {
 
 /** Page 1 holds the schema, page 2 is the first pointer map page. */
 const FIRST_PAGE = 2;
-/** In the header of the file. */
+/** Position of the number of the first trunk page in the header of the file. */
 const FIRST_TRUNK_AT = 32;
 /** Maximum number of bytes that one call reads, 0.1 s of CPU: a file of 100 GB takes 14 hours of calls, one a minute. */
 const MAX_BYTES_A_CALL = 128 * 1024 * 1024;
-/** One read takes less than a millisecond of the event loop. */
+/** Pages of one read, which takes less than a millisecond of the event loop. */
 const PAGES_A_READ = 64;
-/** Overwriting so many pages takes a few milliseconds. */
+/** Maximum pages that are overwritten at once, which takes a few milliseconds. */
 const MAX_PAGES_AT_ONCE = 256;

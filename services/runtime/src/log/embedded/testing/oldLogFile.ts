@@ -9,7 +9,10 @@ import { HOUR_MS, ManualClock, topicSpec } from './testLog.ts';
 export const MARKER = 'marker-of-an-erased-player';
 export const OLD_TOPIC = 'old';
 
-/** Half of the records have expired, and their bytes are still there. Returns the values of the others. */
+/**
+ * Creates a log in which half of the records have expired and have left their bytes. Returns the values of the other
+ * records.
+ */
 export async function makeOldLogFile(directory: string, records: number): Promise<string[]> {
   mkdirSync(directory, { recursive: true });
   const empty = new DatabaseSync(join(directory, 'questlog.db'));

@@ -42,7 +42,7 @@ export class PartitionBuffer implements Cursor {
   #upToEpoch = UNKNOWN_EPOCH;
   /** What the next `take` throws. */
   #truncated: LogTruncated | undefined;
-  /** True if records before the next one expired before the reader took them. */
+  /** True if records before the next record expired before the reader took them. */
   #isAfterExpired = false;
   #isReleased = false;
 

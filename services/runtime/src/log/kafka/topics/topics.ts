@@ -127,7 +127,7 @@ function warnOfAddedPartitions(
   });
 }
 
-/** Warns of compacted topics that an older version made: erased data may stay in them for years. */
+/** Warns of compacted topics from an older version, in which erased data may stay for years. */
 function warnOfLateCompaction(
   { logger }: { readonly logger: Logger },
   described: readonly TopicDescription[],
@@ -256,13 +256,16 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
 const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Superseded records are removed within a day or two. Without it the brokers compact a partition only once half of it can be
- * removed, which a partition with little traffic may not reach in years (KIP-354). The setting also rolls the active segment,
- * at the next append.
+ * Removes superseded records within a day or two. Without this setting the brokers compact a partition only once half of
+ * it can be removed, which a partition with little traffic may not reach in years (KIP-354). The setting also rolls the
+ * active segment, at the next append.
  */
 const MAX_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000;
 
-/** Erased data is in compacted topics for no longer than the brokers keep other records by default, with their segment. */
+/**
+ * A start warns above this lag. By default, brokers keep other records equally long: 7 days, and up to 7 days until the
+ * segment is closed.
+ */
 const LONG_COMPACTION_LAG_MS = 14 * MAX_COMPACTION_LAG_MS;
 
 function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
