@@ -1,7 +1,7 @@
 -- The sessions with a start that is never NULL and never far from the server's clock. Filter by `project_id`. `started_at`
--- is the time that the game sent if it lies in the 90 days up to `registered_at`, otherwise `registered_at`: a session
--- cannot start after its registration, and a clock that is more than 90 days behind (1970, a factory date) is wrong.
--- A device that was offline for longer counts when its sessions were registered. The time as sent is in `sessions`.
+-- is the time that the game sent if it lies in the 90 days before `registered_at`, otherwise `registered_at`. A session
+-- cannot start after its registration, and a clock that is more than 90 days behind (1970, a factory date) is wrong. If a
+-- device was offline for longer, the time of registration counts. `sessions` has the time as sent.
 CREATE OR REPLACE VIEW game_sessions AS
 WITH if(sessions.started_at BETWEEN sessions.registered_at - INTERVAL 90 DAY AND sessions.registered_at,
         assumeNotNull(sessions.started_at), sessions.registered_at) AS bounded_start
@@ -21,9 +21,9 @@ WHERE player_external_id IS NOT NULL
 GROUP BY tenant_id, project_id, player_external_id
 ;
 -- Every event with its session's player and build. Filter by `tenant_id`, `project_id` and a time. The hash table of the
--- join holds the sessions of the project, and spills to disk above 24 MiB. `partial_merge` is listed although it is not
--- used: ClickHouse never swaps the sides of a LEFT ANY JOIN that this algorithm may run. Without it the planner builds the
--- hash table on the events, because it estimates them 100 times too low (measured on 26.7).
+-- join contains the sessions of the project, and spills to disk above 24 MiB. `partial_merge` is listed although it is
+-- not used: ClickHouse never swaps the sides of a LEFT ANY JOIN that this algorithm may run. Without it the planner
+-- builds the hash table on the events, because it estimates them 100 times too low (measured on 26.7).
 CREATE OR REPLACE VIEW game_events AS
 SELECT events.id AS id, events.tenant_id AS tenant_id, events.project_id AS project_id, events.session_id AS session_id,
        ifNull(events.build_id, session.build_id) AS build_id, events.event_type AS event_type,

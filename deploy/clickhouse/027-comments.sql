@@ -73,15 +73,15 @@ ALTER TABLE reports
     COMMENT COLUMN inline_event_ids 'Events that were sent in the report',
     COMMENT COLUMN event_ids 'Events that the report names',
     COMMENT COLUMN request_sha256 'Distinguishes a retry of the request from another request',
-    COMMENT COLUMN title 'Title; a bare link has empty texts in this and the other content columns',
+    COMMENT COLUMN title 'Title; a report without content, which only links events, has empty texts in this and the other content columns',
     COMMENT COLUMN description 'Description, at most 64 KiB',
     COMMENT COLUMN severity 'low, medium, high or critical',
     COMMENT COLUMN reporter_type 'player, tester, qa, internal or system',
     COMMENT COLUMN source_channel 'Channel that the report came from',
     COMMENT COLUMN fingerprint 'Reports of a project with the same fingerprint are one problem',
-    COMMENT COLUMN named_session_id 'Session that the client named, also if the project does not know it',
+    COMMENT COLUMN named_session_id 'Session that the client named, even if the project has no such session',
     COMMENT COLUMN context 'JSON object as the game sent it, byte for byte',
-    COMMENT COLUMN attachments 'Files; missing: the file was not there when the report was accepted',
+    COMMENT COLUMN attachments 'Files; missing: the file had not been uploaded when the report was accepted',
     COMMENT COLUMN retracted_at 'Time of the retraction; NULL if the report is not retracted',
     COMMENT COLUMN log_id 'Id of the log that contains the record; a log that is created again has another id',
     COMMENT COLUMN log_partition 'Partition of the topic questlog.report-links.v1',
@@ -128,7 +128,7 @@ ALTER TABLE game_sessions
     COMMENT COLUMN project_id 'Project; filter by it, because sessions are sorted by it',
     COMMENT COLUMN id 'Session id, unique inside the project',
     COMMENT COLUMN build_id 'Build, derived from project, version, platform, commit and channel, or the build id that was sent instead',
-    COMMENT COLUMN started_at 'Start by the clock of the game if it lies in the 90 days up to registered_at, otherwise registered_at; never NULL',
+    COMMENT COLUMN started_at 'Start by the clock of the game if it lies in the 90 days before registered_at, otherwise registered_at; never NULL',
     COMMENT COLUMN started_on 'UTC day of started_at',
     COMMENT COLUMN registered_at 'Time of registration by the clock of the server',
     COMMENT COLUMN player_external_id 'Id of the player in the accounts of the game; NULL if it was not sent, so that uniq() counts only players',
@@ -210,22 +210,22 @@ ALTER TABLE rejects
     COMMENT COLUMN requests 'Affected requests',
     COMMENT COLUMN last_seen 'Time of the last of them',
     COMMENT COLUMN event_type 'Type of the event that the sample was taken from; empty if it is unknown',
-    COMMENT COLUMN sample 'Value that one of them sent there: at most 256 bytes, tokens and passwords masked; empty if there is nothing to show'
+    COMMENT COLUMN sample 'Value of the field in one of the requests: at most 256 bytes, tokens and passwords masked; empty if there is no value'
 ;
 ALTER TABLE ledger
     MODIFY COMMENT 'Ledger of each tenant and minute: accepted, logged and projected events. missing_events and unlogged_events are 0 after the projector has passed the minute.',
     COMMENT COLUMN tenant_id 'Tenant; zeros if it is unknown',
     COMMENT COLUMN minute 'Minute of received_at; for requests without events, of the answer',
     COMMENT COLUMN outcomes 'Requests to /v1/ingest by outcome: accepted, replayed, or a problem code',
-    COMMENT COLUMN accepted_events 'Events that were answered with 2xx',
+    COMMENT COLUMN accepted_events 'Events in requests that were answered with 2xx',
     COMMENT COLUMN sampled_events 'Accepted events that a switch did not store',
     COMMENT COLUMN logged_events 'Events that the log confirmed',
-    COMMENT COLUMN uncertain_events 'Events for which the log did not answer; it can contain them',
+    COMMENT COLUMN uncertain_events 'Events for which the log did not answer; the log may contain these events',
     COMMENT COLUMN projected_events 'Events that are counted in event_counts_by_minute',
     COMMENT COLUMN repeated_events 'Events of duplicate appends, which are dropped',
     COMMENT COLUMN dead_events 'Events in dead letters, if their records can be read',
     COMMENT COLUMN dead_records 'Records in dead letters',
-    COMMENT COLUMN missing_events 'Logged events that are neither projected nor repeated nor dead: not yet, or lost',
+    COMMENT COLUMN missing_events 'Logged events that are neither projected nor repeated nor dead: the projector has not processed them yet, or they are lost',
     COMMENT COLUMN unlogged_events 'Accepted events that were not sampled out and that the log did not confirm'
 ;
 ALTER TABLE audit
@@ -234,7 +234,7 @@ ALTER TABLE audit
     COMMENT COLUMN kind 'change or refusal',
     COMMENT COLUMN at 'Time of the request by the clock of the server; for rejections, the first of them',
     COMMENT COLUMN done_at 'Time of the answer; for rejections, the last of them',
-    COMMENT COLUMN actor 'Who: token: or console: with digits of a SHA-256, game-token: with an id, nobody, or several',
+    COMMENT COLUMN actor 'Caller: token: or console: with digits of a SHA-256, game-token: with an id, nobody, or several',
     COMMENT COLUMN address 'Address of the client',
     COMMENT COLUMN method 'HTTP method',
     COMMENT COLUMN route 'Path with the names of its parameters',
@@ -256,8 +256,8 @@ ALTER TABLE truncations
     COMMENT COLUMN log_id 'Id of the truncated log',
     COMMENT COLUMN topic 'Topic, without the prefix of the deployment',
     COMMENT COLUMN log_partition 'Partition of the topic',
-    COMMENT COLUMN orphan_id 'log_id of the rows of the lost records since then',
-    COMMENT COLUMN first_offset 'First offset that may have another record than before',
+    COMMENT COLUMN orphan_id 'log_id that the rows of the lost records have since the truncation',
+    COMMENT COLUMN first_offset 'First lost offset; later records can have the same offsets',
     COMMENT COLUMN end_offset 'First offset after the lost records',
     COMMENT COLUMN last_record 'Last record that had been projected: its append id, or a digest',
     COMMENT COLUMN records 'Lost records with stored rows',
@@ -266,7 +266,7 @@ ALTER TABLE truncations
     COMMENT COLUMN first_received_at 'Earliest receipt of the rows; NULL if there are none',
     COMMENT COLUMN last_received_at 'Latest receipt of the rows; NULL if there are none',
     COMMENT COLUMN found_at 'Time at which the projector found the truncation',
-    COMMENT COLUMN repaired '0: the repair is running; 1: the rows have their new log_id and the projector continues'
+    COMMENT COLUMN repaired '0: the repair is running; 1: the rows have their new log_id, and the projector has continued'
 ;
 ALTER TABLE erased_events
     MODIFY COMMENT 'Number of erased events by the record that contained them. Rows say nothing else about the events.',
@@ -282,7 +282,7 @@ ALTER TABLE erased_events
 ALTER TABLE retention_marks
     MODIFY COMMENT 'Progress of retention for each project and kind of data.',
     COMMENT COLUMN project_id 'Project',
-    COMMENT COLUMN what 'events, sessions, reports, links, uploads, or session_records: sessions received before are in expired_sessions',
+    COMMENT COLUMN what 'events, sessions, reports, links, uploads, or session_records: expired sessions up to expired_before are in expired_sessions',
     COMMENT COLUMN expired_before 'Data that was received before this time has expired and is deleted or about to be deleted',
     COMMENT COLUMN is_done '1: all of it is deleted',
     COMMENT COLUMN version 'Makes a merge keep the latest row'
@@ -311,7 +311,7 @@ ALTER TABLE event_counts_by_partition
 ALTER TABLE left_out_by_partition
     MODIFY COMMENT 'Table behind ledger: records that did not become rows, as totals up to an offset.',
     COMMENT COLUMN tenant_id 'Tenant; zeros if the record does not name one',
-    COMMENT COLUMN minute 'Minute of received_at; for an unreadable record, of its time in the log',
+    COMMENT COLUMN minute 'Minute of received_at or, for an unreadable record, of its time in the log',
     COMMENT COLUMN what 'Kind of records or events; unreadable_records are among the dead_records',
     COMMENT COLUMN log_id 'Id of the counted log',
     COMMENT COLUMN log_partition 'Partition of the topic questlog.events.v1',
@@ -326,7 +326,7 @@ ALTER TABLE received_by_process
     COMMENT COLUMN process_id 'One run of an ingest process',
     COMMENT COLUMN count 'Requests or records',
     COMMENT COLUMN events 'Events in them',
-    COMMENT COLUMN version 'Grows with each row of the process; the largest replaces the others'
+    COMMENT COLUMN version 'Grows with each row of the process; the row with the largest version replaces the others'
 ;
 ALTER TABLE reject_counts
     MODIFY COMMENT 'Table behind rejects, for 30 days.',
@@ -341,7 +341,7 @@ ALTER TABLE reject_counts
     COMMENT COLUMN requests 'Affected requests of one flush',
     COMMENT COLUMN last_seen 'Time of the last of them',
     COMMENT COLUMN event_type 'Type of the event that the sample was taken from; empty if it is unknown',
-    COMMENT COLUMN sample 'Value that one of them sent there: at most 256 bytes, tokens and passwords masked; empty if there is nothing to show'
+    COMMENT COLUMN sample 'Value of the field in one of the requests: at most 256 bytes, tokens and passwords masked; empty if there is no value'
 ;
 ALTER TABLE appends
     MODIFY COMMENT 'Appended records of events, for three days: the projector recognizes duplicate appends by them.',
@@ -374,15 +374,15 @@ ALTER TABLE report_versions
     COMMENT COLUMN inline_event_ids 'Events that were sent in the report',
     COMMENT COLUMN event_ids 'Events that the report names',
     COMMENT COLUMN request_sha256 'Distinguishes a retry of the request from another request',
-    COMMENT COLUMN title 'Title; a bare link has empty texts in this and the other content columns',
+    COMMENT COLUMN title 'Title; a report without content, which only links events, has empty texts in this and the other content columns',
     COMMENT COLUMN description 'Description, at most 64 KiB',
     COMMENT COLUMN severity 'low, medium, high or critical',
     COMMENT COLUMN reporter_type 'player, tester, qa, internal or system',
     COMMENT COLUMN source_channel 'Channel that the report came from',
     COMMENT COLUMN fingerprint 'Reports of a project with the same fingerprint are one problem',
-    COMMENT COLUMN named_session_id 'Session that the client named, also if the project does not know it',
+    COMMENT COLUMN named_session_id 'Session that the client named, even if the project has no such session',
     COMMENT COLUMN context 'JSON object as the game sent it, byte for byte',
-    COMMENT COLUMN attachments 'Files; missing: the file was not there when the report was accepted',
+    COMMENT COLUMN attachments 'Files; missing: the file had not been uploaded when the report was accepted',
     COMMENT COLUMN filed_by 'Id of the token that sent the report; NULL if it is unknown. Only this token or an operator can retract the report',
     COMMENT COLUMN retracted_at 'Time of the retraction; NULL if the report is not retracted',
     COMMENT COLUMN version 'The row with the largest version replaces the others',
@@ -410,7 +410,7 @@ ALTER TABLE audit_versions
     COMMENT COLUMN kind 'change or refusal',
     COMMENT COLUMN at 'Time of the request by the clock of the server; for rejections, the first of them',
     COMMENT COLUMN done_at 'Time of the answer; for rejections, the last of them',
-    COMMENT COLUMN actor 'Who: token: or console: with digits of a SHA-256, game-token: with an id, nobody, or several',
+    COMMENT COLUMN actor 'Caller: token: or console: with digits of a SHA-256, game-token: with an id, nobody, or several',
     COMMENT COLUMN address 'Address of the client',
     COMMENT COLUMN method 'HTTP method',
     COMMENT COLUMN route 'Path with the names of its parameters',

@@ -22,4 +22,4 @@ ALTER TABLE rejects
     COMMENT COLUMN requests 'Affected requests',
     COMMENT COLUMN last_seen 'Time of the last of them',
     COMMENT COLUMN event_type 'Type of the event that the sample was taken from; empty if it is unknown',
-    COMMENT COLUMN sample 'Value that one of them sent there: at most 256 bytes, tokens and passwords masked; empty if there is nothing to show'
+    COMMENT COLUMN sample 'Value of the field in one of the requests: at most 256 bytes, tokens and passwords masked; empty if there is no value'
