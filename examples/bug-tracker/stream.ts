@@ -61,7 +61,7 @@ function take(messages: readonly Message[]): void {
   const changed = new Set<string>();
   for (const { event, id, data } of messages) {
     if (event === 'gap' && data !== undefined) tellGap(JSON.parse(data));
-    // Messages of other names may come with a later version.
+    // A later version can send messages with other names.
     if ((event === 'linked' || event === 'unlinked') && data !== undefined) {
       const change = JSON.parse(data);
       if (trails.take(change)) changed.add(change.reportId);
@@ -72,7 +72,7 @@ function take(messages: readonly Message[]): void {
   if (messages.length > 0) trails.save(position);
 }
 
-/** Links expired before this tracker received them. A tracker that must have them reads its reports again. */
+/** Reports that links expired before this tracker received them. A tracker that needs all links reads its reports again. */
 function tellGap({ from, to }: { from: string | null; to: string }): void {
   const range = `${from === null ? 'until' : `from ${from} to`} ${to}`;
   console.error(`links ${range} were not received: GET /v1/reports/{id}/events has the links of a report`);

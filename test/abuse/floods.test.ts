@@ -1,4 +1,4 @@
-/** Floods of one address without a token, beside another tenant whose requests come from the same address. */
+/** Tests floods from one address without a token, while another tenant sends requests from the same address. */
 import { availableParallelism } from 'node:os';
 import { expect, test } from 'vitest';
 import { attacked, withoutToken } from '../bench/fairness/attacks.ts';
@@ -11,7 +11,7 @@ import { isLong, tell } from './figures.ts';
 
 const shared = ownProduct();
 const [SECONDS, LEAD_MS, WRITES_PER_SECOND] = [isLong ? 12 : 4, 1_000, 100];
-/** A machine with less cores than processes delays a request by this much at times, whatever the server does. */
+/** Delay of some requests on a machine with fewer cores than processes, independent of the server. */
 const NOISE_MS = availableParallelism() > 2 ? 20 : 60;
 
 const url = (): string => `${shared.product.credentials.baseUrl}/v1/ingest/events`;
@@ -50,7 +50,7 @@ test.each([
   });
 });
 
-test('1,000 clients of one address, of which 50 have no valid token, see no 429', async () => {
+test('1,000 clients of one address, 50 of them without a valid token, get no 429', async () => {
   const game = await shared.aProject({ revision: 'A' });
   const body = Buffer.from(JSON.stringify([anEvent({ sessionId: game.sessionId })]));
   const [good, expired] = [game.token, 'expired'].map((token) => requestOf(url(), token, body));

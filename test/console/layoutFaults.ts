@@ -1,4 +1,4 @@
-/** Looks for cut text, overflow and collisions in the page that is open, as the browser has laid it out. */
+/** Finds hidden text, overflow and collisions in the layout of the open page. */
 import type { Page } from 'playwright-core';
 
 const SHOWN = 12;
@@ -51,7 +51,7 @@ const FAULTS = `() => {
     if (element.matches('select') && box.width > width) add('is wider than the window', element);
   }
 
-  // Hints that do not fit into their fields.
+  // Placeholders that do not fit into their fields.
   const pen = document.createElement('canvas').getContext('2d');
   for (const input of root.querySelectorAll('input[placeholder]')) {
     const style = getComputedStyle(input);
@@ -85,11 +85,11 @@ const FAULTS = `() => {
     const isBeside = end && start && start.top < end.bottom - 2 && start.left >= end.right - 1;
     if (isBeside && start.left - end.right < 2) add('touches the text before it', small);
   }
-  // A time that only names a date and an hour of an unknown zone.
+  // Times without a zone.
   for (const time of root.querySelectorAll('time')) {
     if (!/ago|now|^in /.test(time.textContent) && !time.title.match(/[A-Z]{3}/)) add('has no zone', time);
   }
-  // Filters and what follows them.
+  // Filters and the element after them.
   for (const filters of root.querySelectorAll('form.filters')) {
     const next = filters.nextElementSibling;
     if (next?.checkVisibility() && next.getBoundingClientRect().top - filters.getBoundingClientRect().bottom < 4) add('touches the filters', next);

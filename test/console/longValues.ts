@@ -1,9 +1,9 @@
-/** Data with the longest values that the API accepts, for looking at the console's layout. */
+/** Data with the longest values that the API accepts, for tests of the console's layout. */
 import type { Page } from 'playwright-core';
 import { anEvent, anUnknownId, aProject, eventually, type TestProject } from '../e2e/builders.ts';
 import type { Reached } from '../e2e/product.ts';
 
-/** Without a place where a line may break. */
+/** Text without a place for a line break. */
 export const LONG_TYPE = 'checkpoint_reached_'.repeat(16).slice(0, 300);
 const LONG_TEXT = 'it_fell_through_the_floor_of_the_arena_'.repeat(6).slice(0, 200);
 const QUOTA = 12_345_678;
@@ -63,7 +63,7 @@ export async function fillWithLongValues(product: Reached): Promise<LongValues> 
   return { game, other, eventId: String(event.id), reportId };
 }
 
-/** Counts that games would need hours to reach. */
+/** Inserts counts that games would need hours to reach. */
 async function countMillions({ credentials }: Reached, tenantId: string): Promise<void> {
   const { url, database, username, password } = credentials.clickhouse;
   const headers = {
@@ -82,7 +82,7 @@ async function countMillions({ credentials }: Reached, tenantId: string): Promis
   }
 }
 
-/** Answers of `GET /admin/dead-letters`, which only a broken record would cause. */
+/** Fakes the answers of `GET /admin/dead-letters`, because only a broken record causes a dead letter. */
 export async function withDeadLetters(page: Page): Promise<void> {
   const letter = (n: number) => ({
     ...{

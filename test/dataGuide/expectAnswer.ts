@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import type { Row } from './expectedAnswers.ts';
 
-/** Decimals as texts: a JSON number would be read as a double. */
+/** Returns decimals as strings, because a JSON number would be read as a double. */
 export const ASKED_WITH = 'SETTINGS output_format_json_quote_decimals = 1';
 
 /** Also fails where nothing was to be answered, as that shows nothing. */

@@ -33,7 +33,7 @@ export function expectedAnswers(
   };
 }
 
-/** A clock that is ahead is wrong. A clock that is behind by at most 90 days can be that of a player who was offline. */
+/** Treats a time ahead of the server as wrong. A time at most 90 days behind can be from a player who was offline. */
 function beganMs({ startedMs, registeredMs }: GameSession): number {
   const isTrusted =
     startedMs !== null && startedMs <= registeredMs && startedMs >= registeredMs - 90 * DAY_MS;

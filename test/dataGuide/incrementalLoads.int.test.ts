@@ -1,4 +1,7 @@
-/** The statements of `docs/incremental-loads.md`, as they stand there, while the projector dies, the log is cut and tables are restored. */
+/**
+ * Runs the statements of `docs/incremental-loads.md` while the projector is killed, the log is truncated and tables are
+ * restored.
+ */
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type Bench, crash, failing, openBench } from '@questlog/projector/testing/projectorBench';
@@ -65,7 +68,7 @@ test.each([
   ['after its insert into events', 'events', 'after'],
   ['before its insert into appends', 'appends', 'before'],
 ] as const)(
-  'a projector that is killed %s, beside a load: no row is missed, and none is there twice',
+  'a load misses no row and copies no row twice if the projector is killed %s',
   async (_, table, when) => {
     await appendToEach(1);
     await bench.projectAll(bench.store);
@@ -74,7 +77,7 @@ test.each([
     const killed = bench.projectAll(failing(bench.store, table, 2, when, crash));
     const [outcome] = await Promise.allSettled([killed, run('load')]);
     expect(outcome).toMatchObject({ reason: new Error('crash') });
-    // The rows of the block are there in part, and those of another partition with a later time of receipt are there as a whole.
+    // The block is stored in part. A block of another partition with a later time of receipt is stored as a whole.
     await run('load');
     expect(await differences()).not.toMatchObject({ missing: '0' });
     await bench.projectAll(bench.store);
@@ -82,7 +85,7 @@ test.each([
   },
 );
 
-test('the last offset of an idle partition is published, and those of a partition that was never read again are kept', async () => {
+test('publishes the last offset of an idle partition, and keeps the offsets of a partition that is not read again', async () => {
   await appendToEach(1);
   await bench.append(TOPICS.sessions, sessionRegistered, [aSession()]);
   await bench.projectAll(bench.store);
@@ -92,7 +95,7 @@ test('the last offset of an idle partition is published, and those of a partitio
   expect(await published()).toEqual(ends);
 });
 
-/** Of each topic, by partition. */
+/** Published offsets of each topic, by partition. */
 async function published(): Promise<Record<string, number[]>> {
   const rows = await bench.store.query<{ topic: string; offsets: string[] }>(
     `SELECT topic, groupArray(next_offset) AS offsets FROM (SELECT * FROM projected_offsets ORDER BY partition)
@@ -102,7 +105,7 @@ async function published(): Promise<Record<string, number[]>> {
   return Object.fromEntries(rows.map(({ topic, offsets }) => [topic, offsets.map(Number)]));
 }
 
-test('a log that is cut: a load before and after each statement of the repair', async () => {
+test('a load is correct before and after each statement of the repair of a truncated log', async () => {
   await appendToEach(4);
   await bench.projectAll(bench.store);
   await run('load');
@@ -126,7 +129,7 @@ test('a log that is cut: a load before and after each statement of the repair', 
   expect(await bench.store.query(lost, { log: bench.log.id })).toEqual([{ rows: '9' }]);
 });
 
-test('tables that are restored have no offset until they have what the log has', async () => {
+test('restored tables have no offset until they have all rows of the log', async () => {
   const tables = ['events', 'appends', 'quota_usage_by_partition', 'event_counts_by_partition'];
   for (const table of tables) {
     await bench.store.command(`CREATE TABLE ${table}_then AS ${table}`);
@@ -146,7 +149,7 @@ test('tables that are restored have no offset until they have what the log has',
   await expectLoaded();
 });
 
-test('an event that is erased once it was loaded is removed', async () => {
+test('removes an event that is erased after it was loaded', async () => {
   const [erased, kept] = [accepted(), accepted()];
   await append(0, [erased, kept]);
   await bench.projectAll(bench.store);

@@ -1,4 +1,4 @@
-/** A project of any size, generated inside ClickHouse, for what a view does with many events or many sessions. */
+/** Generates a project of any size inside ClickHouse, for tests of views with many events or many sessions. */
 import type { TestServer } from '@questlog/runtime/clickhouse/chdb/testing/ownClickHouse';
 
 export interface LargeProject {
@@ -8,7 +8,7 @@ export interface LargeProject {
   readonly sessions: number;
 }
 
-/** Rows of one insert: more would not fit into the memory of one query. */
+/** Maximum rows of one insert. More rows would not fit into the memory of one query. */
 const ROWS_AT_ONCE = 250_000;
 
 /** Every tenth event is linked to a report. */

@@ -1,4 +1,4 @@
-/** The views with a join within a reader's memory, on five million events of few and of many sessions. */
+/** Tests that the views with a join stay within a reader's memory, with five million events of few and of many sessions. */
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { aClickHouse, type TestServer } from '@questlog/runtime/clickhouse/chdb/testing/ownClickHouse';

@@ -127,7 +127,10 @@ function aSession(
   };
 }
 
-/** Some players are offline and register on a later day. Some clocks send no time, are ahead, or stand in 1970 or 2062. */
+/**
+ * Some players are offline and register on a later day. Some clients send no time, a time ahead of the server, or a time
+ * in 1970 or 2062.
+ */
 function clocksOf(dice: Dice, beganMs: number): Pick<GameSession, 'startedMs' | 'registeredMs'> {
   const [in1970, in2062] = [beganMs % DAY_MS, Date.UTC(2062, 0) + (beganMs % DAY_MS)];
   const startedMs = dice.from([beganMs, beganMs, null, beganMs + 365 * DAY_MS, in1970, in2062]);
@@ -150,7 +153,7 @@ function killsIn(dice: Dice, player: string | null, lengthMs: number): number {
   return Math.round((aMinute * lengthMs) / MINUTE_MS / 4);
 }
 
-/** One amount is beyond 2^53, where a double loses its last digit. Some have a fraction, one of them as a text. */
+/** One amount is above 2^53, so that a double loses its last digit. Some amounts have a fraction, one of them as a string. */
 function aPayment(dice: Dice): GameEvent['payload'] {
   const [currency, reason, amount] = dice.from<[string, string, string | number | bigint]>([
     ['gold', 'quest', dice.between(50, 200)],

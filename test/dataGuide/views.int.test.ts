@@ -1,10 +1,10 @@
-/** The views as a data team reads them: joins that spill, sessions and times of wrong clocks. */
+/** Tests the views for data teams: joins that spill to disk, and sessions and times of wrong clocks. */
 import { randomUUID } from 'node:crypto';
 import { aClickHouse, type TestServer } from '@questlog/runtime/clickhouse/chdb/testing/ownClickHouse';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fillProject, type LargeProject } from './largeProject.ts';
 
-/** Fewer events than sessions: the planner builds the hash table of a join on the smaller side if it may. */
+/** Has fewer events than sessions, because the planner would build the hash table of a join on the smaller side if it could. */
 const project: LargeProject = { tenant: randomUUID(), project: randomUUID(), events: 1_000, sessions: 5_000 };
 const OF_PROJECT = `tenant_id = '${project.tenant}' AND project_id = '${project.project}'`;
 
@@ -78,7 +78,7 @@ test('a session’s start is never NULL and lies in the 90 days before its regis
   expect(sessions).toEqual(expect.arrayContaining(rows));
 });
 
-test('a player who was offline has first played before the first registration', async () => {
+test('players.first_played of a player who was offline is before the first registration', async () => {
   const other = randomUUID();
   await clickhouse.ask(
     `INSERT INTO sessions (tenant_id, project_id, id, started_at, registered_at, player_external_id) VALUES

@@ -109,7 +109,7 @@ describeLooks('an operator who looks', () => {
     await page.getByLabel('Project').selectOption(game.projectId);
     await editor.fill('SELECT {project:UUID} AS chosen, {word:String} AS said, NULL AS nothing');
     await page.getByLabel('word').fill("it's");
-    // A project that is chosen later replaces what was typed.
+    // A project that is chosen later replaces the typed value.
     await page.getByLabel('project', { exact: true }).fill('typed');
     const projects = page.getByRole('banner').getByRole('combobox');
     await projects.selectOption('');

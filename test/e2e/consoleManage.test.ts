@@ -152,7 +152,7 @@ describeLooks('an operator', () => {
     expect(await page.locator('.gauge svg').count()).toBe(0);
   });
 
-  test('is told that nothing is known while Questlog does not answer', async () => {
+  test('sees that the state is not known while Questlog does not answer', async () => {
     const page = await chromium.signedIn(shared.product, 'tail');
     for (const path of ['lag', 'ledger*']) await page.route(`**/admin/${path}`, (route) => route.abort());
     await page.goto(`${shared.product.credentials.adminUrl}/#/health`);

@@ -82,7 +82,7 @@ test('goes on where it was when it is started again, with the trail that it had'
   ]);
 });
 
-test('says which links expired before it received them, and goes on with those that are kept', async () => {
+test('reports which links expired before it received them, and continues with the links that are kept', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const first = runTracker(bench, reader);

@@ -20,7 +20,7 @@ import {
 } from './product.ts';
 import { ownProduct } from './sharedProduct.ts';
 
-/** A first start, in a folder whose name has what XML, SQL, a URL, and a shell read in their own way. */
+/** A first start in a folder whose name has characters with a meaning in XML, SQL, URLs and shells. */
 const shared = ownProduct({ dataDir: emptyDataDir(`questlog r&d <b> it's "50%" $x #1 ü `) });
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);

@@ -148,7 +148,7 @@ test('the elements that a lenient batch leaves out are counted, and ignored fiel
   ]);
 });
 
-test('times of a wrong clock are stored, told in one header, and counted, on every path', async () => {
+test('times of a wrong clock are stored, reported in one header, and counted, on every path', async () => {
   const own = await shared.aProject({ revision: 'B' });
   const ahead = new Date(Date.now() + 86_400_000).toISOString();
   const sent: readonly (readonly [string, unknown, Record<string, string>])[] = [

@@ -37,7 +37,7 @@ async function done(args: readonly string[], input = ''): Promise<string> {
 }
 
 describe('sql', () => {
-  test('prints a table with its totals, and says where there are no rows', async () => {
+  test('prints a table with its totals, and says if there are no rows', async () => {
     const table = await done([
       'sql',
       'SELECT number % 2 AS odd, count() AS n FROM numbers(5) GROUP BY odd WITH TOTALS',
@@ -48,13 +48,13 @@ describe('sql', () => {
     expect(await done(['sql', 'SELECT 1 WHERE 0'])).toBe('no rows\n');
   });
 
-  test('prints another format as it comes', async () => {
+  test('prints any other format unchanged', async () => {
     expect(await done(['sql', '--format', 'CSVWithNames', 'SELECT 1 AS a, 2 AS b;'])).toBe('"a","b"\n1,2\n');
     expect(await done(['sql', 'SELECT 1 FORMAT TSV'])).toBe('1\n');
     expect(await done(['sql'], 'SELECT 2 FORMAT TSV;\n')).toBe('2\n');
   });
 
-  test('says how to give a parameter that the statement has and the command has not', async () => {
+  test('says how to give a missing parameter of the statement', async () => {
     const ended = await run(['sql', 'SELECT {day:Date}']);
 
     expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('give it as --param day=value') });
@@ -88,7 +88,7 @@ describe('sql', () => {
     expect(readdirSync(folder).filter((name) => name.startsWith('numbers'))).toEqual(['numbers.parquet']);
   });
 
-  test.skipIf(!hasFullDevice)('says in a line that standard output is full', async () => {
+  test.skipIf(!hasFullDevice)('reports in one line that standard output cannot be written', async () => {
     const { adminUrl, adminToken } = shared.product.credentials;
     const env = { ...ownEnvironment(), QUESTLOG_ADMIN_URL: adminUrl, QUESTLOG_ADMIN_TOKEN: adminToken };
     const command = '"$0" "$1" sql "SELECT 1" > /dev/full';
@@ -100,7 +100,7 @@ describe('sql', () => {
     ]);
   });
 
-  test('ends silently where its reader has read enough', async () => {
+  test('ends silently if its reader has read enough', async () => {
     const query = 'SELECT * FROM numbers(100000) FORMAT TSV';
     const { adminUrl, adminToken } = shared.product.credentials;
     const child = spawn(

@@ -95,7 +95,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
   afterAll(() => built?.remove());
   beforeEach(({ skip }) => skip(isMissing, `there is no ${engine.compiler}`));
 
-  test('what is answered late, or not at all, is stored once', async () => {
+  test('stores a call once if it is answered late or not at all', async () => {
     const { front, start } = built.begin((call, nth) => {
       if (nth === 0) return 'lost';
       if (nth === 1 && [EVENTS, REPORTS].includes(call)) return { status: 503, retryAfter: '1' };
@@ -116,7 +116,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     await expectStored(project, engine.platform, JSON.parse(of(REPORTS)[0]?.body ?? '').sessionId);
   });
 
-  test('what Questlog refuses is not sent again, and nothing waits behind it', async () => {
+  test('does not retry a call that Questlog rejects, and sends the calls after it', async () => {
     const body = JSON.stringify({ type: 'urn:questlog:problem:invalid_request', code: 'invalid_request' });
     const { front, start, files } = built.begin(() => ({ status: 400, body }));
     const game = start();
@@ -126,7 +126,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect(front.passed.map(({ call }) => call)).toEqual(CALLS.filter((call) => call !== PUT));
   });
 
-  test('an answer that is not from Questlog, or from the wrong listener, loses nothing', async () => {
+  test('keeps all calls after an answer of another server or of the wrong listener', async () => {
     const { adminUrl } = shared.product.credentials;
     const elsewhere = await (await fetch(`${adminUrl}/v1/ingest/events`, { method: 'POST' })).text();
     const html = '<h1>Sign in</h1>';
@@ -144,7 +144,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     await expectStored(project, engine.platform, JSON.parse(report?.body ?? '').sessionId);
   });
 
-  test('a token that is not valid stops it, and the queue stays', async () => {
+  test('stops if the token is not valid, and keeps the queue', async () => {
     const body = JSON.stringify({ type: 'urn:questlog:problem:unauthorized', code: 'unauthorized' });
     const { front, start, files } = built.begin(() => ({ status: 401, body }));
     const game = start();
@@ -155,7 +155,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect(files()).toEqual(['events', 'png', 'reports', 'sessions']);
   });
 
-  test('the queue outlives a kill and a server that never answers, and the game ends in time', async () => {
+  test('keeps the queue through a kill and a server that never answers, and ends in time', async () => {
     let fate: Fate = 'dropped';
     const { front, start, files } = built.begin(() => fate);
     const killed = start();
@@ -184,7 +184,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect(files()).toEqual([]);
   });
 
-  test('the queue is bounded: the oldest events are dropped, never reports', async () => {
+  test('bounds the queue: drops the oldest events, and never reports', async () => {
     const record = /[\w>.-]+Record\((?:TEXT\()?"checkpoint".*;/;
     const small = await build(engine, project.token, (code) =>
       code.replace('32 << 20', '100000').replace(record, 'for (int i = 0; i < 1000; i++) $&'),
@@ -208,7 +208,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect(front.answered.filter((call) => call === REPORTS)).toHaveLength(2);
   });
 
-  test('an address that is none is named', async () => {
+  test('names an invalid address', async () => {
     const wrong = await build(engine, 'a-token', (code) => code.replace(ADDRESS, 'hello'));
     onTestFinished(wrong.remove);
     const game = wrong.begin(() => 'answered').start();
@@ -219,7 +219,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
   });
 });
 
-/** The address in a game's settings, behind its quote. */
+/** The address in a game's settings, with its opening quote. */
 const ADDRESS = /(?<=Questlog(?:>\(TEXT)?\(")https:[^"]+/;
 
 const sequenceOf = ({ sequence }: { sequence: number }): number => sequence;
@@ -289,7 +289,7 @@ test.for([
 
 type Built = Awaited<ReturnType<typeof build>>;
 
-/** Compiles the game of a page, for a front of the product. */
+/** Compiles the game of a page, with the address of a front of the product. */
 async function build(
   { page, language, compile }: Engine,
   token: string,
@@ -309,7 +309,7 @@ async function build(
       front.close();
       rmSync(folder, { recursive: true });
     },
-    /** A device of its own: each start of the game finds the queue of the one before. */
+    /** Creates a device. Each start of the game on it finds the queue of the start before. */
     begin: (fateOf: FateOf) => {
       front.begin(fateOf);
       const cwd = mkdtempSync(join(folder, 'device-'));
@@ -325,7 +325,7 @@ async function build(
   };
 }
 
-/** A game that runs, and what it has logged. */
+/** A running game and its log. */
 function playing(child: ChildProcessByStdio<Writable, null, Readable>) {
   let said = '';
   child.stderr.on('data', (chunk) => {
@@ -341,7 +341,7 @@ function playing(child: ChildProcessByStdio<Writable, null, Readable>) {
         () => isSo(said),
         20_000,
       ),
-    /** The player quits. @returns how long that takes, in ms. */
+    /** Quits the game. @returns the time that the game takes to end, in milliseconds. */
     quit: async (): Promise<number> => {
       const beganMs = performance.now();
       child.stdin.end();

@@ -11,8 +11,9 @@ export interface Passed {
 }
 
 /**
- * What happens to a request. `lost`: the product has it and the game gets no answer. `dropped`: neither. `held`: the game waits
- * for an answer that does not come. A status: the front answers in place of the product.
+ * Fate of a request. `lost`: the product receives the request, and the game gets no answer. `dropped`: the product does
+ * not receive it, and the game gets no answer. `held`: the game waits for an answer that does not come. A status: the
+ * front answers in place of the product.
  */
 export type Fate =
   | 'answered'
@@ -21,7 +22,7 @@ export type Fate =
   | 'held'
   | { readonly status: number; readonly retryAfter?: string; readonly body?: string };
 
-/** Returns what happens to the `nth` request of a call, from 0. */
+/** Returns the fate of the `nth` request of a call, from 0. */
 export type FateOf = (call: string, nth: number) => Fate;
 
 export async function frontOf(baseUrl: string) {
@@ -57,7 +58,7 @@ export async function frontOf(baseUrl: string) {
     server.closeAllConnections();
     server.close();
   };
-  /** Forgets the requests so far. */
+  /** Clears the list of requests. */
   const begin = (fates: FateOf): void => {
     fateOf = fates;
     passed.length = 0;

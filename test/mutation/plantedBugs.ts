@@ -60,7 +60,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'offset published before insert',
-    lost: 'a data team that loads what is below the offset misses the rows of a block for ever',
+    lost: 'a data team that loads rows below the offset misses the rows of a block for ever',
     file: BLOCKS,
     text: 'await this.#commit({ offset: start, pendingTo: end, last });',
     by: "await this.#commit({ offset: start, pendingTo: end, last }); this.#options.onProjected(end, this.#tables ?? '');",

@@ -109,7 +109,7 @@ async function erased(of: Store): Promise<ErasureOutput> {
   };
   const directory = { current, change, caughtUp: async () => {} } as unknown as DirectoryHandle;
   const shared = { directory, store: of, clock: systemClock };
-  // A project needs none of it.
+  // An erasure of a project does not use the registrations.
   const players = { sessionsOf: async () => [], unresolved: async () => null };
   const runs = runErasures({
     ...{ ...shared, players, uploads: undefined, projections: [], logger: createLogger('bench') },

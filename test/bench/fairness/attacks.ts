@@ -20,7 +20,10 @@ export type Attack = {
     }
   /** What each sends at once, and whether it sends more for as long as it is open. */
   | { readonly kind: 'sockets'; readonly bytes: Uint8Array; readonly goesOn: boolean }
-  /** What each of `connections` new connections per second sends at once. It stays open until the server ends it. */
+  /**
+   * Bytes that each of `connections` new connections per second sends at once. A connection stays open until the server
+   * ends it.
+   */
   | { readonly kind: 'newConnections'; readonly bytes: Uint8Array }
 );
 

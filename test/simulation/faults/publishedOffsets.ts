@@ -1,4 +1,4 @@
-/** Compares the published offsets with what the tables have at that moment. */
+/** Compares the published offsets with the rows of the tables at the same time. */
 
 import { unframe } from '@questlog/schemas/topics/contract';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -9,8 +9,8 @@ import type { SimulatedLog } from '../world/simulatedLog.ts';
 export const PUBLISHED = 'projected_offset_versions';
 
 /**
- * Returns a sentence for each record of the events below a published offset without a row. Leaves out partitions that were cut:
- * until the projector has repaired them, the offsets are those of the lost records.
+ * Returns a sentence for each event record below a published offset that has no row. Skips truncated partitions, because
+ * until the repair their offsets are the offsets of the lost records.
  */
 export function falseOffsets(log: SimulatedLog, tables: Tables): string[] {
   const ids = new Set(tables.rowsOf('events', false).map(({ id }) => id));
@@ -26,7 +26,7 @@ export function falseOffsets(log: SimulatedLog, tables: Tables): string[] {
   });
 }
 
-/** Returns a sentence for each partition whose end is not what is published. */
+/** Returns a sentence for each partition whose published offset is not its end offset. */
 export function unpublished(log: SimulatedLog, tables: Tables): string[] {
   const published = publishedOf(tables);
   return [TOPICS.events, TOPICS.sessions, TOPICS.reportLinks, TOPICS.linkedEvents].flatMap((topic) =>
@@ -45,7 +45,7 @@ interface Published {
   readonly truncated_log_id: string | null;
 }
 
-/** As a reader sees them, without the rows of lost records. */
+/** Returns the published offsets as a reader sees them, without the rows of lost records. */
 function publishedOf(tables: Tables): readonly Published[] {
   const rows = tables.rowsOf(PUBLISHED, true) as readonly unknown[] as readonly Published[];
   return rows.filter((row) => row.truncated_log_id === null);

@@ -5,7 +5,7 @@ import { LEDGER_DIFFERENCE } from '@questlog/schemas/tables/ledgerDifference';
 import type { Tables } from '../clickhouse/tables.ts';
 import { LATEST_MS, type Process, type World } from './world.ts';
 
-/** @param onInsert is called with the name of a table once the rows are in it. */
+/** @param onInsert is called with the name of a table after rows are inserted into it. */
 export function storeOf(
   world: World,
   tables: Tables,
