@@ -1,4 +1,4 @@
-/** Classes that Java generates from `schemas/readers` in one project read the records of both topics of events. */
+/** Tests that Java classes that one project generates from `schemas/readers` read the records of both topics of events. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,14 +14,14 @@ const here = (path: string): string => fileURLToPath(new URL(path, import.meta.u
 const JAVA = here('./java');
 const POM = join(JAVA, 'pom.xml');
 const JARS = here('../../node_modules/.cache/questlog-java-jars');
-/** The second compiler of Java competes with the first for the cores. */
+/** Two Java compilers compete for the cores. */
 const QUICK_START = ['-XX:TieredStopAtLevel=1'];
 const READERS = here('../../schemas/readers');
 
-/** Maven fetches 6 MB once. */
+/** Maven downloads 6 MB once. */
 const WITHIN_MS = 120_000;
 
-test('classes of all schemas for readers compile in one project, and read events and links as they were written', {
+test('classes of all schemas for readers compile in one project, and read events and links unchanged', {
   timeout: WITHIN_MS,
 }, ({ skip }) => {
   if (spawnSync('javac', ['-version']).status !== 0) {

@@ -105,7 +105,7 @@ async function putFile(product: Product): Promise<number> {
 }
 
 test.skipIf(lacking !== undefined)(
-  'questlog compact does not begin on a disk with too little room, and says how much it needs',
+  'questlog compact does not begin on a disk with too little free space, and says how much it needs',
   async () => {
     const dataDir = join(disk, 'compacted');
     const file = join(dataDir, 'log', 'questlog.db');

@@ -59,7 +59,7 @@ async function settled(game: TestProject, reportId: string, links: number): Prom
 }
 
 // Side by side: most of an erasure is waiting for ClickHouse to remove parts.
-test.concurrent('a player whose session an earlier version has dropped is found by the registration in the log', async () => {
+test.concurrent('finds a session of a player that an earlier version has dropped by its registration in the log', async () => {
   const game = await aProject(product, { revision: 'A' });
   const { tenantId, projectId } = game;
   const session = await game.session({ player: { externalId: 'night-owl' } });

@@ -1,4 +1,4 @@
-/** The schemas for readers are the registered ones under other names, and no two of them name one type. */
+/** Tests that the schemas for readers are the registered schemas with other names, and that each type has its own name. */
 import { parseSchema } from '@questlog/schemas/topics/contract';
 import { expect, test } from 'vitest';
 import { projectFiles, textOf } from './house.ts';
@@ -6,7 +6,7 @@ import { CONTRACTS, READERS, readerSchemas } from './reference/readerSchemas.ts'
 
 const schemas = readerSchemas();
 
-test('the files are what their sources make of them', () => {
+test('the files are up to date with their sources', () => {
   const files = projectFiles().filter((path) => path.startsWith(`${READERS}/`) && path.endsWith('.avsc'));
   expect(files.toSorted()).toEqual(Object.keys(schemas).toSorted());
   for (const [path, text] of Object.entries(schemas)) {
@@ -14,7 +14,7 @@ test('the files are what their sources make of them', () => {
   }
 });
 
-test('a schema is the registered one but for its namespace and its aliases', () => {
+test('a schema differs from the registered schema only in its namespace and its aliases', () => {
   for (const { subject, schema } of CONTRACTS) {
     const text = schemas[`${READERS}/${subject}.avsc`] ?? '';
     const renamed = JSON.parse(text, (key, value) => (key === 'aliases' ? undefined : value));
@@ -24,7 +24,7 @@ test('a schema is the registered one but for its namespace and its aliases', () 
   }
 });
 
-test('no name is in two subjects, as Event is in those that are registered', () => {
+test('no two subjects define the same name, unlike Event in the registered schemas', () => {
   const repeated = (texts: readonly string[]) => {
     const names = texts.flatMap((text) => [...namesIn(JSON.parse(text))]);
     return [...new Set(names.filter((name, at) => names.indexOf(name) !== at))];
@@ -33,7 +33,7 @@ test('no name is in two subjects, as Event is in those that are registered', () 
   expect(repeated(Object.values(schemas))).toEqual([]);
 });
 
-/** The full names of the types that a schema defines. */
+/** Returns the full names of the types that a schema defines. */
 function namesIn(schema: { namespace: string }): Set<string> {
   const found = new Set<string>();
   JSON.stringify(schema, (_, part) => {

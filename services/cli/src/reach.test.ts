@@ -1,4 +1,4 @@
-/** What a command prints and how long it waits while Questlog does not answer. Each request takes its time on a faked clock. */
+/** Tests the output and the waiting time of a command while Questlog does not answer. Requests advance a fake clock. */
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Progress } from './print.ts';
@@ -49,7 +49,7 @@ function printed(): string[] {
   return vi.mocked(process.stderr.write).mock.calls.map(([text]) => String(text).trimEnd());
 }
 
-/** An endpoint that nothing listens at for so long. */
+/** Returns an endpoint that does not answer for the given time. */
 function awayFor(ms: number, requestMs: number): Endpoint {
   const endpoint = new Endpoint('http://127.0.0.1:9', 'token');
   const backMs = performance.now() + ms;

@@ -24,7 +24,10 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { ingestMetrics } from './metrics.ts';
 import { startIngest } from './service.ts';
 
-/** With the use of its token, the writer that its record and its answer share, its clock's skew, and the limit of its address. */
+/**
+ * Includes the files for the use of a token, the writer that the record and the answer share, the clock skew, and the
+ * limit by address.
+ */
 const MOST_FILES = 40;
 const TOKEN = 'the-token-of-a-game';
 

@@ -24,7 +24,7 @@ public class GenerateAndRead {
     try (Stream<Path> schemas = Files.list(Path.of(arguments[0])).filter(path -> path.toString().endsWith(".avsc")).sorted()) {
       Schema.Parser project = new Schema.Parser();
       for (Path path : schemas.toList()) {
-        // One parser for all of them refuses a name that is defined twice.
+        // One parser for all schemas rejects a name that is defined twice.
         SpecificCompiler compiler = new SpecificCompiler(project.parse(path.toFile()));
         compiler.setStringType(StringType.String);
         compiler.compileToDestination(null, sources.toFile());

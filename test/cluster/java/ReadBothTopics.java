@@ -10,8 +10,8 @@ import questlog.v1.events.EventsAccepted;
 import questlog.v1.linkedevents.LinkedEvent;
 
 /**
- * A bug tracker that reads two topics with generated classes. A line of the file has a subject, the schema that the record was written
- * with, and the record, the last two in base64. Prints one line for each event.
+ * A bug tracker that reads two topics with generated classes. A line of the file has a subject, the writer schema and the
+ * record; the schema and the record are in base64. Prints one line for each event.
  */
 public class ReadBothTopics {
   public static void main(String[] arguments) throws Exception {

@@ -1,6 +1,7 @@
 /**
- * `schemas/readers`: the schemas of the topics for readers that generate classes. The registered schemas share the namespace
- * `questlog.v1` and several have a record `Event`; here each subject has a namespace of its own. Aliases name the registered types.
+ * Generates `schemas/readers`: the schemas of the topics for readers that generate classes. The registered schemas share
+ * the namespace `questlog.v1`, and several have a record `Event`. The generated schemas have one namespace per subject.
+ * Aliases name the registered types.
  */
 import { auditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
@@ -25,14 +26,14 @@ export const CONTRACTS: readonly Pick<MessageContract<unknown>, 'topic' | 'subje
   linkerState,
 ];
 
-/** The files of `schemas/readers` with their texts, by their paths. */
+/** Returns the texts of the files of `schemas/readers`, by path. */
 export function readerSchemas(): Readonly<Record<string, string>> {
   return Object.fromEntries(
     CONTRACTS.map(({ topic, subject, schema }) => {
       const { namespace, ...rest } = JSON.parse(schema);
       const [, name = ''] = /^questlog\.([a-z-]+)\.v1$/.exec(topic) ?? [];
       const { type, name: record, ...fields } = withAliases(rest, namespace);
-      // A Java package: without hyphens.
+      // The name of a Java package has no hyphens.
       const own = { type, name: record, namespace: `${namespace}.${name.replaceAll('-', '')}`, ...fields };
       return [`${READERS}/${subject}.avsc`, `${JSON.stringify(own, null, 2)}\n`];
     }),

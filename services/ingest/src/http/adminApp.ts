@@ -120,7 +120,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(problems(logger, metrics));
-  // Those with the admin token are not counted.
+  // Requests with the admin token are not counted.
   app.use((ctx, next) => next().finally(() => deps.unauthenticated.count(ctx.req)));
   app.use(knownHostsOnly(deps.hosts));
   app.use(deps.audit.refusals(router));

@@ -134,7 +134,7 @@ export function checkScope(principal: Principal, scope: Scope): void {
 }
 
 /**
- * Returns whether a request has a valid access token or the admin token, at the cost of a hash or two.
+ * Returns whether a request has a valid access token or the admin token. Costs at most two hashes.
  * @param isJwt returns true if a token is a JWT. Only the verification shows if a JWT is valid.
  */
 export function credentialsIn(

@@ -22,7 +22,7 @@ test('a refusal keeps nothing of where it was made, its cause and every other er
   for (const { stack: kept } of [cause, new Error('a later one')]) expect(kept).toContain('problems.test.ts');
 });
 
-test('a request of a rejected address has its answer before any route, with the headers of every answer', () => {
+test('answers a request of a rejected address before any route, with the headers of every answer', () => {
   const handled: unknown[] = [];
   const rejected = new Rejected('rate_limited', 'too many', { headers: { 'Retry-After': '30' } });
   const limit = { rejectionOf: ({ url }: IncomingMessage) => (url === '/good' ? undefined : rejected) };

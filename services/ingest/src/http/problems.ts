@@ -160,7 +160,10 @@ export function problemAnswer(
   };
 }
 
-/** Answers requests of rejected addresses, before any route and as cheaply as possible. The handler has all others. */
+/**
+ * Returns a handler that answers requests of rejected addresses before any route, at minimum cost, and passes all other
+ * requests to `handler`.
+ */
 export function limited(
   handler: RequestListener,
   unauthenticated: Pick<UnauthenticatedLimit, 'rejectionOf'>,
