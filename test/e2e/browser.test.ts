@@ -79,7 +79,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     [404, JSON.stringify({ type: 'urn:questlog:problem:not_found', code: 'not_found', message: 'not here' })],
     [401, JSON.stringify({ type: 'urn:questlog:problem:unauthorized', code: 'unauthorized' })],
     [413, '{"error":"of a proxy"}'],
-  ])('keeps a batch that a proxy or another server rejects, or that has a wrong token, after a %i', async (status, body) => {
+  ])('keeps a batch after a %i for a wrong token, or of a proxy or another server', async (status, body) => {
     const page = await open(game.token, shared.product.credentials);
     const headers = { 'Access-Control-Allow-Origin': '*' };
     await page.route('**/v1/ingest/events', (route) => route.fulfill({ status, headers, body }));
