@@ -40,10 +40,7 @@ export interface BlockOptions<Plan> {
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
-  /**
-   * Publishes an offset below which every row is in these tables. The offset also replaces a higher one. Awaits `confirm`
-   * before the insert.
-   */
+  /** Publishes an offset below which every row is in these tables, even if it is lower. Awaits `confirm` before the insert. */
   publishStart(nextOffset: number, tables: string, confirm: () => Promise<void>): Promise<void>;
   /** Receives the next such offset, after its commit. */
   onProjected(nextOffset: number, tables: string): void;
