@@ -45,7 +45,7 @@ const FAULTS = `() => {
     if (element.matches('td, th, button, .tag, dd, p, li') && isCut && style.overflowX === 'visible') add('content is wider than its box', element);
     const isLong = element.scrollHeight > element.clientHeight + 1 && isScrollable(style);
     if (isLong && !mayScroll) add('scrolls inside the page', element);
-    if (style.overflowY === 'hidden' && element.scrollHeight > element.clientHeight + 2 && !isEllipsis) add('is cut at the bottom', element);
+    if (style.overflowY === 'hidden' && element.scrollHeight > element.clientHeight + 2 && !isEllipsis) add('is truncated at the bottom', element);
     const scroller = element.parentElement?.closest(MAY_SCROLL);
     if ((box.right > width + 1 || box.left < -1) && !scroller?.matches('pre, .both')) add('is outside of the window', element);
     if (element.matches('select') && box.width > width) add('is wider than the window', element);
@@ -57,7 +57,7 @@ const FAULTS = `() => {
     const style = getComputedStyle(input);
     pen.font = style.font;
     const room = input.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - (input.type === 'search' ? 20 : 0);
-    if (input.checkVisibility() && pen.measureText(input.placeholder).width > room) faults.add('cuts the hint ' + input.placeholder);
+    if (input.checkVisibility() && pen.measureText(input.placeholder).width > room) faults.add('truncates the placeholder  ' + input.placeholder);
   }
 
   // A short word on several lines: "Sho" and "w".
@@ -97,9 +97,9 @@ const FAULTS = `() => {
   // Labels of an axis that begin left of the canvas.
   for (const canvas of root.querySelectorAll('.uplot canvas')) {
     const pixels = canvas.getContext('2d').getImageData(0, 0, 2, canvas.height).data;
-    if (pixels.some((value, i) => i % 4 === 3 && value > 0)) add('cuts the labels of its axis', canvas);
+    if (pixels.some((value, i) => i % 4 === 3 && value > 0)) add('truncates the labels of its axis', canvas);
     const right = canvas.getContext('2d').getImageData(canvas.width - 2, 0, 2, canvas.height).data;
-    if (right.some((value, i) => i % 4 === 3 && value > 0)) add('cuts the last label of its axis', canvas);
+    if (right.some((value, i) => i % 4 === 3 && value > 0)) add('truncates the last label of its axis', canvas);
   }
   return [...faults];
 }`;

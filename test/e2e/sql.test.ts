@@ -111,7 +111,7 @@ describe.concurrent('an answer', () => {
   });
 
   test.each(['groupArray(number) FROM numbers(100000000)', "repeat('x', 1000000000)"])(
-    'that needs more memory than a query may use is refused with ClickHouse’s text and the limit: %s',
+    'that needs more memory than a query may use is rejected with ClickHouse’s text and the limit: %s',
     async (what) => {
       const answer = await ask(`SELECT ${what}`);
 

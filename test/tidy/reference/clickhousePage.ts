@@ -34,7 +34,7 @@ export function clickhousePage(): string {
   }
   return page('Tables and views', FOLDER, [
     'The database is `questlog`. The projector writes the rows. Ingest writes `reject_counts`, `received_by_process`, `erased_events`, `retention_marks`, `expired_sessions` and a part of `truncations`, and deletes erased and expired data. Ask it with `npm run sql`, `POST /admin/sql` or any\nClickHouse client. `events` and `sessions` hold each row once. [deploy/clickhouse](../../deploy/clickhouse) has the tables\nbehind the views, `…_by_partition` and `…_versions`, which hold older rows until a merge, `reject_counts`, `received_by_process`, and `appends`, the ledger by which\nduplicate appends are recognized, kept for three days.',
-    'Quotas and counts go by `received_at`. The window of a report is from `from_micros` to `to_micros`, both inclusive. Tables, views and columns have\nthese comments in ClickHouse, too.',
+    'Quotas and counts use `received_at`. The window of a report is from `from_micros` to `to_micros`, both inclusive. Tables, views and columns have\nthese comments in ClickHouse, too.',
     ...[...relations].filter(([name]) => !BEHIND_VIEWS.test(name)).flatMap((entry) => shown(...entry)),
   ]);
 }
