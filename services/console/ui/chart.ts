@@ -68,8 +68,8 @@ export function Chart({
         width: element.clientWidth || 600,
         height: HEIGHT,
         axes,
-        // Half of the longest time label, because the last label is centered under the newest value.
-        padding: [null, (CHARACTER_WIDTH * LONGEST_TIME) / 2, null, null],
+        // Half of the longest time label and a margin for wide fonts: the last label is centered under the newest value.
+        padding: [null, (CHARACTER_WIDTH * LONGEST_TIME + GAP) / 2, null, null],
         ...(areBars && { scales: { x: { range: withRoom } } }),
         series: [
           {

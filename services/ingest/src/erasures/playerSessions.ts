@@ -87,26 +87,27 @@ async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<str
   const { store, clock, directory } = deps;
   await recordUnknown(store, projectsOf(directory.current, owner), clock.now());
   const { id } = await deps.playerKey();
-  const unknown = `${ownerOf(owner.tenantId, owner.projectId)} AND key_id != ${id}`;
+  const owned = ownerOf(owner.tenantId, owner.projectId);
+  const unknown = `${owned} AND key_id != ${id}`;
   const rows = await store.query<SessionOfPlayer>(
-    `SELECT DISTINCT project_id AS projectId, session_id AS id FROM expired_sessions WHERE ${unknown} LIMIT ${MAX_UNKNOWN}`,
+    `SELECT DISTINCT project_id AS projectId, session_id AS id FROM expired_sessions WHERE ${unknown}
+       AND (project_id, session_id) NOT IN
+         (SELECT project_id, id FROM sessions
+          WHERE ${owned} AND id IN (SELECT session_id FROM expired_sessions WHERE ${unknown}))
+     LIMIT ${MAX_UNKNOWN}`,
   );
-  if (rows.length === 0) return null;
+  const isLimited = rows.length === MAX_UNKNOWN;
   const left = new Map(rows.map((row) => [nameOf(row), row]));
-  const forget = (session: SessionOfPlayer): void => void left.delete(nameOf(session));
-  const registered = await store.query<SessionOfPlayer>(
-    `SELECT DISTINCT project_id AS projectId, id FROM sessions WHERE ${ownerOf(owner.tenantId, owner.projectId)}
-     AND id IN (SELECT session_id FROM expired_sessions WHERE ${unknown})`,
-  );
-  registered.forEach(forget);
-  await readRegistrations(deps, owner, ({ projectId, sessionId }) => forget({ projectId, id: sessionId }));
+  const forget = ({ projectId, sessionId }: SessionRegistered): void =>
+    void left.delete(nameOf({ projectId, id: sessionId }));
+  if (rows.length > 0 && !isLimited) await readRegistrations(deps, owner, forget);
   if (left.size === 0) return null;
   const projects = [...new Set([...left.values()].map(({ projectId }) => projectId))].join(', ');
-  const count = rows.length === MAX_UNKNOWN ? `${left.size} or more` : `${left.size}`;
-  return `${count} sessions of project ${projects} expired before their players were recorded, and other data of these sessions remains, which may belong to the player. Request the erasure again after this data has expired, or erase these sessions or the project. This query lists the sessions: SELECT project_id, session_id FROM expired_sessions WHERE key_id = 0`;
+  const count = isLimited ? `${left.size} or more` : `${left.size}`;
+  return `${count} sessions of project ${projects} expired before their players were recorded, and other data of these sessions remains, which may belong to the player. Request the erasure again after this data has expired, or erase these sessions or the project. This query lists the sessions: SELECT DISTINCT project_id, session_id FROM expired_sessions WHERE key_id != ${id}`;
 }
 
-/** Maximum sessions of unknown players in memory. The log could not resolve more of them in any case. */
+/** Maximum sessions of unknown players in memory. If there are more, none of them is looked up in the log. */
 const MAX_UNKNOWN = 100_000;
 
 export function projectsOf(

@@ -46,7 +46,7 @@ test('a file that the project keeps no longer is answered as expired', async () 
   const answer = (id: string, days: number | null) =>
     findUpload(storeWith(randomUUID(), 1), { projectId, days, nowMs: NOW }, id);
   await expect(answer(old, 2)).rejects.toThrow(
-    `upload ${old} has expired: this project keeps uploads for 2 days`,
+    `upload ${old} has expired or was erased: this project keeps uploads for 2 days`,
   );
   await expect(answer(young, 2)).rejects.toThrow(`there is no upload ${young}`);
   await expect(answer(old, null)).rejects.toThrow(`there is no upload ${old}`);

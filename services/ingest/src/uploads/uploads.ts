@@ -78,7 +78,7 @@ export async function findUpload(
   if (store === undefined || found?.sizeBytes === undefined) {
     const isOld = days !== null && isUuidV7(key.uploadId) && nowMs - millisOf(key.uploadId) > days * DAY_MS;
     const detail = isOld
-      ? `upload ${key.uploadId} has expired: this project keeps uploads for ${days} days`
+      ? `upload ${key.uploadId} has expired or was erased: this project keeps uploads for ${days} days`
       : `there is no upload ${key.uploadId}, or its bytes have not come`;
     throw new Rejected('not_found', detail);
   }
