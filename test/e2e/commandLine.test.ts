@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { expectAnswer } from '../dataGuide/expectAnswer.ts';
+import { ASKED_WITH, expectAnswer } from '../dataGuide/expectAnswer.ts';
 import { expectedAnswers } from '../dataGuide/expectedAnswers.ts';
 import { questionsOfGuide } from '../dataGuide/guidePage.ts';
 import { simulatedSessions } from '../dataGuide/simulatedGame.ts';
@@ -228,7 +228,7 @@ describe('simulate', () => {
     const parameters = { tenant: tenantId, project: projectId, from, to };
     await Promise.all(
       questionsOfGuide().map(async ({ number, title, sql }) => {
-        const answer = await shared.product.admin('POST', '/admin/sql', { query: sql, parameters });
+        const answer = await shared.product.admin('POST', '/admin/sql', { query: `${sql}\n${ASKED_WITH}`, parameters });
         expectAnswer(answer.json().data, expected[number], title);
       }),
     );
