@@ -94,14 +94,24 @@ export interface Labelled {
 /** Returns the API's sentence with the labels and units of the form. */
 export function problemInWords(detail: string, fields: readonly Labelled[]): string {
   return fields.reduce((text, { name, label, scale = 1 }) => {
-    const apiName = name.replaceAll('/', '.').replaceAll('.', '\\.');
-    return text.replace(new RegExp(`(?<![\\w.])${apiName}(?![\\w.])([^;]*)`), (_, rest: string) => {
-      const scaled = scale === 1 ? rest : rest.replaceAll(/\d+/g, (n) => String(Number(n) / scale));
-      const words = scaled
-        .replace('must not have fewer than 1 characters', 'must not be empty')
-        .replace(/must be <= (\d+)/, (_, n) => `must be at most ${count(Number(n))}`)
-        .replace(/must be >= (\d+)/, (_, n) => `must be at least ${count(Number(n))}`);
-      return `“${label}”${words}`;
-    });
+    const apiName = name.replaceAll('/', '.');
+    const at = indexOfName(text, apiName);
+    if (at === -1) return text;
+    const [rest = '', ...others] = text.slice(at + apiName.length).split(';');
+    const scaled = scale === 1 ? rest : rest.replaceAll(/\d+/g, (n) => String(Number(n) / scale));
+    const words = scaled
+      .replace('must not have fewer than 1 characters', 'must not be empty')
+      .replace(/must be <= (\d+)/, (_, n) => `must be at most ${count(Number(n))}`)
+      .replace(/must be >= (\d+)/, (_, n) => `must be at least ${count(Number(n))}`);
+    return [`${text.slice(0, at)}“${label}”${words}`, ...others].join(';');
   }, detail);
+}
+
+/** Returns where the text has the name as a word of its own; -1 if it has not. */
+function indexOfName(text: string, name: string): number {
+  const isPartOfName = (character = ''): boolean => /[\w.]/.test(character);
+  for (let at = text.indexOf(name); at !== -1; at = text.indexOf(name, at + 1)) {
+    if (!isPartOfName(text[at - 1]) && !isPartOfName(text[at + name.length])) return at;
+  }
+  return -1;
 }

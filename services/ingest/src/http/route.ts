@@ -63,7 +63,7 @@ function meantEndpoint(endpoints: readonly Endpoint[], method: string, path: str
 }
 
 function lastSegment(path: string): string {
-  return path.replace(/\/+$/, '').split('/').at(-1) ?? '';
+  return path.split('/').findLast((segment) => segment !== '') ?? '';
 }
 
 /** Maximum edits between a wrong name and the name that is suggested. */
