@@ -228,7 +228,10 @@ describe('simulate', () => {
     const parameters = { tenant: tenantId, project: projectId, from, to };
     await Promise.all(
       questionsOfGuide().map(async ({ number, title, sql }) => {
-        const answer = await shared.product.admin('POST', '/admin/sql', { query: `${sql}\n${ASKED_WITH}`, parameters });
+        const answer = await shared.product.admin('POST', '/admin/sql', {
+          query: `${sql}\n${ASKED_WITH}`,
+          parameters,
+        });
         expectAnswer(answer.json().data, expected[number], title);
       }),
     );
