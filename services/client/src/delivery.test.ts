@@ -1,19 +1,14 @@
 /** `end()` returns in time, whatever the server does. */
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { FakeServer, hangs, pass, stored } from './testing/fakeServer.ts';
+import { beforeEach, expect, test } from 'vitest';
+import { FakeServer, hangs, pass, stored, useFakedClock } from './testing/fakeServer.ts';
 import { aStore } from './testing/memoryStore.ts';
 
 const A_MINUTE_MS = 60_000;
 let server: FakeServer;
 
+useFakedClock();
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
-  vi.stubGlobal('CompressionStream', undefined);
   server = new FakeServer();
-});
-afterEach(() => {
-  vi.useRealTimers();
-  vi.unstubAllGlobals();
 });
 
 test('end() returns within its limit while the server accepts and never answers, and keeps the rest', async () => {

@@ -1,9 +1,9 @@
 /** Tests that an unreachable server or another server is reported with the reason, at a bounded rate. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { start } from './client.ts';
-import { FakeServer, lost, pass, stored } from './testing/fakeServer.ts';
+import { FakeServer, lost, pass, stored, useFakedClock } from './testing/fakeServer.ts';
 
 const A_MINUTE_MS = 60_000;
 
@@ -55,14 +55,9 @@ describe('the first request that fails is reported with its reason', () => {
 
 describe('with a clock', () => {
   let server: FakeServer;
+  useFakedClock();
   beforeEach(() => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
-    vi.stubGlobal('CompressionStream', undefined);
     server = new FakeServer();
-  });
-  afterEach(() => {
-    vi.useRealTimers();
-    vi.unstubAllGlobals();
   });
 
   test('reports an outage at once, then at most once a minute, and its end with the number of entries that waited', async () => {

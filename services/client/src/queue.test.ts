@@ -1,21 +1,14 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Game } from './client.ts';
-import { FakeServer, lost, pass, refused, room } from './testing/fakeServer.ts';
+import { FakeServer, lost, pass, refused, room, useFakedClock } from './testing/fakeServer.ts';
 import { aStore } from './testing/memoryStore.ts';
 
 const A_DAY_MS = 86_400_000;
 let server: FakeServer;
 
+useFakedClock();
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
-  // It works in a thread of its own, beside the clock.
-  vi.stubGlobal('CompressionStream', undefined);
   server = new FakeServer();
-});
-afterEach(() => {
-  vi.useRealTimers();
-  vi.unstubAllGlobals();
-  vi.restoreAllMocks();
 });
 
 describe('a full queue', () => {

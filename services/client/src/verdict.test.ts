@@ -1,19 +1,14 @@
 /** Tests that only an answer of Questlog about an entry removes the entry from the queue. */
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { bare, FakeServer, json, lost, pass, refused, stored } from './testing/fakeServer.ts';
+import { beforeEach, expect, test } from 'vitest';
+import { bare, FakeServer, json, lost, pass, refused, stored, useFakedClock } from './testing/fakeServer.ts';
 import { aStore } from './testing/memoryStore.ts';
 
 const A_MINUTE_MS = 60_000;
 let server: FakeServer;
 
+useFakedClock();
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
-  vi.stubGlobal('CompressionStream', undefined);
   server = new FakeServer();
-});
-afterEach(() => {
-  vi.useRealTimers();
-  vi.unstubAllGlobals();
 });
 
 test.each([

@@ -1,5 +1,5 @@
 /** Questlog as a client meets it, answers at will: for clocks and failures that the real one does not have. */
-import { vi } from 'vitest';
+import { afterEach, beforeEach, vi } from 'vitest';
 import { type ClientProblem, type Game, type GameOptions, start } from '../client.ts';
 
 export interface Sent {
@@ -107,4 +107,17 @@ export function json(status: number, body: unknown, headers: Record<string, stri
 /** What is due meanwhile happens; nothing waits for real. */
 export async function pass(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
+}
+
+/** Fakes the clock of each test of the file. Compression is off, because it runs in a thread that the faked clock does not control. */
+export function useFakedClock(): void {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
+    vi.stubGlobal('CompressionStream', undefined);
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+    vi.restoreAllMocks();
+  });
 }
