@@ -1,4 +1,4 @@
-/** The form of the abuse suite, and what `npm run test:abuse` writes down for `docs/security.md`. */
+/** The form of the abuse suite, and what `npm run test:abuse` writes down for `docs/evidence/security.md`. */
 import { appendFileSync } from 'node:fs';
 
 /** The file that takes the figures. */

@@ -1,4 +1,4 @@
-/** What the runs of planted bugs and of mutants have found: lines of JSON, and their part of `docs/reliability.md`. */
+/** What the runs of planted bugs and of mutants have found: lines of JSON, and their part of `docs/evidence/reliability.md`. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -52,7 +52,7 @@ export function keepResults<Kind extends keyof Results>(kind: Kind, results: rea
 export function mutationBlocks(): string[] {
   const planted = resultsOf('planted').map(({ name, lost, caughtBy, commit }) => {
     const [file = '', ...title] = caughtBy.split(': ');
-    return [name, lost, `[${title.join(': ')}](../${file})`, commit];
+    return [name, lost, `[${title.join(': ')}](../../${file})`, commit];
   });
   const scores = resultsOf('scores').map(({ name, killed, all, isAlone = false, at, commit }) => {
     const by = isAlone ? 'its own' : 'all fast ones';
@@ -72,7 +72,7 @@ export function mutationBlocks(): string[] {
     tableOf(['bug', 'what would be lost', 'caught by', 'commit'], planted),
     '## Mutants',
     `A tool changed the decisions of the product one by one. Each change that no test noticed has its reason in
-[survivors.ts](../test/mutation/survivors/survivors.ts). By "its own" tests, those without IO beside it: those that set the clock are left out.`,
+[survivors.ts](../../test/mutation/survivors/survivors.ts). By "its own" tests, those without IO beside it: those that set the clock are left out.`,
     tableOf(['folder', 'changes', 'noticed', 'by tests', 'run'], scores),
   ];
 }

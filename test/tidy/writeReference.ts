@@ -1,4 +1,4 @@
-/** `npm run docs:reference`: writes the pages of `docs/reference`, `schemas/readers`, `docs/reliability.md`, `docs/security.md` and `docs/performance.md`. */
+/** `npm run docs:reference`: writes the pages of `docs/reference`, `schemas/readers`, `docs/evidence/reliability.md`, `docs/evidence/security.md` and `docs/evidence/performance.md`. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';

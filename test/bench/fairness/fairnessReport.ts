@@ -1,4 +1,4 @@
-/** The result of the bench of fairness as Markdown: for the terminal, and as a part of `docs/performance.md`. */
+/** The result of the bench of fairness as Markdown: for the terminal, and as a part of `docs/evidence/performance.md`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { median } from '../path/pathFigures.ts';
@@ -22,7 +22,7 @@ import { BURST_S } from './measureLimiter.ts';
 import { OVERLOAD } from './measureOverload.ts';
 import { VICTIM } from './measureRounds.ts';
 
-const RESULT = 'docs/fairness.json';
+const RESULT = 'docs/evidence/fairness.json';
 
 /** Blocks of the page. */
 export function fairnessSection(): string[] {

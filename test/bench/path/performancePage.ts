@@ -1,4 +1,4 @@
-/** `docs/performance.md`, made from the results of the bench: nothing on it is typed. */
+/** `docs/evidence/performance.md`, made from the results of the bench: nothing on it is typed. */
 import { fileURLToPath } from 'node:url';
 import { fairnessSection } from '../fairness/fairnessReport.ts';
 import { FLAT_WORDS, flatReport } from '../flat/flatReport.ts';
@@ -6,8 +6,8 @@ import { restReport } from '../rest/restReport.ts';
 import { type BenchResults, readResults } from './pathFigures.ts';
 import { againstReport, pathReport, profileTables } from './pathReport.ts';
 
-export const PERFORMANCE_PAGE = 'docs/performance.md';
-export const RESULTS = 'docs/performance.json';
+export const PERFORMANCE_PAGE = 'docs/evidence/performance.md';
+export const RESULTS = 'docs/evidence/performance.json';
 
 export function performancePage(): string {
   const results = readResults(fileURLToPath(new URL(`../../../${RESULTS}`, import.meta.url)));
@@ -42,9 +42,9 @@ const HEAD = [
   `\`npm run bench\` sends the same events to the ingest of Questlog and to three other servers, one after the other, on one machine
 and one Kafka broker with acks of all. What is compared is the CPU of the process that serves, from \`/proc\`.`,
   `- Questlog checks each event, looks its session up, counts it against the quota, and answers it with its payload.
-- The [afternoon version](../test/bench/peers/afternoon.ts) is what a team writes first: Koa, kafkajs, one message an event. It answers each event too.
-- The [\`node:http\` floor](../test/bench/peers/floor.ts) reads the body, answers two bytes and keeps nothing.
-- The [OpenTelemetry Collector](../test/bench/peers/collector.ts) takes the events as OTLP logs in JSON, the payload as text, and writes
+- The [afternoon version](../../test/bench/peers/afternoon.ts) is what a team writes first: Koa, kafkajs, one message an event. It answers each event too.
+- The [\`node:http\` floor](../../test/bench/peers/floor.ts) reads the body, answers two bytes and keeps nothing.
+- The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) takes the events as OTLP logs in JSON, the payload as text, and writes
   one message a request. It checks nothing, and answers two bytes. Its builder makes it, which needs Go.`,
   `Each part below is of the last run that measured it. With \`--json FILE\` a run writes its own part and leaves the others. \`--rows 500x8,1x64\`
 and \`--seconds 5\` shorten a run. Figures of a busy machine are no figures: let nothing else run beside.`,

@@ -45,7 +45,7 @@ beforeAll(async () => {
 afterAll(() => ending.disposeAsync(), WITHIN_MS);
 
 test(
-  'an event costs no quarter more beside the afternoon version than docs/performance.md says',
+  'an event costs no quarter more beside the afternoon version than docs/evidence/performance.md says',
   async (context) => {
     if (lack !== undefined) return context.skip(lack);
     const most = (documented() ?? 0) * MAX_WORSE;

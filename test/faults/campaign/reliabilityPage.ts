@@ -1,10 +1,10 @@
-/** `docs/reliability.md`, made from the result files: nothing on it is typed. */
+/** `docs/evidence/reliability.md`, made from the result files: nothing on it is typed. */
 import { mutationBlocks } from '../../mutation/mutationResults.ts';
 import { argumentsOf, hasFailed, RESULTS, type Result } from './results.ts';
 import { PEAK, type Row } from './row.ts';
 import { GROUPS_OF_ROWS } from './rows.ts';
 
-export const PAGE = 'docs/reliability.md';
+export const PAGE = 'docs/evidence/reliability.md';
 
 const INTRODUCTION = `Two processes of each service run on three brokers, a schema registry and a ClickHouse. Games play and file reports, at half of
 the peak of the machine: of what 12 clients reach that each ask again as soon as they are answered, a closed loop. Then something breaks. Afterwards every answer that was given is held against the tables and the

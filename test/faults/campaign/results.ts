@@ -5,7 +5,7 @@ import { cpus, release, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import type { Outcome } from './tryRows.ts';
 
-export const RESULTS = 'docs/reliability.jsonl';
+export const RESULTS = 'docs/evidence/reliability.jsonl';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const POM = 'deploy/kafka-local/pom.xml';
@@ -60,7 +60,7 @@ export function surroundings(clickhouse: string): Surroundings {
   const changed = git('status', '--porcelain').split('\n');
   return {
     commit: git('rev-parse', '--short=10', 'HEAD'),
-    isUncommitted: changed.some((line) => line !== '' && !line.includes('docs/reliability.')),
+    isUncommitted: changed.some((line) => line !== '' && !line.includes('docs/evidence/reliability.')),
     cpus: cpus().length,
     memoryGiB: Math.round(totalmem() / 1024 ** 3),
     kernel: release(),

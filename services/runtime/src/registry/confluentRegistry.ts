@@ -1,6 +1,6 @@
 /**
  * The Confluent-compatible registry of a deployment on Kafka. The kafkajs client registers; look-ups while records are
- * read go past it (see docs/decisions/0012-look-ups-go-past-the-client.md).
+ * read go past it (see docs/decisions/0012-own-schema-lookups.md).
  */
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry';
 import type { Compatibility } from '@questlog/schemas/topics/contract';
