@@ -12,7 +12,7 @@ import { keepLogs, noteToken } from '../tokensInLogs.ts';
 import { type ClusterEngines, clusterEngines, clusterEnvironment, removeDeployment } from './cluster.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const ENTRY = join(ROOT, 'services/standalone/src/main.ts');
+const ENTRY = join(ROOT, 'services/questlog/src/main.ts');
 
 export interface Credentials {
   readonly baseUrl: string;
@@ -92,6 +92,8 @@ export interface StartOptions {
 interface StartedWith {
   readonly env: NodeJS.ProcessEnv;
   readonly flags: readonly string[];
+  /** Absolute path of the file that starts the processes. */
+  readonly entry: string;
 }
 
 /** Other test files start and break stacks at the same time. */
@@ -186,7 +188,7 @@ export function spawnProduct({ dataDir, env, args = [], ...options }: StartOptio
   return child;
 }
 
-/** What `npm start` of a checkout gives Node. */
+/** Returns the environment, the flags, and the entry file that `npm start` of a checkout passes to Node. */
 export function startedWith(root: string): StartedWith {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const start: string = scripts.start;
@@ -194,7 +196,8 @@ export function startedWith(root: string): StartedWith {
     groups['name'],
     groups['value'],
   ]);
-  return { env: Object.fromEntries(env), flags: start.match(/(?<= )--\S+/g) ?? [] };
+  const entry = join(root, /services\/\S+\/main\.ts/.exec(start)?.[0] ?? '');
+  return { env: Object.fromEntries(env), flags: start.match(/(?<= )--\S+/g) ?? [], entry };
 }
 
 /** The environment less the product's settings, which are the tests' own. */

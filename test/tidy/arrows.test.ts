@@ -17,7 +17,7 @@ const STEPS: Readonly<Record<string, number>> = {
   'services/ingest': 2,
   'services/linker': 2,
   'services/projector': 2,
-  'services/standalone': 3,
+  'services/questlog': 3,
   'services/cli': 4,
   test: 5,
 };
@@ -25,11 +25,11 @@ const STEPS: Readonly<Record<string, number>> = {
 /** Where people or supervisors wait for the first line, and the packages that may be loaded before it. */
 const LOADED_BY: readonly (readonly [entry: string, packages: RegExp])[] = [
   ['services/cli/src/main.ts', /^commander$/],
-  ['services/standalone/src/main.ts', /^(avsc|pino|typebox)$/],
-  ['services/standalone/src/credentials.ts', /^typebox$/],
+  ['services/questlog/src/main.ts', /^(avsc|pino|typebox)$/],
+  ['services/questlog/src/credentials.ts', /^typebox$/],
   // ClickHouse's process is started before the rest is loaded.
-  ['services/standalone/src/services.ts', /^(@clickhouse\/client|avsc|pino|typebox)$/],
-  ['services/standalone/src/wiring.ts', /^(?!jose|kafkajs|@kafkajs|@aws-sdk)/],
+  ['services/questlog/src/services.ts', /^(@clickhouse\/client|avsc|pino|typebox)$/],
+  ['services/questlog/src/wiring.ts', /^(?!jose|kafkajs|@kafkajs|@aws-sdk)/],
   ['services/runtime/src/clickhouse/chdb/main.ts', /^pino$/],
 ];
 
@@ -81,7 +81,7 @@ const PURE_CRYPTO = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'Has
 const IMPURE =
   /^(Date\.now|new Date\(\)|Date\(\)|performance\.\w+|Math\.random|process\.\w+|crypto\.\w+|console\.\w+|(set(Timeout|Interval|Immediate)|queueMicrotask|fetch)\(\))$/;
 
-test('imports point one way: schemas ← runtime ← console, ingest, linker, projector ← standalone ← cli ← test', () => {
+test('imports point one way: schemas ← runtime ← console, ingest, linker, projector ← questlog ← cli ← test', () => {
   expectNone(
     imports([...sources.values()]).flatMap(({ at, from, target }) => {
       const [own, other] = [workspaceOf(from), target === undefined ? undefined : workspaceOf(target)];

@@ -1,5 +1,5 @@
 /** The image and docker-compose.yml agree with the rest of the project: versions, images, settings, open ports. */
-import { settings } from '@questlog/standalone/config';
+import { settings } from '@questlog/questlog/config';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { CLICKHOUSE_IMAGE, KAFKA_IMAGE, REGISTRY_IMAGE } from '../engines/images.ts';

@@ -1,14 +1,10 @@
-/** Where things lie, how long they are and what they are called. */
+/** Checks the layout of folders, the size of files, and file names. */
 import { posix } from 'node:path';
 import { test } from 'vitest';
-import { targetOf } from './graph.ts';
-import { isTest, projectFiles, textOf, workspaceOf } from './house.ts';
-import { parseSources } from './sources.ts';
+import { isTest, projectFiles, textOf } from './house.ts';
 import { expectNone } from './violations.ts';
 
 const files = projectFiles();
-/** Here, since to parse all of them may take longer on a busy machine than a test may. */
-const parsed = parseSources();
 /** Without tests and what only they use. */
 const sources = files.filter(
   (path) =>
@@ -16,7 +12,6 @@ const sources = files.filter(
     !isTest(path) &&
     !/\.(testing|contract)\.ts$|\/(testing|contract|fixtures)\//.test(path),
 );
-const product = sources.filter((path) => /^(schemas|services)\//.test(path));
 
 const TOP = [
   'services docs deploy examples schemas test',
@@ -24,24 +19,13 @@ const TOP = [
   'README.md LICENSE SECURITY.md CHANGELOG.md',
 ].flatMap((line) => line.split(' '));
 
-const SERVICES = ['runtime', 'ingest', 'linker', 'projector', 'console', 'standalone', 'cli', 'client'];
+const SERVICES = ['runtime', 'ingest', 'linker', 'projector', 'console', 'questlog', 'cli', 'client'];
 
+/** Limits that a file or folder exceeds only with a reason; more than that is a warning, not a failure. */
 const MAX_LINES = 400;
 const MAX_FILES = 12;
-/** A shorter file with one importer in its workspace is a part of that importer, unless it has a test of its own. */
-const SPLINTER_LINES = 60;
-/** Short files with one importer that are files of their own all the same, each with its reason. */
-const SHORT: Readonly<Record<string, string>> = {
-  'services/cli/src/ask/audit.ts': 'one file a command',
-  'services/console/ui/pages.ts': 'the list of pages, where a new one goes',
-  'services/console/ui/signInForm.ts': 'the only page that is seen without the token',
-  'services/ingest/src/admin/retryLinks.ts': 'one file a thing that operators do',
-  'services/ingest/src/http/deadLetterRoutes.ts': 'one file a room that operators reach',
-  'services/ingest/src/events/sendTestEvent.ts': 'one file a thing that operators do',
-  'services/projector/src/auditWriter.ts': 'one file a projected topic',
-  'services/projector/src/ledgerWatch.ts': 'what is told of the books, apart from what is projected',
-  'services/projector/src/reports/linksWriter.ts': 'one file a projected topic',
-};
+/** Files and folders above the limits, with their reasons. */
+const LARGE: Readonly<Record<string, string>> = {};
 
 test('the top folder holds only what a newcomer looks for there', () => {
   const names = new Set(files.map((path) => path.split('/')[0] ?? ''));
@@ -63,45 +47,15 @@ test('services holds those of the map and nothing else', () => {
   );
 });
 
-test(`a source file has at most ${MAX_LINES} lines`, () => {
+test('warns of source files and folders above the limits that have no reason in LARGE', () => {
+  for (const [path, problem] of large()) {
+    if (LARGE[path] === undefined)
+      console.warn(`warning: ${path}: ${problem}; split it, or give the reason in LARGE`);
+  }
   expectNone(
-    files
-      .filter((path) => path.endsWith('.ts'))
-      .map((path) => ({ path, lines: linesOf(path) }))
-      .filter(({ lines }) => lines > MAX_LINES)
-      .map(
-        ({ path, lines }) =>
-          `${path}: has ${lines} lines; ${MAX_LINES} is the most: split it by what it does`,
-      ),
-  );
-});
-
-test(`a folder has at most ${MAX_FILES} source files`, () => {
-  const folders = Map.groupBy(sources, (path) => posix.dirname(path));
-  expectNone(
-    [...folders]
-      .filter(([, inside]) => inside.length > MAX_FILES)
-      .map(
-        ([folder, inside]) =>
-          `${folder}: has ${inside.length} source files; give it rooms, or merge what is one`,
-      ),
-  );
-});
-
-test(`a file under ${SPLINTER_LINES} lines has several importers, or a test, or a reason`, () => {
-  expectNone(
-    splinters()
-      .filter((path) => SHORT[path] === undefined)
-      .map((path) => `${path}: merge it into its one importer, or give the reason in SHORT`),
-  );
-});
-
-test('an exception for a short file is still needed', () => {
-  const short = splinters();
-  expectNone(
-    Object.keys(SHORT)
-      .filter((path) => !short.includes(path))
-      .map((path) => `${path}: needs no exception any more; take it out of SHORT`),
+    Object.keys(LARGE)
+      .filter((path) => !large().has(path))
+      .map((path) => `${path}: is below the limits; remove it from LARGE`),
   );
 });
 
@@ -141,22 +95,17 @@ test('a TypeScript file begins with a comment that says its one job', () => {
   );
 });
 
-/** Entries have no importer, and another workspace's file is no place to merge into. */
-function splinters(): string[] {
-  const importers = new Map<string, Set<string>>();
-  for (const { path, imports } of parsed.values()) {
-    if (!product.includes(path)) continue;
-    for (const { specifier } of imports) {
-      const target = targetOf(path, specifier) ?? '';
-      importers.set(target, (importers.get(target) ?? new Set()).add(path));
-    }
-  }
-  return product.filter((path) => {
-    const isTested = files.includes(path.replace(/ts$/, 'test.ts'));
-    const [importer, ...others] = importers.get(path) ?? [];
-    const isOneWith = others.length === 0 && workspaceOf(importer ?? '') === workspaceOf(path);
-    return isOneWith && linesOf(path) < SPLINTER_LINES && !isTested;
-  });
+/** Maps each file above MAX_LINES and each folder above MAX_FILES to the problem. */
+function large(): ReadonlyMap<string, string> {
+  const long = files
+    .filter((path) => path.endsWith('.ts') && linesOf(path) > MAX_LINES)
+    .map((path) => [path, `has ${linesOf(path)} lines, the limit is ${MAX_LINES}`] as const);
+  const full = [...Map.groupBy(sources, (path) => posix.dirname(path))]
+    .filter(([, inside]) => inside.length > MAX_FILES)
+    .map(
+      ([folder, inside]) => [folder, `has ${inside.length} source files, the limit is ${MAX_FILES}`] as const,
+    );
+  return new Map([...long, ...full]);
 }
 
 function linesOf(path: string): number {

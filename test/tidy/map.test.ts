@@ -72,7 +72,7 @@ function importsOnly(): ReadonlyMap<string, Source> {
           line: 0,
         };
       });
-      return [path, { path, imports, uses: [], literals: [], patterns: [], exportedTypes: [] }];
+      return [path, { path, imports, uses: [], literals: [], patterns: [] }];
     }),
   );
 }

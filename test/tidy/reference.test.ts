@@ -82,7 +82,7 @@ test('the reference has every route of the two listeners and no other', () => {
       'services/runtime/src/process/healthRoutes.ts',
       'services/console/src/tailRoute.ts',
       'services/console/src/lagRoute.ts',
-      'services/standalone/src/backup/backups.ts',
+      'services/questlog/src/backup/backups.ts',
     ),
   );
   expect(pathsOf(openApi('A')), 'publicApp.ts and openapi.ts').toEqual(

@@ -8,21 +8,18 @@ import {
   isAsExpression,
   isAwaitExpression,
   isCallExpression,
-  isClassDeclaration,
   isElementAccessExpression,
   isExportAssignment,
   isExportDeclaration,
   isIdentifier,
   isImportDeclaration,
   isImportTypeNode,
-  isInterfaceDeclaration,
   isLiteralTypeNode,
   isNamedImports,
   isNewExpression,
   isPropertyAccessExpression,
   isRegularExpressionLiteral,
   isStringLiteralLikeNode,
-  isTypeAliasDeclaration,
   isTypeReferenceNode,
   type Node,
   type SourceFile,
@@ -54,8 +51,6 @@ export interface Source {
   readonly literals: readonly Mention[];
   /** Regular expressions, as they stand there. */
   readonly patterns: readonly Mention[];
-  /** Names of the interfaces, classes and type aliases that the file exports. */
-  readonly exportedTypes: readonly Mention[];
 }
 
 /** Modules for browsers have types of their own. */
@@ -94,7 +89,6 @@ function factsOf(path: string, file: SourceFile): Source {
   const uses: Mention[] = [];
   const literals: Mention[] = [];
   const patterns: Mention[] = [];
-  const exportedTypes: Mention[] = [];
   const visit = (node: Node): void => {
     const line = (): number => file.getLineAndCharacterOfPosition(node.end).line + 1;
     const imported = importOf(node, line);
@@ -103,12 +97,10 @@ function factsOf(path: string, file: SourceFile): Source {
     if (use !== undefined) uses.push({ text: use, line: line() });
     if (isStringLiteralLikeNode(node)) literals.push({ text: node.text, line: line() });
     if (isRegularExpressionLiteral(node)) patterns.push({ text: node.text, line: line() });
-    const type = exportedTypeOf(node);
-    if (type !== undefined) exportedTypes.push({ text: type, line: line() });
     node.forEachChild(visit);
   };
   visit(file);
-  return { path, imports, uses, literals, patterns, exportedTypes };
+  return { path, imports, uses, literals, patterns };
 }
 
 function importOf(node: Node, line: () => number): Import | undefined {
@@ -170,13 +162,6 @@ function useOf(node: Node): string | undefined {
   if (node.kind === SyntaxKind.AsyncKeyword) return 'async';
   if (isExportAssignment(node) || node.kind === SyntaxKind.DefaultKeyword) return 'export default';
   return undefined;
-}
-
-function exportedTypeOf(node: Node): string | undefined {
-  if (!isInterfaceDeclaration(node) && !isTypeAliasDeclaration(node) && !isClassDeclaration(node))
-    return undefined;
-  const isExported = node.modifiers?.some(({ kind }) => kind === SyntaxKind.ExportKeyword) ?? false;
-  return isExported ? node.name?.text : undefined;
 }
 
 function nameOf(node: Expression): string {

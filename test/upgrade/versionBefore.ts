@@ -13,6 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { startedWith } from '../e2e/product.ts';
 
 /** No release has a tag yet: the oldest commit that the documents for operators name. A release puts the one before it here. */
 export const TRIED_BEFORE = '1c666a5';
@@ -57,7 +58,7 @@ export function checkOut(commit: string): Checkout | { readonly lack: string } {
     remove();
     throw error;
   }
-  return { entry: join(folder, 'services/standalone/src/main.ts'), remove };
+  return { entry: startedWith(folder).entry, remove };
 }
 
 function done({ status, error, stderr }: ReturnType<typeof spawnSync>, what: string): void {

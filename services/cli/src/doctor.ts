@@ -3,8 +3,8 @@ import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs
 import { join, resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { messageOf } from '@questlog/runtime/process/errors';
-import type { Settings } from '@questlog/standalone/config';
-import type { Credentials } from '@questlog/standalone/credentials';
+import type { Settings } from '@questlog/questlog/config';
+import type { Credentials } from '@questlog/questlog/credentials';
 import { Command } from 'commander';
 import { example } from './manage.ts';
 import { forTerminal, jsonText } from './print.ts';
@@ -58,7 +58,7 @@ async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   try {
     config = await settingsOf(env);
     if (config.adminUrl === '')
-      (await import('@questlog/standalone/engines/engines')).checkedChoice(config, true);
+      (await import('@questlog/questlog/engines/engines')).checkedChoice(config, true);
     findings.push({ check: 'settings', state: 'ok', found: 'valid' });
   } catch (error) {
     const found = messageOf(error).replace(/^settings: /, '');
@@ -96,7 +96,7 @@ async function localFindings(config: Settings): Promise<{ local: Finding[]; kept
   const { bavail, bsize } = statfsSync(dataDir);
   const local = [folderFinding(dataDir), diskFinding(bavail * bsize)];
   const { credentialsOf } = await import('./reach.ts');
-  const { readCredentials } = await import('@questlog/standalone/credentials');
+  const { readCredentials } = await import('@questlog/questlog/credentials');
   try {
     const path = await credentialsOf(config);
     const kept = readCredentials(path);

@@ -1,5 +1,5 @@
 /** Each command says what it does, and a wrong use in one sentence; nothing is asked of anybody. */
-import { SERVICES } from '@questlog/standalone/serviceNames';
+import { SERVICES } from '@questlog/questlog/serviceNames';
 import { type Command, CommanderError } from 'commander';
 import { expect, test } from 'vitest';
 import { questlog } from './program.ts';

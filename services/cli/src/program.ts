@@ -1,7 +1,7 @@
 /** The commands of `questlog`, their options and their help. */
 import { readFileSync } from 'node:fs';
 import { nearestName } from '@questlog/runtime/process/nearMiss';
-import { SERVICES } from '@questlog/standalone/serviceNames';
+import { SERVICES } from '@questlog/questlog/serviceNames';
 import { Command } from 'commander';
 import { askCommands } from './ask/ask.ts';
 import { auditCommand } from './ask/audit.ts';
@@ -45,7 +45,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
       .allowUnknownOption()
       .allowExcessArguments()
       .action(async () => {
-        await import('@questlog/standalone/main');
+        await import('@questlog/questlog/main');
       });
   }
   example(
@@ -56,7 +56,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     'questlog config',
   ).action(async () => {
     process.argv.splice(2, Number.POSITIVE_INFINITY, '--check-config');
-    await import('@questlog/standalone/main');
+    await import('@questlog/questlog/main');
   });
   const others = [
     sqlCommand(at),

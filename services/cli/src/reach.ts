@@ -4,7 +4,7 @@
  */
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { untilAvailable } from '@questlog/runtime/process/waiting';
-import type { Settings } from '@questlog/standalone/config';
+import type { Settings } from '@questlog/questlog/config';
 import { forTerminal } from './print.ts';
 
 /** A listener. */
@@ -125,7 +125,7 @@ export interface Reach {
  * @throws StartRefused for a bad setting.
  */
 export async function reach(env: NodeJS.ProcessEnv): Promise<Reach> {
-  const { readCredentials } = await import('@questlog/standalone/credentials');
+  const { readCredentials } = await import('@questlog/questlog/credentials');
   const config = await settingsOf(env);
   const kept = readCredentials(await credentialsOf(config));
   const chosen = (name: string, url: string, token: string, keptAt: Address | undefined): Endpoint => {
@@ -151,7 +151,7 @@ export async function reach(env: NodeJS.ProcessEnv): Promise<Reach> {
 /** @throws StartRefused naming every bad setting. */
 export async function settingsOf(env: NodeJS.ProcessEnv): Promise<Settings> {
   const { loadConfig } = await import('@questlog/runtime/process/config');
-  const { settings } = await import('@questlog/standalone/config');
+  const { settings } = await import('@questlog/questlog/config');
   return loadConfig(settings, env, 'QUESTLOG_');
 }
 
@@ -160,8 +160,8 @@ export async function settingsOf(env: NodeJS.ProcessEnv): Promise<Settings> {
  * that was started last.
  */
 export async function credentialsOf(config: Settings): Promise<string> {
-  const { credentialsPath, latestCredentialsPath } = await import('@questlog/standalone/credentials');
-  const { isOnKafka } = await import('@questlog/standalone/config');
+  const { credentialsPath, latestCredentialsPath } = await import('@questlog/questlog/credentials');
+  const { isOnKafka } = await import('@questlog/questlog/config');
   const latest = isOnKafka(config) ? undefined : latestCredentialsPath(config.dataDir);
   return latest ?? credentialsPath(config.dataDir, isOnKafka(config));
 }

@@ -111,10 +111,9 @@ async function startService(
   root: string,
   env: Readonly<Record<string, string>>,
 ): Promise<StartedService> {
-  const entry = join(root, 'services/standalone/src/main.ts');
   // The inspector is open from SIGUSR1 on alone: it would cost in the figures.
   const given = startedWith(root);
-  const args = [...given.flags, '--inspect-port=127.0.0.1:0', entry, service];
+  const args = [...given.flags, '--inspect-port=127.0.0.1:0', given.entry, service];
   const child = spawnFor(ending, process.execPath, args, {
     ...ownEnvironment(),
     ...given.env,

@@ -96,11 +96,12 @@ async function start(
   ending: AsyncDisposableStack,
 ): Promise<{ pid: number; tookMs: number; stop: () => Promise<void> }> {
   const startedAtMs = performance.now();
+  const given = startedWith(root);
   const child = spawnProduct({
     dataDir,
-    given: startedWith(root),
+    given,
     entry: join(root, 'deploy/node24.mjs'),
-    args: [join(root, 'services/standalone/src/main.ts')],
+    args: [given.entry],
   });
   const stop = async (): Promise<void> => void (await end(child, 'SIGTERM'));
   ending.defer(stop);

@@ -51,7 +51,7 @@ export function restoreCommand(env: NodeJS.ProcessEnv): Command {
   return example(command, 'questlog restore /backups/2026-11-23T18-40-05.123Z').action(
     async (folder: string) => {
       const [{ restoreBackup }, { settingsOf }, { createLogger }] = await Promise.all([
-        import('@questlog/standalone/backup/restore'),
+        import('@questlog/questlog/backup/restore'),
         import('../reach.ts'),
         import('@questlog/runtime/process/logger'),
       ]);
@@ -72,7 +72,7 @@ export function compactCommand(env: NodeJS.ProcessEnv): Command {
   return example(command, 'questlog compact').action(async () => {
     const [{ compactLog }, { reservedBytesOf }, { settingsOf }] = await Promise.all([
       import('@questlog/runtime/log/embedded/compactLog'),
-      import('@questlog/standalone/dataDir'),
+      import('@questlog/questlog/dataDir'),
       import('../reach.ts'),
     ]);
     process.umask(0o077);
