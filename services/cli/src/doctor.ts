@@ -2,9 +2,9 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { styleText } from 'node:util';
-import { messageOf } from '@questlog/runtime/process/errors';
 import type { Settings } from '@questlog/questlog/config';
 import type { Credentials } from '@questlog/questlog/credentials';
+import { messageOf } from '@questlog/runtime/process/errors';
 import { Command } from 'commander';
 import { example } from './manage.ts';
 import { forTerminal, jsonText } from './print.ts';

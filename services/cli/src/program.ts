@@ -1,7 +1,7 @@
 /** The commands of `questlog`, their options and their help. */
 import { readFileSync } from 'node:fs';
-import { nearestName } from '@questlog/runtime/process/nearMiss';
 import { SERVICES } from '@questlog/questlog/serviceNames';
+import { nearestName } from '@questlog/runtime/process/nearMiss';
 import { Command } from 'commander';
 import { askCommands } from './ask/ask.ts';
 import { auditCommand } from './ask/audit.ts';

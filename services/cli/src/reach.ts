@@ -2,9 +2,10 @@
  * How a command reaches a running Questlog, and how an answer that is no success becomes one sentence. What reads settings
  * is loaded by the call: the commands import this file, and `--help` is to come at once.
  */
+
+import type { Settings } from '@questlog/questlog/config';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { untilAvailable } from '@questlog/runtime/process/waiting';
-import type { Settings } from '@questlog/questlog/config';
 import { forTerminal } from './print.ts';
 
 /** A listener. */
