@@ -124,7 +124,7 @@ describe('a start is refused', () => {
 
   test('of a service alone on the embedded log, also where only its settings are checked', async () => {
     expect(await refusal({ args: ['linker', '--check-config'] })).toContain('KAFKA_BROKERS');
-    const env = { QUESTLOG_LOG: 'embedded' };
+    const env = { QUESTLOG_LOG_ENGINE: 'embedded' };
     expect(await refusal({ args: ['projector'], env })).toContain('QUESTLOG_');
   });
 

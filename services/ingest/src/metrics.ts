@@ -1,5 +1,5 @@
 /** What ingest tells Prometheus: name, type, unit and meaning. */
-import type { Exposition, MetricsRegistry } from '@questlog/runtime/process/metrics';
+import { type Exposition, keepDeprecatedName, type MetricsRegistry } from '@questlog/runtime/process/metrics';
 import { Counter, Gauge, Histogram } from 'prom-client';
 
 export type IngestMetrics = ReturnType<typeof ingestMetrics>;
@@ -8,7 +8,7 @@ export type IngestMetrics = ReturnType<typeof ingestMetrics>;
 export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition = registry) {
   const registers = [registry];
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
-  return {
+  const metrics = {
     exposition,
     requests: new Counter({
       name: 'questlog_http_requests_total',
@@ -52,7 +52,7 @@ export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition 
       labelNames: ['group'],
       registers,
     }),
-    bodyBytesInFlight: gauge('questlog_body_bytes_in_flight', 'Bytes of request bodies in memory.'),
+    bodyBytesInFlight: gauge('questlog_in_flight_body_bytes', 'Bytes of request bodies in memory.'),
     uploadsInFlight: gauge(
       'questlog_uploads_in_flight',
       'Files whose bytes are coming (`PUT` of an upload’s address).',
@@ -62,13 +62,27 @@ export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition 
       'Open streams of linked events (`GET /v1/linked-events`).',
     ),
   };
+  keepDeprecatedName(
+    metrics.bodyBytesInFlight,
+    { name: 'questlog_body_bytes_in_flight', replacement: 'questlog_in_flight_body_bytes' },
+    registers,
+  );
+  keepDeprecatedName(
+    metrics.rateLimited,
+    {
+      ...{ name: 'questlog_rejects_by_limit_total', labelNames: ['limit'] },
+      replacement: 'questlog_rate_limited_total',
+    },
+    registers,
+  );
+  return metrics;
 }
 
 function refusals(registers: MetricsRegistry[]) {
   return {
-    rejectsByLimit: new Counter({
-      name: 'questlog_rejects_by_limit_total',
-      help: 'Events past a limit of events, and requests past another one or of who is suspended; by the limit that was met.',
+    rateLimited: new Counter({
+      name: 'questlog_rate_limited_total',
+      help: 'Rejected events of the limits that count events, and rejected requests of all other limits and of suspended projects and tenants, by limit.',
       labelNames: ['limit'],
       registers,
     }),

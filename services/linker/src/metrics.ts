@@ -45,7 +45,7 @@ export function linkerMetrics(registry: MetricsRegistry) {
     }),
     linkerLag: new Gauge({
       name: 'questlog_linker_lag_records',
-      help: 'Not processed by any linker yet. Each linker reports the total: do not add them up.',
+      help: 'Deprecated, removed in 0.3: use `questlog_group_lag_records`.',
       labelNames: ['topic'],
       registers,
     }),

@@ -38,7 +38,7 @@ export function projectorMetrics(registry: MetricsRegistry) {
     }),
     projectorLag: new Gauge({
       name: 'questlog_projector_lag_records',
-      help: 'Not in ClickHouse yet. Each projector reports the total: do not add them up.',
+      help: 'Deprecated, removed in 0.3: use `questlog_group_lag_records`.',
       labelNames: ['topic'],
       registers,
     }),

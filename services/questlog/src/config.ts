@@ -1,6 +1,7 @@
 /** The settings of every service. A service ignores those that it does not use, so that all can share one environment. */
 import { join, resolve } from 'node:path';
 import { setting } from '@questlog/runtime/process/config';
+import { LOG_FORMATS, LOG_LEVELS } from '@questlog/runtime/process/logger';
 import { DEFAULT_MAX_ERASED_IDS } from '@questlog/schemas/erased';
 import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
 import Type, { type Static } from 'typebox';
@@ -126,6 +127,16 @@ export const settings = Type.Object({
     env: 'QUESTLOG_DEMO',
     default: 'auto',
     description: 'Creates a demo tenant, project, session and token; `auto`: only `standalone` does.',
+  }),
+  logLevel: setting.choice([...LOG_LEVELS], {
+    env: 'QUESTLOG_LOG_LEVEL',
+    default: 'info',
+    description: 'Log entries below this level are not written.',
+  }),
+  logFormat: setting.choice([...LOG_FORMATS], {
+    env: 'QUESTLOG_LOG_FORMAT',
+    default: 'auto',
+    description: 'Format of the log on standard error. `auto`: `text` on a terminal, otherwise `json`.',
   }),
   ...jwtSettings,
   ...engineSettings,

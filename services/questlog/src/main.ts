@@ -3,10 +3,10 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
-import { loadConfig, shownConfig } from '@questlog/runtime/process/config';
+import { deprecatedNames, loadConfig, shownConfig } from '@questlog/runtime/process/config';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 import { CHILD_STOP_DEADLINE_MS, createLifecycle, stopOnSignals } from '@questlog/runtime/process/lifecycle';
-import { createLogger } from '@questlog/runtime/process/logger';
+import { createLogger, logOptions } from '@questlog/runtime/process/logger';
 import { banner } from './banner.ts';
 import { settings } from './config.ts';
 import { SERVICES } from './serviceNames.ts';
@@ -39,7 +39,7 @@ Settings are environment variables: docs/reference/config.md lists them.
 `;
 
 const worker = ownWorker(process.env);
-const logger = createLogger('questlog', undefined, worker?.number);
+const logger = createLogger('questlog', { ...logOptions(process.env), worker: worker?.number });
 const lifecycle = createLifecycle(logger, worker && CHILD_STOP_DEADLINE_MS);
 
 try {
@@ -50,6 +50,7 @@ try {
     process.exit(0);
   }
   const config = loadConfig(settings, process.env, 'QUESTLOG_');
+  for (const name of deprecatedNames(settings, process.env)) logger.warn('setting_deprecated', { ...name });
   const { checkedChoice } = await import('./engines/engines.ts');
   const choice = checkedChoice(config, service === 'standalone');
   if (flags['check-config'] === true) {
@@ -62,7 +63,15 @@ try {
   const start = async () => {
     // The parent of workers runs no service, and loads none.
     const { startServices } = await import('./services.ts');
-    return await startServices({ service, settings: config, choice, logger, lifecycle, worker });
+    return await startServices({
+      service,
+      settings: config,
+      choice,
+      logger,
+      lifecycle,
+      worker,
+      version: version(),
+    });
   };
   const hasWorkers = service === 'ingest' && config.workers > 1 && worker === undefined;
   const { failed, ...ready } = await (hasWorkers

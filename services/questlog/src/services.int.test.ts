@@ -32,7 +32,8 @@ test.each(['projector', 'linker'] as const)(
     onTestFinished(() => lifecycle.stop());
     const config = loadConfig(settings, env, 'QUESTLOG_');
     const choice = checkedChoice(config, false);
-    void startServices({ service, settings: config, choice, logger: silentLogger, lifecycle });
+    const version = '0.0.0';
+    void startServices({ service, settings: config, choice, logger: silentLogger, lifecycle, version });
 
     const ask = (path: string) => fetch(`http://127.0.0.1:${port}${path}`).catch(() => undefined);
     await expect.poll(async () => (await ask('/healthz'))?.status).toBe(200);

@@ -61,6 +61,8 @@ export interface ProcessDeps {
   readonly choice: EngineChoice;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
+  /** Version of Questlog, for the metric `questlog_build_info`. */
+  readonly version: string;
   /** Undefined: the process is no worker. */
   readonly worker?: OwnWorker | undefined;
 }
@@ -78,7 +80,8 @@ const LOG_FILE =
 export async function wireServices(deps: WiringDeps): Promise<Running> {
   const { service, settings, choice, logger, lifecycle, worker, engines, kept, ownReader, adminToken } = deps;
   const { toGames, toOperators } = addressesOf(settings);
-  const [health, metrics] = [createHealth(), createMetricsRegistry(worker?.number)];
+  const health = createHealth();
+  const metrics = createMetricsRegistry({ version: deps.version, worker: worker?.number });
   const healthUrl = hasIngest(service) ? undefined : await serveHealth(deps, health, metrics);
   const directory = await openDirectory({ ...engines, logger });
   const shared = sharedOf(engines, directory, logger, health);

@@ -25,6 +25,8 @@ const UNITS = [
   'rejects',
   'cuts',
   'letters',
+  'limited',
+  'info',
 ];
 
 export async function metricsPage(): Promise<string> {

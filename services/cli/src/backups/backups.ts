@@ -50,14 +50,14 @@ export function restoreCommand(env: NodeJS.ProcessEnv): Command {
     .argument('<folder>', 'as `questlog backup` printed it');
   return example(command, 'questlog restore /backups/2026-11-23T18-40-05.123Z').action(
     async (folder: string) => {
-      const [{ restoreBackup }, { settingsOf }, { createLogger }] = await Promise.all([
+      const [{ restoreBackup }, { settingsOf }, { createLogger, logOptions }] = await Promise.all([
         import('@questlog/questlog/backup/restore'),
         import('../reach.ts'),
         import('@questlog/runtime/process/logger'),
       ]);
       process.umask(0o077);
       const { dataDir } = await settingsOf(env);
-      const { startedAt } = await restoreBackup(folder, dataDir, createLogger('questlog'));
+      const { startedAt } = await restoreBackup(folder, dataDir, createLogger('questlog', logOptions(env)));
       process.stderr.write(
         `${dataDir} is as it was at ${startedAt} or a moment later; start Questlog on it\n`,
       );

@@ -12,7 +12,7 @@ function limits(trusted = '') {
   refusals.length = 0;
   const { admit } = openAddressLimits({
     clock: { now: () => nowMs },
-    metrics: { rejectsByLimit: { inc: (labels: unknown) => refusals.push(labels) } } as never,
+    metrics: { rateLimited: { inc: (labels: unknown) => refusals.push(labels) } } as never,
     trustedProxies: proxiesIn(trusted),
   });
   /** How many of so many requests pass. */

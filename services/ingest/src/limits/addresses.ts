@@ -17,7 +17,7 @@ export interface AddressLimits {
 
 export interface AddressLimitsDeps {
   readonly clock: Clock;
-  readonly metrics: Pick<IngestMetrics, 'rejectsByLimit'>;
+  readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
   /** Whose `X-Forwarded-For` is believed. */
   readonly trustedProxies: BlockList;
 }
@@ -42,7 +42,7 @@ export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLim
       if (oldest !== undefined) buckets.delete(oldest);
       const level = bucket.level(clock.now(), { perSecond, capacity: perSecond * BURST_S });
       if (level >= 1) return bucket.take(1);
-      metrics.rejectsByLimit.inc({ limit: 'address-requests' });
+      metrics.rateLimited.inc({ limit: 'address-requests' });
       const seconds = Math.ceil((1 - level) / perSecond);
       throw new Rejected(
         'rate_limited',

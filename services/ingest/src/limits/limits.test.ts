@@ -94,7 +94,7 @@ test('requests and announced bytes are refused before the body, and counted by t
   limits.admitBody(caller, { 'content-length': '51' }, 51);
   limits.admitBody(caller, {}, 50);
   expect(() => limits.admitBody(caller, {}, 1)).toThrow(/bytes a second/);
-  const { values } = await metrics.rejectsByLimit.get();
+  const { values } = await metrics.rateLimited.get();
   expect(values.map(({ labels, value }) => [labels.limit, value])).toEqual([
     ['project-bytes', 2],
     ['project-requests', 1],

@@ -41,7 +41,7 @@ interface Policy {
 
 export interface LimitsDeps {
   readonly clock: Clock;
-  readonly metrics: Pick<IngestMetrics, 'rejectsByLimit'>;
+  readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
   /** How many ingests take the tenant's requests, this one too. */
   readonly ingestsOf: (tenantId: string) => number;
 }
@@ -61,7 +61,7 @@ export function openLimits({ clock, metrics, ingestsOf }: LimitsDeps): Limits {
     if (isEnough) return { count };
     const left = states.map((state) => ({ ...state, level: state.level - count }));
     const refusal = refusalOf(what, wanted - count, left);
-    metrics.rejectsByLimit.inc({ limit: refusal.limit }, what === 'events' ? wanted - count : 1);
+    metrics.rateLimited.inc({ limit: refusal.limit }, what === 'events' ? wanted - count : 1);
     return { count, refusal: refusal.rejected };
   };
   const takeAll = (principal: Principal, what: What, count: number): void => {
@@ -72,7 +72,7 @@ export function openLimits({ clock, metrics, ingestsOf }: LimitsDeps): Limits {
     admit: (principal, headers) => {
       const kind = suspendedOf(principal);
       if (kind !== undefined) {
-        metrics.rejectsByLimit.inc({ limit: `${kind}-suspended` });
+        metrics.rateLimited.inc({ limit: `${kind}-suspended` });
         throw new Rejected('suspended', `the ${kind} is suspended: its tokens may read, and write nothing`);
       }
       takeAll(principal, 'requests', 1);

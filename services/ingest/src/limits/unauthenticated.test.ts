@@ -12,7 +12,7 @@ function aLimit(trusted = '') {
   let nowMs = 1_000_000;
   const limit = new UnauthenticatedLimit({
     clock: { now: () => nowMs },
-    metrics: { rejectsByLimit: { inc: () => {} } } as never,
+    metrics: { rateLimited: { inc: () => {} } } as never,
     trustedProxies: proxiesIn(trusted),
     credentialsOf: ({ headers }) => (headers.authorization ?? 'none') as Credentials,
   });

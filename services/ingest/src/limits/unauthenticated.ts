@@ -14,7 +14,7 @@ import { Bucket } from './core/bucket.ts';
 
 export interface UnauthenticatedDeps {
   readonly clock: Clock;
-  readonly metrics: Pick<IngestMetrics, 'rejectsByLimit'>;
+  readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
   /** Proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: BlockList;
   /** Returns whether the credentials of a request are valid, if a cheap check can show that. */
@@ -58,7 +58,7 @@ export class UnauthenticatedLimit implements AddressGuard {
   rejectionOf(request: IncomingMessage): Rejected | undefined {
     if (this.#isAdmitted(request)) return undefined;
     const { metrics, trustedProxies } = this.#deps;
-    metrics.rejectsByLimit.inc({ limit: 'unauthenticated' });
+    metrics.rateLimited.inc({ limit: 'unauthenticated' });
     // Closes the connection, and drops the requests that wait on it, unless it is from a trusted proxy, which serves many
     // clients.
     const closes = !isTrusted(request.socket.remoteAddress ?? '', trustedProxies);

@@ -5,7 +5,8 @@ const PEM = 'in PEM';
 
 const kafkaSettings = {
   log: setting.choice(['auto', 'embedded', 'kafka'], {
-    env: 'QUESTLOG_LOG',
+    env: 'QUESTLOG_LOG_ENGINE',
+    alias: { env: 'QUESTLOG_LOG', isDeprecated: true },
     default: 'auto',
     description:
       '`embedded` (in the data folder, `standalone` only) or `kafka`; `auto`: `kafka` if brokers are set, and for a service alone.',
@@ -101,6 +102,7 @@ const clickhouseSettings = {
   }),
   clickhouseUsername: setting.optional({
     env: 'CLICKHOUSE_USERNAME',
+    alias: { env: 'CLICKHOUSE_USER', isDeprecated: false },
     description: 'Overrides the address; `default` if neither is set.',
   }),
   clickhousePassword: setting.secret({

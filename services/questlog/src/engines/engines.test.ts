@@ -26,7 +26,7 @@ test('brokers that are given are used, by all services in one process too', () =
 });
 
 test('the embedded log can be asked for beside brokers, by name', () => {
-  expect(choiceOf({ ...GIVEN, QUESTLOG_LOG: 'embedded' }).kafka).toBeUndefined();
+  expect(choiceOf({ ...GIVEN, QUESTLOG_LOG_ENGINE: 'embedded' }).kafka).toBeUndefined();
 });
 
 test('brokers without a registry are refused, also where everything else could be embedded', () => {

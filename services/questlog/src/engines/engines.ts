@@ -150,7 +150,7 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   };
   const isEmbedded = settings.log === 'embedded' || (mayBeEmbedded && !isOnKafka(settings));
   const alone = 'the embedded one belongs to one process, `questlog standalone`';
-  if (isEmbedded && !mayBeEmbedded) problems.push(`QUESTLOG_LOG: must be kafka here; ${alone}`);
+  if (isEmbedded && !mayBeEmbedded) problems.push(`QUESTLOG_LOG_ENGINE: must be kafka here; ${alone}`);
   const kafka = isEmbedded ? undefined : checked(() => kafkaConnection(settings));
   if (!isEmbedded && settings.registryUrl === '') {
     problems.push('SCHEMA_REGISTRY_URL: needed with the log on Kafka');

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { mergedMetrics } from './mergedMetrics.ts';
 
 async function expositionOf(worker: number, events: number): Promise<string> {
-  const registry = createMetricsRegistry(worker);
+  const registry = createMetricsRegistry({ worker });
   const metrics = ingestMetrics(registry);
   metrics.accepted.inc(events);
   metrics.logCuts.inc({ topic: 'a\n\nb' }, worker);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Type from 'typebox';
 import { describe, expect, test } from 'vitest';
-import { configList, loadConfig, setting, shownConfig } from './config.ts';
+import { configList, deprecatedNames, loadConfig, setting, shownConfig } from './config.ts';
 import { StartRefused } from './errors.ts';
 
 const schema = Type.Object({
@@ -78,6 +78,31 @@ test('reads a secret from the file that X_SECRET_FILE names', () => {
   expect(loadConfig(schema, { X_SECRET_FILE: file }, 'X_').secret).toBe('hush');
   expect(() => loadConfig(schema, { X_SECRET_FILE: join(directory, 'none') }, 'X_')).toThrow(/X_SECRET_FILE/);
   rmSync(directory, { recursive: true });
+});
+
+describe('a setting with an alias', () => {
+  const renamed = Type.Object({
+    engine: setting.optional({
+      ...{ env: 'X_ENGINE', alias: { env: 'X_LOG', isDeprecated: true } },
+      description: 'Engine.',
+    }),
+    user: setting.optional({
+      ...{ env: 'X_USERNAME', alias: { env: 'X_USER', isDeprecated: false } },
+      description: 'User.',
+    }),
+  });
+
+  test('accepts both names, and its own name overrides the alias', () => {
+    const both = { X_LOG: 'old', X_USER: 'shared', X_USERNAME: 'own' };
+    expect(loadConfig(renamed, both, 'X_')).toEqual({ engine: 'old', user: 'own' });
+  });
+
+  test('lists a deprecated name with its replacement, and no other alias', () => {
+    expect(deprecatedNames(renamed, { X_LOG_FILE: 'log', X_USER: 'me' })).toEqual([
+      { setting: 'X_LOG_FILE', replacement: 'X_ENGINE_FILE' },
+    ]);
+    expect(deprecatedNames(renamed, { X_ENGINE: 'kafka' })).toEqual([]);
+  });
 });
 
 test('describes every setting in a list', () => {

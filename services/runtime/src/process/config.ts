@@ -10,7 +10,15 @@ import { nearestName } from './nearMiss.ts';
 /** The fields of a setting's schema besides its type. */
 export interface SettingOptions {
   readonly env: string;
+  /** Another accepted name; `env` overrides the alias. */
+  readonly alias?: { readonly env: string; readonly isDeprecated: boolean };
   readonly description: string;
+}
+
+/** A deprecated name in the environment, and the setting that replaces the name. */
+export interface DeprecatedName {
+  readonly setting: string;
+  readonly replacement: string;
 }
 
 export const setting = {
@@ -39,8 +47,8 @@ export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: strin
   const known = new Set<string>();
   for (const [field, property] of Object.entries<TSchema>(schema.properties)) {
     const name = envName(property);
-    known.add(name).add(`${name}_FILE`);
-    const text = read(env, name, problems);
+    for (const accepted of namesOf(property)) known.add(accepted).add(`${accepted}_FILE`);
+    const text = readFirst(env, namesOf(property), problems);
     values[field] = text === undefined ? Reflect.get(property, 'default') : parse(property, text);
     const problem = problemOf(property, values[field]);
     if (problem !== undefined) problems.push(`${name}: ${problem}, not ${JSON.stringify(text)}`);
@@ -53,6 +61,17 @@ export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: strin
   }
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
   return Object.freeze(values as Static<T>);
+}
+
+/** Returns the deprecated names that the environment uses. */
+export function deprecatedNames(schema: TObject, env: Env): DeprecatedName[] {
+  return Object.values<TSchema>(schema.properties).flatMap((property) => {
+    const alias = aliasOf(property);
+    if (alias?.isDeprecated !== true) return [];
+    return [alias.env, `${alias.env}_FILE`]
+      .filter((name) => env[name] !== undefined)
+      .map((name) => ({ setting: name, replacement: name.replace(alias.env, envName(property)) }));
+  });
 }
 
 /** The settings as they may be shown: without secrets, those inside addresses too. */
@@ -80,7 +99,12 @@ export function configList(schema: TObject): string {
     .map((property) => {
       const value = String(Reflect.get(property, 'default'));
       const byDefault = value === '' ? '' : ` (\`${value}\`)`;
-      return `- \`${envName(property)}\`${byDefault}: ${String(Reflect.get(property, 'description'))}`;
+      const alias = aliasOf(property);
+      const other =
+        alias === undefined
+          ? ''
+          : ` ${alias.isDeprecated ? 'Deprecated name' : 'Other name'}: \`${alias.env}\`.`;
+      return `- \`${envName(property)}\`${byDefault}: ${String(Reflect.get(property, 'description'))}${other}`;
     })
     .join('\n');
 }
@@ -89,11 +113,28 @@ function envName(property: TSchema): string {
   return String(Reflect.get(property, 'env'));
 }
 
-/** `NAME`, or what is in the file that `NAME_FILE` names, as secrets are mounted; without the line end behind it. */
+function aliasOf(property: TSchema): SettingOptions['alias'] {
+  return Reflect.get(property, 'alias');
+}
+
+function namesOf(property: TSchema): string[] {
+  const alias = aliasOf(property);
+  return alias === undefined ? [envName(property)] : [envName(property), alias.env];
+}
+
+/** Returns the value of the first name that the environment sets, so that a setting's own name overrides its alias. */
+function readFirst(env: Env, names: readonly string[], problems: string[]): string | undefined {
+  const name = names.find(
+    (candidate) => env[candidate] !== undefined || env[`${candidate}_FILE`] !== undefined,
+  );
+  return name === undefined ? undefined : read(env, name, problems);
+}
+
+/** Returns the value of `NAME`, or the content of the file that `NAME_FILE` names, without the line end at its end. */
 function read(env: Env, name: string, problems: string[]): string | undefined {
   const file = env[`${name}_FILE`];
   if (file === undefined) return env[name];
-  if (env[name] !== undefined) problems.push(`${name}: give it or ${name}_FILE, not both`);
+  if (env[name] !== undefined) problems.push(`${name}: set either ${name} or ${name}_FILE, not both`);
   try {
     return readFileSync(file, 'utf8').trimEnd();
   } catch {

@@ -1,29 +1,40 @@
-/** Logs: a constant event name plus fields, one JSON line each, to standard error (standard output is for the answer). */
+/** Logs to standard error, one line per entry: a constant event name plus fields, as JSON or as text. */
 import { pino } from 'pino';
 import { messageOf } from './errors.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 
+export const LOG_LEVELS = ['info', 'warn', 'error'] as const;
+export const LOG_FORMATS = ['auto', 'json', 'text'] as const;
+
 export interface Logger {
   info(event: string, fields?: Fields): void;
   warn(event: string, fields?: Fields): void;
-  /** `cause` is told with its chain of causes; the stack only where it is a bug of ours (`bug: true` in the fields). */
+  /** Logs the messages of `cause` and its causes. The stack is logged only for a bug of Questlog (`bug: true` in the fields). */
   error(event: string, cause: unknown, fields?: Fields): void;
 }
 
-/** @param worker the number of one that has others beside it. */
-export function createLogger(
-  service: string,
-  destination = pino.destination({ dest: 2, sync: true }),
-  worker?: number,
-): Logger {
+export interface LoggerOptions {
+  readonly destination?: { write(line: string): unknown };
+  /** Number of this worker. Undefined if the process is not a worker. */
+  readonly worker?: number | undefined;
+  /** Entries below this level are not logged. */
+  readonly level?: (typeof LOG_LEVELS)[number];
+  readonly format?: 'json' | 'text';
+}
+
+export function createLogger(service: string, options: LoggerOptions = {}): Logger {
+  const { destination = pino.destination({ dest: 2, sync: true }), worker, level = 'info' } = options;
+  const text = { write: (line: string) => destination.write(textLine(JSON.parse(line))) };
   const sink = pino(
     {
+      level,
       base: { service, ...(worker !== undefined && { worker }) },
       timestamp: pino.stdTimeFunctions.isoTime,
       messageKey: 'event',
+      formatters: { level: (label) => ({ level: label }) },
     },
-    destination,
+    options.format === 'text' ? text : { write: (line: string) => destination.write(line) },
   );
   return {
     info: (event, fields = {}) => sink.info(fields, event),
@@ -33,8 +44,31 @@ export function createLogger(
   };
 }
 
+/**
+ * Returns the level and format that `QUESTLOG_LOG_LEVEL` and `QUESTLOG_LOG_FORMAT` choose. The logger needs them before all
+ * settings are checked, so an invalid value means the default here; the check of all settings rejects the value.
+ */
+export function logOptions(
+  env: Readonly<Record<string, string | undefined>>,
+  isTerminal = process.stderr.isTTY,
+): Required<Pick<LoggerOptions, 'level' | 'format'>> {
+  const level = LOG_LEVELS.find((name) => name === env['QUESTLOG_LOG_LEVEL']) ?? 'info';
+  const format = env['QUESTLOG_LOG_FORMAT'];
+  return { level, format: format === 'text' || (format !== 'json' && isTerminal) ? 'text' : 'json' };
+}
+
 /** A silent logger, for tests and tools. */
 export const silentLogger: Logger = { info: () => {}, warn: () => {}, error: () => {} };
+
+/** Formats an entry for people: `<time> <LEVEL> <service> <event> field=value …`. */
+function textLine({ time, level, service, event, stack, ...fields }: Fields): string {
+  const shown = Object.entries(fields).map(([name, value]) => {
+    const isPlain = typeof value === 'string' && /^[^\s"=]+$/.test(value);
+    return ` ${name}=${isPlain ? value : JSON.stringify(value)}`;
+  });
+  const trace = stack === undefined ? '' : `\n${stack}`;
+  return `${time} ${String(level).toUpperCase().padEnd(5)} ${service} ${event}${shown.join('')}${trace}\n`;
+}
 
 function describe(cause: unknown, withStack: boolean): Fields {
   const causes: string[] = [];

@@ -1,5 +1,5 @@
 /** Where the metrics of a process come together; each service brings its own, and Node's are here. */
-import { collectDefaultMetrics, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 
 export type MetricsRegistry = Registry;
 /** What Prometheus is answered. */
@@ -8,10 +8,50 @@ export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
 /** Every 10 ms, as is usual, the looks would cost an idle process more than all else; every 100 ms they would be half of its wake-ups. */
 const LOOP_LOOK_EVERY_MS = 250;
 
-/** @param worker labels every series, where it has others beside it. */
-export function createMetricsRegistry(worker?: number): MetricsRegistry {
+export interface RegistryOptions {
+  /** Version of Questlog; undefined in tests and tools. */
+  readonly version?: string;
+  /** Number of this worker, a label of every series. Undefined if the process is not a worker. */
+  readonly worker?: number | undefined;
+}
+
+export function createMetricsRegistry({ version, worker }: RegistryOptions = {}): MetricsRegistry {
   const registry = new Registry();
   if (worker !== undefined) registry.setDefaultLabels({ worker });
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LOOP_LOOK_EVERY_MS });
+  const build = { version: version ?? 'unknown', node: process.versions.node };
+  new Gauge({
+    name: 'questlog_build_info',
+    help: 'Version of Questlog and of Node.js; the value is always 1.',
+    labelNames: ['version', 'node'],
+    registers: [registry],
+  }).set(build, 1);
   return registry;
+}
+
+/** Exposes a metric a second time under its deprecated name. */
+export function keepDeprecatedName(
+  metric: Counter | Gauge,
+  deprecated: { readonly name: string; readonly replacement: string; readonly labelNames?: string[] },
+  registers: MetricsRegistry[],
+): void {
+  const { name, replacement, labelNames = [] } = deprecated;
+  const help = `Deprecated, removed in 0.3: use \`${replacement}\`.`;
+  const copyFrom = async (copy: (labels: object, value: number) => void): Promise<void> => {
+    for (const { labels, value } of (await metric.get()).values) copy(labels, value);
+  };
+  if (metric instanceof Counter) {
+    const counter = new Counter({
+      ...{ name, help, labelNames, registers },
+      async collect() {
+        counter.reset();
+        await copyFrom((labels, value) => counter.inc(labels, value));
+      },
+    });
+    return;
+  }
+  const gauge = new Gauge({
+    ...{ name, help, labelNames, registers },
+    collect: () => copyFrom((labels, value) => gauge.set(labels, value)),
+  });
 }

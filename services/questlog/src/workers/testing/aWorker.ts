@@ -17,7 +17,7 @@ const [count = '', port = '', adminPort = '', gate = ''] = process.argv.slice(2)
 const worker = ownWorker(process.env);
 if (worker === undefined) throw new Error('a worker has a parent');
 spawn('cat', { stdio: ['pipe', 'ignore', 'ignore', Reflect.get(process.channel ?? {}, 'fd')] });
-const registry = createMetricsRegistry(worker.number);
+const registry = createMetricsRegistry({ worker: worker.number });
 const { accepted } = ingestMetrics(registry);
 const health = createHealth();
 health.warn(`of ${worker.number}`, () => String(process.pid));

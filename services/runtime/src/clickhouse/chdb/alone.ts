@@ -4,7 +4,7 @@ import { PROBE_EVERY_MS } from '../../process/children/supervisedChild.ts';
 import { loadConfig, setting } from '../../process/config.ts';
 import { messageOf } from '../../process/errors.ts';
 import { createLifecycle, stopOnSignals } from '../../process/lifecycle.ts';
-import { createLogger } from '../../process/logger.ts';
+import { createLogger, logOptions } from '../../process/logger.ts';
 import { type EmbeddedClickHouseOptions, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
 
 type Given = Pick<EmbeddedClickHouseOptions, 'maxConcurrentQueries' | 'maxConcurrentReaders' | 'onBroken'>;
@@ -42,7 +42,7 @@ const settings = Type.Object({
 export async function runAlone(given: Given): Promise<void> {
   // Its rows and accounts are nobody else's; a supervised one has this from its supervisor.
   process.umask(0o077);
-  const logger = createLogger('embedded-clickhouse');
+  const logger = createLogger('embedded-clickhouse', logOptions(process.env));
   const lifecycle = createLifecycle(logger);
   try {
     const { password, readerPassword, ...config } = loadConfig(settings, process.env, 'EMBEDDED_CLICKHOUSE_');

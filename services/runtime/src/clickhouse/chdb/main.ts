@@ -5,7 +5,7 @@
  */
 import type { FromChild } from '../../process/children/supervisedChild.ts';
 import { messageOf } from '../../process/errors.ts';
-import { createLogger } from '../../process/logger.ts';
+import { createLogger, logOptions } from '../../process/logger.ts';
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
 import { PROCESS_CONCURRENT_QUERIES, PROCESS_CONCURRENT_READERS } from './engine/limits.ts';
 import type { ToEngine } from './engineProcess.ts';
@@ -53,7 +53,10 @@ function runSupervised(): void {
 }
 
 function onBroken(why: string): void {
-  createLogger('embedded-clickhouse').error('embedded_clickhouse_broken', new Error(why));
+  createLogger('embedded-clickhouse', logOptions(process.env)).error(
+    'embedded_clickhouse_broken',
+    new Error(why),
+  );
   endAtOnce();
 }
 
