@@ -42,7 +42,7 @@ await consumer.run({
       // Ids of reports are unique inside a project.
       if (projectId !== undefined && link.projectId !== projectId) continue;
       const event = { ...link.event, occurredAt: isoOf(link.event.occurredAt) };
-      if (trails.take({ ...link, event })) changed.add(link.reportId);
+      if (trails.apply({ ...link, event })) changed.add(link.reportId);
     }
     for (const reportId of changed) trails.print(reportId);
     if (changed.size > 0) trails.save();

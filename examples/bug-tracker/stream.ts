@@ -17,7 +17,7 @@ const SILENCE_MS = 45_000;
 const RETRY_MS = 1_000;
 
 const { baseUrl, token: accessToken } = access();
-const trails = openTrails(process.env['TRAIL_FILE'] ?? besideUs('.data/stream.json'));
+const trails = openTrails(process.env['TRAIL_FILE'] ?? pathOf('.data/stream.json'));
 let position = trails.token;
 
 for (;;) {
@@ -48,7 +48,7 @@ async function follow(): Promise<number> {
       watch.refresh();
       const blocks = (rest + text).split('\n\n');
       rest = blocks.pop() ?? '';
-      take(blocks.map(messageOf));
+      receive(blocks.map(messageOf));
     }
     return RETRY_MS;
   } finally {
@@ -57,14 +57,14 @@ async function follow(): Promise<number> {
 }
 
 /** Prints the changed reports, each once, then saves both. A crash in between only prints them again. */
-function take(messages: readonly Message[]): void {
+function receive(messages: readonly Message[]): void {
   const changed = new Set<string>();
   for (const { event, id, data } of messages) {
-    if (event === 'gap' && data !== undefined) tellGap(JSON.parse(data));
+    if (event === 'gap' && data !== undefined) printGap(JSON.parse(data));
     // A later version can send messages with other names.
     if ((event === 'linked' || event === 'unlinked') && data !== undefined) {
       const change = JSON.parse(data);
-      if (trails.take(change)) changed.add(change.reportId);
+      if (trails.apply(change)) changed.add(change.reportId);
     }
     position = id ?? position;
   }
@@ -73,7 +73,7 @@ function take(messages: readonly Message[]): void {
 }
 
 /** Reports that links expired before this tracker received them. A tracker that needs all links reads its reports again. */
-function tellGap({ from, to }: { from: string | null; to: string }): void {
+function printGap({ from, to }: { from: string | null; to: string }): void {
   const range = `${from === null ? 'until' : `from ${from} to`} ${to}`;
   console.error(`links ${range} were not received: GET /v1/reports/{id}/events has the links of a report`);
 }
@@ -93,10 +93,10 @@ function messageOf(block: string): Message {
 function access(): { baseUrl: string; token: string } {
   const { QUESTLOG_URL: baseUrl, QUESTLOG_TOKEN: token } = process.env;
   if (baseUrl !== undefined && token !== undefined) return { baseUrl, token };
-  return JSON.parse(readFileSync(besideUs('../../.data/dev-credentials.json'), 'utf8'));
+  return JSON.parse(readFileSync(pathOf('../../.data/dev-credentials.json'), 'utf8'));
 }
 
-function besideUs(path: string): string {
+function pathOf(path: string): string {
   return fileURLToPath(new URL(path, import.meta.url));
 }
 

@@ -19,7 +19,7 @@ export interface Trails {
   /** The place to resume the stream at; undefined: its start. */
   readonly token: string | undefined;
   /** False for a change that is not newer than the known state of its link: it came twice, or late. */
-  take(change: LinkChange): boolean;
+  apply(change: LinkChange): boolean;
   print(reportId: string): void;
   save(token?: string): void;
 }
@@ -29,9 +29,9 @@ export function openTrails(file: string): Trails {
   const links = new Map(saved.links.map((link) => [link.linkId, link]));
   return {
     token: saved.token,
-    take: ({ linkId, kind, version, reportId, source, event: { eventType, occurredAt } }) => {
-      const known = links.get(linkId);
-      if (known !== undefined && version <= known.version) return false;
+    apply: ({ linkId, kind, version, reportId, source, event: { eventType, occurredAt } }) => {
+      const last = links.get(linkId);
+      if (last !== undefined && version <= last.version) return false;
       links.set(linkId, { linkId, kind, version, reportId, source, event: { eventType, occurredAt } });
       return true;
     },

@@ -53,18 +53,20 @@ function bash(levels: readonly Level[]): string {
   const paths = levels.filter(({ path }) => path.length > 0).map(({ path }) => quoted(path));
   const words = levels.map(({ path, commands, options, choices }) => {
     const flags = options.flatMap(({ long }) => long ?? []);
-    const may = [...commands.map((command) => command.name()), ...choices, ...flags];
-    return `    ${quoted(path)}) words='${may.join(' ')}' ;;\n`;
+    const candidates = [...commands.map((command) => command.name()), ...choices, ...flags];
+    return `    ${quoted(path)}) words='${candidates.join(' ')}' ;;\n`;
   });
-  const valued = levels.flatMap(({ path, options }) =>
+  const optionsWithValue = levels.flatMap(({ path, options }) =>
     options
       .filter(({ required }) => required)
       .map(({ long, argChoices }) => ({ path: quoted([...path, long ?? '']), argChoices })),
   );
-  const values = valued
+  const values = optionsWithValue
     .filter(({ argChoices }) => argChoices !== undefined)
     .map(({ path, argChoices }) => `    ${path}) words='${argChoices?.join(' ')}' ;;\n`);
-  const others = valued.filter(({ argChoices }) => argChoices === undefined).map(({ path }) => path);
+  const freeValues = optionsWithValue
+    .filter(({ argChoices }) => argChoices === undefined)
+    .map(({ path }) => path);
   return `_questlog() {
   local at='' word words=''
   for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
@@ -75,7 +77,7 @@ function bash(levels: readonly Level[]): string {
   case "$at" in
 ${words.join('')}  esac
   case "$at \${COMP_WORDS[COMP_CWORD-1]}" in
-${values.join('')}    ${others.join('|')}) words='' ;;
+${values.join('')}    ${freeValues.join('|')}) words='' ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}"))
 }
@@ -85,7 +87,7 @@ complete -o default -F _questlog questlog
 
 function fish(levels: readonly Level[]): string {
   const lines = levels.flatMap(({ path, commands, options, choices }) => {
-    const begins = path.map((word) => `__fish_seen_subcommand_from ${word}`);
+    const conditions = path.map((word) => `__fish_seen_subcommand_from ${word}`);
     const names = commands.map((command) => command.name());
     const isOpen =
       path.length === 0 ? '__fish_use_subcommand' : `not __fish_seen_subcommand_from ${names.join(' ')}`;
@@ -93,13 +95,13 @@ function fish(levels: readonly Level[]): string {
       `complete -c questlog${conditions.length === 0 ? '' : ` -n '${conditions.join('; and ')}'`}`;
     return [
       ...commands.map((command) => {
-        return `${here([...begins, isOpen])} -f -a ${command.name()} -d ${fishText(command.description())}`;
+        return `${here([...conditions, isOpen])} -f -a ${command.name()} -d ${fishText(command.description())}`;
       }),
-      ...(choices.length === 0 ? [] : [`${here(begins)} -f -a '${choices.join(' ')}'`]),
+      ...(choices.length === 0 ? [] : [`${here(conditions)} -f -a '${choices.join(' ')}'`]),
       ...options.map(({ long, required, argChoices, description }) => {
         const values = argChoices === undefined ? '' : ` -f -a '${argChoices.join(' ')}'`;
         const name = long?.slice(2) ?? '';
-        return `${here(begins)} -l ${name}${required ? ' -r' : ''}${values} -d ${fishText(description)}`;
+        return `${here(conditions)} -l ${name}${required ? ' -r' : ''}${values} -d ${fishText(description)}`;
       }),
     ];
   });

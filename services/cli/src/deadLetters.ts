@@ -1,10 +1,10 @@
 /** `questlog dead-letters`: what could not be processed, why, and what becomes of it. */
 import type { LetterPage, LetterState, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Command, Option } from 'commander';
+import type { Connection } from './connection.ts';
 import { example, wholeNumber } from './manage.ts';
 import { count, jsonText, printRows } from './print.ts';
-import type { Reach } from './reach.ts';
-import { time } from './verify.ts';
+import { parseTime } from './verify.ts';
 
 /** Their own constant would load what checks bodies, for a line of help. */
 const STATES = { open: 0, replayed: 0, discarded: 0 } satisfies Record<LetterState, 0>;
@@ -15,7 +15,7 @@ interface ListOptions extends Readonly<Record<string, string | number | boolean 
   readonly json?: boolean;
 }
 
-export function deadLettersCommand(at: () => Promise<Reach>): Command {
+export function deadLettersCommand(connect: () => Promise<Connection>): Command {
   const group = new Command('dead-letters').description('list, show, replay and discard dead letters');
   example(
     group
@@ -25,8 +25,8 @@ export function deadLettersCommand(at: () => Promise<Reach>): Command {
       .option('--group <group>', 'of this consumer group')
       .option('--topic <topic>', 'from this topic')
       .option('--cause <text>', 'with this in the reason')
-      .option('--from <time>', 'ISO 8601, or so long ago: 30m, 2h, 1d', time)
-      .option('--to <time>', 'the same; now unless given', time)
+      .option('--from <time>', 'ISO 8601, or so long ago: 30m, 2h, 1d', parseTime)
+      .option('--to <time>', 'the same; now unless given', parseTime)
       .option('--limit <n>', '100 unless given, at most 1000', wholeNumber)
       .option('--json', 'for programs'),
     'questlog dead-letters list --from 1d --cause "the registry does not know"',
@@ -34,7 +34,7 @@ export function deadLettersCommand(at: () => Promise<Reach>): Command {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(filters)) query.set(name, String(value));
     const path = `/admin/dead-letters?${query}`;
-    const { deadLetters, next, open }: LetterPage = await (await at()).admin.json('GET', path);
+    const { deadLetters, next, open }: LetterPage = await (await connect()).admin.json('GET', path);
     printRows(deadLetters, COLUMNS, json);
     const more = next === null ? '' : 'there are more: narrow the time, or raise --limit; ';
     process.stderr.write(`${more}${count(open)} open in all\n`);
@@ -46,8 +46,8 @@ export function deadLettersCommand(at: () => Promise<Reach>): Command {
       .argument('<id>', 'of the letter'),
     `questlog dead-letters show ${ID}`,
   ).action(async (id: string) => {
-    const letter: object = await (await at()).admin.json('GET', pathOf(id));
-    process.stdout.write(`${jsonText(letter)}\n`);
+    const deadLetter: object = await (await connect()).admin.json('GET', pathOf(id));
+    process.stdout.write(`${jsonText(deadLetter)}\n`);
   });
   example(
     group
@@ -56,10 +56,10 @@ export function deadLettersCommand(at: () => Promise<Reach>): Command {
       .argument('<id...>', 'of the letters'),
     `questlog dead-letters replay ${ID}`,
   ).action(async (ids: readonly string[]) => {
-    const { admin } = await at();
+    const { admin } = await connect();
     for (const id of ids) {
-      const again: ReplayedLetter = await admin.json('POST', `${pathOf(id)}/replay`);
-      const { topic, partition, offset } = again;
+      const replayed: ReplayedLetter = await admin.json('POST', `${pathOf(id)}/replay`);
+      const { topic, partition, offset } = replayed;
       process.stderr.write(`replayed to ${topic}, partition ${partition}, offset ${offset}\n`);
     }
   });
@@ -70,7 +70,7 @@ export function deadLettersCommand(at: () => Promise<Reach>): Command {
       .argument('<id...>', 'of the letters'),
     `questlog dead-letters discard ${ID}`,
   ).action(async (ids: readonly string[]) => {
-    const { admin } = await at();
+    const { admin } = await connect();
     for (const id of ids) await admin.request('DELETE', pathOf(id));
     process.stderr.write('discarded\n');
   });

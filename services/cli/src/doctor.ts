@@ -6,9 +6,9 @@ import type { Settings } from '@questlog/questlog/config';
 import type { Credentials } from '@questlog/questlog/credentials';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { Command } from 'commander';
+import type { Endpoint } from './connection.ts';
 import { example } from './manage.ts';
 import { forTerminal, jsonText } from './print.ts';
-import type { Endpoint } from './reach.ts';
 
 export interface Finding {
   readonly check: string;
@@ -22,12 +22,12 @@ const COLOUR = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 const NODE_MAJOR = 24;
 const MIB = 1024 * 1024;
 /** A log that cannot write refuses events. */
-const TOO_LITTLE_DISK_BYTES = 128 * MIB;
-const LITTLE_DISK_BYTES = 1024 * MIB;
-const CLOCK_APART_MS = 5_000;
+const MIN_FREE_DISK_BYTES = 128 * MIB;
+const LOW_DISK_BYTES = 1024 * MIB;
+const MAX_CLOCK_DIFFERENCE_MS = 5_000;
 /** More than readiness takes over its checks. */
-const ANSWER_WITHIN_MS = 5_000;
-const OF_OTHERS = 0o077;
+const REQUEST_TIMEOUT_MS = 5_000;
+const GROUP_AND_OTHERS = 0o077;
 
 export function doctorCommand(version: string, env: NodeJS.ProcessEnv): Command {
   const command = new Command('doctor')
@@ -44,15 +44,15 @@ export function doctorCommand(version: string, env: NodeJS.ProcessEnv): Command 
 function table(findings: readonly Finding[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length));
   const lines = findings.map(({ check, state, found, cure }) => {
-    const told = forTerminal(cure === undefined ? found : `${found}; ${cure}`).replace(/\s+/g, ' ');
-    return `${styleText(COLOUR[state], state.padEnd(4))}  ${check.padEnd(width)}  ${told}\n`;
+    const text = forTerminal(cure === undefined ? found : `${found}; ${cure}`).replace(/\s+/g, ' ');
+    return `${styleText(COLOUR[state], state.padEnd(4))}  ${check.padEnd(width)}  ${text}\n`;
   });
   return lines.join('');
 }
 
 /** With `QUESTLOG_ADMIN_URL` it is another machine's: then nothing is looked for in a folder of this one. */
 async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
-  const { Endpoint, settingsOf } = await import('./reach.ts');
+  const { Endpoint, settingsOf } = await import('./connection.ts');
   const findings = [nodeFinding(process.versions.node)];
   let config: Settings;
   try {
@@ -62,49 +62,49 @@ async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
     findings.push({ check: 'settings', state: 'ok', found: 'valid' });
   } catch (error) {
     const found = messageOf(error).replace(/^settings: /, '');
-    return [...findings, { check: 'settings', state: 'fail', found, cure: SETTINGS }];
+    return [...findings, { check: 'settings', state: 'fail', found, cure: SETTINGS_CURE }];
   }
-  let at = { adminUrl: config.adminUrl, adminToken: config.adminToken, gameUrl: config.url };
+  let target = { adminUrl: config.adminUrl, adminToken: config.adminToken, gameUrl: config.url };
   if (config.adminUrl === '') {
-    const { local, kept } = await localFindings(config);
+    const { local, credentials } = await localFindings(config);
     findings.push(...local);
-    if (kept === undefined) return findings;
-    at = {
-      adminUrl: kept.adminUrl,
-      adminToken: config.adminToken || kept.adminToken,
-      gameUrl: config.url || kept.baseUrl,
+    if (credentials === undefined) return findings;
+    target = {
+      adminUrl: credentials.adminUrl,
+      adminToken: config.adminToken || credentials.adminToken,
+      gameUrl: config.url || credentials.baseUrl,
     };
   }
-  const admin = new Endpoint(at.adminUrl, at.adminToken);
-  const operators = await adminFindings(admin.url);
-  findings.push(...operators);
+  const admin = new Endpoint(target.adminUrl, target.adminToken);
+  const adminChecks = await adminFindings(admin.url);
+  findings.push(...adminChecks);
   // What nobody answers is told once.
-  if (operators.some(({ check }) => check === 'clock')) findings.push(await clickhouseFinding(admin));
-  return [...findings, await gameFinding(at.gameUrl)];
+  if (adminChecks.some(({ check }) => check === 'clock')) findings.push(await clickhouseFinding(admin));
+  return [...findings, await gameFinding(target.gameUrl)];
 }
 
-const SETTINGS = 'docs/reference/config.md says what each may be';
-const START_OR_NAME =
+const SETTINGS_CURE = 'docs/reference/config.md says what each may be';
+const START_CURE =
   'run npm start, or set QUESTLOG_DATA_DIR or QUESTLOG_ADMIN_URL to where Questlog has been started';
 
-async function localFindings(config: Settings): Promise<{ local: Finding[]; kept?: Credentials }> {
+async function localFindings(config: Settings): Promise<{ local: Finding[]; credentials?: Credentials }> {
   const dataDir = resolve(config.dataDir);
   if (!existsSync(dataDir)) {
     const found = `nothing has been started on ${dataDir} yet`;
-    return { local: [{ check: 'data folder', state: 'fail', found, cure: START_OR_NAME }] };
+    return { local: [{ check: 'data folder', state: 'fail', found, cure: START_CURE }] };
   }
   const { bavail, bsize } = statfsSync(dataDir);
   const local = [folderFinding(dataDir), diskFinding(bavail * bsize)];
-  const { credentialsOf } = await import('./reach.ts');
+  const { credentialsOf } = await import('./connection.ts');
   const { readCredentials } = await import('@questlog/questlog/credentials');
   try {
     const path = await credentialsOf(config);
-    const kept = readCredentials(path);
-    if (kept === undefined) {
+    const credentials = readCredentials(path);
+    if (credentials === undefined) {
       const found = `there is no ${path}`;
-      return { local: [...local, { check: 'credentials', state: 'fail', found, cure: START_OR_NAME }] };
+      return { local: [...local, { check: 'credentials', state: 'fail', found, cure: START_CURE }] };
     }
-    return { local: [...local, { check: 'credentials', state: 'ok', found: path }], kept };
+    return { local: [...local, { check: 'credentials', state: 'ok', found: path }], credentials };
   } catch (error) {
     return { local: [...local, failed('credentials', error, 'the next start then writes new ones')] };
   }
@@ -118,14 +118,14 @@ function folderFinding(dataDir: string): Finding {
   } catch (error) {
     return failed(check, error, 'run as its owner, or give the folder to the user that Questlog runs as');
   }
-  const isOpen = (path: string): boolean => (statSync(path).mode & OF_OTHERS) !== 0;
-  const ours = ['log', 'clickhouse', 'uploads', 'dev-credentials.json', 'dev-credentials.kafka.json']
+  const isReadableByOthers = (path: string): boolean => (statSync(path).mode & GROUP_AND_OTHERS) !== 0;
+  const dataPaths = ['log', 'clickhouse', 'uploads', 'dev-credentials.json', 'dev-credentials.kafka.json']
     .map((name) => join(dataDir, name))
     .filter(existsSync);
-  const open = isOpen(dataDir) ? ours.filter(isOpen) : [];
-  if (open.length === 0) return { check, state: 'ok', found: dataDir };
-  const found = `other users of this machine may read ${open.join(', ')}`;
-  return { check, state: 'warn', found, cure: `chmod -R go= ${open.join(' ')}` };
+  const readable = isReadableByOthers(dataDir) ? dataPaths.filter(isReadableByOthers) : [];
+  if (readable.length === 0) return { check, state: 'ok', found: dataDir };
+  const found = `other users of this machine may read ${readable.join(', ')}`;
+  return { check, state: 'warn', found, cure: `chmod -R go= ${readable.join(' ')}` };
 }
 
 export function nodeFinding(version: string): Finding {
@@ -137,20 +137,20 @@ export function nodeFinding(version: string): Finding {
 
 export function diskFinding(freeBytes: number): Finding {
   const found = `${(freeBytes / MIB / 1024).toFixed(1)} GiB free`;
-  if (freeBytes >= LITTLE_DISK_BYTES) return { check: 'disk', state: 'ok', found };
-  const state = freeBytes < TOO_LITTLE_DISK_BYTES ? 'fail' : 'warn';
+  if (freeBytes >= LOW_DISK_BYTES) return { check: 'disk', state: 'ok', found };
+  const state = freeBytes < MIN_FREE_DISK_BYTES ? 'fail' : 'warn';
   return { check: 'disk', state, found, cure: 'make room: events are refused once the disk is full' };
 }
 
 /** @param date as the header of an answer, in whole seconds. */
 export function clockFinding(date: string | null, nowMs: number): Finding {
   const check = 'clock';
-  const apartMs = Math.abs(nowMs - Date.parse(date ?? ''));
-  if (Number.isNaN(apartMs)) {
+  const differenceMs = Math.abs(nowMs - Date.parse(date ?? ''));
+  if (Number.isNaN(differenceMs)) {
     return { check, state: 'warn', found: 'the answer has no Date', cure: 'look at the proxy in between' };
   }
-  const found = `${Math.floor(apartMs / 1000)} s apart from the admin listener’s`;
-  if (apartMs <= CLOCK_APART_MS) return { check, state: 'ok', found };
+  const found = `${Math.floor(differenceMs / 1000)} s apart from the admin listener’s`;
+  if (differenceMs <= MAX_CLOCK_DIFFERENCE_MS) return { check, state: 'ok', found };
   return { check, state: 'warn', found, cure: 'synchronise both machines with a time server (NTP)' };
 }
 
@@ -160,17 +160,17 @@ async function adminFindings(url: string): Promise<Finding[]> {
   try {
     const alive = await answerOf(`${url}/healthz`);
     const clock = clockFinding(alive.headers.get('date'), Date.now());
-    if (!alive.ok) return [strange(check, `${url}/healthz`, alive)];
+    if (!alive.ok) return [unexpectedAnswer(check, `${url}/healthz`, alive)];
     const readiness = await (await answerOf(`${url}/readyz`)).text();
     const { problems = {}, warnings = {} }: Readiness = JSON.parse(readiness);
-    const told = (state: 'fail' | 'warn', said: Sentences): Finding[] =>
-      Object.entries(said).map(([name, sentence]) => {
-        return { check: 'readiness', state, found: `${name}: ${sentence}`, cure: OPERATING };
+    const findingsOf = (state: 'fail' | 'warn', sentences: Sentences): Finding[] =>
+      Object.entries(sentences).map(([name, sentence]) => {
+        return { check: 'readiness', state, found: `${name}: ${sentence}`, cure: READINESS_CURE };
       });
     const listener: Finding = { check, state: 'ok', found: url };
-    return [listener, ...told('fail', problems), ...told('warn', warnings), clock];
+    return [listener, ...findingsOf('fail', problems), ...findingsOf('warn', warnings), clock];
   } catch {
-    return [nobody(check, url, 'QUESTLOG_ADMIN_URL')];
+    return [unreachable(check, url, 'QUESTLOG_ADMIN_URL')];
   }
 }
 
@@ -181,7 +181,7 @@ interface Readiness {
   readonly warnings?: Sentences;
 }
 
-const OPERATING = 'docs/operating/production.md says what to look at';
+const READINESS_CURE = 'docs/operating/production.md says what to look at';
 
 async function gameFinding(gameUrl: string): Promise<Finding> {
   const check = 'game listener';
@@ -191,9 +191,9 @@ async function gameFinding(gameUrl: string): Promise<Finding> {
   }
   try {
     const answer = await answerOf(`${url}/health`);
-    return answer.ok ? { check, state: 'ok', found: url } : strange(check, `${url}/health`, answer);
+    return answer.ok ? { check, state: 'ok', found: url } : unexpectedAnswer(check, `${url}/health`, answer);
   } catch {
-    return nobody(check, url, 'QUESTLOG_URL');
+    return unreachable(check, url, 'QUESTLOG_URL');
   }
 }
 
@@ -203,7 +203,7 @@ async function clickhouseFinding(admin: Endpoint): Promise<Finding> {
   try {
     const { data }: { data: { version: string }[] } = await admin.json('POST', '/admin/sql', {
       body: { query: 'SELECT version() AS version' },
-      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
     });
     return { check, state: 'ok', found: data[0]?.version ?? '' };
   } catch (error) {
@@ -220,15 +220,15 @@ async function clickhouseFinding(admin: Endpoint): Promise<Finding> {
 
 /** @throws where there is none in time. */
 function answerOf(url: string): Promise<Response> {
-  return fetch(url, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+  return fetch(url, { signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) });
 }
 
-function strange(check: string, url: string, { status }: Response): Finding {
+function unexpectedAnswer(check: string, url: string, { status }: Response): Finding {
   const cure = 'something else listens there: set the address of Questlog';
   return { check, state: 'fail', found: `${url} answers ${status}`, cure };
 }
 
-function nobody(check: string, url: string, name: string): Finding {
+function unreachable(check: string, url: string, name: string): Finding {
   const cure = `start Questlog (npm start), or set ${name} to where it runs`;
   return { check, state: 'fail', found: `nobody answers at ${url}`, cure };
 }

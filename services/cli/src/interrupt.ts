@@ -1,17 +1,17 @@
 /** Ctrl-C, for a command that has something to end or to say before it goes. */
 
 /** Under an older Node the launcher passes on what the terminal has sent to both: that is one Ctrl-C, not two. */
-const ONE_INTERRUPT_MS = 500;
+const SAME_INTERRUPT_MS = 500;
 /** What shells give a command that Ctrl-C has ended. */
 export const INTERRUPTED = 130;
 
 /** A second Ctrl-C ends the process at once. */
 export function onInterrupt(stop: () => void): void {
-  let sinceMs: number | undefined;
+  let interruptedMs: number | undefined;
   process.on('SIGINT', () => {
-    if (sinceMs === undefined) {
-      sinceMs = performance.now();
+    if (interruptedMs === undefined) {
+      interruptedMs = performance.now();
       stop();
-    } else if (performance.now() - sinceMs > ONE_INTERRUPT_MS) process.exit(INTERRUPTED);
+    } else if (performance.now() - interruptedMs > SAME_INTERRUPT_MS) process.exit(INTERRUPTED);
   });
 }

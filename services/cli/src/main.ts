@@ -16,7 +16,10 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 
 try {
   // What reaches a running one is loaded once it is needed: help comes at once.
-  await questlog(async () => (await import('./reach.ts')).reach(process.env), process.env).parseAsync();
+  await questlog(
+    async () => (await import('./connection.ts')).connect(process.env),
+    process.env,
+  ).parseAsync();
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : WRONG_USE;
   else {

@@ -8,20 +8,20 @@ import type {
   TokenRotation,
 } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError } from 'commander';
+import type { Connection } from './connection.ts';
 import { jsonText, printRows } from './print.ts';
-import type { Reach } from './reach.ts';
 
 const TENANT = ['id', 'name', 'monthlySoftQuota', 'spread', 'limits', 'suspended', 'createdAt'];
 const PROJECT = ['id', 'tenantId', 'name', 'revision', 'limits', 'suspended', 'retentionDays', 'createdAt'];
 const TOKEN = ['id', 'projectId', 'scopes', 'buildIds', 'expiresAt', 'lastUsedAt', 'rotatedTo', 'createdAt'];
 
-export function manageCommands(at: () => Promise<Reach>): Command[] {
-  return [tenants(at), projects(at), tokens(at), consoleAddress(at)];
+export function manageCommands(connect: () => Promise<Connection>): Command[] {
+  return [tenants(connect), projects(connect), tokens(connect), consoleAddress(connect)];
 }
 
-function tenants(at: () => Promise<Reach>): Command {
+function tenants(connect: () => Promise<Connection>): Command {
   const group = new Command('tenants').description('list, create and change studios');
-  list(group, at, 'tenants', TENANT);
+  list(group, connect, 'tenants', TENANT);
   example(
     group
       .command('create')
@@ -33,10 +33,10 @@ function tenants(at: () => Promise<Reach>): Command {
     'questlog tenants create --name "Blue Fox" --quota 5000000',
   ).action(async ({ name, quota, spread, json }) => {
     const input: TenantInput = { name, monthlySoftQuota: quota, spread };
-    await write(at, 'POST', '/admin/tenants', { input, columns: TENANT, json });
+    await write(connect, 'POST', '/admin/tenants', { input, columns: TENANT, json });
   });
   example(
-    limiting(
+    withLimitOptions(
       group
         .command('set')
         .description('change a tenant')
@@ -46,26 +46,30 @@ function tenants(at: () => Promise<Reach>): Command {
         .option('--spread <partitions>', 'partitions that new sessions are spread over', wholeNumber),
     ),
     'questlog tenants set 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --quota none --limits events=5000',
-  ).action(async (id, { name, quota, spread, json, ...limited }) => {
+  ).action(async (id, { name, quota, spread, json, ...limitOptions }) => {
     const monthlySoftQuota = quota === 'none' ? null : quota;
-    const input: TenantPatch = { name, monthlySoftQuota, spread, ...patchOf(limited) };
-    await write(at, 'PATCH', `/admin/tenants/${encodeURIComponent(id)}`, { input, columns: TENANT, json });
+    const input: TenantPatch = { name, monthlySoftQuota, spread, ...patchOf(limitOptions) };
+    await write(connect, 'PATCH', `/admin/tenants/${encodeURIComponent(id)}`, {
+      input,
+      columns: TENANT,
+      json,
+    });
   });
   return group;
 }
 
-function consoleAddress(at: () => Promise<Reach>): Command {
+function consoleAddress(connect: () => Promise<Connection>): Command {
   const command = new Command('console').description(
     'print the address of the console, with the admin token that signs in',
   );
   return example(command, 'questlog console').action(async () => {
-    process.stdout.write(`${(await at()).admin.signInUrl}\n`);
+    process.stdout.write(`${(await connect()).admin.signInUrl}\n`);
   });
 }
 
-function projects(at: () => Promise<Reach>): Command {
+function projects(connect: () => Promise<Connection>): Command {
   const group = new Command('projects').description('list, create and change games');
-  list(group, at, 'projects', PROJECT);
+  list(group, connect, 'projects', PROJECT);
   example(
     group
       .command('create')
@@ -77,10 +81,10 @@ function projects(at: () => Promise<Reach>): Command {
     'questlog projects create --tenant 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --name "Fox Run"',
   ).action(async ({ tenant, name, revision, json }) => {
     const input: ProjectInput = { tenantId: tenant, name, revision };
-    await write(at, 'POST', '/admin/projects', { input, columns: PROJECT, json });
+    await write(connect, 'POST', '/admin/projects', { input, columns: PROJECT, json });
   });
   example(
-    limiting(
+    withLimitOptions(
       group
         .command('set')
         .description('change a project')
@@ -93,17 +97,21 @@ function projects(at: () => Promise<Reach>): Command {
         ),
     ),
     'questlog projects set 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11 --limits events=1000,burst=10 --retention events=90',
-  ).action(async (id, { name, json, retention, ...limited }) => {
+  ).action(async (id, { name, json, retention, ...limitOptions }) => {
     const retentionDays = retention === 'none' ? null : retention;
-    const input: ProjectPatch = { name, retentionDays, ...patchOf(limited) };
-    await write(at, 'PATCH', `/admin/projects/${encodeURIComponent(id)}`, { input, columns: PROJECT, json });
+    const input: ProjectPatch = { name, retentionDays, ...patchOf(limitOptions) };
+    await write(connect, 'PATCH', `/admin/projects/${encodeURIComponent(id)}`, {
+      input,
+      columns: PROJECT,
+      json,
+    });
   });
   return group;
 }
 
-function tokens(at: () => Promise<Reach>): Command {
+function tokens(connect: () => Promise<Connection>): Command {
   const group = new Command('tokens').description('list, create, rotate and revoke tokens of games');
-  list(group, at, 'tokens', TOKEN);
+  list(group, connect, 'tokens', TOKEN);
   example(
     group
       .command('create')
@@ -122,20 +130,20 @@ function tokens(at: () => Promise<Reach>): Command {
   ).action(async ({ project, scopes, builds, expires, perAddress, json }) => {
     const limit = perAddress === undefined ? {} : { perAddress: { requestsPerSecond: perAddress } };
     const input: TokenInput = { projectId: project, scopes, buildIds: builds, expiresAt: expires, ...limit };
-    await write(at, 'POST', '/admin/tokens', { input, columns: ['id', 'token'], json });
+    await write(connect, 'POST', '/admin/tokens', { input, columns: ['id', 'token'], json });
   });
-  rotate(group, at);
+  rotate(group, connect);
   example(
     group.command('revoke').description('revoke a token').argument('<id>', 'of the token, not its secret'),
     'questlog tokens revoke 7846b5f4-39dd-4381-b200-dbc9f59749ad',
   ).action(async (id) => {
-    await (await at()).admin.request('DELETE', `/admin/tokens/${encodeURIComponent(id)}`);
+    await (await connect()).admin.request('DELETE', `/admin/tokens/${encodeURIComponent(id)}`);
     process.stderr.write('revoked\n');
   });
   return group;
 }
 
-function rotate(group: Command, at: () => Promise<Reach>): void {
+function rotate(group: Command, connect: () => Promise<Connection>): void {
   example(
     group
       .command('rotate')
@@ -152,35 +160,44 @@ function rotate(group: Command, at: () => Promise<Reach>): void {
     const expiresAt = expires === 'never' ? null : expires;
     const input: TokenRotation = { overlapSeconds: overlap, expiresAt };
     const path = `/admin/tokens/${encodeURIComponent(id)}/rotate`;
-    await write(at, 'POST', path, { input, columns: ['id', 'token', 'expiresAt', 'oldExpiresAt'], json });
+    await write(connect, 'POST', path, {
+      input,
+      columns: ['id', 'token', 'expiresAt', 'oldExpiresAt'],
+      json,
+    });
   });
 }
 
-function list(group: Command, at: () => Promise<Reach>, what: string, columns: readonly string[]): void {
+function list(
+  group: Command,
+  connect: () => Promise<Connection>,
+  what: string,
+  columns: readonly string[],
+): void {
   const command = group.command('list').description(`list all ${what}`).option('--json', 'for programs');
   example(command, `questlog ${what} list --json`).action(async ({ json }) => {
-    printRows(await (await at()).admin.json('GET', `/admin/${what}`), columns, json);
+    printRows(await (await connect()).admin.json('GET', `/admin/${what}`), columns, json);
   });
 }
 
 async function write(
-  at: () => Promise<Reach>,
+  connect: () => Promise<Connection>,
   method: string,
   path: string,
   { input, columns, json }: { input: object; columns: readonly string[]; json: boolean | undefined },
 ): Promise<void> {
-  const entity: object = await (await at()).admin.json(method, path, { body: input });
+  const entity: object = await (await connect()).admin.json(method, path, { body: input });
   if (json === true) process.stdout.write(`${jsonText(entity)}\n`);
   else printRows([entity], columns, false);
 }
 
-interface Limited {
+interface LimitOptions {
   readonly limits?: ReturnType<typeof limitsOf>;
   readonly suspend?: true;
   readonly resume?: true;
 }
 
-function limiting(command: Command): Command {
+function withLimitOptions(command: Command): Command {
   return command
     .option(
       '--limits <limits>',
@@ -192,10 +209,13 @@ function limiting(command: Command): Command {
     .option('--json', 'for programs');
 }
 
-function patchOf({ limits, suspend, resume }: Limited): Pick<ProjectPatch, 'limits' | 'suspended'> {
+function patchOf({ limits, suspend, resume }: LimitOptions): Pick<ProjectPatch, 'limits' | 'suspended'> {
   const suspended = resume === true ? false : suspend;
-  const whole = limits === 'none' ? null : limits;
-  return { ...(whole !== undefined && { limits: whole }), ...(suspended !== undefined && { suspended }) };
+  const newLimits = limits === 'none' ? null : limits;
+  return {
+    ...(newLimits !== undefined && { limits: newLimits }),
+    ...(suspended !== undefined && { suspended }),
+  };
 }
 
 const LIMITS = {
@@ -207,18 +227,18 @@ const LIMITS = {
 
 function limitsOf(text: string): 'none' | NonNullable<ProjectPatch['limits']> {
   if (text === 'none') return text;
-  const given = text.split(',').map((each) => {
+  const entries = text.split(',').map((each) => {
     const [name = '', value = ''] = each.split('=');
-    const [, field] = Object.entries(LIMITS).find(([known]) => known === name) ?? [];
+    const [, field] = Object.entries(LIMITS).find(([option]) => option === name) ?? [];
     if (field === undefined) throw new InvalidArgumentError('none, or a list such as events=1000,burst=10');
     return [field, wholeNumber(value)];
   });
-  return Object.fromEntries(given);
+  return Object.fromEntries(entries);
 }
 
 function retentionOf(text: string): 'none' | NonNullable<ProjectPatch['retentionDays']> {
   if (text === 'none') return text;
-  const given = text.split(',').map((each) => {
+  const entries = text.split(',').map((each) => {
     const [name = '', value = ''] = each.split('=');
     if (name === '' || value === '') {
       throw new InvalidArgumentError('none, or a list such as events=90,reports=none');
@@ -226,7 +246,7 @@ function retentionOf(text: string): 'none' | NonNullable<ProjectPatch['retention
     // Which there are, and how many days, the server says.
     return [name, value === 'none' ? null : wholeNumber(value)];
   });
-  return Object.fromEntries(given);
+  return Object.fromEntries(entries);
 }
 
 export function example(command: Command, line: string): Command {

@@ -3,7 +3,7 @@
 /** Columns are the fields of the rows, in this order. */
 export function printRows(rows: readonly object[], columns: readonly string[], isJson: boolean): void {
   if (isJson) return void process.stdout.write(`${jsonText(rows)}\n`);
-  const cells = [columns, ...rows.map((row) => columns.map((column) => shown(Reflect.get(row, column))))];
+  const cells = [columns, ...rows.map((row) => columns.map((column) => cellText(Reflect.get(row, column))))];
   const widths = columns.map((_, i) => Math.max(...cells.map((line) => line[i]?.length ?? 0)));
   for (const line of cells) {
     const padded = line.map((cell, i) => cell.padEnd(widths[i] ?? 0));
@@ -14,21 +14,23 @@ export function printRows(rows: readonly object[], columns: readonly string[], i
 
 /** JSON whose last field is the payload as `asSent`: to parse it would change what its numbers say. */
 export function withPayload(fields: object, payload: string, space = 0): string {
-  return jsonText({ ...fields, payload: null }, space).replace(/null(?=\s*\}$)/, () => asSent(payload));
+  return jsonText({ ...fields, payload: null }, space).replace(/null(?=\s*\}$)/, () =>
+    unchangedJson(payload),
+  );
 }
 
 /** JSON of a game byte for byte; for a terminal `escaped`. */
-export function asSent(json: string): string {
-  return process.stdout.isTTY ? escaped(json) : json;
+export function unchangedJson(json: string): string {
+  return process.stdout.isTTY ? escapeControls(json) : json;
 }
 
 export function jsonText(value: object, space = 2): string {
-  return escaped(JSON.stringify(value, null, space));
+  return escapeControls(JSON.stringify(value, null, space));
 }
 
 /** Reads as the same value, and commands no terminal. A CR is a blank of JSON here: its strings hold none. */
-export function escaped(json: string): string {
-  return json.replaceAll('\r', ' ').replace(UNSEEN, (found) =>
+export function escapeControls(json: string): string {
+  return json.replaceAll('\r', ' ').replace(INVISIBLE, (found) =>
     found
       .split('')
       .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
@@ -64,7 +66,7 @@ export function count(n: number): string {
 }
 
 /** In one line. */
-export function shown(value: unknown): string {
+export function cellText(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
   return forTerminal(text.replace(/[\n\t]/g, '\uFFFD'));
@@ -75,11 +77,11 @@ export function shown(value: unknown): string {
  * and tabs stay.
  */
 export function forTerminal(text: string): string {
-  return text.replace(UNSEEN, '\uFFFD');
+  return text.replace(INVISIBLE, '\uFFFD');
 }
 
 /** Controls, separators of lines, marks of direction, joiners, tags. */
-const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{E0000}-\u{E007F}]/gu;
+const INVISIBLE = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{E0000}-\u{E007F}]/gu;
 
 const SLOW_MS = 2_000;
 const INTERVAL_MS = 5_000;

@@ -3,18 +3,18 @@ import { readFileSync } from 'node:fs';
 import { SERVICES } from '@questlog/questlog/serviceNames';
 import { nearestName } from '@questlog/runtime/process/nearMiss';
 import { Command } from 'commander';
-import { askCommands } from './ask/ask.ts';
-import { auditCommand } from './ask/audit.ts';
-import { followCommand } from './ask/follow.ts';
-import { sqlCommand } from './ask/sql.ts';
-import { tailCommand } from './ask/tail.ts';
 import { backupCommand, compactCommand, restoreCommand } from './backups/backups.ts';
 import { completionCommand } from './completion.ts';
+import type { Connection } from './connection.ts';
 import { deadLettersCommand } from './deadLetters.ts';
 import { doctorCommand } from './doctor.ts';
 import { erasuresCommand } from './erasures/erasures.ts';
 import { example, manageCommands } from './manage.ts';
-import type { Reach } from './reach.ts';
+import { auditCommand } from './queries/audit.ts';
+import { followCommand } from './queries/follow.ts';
+import { queryCommands } from './queries/queryCommands.ts';
+import { sqlCommand } from './queries/sql.ts';
+import { tailCommand } from './queries/tail.ts';
 import { sendCommand } from './send.ts';
 import { simulateCommand } from './simulate/simulate.ts';
 import { switchesCommand } from './switches/switches.ts';
@@ -25,7 +25,7 @@ const { version }: { version: string } = JSON.parse(
 );
 
 /** Its commands throw where they are used wrongly, and once they have shown their help. */
-export function questlog(at: () => Promise<Reach>, env: NodeJS.ProcessEnv): Command {
+export function questlog(connect: () => Promise<Connection>, env: NodeJS.ProcessEnv): Command {
   const program = new Command('questlog')
     .description('Telemetry for live games: starts the services, and asks and manages a running Questlog.')
     .version(version)
@@ -58,27 +58,27 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     process.argv.splice(2, Number.POSITIVE_INFINITY, '--check-config');
     await import('@questlog/questlog/main');
   });
-  const others = [
-    sqlCommand(at),
-    ...askCommands(at),
-    tailCommand(at),
-    followCommand(at),
-    sendCommand(at),
-    simulateCommand(at),
-    ...manageCommands(at),
-    switchesCommand(at),
+  const commands = [
+    sqlCommand(connect),
+    ...queryCommands(connect),
+    tailCommand(connect),
+    followCommand(connect),
+    sendCommand(connect),
+    simulateCommand(connect),
+    ...manageCommands(connect),
+    switchesCommand(connect),
     doctorCommand(version, env),
-    verifyCommand(at),
-    deadLettersCommand(at),
-    auditCommand(at),
-    erasuresCommand(at),
-    backupCommand(at),
+    verifyCommand(connect),
+    deadLettersCommand(connect),
+    auditCommand(connect),
+    erasuresCommand(connect),
+    backupCommand(connect),
     restoreCommand(env),
     compactCommand(env),
     completionCommand(program),
   ];
-  for (const command of others) program.addCommand(withExitOverride(command));
-  return suggesting(program);
+  for (const command of commands) program.addCommand(withExitOverride(command));
+  return withSuggestions(program);
 }
 
 /**
@@ -87,11 +87,11 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
  */
 function withExitOverride(command: Command): Command {
   for (const inner of command.commands) withExitOverride(inner);
-  return suggesting(command).exitOverride();
+  return withSuggestions(command).exitOverride();
 }
 
 /** Adds an error for unknown subcommands that suggests a synonym or, if there is none, a similar name. */
-function suggesting(command: Command): Command {
+function withSuggestions(command: Command): Command {
   if (command.commands.length === 0) return command;
   return command.on('command:*', ([word = '']: string[]) => {
     const names = command
@@ -99,8 +99,9 @@ function suggesting(command: Command): Command {
       .visibleCommands(command)
       .map((each) => each.name());
     const synonyms = SYNONYMS.find((words) => words.includes(word)) ?? [];
-    const meant = names.find((name) => synonyms.includes(name)) ?? nearestName(word, names, MAX_EDITS);
-    const hint = meant === undefined ? `it is one of ${names.join(', ')}` : `did you mean ${meant}?`;
+    const suggestion = names.find((name) => synonyms.includes(name)) ?? nearestName(word, names, MAX_EDITS);
+    const hint =
+      suggestion === undefined ? `it is one of ${names.join(', ')}` : `did you mean ${suggestion}?`;
     command.error(`error: unknown command '${word}'; ${hint}`, { code: 'commander.unknownCommand' });
   });
 }

@@ -1,11 +1,11 @@
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { Endpoint, Refused } from './reach.ts';
+import { Endpoint, Rejected } from './connection.ts';
 import { sendCommand } from './send.ts';
 
 test.each([
   [new Unavailable('no answer'), 'events 1 to 1 may be stored\n'],
-  [new Refused('no event', 'invalid'), ''],
+  [new Rejected('no event', 'invalid'), ''],
 ])('after %s it is told whether the events may be stored', async (error, told) => {
   const game = new Endpoint('http://127.0.0.1:9', 't');
   vi.spyOn(game, 'retried').mockRejectedValue(error);

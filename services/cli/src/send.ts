@@ -4,18 +4,18 @@ import { createReadStream } from 'node:fs';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { eventId } from '@questlog/schemas/uuid';
 import { Command } from 'commander';
+import type { Connection } from './connection.ts';
 import { INTERRUPTED, onInterrupt } from './interrupt.ts';
-import { type Line, linesOf, MAX_LINE_BYTES } from './lines.ts';
 import { example } from './manage.ts';
-import { count, escaped, Progress } from './print.ts';
-import type { Reach } from './reach.ts';
+import { type Line, MAX_LINE_BYTES, readLines } from './ndjson.ts';
+import { count, escapeControls, Progress } from './print.ts';
 
 /** Revision B takes so many, A takes more. */
-const EVENTS_A_REQUEST = 200;
+const MAX_EVENTS_PER_REQUEST = 200;
 /** Half of what a request takes; one line alone fits too. */
-const BYTES_A_REQUEST = MAX_LINE_BYTES;
+const MAX_BYTES_PER_REQUEST = MAX_LINE_BYTES;
 
-export function sendCommand(at: () => Promise<Reach>): Command {
+export function sendCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('send')
     .description('send events as a game does')
     .argument('[event]', 'one event as JSON; an event without a sessionId is of the demo’s session')
@@ -29,35 +29,35 @@ export function sendCommand(at: () => Promise<Reach>): Command {
     if ((event === undefined) === (options.file === undefined)) {
       command.error('error: either an event or --file is needed');
     }
-    const to = await at();
+    const connection = await connect();
     const startedMs = performance.now();
     const progress = new Progress();
     let sent = 0;
-    let underWay = 0;
-    const tell = (): void => {
+    let inFlight = 0;
+    const reportStored = (): void => {
       progress.clear();
-      process.stderr.write(storedText(sent, underWay));
+      process.stderr.write(storedText(sent, inFlight));
     };
     const onExit = (): void => {
       process.exitCode ||= 1;
-      tell();
+      reportStored();
     };
     // By Ctrl-C, or where nobody reads the answers any more.
     process.on('exit', onExit);
     onInterrupt(() => process.exit(INTERRUPTED));
     try {
-      for await (const batch of batches(eventLines(event, options.file), to.demoSessionId)) {
-        underWay = batch.length;
-        const answer = await post(to, batch);
+      for await (const batch of batches(eventLines(event, options.file), connection.demoSessionId)) {
+        inFlight = batch.length;
+        const answer = await post(connection, batch);
         sent += batch.length;
-        underWay = 0;
-        if (options.json === true) process.stdout.write(`${escaped(await answer.text())}\n`);
+        inFlight = 0;
+        if (options.json === true) process.stdout.write(`${escapeControls(await answer.text())}\n`);
         const perSecond = (sent * 1000) / (performance.now() - startedMs);
         progress.show(`${count(sent)} events, ${count(Math.round(perSecond))} a second`);
       }
     } catch (error) {
-      if (!(error instanceof Unavailable)) underWay = 0;
-      tell();
+      if (!(error instanceof Unavailable)) inFlight = 0;
+      reportStored();
       throw error;
     } finally {
       process.off('exit', onExit);
@@ -68,17 +68,17 @@ export function sendCommand(at: () => Promise<Reach>): Command {
 }
 
 /** Whoever sends the file again leaves out what is stored, and looks first for what may be. */
-function storedText(sent: number, underWay: number): string {
+function storedText(sent: number, inFlight: number): string {
   const parts: string[] = [];
   if (sent > 0) parts.push(`the first ${count(sent)} events are stored`);
-  if (underWay > 0) parts.push(`events ${count(sent + 1)} to ${count(sent + underWay)} may be stored`);
+  if (inFlight > 0) parts.push(`events ${count(sent + 1)} to ${count(sent + inFlight)} may be stored`);
   if (parts.length === 0) return '';
   return `${parts.join('; ')}\n`;
 }
 
 async function* eventLines(event: string | undefined, file: string | undefined): AsyncGenerator<Line> {
   if (event !== undefined) yield { number: 1, text: event };
-  else yield* linesOf(file === '-' ? process.stdin : createReadStream(file ?? ''));
+  else yield* readLines(file === '-' ? process.stdin : createReadStream(file ?? ''));
 }
 
 /** @throws Error naming the line that is no JSON object; the batches before it are stored. */
@@ -92,7 +92,10 @@ export async function* batches(
     if (text.trim() === '') continue;
     const line = withSession(text, number, sessionId);
     const lineBytes = Buffer.byteLength(line);
-    if (batch.length === EVENTS_A_REQUEST || (batch.length > 0 && bytes + lineBytes > BYTES_A_REQUEST)) {
+    if (
+      batch.length === MAX_EVENTS_PER_REQUEST ||
+      (batch.length > 0 && bytes + lineBytes > MAX_BYTES_PER_REQUEST)
+    ) {
       yield batch;
       [batch, bytes] = [[], 0];
     }
@@ -121,7 +124,7 @@ function parsed(line: string): object | undefined {
 }
 
 /** With one key for all tries. A single event is sent as one, so that its answer is one. */
-async function post({ game }: Reach, batch: readonly string[]): Promise<Response> {
+async function post({ game }: Connection, batch: readonly string[]): Promise<Response> {
   const key = eventId(Date.now(), randomBytes(2).readUInt16BE() & 0xfff, randomBytes(8));
   const body = batch.length === 1 ? (batch[0] ?? '') : `[${batch.join(',')}]`;
   return await game.retried('POST', '/v1/ingest/events', { body, headers: { 'Idempotency-Key': key } });

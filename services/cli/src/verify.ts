@@ -2,10 +2,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { Command, InvalidArgumentError } from 'commander';
-import { linesOf } from './lines.ts';
+import type { Connection } from './connection.ts';
 import { example } from './manage.ts';
-import { count, escaped, Progress, printRows } from './print.ts';
-import type { Reach } from './reach.ts';
+import { readLines } from './ndjson.ts';
+import { count, escapeControls, Progress, printRows } from './print.ts';
 
 interface Options {
   readonly from: string;
@@ -15,16 +15,16 @@ interface Options {
 }
 
 const COLUMNS = ['what', 'tenantId', 'minute', 'expected', 'found', 'partition', 'offset', 'appendId'];
-const ASK_AGAIN_MS = 500;
+const RETRY_MS = 500;
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-export function verifyCommand(at: () => Promise<Reach>): Command {
+export function verifyCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('verify')
     .description(
       'recount a time from the log and from ClickHouse, and print what differs; code 1 if anything does',
     )
-    .requiredOption('--from <time>', 'ISO 8601, or so long ago: 30m, 2h, 1d', time)
-    .option('--to <time>', 'the same; now unless given', time)
+    .requiredOption('--from <time>', 'ISO 8601, or so long ago: 30m, 2h, 1d', parseTime)
+    .option('--to <time>', 'the same; now unless given', parseTime)
     .option('--tenant <id>', 'of one tenant only')
     .option('--json', 'NDJSON for programs: differences, then a summary');
   example(
@@ -33,17 +33,17 @@ export function verifyCommand(at: () => Promise<Reach>): Command {
   );
   return command.action(async ({ from, to, tenant, json = false }: Options) => {
     const progress = new Progress();
-    const answer = await inTurn(await at(), { from, to, tenantId: tenant });
+    const answer = await startVerification(await connect(), { from, to, tenantId: tenant });
     const differences: Difference[] = [];
     let summary: VerifySummary | undefined;
-    for await (const { text } of linesOf(piecesOf(answer))) {
+    for await (const { text } of readLines(chunksOf(answer))) {
       const line: VerifyLine | undefined = text === '' ? undefined : JSON.parse(text);
       if (line?.kind === 'failed') throw new Error(line.detail);
       if (line?.kind === 'progress') progress.show(`${count(line.records)} records read`);
       if (line?.kind === 'difference' && !json) differences.push(line);
       if (line?.kind === 'summary') summary = line;
       if (json && (line?.kind === 'difference' || line?.kind === 'summary'))
-        process.stdout.write(`${escaped(text)}\n`);
+        process.stdout.write(`${escapeControls(text)}\n`);
     }
     progress.clear();
     if (summary === undefined) throw new Error('Questlog broke off before it was done; try again');
@@ -53,7 +53,7 @@ export function verifyCommand(at: () => Promise<Reach>): Command {
 }
 
 /** @returns ISO 8601. */
-export function time(text: string): string {
+export function parseTime(text: string): string {
   const [, n, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   if (n !== undefined) {
     return new Date(Date.now() - Number(n) * UNIT_MS[unit as keyof typeof UNIT_MS]).toISOString();
@@ -63,18 +63,18 @@ export function time(text: string): string {
 }
 
 /** One recount at a time: another's is waited for. */
-async function inTurn({ admin }: Reach, body: object): Promise<Response> {
+async function startVerification({ admin }: Connection, body: object): Promise<Response> {
   for (;;) {
     try {
       return await admin.request('POST', '/admin/verify', { body });
     } catch (error) {
       if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'already_running') throw error;
-      await delay(ASK_AGAIN_MS);
+      await delay(RETRY_MS);
     }
   }
 }
 
-async function* piecesOf({ body }: Response): AsyncGenerator<Buffer> {
+async function* chunksOf({ body }: Response): AsyncGenerator<Buffer> {
   for await (const piece of body ?? []) yield Buffer.from(piece);
 }
 
@@ -88,22 +88,23 @@ async function print(differences: readonly Difference[], summary: VerifySummary)
   }
   const { from, to, logged, projected, repeated, dead, pastRetention, notYet } = summary;
   const { expired, cut, ofOtherLogs, isWhole } = summary;
-  const beside = [
-    ...told(repeated.events, 'repeated, and dropped'),
-    ...told(dead.records, 'records are dead letters'),
-    ...told(pastRetention.events, 'past the days of their project'),
-    ...told(notYet.events, 'not in ClickHouse yet'),
-    ...told(expired, 'older than what the log keeps'),
-    ...told(cut, 'of records that the log has lost (see truncations)'),
-    ...told(ofOtherLogs, 'of a log before this one'),
+  const details = [
+    ...countText(repeated.events, 'repeated, and dropped'),
+    ...countText(dead.records, 'records are dead letters'),
+    ...countText(pastRetention.events, 'past the days of their project'),
+    ...countText(notYet.events, 'not in ClickHouse yet'),
+    ...countText(expired, 'older than what the log keeps'),
+    ...countText(cut, 'of records that the log has lost (see truncations)'),
+    ...countText(ofOtherLogs, 'of a log before this one'),
   ];
   const events = `${count(logged.events)} events in the log, ${count(projected.events)} of them in ClickHouse`;
-  process.stderr.write(`${from} to ${to}: ${[events, ...beside].join('; ')}\n`);
-  const broken = isWhole ? '' : ', broken off there';
-  const differ = summary.differences === 1 ? '1 difference' : `${count(summary.differences)} differences`;
-  process.stderr.write(summary.differences === 0 ? 'nothing differs\n' : `${differ}${broken}\n`);
+  process.stderr.write(`${from} to ${to}: ${[events, ...details].join('; ')}\n`);
+  const incomplete = isWhole ? '' : ', broken off there';
+  const differenceText =
+    summary.differences === 1 ? '1 difference' : `${count(summary.differences)} differences`;
+  process.stderr.write(summary.differences === 0 ? 'nothing differs\n' : `${differenceText}${incomplete}\n`);
 }
 
-function told(n: number, what: string): string[] {
+function countText(n: number, what: string): string[] {
   return n === 0 ? [] : [`${count(n)} ${what}`];
 }

@@ -38,28 +38,28 @@ export function noteAutomatically(game: Pick<Game, 'event'>, options: AutomaticO
   const page = globalThis as Page;
   const ended = new AbortController();
   const { signal } = ended;
-  const seen = (): string => page.document?.visibilityState ?? 'visible';
-  if (errors) noteErrors(game, page, signal);
-  if (frames) noteSlowFrames(game, page, signal);
+  const visibilityState = (): string => page.document?.visibilityState ?? 'visible';
+  if (errors) reportErrors(game, page, signal);
+  if (frames) reportSlowFrames(game, page, signal);
   if (visibility) {
-    const note = (): void => game.event('state_change', { visibility: seen() });
-    page.addEventListener?.('visibilitychange', note, { signal });
+    const report = (): void => game.event('state_change', { visibility: visibilityState() });
+    page.addEventListener?.('visibilitychange', report, { signal });
   }
   return () => ended.abort();
 }
 
-function noteErrors(game: Pick<Game, 'event'>, page: Page, signal: AbortSignal): void {
+function reportErrors(game: Pick<Game, 'event'>, page: Page, signal: AbortSignal): void {
   let periodMs = 0;
-  let noted = 0;
+  let reported = 0;
   let skipped = 0;
-  const note = (message: string, error: unknown): void => {
+  const report = (message: string, error: unknown): void => {
     const nowMs = performance.now();
     if (nowMs - periodMs > PERIOD_MS) {
       periodMs = nowMs;
-      noted = 0;
+      reported = 0;
     }
-    noted += 1;
-    if (noted > MAX_ERRORS) {
+    reported += 1;
+    if (reported > MAX_ERRORS) {
       skipped += 1;
       return;
     }
@@ -67,33 +67,35 @@ function noteErrors(game: Pick<Game, 'event'>, page: Page, signal: AbortSignal):
     game.event('error', { message: message.slice(0, 1_000), stack, ...(skipped > 0 && { skipped }) });
     skipped = 0;
   };
-  page.addEventListener?.('error', ({ message, error }) => note(message ?? String(error), error), { signal });
-  page.addEventListener?.('unhandledrejection', ({ reason }) => note(String(reason), reason), { signal });
+  page.addEventListener?.('error', ({ message, error }) => report(message ?? String(error), error), {
+    signal,
+  });
+  page.addEventListener?.('unhandledrejection', ({ reason }) => report(String(reason), reason), { signal });
 }
 
-function noteSlowFrames(game: Pick<Game, 'event'>, page: Page, signal: AbortSignal): void {
+function reportSlowFrames(game: Pick<Game, 'event'>, page: Page, signal: AbortSignal): void {
   let lastMs: number | undefined;
   let periodMs: number | undefined;
-  let [all, slow, longestMs] = [0, 0, 0];
+  let [total, slow, longestMs] = [0, 0, 0];
   const onFrame = (ms: number): void => {
     if (signal.aborted) return;
     const tookMs = ms - (lastMs ?? ms);
     lastMs = ms;
     periodMs ??= ms;
-    all += 1;
+    total += 1;
     if (tookMs > SLOW_FRAME_MS) slow += 1;
     longestMs = Math.max(longestMs, tookMs);
     if (ms - periodMs >= PERIOD_MS) {
       if (slow > 0)
-        game.event('performance', { frames: all, slowFrames: slow, longestFrameMs: Math.round(longestMs) });
-      [all, slow, longestMs, periodMs] = [0, 0, 0, ms];
+        game.event('performance', { frames: total, slowFrames: slow, longestFrameMs: Math.round(longestMs) });
+      [total, slow, longestMs, periodMs] = [0, 0, 0, ms];
     }
     page.requestAnimationFrame?.(onFrame);
   };
   // A page that nobody sees has no frames: the pause is none of them.
-  const resume = (): void => {
+  const resetLastFrame = (): void => {
     lastMs = undefined;
   };
-  page.addEventListener?.('visibilitychange', resume, { signal });
+  page.addEventListener?.('visibilitychange', resetLastFrame, { signal });
   page.requestAnimationFrame?.(onFrame);
 }

@@ -1,9 +1,18 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Game } from './client.ts';
-import { FakeServer, hangs, json, lost, pass, refused, room, useFakedClock } from './testing/fakeServer.ts';
-import { aStore } from './testing/memoryStore.ts';
+import {
+  advance,
+  FakeServer,
+  json,
+  networkFailure,
+  neverAnswers,
+  rejected,
+  uploadTarget,
+  useFakedClock,
+} from './testing/fakeServer.ts';
+import { memoryStore } from './testing/memoryStore.ts';
 
-const A_DAY_MS = 86_400_000;
+const DAY_MS = 86_400_000;
 const INTERVAL_MS = 5_000;
 let server: FakeServer;
 
@@ -20,7 +29,7 @@ describe('what a game notes', () => {
     });
     game.event('checkpoint', { level: 3 });
     game.event('error');
-    await pass(INTERVAL_MS);
+    await advance(INTERVAL_MS);
 
     expect(server.sent.map(({ path }) => path)).toEqual(['/v1/ingest/sessions', '/v1/ingest/events']);
     expect(JSON.parse(server.sent[0]?.text ?? '')).toMatchObject({
@@ -45,13 +54,13 @@ describe('what a game notes', () => {
 
   test('leaves at once where a batch is full, of events or of bytes, and only the full ones', async () => {
     const game = await server.start({ maxBatchEvents: 3 });
-    await pass(0);
+    await advance(0);
     for (let n = 0; n < 4; n += 1) game.event('n', { n });
-    await pass(1);
+    await advance(1);
     expect(server.batches().map((batch) => batch.length)).toEqual([3]);
 
     for (let n = 0; n < 2; n += 1) game.event('large', { x: 'é'.repeat(29_000) });
-    await pass(1);
+    await advance(1);
     expect(server.batches().map((batch) => batch.length)).toEqual([3, 2]);
     await game.flush();
     expect(server.batches().map((batch) => batch.length)).toEqual([3, 2, 1]);
@@ -76,8 +85,8 @@ describe('what a game notes', () => {
 
 describe('an answer that does not come', () => {
   test.each([
-    ['no answer', lost],
-    ['a 503', refused(503, 'unavailable')],
+    ['no answer', networkFailure],
+    ['a 503', rejected(503, 'unavailable')],
     ['garbage', () => new Response('<html>Sign in to the hotel', { status: 200 })],
     ['half an answer', () => new Response('[{"id":"event-0"', { status: 207 })],
     ['an answer for other events', () => json(207, [{ id: 'a' }, { id: 'b' }])],
@@ -90,7 +99,7 @@ describe('an answer that does not come', () => {
     game.event('first');
     await game.flush();
     game.event('second');
-    await pass(10 * 60_000);
+    await advance(10 * 60_000);
 
     const [first, again, thrice, ...others] = server.batches();
     expect([again, thrice]).toEqual([first, first]);
@@ -103,11 +112,11 @@ describe('an answer that does not come', () => {
 
   test('is waited for up to twice as long each time, at random', async () => {
     vi.spyOn(Math, 'random').mockReturnValue(0.5);
-    server.next(...Array.from({ length: 12 }, () => lost));
+    server.next(...Array.from({ length: 12 }, () => networkFailure));
     await server.start();
     const waits: number[] = [];
     for (let tries = 1, before = Date.now(); tries < 10; ) {
-      await pass(100);
+      await advance(100);
       if (server.sent.length <= tries) continue;
       waits.push(Math.round((Date.now() - before) / 1_000));
       before = Date.now();
@@ -117,24 +126,24 @@ describe('an answer that does not come', () => {
   });
 
   test('with Retry-After is not asked for before, whatever the game does', async () => {
-    server.next(refused(429, 'too_many', { 'Retry-After': '120' }));
+    server.next(rejected(429, 'too_many', { 'Retry-After': '120' }));
     const game = await server.start({ maxBatchEvents: 2 });
-    await pass(0);
+    await advance(0);
     for (let n = 0; n < 5; n += 1) game.event('n');
     expect(await game.flush()).toBe(false);
-    await pass(119_000);
+    await advance(119_000);
     expect(server.sent.length).toBe(1);
-    await pass(60_000);
+    await advance(60_000);
     expect(game.counts).toMatchObject({ queued: 0, sent: 5 });
   });
 
   test('is asked for again in time where the clock was set back', async () => {
-    server.next(lost);
+    server.next(networkFailure);
     const game = await server.start();
     game.event('a');
-    await pass(0);
-    vi.setSystemTime(Date.now() - A_DAY_MS);
-    await pass(60_000);
+    await advance(0);
+    vi.setSystemTime(Date.now() - DAY_MS);
+    await advance(60_000);
 
     expect(game.counts).toMatchObject({ queued: 0, sent: 1 });
   });
@@ -142,12 +151,12 @@ describe('an answer that does not come', () => {
   test('for a day makes the batch uncertain: it is counted, told of, and not sent again', async () => {
     const game = await server.start();
     await game.flush();
-    server.next(lost);
+    server.next(networkFailure);
     game.event('first');
     await game.flush();
-    vi.setSystemTime(Date.now() + A_DAY_MS);
+    vi.setSystemTime(Date.now() + DAY_MS);
     game.event('second');
-    await pass(10 * 60_000);
+    await advance(10 * 60_000);
 
     expect(server.losses()).toEqual([{ kind: 'uncertain', events: 1 }]);
     expect(server.batches()).toMatchObject([
@@ -162,8 +171,8 @@ describe('an answer that does not come', () => {
     server.next(() => Promise.reject(new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } })));
     game.event('first');
     await game.flush();
-    vi.setSystemTime(Date.now() + A_DAY_MS);
-    await pass(10 * 60_000);
+    vi.setSystemTime(Date.now() + DAY_MS);
+    await advance(10 * 60_000);
 
     expect(server.batches()).toMatchObject([[{ eventType: 'first' }], [{ eventType: 'first' }]]);
     expect(new Set(server.keys()).size).toBe(2);
@@ -190,7 +199,7 @@ describe('what Questlog refuses', () => {
   });
 
   test('as a whole goes again in smaller batches, until one event is to blame', async () => {
-    const tooLarge = refused(413, 'batch_too_large');
+    const tooLarge = rejected(413, 'batch_too_large');
     const game = await server.start();
     await game.flush();
     server.next(tooLarge, tooLarge, tooLarge);
@@ -208,7 +217,7 @@ describe('what Questlog refuses', () => {
   test('of a report is told to whoever files it', async () => {
     const game = await server.start();
     await game.flush();
-    server.next(refused(400, 'invalid_request'));
+    server.next(rejected(400, 'invalid_request'));
 
     await expect(game.report({ title: '' })).rejects.toThrow('invalid_request: it is invalid_request');
     expect(server.problems).toMatchObject([{ kind: 'refused', code: 'invalid_request' }]);
@@ -219,13 +228,13 @@ describe('what Questlog refuses', () => {
     [401, 'unauthorized'],
     [403, 'forbidden'],
   ])('for good, %d, stops everything, and is told once', async (status, code) => {
-    server.next(refused(status, code));
+    server.next(rejected(status, code));
     const game = await server.start();
     game.event('a');
-    await pass(A_DAY_MS);
+    await advance(DAY_MS);
     game.event('b');
     expect(await game.flush()).toBe(false);
-    await pass(A_DAY_MS);
+    await advance(DAY_MS);
 
     expect(server.sent.length).toBe(1);
     expect(server.problems).toEqual([{ kind: 'stopped', code, message: `it is ${code}` }]);
@@ -250,21 +259,21 @@ describe('what Questlog refuses', () => {
 
 describe('a page', () => {
   test('that is offline sends nothing, and goes on as soon as it is online', async () => {
-    const listeners = aPage();
+    const listeners = stubPage();
     vi.stubGlobal('navigator', { onLine: false });
     const game = await server.start();
     game.event('a');
-    await pass(10 * A_DAY_MS);
+    await advance(10 * DAY_MS);
     expect(server.sent).toEqual([]);
 
     vi.stubGlobal('navigator', { onLine: true });
     listeners.get('online')?.();
-    await pass(0);
+    await advance(0);
     expect(game.counts).toMatchObject({ queued: 0, sent: 1, uncertain: 0 });
   });
 
   test('that goes sends what fits into 64 KiB beside what is under way, within the same turn', async () => {
-    const listeners = aPage();
+    const listeners = stubPage();
     const game = await server.start();
     await game.flush();
     const { promise, resolve } = Promise.withResolvers<Response>();
@@ -275,7 +284,7 @@ describe('a page', () => {
     );
     game.event('under way', { x: 'x'.repeat(900) });
     void game.flush();
-    await pass(0);
+    await advance(0);
     game.event('b', { x: 'x'.repeat(40_000) });
     void game.report({ title: 'stuck' });
     game.event('c', { x: 'x'.repeat(30_000) });
@@ -286,7 +295,7 @@ describe('a page', () => {
     expect(server.sent.map(({ keepalive }) => keepalive)).toEqual([true, true, true, true]);
     expect(server.sent.slice(1).reduce((bytes, { text }) => bytes + text.length, 0)).toBeLessThan(65_536);
     resolve(json(207, [{ id: 'under way' }]));
-    await pass(1_000);
+    await advance(1_000);
     second.resolve(json(207, [{ id: 'b' }]));
     await game.flush();
     // A page that was only put aside sends nothing of it again.
@@ -297,13 +306,13 @@ describe('a page', () => {
 });
 
 test('end() sends what waits, then notes and sends nothing', async () => {
-  const store = aStore();
+  const store = memoryStore();
   const game = await server.start({ queue: store });
   game.event('a');
   expect(await game.end()).toBe(true);
   game.consent(true);
   game.event('b');
-  await pass(A_DAY_MS);
+  await advance(DAY_MS);
 
   expect(server.batches()).toMatchObject([[{ eventType: 'a' }]]);
   expect(game.counts).toMatchObject({ queued: 0, sent: 1 });
@@ -311,12 +320,12 @@ test('end() sends what waits, then notes and sends nothing', async () => {
 });
 
 test.each([
-  ['the token is refused', (game: Game) => game.flush(), refused(401, 'unauthorized')],
-  ['the game ends', (game: Game) => game.end(), lost],
+  ['the token is refused', (game: Game) => game.flush(), rejected(401, 'unauthorized')],
+  ['the game ends', (game: Game) => game.end(), networkFailure],
 ])(
   'a report that waits when %s, and a later one, are told that they are not filed',
   async (_, stop, answer) => {
-    const store = aStore();
+    const store = memoryStore();
     server.next(answer);
     const game = await server.start({ queue: store });
     const filed = game.report({ title: 'stuck' }).catch(String);
@@ -333,8 +342,8 @@ test('a file that nobody takes in is given up', async () => {
   vi.spyOn(AbortSignal, 'timeout').mockReturnValue(limit.signal);
   const game = await server.start();
   await game.flush();
-  server.next(room, (sent) => {
-    const hanging = hangs(sent);
+  server.next(uploadTarget, (sent) => {
+    const hanging = neverAnswers(sent);
     limit.abort(new Error('nobody answers'));
     return hanging;
   });
@@ -344,7 +353,7 @@ test('a file that nobody takes in is given up', async () => {
 });
 
 /** The listeners of a page, by event. */
-function aPage(): Map<string, () => void> {
+function stubPage(): Map<string, () => void> {
   const listeners = new Map<string, () => void>();
   vi.stubGlobal('addEventListener', (event: string, listener: () => void) => listeners.set(event, listener));
   return listeners;

@@ -5,12 +5,12 @@ import { Delivery } from './delivery.ts';
 import type { BugReport, ClientProblem, GameOptions, ReportFile } from './gameOptions.ts';
 import { PAGE } from './page.ts';
 import { upload, uuid } from './post.ts';
-import { type Item, type Kept, Queue, type QueueStore } from './queue.ts';
+import { type Item, Queue, type QueueStore, type StoredEntry } from './queue.ts';
 
 export type { BugReport, ClientProblem, GameOptions, ReportFile } from './gameOptions.ts';
-export type { Kept, QueueChange, QueueEntry, QueueStore } from './queue.ts';
+export type { QueueChange, QueueEntry, QueueStore, StoredEntry } from './queue.ts';
 
-const END_WITHIN_MS = 2_000;
+const DEFAULT_END_TIMEOUT_MS = 2_000;
 
 /**
  * Begins a session. Resolves after the queue of an earlier run was read, and does not wait for the network.
@@ -33,24 +33,27 @@ export class Game {
   readonly #queue: Queue;
   readonly #delivery: Delivery;
   #sequence = 0;
-  #isNoting = true;
+  #isRecording = true;
   #hasEnded = false;
 
   /** @see start */
-  constructor(options: GameOptions, store: QueueStore | undefined, left: readonly Kept[]) {
+  constructor(options: GameOptions, store: QueueStore | undefined, stored: readonly StoredEntry[]) {
     const onFailure = (error: unknown): void =>
-      this.#tell({ kind: 'queue', code: 'not_written', message: String(error) });
+      this.#report({ kind: 'queue', code: 'not_written', message: String(error) });
     this.#options = options;
-    this.#queue = new Queue(store, left, { maxBytes: options.maxQueueBytes ?? 4_194_304, onFailure });
-    const tell = (problem: ClientProblem): void => this.#tell(problem);
+    this.#queue = new Queue(store, stored, { maxBytes: options.maxQueueBytes ?? 4_194_304, onFailure });
+    const report = (problem: ClientProblem): void => this.#report(problem);
     const lostText = (lost: object): string => this.#eventText('questlog_lost', lost);
-    this.#delivery = new Delivery({ options, lostText, tell }, this.#queue);
+    this.#delivery = new Delivery({ options, lostText, report }, this.#queue);
     this.#delivery.hasConsent = options.consent !== 'required';
-    this.#queue.isKept = this.#delivery.hasConsent;
-    this.#begin(options.player);
+    this.#queue.isPersistent = this.#delivery.hasConsent;
+    this.#startSession(options.player);
     this.#on('online', () => void this.flush());
-    this.#on('pagehide', () => this.#delivery.leave());
-    this.#on('visibilitychange', () => PAGE.document?.visibilityState === 'hidden' && this.#delivery.leave());
+    this.#on('pagehide', () => this.#delivery.sendBeforeClose());
+    this.#on(
+      'visibilitychange',
+      () => PAGE.document?.visibilityState === 'hidden' && this.#delivery.sendBeforeClose(),
+    );
   }
 
   get sessionId(): string {
@@ -64,11 +67,11 @@ export class Game {
 
   /** Notes an event. It leaves with the next batch. */
   event(eventType: string, payload: object = {}): void {
-    if (!this.#isNoting) return;
+    if (!this.#isRecording) return;
     try {
       this.#add('event', this.#eventText(eventType, payload));
     } catch (error) {
-      this.#delivery.refused(eventType, { code: 'no_json', message: String(error) });
+      this.#delivery.countRejected(eventType, { code: 'no_json', message: String(error) });
     }
     this.#delivery.eventAdded();
   }
@@ -81,9 +84,10 @@ export class Game {
    */
   report({ context, attachments, window, ...report }: BugReport): Promise<string> {
     const filed = new Promise<string>((resolve, reject) => {
-      if (!this.#isNoting || this.#delivery.isStopped) throw new Error('stopped, ended, or without consent');
-      const whole = { clientRequestId: uuid(), sessionId: this.sessionId, occurredAt: now() };
-      const id = this.#add('report', JSON.stringify({ ...whole, report, context, attachments, window }));
+      if (!this.#isRecording || this.#delivery.isStopped)
+        throw new Error('stopped, ended, or without consent');
+      const metadata = { clientRequestId: uuid(), sessionId: this.sessionId, occurredAt: now() };
+      const id = this.#add('report', JSON.stringify({ ...metadata, report, context, attachments, window }));
       this.#delivery.reports.set(id, { resolve, reject });
       if (!this.#delivery.isFailing) void this.flush();
     });
@@ -95,7 +99,7 @@ export class Game {
   /** Sends a file at once, for a report's `attachments`. @throws where it was refused, or cannot be sent now. */
   async upload(data: Blob, file: Pick<ReportFile, 'attachmentType' | 'fileName'>): Promise<ReportFile> {
     const sessionId = this.sessionId;
-    const isWanted = (): boolean => this.#delivery.mayLeave() && this.sessionId === sessionId;
+    const isWanted = (): boolean => this.#delivery.canSend() && this.sessionId === sessionId;
     return await upload(this.#options, { data, file, isWanted, signal: this.#delivery.signal });
   }
 
@@ -111,10 +115,10 @@ export class Game {
    */
   async end(): Promise<boolean> {
     this.#hasEnded = true;
-    this.#isNoting = false;
+    this.#isRecording = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const limit = new Promise<boolean>((resolve) => {
-      timer = setTimeout(() => resolve(false), this.#options.endWithinMs ?? END_WITHIN_MS);
+      timer = setTimeout(() => resolve(false), this.#options.endWithinMs ?? DEFAULT_END_TIMEOUT_MS);
     });
     const isDone = await Promise.race([this.flush(), limit]);
     clearTimeout(timer);
@@ -125,14 +129,14 @@ export class Game {
 
   /** Without consent nothing is noted, and what waits is forgotten. */
   consent(isGiven: boolean): void {
-    this.#isNoting = isGiven && !this.#hasEnded;
+    this.#isRecording = isGiven && !this.#hasEnded;
     this.#delivery.hasConsent = isGiven;
     if (!isGiven) {
       this.forget();
       return;
     }
-    this.#queue.isKept = true;
-    void this.#queue.keep(true);
+    this.#queue.isPersistent = true;
+    void this.#queue.persist(true);
     void this.flush();
   }
 
@@ -141,31 +145,31 @@ export class Game {
     this.#delivery.rejectReports('forgotten');
     this.#queue.clear();
     this.#delivery.hasConsent &&= this.#options.consent !== 'required';
-    this.#queue.isKept = this.#delivery.hasConsent;
-    this.#begin(undefined);
+    this.#queue.isPersistent = this.#delivery.hasConsent;
+    this.#startSession(undefined);
   }
 
-  #begin(player: GameOptions['player']): void {
+  #startSession(player: GameOptions['player']): void {
     const { build, metadata } = this.#options;
     const id = uuid();
     this.#sequence = 0;
     const text = JSON.stringify({ id, startedAt: now(), build, player, metadata });
     this.#delivery.session = { id, text };
     this.#add('session', text);
-    this.#delivery.wakeAfter(0);
+    this.#delivery.flushAfter(0);
   }
 
   #eventText(eventType: string, payload: object): string {
-    const place = { sessionId: this.sessionId, occurredAt: now(), sequence: this.#sequence + 1 };
-    const text = JSON.stringify({ ...place, eventType, payload });
+    const position = { sessionId: this.sessionId, occurredAt: now(), sequence: this.#sequence + 1 };
+    const text = JSON.stringify({ ...position, eventType, payload });
     this.#sequence += 1;
     return text;
   }
 
   #add(kind: Item['kind'], text: string): number {
     const { id, dropped } = this.#queue.add(kind, text);
-    if (dropped > 0) this.#delivery.lose('dropped', dropped);
-    void this.#queue.keep();
+    if (dropped > 0) this.#delivery.countLost('dropped', dropped);
+    void this.#queue.persist();
     return id;
   }
 
@@ -174,7 +178,7 @@ export class Game {
   }
 
   /** What the game throws in it is the game's own. */
-  #tell(problem: ClientProblem): void {
+  #report(problem: ClientProblem): void {
     queueMicrotask(() => this.#options.onProblem?.(problem));
   }
 }

@@ -1,9 +1,9 @@
 /** `end()` returns in time, whatever the server does. */
 import { beforeEach, expect, test } from 'vitest';
-import { FakeServer, hangs, pass, stored, useFakedClock } from './testing/fakeServer.ts';
-import { aStore } from './testing/memoryStore.ts';
+import { accepted, advance, FakeServer, neverAnswers, useFakedClock } from './testing/fakeServer.ts';
+import { memoryStore } from './testing/memoryStore.ts';
 
-const A_MINUTE_MS = 60_000;
+const MINUTE_MS = 60_000;
 let server: FakeServer;
 
 useFakedClock();
@@ -12,12 +12,12 @@ beforeEach(() => {
 });
 
 test('end() returns within its limit while the server accepts and never answers, and keeps the rest', async () => {
-  const store = aStore();
-  server.always(hangs);
+  const store = memoryStore();
+  server.always(neverAnswers);
   const game = await server.start({ queue: store, endWithinMs: 100 });
   game.event('a');
   const ended = game.end();
-  await pass(100);
+  await advance(100);
 
   expect(await Promise.race([ended, 'still waits'])).toBe(false);
   expect([...store.entries.values()].map(({ kind }) => kind)).toEqual(['session', 'event']);
@@ -26,35 +26,35 @@ test('end() returns within its limit while the server accepts and never answers,
 });
 
 test('end() returns within 2 s while each answer takes 3 s, and keeps what has not left', async () => {
-  const store = aStore();
+  const store = memoryStore();
   const late: (() => void)[] = [];
   server.always((sent) => {
     const { promise, resolve } = Promise.withResolvers<Response>();
-    late.push(() => resolve(stored(sent) as Response));
+    late.push(() => resolve(accepted(sent) as Response));
     return promise;
   });
   const game = await server.start({ queue: store });
   for (let n = 0; n < 2_000; n += 1) game.event('n', { n });
   const ended = game.end();
-  await pass(2_000);
+  await advance(2_000);
 
   expect(await Promise.race([ended, 'still waits'])).toBe(false);
   expect(store.entries.size).toBe(2_001);
   const requests = server.sent.length;
-  await pass(1_000);
+  await advance(1_000);
   for (const answer of late) answer();
-  await pass(A_MINUTE_MS);
+  await advance(MINUTE_MS);
   expect(server.sent.length).toBe(requests);
   expect(server.problems).toEqual([]);
 });
 
 test('end() aborts an upload', async () => {
-  server.always(hangs);
+  server.always(neverAnswers);
   const game = await server.start();
   const named = { attachmentType: 'log_bundle', fileName: 'a.log' } as const;
   const file = game.upload(new Blob(['a log']), named).catch(String);
   const ended = game.end();
-  await pass(2_000);
+  await advance(2_000);
 
   expect(await ended).toBe(false);
   expect(await file).toMatch('the file was not sent');

@@ -7,20 +7,20 @@ import type { Lost, Queue, Unit } from './queue.ts';
 import { verdictOf } from './verdict.ts';
 
 /** Time for which a batch is retried with its key. Questlog stores a key for 24 h; one minute is left for the network. */
-const KEY_LIVES_MS = (24 * 60 - 1) * 60_000;
+const KEY_LIFETIME_MS = (24 * 60 - 1) * 60_000;
 const MAX_BACK_OFF_MS = 60_000;
 /** Time until an entry that a proxy rejected is retried. Other entries are sent meanwhile. */
-const BLOCKED_FOR_MS = 60_000;
-const PACE_MS = 1_000;
+const BLOCKED_RETRY_MS = 60_000;
+const AFTER_BLOCKED_MS = 1_000;
 const OFFLINE = { code: 'offline', message: 'the browser is offline' };
 
-type Ask = (path: string, text: string, headers?: Record<string, string>) => Promise<Reply>;
+type SendRequest = (path: string, text: string, headers?: Record<string, string>) => Promise<Reply>;
 
 interface Game {
   readonly options: GameOptions;
   /** Returns the JSON of an event that reports lost events. */
   lostText(lost: Lost): string;
-  tell(problem: ClientProblem): void;
+  report(problem: ClientProblem): void;
 }
 
 export class Delivery {
@@ -48,13 +48,13 @@ export class Delivery {
   /** Entries up to this id are sent without waiting for a full batch. */
   #upTo = 0;
   /** Key of the batch for which the session was registered again. */
-  #renewedFor: string | undefined;
+  #registeredFor: string | undefined;
 
   constructor(game: Game, queue: Queue) {
     const { url, flushIntervalMs = 5_000, maxBatchEvents = 200 } = game.options;
     this.#game = game;
     this.#queue = queue;
-    this.#outage = new Outage(url, (problem) => game.tell(problem));
+    this.#outage = new Outage(url, (problem) => game.report(problem));
     this.#intervalMs = flushIntervalMs;
     this.#maxEvents = maxBatchEvents;
   }
@@ -77,20 +77,20 @@ export class Delivery {
   /** Sends full batches at once and the rest after the interval. */
   eventAdded(): void {
     if (this.#isFull() && !this.isFailing) void this.#run(0);
-    else this.wakeAfter(this.#intervalMs);
+    else this.flushAfter(this.#intervalMs);
   }
 
-  lose(kind: 'dropped' | 'uncertain', events: number): void {
+  countLost(kind: 'dropped' | 'uncertain', events: number): void {
     this.counts[kind] += events;
-    this.#queue.lose(kind, events, (lost) => this.#game.lostText(lost));
-    this.#game.tell({ kind, events });
+    this.#queue.countLost(kind, events, (lost) => this.#game.lostText(lost));
+    this.#game.report({ kind, events });
   }
 
   #isFull(): boolean {
     return this.#queue.length >= this.#maxEvents || this.#queue.bytes >= KEEPALIVE_BYTES;
   }
 
-  wakeAfter(ms: number): void {
+  flushAfter(ms: number): void {
     if (!this.isStopped) this.#timer ??= setTimeout(() => void this.flush(), ms);
   }
 
@@ -103,7 +103,7 @@ export class Delivery {
     return this.#running;
   }
 
-  mayLeave(): boolean {
+  canSend(): boolean {
     return this.hasConsent && !this.isStopped && PAGE.navigator?.onLine !== false;
   }
 
@@ -114,26 +114,26 @@ export class Delivery {
   /** Sends one request after the other, in the order of the queue. Returns true if nothing is left up to `#upTo`. */
   async #drain(): Promise<boolean> {
     for (let isDone = false; ; ) {
-      const { head, next } = this.#queue;
+      const { head, nextIndex } = this.#queue;
       isDone = head === undefined || (head.id > this.#upTo && !this.#isFull());
       const waitMs = this.#notBeforeMs - performance.now();
-      if (!isDone && waitMs > 0) this.wakeAfter(waitMs);
-      if (!isDone && waitMs <= 0 && this.mayLeave() && (await this.#send(next))) continue;
+      if (!isDone && waitMs > 0) this.flushAfter(waitMs);
+      if (!isDone && waitMs <= 0 && this.canSend() && (await this.#send(nextIndex))) continue;
       if (!isDone && this.#isOffline()) this.#outage.failed(OFFLINE, this.#queue.length);
       // A flush that begins now needs another drain.
       this.#running = undefined;
-      if (this.#queue.length > 0 && this.mayLeave()) this.wakeAfter(this.#intervalMs);
+      if (this.#queue.length > 0 && this.canSend()) this.flushAfter(this.#intervalMs);
       return isDone;
     }
   }
 
   /** Sends at once, with `keepalive`, as many entries as a browser allows when the page closes. */
-  leave(): void {
-    let room = KEEPALIVE_BYTES;
-    for (let at = 0; this.mayLeave() && performance.now() >= this.#notBeforeMs; ) {
-      const unit = this.#queue.unitAt(at, { events: this.#maxEvents, bytes: room });
-      for (const { bytes } of unit ?? []) room -= bytes + 2;
-      if (unit === undefined || room < 0) return;
+  sendBeforeClose(): void {
+    let availableBytes = KEEPALIVE_BYTES;
+    for (let at = 0; this.canSend() && performance.now() >= this.#notBeforeMs; ) {
+      const unit = this.#queue.unitAt(at, { events: this.#maxEvents, bytes: availableBytes });
+      for (const { bytes } of unit ?? []) availableBytes -= bytes + 2;
+      if (unit === undefined || availableBytes < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
       // Stops here, because the events of the session could arrive before the session.
@@ -144,75 +144,75 @@ export class Delivery {
 
   /**
    * Sends a unit, unless a request with the unit is in flight.
-   * @param leaving unit that a closing page sends. The request must start without waiting for anything else.
+   * @param closingUnit unit that a closing page sends. The request must start without waiting for anything else.
    * @returns true if the next request can be sent.
    */
-  #send(at: number, leaving?: Unit): Promise<boolean> {
-    const unit = leaving ?? this.#queue.unitAt(at, { events: this.#maxEvents, bytes: KEEPALIVE_BYTES });
+  #send(at: number, closingUnit?: Unit): Promise<boolean> {
+    const unit = closingUnit ?? this.#queue.unitAt(at, { events: this.#maxEvents, bytes: KEEPALIVE_BYTES });
     if (unit === undefined) return Promise.resolve(false);
     const [head] = unit;
-    head.sending ??= this.#attempt(unit, leaving !== undefined).finally(() => {
-      head.sending = undefined;
+    head.inFlight ??= this.#attempt(unit, closingUnit !== undefined).finally(() => {
+      head.inFlight = undefined;
     });
-    return head.sending;
+    return head.inFlight;
   }
 
   /** @returns true if the next request can be sent. */
-  async #attempt(unit: Unit, isLeaving: boolean): Promise<boolean> {
+  async #attempt(unit: Unit, isClosing: boolean): Promise<boolean> {
     const [head] = unit;
-    if (this.#isOverdue(unit)) return true;
-    const ask: Ask = (path, text, headers = {}) => {
+    if (this.#isKeyExpired(unit)) return true;
+    const sendRequest: SendRequest = (path, text, headers = {}) => {
       const isWanted = (): boolean => this.#queue.has(head) && !this.isStopped;
       const { signal } = this.#stopped;
       return post(this.#game.options, path, {
         text,
         headers,
-        mayGzip: this.#mayGzip && !isLeaving,
+        mayGzip: this.#mayGzip && !isClosing,
         isWanted,
         signal,
       });
     };
     const reply = await (head.kind === 'event'
-      ? this.#askEvents(ask, unit, isLeaving)
-      : ask(`${head.kind}s`, head.text));
+      ? this.#sendEvents(sendRequest, unit, isClosing)
+      : sendRequest(`${head.kind}s`, head.text));
     // The entries were removed from the queue meanwhile, or the game has ended and the next start sends them.
     if (!this.#queue.has(head)) return true;
     if (this.isStopped) return false;
     const isDone = this.#settle(unit, reply);
-    await this.#queue.keep();
+    await this.#queue.persist();
     return isDone;
   }
 
   /** Drops a batch whose key has expired if Questlog may have stored the batch. Otherwise lets the batch get a new key. */
-  #isOverdue(unit: Unit): boolean {
+  #isKeyExpired(unit: Unit): boolean {
     const { batch } = unit[0];
     if (batch === undefined) return false;
     const madeMs = Number.parseInt(batch.key.replace('-', '').slice(0, 12), 16);
-    if (Math.abs(Date.now() - madeMs) < KEY_LIVES_MS) return false;
-    if (!batch.isUnsure) this.#queue.unpin(unit);
+    if (Math.abs(Date.now() - madeMs) < KEY_LIFETIME_MS) return false;
+    if (!batch.mayBeStored) this.#queue.removeKey(unit);
     else {
       this.#queue.remove(unit);
-      this.lose('uncertain', unit.length);
+      this.countLost('uncertain', unit.length);
     }
-    void this.#queue.keep();
+    void this.#queue.persist();
     return true;
   }
 
-  async #askEvents(ask: Ask, unit: Unit, isLeaving: boolean): Promise<Reply> {
+  async #sendEvents(sendRequest: SendRequest, unit: Unit, isClosing: boolean): Promise<Reply> {
     const [head] = unit;
-    const { key } = head.batch ?? this.#queue.pin(unit, uuid(Date.now()));
-    const kept = this.#queue.keep();
-    if (!isLeaving) await kept;
+    const { key } = head.batch ?? this.#queue.assignKey(unit, uuid(Date.now()));
+    const persisted = this.#queue.persist();
+    if (!isClosing) await persisted;
     const text = `[${unit.map((item) => item.text).join()}]`;
     const headers = { 'Idempotency-Key': key, Prefer: 'handling=lenient' };
-    const reply = await ask('events', text, headers);
+    const reply = await sendRequest('events', text, headers);
     const [first]: unknown[] = Array.isArray(reply.body) ? reply.body : [];
     const isUnknown = fieldOf(first, 'code') === 'unknown_session' && head.text.includes(this.session.id);
-    if (!isUnknown || this.#renewedFor === key) return reply;
+    if (!isUnknown || this.#registeredFor === key) return reply;
     // Registers the session again, once per batch, if Questlog does not know the session.
-    this.#renewedFor = key;
-    await ask('sessions', this.session.text);
-    return await ask('events', text, headers);
+    this.#registeredFor = key;
+    await sendRequest('sessions', this.session.text);
+    return await sendRequest('events', text, headers);
   }
 
   /** Applies the verdict about a reply. @returns true if the next request can be sent. */
@@ -221,16 +221,16 @@ export class Delivery {
     const verdict = verdictOf(unit, reply, this.#mayGzip);
     if (verdict.kind === 'unreachable') {
       this.#outage.failed(verdict, this.#queue.length);
-      if (head.batch !== undefined) head.batch.isUnsure ||= verdict.mayBeStored;
+      if (head.batch !== undefined) head.batch.mayBeStored ||= verdict.mayBeStored;
       return verdict.isBlocked ? this.#blocked(unit, reply) : this.#backOff(reply.retryAfterMs);
     }
     this.#outage.ended(this.#queue.length);
     switch (verdict.kind) {
       case 'tooFast':
-        if (head.batch !== undefined) head.batch.isUnsure = true;
+        if (head.batch !== undefined) head.batch.mayBeStored = true;
         return this.#backOff(reply.retryAfterMs);
       case 'stopped':
-        this.#game.tell(verdict);
+        this.#game.report(verdict);
         this.stop();
         return false;
       case 'encoding':
@@ -240,7 +240,7 @@ export class Delivery {
         this.#accepted(unit, reply.body);
         break;
       default:
-        this.#refusedWhole(unit, verdict);
+        this.#requestRejected(unit, verdict);
     }
     this.#failures = 0;
     return true;
@@ -252,13 +252,13 @@ export class Delivery {
    */
   #blocked(unit: Unit, { status, retryAfterMs }: Reply): boolean {
     const [head] = unit;
-    if (status === 413 && unit.length > 1 && !head.batch?.isUnsure) {
+    if (status === 413 && unit.length > 1 && !head.batch?.mayBeStored) {
       this.#halve(unit);
       return true;
     }
     if (head.kind !== 'report' && (status !== 413 || unit.length > 1)) return this.#backOff(retryAfterMs);
-    head.notBeforeMs = performance.now() + BLOCKED_FOR_MS;
-    this.wakeAfter(PACE_MS);
+    head.notBeforeMs = performance.now() + BLOCKED_RETRY_MS;
+    this.flushAfter(AFTER_BLOCKED_MS);
     return false;
   }
 
@@ -270,34 +270,34 @@ export class Delivery {
       const code = fieldOf(answer, 'code');
       if (head.kind !== 'event') continue;
       if (code === undefined) this.counts.sent += 1;
-      else this.refused(item.text, { code, message: fieldOf(answer, 'message') ?? '' });
+      else this.countRejected(item.text, { code, message: fieldOf(answer, 'message') ?? '' });
     }
     this.#queue.remove(unit);
   }
 
   /** Retries a batch that Questlog rejected as a whole in halves, so that its valid events are stored. */
-  #refusedWhole(unit: Unit, problem: { code: string; message: string }): void {
+  #requestRejected(unit: Unit, problem: { code: string; message: string }): void {
     const [head] = unit;
-    if (head.batch?.isUnsure) {
+    if (head.batch?.mayBeStored) {
       this.#queue.remove(unit);
-      this.lose('uncertain', unit.length);
+      this.countLost('uncertain', unit.length);
     } else if (unit.length > 1) {
       this.#halve(unit);
     } else {
       this.#queue.remove(unit);
       this.reports.get(head.id)?.reject(new Error(`${problem.code}: ${problem.message}`));
-      this.refused(head.text, problem);
+      this.countRejected(head.text, problem);
     }
   }
 
   #halve(unit: Unit): void {
     this.#maxEvents = Math.ceil(unit.length / 2);
-    this.#queue.unpin(unit);
+    this.#queue.removeKey(unit);
   }
 
-  refused(entry: string, { code, message }: { code: string; message: string }): void {
+  countRejected(entry: string, { code, message }: { code: string; message: string }): void {
     this.counts.refused += 1;
-    this.#game.tell({ kind: 'refused', code, message, entry });
+    this.#game.report({ kind: 'refused', code, message, entry });
   }
 
   /** Waits with full jitter, so that many games do not retry at the same time. */
@@ -306,7 +306,7 @@ export class Delivery {
     this.#notBeforeMs = performance.now() + retryAfterMs;
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.wakeAfter(retryAfterMs + Math.random() * Math.min(MAX_BACK_OFF_MS, 1_000 * 2 ** this.#failures));
+    this.flushAfter(retryAfterMs + Math.random() * Math.min(MAX_BACK_OFF_MS, 1_000 * 2 ** this.#failures));
     return false;
   }
 

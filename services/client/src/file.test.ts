@@ -6,7 +6,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { fileQueue } from './file.ts';
 
 test('a file gives back what was written and not removed, in order', async () => {
-  const path = aPath();
+  const path = temporaryPath();
   const queue = fileQueue(path);
   expect(await queue.open()).toEqual([]);
   await queue.write([
@@ -26,7 +26,7 @@ test('a file gives back what was written and not removed, in order', async () =>
 });
 
 test('a write that was cut off is as if it had not begun', async () => {
-  const path = aPath();
+  const path = temporaryPath();
   const queue = fileQueue(path);
   await queue.open();
   await queue.write([[1, { kind: 'event', text: '{}' }]]);
@@ -39,7 +39,7 @@ test('a write that was cut off is as if it had not begun', async () => {
 });
 
 test('a write that failed, as on a full disk, costs nothing that is written once there is room', async () => {
-  const path = aPath();
+  const path = temporaryPath();
   const queue = fileQueue(path);
   await queue.open();
   const full = vi.spyOn(fs, 'appendFileSync').mockImplementationOnce(() => {
@@ -58,7 +58,7 @@ test('a write that failed, as on a full disk, costs nothing that is written once
 });
 
 test('a disk that stays full costs no open files, and is tried again every few seconds until there is room', async () => {
-  const path = aPath();
+  const path = temporaryPath();
   const clock = vi.spyOn(performance, 'now').mockReturnValue(0);
   const queue = fileQueue(path);
   await queue.open();
@@ -92,7 +92,7 @@ test('a disk that stays full costs no open files, and is tried again every few s
 });
 
 test('a file does not grow with what has left the queue, and is its owner’s alone', async () => {
-  const path = aPath();
+  const path = temporaryPath();
   const queue = fileQueue(path);
   await queue.open();
   const text = 'x'.repeat(10_000);
@@ -107,7 +107,7 @@ test('a file does not grow with what has left the queue, and is its owner’s al
   expect(readFileSync(path, 'utf8').split('\n').length).toBe(2);
 });
 
-function aPath(): string {
+function temporaryPath(): string {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-client-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   return join(folder, 'queue');

@@ -11,17 +11,17 @@ import {
 import type { QueueChange, QueueEntry, QueueStore } from './queue.ts';
 
 /** The file is written anew once it holds this much more than the queue did then. */
-const REWRITTEN_AFTER_BYTES = 1_048_576;
+const MAX_APPENDED_BYTES = 1_048_576;
 /** A full disk is not tried again with each event: a game would stutter. */
-const REWRITE_AGAIN_AFTER_MS = 5_000;
+const REWRITE_RETRY_MS = 5_000;
 
 /** One process a file. An event is in it when `event()` returns; the key of a batch is on the disk before it is used. */
 export function fileQueue(path: string): QueueStore {
   const entries = new Map<number, QueueEntry>();
   let file: number | undefined;
-  let grownBytes = 0;
+  let appendedBytes = 0;
   let isOpen = false;
-  let failed: { readonly error: unknown; readonly ms: number } | undefined;
+  let lastFailure: { readonly error: unknown; readonly ms: number } | undefined;
 
   const apply = (changes: readonly QueueChange[]): void => {
     for (const [id, entry] of changes) {
@@ -34,27 +34,28 @@ export function fileQueue(path: string): QueueStore {
     file = undefined;
   };
   const rewrite = (): void => {
-    const whole = openSync(`${path}.new`, 'w', 0o600);
+    const newFile = openSync(`${path}.new`, 'w', 0o600);
     try {
-      appendFileSync(whole, `${JSON.stringify([...entries])}\n`);
-      fsyncSync(whole);
+      appendFileSync(newFile, `${JSON.stringify([...entries])}\n`);
+      fsyncSync(newFile);
     } finally {
-      closeSync(whole);
+      closeSync(newFile);
     }
     // Windows renames no file that is open.
     close();
     renameSync(`${path}.new`, path);
     file = openSync(path, 'a');
-    grownBytes = 0;
+    appendedBytes = 0;
   };
-  const rewriteAtTimes = (mustTry: boolean): void => {
+  const rewriteUnlessFailing = (mustTry: boolean): void => {
     const nowMs = performance.now();
-    if (!mustTry && failed !== undefined && nowMs - failed.ms < REWRITE_AGAIN_AFTER_MS) throw failed.error;
+    if (!mustTry && lastFailure !== undefined && nowMs - lastFailure.ms < REWRITE_RETRY_MS)
+      throw lastFailure.error;
     try {
       rewrite();
-      failed = undefined;
+      lastFailure = undefined;
     } catch (error) {
-      failed = { error, ms: nowMs };
+      lastFailure = { error, ms: nowMs };
       throw error;
     }
   };
@@ -71,17 +72,17 @@ export function fileQueue(path: string): QueueStore {
       if (!isOpen) return;
       apply(changes);
       const line = `${JSON.stringify(changes)}\n`;
-      grownBytes += line.length;
+      appendedBytes += line.length;
       // Also after a write that failed, of which half a line may be there.
-      if (file === undefined || grownBytes > REWRITTEN_AFTER_BYTES) {
+      if (file === undefined || appendedBytes > MAX_APPENDED_BYTES) {
         // Without a batch's key, or an entry's end, the next start would send again what is stored.
-        return rewriteAtTimes(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
+        return rewriteUnlessFailing(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
       }
       try {
         appendFileSync(file, line);
         if (changes.some(([, entry]) => entry?.batch !== undefined)) fsyncSync(file);
       } catch (error) {
-        grownBytes = Number.POSITIVE_INFINITY;
+        appendedBytes = Number.POSITIVE_INFINITY;
         throw error;
       }
     },

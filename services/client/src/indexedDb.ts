@@ -2,22 +2,22 @@
 import type { QueueEntry, QueueStore } from './queue.ts';
 
 /** What is used of a browser; the types of Node lack it. */
-interface Asked<T> {
+interface DatabaseRequest<T> {
   readonly result: T;
   readonly error: unknown;
   onsuccess: (() => void) | null;
   onerror: (() => void) | null;
   onupgradeneeded?: (() => void) | null;
 }
-interface Entries {
-  getAll(): Asked<QueueEntry[]>;
-  getAllKeys(): Asked<Key[]>;
+interface ObjectStore {
+  getAll(): DatabaseRequest<QueueEntry[]>;
+  getAllKeys(): DatabaseRequest<Key[]>;
   put(entry: QueueEntry, key: Key): void;
   delete(key: Key): void;
 }
 interface Transaction {
   readonly error: unknown;
-  objectStore(name: string): Entries;
+  objectStore(name: string): ObjectStore;
   commit(): void;
   oncomplete: (() => void) | null;
   onabort: (() => void) | null;
@@ -39,48 +39,48 @@ type Key = [tab: string, id: number];
  */
 export function indexedDbQueue(name = 'questlog'): QueueStore {
   const tab = Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) => word.toString(36)).join('');
-  const gone = new AbortController();
+  const closed = new AbortController();
   let database: Database | undefined;
 
   /** Answers once the transaction is complete. */
-  const change = (begin: (entries: Entries, transaction: Transaction) => void): Promise<void> =>
+  const change = (run: (entries: ObjectStore, transaction: Transaction) => void): Promise<void> =>
     new Promise((resolve, reject) => {
       if (database === undefined) return resolve();
       const transaction = database.transaction('entries', 'readwrite', { durability: 'relaxed' });
       transaction.oncomplete = () => resolve();
       transaction.onabort = () => reject(transaction.error);
-      begin(transaction.objectStore('entries'), transaction);
+      run(transaction.objectStore('entries'), transaction);
     });
   return {
     open: async () => {
       const { indexedDB, navigator } = globalThis as {
-        indexedDB?: { open(name: string, version: number): Asked<Database> };
+        indexedDB?: { open(name: string, version: number): DatabaseRequest<Database> };
         navigator?: { locks?: Locks };
       };
       const locks = navigator?.locks;
       if (indexedDB === undefined || locks === undefined)
         throw new Error('there is no IndexedDB or no Web Locks');
-      await hold(locks, nameOf(name, tab), gone.signal);
-      const left: [number, QueueEntry][] = [];
+      await acquireLock(locks, lockName(name, tab), closed.signal);
+      const stored: [number, QueueEntry][] = [];
       await locks.request(name, async () => {
         const { held } = await locks.query();
         const live = new Set(held.map((lock) => lock.name));
-        database = await opened(indexedDB.open(name, 1));
+        database = await openedDatabase(indexedDB.open(name, 1));
         await change((entries) => {
           const keys = entries.getAllKeys();
           const values = entries.getAll();
           values.onsuccess = () => {
             for (const [n, [owner, id]] of keys.result.entries()) {
               const entry = values.result[n];
-              if (entry === undefined || live.has(nameOf(name, owner))) continue;
+              if (entry === undefined || live.has(lockName(name, owner))) continue;
               entries.delete([owner, id]);
-              entries.put(entry, [tab, left.length + 1]);
-              left.push([left.length + 1, entry]);
+              entries.put(entry, [tab, stored.length + 1]);
+              stored.push([stored.length + 1, entry]);
             }
           };
         });
       });
-      return left;
+      return stored;
     },
     write: (changes) =>
       change((entries, transaction) => {
@@ -94,31 +94,31 @@ export function indexedDbQueue(name = 'questlog'): QueueStore {
     close: () => {
       database?.close();
       database = undefined;
-      gone.abort();
+      closed.abort();
     },
   };
 }
 
-function nameOf(name: string, tab: string): string {
+function lockName(name: string, tab: string): string {
   return `${name} ${tab}`;
 }
 
 /** Resolves once the lock is held, which it is until the page or the queue ends. */
-function hold(locks: Locks, name: string, until: AbortSignal): Promise<void> {
+function acquireLock(locks: Locks, name: string, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const whileHeld = (): Promise<void> =>
       new Promise((release) => {
-        until.addEventListener('abort', () => release());
+        signal.addEventListener('abort', () => release());
         resolve();
       });
     locks.request(name, whileHeld).catch(reject);
   });
 }
 
-function opened(asked: Asked<Database>): Promise<Database> {
+function openedDatabase(request: DatabaseRequest<Database>): Promise<Database> {
   return new Promise((resolve, reject) => {
-    asked.onupgradeneeded = () => void asked.result.createObjectStore('entries');
-    asked.onsuccess = () => resolve(asked.result);
-    asked.onerror = () => reject(asked.error);
+    request.onupgradeneeded = () => void request.result.createObjectStore('entries');
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
   });
 }

@@ -1,6 +1,6 @@
 /** A project that is held to limits, or suspended: nothing of a game is lost by it. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { FakeServer, json, pass, refused } from './testing/fakeServer.ts';
+import { advance, FakeServer, json, rejected } from './testing/fakeServer.ts';
 
 let server: FakeServer;
 
@@ -21,9 +21,9 @@ test('events that came too fast go again with their batch and its key, after Ret
   game.event('second');
   expect(await game.flush()).toBe(false);
   expect(game.counts).toMatchObject({ queued: 2, refused: 0 });
-  await pass(59_000);
+  await advance(59_000);
   expect(server.batches().length).toBe(1);
-  await pass(60_000);
+  await advance(60_000);
 
   const [first, again] = server.batches();
   expect(again).toEqual(first);
@@ -35,10 +35,10 @@ test('events that came too fast go again with their batch and its key, after Ret
 test('a game of a suspended project stops, and keeps what waits for its next start', async () => {
   const game = await server.start();
   await game.flush();
-  server.next(refused(403, 'suspended'));
+  server.next(rejected(403, 'suspended'));
   game.event('first');
   expect(await game.flush()).toBe(false);
-  await pass(86_400_000);
+  await advance(86_400_000);
 
   expect(server.batches().length).toBe(1);
   expect(game.counts).toMatchObject({ queued: 1, refused: 0 });

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { start } from './client.ts';
-import { FakeServer, lost, pass, stored, useFakedClock } from './testing/fakeServer.ts';
+import { accepted, advance, FakeServer, networkFailure, useFakedClock } from './testing/fakeServer.ts';
 
-const A_MINUTE_MS = 60_000;
+const MINUTE_MS = 60_000;
 
 describe('the first request that fails is reported with its reason', () => {
   test.each([
@@ -62,19 +62,19 @@ describe('with a clock', () => {
 
   test('reports an outage at once, then at most once a minute, and its end with the number of entries that waited', async () => {
     let isOut = true;
-    server.always((sent) => (isOut ? lost(sent) : stored(sent)));
+    server.always((sent) => (isOut ? networkFailure(sent) : accepted(sent)));
     const game = await server.start();
     game.event('a');
-    await pass(0);
+    await advance(0);
     expect(server.problems).toMatchObject([
       { kind: 'unreachable', message: expect.stringMatching(/fetch failed.*2 entries in the queue/) },
     ]);
-    await pass(10 * A_MINUTE_MS);
+    await advance(10 * MINUTE_MS);
     const during = server.problems.length;
     expect(during).toBeGreaterThan(4);
     expect(during).toBeLessThan(12);
     isOut = false;
-    await pass(2 * A_MINUTE_MS);
+    await advance(2 * MINUTE_MS);
 
     expect(server.problems.slice(during)).toEqual([
       { kind: 'reached', message: expect.stringMatching(/again after 6\d\d s; 2 entries waited/) },
@@ -84,11 +84,11 @@ describe('with a clock', () => {
 
   test('reports a server that fails every second request at most once a minute', async () => {
     let requests = 0;
-    server.always((sent) => (requests++ % 2 === 0 ? lost(sent) : stored(sent)));
+    server.always((sent) => (requests++ % 2 === 0 ? networkFailure(sent) : accepted(sent)));
     const game = await server.start();
     for (let n = 0; n < 60; n += 1) {
       game.event('n');
-      await pass(5_000);
+      await advance(5_000);
     }
     const told = server.problems.filter(({ kind }) => kind === 'unreachable');
     expect(told.length).toBeGreaterThan(1);

@@ -1,28 +1,28 @@
 /** Reports that Questlog cannot be reached, and later that it is reached again. */
 import type { ClientProblem } from './gameOptions.ts';
 
-const REPORTED_EVERY_MS = 60_000;
+const REPORT_INTERVAL_MS = 60_000;
 
 export class Outage {
   readonly #url: string;
-  readonly #tell: (problem: ClientProblem) => void;
+  readonly #report: (problem: ClientProblem) => void;
   #beganMs: number | undefined;
   #reportedMs = Number.NEGATIVE_INFINITY;
   #isReported = false;
 
-  constructor(url: string, tell: (problem: ClientProblem) => void) {
+  constructor(url: string, report: (problem: ClientProblem) => void) {
     this.#url = url;
-    this.#tell = tell;
+    this.#report = report;
   }
 
   /** Reports the first failure at once, and later ones at most once a minute, also across outages. */
   failed({ code, message }: { code: string; message: string }, waiting: number): void {
     const nowMs = performance.now();
     this.#beganMs ??= nowMs;
-    if (nowMs - this.#reportedMs < REPORTED_EVERY_MS) return;
+    if (nowMs - this.#reportedMs < REPORT_INTERVAL_MS) return;
     this.#reportedMs = nowMs;
     this.#isReported = true;
-    this.#tell({ kind: 'unreachable', code, message: `${message}; ${entries(waiting)} in the queue` });
+    this.#report({ kind: 'unreachable', code, message: `${message}; ${entries(waiting)} in the queue` });
   }
 
   /** Ends an outage. Reports the end if the outage was reported. */
@@ -32,7 +32,7 @@ export class Outage {
     if (!this.#isReported) return;
     this.#isReported = false;
     const message = `reached ${this.#url} again after ${seconds} s; ${entries(waiting)} waited`;
-    this.#tell({ kind: 'reached', message });
+    this.#report({ kind: 'reached', message });
   }
 }
 

@@ -3,16 +3,16 @@ import type { GameOptions, ReportFile } from './gameOptions.ts';
 
 /** Browsers let 64 KiB outlive their page, headers aside. */
 export const KEEPALIVE_BYTES = 60_000;
-const GZIP_FROM_BYTES = 1_024;
-const ANSWER_WITHIN_MS = 30_000;
+const MIN_GZIP_BYTES = 1_024;
+const ANSWER_TIMEOUT_MS = 30_000;
 /** A large file on a slow line takes its time. */
-const UPLOADED_WITHIN_MS = 15 * 60_000;
+const UPLOAD_TIMEOUT_MS = 15 * 60_000;
 /** Browsers hide the answers of servers that do not allow the origin of the page, such as the listener for operators. */
-const UNTOLD =
+const BROWSER_HINT =
   ' (check the network, the address and its port, which is 8080 for games, and QUESTLOG_CORS_ORIGINS)';
 const MAX_RETRY_AFTER_MS = 3_600_000;
 /** Node's codes for a request that never left. */
-const UNSENT = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
+const UNSENT_CODES = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
 
 export interface Content {
   readonly text: string;
@@ -46,7 +46,7 @@ export async function post(options: GameOptions, path: string, content: Content)
     ...content.headers,
   };
   try {
-    const isGzipped = mayGzip && text.length >= GZIP_FROM_BYTES;
+    const isGzipped = mayGzip && text.length >= MIN_GZIP_BYTES;
     const body = isGzipped ? await gzip(text) : new TextEncoder().encode(text);
     if (!isWanted()) return { status: 0, isUnsent: true, code: 'unwanted', message: 'not sent' };
     const answer = await send(`${url.replace(/\/$/, '')}/v1/ingest/${path}`, {
@@ -54,7 +54,7 @@ export async function post(options: GameOptions, path: string, content: Content)
       headers: isGzipped ? { ...headers, 'Content-Encoding': 'gzip' } : headers,
       body,
       keepalive: body.length <= KEEPALIVE_BYTES,
-      signal: limited(ANSWER_WITHIN_MS, content.signal),
+      signal: withTimeout(ANSWER_TIMEOUT_MS, content.signal),
     });
     return replyOf(url, answer, parsed(await answer.text()));
   } catch (error) {
@@ -66,11 +66,11 @@ function replyOf(url: string, answer: Response, body: unknown): Reply {
   const { status, redirected: isRedirected, headers } = answer;
   const code = codeOf(body);
   const what = code ?? headers.get('Content-Type')?.replace(/;.*/, '') ?? 'without a type';
-  const whose = code === undefined ? ', which is not an answer of Questlog' : '';
+  const origin = code === undefined ? ', which is not an answer of Questlog' : '';
   const where = isRedirected ? ` (redirected to ${answer.url})` : '';
   return {
     ...{ status, body, isRedirected, code: code ?? 'not_questlog' },
-    message: `${url} answers ${status} ${what}${whose}${where}`,
+    message: `${url} answers ${status} ${what}${origin}${where}`,
     retryAfterMs: retryAfterOf(headers.get('Retry-After')),
   };
 }
@@ -79,16 +79,16 @@ function noReply(url: string, error: unknown): Reply {
   const { name, message, cause } = error instanceof Error ? error : new Error(String(error));
   const code = fieldOf(cause, 'code');
   // Node puts the reason into `cause`, without a code if fetch forbids the port. Browsers give no reason.
-  let reason = code ?? fieldOf(cause, 'message') ?? `${message}${UNTOLD}`;
-  if (name === 'TimeoutError') reason = `no answer within ${ANSWER_WITHIN_MS / 1_000} s`;
+  let reason = code ?? fieldOf(cause, 'message') ?? `${message}${BROWSER_HINT}`;
+  if (name === 'TimeoutError') reason = `no answer within ${ANSWER_TIMEOUT_MS / 1_000} s`;
   if (code === 'EPROTO' || code?.startsWith('ERR_SSL'))
     reason += ', the port speaks no TLS: is http:// meant?';
-  const isUnsent = UNSENT.includes(code ?? '');
+  const isUnsent = UNSENT_CODES.includes(code ?? '');
   return { status: 0, isUnsent, code: code ?? name, message: `cannot reach ${url}: ${reason}` };
 }
 
 /** Adds a time limit to a signal. Without `AbortSignal.any` (Node before 20.3, old browsers) only the time limit applies. */
-function limited(ms: number, signal: AbortSignal): AbortSignal {
+function withTimeout(ms: number, signal: AbortSignal): AbortSignal {
   const limit = AbortSignal.timeout(ms);
   return AbortSignal.any?.([limit, signal]) ?? limit;
 }
@@ -117,7 +117,7 @@ export async function upload(
     method: 'PUT',
     headers: { 'Content-Type': data.type },
     body: data,
-    signal: limited(UPLOADED_WITHIN_MS, signal),
+    signal: withTimeout(UPLOAD_TIMEOUT_MS, signal),
   });
   if (!put.ok) throw new Error(`the file was rejected: ${put.status}`);
   return { uploadId, ...file };

@@ -1,9 +1,16 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Game } from './client.ts';
-import { FakeServer, lost, pass, refused, room, useFakedClock } from './testing/fakeServer.ts';
-import { aStore } from './testing/memoryStore.ts';
+import {
+  advance,
+  FakeServer,
+  networkFailure,
+  rejected,
+  uploadTarget,
+  useFakedClock,
+} from './testing/fakeServer.ts';
+import { memoryStore } from './testing/memoryStore.ts';
 
-const A_DAY_MS = 86_400_000;
+const DAY_MS = 86_400_000;
 let server: FakeServer;
 
 useFakedClock();
@@ -36,11 +43,11 @@ describe('a full queue', () => {
   test('keeps a batch that may already be stored', async () => {
     const game = await server.start({ maxQueueBytes: 3_000 });
     await game.flush();
-    server.next(lost);
+    server.next(networkFailure);
     game.event('tried');
     await game.flush();
     for (let n = 1; n <= 100; n += 1) game.event('n', { n });
-    await pass(10 * 60_000);
+    await advance(10 * 60_000);
 
     const [first, again] = server.batches();
     expect(again).toEqual(first);
@@ -80,10 +87,10 @@ describe('what finds no room at all', () => {
 
 describe('consent', () => {
   test('where it is required, nothing leaves and nothing is written down before it', async () => {
-    const store = aStore();
+    const store = memoryStore();
     const game = await server.start({ consent: 'required', queue: store });
     game.event('a');
-    await pass(A_DAY_MS);
+    await advance(DAY_MS);
     expect([server.sent, store.entries.size]).toEqual([[], 0]);
 
     game.consent(true);
@@ -94,21 +101,21 @@ describe('consent', () => {
   });
 
   test('that is taken back empties the queue, and nothing is noted from then on', async () => {
-    const store = aStore();
+    const store = memoryStore();
     const game = await server.start({ queue: store });
     await game.flush();
     game.event('a');
     game.consent(false);
     game.event('b');
-    await pass(A_DAY_MS);
+    await advance(DAY_MS);
 
     expect(server.batches()).toEqual([]);
     expect(store.entries.size).toBe(0);
   });
 
   test('that is taken back after the token was refused empties the queue too, and nothing is noted from then on', async () => {
-    const store = aStore();
-    server.next(refused(401, 'unauthorized'));
+    const store = memoryStore();
+    server.next(rejected(401, 'unauthorized'));
     const game = await server.start({ queue: store });
     game.event('a');
     await game.flush();
@@ -131,7 +138,7 @@ describe('consent', () => {
     await game.flush();
     server.next((sent) => {
       withdraw(game);
-      return room(sent);
+      return uploadTarget(sent);
     });
     const picture = game.upload(new Blob(['a face']), { attachmentType: 'screenshot', fileName: 'a.png' });
 
@@ -140,7 +147,7 @@ describe('consent', () => {
   });
 
   test('forget() clears queue and ids: what comes is another session, of nobody', async () => {
-    const store = aStore();
+    const store = memoryStore();
     const game = await server.start({ queue: store, player: { externalId: 'p' } });
     await game.flush();
     const before = game.sessionId;
@@ -155,17 +162,17 @@ describe('consent', () => {
   });
 
   test('that is taken back while a batch is written down stops the batch', async () => {
-    const store = aStore();
+    const store = memoryStore();
     const game = await server.start({ queue: store });
     await game.flush();
     const { promise, resolve } = Promise.withResolvers<void>();
     vi.spyOn(store, 'write').mockReturnValue(promise);
     game.event('a');
     void game.flush();
-    await pass(0);
+    await advance(0);
     game.consent(false);
     resolve();
-    await pass(A_DAY_MS);
+    await advance(DAY_MS);
 
     expect(server.batches()).toEqual([]);
   });
@@ -173,7 +180,7 @@ describe('consent', () => {
 
 describe('a kept queue', () => {
   test('gives the batch its key before the first attempt, and a next start sends it so', async () => {
-    const store = aStore();
+    const store = memoryStore();
     const killed = await server.start({ queue: store });
     await killed.flush();
     const { promise: never } = Promise.withResolvers<Response>();
@@ -181,8 +188,8 @@ describe('a kept queue', () => {
     killed.event('a');
     killed.event('b');
     void killed.flush();
-    await pass(0);
-    const game = await server.start({ queue: aStore(store.entries) });
+    await advance(0);
+    const game = await server.start({ queue: memoryStore(store.entries) });
     game.event('c');
     await game.flush();
 
@@ -193,14 +200,14 @@ describe('a kept queue', () => {
   });
 
   test('holds a batch back until its key is written down', async () => {
-    const store = aStore();
+    const store = memoryStore();
     const game = await server.start({ queue: store });
     await game.flush();
     const { promise, resolve } = Promise.withResolvers<void>();
     vi.spyOn(store, 'write').mockReturnValue(promise);
     game.event('a');
     const flushed = game.flush();
-    await pass(1_000);
+    await advance(1_000);
     expect(server.batches()).toEqual([]);
     resolve();
     await flushed;
@@ -208,8 +215,8 @@ describe('a kept queue', () => {
   });
 
   test('that cannot be read or written is told, and the game goes on in memory', async () => {
-    const unreadable = { ...aStore(), open: () => Promise.reject(new Error('forbidden')) };
-    const unwritable = { ...aStore(), write: () => Promise.reject(new Error('disk full')) };
+    const unreadable = { ...memoryStore(), open: () => Promise.reject(new Error('forbidden')) };
+    const unwritable = { ...memoryStore(), write: () => Promise.reject(new Error('disk full')) };
     for (const queue of [unreadable, unwritable]) {
       const game = await server.start({ queue });
       game.event('a');

@@ -3,12 +3,12 @@
 /** Where a queue is kept beyond the process. Changes are applied in order, each call's as one. */
 export interface QueueStore {
   /** What an earlier run has left, by id. */
-  open(): Promise<readonly Kept[]>;
+  open(): Promise<readonly StoredEntry[]>;
   write(changes: readonly QueueChange[]): void | Promise<void>;
   close(): void | Promise<void>;
 }
 
-export type Kept = readonly [id: number, entry: QueueEntry];
+export type StoredEntry = readonly [id: number, entry: QueueEntry];
 /** Null removes the entry. */
 export type QueueChange = readonly [id: number, entry: QueueEntry | null];
 
@@ -32,7 +32,7 @@ interface Batch {
   readonly firstId: number;
   readonly count: number;
   /** An attempt may have stored it. */
-  isUnsure: boolean;
+  mayBeStored: boolean;
 }
 
 export interface Item {
@@ -45,7 +45,7 @@ export interface Item {
   /** Time, by `performance.now()`, before which an entry that a proxy rejected is not retried. Other entries are sent first. */
   notBeforeMs?: number | undefined;
   /** The request that is under way with it. */
-  sending?: Promise<boolean> | undefined;
+  inFlight?: Promise<boolean> | undefined;
 }
 
 /** What one request carries: a session, a report, or the events of a batch. */
@@ -59,27 +59,27 @@ export class Queue {
   #bytes = 0;
   #nextId = 1;
   #changes: QueueChange[] = [];
-  #written: Promise<void> | undefined;
+  #lastWrite: Promise<void> | undefined;
   /** What the store holds since before this run: what leaves the queue before consent must leave the store with it. */
-  readonly #left: readonly number[];
+  readonly #storedIds: readonly number[];
   /** False: changes stay in memory, as before consent. */
-  isKept = true;
+  isPersistent = true;
 
   constructor(
     store: QueueStore | undefined,
-    left: readonly Kept[],
+    stored: readonly StoredEntry[],
     { maxBytes, onFailure }: { maxBytes: number; onFailure: (error: unknown) => void },
   ) {
     this.#store = store;
     this.#maxBytes = maxBytes;
     this.#onFailure = onFailure;
-    this.#left = left.map(([id]) => id);
+    this.#storedIds = stored.map(([id]) => id);
     let batch: Batch | undefined;
-    let ofBatch = 0;
-    for (const [id, { kind, text, lost, batch: begun }] of left) {
-      if (begun !== undefined) {
-        batch = { ...begun, firstId: id, isUnsure: true };
-        ofBatch = begun.count;
+    let remainingInBatch = 0;
+    for (const [id, { kind, text, lost, batch: storedBatch }] of stored) {
+      if (storedBatch !== undefined) {
+        batch = { ...storedBatch, firstId: id, mayBeStored: true };
+        remainingInBatch = storedBatch.count;
       }
       this.#items.push({
         id,
@@ -87,7 +87,7 @@ export class Queue {
         text,
         bytes: sizeOf(text),
         lost,
-        batch: ofBatch-- > 0 ? batch : undefined,
+        batch: remainingInBatch-- > 0 ? batch : undefined,
       });
       this.#bytes += sizeOf(text);
       this.#nextId = id + 1;
@@ -107,7 +107,7 @@ export class Queue {
   }
 
   /** Index of the first entry that can be sent now; -1 if there is none. */
-  get next(): number {
+  get nextIndex(): number {
     const nowMs = performance.now();
     return this.#items.findIndex(({ notBeforeMs = 0 }) => notBeforeMs <= nowMs);
   }
@@ -123,31 +123,31 @@ export class Queue {
   /** Drops the oldest events for it: never reports, sessions, or what may already be stored. @throws where a report finds no room. */
   add(kind: Item['kind'], text: string): { id: number; dropped: number } {
     const item: Item = { id: this.#nextId++, kind, text, bytes: sizeOf(text) };
-    const room = this.#maxBytes - item.bytes;
+    const availableBytes = this.#maxBytes - item.bytes;
     const dropped: Item[] = [];
     let bytes = this.#bytes;
-    for (const one of this.#items) {
-      if (bytes <= room) break;
-      if (one.kind !== 'event' || one.batch || one.lost) continue;
-      dropped.push(one);
-      bytes -= one.bytes;
+    for (const queued of this.#items) {
+      if (bytes <= availableBytes) break;
+      if (queued.kind !== 'event' || queued.batch || queued.lost) continue;
+      dropped.push(queued);
+      bytes -= queued.bytes;
     }
-    const isTooMuch = bytes > room && kind !== 'session';
-    if (isTooMuch && kind === 'report') throw new Error('the queue has no room for another report');
+    const isTooLarge = bytes > availableBytes && kind !== 'session';
+    if (isTooLarge && kind === 'report') throw new Error('the queue has no room for another report');
     // It would not fit even into what they leave.
-    if (isTooMuch) return { id: item.id, dropped: 1 };
-    for (const one of dropped) this.remove([one]);
+    if (isTooLarge) return { id: item.id, dropped: 1 };
+    for (const queued of dropped) this.remove([queued]);
     this.#push(item);
     return { id: item.id, dropped: dropped.length };
   }
 
   /** Counts what was lost in an event of its own, which grows until it is sent. */
-  lose(kind: keyof Lost, events: number, anEvent: (lost: Lost) => string): void {
+  countLost(kind: keyof Lost, events: number, createText: (lost: Lost) => string): void {
     const item = this.#items.find(({ lost, batch }) => lost !== undefined && batch === undefined);
     const before = item?.lost ?? { dropped: 0, uncertain: 0 };
     const lost = { ...before, [kind]: before[kind] + events };
     if (item === undefined) {
-      const text = anEvent(lost);
+      const text = createText(lost);
       this.#push({ id: this.#nextId++, kind: 'event', text, bytes: sizeOf(text), lost });
       return;
     }
@@ -156,35 +156,35 @@ export class Queue {
     item.bytes = sizeOf(item.text);
     item.lost = lost;
     this.#bytes += item.bytes;
-    this.#note(item);
+    this.#recordChange(item);
   }
 
   /** The next request's content, from a place in the queue on; a batch that was tried stays as it was. */
-  unitAt(at: number, bound: { events: number; bytes: number }): Unit | undefined {
+  unitAt(at: number, limits: { events: number; bytes: number }): Unit | undefined {
     const head = this.#items[at];
     if (head === undefined || head.kind !== 'event') return head && [head];
     if (head.batch !== undefined) return [head, ...this.#items.slice(at + 1, at + head.batch.count)];
     const unit: [Item, ...Item[]] = [head];
     let bytes = head.bytes + 2;
-    for (const item of this.#items.slice(at + 1, at + bound.events)) {
+    for (const item of this.#items.slice(at + 1, at + limits.events)) {
       bytes += item.bytes + 1;
-      if (item.kind !== 'event' || item.batch !== undefined || bytes > bound.bytes) break;
+      if (item.kind !== 'event' || item.batch !== undefined || bytes > limits.bytes) break;
       unit.push(item);
     }
     return unit;
   }
 
   /** Gives a batch its key, which is written down before the first attempt. */
-  pin(unit: Unit, key: string): Batch {
-    const batch: Batch = { key, firstId: unit[0].id, count: unit.length, isUnsure: false };
+  assignKey(unit: Unit, key: string): Batch {
+    const batch: Batch = { key, firstId: unit[0].id, count: unit.length, mayBeStored: false };
     for (const item of unit) item.batch = batch;
-    this.#note(unit[0]);
+    this.#recordChange(unit[0]);
     return batch;
   }
 
-  unpin(unit: Unit): void {
+  removeKey(unit: Unit): void {
     for (const item of unit) item.batch = undefined;
-    this.#note(unit[0]);
+    this.#recordChange(unit[0]);
   }
 
   remove(unit: readonly Item[]): void {
@@ -199,49 +199,49 @@ export class Queue {
   /** Empties it, here and in the store. */
   clear(): void {
     this.remove(this.#items);
-    this.#changes.unshift(...this.#left.map((id): QueueChange => [id, null]));
-    const { isKept } = this;
-    this.isKept = true;
-    void this.keep();
-    this.isKept = isKept;
+    this.#changes.unshift(...this.#storedIds.map((id): QueueChange => [id, null]));
+    const { isPersistent } = this;
+    this.isPersistent = true;
+    void this.persist();
+    this.isPersistent = isPersistent;
   }
 
   /** Writes down what has changed, in order. What the store cannot take is told, and memory goes on. */
-  keep(isAll = false): Promise<void> | undefined {
+  persist(isAll = false): Promise<void> | undefined {
     if (isAll) {
-      const there = this.#items.map((item): QueueChange => [item.id, entryOf(item)]);
-      this.#changes = [...this.#left.map((id): QueueChange => [id, null]), ...there];
+      const current = this.#items.map((item): QueueChange => [item.id, entryOf(item)]);
+      this.#changes = [...this.#storedIds.map((id): QueueChange => [id, null]), ...current];
     }
     const changes = this.#changes;
     this.#changes = [];
-    if (this.#store === undefined || changes.length === 0 || !this.isKept) return this.#written;
+    if (this.#store === undefined || changes.length === 0 || !this.isPersistent) return this.#lastWrite;
     try {
-      this.#written = this.#store.write(changes)?.catch(this.#onFailure);
+      this.#lastWrite = this.#store.write(changes)?.catch(this.#onFailure);
     } catch (error) {
       this.#onFailure(error);
     }
-    return this.#written;
+    return this.#lastWrite;
   }
 
   async close(): Promise<void> {
-    await this.#written;
+    await this.#lastWrite;
     await this.#store?.close();
   }
 
   #push(item: Item): void {
     this.#items.push(item);
     this.#bytes += item.bytes;
-    this.#note(item);
+    this.#recordChange(item);
   }
 
-  #note(item: Item): void {
+  #recordChange(item: Item): void {
     this.#changes.push([item.id, entryOf(item)]);
   }
 }
 
 function entryOf({ id, kind, text, batch, lost }: Item): QueueEntry {
-  const begun = batch?.firstId === id && { batch: { key: batch.key, count: batch.count } };
-  return { kind, text, ...begun, ...(lost && { lost }) };
+  const batchFields = batch?.firstId === id && { batch: { key: batch.key, count: batch.count } };
+  return { kind, text, ...batchFields, ...(lost && { lost }) };
 }
 
 /** Bytes as UTF-8. */

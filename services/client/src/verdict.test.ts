@@ -1,9 +1,18 @@
 /** Tests that only an answer of Questlog about an entry removes the entry from the queue. */
 import { beforeEach, expect, test } from 'vitest';
-import { bare, FakeServer, json, lost, pass, refused, stored, useFakedClock } from './testing/fakeServer.ts';
-import { aStore } from './testing/memoryStore.ts';
+import {
+  accepted,
+  advance,
+  FakeServer,
+  json,
+  networkFailure,
+  proxyAnswer,
+  rejected,
+  useFakedClock,
+} from './testing/fakeServer.ts';
+import { memoryStore } from './testing/memoryStore.ts';
 
-const A_MINUTE_MS = 60_000;
+const MINUTE_MS = 60_000;
 let server: FakeServer;
 
 useFakedClock();
@@ -12,38 +21,38 @@ beforeEach(() => {
 });
 
 test.each([
-  ['not_found', refused(404, 'not_found'), /answers 404 not_found: it is not_found/],
-  ['method_not_allowed', refused(405, 'method_not_allowed'), /405/],
-  ['misdirected_request', refused(421, 'misdirected_request'), /421/],
-  ['unsupported_media_type', refused(415, 'unsupported_media_type'), /415/],
-  ['unavailable', refused(503, 'unavailable'), /503 unavailable: it is unavailable/],
-  ['not_questlog', bare(404), /404/],
-  ['not_questlog', bare(401), /401/],
-  ['not_questlog', bare(403), /403/],
-  ['not_questlog', bare(405), /405/],
-  ['not_questlog', bare(407), /407/],
-  ['not_questlog', bare(413), /413/],
-  ['not_questlog', bare(415), /415/],
-  ['not_questlog', bare(200), /200/],
+  ['not_found', rejected(404, 'not_found'), /answers 404 not_found: it is not_found/],
+  ['method_not_allowed', rejected(405, 'method_not_allowed'), /405/],
+  ['misdirected_request', rejected(421, 'misdirected_request'), /421/],
+  ['unsupported_media_type', rejected(415, 'unsupported_media_type'), /415/],
+  ['unavailable', rejected(503, 'unavailable'), /503 unavailable: it is unavailable/],
+  ['not_questlog', proxyAnswer(404), /404/],
+  ['not_questlog', proxyAnswer(401), /401/],
+  ['not_questlog', proxyAnswer(403), /403/],
+  ['not_questlog', proxyAnswer(405), /405/],
+  ['not_questlog', proxyAnswer(407), /407/],
+  ['not_questlog', proxyAnswer(413), /413/],
+  ['not_questlog', proxyAnswer(415), /415/],
+  ['not_questlog', proxyAnswer(200), /200/],
   ['not_questlog', () => json(400, { code: 'invalid_request', message: 'of another API' }), /400/],
 ])(
   'keeps the entries of this run and of an earlier run if the answer rejects no entry (%s)',
   async (code, answer, message) => {
-    const before = await server.start({ queue: aStore() });
+    const before = await server.start({ queue: memoryStore() });
     await before.flush();
-    const store = aStore();
-    server.always(lost);
+    const store = memoryStore();
+    server.always(networkFailure);
     const earlier = await server.start({ queue: store });
     earlier.event('earlier');
     void earlier.report({ title: 'stuck' });
     await earlier.end();
     server.problems.length = 0;
     server.always(answer);
-    const kept = aStore(store.entries);
+    const kept = memoryStore(store.entries);
     const game = await server.start({ queue: kept });
     game.event('later');
     void game.report({ title: 'again' });
-    await pass(90 * A_MINUTE_MS);
+    await advance(90 * MINUTE_MS);
 
     expect(game.counts).toMatchObject({ queued: 6, refused: 0, dropped: 0, uncertain: 0 });
     expect(kept.entries.size).toBe(6);
@@ -56,33 +65,33 @@ test.each([
 );
 
 test('keeps a report that a proxy rejects, and sends later entries meanwhile', async () => {
-  server.always((sent) => (sent.path.endsWith('/reports') ? bare(403)(sent) : stored(sent)));
+  server.always((sent) => (sent.path.endsWith('/reports') ? proxyAnswer(403)(sent) : accepted(sent)));
   const game = await server.start();
   void game.report({ title: 'stuck' });
-  await pass(0);
+  await advance(0);
   game.event('a');
-  await pass(10_000);
+  await advance(10_000);
   expect(game.counts).toMatchObject({ queued: 1, sent: 1, refused: 0 });
   expect(await game.flush()).toBe(false);
-  await pass(10 * A_MINUTE_MS);
+  await advance(10 * MINUTE_MS);
   const tries = server.sent.filter(({ path }) => path.endsWith('/reports')).length;
   expect(tries).toBeGreaterThan(5);
   expect(tries).toBeLessThan(13);
-  server.always(stored);
-  await pass(2 * A_MINUTE_MS);
+  server.always(accepted);
+  await advance(2 * MINUTE_MS);
 
   expect(game.counts).toMatchObject({ queued: 0, refused: 0 });
 });
 
 test('keeps an event that is too large for a proxy, and sends later entries meanwhile', async () => {
-  server.always((sent) => (sent.text.includes('large') ? bare(413)(sent) : stored(sent)));
+  server.always((sent) => (sent.text.includes('large') ? proxyAnswer(413)(sent) : accepted(sent)));
   const game = await server.start();
   await game.flush();
   for (const name of ['a', 'b', 'large', 'c', 'd']) game.event(name);
-  await pass(A_MINUTE_MS);
+  await advance(MINUTE_MS);
 
   expect(game.counts).toMatchObject({ queued: 1, sent: 4, refused: 0 });
-  server.always(stored);
-  await pass(2 * A_MINUTE_MS);
+  server.always(accepted);
+  await advance(2 * MINUTE_MS);
   expect(game.counts).toMatchObject({ queued: 0, sent: 5 });
 });

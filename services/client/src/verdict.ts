@@ -17,9 +17,9 @@ export type Verdict =
   /** Questlog did not answer, or cannot accept the entries now. `isBlocked`: a proxy rejects this request. */
   | ({ readonly kind: 'unreachable'; readonly mayBeStored: boolean; readonly isBlocked: boolean } & Problem);
 
-const STOPS = ['unauthorized', 'forbidden', 'suspended'];
+const STOP_CODES = ['unauthorized', 'forbidden', 'suspended'];
 /** Codes for a request that reached the wrong server, or that a proxy has changed. They do not reject the entries. */
-const ELSEWHERE = [
+const NOT_ABOUT_ENTRIES = [
   ...['not_found', 'method_not_allowed', 'misdirected_request', 'request_timeout'],
   ...['unsupported_media_type', 'unsupported_encoding', 'invalid_encoding', 'expectation_failed'],
 ];
@@ -45,8 +45,9 @@ export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   if (status === 429) return { kind: 'tooFast' };
   if (code.endsWith('_encoding') && mayGzip) return { kind: 'encoding' };
   // Browsers and Node drop the token in a redirect to another host.
-  if (STOPS.includes(code) && !reply.isRedirected) return { kind: 'stopped', ...problem };
-  if (isRejected && ![...ELSEWHERE, ...STOPS].includes(code)) return { kind: 'refused', ...problem };
+  if (STOP_CODES.includes(code) && !reply.isRedirected) return { kind: 'stopped', ...problem };
+  if (isRejected && ![...NOT_ABOUT_ENTRIES, ...STOP_CODES].includes(code))
+    return { kind: 'refused', ...problem };
   const message = `${reply.message}: ${problem.message}`;
   return { kind: 'unreachable', code, message, mayBeStored: !isRejected, isBlocked: false };
 }

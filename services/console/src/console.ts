@@ -14,7 +14,7 @@ import { pageFiles } from './pageFiles.ts';
 import { signIn } from './signIn.ts';
 import { tailRoute } from './tailRoute.ts';
 
-export interface ConsoleDeps {
+export interface ConsoleDependencies {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly store: Store;
@@ -35,7 +35,7 @@ export interface Console {
   close(): Promise<void>;
 }
 
-export async function openConsole(deps: ConsoleDeps): Promise<Console> {
+export async function openConsole(deps: ConsoleDependencies): Promise<Console> {
   const { log, registry, logger } = deps;
   const codec = await createCodec(registry, eventsAccepted);
   const tail = new LiveTail({ log, codec, logger, nowMs: () => performance.now() });

@@ -5,12 +5,12 @@ import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { type LagAnswer, lagOf } from './lagRoute.ts';
+import { type LagAnswer, lagReader } from './lagRoute.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** Two partitions of each topic, and five events in them: at 0, 10 and 20 s in the first, two at 5 s in the second. */
-async function aLogWithEvents(): Promise<{ clock: ManualClock; log: Log; beganMs: number }> {
+async function createLog(): Promise<{ clock: ManualClock; log: Log; beganMs: number }> {
   const clock = new ManualClock();
   const beganMs = clock.nowMs;
   const log = await aLog({ clock });
@@ -45,16 +45,16 @@ async function commit(log: Log, group: string, offsets: readonly number[]): Prom
   await consumer.stop();
 }
 
-function ofEvents({ consumers }: LagAnswer, group: string): ConsumerLag | undefined {
+function eventsLag({ consumers }: LagAnswer, group: string): ConsumerLag | undefined {
   return consumers.find((one) => one.group === group && one.topic === TOPICS.events);
 }
 
 test('tells of each group how many records it has not processed, and how old the oldest is, to the record', async () => {
-  const { clock, log } = await aLogWithEvents();
-  const look = lagOf({ log, clock, dataDir: undefined });
+  const { clock, log } = await createLog();
+  const getLag = lagReader({ log, clock, dataDir: undefined });
   await commit(log, GROUPS.projectEvents, [1, 0]);
-  const first = await look();
-  expect(ofEvents(first, GROUPS.projectEvents)).toEqual({
+  const first = await getLag();
+  expect(eventsLag(first, GROUPS.projectEvents)).toEqual({
     group: GROUPS.projectEvents,
     topic: TOPICS.events,
     lagRecords: 4,
@@ -67,19 +67,19 @@ test('tells of each group how many records it has not processed, and how old the
       { partition: 1, offset: 0, lagRecords: 2 },
     ],
   });
-  expect(ofEvents(first, GROUPS.link)).toMatchObject({ lagRecords: 5, lagMs: 60_000 });
+  expect(eventsLag(first, GROUPS.link)).toMatchObject({ lagRecords: 5, lagMs: 60_000 });
   expect(first.consumers.filter(({ topic }) => topic !== TOPICS.events)).toHaveLength(5);
 
   clock.nowMs += 1_000;
   await commit(log, GROUPS.projectEvents, [1, 2]);
-  expect(ofEvents(await look(), GROUPS.projectEvents)).toMatchObject({ lagRecords: 2, lagMs: 51_000 });
+  expect(eventsLag(await getLag(), GROUPS.projectEvents)).toMatchObject({ lagRecords: 2, lagMs: 51_000 });
   clock.nowMs += 1_000;
   await commit(log, GROUPS.projectEvents, [3, 2]);
-  expect(ofEvents(await look(), GROUPS.projectEvents)).toMatchObject({ lagRecords: 0, lagMs: 0 });
+  expect(eventsLag(await getLag(), GROUPS.projectEvents)).toMatchObject({ lagRecords: 0, lagMs: 0 });
 });
 
 test('counts what retention took before a group had read it', async () => {
-  const { clock, log } = await aLogWithEvents();
+  const { clock, log } = await createLog();
   const trimmed = withMethods(log, {
     offsetRanges: async (topic) => {
       const ranges = await log.offsetRanges(topic);
@@ -87,37 +87,37 @@ test('counts what retention took before a group had read it', async () => {
     },
   });
   await commit(log, GROUPS.projectEvents, [1, 2]);
-  const answer = await lagOf({ log: trimmed, clock, dataDir: tmpdir() })();
+  const answer = await lagReader({ log: trimmed, clock, dataDir: tmpdir() })();
   expect(answer.disk?.freeBytes).toBeGreaterThan(0);
-  expect(ofEvents(answer, GROUPS.projectEvents)).toMatchObject({ lostRecords: 1, lagRecords: 1 });
+  expect(eventsLag(answer, GROUPS.projectEvents)).toMatchObject({ lostRecords: 1, lagRecords: 1 });
 });
 
 test('asks the log once a second, however many look', async () => {
-  const { clock, log } = await aLogWithEvents();
-  let asked = 0;
+  const { clock, log } = await createLog();
+  let calls = 0;
   const counting = withMethods(log, {
     committed: async (group, topic) => {
-      asked += 1;
+      calls += 1;
       return await log.committed(group, topic);
     },
   });
-  const look = lagOf({ log: counting, clock, dataDir: undefined });
-  await Promise.all(Array.from({ length: 50 }, look));
-  const once = asked;
+  const getLag = lagReader({ log: counting, clock, dataDir: undefined });
+  await Promise.all(Array.from({ length: 50 }, getLag));
+  const once = calls;
   clock.nowMs += 999;
-  await look();
-  expect(asked).toBe(once);
+  await getLag();
+  expect(calls).toBe(once);
   clock.nowMs += 1;
-  await look();
-  expect(asked).toBe(2 * once);
+  await getLag();
+  expect(calls).toBe(2 * once);
   // A clock that is set back keeps no answer for as long.
   clock.nowMs -= 3_600_000;
-  await look();
-  expect(asked).toBe(3 * once);
+  await getLag();
+  expect(calls).toBe(3 * once);
 });
 
 test('answers again after the log could not be asked', async () => {
-  const { clock, log } = await aLogWithEvents();
+  const { clock, log } = await createLog();
   let isAway = true;
   const away = withMethods(log, {
     offsetRanges: async (topic) => {
@@ -125,8 +125,8 @@ test('answers again after the log could not be asked', async () => {
       return await log.offsetRanges(topic);
     },
   });
-  const look = lagOf({ log: away, clock, dataDir: undefined });
-  await expect(look()).rejects.toThrow('away');
+  const getLag = lagReader({ log: away, clock, dataDir: undefined });
+  await expect(getLag()).rejects.toThrow('away');
   isAway = false;
-  expect(ofEvents(await look(), GROUPS.link)).toMatchObject({ lagRecords: 5 });
+  expect(eventsLag(await getLag(), GROUPS.link)).toMatchObject({ lagRecords: 5 });
 });

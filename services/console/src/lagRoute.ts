@@ -15,39 +15,39 @@ export interface LagAnswer {
   readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
 }
 
-interface LagDeps {
+interface LagDependencies {
   readonly log: Log;
   readonly clock: Clock;
   readonly dataDir: string | undefined;
 }
 
-const KEPT_MS = 1_000;
+const CACHE_MS = 1_000;
 
-export function lagRoute(router: RouterInstance, deps: LagDeps): void {
-  const look = lagOf(deps);
+export function lagRoute(router: RouterInstance, deps: LagDependencies): void {
+  const getLag = lagReader(deps);
   router.get('/admin/lag', async (ctx) => {
-    ctx.body = await look();
+    ctx.body = await getLag();
   });
 }
 
-export function lagOf(deps: LagDeps): () => Promise<LagAnswer> {
+export function lagReader(deps: LagDependencies): () => Promise<LagAnswer> {
   const consumers = groupLags(deps);
-  let kept: { readonly atMs: number; readonly answer: Promise<LagAnswer> } | undefined;
+  let cached: { readonly atMs: number; readonly answer: Promise<LagAnswer> } | undefined;
   return async () => {
     const nowMs = deps.clock.now();
-    if (kept === undefined || Math.abs(nowMs - kept.atMs) >= KEPT_MS) {
+    if (cached === undefined || Math.abs(nowMs - cached.atMs) >= CACHE_MS) {
       const answer = answerOf(deps, consumers, nowMs);
-      kept = { atMs: nowMs, answer };
+      cached = { atMs: nowMs, answer };
       answer.catch(() => {
-        kept = undefined;
+        cached = undefined;
       });
     }
-    return await kept.answer;
+    return await cached.answer;
   };
 }
 
 async function answerOf(
-  { dataDir }: LagDeps,
+  { dataDir }: LagDependencies,
   consumers: readonly GroupLag[],
   nowMs: number,
 ): Promise<LagAnswer> {

@@ -9,33 +9,33 @@ import type { Codec } from '@questlog/runtime/registry/registry';
 import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { LiveTail, type Looker, MAX_LOOKERS, matches, type TailFilter } from './liveTail.ts';
+import { LiveTail, MAX_SUBSCRIBERS, matches, type Subscriber, type TailFilter } from './liveTail.ts';
 
 const [ONE, OTHER] = [randomUUID(), randomUUID()];
 
 test('a looker sees what comes from then on, of its tenant, and what cannot be read stops nobody', async () => {
-  const { log, tail } = await aTail();
+  const { log, tail } = await createTail();
   await append(log, [ONE, 'before']);
-  const all = aLooker(null);
-  const own = aLooker(ONE);
-  await tail.join(all);
-  await tail.join(own);
+  const all = createSubscriber(null);
+  const own = createSubscriber(ONE);
+  await tail.subscribe(all);
+  await tail.subscribe(own);
   await append(log, [ONE, 'a'], [OTHER, 'b'], [ONE, 'unreadable'], [ONE, 'c']);
   await expect.poll(() => all.seen).toEqual(['a', 'b', 'c']);
   expect(own.seen).toEqual(['a', 'c']);
-  tail.leave(own);
+  tail.unsubscribe(own);
   await append(log, [ONE, 'd']);
   await expect.poll(() => all.seen).toEqual(['a', 'b', 'c', 'd']);
   expect(own.seen).toEqual(['a', 'c']);
 });
 
 test('what there is no time for is counted, so that nobody takes a part for the whole', async () => {
-  const { log, tail, passTime } = await aTail();
-  const lookers = [aLooker(null), aLooker(null)];
-  for (const looker of lookers) await tail.join(looker);
+  const { log, tail, passTime } = await createTail();
+  const subscribers = [createSubscriber(null), createSubscriber(null)];
+  for (const subscriber of subscribers) await tail.subscribe(subscriber);
   const long = 'x'.repeat(50 * 1024);
   const sixLong = () => append(log, ...Array.from({ length: 6 }, (): [string, string] => [ONE, long]));
-  const figures = () => lookers.map(({ seen, passed }) => [seen.length, passed]);
+  const figures = () => subscribers.map(({ seen, passed }) => [seen.length, passed]);
   await sixLong();
   await expect.poll(figures).toEqual([
     [2, 4],
@@ -50,12 +50,14 @@ test('what there is no time for is counted, so that nobody takes a part for the 
 });
 
 test('a long record is parsed for one looker, however many want it, and the next one for another', async () => {
-  const { log, tail, passTime } = await aTail();
-  const lookers = Array.from({ length: 3 }, () => Object.assign(aLooker(null), { parsesPayloads: true }));
-  const plain = aLooker(null);
-  for (const looker of [...lookers, plain]) await tail.join(looker);
+  const { log, tail, passTime } = await createTail();
+  const subscribers = Array.from({ length: 3 }, () =>
+    Object.assign(createSubscriber(null), { parsesPayloads: true }),
+  );
+  const plain = createSubscriber(null);
+  for (const subscriber of [...subscribers, plain]) await tail.subscribe(subscriber);
   const long = 'x'.repeat(200 * 1024);
-  const figures = () => [...lookers, plain].map(({ seen, passed }) => `${seen.length} ${passed}`);
+  const figures = () => [...subscribers, plain].map(({ seen, passed }) => `${seen.length} ${passed}`);
   await append(log, [ONE, long]);
   await expect.poll(figures).toEqual(['1 0', '0 1', '0 1', '1 0']);
   passTime(1_000);
@@ -64,45 +66,45 @@ test('a long record is parsed for one looker, however many want it, and the next
 });
 
 test('the log is read once for all, and not at all when the last has left', async () => {
-  const { log, tail, tails } = await aTail();
-  const lookers = [aLooker(null), aLooker(null)];
-  for (const looker of lookers) await tail.join(looker);
+  const { log, tail, tails } = await createTail();
+  const subscribers = [createSubscriber(null), createSubscriber(null)];
+  for (const subscriber of subscribers) await tail.subscribe(subscriber);
   expect(tails).toEqual({ opened: 1, closed: 0 });
-  for (const looker of lookers) tail.leave(looker);
+  for (const subscriber of subscribers) tail.unsubscribe(subscriber);
   await expect.poll(() => tails).toEqual({ opened: 1, closed: 1 });
-  const again = aLooker(null);
-  await tail.join(again);
+  const again = createSubscriber(null);
+  await tail.subscribe(again);
   await append(log, [ONE, 'a']);
   await expect.poll(() => again.seen).toEqual(['a']);
   await tail.close();
   expect([again.hasEnded, tails]).toEqual([true, { opened: 2, closed: 2 }]);
-  await expect(tail.join(aLooker(null))).rejects.toThrow(Unavailable);
+  await expect(tail.subscribe(createSubscriber(null))).rejects.toThrow(Unavailable);
 });
 
 test('a stop does not wait for a log that is silent', async () => {
-  const { tail, silence } = await aTail();
+  const { tail, silence } = await createTail();
   const silent = Promise.withResolvers<void>();
   silence.ends = silent.promise;
-  const joining = tail.join(aLooker(null));
+  const joining = tail.subscribe(createSubscriber(null));
   expect(await stopsInTime(() => tail.close())).toBe(true);
   silent.resolve();
   await joining;
 });
 
 test('a log that cannot be read is told to who came, and tried again for who comes next', async () => {
-  const { tail, breakNext } = await aTail();
+  const { tail, breakNext } = await createTail();
   breakNext();
-  await expect(tail.join(aLooker(null))).rejects.toThrow('no broker');
-  await tail.join(aLooker(null));
+  await expect(tail.subscribe(createSubscriber(null))).rejects.toThrow('no broker');
+  await tail.subscribe(createSubscriber(null));
 });
 
-test(`the looker after the ${MAX_LOOKERS}th is refused, and has a place when another leaves`, async () => {
-  const { tail } = await aTail();
-  const lookers = Array.from({ length: MAX_LOOKERS }, () => aLooker(null));
-  for (const looker of lookers) await tail.join(looker);
-  await expect(tail.join(aLooker(null))).rejects.toThrow('look at the live tail');
-  for (const looker of lookers.slice(1)) tail.leave(looker);
-  await tail.join(aLooker(null));
+test(`the looker after the ${MAX_SUBSCRIBERS}th is refused, and has a place when another leaves`, async () => {
+  const { tail } = await createTail();
+  const subscribers = Array.from({ length: MAX_SUBSCRIBERS }, () => createSubscriber(null));
+  for (const subscriber of subscribers) await tail.subscribe(subscriber);
+  await expect(tail.subscribe(createSubscriber(null))).rejects.toThrow('look at the live tail');
+  for (const subscriber of subscribers.slice(1)) tail.unsubscribe(subscriber);
+  await tail.subscribe(createSubscriber(null));
 });
 
 test.each<[Partial<TailFilter>, string, boolean]>([
@@ -118,11 +120,11 @@ test.each<[Partial<TailFilter>, string, boolean]>([
   [{ where: { path: ['on'], value: 'false' } }, '{"on":false}', true],
 ])('%o and the payload %s: %s', (asked, payload, isMatch) => {
   const filter = { projectId: null, eventType: null, sessionIds: null, where: null, ...asked };
-  expect(matches(filter, anEvent('jump', payload))).toBe(isMatch);
+  expect(matches(filter, createEvent('jump', payload))).toBe(isMatch);
 });
 
 /** Its codec takes a text for a record with one event of that type. */
-async function aTail() {
+async function createTail() {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.events)]);
   const tails = { opened: 0, closed: 0 };
@@ -162,7 +164,7 @@ async function aTail() {
     decode: (value) => {
       const eventType = String(value);
       if (eventType === 'unreadable') throw new Invalid('no record');
-      return { events: [anEvent(eventType, '{}')] } as unknown as EventsAccepted;
+      return { events: [createEvent(eventType, '{}')] } as unknown as EventsAccepted;
     },
   };
   const tail = new LiveTail({ log: watched, codec, logger: silentLogger, nowMs: () => nowMs });
@@ -177,27 +179,28 @@ async function aTail() {
   };
 }
 
-function anEvent(eventType: string, payload: string): AcceptedEvent {
+function createEvent(eventType: string, payload: string): AcceptedEvent {
   const nothing = { buildId: null, occurredAt: 0n, overQuota: false, sequence: null };
   return { ...nothing, id: randomUUID(), sessionId: ONE, eventType, payload: Buffer.from(payload) };
 }
 
-function aLooker(tenantId: string | null) {
-  const looker = {
+function createSubscriber(tenantId: string | null) {
+  const subscriber = {
     tenantId,
     parsesPayloads: false,
     seen: [] as string[],
     passed: 0,
     hasEnded: false,
-    take: ({ events }: EventsAccepted) => void looker.seen.push(...events.map(({ eventType }) => eventType)),
-    pass: () => {
-      looker.passed += 1;
+    receive: ({ events }: EventsAccepted) =>
+      void subscriber.seen.push(...events.map(({ eventType }) => eventType)),
+    skip: () => {
+      subscriber.passed += 1;
     },
     end: () => {
-      looker.hasEnded = true;
+      subscriber.hasEnded = true;
     },
-  } satisfies Looker & Record<string, unknown>;
-  return looker;
+  } satisfies Subscriber & Record<string, unknown>;
+  return subscriber;
 }
 
 /** A record each: its tenant, and the type of its one event. */

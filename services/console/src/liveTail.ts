@@ -10,13 +10,13 @@ import type { Codec } from '@questlog/runtime/registry/registry';
 import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 
-export interface Looker {
+export interface Subscriber {
   /** Null: of every tenant. */
   readonly tenantId: string | null;
   readonly parsesPayloads: boolean;
-  take(record: EventsAccepted, at: EventAt): void;
+  receive(record: EventsAccepted, at: EventAt): void;
   /** A record that was not looked into. */
-  pass(): void;
+  skip(): void;
   end(): void;
 }
 
@@ -25,7 +25,7 @@ export interface EventAt {
   readonly offset: number;
 }
 
-export interface LiveTailDeps {
+export interface LiveTailDependencies {
   readonly log: Log;
   readonly codec: Codec<EventsAccepted>;
   readonly logger: Logger;
@@ -33,96 +33,97 @@ export interface LiveTailDeps {
   readonly nowMs: () => number;
 }
 
-export const MAX_LOOKERS = 32;
+export const MAX_SUBSCRIBERS = 32;
 /**
  * Decoded in each 100 ms, for all lookers together, and as much parsed for those whose filter looks into payloads. Bytes are
  * what the work goes by, and the same on a machine that is busy: some 2 % of a thread.
  */
-const BUDGET_BYTES = 64 * 1024;
+const MAX_BYTES_PER_WINDOW = 64 * 1024;
 const BUDGET_WINDOW_MS = 100;
 
 export class LiveTail {
-  readonly #deps: LiveTailDeps;
-  readonly #lookers = new Set<Looker>();
+  readonly #deps: LiveTailDependencies;
+  readonly #subscribers = new Set<Subscriber>();
   readonly #decoding: Budget;
   readonly #parsing: Budget;
   #tail: Promise<Tail> | undefined;
   #isClosed = false;
 
-  constructor(deps: LiveTailDeps) {
+  constructor(deps: LiveTailDependencies) {
     this.#deps = deps;
     this.#decoding = new Budget(deps.nowMs);
     this.#parsing = new Budget(deps.nowMs);
   }
 
   /** From now on. @throws Unavailable when there are too many, the process stops, or the log cannot be read. */
-  async join(looker: Looker): Promise<void> {
+  async subscribe(subscriber: Subscriber): Promise<void> {
     if (this.#isClosed) throw new Unavailable('this process is stopping');
-    if (this.#lookers.size >= MAX_LOOKERS) {
-      throw new Unavailable(`${MAX_LOOKERS} look at the live tail of this process already`);
+    if (this.#subscribers.size >= MAX_SUBSCRIBERS) {
+      throw new Unavailable(`${MAX_SUBSCRIBERS} look at the live tail of this process already`);
     }
-    this.#lookers.add(looker);
+    this.#subscribers.add(subscriber);
     this.#tail ??= this.#open();
     try {
       await this.#tail;
     } catch (error) {
-      this.leave(looker);
+      this.unsubscribe(subscriber);
       throw error;
     }
   }
 
-  leave(looker: Looker): void {
-    this.#lookers.delete(looker);
-    if (this.#lookers.size === 0) this.#letGo();
+  unsubscribe(subscriber: Subscriber): void {
+    this.#subscribers.delete(subscriber);
+    if (this.#subscribers.size === 0) this.#closeTail();
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const looker of this.#lookers) looker.end();
-    this.#lookers.clear();
-    await settledSoon(this.#letGo());
+    for (const subscriber of this.#subscribers) subscriber.end();
+    this.#subscribers.clear();
+    await settledSoon(this.#closeTail());
   }
 
   async #open(): Promise<Tail> {
     const { log, logger } = this.#deps;
     const from = await log.endOffsets(TOPICS.events);
-    const tail = await log.tail({ topic: TOPICS.events, from, onBatch: (batch) => this.#take(batch) });
+    const tail = await log.tail({ topic: TOPICS.events, from, onBatch: (batch) => this.#receive(batch) });
     tail.failed.catch((error: unknown) => {
       logger.error('live_tail_failed', error, { bug: !(error instanceof Unavailable) });
       // They come back, and open another.
-      void this.#letGo();
-      for (const looker of this.#lookers) looker.end();
+      void this.#closeTail();
+      for (const subscriber of this.#subscribers) subscriber.end();
     });
     return tail;
   }
 
-  async #letGo(): Promise<void> {
+  async #closeTail(): Promise<void> {
     const tail = this.#tail;
     this.#tail = undefined;
     await tail?.then((open) => open.close()).catch(() => {});
   }
 
-  async #take({ partition, records }: Batch): Promise<void> {
+  async #receive({ partition, records }: Batch): Promise<void> {
     for (const record of records) {
-      const lookers = [...this.#lookers].filter(
+      const subscribers = [...this.#subscribers].filter(
         ({ tenantId }) => tenantId === null || tenantId === record.key,
       );
-      if (lookers.length === 0) continue;
+      if (subscribers.length === 0) continue;
       const bytes = record.value?.length ?? 0;
-      if (!this.#decoding.take(bytes)) {
-        for (const looker of lookers) looker.pass();
+      if (!this.#decoding.spend(bytes)) {
+        for (const subscriber of subscribers) subscriber.skip();
         continue;
       }
       const accepted = await this.#decoded(record);
       if (accepted === undefined) continue;
-      for (const looker of lookers) {
-        if (looker.parsesPayloads && !this.#parsing.take(bytes)) {
-          looker.pass();
+      for (const subscriber of subscribers) {
+        if (subscriber.parsesPayloads && !this.#parsing.spend(bytes)) {
+          subscriber.skip();
           continue;
         }
-        looker.take(accepted, { partition, offset: record.offset });
+        subscriber.receive(accepted, { partition, offset: record.offset });
         // Whoever had a turn is the last to have the next one.
-        if (looker.parsesPayloads && this.#lookers.delete(looker)) this.#lookers.add(looker);
+        if (subscriber.parsesPayloads && this.#subscribers.delete(subscriber))
+          this.#subscribers.add(subscriber);
       }
     }
   }
@@ -149,11 +150,11 @@ class Budget {
   }
 
   /** False where nothing is left of this window. What a long record takes beyond it is taken off the next ones. */
-  take(bytes: number): boolean {
+  spend(bytes: number): boolean {
     const window = Math.floor(this.#nowMs() / BUDGET_WINDOW_MS);
-    this.#spentBytes = Math.max(0, this.#spentBytes - (window - this.#window) * BUDGET_BYTES);
+    this.#spentBytes = Math.max(0, this.#spentBytes - (window - this.#window) * MAX_BYTES_PER_WINDOW);
     this.#window = window;
-    if (this.#spentBytes >= BUDGET_BYTES) return false;
+    if (this.#spentBytes >= MAX_BYTES_PER_WINDOW) return false;
     this.#spentBytes += bytes;
     return true;
   }

@@ -59,13 +59,13 @@ const HEADERS = {
 /** `GET /`, and the files under `/ui/`. They hold nothing of anybody, so that they need no token. */
 export function pageFiles(router: RouterInstance): void {
   // Only names that are known here lead to the disk.
-  const own = new Set(readdirSync(UI, { recursive: true, encoding: 'utf8' }));
-  const kept = new Map<string, Promise<{ readonly text: string; readonly tag: string }>>();
+  const files = new Set(readdirSync(UI, { recursive: true, encoding: 'utf8' }));
+  const cache = new Map<string, Promise<{ readonly text: string; readonly tag: string }>>();
   const send = async (ctx: RouterContext, key: string, type: string, load: () => Promise<string>) => {
-    const loaded = kept.get(key) ?? load().then((text) => ({ text, tag: tagOf(text) }));
-    kept.set(key, loaded);
+    const loaded = cache.get(key) ?? load().then((text) => ({ text, tag: etagOf(text) }));
+    cache.set(key, loaded);
     // What could not be read for once (too many open files) is read anew.
-    loaded.catch(() => kept.delete(key));
+    loaded.catch(() => cache.delete(key));
     const { text, tag } = await loaded;
     ctx.set({ ...HEADERS, ETag: tag });
     ctx.status = 200;
@@ -76,7 +76,7 @@ export function pageFiles(router: RouterInstance): void {
   router.get('/', (ctx) => send(ctx, '/', 'text/html; charset=utf-8', async () => PAGE));
   router.get('/ui/*file', async (ctx) => {
     const file = ctx.params['file'] ?? '';
-    const path = own.has(file) ? fileURLToPath(new URL(file, UI)) : libraryOf(file);
+    const path = files.has(file) ? fileURLToPath(new URL(file, UI)) : libraryOf(file);
     const type = TYPES[extname(file)];
     if (path === undefined || type === undefined) {
       return answerProblem(ctx, 'not_found', `there is nothing at ${ctx.path}`);
@@ -98,13 +98,13 @@ function libraryPath(file: string): string {
 
 async function textOf(path: string): Promise<string> {
   const text = await readFile(path, 'utf8');
-  if (path.endsWith('.ts')) return withoutTypes(text);
+  if (path.endsWith('.ts')) return stripTypes(text);
   // Its smallest form is a script that sets a variable: a module of it is a third of the one that its makers offer.
   return path.endsWith('.iife.min.js') ? `${text}\nexport default uPlot;\n` : text;
 }
 
 /** Node warns once that this is experimental, on the output of whoever started it. */
-function withoutTypes(code: string): string {
+function stripTypes(code: string): string {
   const { emitWarning } = process;
   process.emitWarning = () => {};
   try {
@@ -114,6 +114,6 @@ function withoutTypes(code: string): string {
   }
 }
 
-function tagOf(text: string): string {
+function etagOf(text: string): string {
   return `"${createHash('sha256').update(text).digest('base64url').slice(0, 20)}"`;
 }

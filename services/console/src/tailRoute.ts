@@ -10,18 +10,18 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { answerProblem } from './answerProblem.ts';
-import { type EventAt, type LiveTail, type Looker, matches, type TailFilter } from './liveTail.ts';
+import { type EventAt, type LiveTail, matches, type Subscriber, type TailFilter } from './liveTail.ts';
 
 const FLUSH_MS = 200;
-const FLUSHES_A_COUNT = 5;
+const FLUSHES_PER_COUNT = 5;
 /** A hundred a second: more than anybody reads. */
-const SHOWN_A_FLUSH = 20;
+const MAX_EVENTS_PER_FLUSH = 20;
 /** Of events of a quarter of a megabyte fewer are shown: the connection of each looker keeps so much in memory. */
-const CHARACTERS_A_FLUSH = 1024 * 1024;
+const MAX_CHARACTERS_PER_FLUSH = 1024 * 1024;
 /** A looker that takes nothing for so long is gone. */
-const STALLED_MS = 60_000;
+const STALL_TIMEOUT_MS = 60_000;
 const RETRY_MS = 1_000;
-const SESSIONS_OF_PLAYER = 1_000;
+const MAX_PLAYER_SESSIONS = 1_000;
 const PLAYER_REFRESH_MS = 2_000;
 const PARAMETERS = ['project', 'type', 'session', 'player', 'where'];
 
@@ -31,23 +31,23 @@ export function tailRoute(
   { directory, store, logger }: { directory: DirectoryHandle; store: Store; logger: Logger },
 ): void {
   router.get('/admin/tail', async (ctx) => {
-    const asked = wanted(new URLSearchParams(ctx.querystring));
-    if ('problem' in asked) return answerProblem(ctx, 'invalid_request', asked.problem);
-    const project = directory.current.projects.get(asked.projectId ?? '');
-    if (asked.projectId !== null && project === undefined) {
-      return answerProblem(ctx, 'not_found', `there is no project ${asked.projectId}`);
+    const query = parseQuery(new URLSearchParams(ctx.querystring));
+    if ('problem' in query) return answerProblem(ctx, 'invalid_request', query.problem);
+    const project = directory.current.projects.get(query.projectId ?? '');
+    if (query.projectId !== null && project === undefined) {
+      return answerProblem(ctx, 'not_found', `there is no project ${query.projectId}`);
     }
     const playerSessions = (playerId: string): Promise<ReadonlySet<string>> =>
-      sessionsOf(store, playerId, asked.projectId);
+      sessionsOf(store, playerId, query.projectId);
     if (ctx.method === 'HEAD') {
       ctx.status = 200;
       ctx.type = 'text/event-stream';
       return;
     }
-    const { player } = asked;
-    const filter = player === null ? asked : { ...asked, sessionIds: await playerSessions(player) };
-    const looker = new Stream(ctx.res, { filter, tenantId: project?.tenantId ?? null });
-    await tail.join(looker);
+    const { player } = query;
+    const filter = player === null ? query : { ...query, sessionIds: await playerSessions(player) };
+    const subscriber = new Stream(ctx.res, { filter, tenantId: project?.tenantId ?? null });
+    await tail.subscribe(subscriber);
     ctx.respond = false;
     // A player's next session is not known when the stream begins.
     const refresh =
@@ -55,41 +55,42 @@ export function tailRoute(
         ? undefined
         : setInterval(() => {
             playerSessions(player).then(
-              (sessionIds) => looker.lookFor({ ...filter, sessionIds }),
+              (sessionIds) => subscriber.setFilter({ ...filter, sessionIds }),
               (error: unknown) => logger.info('sessions_of_player_unknown', { cause: String(error) }),
             );
           }, PLAYER_REFRESH_MS);
-    looker.begin(() => {
+    subscriber.start(() => {
       clearInterval(refresh);
-      tail.leave(looker);
+      tail.unsubscribe(subscriber);
     });
   });
 }
 
-type Asked = TailFilter & { readonly player: string | null };
+type TailQuery = TailFilter & { readonly player: string | null };
 
-function wanted(query: URLSearchParams): Asked | { readonly problem: string } {
-  for (const name of query.keys()) {
+function parseQuery(parameters: URLSearchParams): TailQuery | { readonly problem: string } {
+  for (const name of parameters.keys()) {
     if (!PARAMETERS.includes(name))
       return { problem: `there is no ${name} here, only ${PARAMETERS.join(', ')}` };
-    if (query.getAll(name).length > 1) return { problem: `${name} may occur once` };
+    if (parameters.getAll(name).length > 1) return { problem: `${name} may occur once` };
   }
-  const given = (name: string): string | null => query.get(name) || null;
+  const parameterOf = (name: string): string | null => parameters.get(name) || null;
   const uuids: Record<string, string | null> = {};
   for (const name of ['project', 'session']) {
-    const text = given(name);
+    const text = parameterOf(name);
     const uuid = text === null ? null : canonicalUuid(text);
     if (uuid === undefined) return { problem: `${name} must be a UUID` };
     uuids[name] = uuid;
   }
   const session = uuids['session'] ?? null;
-  const [, path, value] = /^([^=]+)=(.*)$/s.exec(given('where') ?? '') ?? [];
-  if (given('where') !== null && path === undefined) return { problem: 'where is path=value, as in level=3' };
+  const [, path, value] = /^([^=]+)=(.*)$/s.exec(parameterOf('where') ?? '') ?? [];
+  if (parameterOf('where') !== null && path === undefined)
+    return { problem: 'where is path=value, as in level=3' };
   return {
     projectId: uuids['project'] ?? null,
-    eventType: given('type'),
+    eventType: parameterOf('type'),
     sessionIds: session === null ? null : new Set([session]),
-    player: given('player'),
+    player: parameterOf('player'),
     where: path === undefined || value === undefined ? null : { path: path.split('.'), value },
   };
 }
@@ -102,14 +103,14 @@ async function sessionsOf(
   const ofProject = projectId === null ? '' : 'project_id = {projectId:UUID} AND';
   const rows = await store.query<{ id: string }>(
     `SELECT id FROM sessions WHERE ${ofProject} player_external_id = {player:String}
-     ORDER BY registered_at DESC LIMIT ${SESSIONS_OF_PLAYER}`,
+     ORDER BY registered_at DESC LIMIT ${MAX_PLAYER_SESSIONS}`,
     { player, ...(projectId !== null && { projectId }) },
   );
   return new Set(rows.map(({ id }) => id));
 }
 
 /** One looker's connection. What does not fit the pace is counted and not kept. */
-class Stream implements Looker {
+class Stream implements Subscriber {
   readonly tenantId: string | null;
   readonly parsesPayloads: boolean;
   readonly #response: ServerResponse;
@@ -118,7 +119,7 @@ class Stream implements Looker {
   #characters = 0;
   readonly #count = { matched: 0, shown: 0, unreadRecords: 0 };
   #flushes = 0;
-  #takenMs = performance.now();
+  #writtenMs = performance.now();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -131,12 +132,12 @@ class Stream implements Looker {
     this.#filter = filter;
   }
 
-  lookFor(filter: TailFilter): void {
+  setFilter(filter: TailFilter): void {
     this.#filter = filter;
   }
 
   /** @param onEnd is called once. */
-  begin(onEnd: () => void): void {
+  start(onEnd: () => void): void {
     const response = this.#response;
     response.on('error', () => response.destroy());
     if (response.destroyed) return void onEnd();
@@ -154,19 +155,20 @@ class Stream implements Looker {
     this.#timer = setInterval(() => this.#flush(), FLUSH_MS);
   }
 
-  take(record: EventsAccepted, at: EventAt): void {
+  receive(record: EventsAccepted, at: EventAt): void {
     if (this.#filter.projectId !== null && record.projectId !== this.#filter.projectId) return;
     for (const [index, event] of record.events.entries()) {
       if (!matches(this.#filter, event)) continue;
       this.#count.matched += 1;
-      if (this.#events.length >= SHOWN_A_FLUSH || this.#characters >= CHARACTERS_A_FLUSH) continue;
+      if (this.#events.length >= MAX_EVENTS_PER_FLUSH || this.#characters >= MAX_CHARACTERS_PER_FLUSH)
+        continue;
       const text = eventText(record, event, { ...at, index });
       this.#events.push(text);
       this.#characters += text.length;
     }
   }
 
-  pass(): void {
+  skip(): void {
     this.#count.unreadRecords += 1;
   }
 
@@ -180,16 +182,16 @@ class Stream implements Looker {
     this.#events = [];
     this.#characters = 0;
     if (response.writableNeedDrain) {
-      if (performance.now() - this.#takenMs > STALLED_MS) response.destroy();
+      if (performance.now() - this.#writtenMs > STALL_TIMEOUT_MS) response.destroy();
       return;
     }
-    this.#takenMs = performance.now();
+    this.#writtenMs = performance.now();
     if (events.length > 0) {
       this.#count.shown += events.length;
       response.write(`event: events\ndata: [${events.join(',')}]\n\n`);
     }
     this.#flushes += 1;
-    if (this.#flushes % FLUSHES_A_COUNT === 0) {
+    if (this.#flushes % FLUSHES_PER_COUNT === 0) {
       response.write(`event: count\ndata: ${JSON.stringify(this.#count)}\n\n`);
     }
   }

@@ -51,12 +51,12 @@ const IS_TIME = /^(LowCardinality\()?(Nullable\()?Date/;
 function secondsOf(text: string, type: string): number {
   if (!text.includes(':')) return localMidnight(text);
   const zone = /'(.+)'/.exec(type)?.[1] ?? 'UTC';
-  const utc = ofUtc(text);
+  const utc = secondsOfUtc(text);
   // A second time by what the zone had then: its offset may change in between.
   return utc - offsetOf(zone, utc - offsetOf(zone, utc));
 }
 
-function ofUtc(text: string): number {
+function secondsOfUtc(text: string): number {
   return Date.parse(`${text.replace(' ', 'T')}Z`) / 1000;
 }
 
@@ -66,7 +66,7 @@ function offsetOf(zone: string, seconds: number): number {
   const whole = Math.floor(seconds);
   try {
     // Sweden writes as ClickHouse does.
-    return ofUtc(new Date(whole * 1000).toLocaleString('sv', { timeZone: zone })) - whole;
+    return secondsOfUtc(new Date(whole * 1000).toLocaleString('sv', { timeZone: zone })) - whole;
   } catch {
     return Number.NaN;
   }

@@ -14,7 +14,7 @@ export interface Series {
 const HEIGHT = 180;
 const CHARACTER_WIDTH = 7;
 /** Gap beside a label. */
-const GAP = 18;
+const LABEL_GAP = 18;
 const LONGEST_TIME = '12:00:00 AM'.length;
 
 /**
@@ -36,14 +36,14 @@ export function Chart({
   totalOf?: string;
   areBars?: boolean;
 }): VNode {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const names = series.map(({ name }) => name).join('\n');
-  const scheme = useScheme();
-  const drawn = useRef<UPlot | undefined>(undefined);
+  const scheme = useColorScheme();
+  const current = useRef<UPlot | undefined>(undefined);
   const isEmpty = series.every(({ values }) => values.every((value) => value === null));
   const data = [times, ...series.map(({ values }) => values)] as UPlot.AlignedData;
   useEffect(() => {
-    const element = place.current;
+    const element = container.current;
     if (element === null) return;
     const colour = (name: string) => getComputedStyle(element).getPropertyValue(name).trim();
     const stroke = colour('--dim');
@@ -56,12 +56,13 @@ export function Chart({
       {
         ...{ stroke, grid: line, ticks: { show: false } },
         size: (_, labels) =>
-          GAP + CHARACTER_WIDTH * Math.max(LONGEST_TIME / 2, ...(labels ?? []).map((text) => text.length)),
+          LABEL_GAP +
+          CHARACTER_WIDTH * Math.max(LONGEST_TIME / 2, ...(labels ?? []).map((text) => text.length)),
         values: (_, splits) => axisNumbers(splits),
       },
     ];
-    const shown = (chart: UPlot, of: number, at: number | null) =>
-      at === null && totalOf ? sumOf(chart.data[of]) : chart.data[of]?.[shownAt(chart, at)];
+    const valueAt = (chart: UPlot, of: number, at: number | null) =>
+      at === null && totalOf ? sumOf(chart.data[of]) : chart.data[of]?.[indexAt(chart, at)];
     const paths = areBars ? UPlot.paths.bars?.({ size: [0.8, 40] }) : undefined;
     const chart = new UPlot(
       {
@@ -69,18 +70,18 @@ export function Chart({
         height: HEIGHT,
         axes,
         // Half of the longest time label and a margin for wide fonts: the last label is centered under the newest value.
-        padding: [null, (CHARACTER_WIDTH * LONGEST_TIME + GAP) / 2, null, null],
-        ...(areBars && { scales: { x: { range: withRoom } } }),
+        padding: [null, (CHARACTER_WIDTH * LONGEST_TIME + LABEL_GAP) / 2, null, null],
+        ...(areBars && { scales: { x: { range: withMargin } } }),
         series: [
           {
             label: 'Time',
             value: (chart, _raw, _of, at) =>
-              at === null && totalOf ? totalOf : timeText(chart.data[0], shownAt(chart, at)),
+              at === null && totalOf ? totalOf : timeText(chart.data[0], indexAt(chart, at)),
           },
           ...names.split('\n').map((name, i) => ({
             ...{ label: name, stroke: colour(`--series-${(i % 4) + 1}`), width: 2, ...(paths && { paths }) },
             value: (chart: UPlot, _raw: number, of: number, at: number | null) =>
-              numberText(shown(chart, of, at)),
+              numberText(valueAt(chart, of, at)),
             points: { show: false, filter: (chart: UPlot, of: number) => lonePoints(chart.data[of] ?? []) },
             ...(areBars && { fill: colour(`--series-${(i % 4) + 1}`), points: { show: false } }),
           })),
@@ -89,26 +90,26 @@ export function Chart({
       data,
       element,
     );
-    drawn.current = chart;
+    current.current = chart;
     chart.setLegend({ idx: null as unknown as number }, false);
     const watcher = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height: HEIGHT }));
     watcher.observe(element);
     return () => {
       watcher.disconnect();
       chart.destroy();
-      drawn.current = undefined;
+      current.current = undefined;
     };
   }, [names, areBars, scheme, totalOf, isEmpty]);
   useEffect(() => {
-    drawn.current?.setData(data);
-    drawn.current?.setLegend({ idx: null as unknown as number }, false);
+    current.current?.setData(data);
+    current.current?.setLegend({ idx: null as unknown as number }, false);
   }, [JSON.stringify(data)]);
   if (isEmpty) return html`<p class="status">No values yet.</p>`;
-  return html`<div class="chart" role="img" aria-label=${label}><div ref=${place}></div></div>`;
+  return html`<div class="chart" role="img" aria-label=${label}><div ref=${container}></div></div>`;
 }
 
 /** Returns the index under the pointer, or the newest. */
-function shownAt({ data: [times] }: UPlot, at: number | null): number {
+function indexAt({ data: [times] }: UPlot, at: number | null): number {
   return at ?? times.length - 1;
 }
 
@@ -133,7 +134,7 @@ function numberText(n: number | null | undefined): string {
 }
 
 /** The first bar and the last one as wide as the others. */
-function withRoom({ data: [times] }: UPlot, min: number, max: number): [number, number] {
+function withMargin({ data: [times] }: UPlot, min: number, max: number): [number, number] {
   const half = (max - min) / Math.max(1, times.length - 1) / 2;
   return [min - half, max + half];
 }
@@ -141,7 +142,7 @@ function withRoom({ data: [times] }: UPlot, min: number, max: number): [number, 
 const DARK = matchMedia('(prefers-color-scheme: dark)');
 
 /** A canvas does not take the page's colours anew by itself. */
-function useScheme(): boolean {
+function useColorScheme(): boolean {
   const [isDark, setDark] = useState(DARK.matches);
   useEffect(() => {
     const onChange = () => setDark(DARK.matches);

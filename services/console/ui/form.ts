@@ -1,11 +1,11 @@
 /** Forms in dialogs. A problem that the API reports for a field is shown beside the field, in the words of the form. */
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Labelled, problemInWords } from './format.ts';
+import { type LabelledField, problemInWords } from './format.ts';
 import { Failure, html } from './html.ts';
-import { errorOf, Refused } from './request.ts';
+import { errorOf, Rejected } from './request.ts';
 
-export interface Field extends Labelled {
+export interface Field extends LabelledField {
   readonly hint?: string;
   readonly type?: 'text' | 'number' | 'datetime-local';
   readonly value?: string | number | null;
@@ -59,7 +59,7 @@ export function FormDialog({
   const [error, setError] = useState<Error>();
   const [isBusy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
-  const problems = error instanceof Refused ? error.fields : new Map<string, string>();
+  const problems = error instanceof Rejected ? error.fields : new Map<string, string>();
   const problemOf = ({ name }: Field) => {
     const detail = problems.get(name);
     return detail && problemInWords(detail, fields);
@@ -81,12 +81,12 @@ export function FormDialog({
   const isBesideField = (problem: string) =>
     fields.some(({ name }) => name === problem || name.startsWith(`${problem}/`));
   const isBesideFields = problems.size > 0 && [...problems.keys()].every(isBesideField);
-  const ofForm = error && !isBesideFields ? new Error(problemInWords(error.message, fields)) : undefined;
+  const formError = error && !isBesideFields ? new Error(problemInWords(error.message, fields)) : undefined;
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form class="fields" ref=${form} onSubmit=${onSubmit}>
       ${children}
-      ${fields.map((field) => html`<${FieldOf} key=${field.name} field=${field} problem=${problemOf(field)} />`)}
-      <${Failure} error=${ofForm} />
+      ${fields.map((field) => html`<${FieldInput} key=${field.name} field=${field} problem=${problemOf(field)} />`)}
+      <${Failure} error=${formError} />
       <p class="actions">
         <button class=${isDangerous ? 'danger' : ''} disabled=${isBusy}>${action}</button>
         <button type="button" class="plain" autofocus=${isDangerous} onClick=${close}>Cancel</button>
@@ -95,16 +95,16 @@ export function FormDialog({
   <//>`;
 }
 
-function FieldOf({ field, problem }: { field: Field; problem: string | undefined }): VNode {
+function FieldInput({ field, problem }: { field: Field; problem: string | undefined }): VNode {
   const { name, label, hint, type = 'text', value, options, checks } = field;
   const id = `field-${name.replace('/', '-')}`;
-  const told = html`${hint && html`<small id=${`${id}-hint`}>${hint}</small>`}
+  const notes = html`${hint && html`<small id=${`${id}-hint`}>${hint}</small>`}
     ${problem && html`<strong class="problem" id=${`${id}-problem`} role="alert">${problem}</strong>`}`;
   const described = [hint && `${id}-hint`, problem && `${id}-problem`].filter(Boolean).join(' ') || undefined;
   if (checks !== undefined) {
     return html`<fieldset aria-describedby=${described}><legend>${label}</legend>
       ${checks.map((check) => html`<label><input type="checkbox" name=${name} value=${check.value} defaultChecked=${check.isChecked} />${check.label}</label>`)}
-      ${told}
+      ${notes}
     </fieldset>`;
   }
   const common = { id, name, 'aria-describedby': described, 'aria-invalid': problem ? 'true' : undefined };
@@ -115,7 +115,7 @@ function FieldOf({ field, problem }: { field: Field; problem: string | undefined
         ? html`<input ...${common} type=${type} step="any" autocomplete="off" defaultValue=${value ?? ''} />`
         : html`<select ...${common}>${options.map((option) => html`<option value=${option.value} selected=${option.value === value}>${option.label}</option>`)}</select>`
     }
-    ${told}
+    ${notes}
   </div>`;
 }
 

@@ -83,7 +83,7 @@ export function lonePoints(values: ArrayLike<number | null | undefined>): number
 }
 
 /** A field of a form. */
-export interface Labelled {
+export interface LabelledField {
   /** Name in the API, for example `reportWindow/beforeMs`. */
   readonly name: string;
   readonly label: string;
@@ -92,7 +92,7 @@ export interface Labelled {
 }
 
 /** Returns the API's sentence with the labels and units of the form. */
-export function problemInWords(detail: string, fields: readonly Labelled[]): string {
+export function problemInWords(detail: string, fields: readonly LabelledField[]): string {
   return fields.reduce((text, { name, label, scale = 1 }) => {
     const apiName = name.replaceAll('/', '.');
     const at = indexOfName(text, apiName);

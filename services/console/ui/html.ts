@@ -24,53 +24,53 @@ export interface PageProps {
 }
 
 /** What was answered last, and why there is none newer. */
-export interface Asked<T> {
+export interface QueryState<T> {
   readonly value: T | undefined;
   readonly error: Error | undefined;
-  readonly again: () => void;
+  readonly refresh: () => void;
 }
 
 /** A question in SQL may take 25 s. */
-const SILENT_MS = 30_000;
+const ANSWER_TIMEOUT_MS = 30_000;
 
 /** Asks when `key` changes, and every so often while somebody can see the page. */
-export function useAsked<T>(key: string, ask: () => Promise<T>, everyMs?: number): Asked<T> {
+export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: number): QueryState<T> {
   const [state, setState] = useState<{ key: string; value?: T; error?: Error }>({ key });
-  const latest = useRef(ask);
-  latest.current = ask;
-  const turn = useRef({ asked: 0, settled: 0 });
-  const again = useCallback(() => {
-    turn.current.asked += 1;
-    const mine = turn.current.asked;
+  const latest = useRef(query);
+  latest.current = query;
+  const numbers = useRef({ asked: 0, settled: 0 });
+  const refresh = useCallback(() => {
+    numbers.current.asked += 1;
+    const ownNumber = numbers.current.asked;
     const settle = (next: { value: T } | { error: Error }) => {
-      clearTimeout(late);
+      clearTimeout(timeout);
       // A newer answer stands; after a failure the last one stays.
-      if (mine < turn.current.settled) return;
-      turn.current.settled = mine;
+      if (ownNumber < numbers.current.settled) return;
+      numbers.current.settled = ownNumber;
       setState(
         (last) => ({ ...(last.key === key ? last : {}), error: undefined, ...next, key }) as typeof last,
       );
     };
-    const silence = new Error(`Questlog has not answered for ${SILENT_MS / 1000} seconds.`);
-    const late = setTimeout(() => settle({ error: silence }), SILENT_MS);
+    const timeoutError = new Error(`Questlog has not answered for ${ANSWER_TIMEOUT_MS / 1000} seconds.`);
+    const timeout = setTimeout(() => settle({ error: timeoutError }), ANSWER_TIMEOUT_MS);
     latest.current().then(
       (value) => settle({ value }),
       (error: unknown) => settle({ error: errorOf(error) }),
     );
   }, [key]);
   useEffect(() => {
-    again();
+    refresh();
     // A slow answer is waited for: to ask meanwhile would make it slower still.
-    const tick = () => document.hidden || turn.current.asked > turn.current.settled || again();
+    const tick = () => document.hidden || numbers.current.asked > numbers.current.settled || refresh();
     const timer = everyMs === undefined ? undefined : setInterval(tick, everyMs);
     return () => {
       clearInterval(timer);
-      turn.current.asked += 1;
-      turn.current.settled = turn.current.asked;
+      numbers.current.asked += 1;
+      numbers.current.settled = numbers.current.asked;
     };
-  }, [again, everyMs]);
+  }, [refresh, everyMs]);
   const isOfKey = state.key === key;
-  return { value: isOfKey ? state.value : undefined, error: isOfKey ? state.error : undefined, again };
+  return { value: isOfKey ? state.value : undefined, error: isOfKey ? state.error : undefined, refresh };
 }
 
 /** Shows how long ago the time was, and the time with its zone. Shows UTC on hover. */
@@ -95,24 +95,24 @@ export function Empty({ children }: { children?: ComponentChildren }): VNode {
   return html`<div class="empty">${children}</div>`;
 }
 
-export function Waiting(): VNode {
+export function Loading(): VNode {
   return html`<p class="waiting" role="status">Loading…</p>`;
 }
 
 /** A page whose file comes when somebody opens it, so that no page waits for what the others need. */
-export function later(load: () => Promise<(props: PageProps) => VNode>): (props: PageProps) => VNode {
+export function lazyPage(load: () => Promise<(props: PageProps) => VNode>): (props: PageProps) => VNode {
   let view: ((props: PageProps) => VNode) | undefined;
   return (props) => {
-    const { error } = useAsked('', async () => {
+    const { error } = useQuery('', async () => {
       view ??= await load();
     });
     if (view !== undefined) return html`<${view} ...${props} />`;
-    return error === undefined ? html`<${Waiting} />` : html`<${Failure} error=${error} />`;
+    return error === undefined ? html`<${Loading} />` : html`<${Failure} error=${error} />`;
   };
 }
 
 /** Of an address; one that was cut in the middle of an escape as it is. */
-export function decoded(text: string): string {
+export function decodeAddress(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -121,10 +121,10 @@ export function decoded(text: string): string {
 }
 
 /** Characters that a cell shows on one line. */
-const SHORT = 16;
+const MAX_SHORT_CHARACTERS = 16;
 
 export function isShort(text: string): boolean {
-  return text.length <= SHORT;
+  return text.length <= MAX_SHORT_CHARACTERS;
 }
 
 /** Returns a value for a table cell. Shows only the beginning of a long value, and the whole value on hover. */

@@ -1,39 +1,39 @@
 /** The console: who has signed in, which page is open, and of which project. */
 import { render, type VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { decoded, Failure, html, type ListedProject, useAsked } from './html.ts';
+import { decodeAddress, Failure, html, type ListedProject, useQuery } from './html.ts';
 import { PAGES, type Page } from './pages.ts';
 import { json, request, SIGNED_OUT } from './request.ts';
-import { bringsToken, SignInForm } from './signInForm.ts';
+import { addressHasToken, SignInForm } from './signInForm.ts';
 
-const PROJECT = 'questlog-project';
-const SIGNED_IN = 'questlog-signed-in';
+const PROJECT_KEY = 'questlog-project';
+const SIGNED_IN_KEY = 'questlog-signed-in';
 /** A game that somebody adds elsewhere is there to choose. */
 const PROJECTS_EVERY_MS = 10_000;
 
 /** `#/<page>/<argument>` */
-function placeOf(hash: string): { path: string; argument: string } {
+function routeOf(hash: string): { path: string; argument: string } {
   const [, path = '', argument = ''] = /^#\/([a-z]+)(?:\/(.*))?$/.exec(hash) ?? [];
-  return { path, argument: decoded(argument) };
+  return { path, argument: decodeAddress(argument) };
 }
 
 /** @param onToken a token in the address is for the form, which also takes it out of the history. */
-function usePlace(onToken: () => void): { path: string; argument: string } {
+function useRoute(onToken: () => void): { path: string; argument: string } {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
-    const onChange = () => (bringsToken() ? onToken() : setHash(location.hash));
+    const onChange = () => (addressHasToken() ? onToken() : setHash(location.hash));
     window.addEventListener('hashchange', onChange);
     return () => window.removeEventListener('hashchange', onChange);
   }, []);
-  return placeOf(hash);
+  return routeOf(hash);
 }
 
 /** Nobody is asked for who has not signed in here: the browser would note the refusal as an error. */
-function Door(): VNode {
-  const [isIn, setIn] = useState(() => localStorage.getItem(SIGNED_IN) !== null && !bringsToken());
+function App(): VNode {
+  const [isIn, setIn] = useState(() => localStorage.getItem(SIGNED_IN_KEY) !== null && !addressHasToken());
   const set = (isNow: boolean) => {
-    if (isNow) localStorage.setItem(SIGNED_IN, 'yes');
-    else localStorage.removeItem(SIGNED_IN);
+    if (isNow) localStorage.setItem(SIGNED_IN_KEY, 'yes');
+    else localStorage.removeItem(SIGNED_IN_KEY);
     setIn(isNow);
   };
   useEffect(() => {
@@ -47,22 +47,22 @@ function Door(): VNode {
 }
 
 function Console({ onSignOut }: { onSignOut: () => void }): VNode {
-  const place = usePlace(onSignOut);
+  const route = useRoute(onSignOut);
   const [failure, setFailure] = useState<Error>();
-  const [projectId, setProjectId] = useState(() => localStorage.getItem(PROJECT) ?? '');
-  const { value, error, again } = useAsked(
+  const [projectId, setProjectId] = useState(() => localStorage.getItem(PROJECT_KEY) ?? '');
+  const { value, error, refresh } = useQuery(
     'projects',
     () => json<ListedProject[]>('GET', '/admin/projects'),
     PROJECTS_EVERY_MS,
   );
   useEffect(() => setFailure(undefined), [value]);
   const choose = (id: string) => {
-    localStorage.setItem(PROJECT, id);
+    localStorage.setItem(PROJECT_KEY, id);
     setProjectId(id);
   };
   const projects = value ?? [];
   const project = projects.find(({ id }) => id === projectId);
-  const page = PAGES.find(({ path }) => path === place.path) ?? PAGES[0];
+  const page = PAGES.find(({ path }) => path === route.path) ?? PAGES[0];
   if (page === undefined) throw new Error('there is no page');
   document.title = `${page.title} · Questlog`;
   return html`<div class="shell">
@@ -84,14 +84,14 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
     <main>
       ${page.under === undefined && html`<h1>${page.title}</h1>`}
       <${Failure} error=${error ?? failure} />
-      ${value && html`<${page.view} key=${`${page.path}/${place.argument}`} project=${project} projects=${projects} argument=${place.argument} onProjects=${again} />`}
+      ${value && html`<${page.view} key=${`${page.path}/${route.argument}`} project=${project} projects=${projects} argument=${route.argument} onProjects=${refresh} />`}
     </main>
   </div>`;
 }
 
 const root = document.getElementById('console');
 if (root === null) throw new Error('the page has no place for the console');
-render(html`<${Door} />`, root);
+render(html`<${App} />`, root);
 
 /** What a screen reader says of a link, and what is marked by colour. */
 function currentOf(path: string, page: Page): 'page' | 'true' | undefined {

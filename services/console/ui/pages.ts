@@ -1,6 +1,6 @@
 /** The pages, in the order of the navigation. */
 import type { VNode } from 'preact';
-import { later, type PageProps } from './html.ts';
+import { lazyPage, type PageProps } from './html.ts';
 import { Tail } from './pages/tail.ts';
 
 export interface Page {
@@ -16,26 +16,26 @@ export const PAGES: readonly Page[] = [
   {
     path: 'rejects',
     title: 'Rejects',
-    view: later(async () => (await import('./pages/rejects.ts')).Rejects),
+    view: lazyPage(async () => (await import('./pages/rejects.ts')).Rejects),
   },
   {
     path: 'letters',
     title: 'Dead letters',
-    view: later(async () => (await import('./pages/letters.ts')).Letters),
+    view: lazyPage(async () => (await import('./pages/deadLetters.ts')).DeadLetters),
   },
-  { path: 'follow', title: 'Follow', view: later(async () => (await import('./pages/follow.ts')).Follow) },
+  { path: 'follow', title: 'Follow', view: lazyPage(async () => (await import('./pages/follow.ts')).Follow) },
   {
     path: 'reports',
     title: 'Reports',
-    view: later(async () => (await import('./pages/reports.ts')).Reports),
+    view: lazyPage(async () => (await import('./pages/reports.ts')).Reports),
   },
   {
     ...{ path: 'report', title: 'Report', under: 'reports' },
-    view: later(async () => (await import('./pages/report.ts')).Report),
+    view: lazyPage(async () => (await import('./pages/report.ts')).Report),
   },
-  { path: 'health', title: 'Health', view: later(async () => (await import('./pages/health.ts')).Health) },
-  { path: 'quota', title: 'Quota', view: later(async () => (await import('./pages/quota.ts')).Quota) },
-  { path: 'manage', title: 'Manage', view: later(async () => (await import('./pages/manage.ts')).Manage) },
-  { path: 'audit', title: 'Audit', view: later(async () => (await import('./pages/audit.ts')).Audit) },
-  { path: 'ask', title: 'Ask', view: later(async () => (await import('./pages/ask.ts')).Ask) },
+  { path: 'health', title: 'Health', view: lazyPage(async () => (await import('./pages/health.ts')).Health) },
+  { path: 'quota', title: 'Quota', view: lazyPage(async () => (await import('./pages/quota.ts')).Quota) },
+  { path: 'manage', title: 'Manage', view: lazyPage(async () => (await import('./pages/manage.ts')).Manage) },
+  { path: 'audit', title: 'Audit', view: lazyPage(async () => (await import('./pages/audit.ts')).Audit) },
+  { path: 'ask', title: 'Ask', view: lazyPage(async () => (await import('./pages/sql.ts')).SqlPage) },
 ];

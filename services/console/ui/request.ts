@@ -1,7 +1,7 @@
 /** Requests to this Questlog. Whoever is not signed in any more is told so by an event of the window. */
 
 /** The problem that was answered (RFC 9457): its sentence, and what it says of single fields. */
-export class Refused extends Error {
+export class Rejected extends Error {
   readonly status: number;
   /** Problems by field name, for example `reportWindow/beforeMs`. */
   readonly fields: ReadonlyMap<string, string>;
@@ -36,7 +36,7 @@ export async function request(method: string, path: string, body?: unknown): Pro
   const problem: unknown = await response.json().catch(() => undefined);
   const { detail, errors = [] } = Object(problem) as Partial<Problem>;
   const fields = new Map(errors.map(({ pointer, detail: why }) => [pointer.slice(1), why]));
-  throw new Refused(response.status, detail ?? `answered ${response.status}`, fields);
+  throw new Rejected(response.status, detail ?? `answered ${response.status}`, fields);
 }
 
 interface Problem {

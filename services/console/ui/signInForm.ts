@@ -1,17 +1,17 @@
 /** Signing in with the admin token: typed, or brought by the address that a start prints (`#token=…`). */
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { decoded, Failure, html } from './html.ts';
+import { decodeAddress, Failure, html } from './html.ts';
 
-export function bringsToken(): boolean {
+export function addressHasToken(): boolean {
   return /^#token=./.test(location.hash);
 }
 
 /** The part behind `#` never leaves the browser; it is taken out of the address, and so out of its history. */
-function takeTokenOfAddress(): string {
+function takeTokenFromAddress(): string {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1] ?? '';
   if (token !== '') history.replaceState(null, '', '#/tail');
-  return decoded(token);
+  return decodeAddress(token);
 }
 
 export function SignInForm({ onDone }: { onDone: () => void }): VNode {
@@ -25,12 +25,12 @@ export function SignInForm({ onDone }: { onDone: () => void }): VNode {
     }).catch(() => undefined);
     if (response?.ok) return onDone();
     const answer = response?.status === 401 ? await response.json() : undefined;
-    const said = String(answer?.detail ?? 'Questlog sent an unexpected answer; try again');
-    setError(new Error(`${said.charAt(0).toUpperCase()}${said.slice(1)}.`));
+    const detail = String(answer?.detail ?? 'Questlog sent an unexpected answer; try again');
+    setError(new Error(`${detail.charAt(0).toUpperCase()}${detail.slice(1)}.`));
   };
   useEffect(() => {
     const take = () => {
-      const token = takeTokenOfAddress();
+      const token = takeTokenFromAddress();
       if (token !== '') void send(token);
     };
     take();

@@ -1,6 +1,6 @@
 /** The switches of the projects that are shown: who turned what off, why, until when, and what lifts it. */
 import type { VNode } from 'preact';
-import { Failure, html, Table, Time, useAsked } from './html.ts';
+import { Failure, html, Table, Time, useQuery } from './html.ts';
 import { json } from './request.ts';
 
 interface Switch {
@@ -13,7 +13,7 @@ interface Switch {
   readonly reason: string;
 }
 
-interface Of {
+interface SwitchedProject {
   readonly id: string;
   readonly name: string;
   /** How many are in force. */
@@ -21,7 +21,7 @@ interface Of {
 }
 
 interface Row extends Switch {
-  readonly project: Of;
+  readonly project: SwitchedProject;
   readonly number: number;
 }
 
@@ -29,10 +29,10 @@ interface Row extends Switch {
 const REFRESH_MS = 10_000;
 
 /** Nothing where there are none. */
-export function Switches({ projects }: { projects: readonly Of[] }): VNode | null {
+export function Switches({ projects }: { projects: readonly SwitchedProject[] }): VNode | null {
   const switched = projects.filter(({ switches }) => switches > 0);
   const key = switched.map(({ id, switches }) => `${id} ${switches}`).join();
-  const { value = [], error } = useAsked(
+  const { value = [], error } = useQuery(
     key,
     async () => (await Promise.all(switched.map(rowsOf))).flat(),
     REFRESH_MS,
@@ -46,9 +46,9 @@ export function Switches({ projects }: { projects: readonly Of[] }): VNode | nul
   </div>`;
 }
 
-async function rowsOf(project: Of): Promise<Row[]> {
+async function rowsOf(project: SwitchedProject): Promise<Row[]> {
   const switches = await json<Switch[]>('GET', `/admin/projects/${project.id}/switches`);
-  return switches.map((one, i) => ({ ...one, project, number: i + 1 }));
+  return switches.map((entry, i) => ({ ...entry, project, number: i + 1 }));
 }
 
 const COLUMNS = [

@@ -9,7 +9,7 @@ interface StoredRow {
   readonly log_offset: string;
 }
 
-interface Followed {
+interface TestEventStatus {
   /** The id carries when the event was received, in milliseconds. */
   readonly event?: { readonly id: string; readonly afterMs: number };
   readonly row?: StoredRow & { readonly afterMs: number };
@@ -17,10 +17,10 @@ interface Followed {
   readonly error?: Error;
 }
 
-const LOOK_EVERY_MS = 250;
-const LOOK_SELDOM_MS = 5_000;
+const POLL_MS = 250;
+const SLOW_POLL_MS = 5_000;
 const LATE_AFTER_MS = 30_000;
-const STORED = `SELECT log_partition, log_offset FROM events
+const ROW_QUERY = `SELECT log_partition, log_offset FROM events
   WHERE tenant_id = {tenant:UUID} AND project_id = {project:UUID}
     AND id_at = fromUnixTimestamp64Milli({ms:Int64}) AND id = {id:UUID}`;
 
@@ -39,8 +39,8 @@ export function TestEvent({ project }: { project: ListedProject }): VNode {
   </div>`;
 }
 
-function useTestEvent(project: ListedProject): Followed {
-  const [followed, setFollowed] = useState<Followed>({});
+function useTestEvent(project: ListedProject): TestEventStatus {
+  const [followed, setFollowed] = useState<TestEventStatus>({});
   useEffect(() => {
     let isOver = false;
     const sentMs = performance.now();
@@ -50,12 +50,12 @@ function useTestEvent(project: ListedProject): Followed {
       setFollowed({ event });
       const parameters = { tenant: project.tenantId, project: project.id, id, ms: millisOf(id) };
       while (!isOver) {
-        const [found] = await sql<StoredRow>(STORED, parameters);
+        const [found] = await sql<StoredRow>(ROW_QUERY, parameters);
         const afterMs = performance.now() - sentMs;
         if (found !== undefined) return setFollowed({ event, row: { ...found, afterMs } });
         const isLate = afterMs > LATE_AFTER_MS;
         if (isLate) setFollowed({ event, isLate });
-        await new Promise((resolve) => setTimeout(resolve, isLate ? LOOK_SELDOM_MS : LOOK_EVERY_MS));
+        await new Promise((resolve) => setTimeout(resolve, isLate ? SLOW_POLL_MS : POLL_MS));
       }
     };
     follow().catch((error: Error) => isOver || setFollowed((last) => ({ ...last, error })));

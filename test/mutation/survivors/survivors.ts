@@ -13,7 +13,7 @@ const PLAN_EVENTS = 'services/projector/src/events/core/planEvents.ts';
 export const SURVIVORS: readonly Survivors[] = [
   ...CONSUMER_SURVIVORS,
   ...INGEST_SURVIVORS,
-  { file: `${SIMULATE}/dice.ts`, line: 'return this.next() < share', reason: 'one draw of 2^32' },
+  { file: `${SIMULATE}/seededRandom.ts`, line: 'return this.next() < share', reason: 'one draw of 2^32' },
   {
     file: `${SIMULATE}/game.ts`,
     line: 'bytes <= MAX_BATCH_BYTES',

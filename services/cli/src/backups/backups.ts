@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Backup } from '@questlog/schemas/backups/backup';
 import { Command } from 'commander';
+import type { Connection } from '../connection.ts';
 import { example } from '../manage.ts';
 import { count, printRows } from '../print.ts';
-import type { Reach } from '../reach.ts';
 
 const COLUMNS = ['state', 'startedAt', 'endedAt', 'bytes', 'folder', 'problem'];
 const POLL_MS = 500;
@@ -19,7 +19,7 @@ interface Options {
   readonly json?: boolean;
 }
 
-export function backupCommand(at: () => Promise<Reach>): Command {
+export function backupCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('backup')
     .description(
       'copy all that Questlog keeps, while it runs, into a folder of its machine; code 1 if it fails',
@@ -28,11 +28,11 @@ export function backupCommand(at: () => Promise<Reach>): Command {
     .option('--json', 'for programs');
   return example(command, 'questlog backup\n  questlog backup --list').action(
     async ({ list, json = false }: Options) => {
-      const { admin } = await at();
-      const known = async (): Promise<Backup[]> => (await admin.json('GET', '/admin/backups')).backups;
-      if (list) return printRows(await known(), COLUMNS, json);
+      const { admin } = await connect();
+      const listBackups = async (): Promise<Backup[]> => (await admin.json('GET', '/admin/backups')).backups;
+      if (list) return printRows(await listBackups(), COLUMNS, json);
       const { id }: Backup = await admin.json('POST', '/admin/backups');
-      const backup = await ended(id, known);
+      const backup = await waitForBackup(id, listBackups);
       if (backup?.state !== 'done') throw new Error(`no backup was made: ${backup?.problem ?? 'it is gone'}`);
       if (json) return printRows([backup], COLUMNS, json);
       const seconds = (Date.parse(backup.endedAt ?? '') - Date.parse(backup.startedAt)) / 1000;
@@ -52,7 +52,7 @@ export function restoreCommand(env: NodeJS.ProcessEnv): Command {
     async (folder: string) => {
       const [{ restoreBackup }, { settingsOf }, { createLogger, logOptions }] = await Promise.all([
         import('@questlog/questlog/backup/restore'),
-        import('../reach.ts'),
+        import('../connection.ts'),
         import('@questlog/runtime/process/logger'),
       ]);
       process.umask(0o077);
@@ -73,7 +73,7 @@ export function compactCommand(env: NodeJS.ProcessEnv): Command {
     const [{ compactLog }, { reservedBytesOf }, { settingsOf }] = await Promise.all([
       import('@questlog/runtime/log/embedded/compactLog'),
       import('@questlog/questlog/dataDir'),
-      import('../reach.ts'),
+      import('../connection.ts'),
     ]);
     process.umask(0o077);
     const directory = join((await settingsOf(env)).dataDir, 'log');
@@ -84,9 +84,9 @@ export function compactCommand(env: NodeJS.ProcessEnv): Command {
 }
 
 /** Undefined: Questlog was started again meanwhile. */
-async function ended(id: string, known: () => Promise<Backup[]>): Promise<Backup | undefined> {
+async function waitForBackup(id: string, listBackups: () => Promise<Backup[]>): Promise<Backup | undefined> {
   for (;;) {
-    const backup = (await known()).find((one) => one.id === id);
+    const backup = (await listBackups()).find((one) => one.id === id);
     if (backup?.state !== 'running') return backup;
     await delay(POLL_MS);
   }

@@ -4,14 +4,14 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { crc32, inflateSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
-import { Endpoint } from '../reach.ts';
-import { Dice } from './core/dice.ts';
-import { picture, uploadedFiles } from './crashFiles.ts';
+import { Endpoint } from '../connection.ts';
+import { SeededRandom } from './core/seededRandom.ts';
+import { screenshotPng, uploadedFiles } from './crashFiles.ts';
 
 test('a picture is a whole PNG, the same for the same seed', () => {
-  const png = picture(new Dice(7));
-  expect(picture(new Dice(7))).toEqual(png);
-  expect(picture(new Dice(8))).not.toEqual(png);
+  const png = screenshotPng(new SeededRandom(7));
+  expect(screenshotPng(new SeededRandom(7))).toEqual(png);
+  expect(screenshotPng(new SeededRandom(8))).not.toEqual(png);
   expect(png.subarray(0, 8).toString('latin1')).toBe('\x89PNG\r\n\x1a\n');
   const chunks = new Map<string, Buffer>();
   for (let at = 8; at < png.length; ) {

@@ -1,7 +1,7 @@
 /** The files of a simulated crash, sent as a game sends them: a picture of the scene, which the log repeats, and the log. */
 import { crc32, deflateSync } from 'node:zlib';
-import { type Endpoint, Refused } from '../reach.ts';
-import { Dice } from './core/dice.ts';
+import { type Endpoint, Rejected } from '../connection.ts';
+import { SeededRandom } from './core/seededRandom.ts';
 
 const WIDTH = 240;
 const HEIGHT = 135;
@@ -16,7 +16,7 @@ interface Attachment {
   readonly sizeBytes: number;
 }
 
-interface Room {
+interface UploadTarget {
   readonly uploadId: string;
   readonly uploadUrl: string;
   readonly requiredHeaders: Readonly<Record<string, string>>;
@@ -28,37 +28,37 @@ export async function uploadedFiles(game: Endpoint, logLines: readonly string[])
   const files = [
     {
       ...{ attachmentType: 'screenshot', fileName: 'screenshot.png', mimeType: 'image/png' },
-      bytes: picture(new Dice(crc32(log))),
+      bytes: screenshotPng(new SeededRandom(crc32(log))),
     },
     { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain', bytes: log },
   ];
   try {
     return await Promise.all(
       files.map(async ({ bytes, ...file }) => {
-        const described = { ...file, sizeBytes: bytes.length };
-        const room = await game.retried('POST', '/v1/ingest/uploads', { body: described });
-        const { uploadId, uploadUrl, requiredHeaders }: Room = JSON.parse(await room.text());
+        const description = { ...file, sizeBytes: bytes.length };
+        const response = await game.retried('POST', '/v1/ingest/uploads', { body: description });
+        const { uploadId, uploadUrl, requiredHeaders }: UploadTarget = JSON.parse(await response.text());
         const answer = await fetch(uploadUrl, { method: 'PUT', headers: requiredHeaders, body: bytes });
         if (!answer.ok) throw new Error(`${file.fileName} was refused: ${answer.status}`);
         await answer.arrayBuffer();
-        return { uploadId, ...described };
+        return { uploadId, ...description };
       }),
     );
   } catch (error) {
-    if (error instanceof Refused && error.code === 'uploads_not_set_up') return [];
+    if (error instanceof Rejected && error.code === 'uploads_not_set_up') return [];
     throw error;
   }
 }
 
 /** A PNG: sky, ground, and what stands there. */
-export function picture(dice: Dice): Buffer {
-  const colour = (least: number, most: number) => [0, 1, 2].map(() => dice.between(least, most));
-  const [sky, ground] = [colour(120, 230), colour(30, 110)];
+export function screenshotPng(random: SeededRandom): Buffer {
+  const color = (min: number, max: number) => [0, 1, 2].map(() => random.integer(min, max));
+  const [sky, ground] = [color(120, 230), color(30, 110)];
   const boxes = Array.from({ length: 9 }, () => ({
-    left: dice.between(0, WIDTH - 1),
-    top: dice.between(40, HEIGHT - 30),
-    size: dice.between(10, 36),
-    fill: colour(40, 255),
+    left: random.integer(0, WIDTH - 1),
+    top: random.integer(40, HEIGHT - 30),
+    size: random.integer(10, 36),
+    fill: color(40, 255),
   }));
   const rows = Array.from({ length: HEIGHT }, (_, y) => {
     const pixels = Array.from({ length: WIDTH }, (_, x) => {

@@ -3,21 +3,21 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventId } from '@questlog/schemas/uuid';
 import { Command, Option } from 'commander';
+import { type Connection, Endpoint } from '../connection.ts';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example, wholeNumber } from '../manage.ts';
 import { count, Progress } from '../print.ts';
-import { Endpoint, type Reach } from '../reach.ts';
-import { type GameRequest, gathered, type Visit, visitsOf } from './core/game.ts';
+import { type GameRequest, mergeRequests, type Visit, visitsOf } from './core/game.ts';
 import { uploadedFiles } from './crashFiles.ts';
 
-const STUDIO = 'Simulated studio';
+const TENANT_NAME = 'Simulated studio';
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
 /** Players at one time where nobody waits for the clock. */
-const AT_ONCE = 64;
-const LOOK_AGAIN_MS = 500;
+const MAX_CONCURRENT_VISITS = 64;
+const POLL_MS = 500;
 /** So long without a further row, the rest is not coming. */
-const GIVE_UP_MS = 60_000;
+const MAX_IDLE_MS = 60_000;
 
 interface Options {
   readonly players: number;
@@ -33,7 +33,7 @@ interface Counts {
   readonly reports: number;
 }
 
-export function simulateCommand(at: () => Promise<Reach>): Command {
+export function simulateCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('simulate')
     .description('play a believable game into a new project')
     .option('--players <n>', 'how many play', wholeNumber, 200)
@@ -52,18 +52,20 @@ export function simulateCommand(at: () => Promise<Reach>): Command {
     if (options.days !== undefined && options.speed === 'live') {
       command.error('error: --days needs --speed max: the past is over');
     }
-    const { admin, game } = await at();
+    const { admin, game } = await connect();
     const seed = options.seed ?? randomBytes(4).readUInt32BE();
     const span = spanOf(options, Date.now());
     const { tenantId, projectId, token } = await newProject(admin, `Fox Run, seed ${seed}`);
     const { sent, stopped } = await play(new Endpoint(game.url, token), options, { seed, ...span });
-    const held = await heldOnceComplete(admin, projectId, sent);
+    const stored = await waitUntilStored(admin, projectId, sent);
     const period = options.days === undefined ? {} : { from: dayOf(span.fromMs), to: dayOf(span.toMs) };
     if (options.json === true) {
-      const all = { tenantId, projectId, ...period, seed, stopped, sent, held };
+      const all = { tenantId, projectId, ...period, seed, stopped, sent, held: stored };
       process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
     } else {
-      process.stdout.write(`project ${projectId}, seed ${seed}\nsent ${told(sent)}\nheld ${told(held)}\n`);
+      process.stdout.write(
+        `project ${projectId}, seed ${seed}\nsent ${countsText(sent)}\nheld ${countsText(stored)}\n`,
+      );
       if (options.days !== undefined) {
         const named = Object.entries({ tenant: tenantId, project: projectId, ...period });
         const parameters = named.map(([name, value]) => `--param ${name}=${value}`);
@@ -71,7 +73,7 @@ export function simulateCommand(at: () => Promise<Reach>): Command {
       }
     }
     if (stopped) process.exitCode = INTERRUPTED;
-    if (held.events !== sent.events || held.reports !== sent.reports) process.exitCode = 1;
+    if (stored.events !== sent.events || stored.reports !== sent.reports) process.exitCode = 1;
   });
 }
 
@@ -82,8 +84,8 @@ async function newProject(
 ): Promise<{ tenantId: string; projectId: string; token: string }> {
   const tenants: { id: string; name: string }[] = await admin.json('GET', '/admin/tenants');
   const { id: tenantId }: { id: string } =
-    tenants.find((tenant) => tenant.name === STUDIO) ??
-    (await admin.json('POST', '/admin/tenants', { body: { name: STUDIO } }));
+    tenants.find((tenant) => tenant.name === TENANT_NAME) ??
+    (await admin.json('POST', '/admin/tenants', { body: { name: TENANT_NAME } }));
   const project = await admin.json('POST', '/admin/projects', { body: { tenantId, name, revision: 'B' } });
   const { SCOPES } = await import('@questlog/schemas/topics/directoryEntry');
   const { token } = await admin.json('POST', '/admin/tokens', {
@@ -122,7 +124,7 @@ async function play(
   };
   const playVisit = async ({ session, requests }: Visit): Promise<void> => {
     await game.retried('POST', '/v1/ingest/sessions', { body: session });
-    for (const request of speed === 'max' ? gathered(requests) : requests) {
+    for (const request of speed === 'max' ? mergeRequests(requests) : requests) {
       await untilDue(request.atMs);
       if (stop.signal.aborted) return;
       await send(game, request);
@@ -133,7 +135,7 @@ async function play(
         speed === 'live'
           ? `${Math.max(0, Math.round((span.toMs - Date.now()) / 1000))} s left`
           : `${count(perSecond)} a second`;
-      progress.show(`${day === '' ? '' : `${day}, `}${told(sent)}, ${pace}`);
+      progress.show(`${day === '' ? '' : `${day}, `}${countsText(sent)}, ${pace}`);
     }
   };
   let failure: unknown;
@@ -151,13 +153,13 @@ async function play(
       })
       .finally(() => running.delete(visiting));
     running.add(visiting);
-    if (speed === 'max' && running.size >= AT_ONCE) await Promise.race(running);
+    if (speed === 'max' && running.size >= MAX_CONCURRENT_VISITS) await Promise.race(running);
   }
   await Promise.all(running);
   const stopped = stop.signal.aborted;
   progress.clear();
   if (stopped) {
-    process.stderr.write(`stopped${day === '' ? '' : ` on ${day}`}; sent ${told(sent)}\n`);
+    process.stderr.write(`stopped${day === '' ? '' : ` on ${day}`}; sent ${countsText(sent)}\n`);
   }
   if (failure !== undefined) throw failure;
   return { sent, stopped };
@@ -177,29 +179,29 @@ async function send(game: Endpoint, request: GameRequest): Promise<void> {
 }
 
 /** Looks until ClickHouse has as much as was sent, or no more comes. */
-async function heldOnceComplete(admin: Endpoint, projectId: string, sent: Counts): Promise<Counts> {
+async function waitUntilStored(admin: Endpoint, projectId: string, sent: Counts): Promise<Counts> {
   const query = `SELECT (SELECT count() FROM events WHERE project_id = '${projectId}') AS events,
     (SELECT count() FROM reports WHERE project_id = '${projectId}') AS reports FORMAT JSONCompactEachRow`;
-  let held: Counts = { events: 0, reports: 0 };
+  let stored: Counts = { events: 0, reports: 0 };
   const progress = new Progress();
-  for (let idleSinceMs = performance.now(); performance.now() - idleSinceMs < GIVE_UP_MS; ) {
+  for (let idleSinceMs = performance.now(); performance.now() - idleSinceMs < MAX_IDLE_MS; ) {
     const answer = await admin.retried('POST', '/admin/sql', { body: { query } });
     const [events, reports]: [unknown, unknown] = JSON.parse(await answer.text());
     const now = { events: Number(events), reports: Number(reports) };
-    if (now.events + now.reports > held.events + held.reports) idleSinceMs = performance.now();
-    held = now;
-    if (held.events >= sent.events && held.reports >= sent.reports) break;
-    progress.show(`ClickHouse has ${told(held)} of ${told(sent)}`);
-    await delay(LOOK_AGAIN_MS);
+    if (now.events + now.reports > stored.events + stored.reports) idleSinceMs = performance.now();
+    stored = now;
+    if (stored.events >= sent.events && stored.reports >= sent.reports) break;
+    progress.show(`ClickHouse has ${countsText(stored)} of ${countsText(sent)}`);
+    await delay(POLL_MS);
   }
   progress.clear();
-  return held;
+  return stored;
 }
 
 function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
-function told({ events, reports }: Counts): string {
+function countsText({ events, reports }: Counts): string {
   return `${count(events)} events, ${count(reports)} report${reports === 1 ? '' : 's'}`;
 }

@@ -3,16 +3,16 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { Endpoint, type Reach } from '../reach.ts';
+import { type Connection, Endpoint } from '../connection.ts';
 import { switchesCommand } from './switches.ts';
 
 const PROJECT = '0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11';
-interface One {
+interface TestSwitch {
   readonly reason: string;
 }
 
 /** @param others what other operators put before the list, each between a look of ours and our change. */
-async function aProject(list: One[], others: One[]) {
+async function startServer(list: TestSwitch[], others: TestSwitch[]) {
   const state = { list, etag: 0 };
   const server = createServer(async (request, response) => {
     if (request.method === 'GET') {
@@ -22,7 +22,7 @@ async function aProject(list: One[], others: One[]) {
       if (other !== undefined) Object.assign(state, { list: [other, ...state.list], etag: state.etag + 1 });
       return;
     }
-    const body = (await json(request)) as One[];
+    const body = (await json(request)) as TestSwitch[];
     const isCurrent = request.headers['if-match'] === `"${state.etag}"`;
     response.statusCode = isCurrent ? 200 : 412;
     if (isCurrent) Object.assign(state, { list: body, etag: state.etag + 1 });
@@ -37,35 +37,35 @@ async function aProject(list: One[], others: One[]) {
   });
   const admin = new Endpoint(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, 'token');
   const run = (...words: string[]) =>
-    switchesCommand(async () => ({ admin }) as Reach).parseAsync(words, { from: 'user' });
+    switchesCommand(async () => ({ admin }) as Connection).parseAsync(words, { from: 'user' });
   return { run, reasons: () => state.list.map(({ reason }) => reason) };
 }
 
 const [a, b, c] = [{ reason: 'a' }, { reason: 'b' }, { reason: 'c' }];
 
 test('what somebody else adds meanwhile stays, behind what is added here', async () => {
-  const { run, reasons } = await aProject([a], [b]);
+  const { run, reasons } = await startServer([a], [b]);
   await run('add', PROJECT, '--reject', '--reason', 'own');
 
   expect(reasons()).toEqual(['own', 'b', 'a']);
 });
 
 test('the switch that was meant is lifted, though another has its number now', async () => {
-  const { run, reasons } = await aProject([a, c], [b]);
+  const { run, reasons } = await startServer([a, c], [b]);
   await run('clear', PROJECT, '1');
 
   expect(reasons()).toEqual(['b', 'c']);
 });
 
 test('all that were there are lifted, and none that came since', async () => {
-  const { run, reasons } = await aProject([a, c], [b]);
+  const { run, reasons } = await startServer([a, c], [b]);
   await run('clear', PROJECT);
 
   expect(reasons()).toEqual(['b']);
 });
 
 test('where others are faster twice, nothing is changed, and the command says so', async () => {
-  const { run, reasons } = await aProject([a], [b, c]);
+  const { run, reasons } = await startServer([a], [b, c]);
   const added = run('add', PROJECT, '--reject', '--reason', 'own');
 
   await expect(added).rejects.toThrow('somebody else has changed the switches of this project twice');
@@ -73,7 +73,7 @@ test('where others are faster twice, nothing is changed, and the command says so
 });
 
 test('a number that no switch has is none', async () => {
-  const { run, reasons } = await aProject([a], []);
+  const { run, reasons } = await startServer([a], []);
   for (const number of ['0', '2'])
     await expect(run('clear', PROJECT, number)).rejects.toThrow(`there is no switch ${number}`);
   expect(reasons()).toEqual(['a']);

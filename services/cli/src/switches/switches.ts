@@ -1,20 +1,20 @@
 /** `questlog switches`: refuses a project's events or keeps a sample of them, by type, build and share of the players. */
 import type { SwitchInput, SwitchOutput } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { type Connection, type Endpoint, Rejected } from '../connection.ts';
 import { example, wholeNumber } from '../manage.ts';
 import { printRows } from '../print.ts';
-import { type Endpoint, type Reach, Refused } from '../reach.ts';
 
-const OF_WHAT = ['eventType', 'buildId', 'playerShare'];
-const COLUMNS = ['number', 'action', 'sampleRate', ...OF_WHAT, 'until', 'reason'];
+const SCOPE_COLUMNS = ['eventType', 'buildId', 'playerShare'];
+const COLUMNS = ['number', 'action', 'sampleRate', ...SCOPE_COLUMNS, 'until', 'reason'];
 const PROJECT = '0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11';
 const BUILD = '74cfa6a7-bf22-8fde-ad8c-b9a9e8750976';
-const MAX_TRIES = 2;
-const OTHERS =
+const MAX_ATTEMPTS = 2;
+const CONFLICT =
   'somebody else has changed the switches of this project twice meanwhile; nothing was changed, try again';
 const UNIT_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-type At = () => Promise<Reach>;
+type Connect = () => Promise<Connection>;
 
 interface AddOptions {
   readonly reject?: true;
@@ -27,7 +27,7 @@ interface AddOptions {
   readonly json?: boolean;
 }
 
-export function switchesCommand(at: At): Command {
+export function switchesCommand(connect: Connect): Command {
   const group = new Command('switches').description(
     'list, add and lift switches, which stop or thin a flood',
   );
@@ -39,7 +39,7 @@ export function switchesCommand(at: At): Command {
       .option('--json', 'for programs'),
     `questlog switches list ${PROJECT}`,
   ).action(async (project: string, { json = false }: { json?: boolean }) => {
-    print(await (await at()).admin.json('GET', pathOf(project)), json);
+    print(await (await connect()).admin.json('GET', pathOf(project)), json);
   });
   example(
     group
@@ -49,17 +49,17 @@ export function switchesCommand(at: At): Command {
       .option('--reject', 'refuse the events with the reason')
       .addOption(
         new Option('--sample <rate>', 'keep this share of the sessions, such as 0.05')
-          .argParser(share)
+          .argParser(parseShare)
           .conflicts('reject'),
       )
       .option('--type <type>', 'events of this type, to the letter; all unless given')
       .option('--build <id>', 'events of this build; all unless given')
-      .option('--players <share>', 'of this share of the players, such as 0.5; all unless given', share)
-      .option('--until <time>', 'ISO 8601, or so long from now: 30m, 2h, 1d; for ever unless given', end)
+      .option('--players <share>', 'of this share of the players, such as 0.5; all unless given', parseShare)
+      .option('--until <time>', 'ISO 8601, or so long from now: 30m, 2h, 1d; for ever unless given', parseEnd)
       .requiredOption('--reason <text>', 'told to whoever is refused')
       .option('--json', 'for programs'),
     `questlog switches add ${PROJECT} --reject --build ${BUILD} --until 2h --reason "1.4.2 sends a frame an event"`,
-  ).action(async (project: string, options: AddOptions) => add(await at(), project, options));
+  ).action(async (project: string, options: AddOptions) => add(await connect(), project, options));
   example(
     group
       .command('clear')
@@ -69,12 +69,12 @@ export function switchesCommand(at: At): Command {
       .option('--json', 'for programs'),
     `questlog switches clear ${PROJECT} 1`,
   ).action(async (project: string, number: number | undefined, { json = false }: { json?: boolean }) =>
-    clear(await at(), project, number, json),
+    clear(await connect(), project, number, json),
   );
   return group;
 }
 
-async function add({ admin }: Reach, project: string, options: AddOptions): Promise<void> {
+async function add({ admin }: Connection, project: string, options: AddOptions): Promise<void> {
   const { reject, sample, type, build, players, until, reason, json = false } = options;
   if (reject === undefined && sample === undefined) throw new Error('--reject or --sample <rate> is needed');
   const first: SwitchInput = {
@@ -86,50 +86,50 @@ async function add({ admin }: Reach, project: string, options: AddOptions): Prom
     until: until ?? null,
     reason,
   };
-  print(await change(admin, project, (others) => [first, ...others]), json);
+  print(await change(admin, project, (existing) => [first, ...existing]), json);
 }
 
 async function clear(
-  { admin }: Reach,
+  { admin }: Connection,
   project: string,
   number: number | undefined,
   isJson: boolean,
 ): Promise<void> {
-  let lifted: string[] | undefined;
-  const left = await change(admin, project, (known) => {
-    const texts = known.map((one) => JSON.stringify(one));
+  let removed: string[] | undefined;
+  const remaining = await change(admin, project, (current) => {
+    const texts = current.map((one) => JSON.stringify(one));
     // What somebody has added since the first look is not meant, whatever its number.
-    lifted ??= number === undefined ? texts : texts.slice(Math.max(0, number - 1), number);
-    if (number !== undefined && lifted.length === 0) throw new Error(`there is no switch ${number}`);
-    const still = [...lifted];
-    return known.filter((_, i) => {
-      const at = still.indexOf(texts[i] ?? '');
-      if (at >= 0) still.splice(at, 1);
-      return at < 0;
+    removed ??= number === undefined ? texts : texts.slice(Math.max(0, number - 1), number);
+    if (number !== undefined && removed.length === 0) throw new Error(`there is no switch ${number}`);
+    const toRemove = [...removed];
+    return current.filter((_, i) => {
+      const index = toRemove.indexOf(texts[i] ?? '');
+      if (index >= 0) toRemove.splice(index, 1);
+      return index < 0;
     });
   });
-  print(left, isJson);
+  print(remaining, isJson);
 }
 
 /**
  * Replaces the list that was read and no other, so that what somebody else changes at the same time is not lost.
- * @param next is asked once more where the list has changed meanwhile.
+ * @param update is asked once more where the list has changed meanwhile.
  */
 async function change(
   admin: Endpoint,
   project: string,
-  next: (known: readonly SwitchOutput[]) => readonly SwitchInput[],
+  update: (current: readonly SwitchOutput[]) => readonly SwitchInput[],
 ): Promise<SwitchOutput[]> {
   const path = pathOf(project);
-  for (let tries = 1; ; tries += 1) {
+  for (let attempt = 1; ; attempt += 1) {
     const read = await admin.request('GET', path);
     // A proxy that compresses makes the tag a weak one, which matches nothing (RFC 9110, 13.1.1).
     const headers = { 'If-Match': read.headers.get('ETag')?.replace(/^W\//, '') ?? '*' };
     try {
-      return await admin.json('PUT', path, { body: next(JSON.parse(await read.text())), headers });
+      return await admin.json('PUT', path, { body: update(JSON.parse(await read.text())), headers });
     } catch (error) {
-      if (!(error instanceof Refused) || error.code !== 'precondition_failed') throw error;
-      if (tries === MAX_TRIES) throw new Error(OTHERS, { cause: error });
+      if (!(error instanceof Rejected) || error.code !== 'precondition_failed') throw error;
+      if (attempt === MAX_ATTEMPTS) throw new Error(CONFLICT, { cause: error });
     }
   }
 }
@@ -143,14 +143,14 @@ function pathOf(project: string): string {
   return `/admin/projects/${encodeURIComponent(project)}/switches`;
 }
 
-function share(text: string): number {
+function parseShare(text: string): number {
   const value = Number(text);
   if (value > 0 && value <= 1) return value;
   throw new InvalidArgumentError('a share above 0, and 1 at most');
 }
 
 /** @returns ISO 8601. */
-function end(text: string): string {
+function parseEnd(text: string): string {
   const [, n, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   if (n !== undefined) {
     return new Date(Date.now() + Number(n) * UNIT_MS[unit as keyof typeof UNIT_MS]).toISOString();

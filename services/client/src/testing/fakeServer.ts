@@ -17,7 +17,7 @@ export class FakeServer {
   readonly sent: Sent[] = [];
   readonly #next: Answer[] = [];
   readonly problems: ClientProblem[] = [];
-  #usual: Answer = stored;
+  #usual: Answer = accepted;
 
   /** Answers the next requests so, one each. */
   next(...answers: Answer[]): void {
@@ -70,7 +70,7 @@ export class FakeServer {
   };
 }
 
-export const stored: Answer = ({ path, text }) => {
+export const accepted: Answer = ({ path, text }) => {
   if (text === 'a file') return json(200, {});
   const body = JSON.parse(text);
   if (!path.endsWith('/events')) return json(201, { id: body.id ?? body.clientRequestId });
@@ -81,21 +81,21 @@ export const stored: Answer = ({ path, text }) => {
 };
 
 /** Room for a file. */
-export const room: Answer = () =>
+export const uploadTarget: Answer = () =>
   json(201, { uploadId: 'an-upload', uploadUrl: 'https://files.example/an-upload' });
 
 /** No answer before the time limit. */
-export const hangs: Answer = ({ signal }) =>
+export const neverAnswers: Answer = ({ signal }) =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
 
-export const lost: Answer = () => Promise.reject(new TypeError('fetch failed'));
+export const networkFailure: Answer = () => Promise.reject(new TypeError('fetch failed'));
 
 /** Of somebody on the way: nothing that Questlog says. */
-export function bare(status: number): Answer {
+export function proxyAnswer(status: number): Answer {
   return () => new Response('<html>not here', { status });
 }
 
-export function refused(status: number, code: string, headers: Record<string, string> = {}): Answer {
+export function rejected(status: number, code: string, headers: Record<string, string> = {}): Answer {
   const type = `urn:questlog:problem:${code}`;
   return () => json(status, { type, code, message: `it is ${code}` }, headers);
 }
@@ -105,7 +105,7 @@ export function json(status: number, body: unknown, headers: Record<string, stri
 }
 
 /** What is due meanwhile happens; nothing waits for real. */
-export async function pass(ms: number): Promise<void> {
+export async function advance(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
 }
 

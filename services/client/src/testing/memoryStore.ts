@@ -1,7 +1,7 @@
 /** What a kept queue has written, for a test to look into and for a next start to read. */
 import type { QueueChange, QueueEntry, QueueStore } from '../client.ts';
 
-export function aStore(entries = new Map<number, QueueEntry>()) {
+export function memoryStore(entries = new Map<number, QueueEntry>()) {
   const store: QueueStore & { entries: Map<number, QueueEntry>; isClosed: boolean } = {
     entries: new Map(entries),
     isClosed: false,

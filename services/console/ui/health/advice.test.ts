@@ -48,7 +48,7 @@ test('says what does not answer, what goes wrong, and what fills up', () => {
   expect(whats({ ready: { warnings: { clickhouse: 'ClickHouse does not answer' } } })).toEqual([
     'clickhouse: ClickHouse does not answer.',
   ]);
-  const rates = { atMs: 0, events: 0, requests: 1, errors: 1, refused: 0, p50Ms: 1, p99Ms: 1_500 };
+  const rates = { atMs: 0, events: 0, requests: 1, errors: 1, rejected: 0, p50Ms: 1, p99Ms: 1_500 };
   expect(whats({ rates })).toHaveLength(2);
   const ledger = (events: number) => ({ difference: { events, ageSeconds: 90 } });
   expect(whats({ ledger: ledger(0) })).toEqual([]);

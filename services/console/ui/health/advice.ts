@@ -32,12 +32,12 @@ export interface Advice {
 }
 
 /** Events are in ClickHouse within ten seconds where all is well. */
-const BEHIND_MS = 30_000;
-const NEAR_LOSS = 0.1;
-const SLOW_MS = 1_000;
-const LEAST_FREE = 0.1;
+const MAX_LAG_MS = 30_000;
+const MAX_RETENTION_SHARE = 0.1;
+const MAX_P99_MS = 1_000;
+const MIN_FREE_SHARE = 0.1;
 /** The log writes no more, or soon. */
-const FULL_BYTES = 16 * 1024 * 1024;
+const MIN_FREE_BYTES = 16 * 1024 * 1024;
 
 const NAMES: Readonly<Record<string, string>> = {
   'questlog-project-events questlog.events.v1': 'Events to ClickHouse',
@@ -53,26 +53,26 @@ export function lagName({ group, topic }: { readonly group: string; readonly top
   return NAMES[`${group} ${topic}`] ?? group;
 }
 
-/** @param of what is known by now. */
-export function adviceOf(of: {
+/** @param state what is known by now. */
+export function adviceOf(state: {
   readonly lag: Lag | undefined;
   readonly ready: Ready | undefined;
   readonly rates: Rates | undefined;
   readonly ledger: Ledger | undefined;
 }): Advice[] {
-  const { lag, ready, rates, ledger } = of;
-  const told = new Set(Object.keys({ ...ready?.problems, ...ready?.warnings }));
+  const { lag, ready, rates, ledger } = state;
+  const reported = new Set(Object.keys({ ...ready?.problems, ...ready?.warnings }));
   return [
     // First: where it is full, everything else follows from it.
     ...adviceOfDisk(lag?.disk),
     ...Object.entries({ ...ready?.problems, ...ready?.warnings }).map(([name, sentence]) => ({
       what: `${name}: ${sentence}.`,
-      todo: cureOf(name),
+      todo: actionFor(name),
     })),
-    ...(lag?.consumers.flatMap((consumer) => adviceOfConsumer(consumer, told)) ?? []),
-    ...ifBad((rates?.errors ?? 0) > 0, 'Questlog answers requests with a 5xx.', ERRORS),
-    ...ifBad((rates?.p99Ms ?? 0) > SLOW_MS, 'One answer in a hundred takes more than a second.', SLOW),
-    ...ifBad(
+    ...(lag?.consumers.flatMap((consumer) => adviceOfConsumer(consumer, reported)) ?? []),
+    ...adviceIf((rates?.errors ?? 0) > 0, 'Questlog answers requests with a 5xx.', ERRORS),
+    ...adviceIf((rates?.p99Ms ?? 0) > MAX_P99_MS, 'One answer in a hundred takes more than a second.', SLOW),
+    ...adviceIf(
       (ledger?.difference?.events ?? 0) > 0,
       'Accepted events of the last day are neither in ClickHouse nor dead letters.',
       LEDGER,
@@ -82,19 +82,19 @@ export function adviceOf(of: {
 
 function adviceOfDisk(disk: Lag['disk'] | undefined): Advice[] {
   if (disk == null) return [];
-  if (disk.freeBytes < FULL_BYTES) return [{ what: 'The disk is full.', todo: FULL }];
-  return ifBad(disk.freeBytes < LEAST_FREE * disk.totalBytes, 'The disk is almost full.', ALMOST_FULL);
+  if (disk.freeBytes < MIN_FREE_BYTES) return [{ what: 'The disk is full.', todo: FULL }];
+  return adviceIf(disk.freeBytes < MIN_FREE_SHARE * disk.totalBytes, 'The disk is almost full.', ALMOST_FULL);
 }
 
-/** @param told readiness has said of these groups that they stand still. */
-function adviceOfConsumer(consumer: Lag['consumers'][number], told: ReadonlySet<string>): Advice[] {
+/** @param reported readiness has said of these groups that they stand still. */
+function adviceOfConsumer(consumer: Lag['consumers'][number], reported: ReadonlySet<string>): Advice[] {
   const { group, lagMs, lagRecords, shareOfRetention, lostRecords } = consumer;
   const name = lagName(consumer);
   const todo = group === 'questlog-link' ? LINKER : PROJECTOR;
   if (lostRecords > 0) {
     return [{ what: `${name}: ${lostRecords.toLocaleString()} records are lost.`, todo: LOST }];
   }
-  if ((shareOfRetention ?? 0) > NEAR_LOSS) {
+  if ((shareOfRetention ?? 0) > MAX_RETENTION_SHARE) {
     const share = Math.round(100 * (shareOfRetention ?? 0));
     return [
       { what: `${name} is behind by ${share} % of what the log keeps; at 100 % records are lost.`, todo },
@@ -102,15 +102,15 @@ function adviceOfConsumer(consumer: Lag['consumers'][number], told: ReadonlySet<
   }
   const seconds = Math.round((lagMs ?? 0) / 1000).toLocaleString();
   const what = `${name} is ${seconds} s behind, with ${lagRecords.toLocaleString()} records.`;
-  const isTold = told.has(group) || told.has(`${group} ${consumer.topic}`);
-  return ifBad((lagMs ?? 0) > BEHIND_MS && !isTold, what, todo);
+  const isReported = reported.has(group) || reported.has(`${group} ${consumer.topic}`);
+  return adviceIf((lagMs ?? 0) > MAX_LAG_MS && !isReported, what, todo);
 }
 
-function ifBad(isBad: boolean, what: string, todo: string): Advice[] {
+function adviceIf(isBad: boolean, what: string, todo: string): Advice[] {
   return isBad ? [{ what, todo }] : [];
 }
 
-function cureOf(name: string): string {
+function actionFor(name: string): string {
   if (name === 'embedded ClickHouse') return RESTARTED;
   if (/clickhouse/i.test(name)) {
     return 'Games are still answered. Start ClickHouse again, or look at its address in CLICKHOUSE_URL; until then nothing new can be read here.';

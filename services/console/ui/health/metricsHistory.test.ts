@@ -22,7 +22,7 @@ ${SECONDS}{route="/v1/linked-events",le="+Inf"} ${1000 * times}`;
     events: 50,
     requests: 13,
     errors: 2,
-    refused: 1,
+    rejected: 1,
     p50Ms: 50,
     p99Ms: 99,
   });

@@ -14,7 +14,7 @@ export interface Rates {
   /** Answered with a 5xx. */
   readonly errors: number;
   /** Answered with a 4xx. */
-  readonly refused: number;
+  readonly rejected: number;
   /** Null where nothing was answered. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
@@ -29,25 +29,25 @@ export function ratesBetween(before: Scrape, after: Scrape): Rates {
   const rate = (name: string, isWanted?: (labels: Labels) => boolean): number =>
     increase(total(before.samples, name, isWanted) ?? 0, total(after.samples, name, isWanted) ?? 0) / seconds;
   const answers = (begin: string) => (labels: Labels) =>
-    isOfGames(labels) && (labels['status'] ?? '').startsWith(begin);
+    isGameRoute(labels) && (labels['status'] ?? '').startsWith(begin);
   const millis = (q: number): number | null => {
     const scrapes = [before.samples, after.samples] as const;
-    const found = quantile(q, scrapes, 'questlog_http_request_duration_seconds', isOfGames);
+    const found = quantile(q, scrapes, 'questlog_http_request_duration_seconds', isGameRoute);
     return found === undefined ? null : found * 1000;
   };
   return {
     atMs: after.atMs,
     events: rate('questlog_events_accepted_total'),
-    requests: rate('questlog_http_requests_total', isOfGames),
+    requests: rate('questlog_http_requests_total', isGameRoute),
     errors: rate('questlog_http_requests_total', answers('5')),
-    refused: rate('questlog_http_requests_total', answers('4')),
+    rejected: rate('questlog_http_requests_total', answers('4')),
     p50Ms: millis(0.5),
     p99Ms: millis(0.99),
   };
 }
 
 /** Not what operators ask, and their console. */
-function isOfGames({ route = '' }: Labels): boolean {
+function isGameRoute({ route = '' }: Labels): boolean {
   return route.startsWith('/v1/') && route !== STREAM;
 }
 

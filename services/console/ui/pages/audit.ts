@@ -8,11 +8,11 @@ import {
   Empty,
   Failure,
   html,
+  Loading,
   type PageProps,
   Table,
   Time,
-  useAsked,
-  Waiting,
+  useQuery,
 } from '../html.ts';
 import { json } from '../request.ts';
 
@@ -42,13 +42,13 @@ export function Audit({ project }: PageProps): VNode {
   const [actor, setActor] = useState('');
   const [opened, setOpened] = useState<Entry>();
   const query = new URLSearchParams({ ...(actor && { actor }), ...(project && { project: project.id }) });
-  const { value, error } = useAsked(
+  const { value, error } = useQuery(
     `${query}`,
     () => json<Answer>('GET', `/admin/audit?${query}`),
     REFRESH_MS,
   );
   const onActor = (event: Event) => setActor((event.target as HTMLInputElement).value);
-  const told =
+  const countText =
     value &&
     (value.next === null
       ? `${count(value.audit.length)} in the last year.`
@@ -58,8 +58,8 @@ export function Audit({ project }: PageProps): VNode {
       <label>Actor <input value=${actor} onInput=${onActor} placeholder="console, token:1f3a" /></label>
     </form>
     <${Failure} error=${error} />
-    ${value === undefined && error === undefined && html`<${Waiting} />`}
-    ${value && html`<p class="status" role="status">${told}</p>`}
+    ${value === undefined && error === undefined && html`<${Loading} />`}
+    ${value && html`<p class="status" role="status">${countText}</p>`}
     ${
       value?.audit.length === 0 &&
       html`<${Empty}><p>There are no entries. Each change by an operator and each rejected credential is kept here for a year.</p><//>`

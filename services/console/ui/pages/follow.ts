@@ -1,8 +1,8 @@
 /** The way of one event: answered, in the log, in ClickHouse, linked to reports; each step with its time. */
 import type { VNode } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import { Empty, Failure, fromClickHouse, html, type PageProps, Time, useAsked, Waiting } from '../html.ts';
-import { distance, SOURCES, titleOf } from '../report/marks.ts';
+import { Empty, Failure, fromClickHouse, html, Loading, type PageProps, Time, useQuery } from '../html.ts';
+import { offsetText, SOURCES, titleOf } from '../report/labels.ts';
 import { sql } from '../request.ts';
 
 interface EventRow {
@@ -29,14 +29,14 @@ interface LinkRow {
   readonly changedAt: string;
 }
 
-const EVENT = `SELECT project_id AS projectId, session_id AS sessionId, event_type AS type, received_at AS receivedAt,
+const EVENT_QUERY = `SELECT project_id AS projectId, session_id AS sessionId, event_type AS type, received_at AS receivedAt,
     occurred_at AS occurredAt, log_id AS logId, log_partition AS partition, log_offset AS offset, log_index AS index, sequence,
     over_quota AS overQuota, _part AS part, now64(3, 'UTC') AS askedAt
   FROM events WHERE id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`;
 /** To the second. A part that was merged is younger than its rows. */
-const WRITTEN = `SELECT toUnixTimestamp(modification_time) AS writtenS, level > 0 AS isMerged FROM system.parts
+const PART_QUERY = `SELECT toUnixTimestamp(modification_time) AS writtenS, level > 0 AS isMerged FROM system.parts
   WHERE database = currentDatabase() AND table = 'events' AND name = {part:String}`;
-const LINKS = `SELECT links.report_id AS reportId, filed.title AS title, links.state AS state, links.source AS source,
+const LINKS_QUERY = `SELECT links.report_id AS reportId, filed.title AS title, links.state AS state, links.source AS source,
     links.changed_at AS changedAt
   FROM (SELECT report_id, state, source, changed_at FROM report_links WHERE project_id = {projectId:UUID} AND event_id = {id:UUID}) AS links
   LEFT JOIN (
@@ -47,12 +47,12 @@ const LINKS = `SELECT links.report_id AS reportId, filed.title AS title, links.s
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
 /** As long as a link may take. */
-const LINKED_WITHIN_MS = 20_000;
-const SOON_MS = 60_000;
-const LOOK_AGAIN_MS = 1_000;
-const LOOK_SELDOM_MS = 5_000;
+const MAX_LINK_DELAY_MS = 20_000;
+const FRESH_MS = 60_000;
+const POLL_MS = 1_000;
+const SLOW_POLL_MS = 5_000;
 /** A merge that is later than this says nothing of when a row came. */
-const TELLING_MS = 60_000;
+const MAX_MERGE_DELAY_MS = 60_000;
 
 export function Follow({ argument, projects }: PageProps): VNode {
   const onSubmit = (event: SubmitEvent) => {
@@ -66,7 +66,7 @@ export function Follow({ argument, projects }: PageProps): VNode {
       <button>Follow</button>
     </form>
     ${argument === '' && html`<${Empty}><p>Paste the id that an event was answered with, or open one in the <a href="#/tail">live tail</a>.</p><//>`}
-    ${argument !== '' && (UUID_V7.test(argument) ? html`<${Way} id=${argument} projects=${projects} />` : html`<${Failure} error=${new Error('This is no id of an event: those are UUIDs of version 7, as the answer to an event has them.')} />`)}
+    ${argument !== '' && (UUID_V7.test(argument) ? html`<${EventPath} id=${argument} projects=${projects} />` : html`<${Failure} error=${new Error('This is no id of an event: those are UUIDs of version 7, as the answer to an event has them.')} />`)}
   </section>`;
 }
 
@@ -76,7 +76,7 @@ interface Projected {
   readonly isLatest: boolean;
 }
 
-interface Seen {
+interface EventStatus {
   readonly event: EventRow;
   /** Undefined: not known any more. */
   readonly projected: Projected | undefined;
@@ -84,33 +84,33 @@ interface Seen {
   readonly isSettled: boolean;
 }
 
-function Way({ id, projects }: { id: string; projects: PageProps['projects'] }): VNode {
-  const [everyMs, setEveryMs] = useState(LOOK_AGAIN_MS);
-  const look = useLook(id);
-  const { value, error } = useAsked(
+function EventPath({ id, projects }: { id: string; projects: PageProps['projects'] }): VNode {
+  const [everyMs, setEveryMs] = useState(POLL_MS);
+  const fetchStatus = useStatus(id);
+  const { value, error } = useQuery(
     id,
     async () => {
-      const seen = await look();
-      const isSoon = seen !== null || Date.now() - millisOf(id) < SOON_MS;
+      const seen = await fetchStatus();
+      const isSoon = seen !== null || Date.now() - millisOf(id) < FRESH_MS;
       // A report that links it may still be filed.
-      setEveryMs(isSoon && !seen?.isSettled ? LOOK_AGAIN_MS : LOOK_SELDOM_MS);
+      setEveryMs(isSoon && !seen?.isSettled ? POLL_MS : SLOW_POLL_MS);
       return seen;
     },
     everyMs,
   );
-  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   return html`<div>
     <${Failure} error=${error} />
-    ${value === null ? html`<${Missing} id=${id} />` : html`<${Steps} id=${id} seen=${value} projects=${projects} />`}
+    ${value === null ? html`<${MissingEvent} id=${id} />` : html`<${Steps} id=${id} seen=${value} projects=${projects} />`}
   </div>`;
 }
 
 /** Remembers whether an earlier look did not find the event: then this page knows when its row came. */
-function useLook(id: string): () => Promise<Seen | null> {
+function useStatus(id: string): () => Promise<EventStatus | null> {
   const wasMissing = useRef(false);
   const projected = useRef<Projected | undefined>(undefined);
   return async () => {
-    const [event] = await sql<EventRow>(EVENT, { id });
+    const [event] = await sql<EventRow>(EVENT_QUERY, { id });
     if (event === undefined) {
       wasMissing.current = true;
       return null;
@@ -119,12 +119,12 @@ function useLook(id: string): () => Promise<Seen | null> {
     const answeredMs = fromClickHouse(event.receivedAt).getTime();
     if (wasMissing.current) projected.current ??= { atMs: askedMs, isLatest: true };
     const [links, written] = await Promise.all([
-      sql<LinkRow>(LINKS, { id, projectId: event.projectId }),
+      sql<LinkRow>(LINKS_QUERY, { id, projectId: event.projectId }),
       projected.current ?? writtenOf(event.part, answeredMs),
     ]);
     projected.current = written;
     const isSettled =
-      askedMs - answeredMs > LINKED_WITHIN_MS && links.every(({ state }) => state !== 'pending');
+      askedMs - answeredMs > MAX_LINK_DELAY_MS && links.every(({ state }) => state !== 'pending');
     return { event, links, projected: written, isSettled };
   };
 }
@@ -132,14 +132,14 @@ function useLook(id: string): () => Promise<Seen | null> {
 async function writtenOf(part: string, answeredMs: number): Promise<Projected | undefined> {
   type Row = { writtenS: number; isMerged: number };
   // An account that only reads may not be shown parts.
-  const [row] = await sql<Row>(WRITTEN, { part }).catch((): Row[] => []);
+  const [row] = await sql<Row>(PART_QUERY, { part }).catch((): Row[] => []);
   if (row === undefined) return undefined;
   const atMs = Math.max(answeredMs, Number(row.writtenS) * 1000);
   const isLatest = Number(row.isMerged) === 1;
-  return isLatest && atMs - answeredMs > TELLING_MS ? undefined : { atMs, isLatest };
+  return isLatest && atMs - answeredMs > MAX_MERGE_DELAY_MS ? undefined : { atMs, isLatest };
 }
 
-function Missing({ id }: { id: string }): VNode {
+function MissingEvent({ id }: { id: string }): VNode {
   return html`<div>
     <ol class="steps">
       <li class="todo"><h3>Made</h3><p>The id was made <${Time} at=${millisOf(id)} />.</p></li>
@@ -153,10 +153,18 @@ function Missing({ id }: { id: string }): VNode {
   </div>`;
 }
 
-function Steps({ id, seen, projects }: { id: string; seen: Seen; projects: PageProps['projects'] }): VNode {
+function Steps({
+  id,
+  seen,
+  projects,
+}: {
+  id: string;
+  seen: EventStatus;
+  projects: PageProps['projects'];
+}): VNode {
   const { event, projected, links, isSettled } = seen;
   const answeredMs = fromClickHouse(event.receivedAt).getTime();
-  const after = (millis: number, before: number) => distance((millis - before) / 1000);
+  const after = (millis: number, before: number) => offsetText((millis - before) / 1000);
   return html`<div>
     <h2>${event.type || '(empty)'}</h2>
     <dl class="card">
@@ -176,7 +184,7 @@ function Steps({ id, seen, projects }: { id: string; seen: Seen; projects: PageP
       ${links.map(({ reportId, title, state, source, changedAt }) => {
         const changedMs = fromClickHouse(changedAt).getTime();
         return html`<li key=${reportId} class=${state === 'pending' ? 'todo' : 'done'}>
-          <h3>${LINKS_TOLD[state]} <a href=${`#/report/${reportId}`}>${titleOf(title)}</a></h3>
+          <h3>${LINK_TEXTS[state]} <a href=${`#/report/${reportId}`}>${titleOf(title)}</a></h3>
           <p><${Time} at=${changedMs} /> · ${after(changedMs, answeredMs)} since the answer · ${SOURCES[source]}</p></li>`;
       })}
       ${
@@ -188,7 +196,7 @@ function Steps({ id, seen, projects }: { id: string; seen: Seen; projects: PageP
   </div>`;
 }
 
-const LINKS_TOLD = {
+const LINK_TEXTS = {
   linked: 'Linked to',
   pending: 'Waits to be linked to',
   unresolved: 'Not linked to',

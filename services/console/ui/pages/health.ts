@@ -6,19 +6,19 @@ import { count } from '../format.ts';
 import { type Advice, adviceOf, type Lag, type Ledger, lagName, type Ready } from '../health/advice.ts';
 import { keptHistory, type Rates, ratesBetween, type Scrape } from '../health/metricsHistory.ts';
 import { parseMetrics, total } from '../health/prometheus.ts';
-import { type Asked, Failure, html, Table, useAsked, Waiting } from '../html.ts';
+import { Failure, html, Loading, type QueryState, Table, useQuery } from '../html.ts';
 import { json, request, sql } from '../request.ts';
 
-interface Used {
+interface Usage {
   readonly disk: string | null;
   readonly memory: string | null;
 }
 
-const LOOK_EVERY_MS = 2_000;
-const SELDOM_MS = 10_000;
+const REFRESH_MS = 2_000;
+const SLOW_REFRESH_MS = 10_000;
 /** A figure is about the time between so many looks: ten seconds. */
-const LOOKS_A_FIGURE = 6;
-const USED = `SELECT
+const SCRAPES_PER_FIGURE = 6;
+const USAGE_QUERY = `SELECT
   (SELECT toString(sum(bytes_on_disk)) FROM system.parts WHERE active AND database = currentDatabase()) AS disk,
   (SELECT toString(value) FROM system.metrics WHERE metric = 'MemoryTracking') AS memory`;
 
@@ -45,52 +45,52 @@ function useHistory<T extends { readonly atMs: number }>(next: T | undefined): r
 }
 
 export function Health(): VNode {
-  const scraped = useAsked('metrics', scrape, LOOK_EVERY_MS);
-  const lag = useAsked('lag', async () => withTime(await json<Lag>('GET', '/admin/lag')), LOOK_EVERY_MS);
-  const ready = useAsked('ready', readiness, LOOK_EVERY_MS);
-  const ledger = useAsked('ledger', askLedger, SELDOM_MS);
-  const used = useAsked('used', () => sql<Used>(USED), SELDOM_MS);
+  const scraped = useQuery('metrics', scrape, REFRESH_MS);
+  const lag = useQuery('lag', async () => withTime(await json<Lag>('GET', '/admin/lag')), REFRESH_MS);
+  const ready = useQuery('ready', readiness, REFRESH_MS);
+  const ledger = useQuery('ledger', requestLedger, SLOW_REFRESH_MS);
+  const usage = useQuery('used', () => sql<Usage>(USAGE_QUERY), SLOW_REFRESH_MS);
   const scrapes = useHistory(scraped.value);
   const lags = useHistory(lag.value);
-  const asked = [scraped, lag, ready, ledger];
-  const failure = asked.find(({ error }) => error)?.error;
-  if (scraped.value === undefined && !failure) return html`<${Waiting} />`;
+  const queries = [scraped, lag, ready, ledger];
+  const failure = queries.find(({ error }) => error)?.error;
+  if (scraped.value === undefined && !failure) return html`<${Loading} />`;
   const rates = scrapes.slice(1).map((after, i) => ratesBetween(scrapes[i] ?? after, after));
-  const [oldest, newest] = [scrapes.at(-Math.min(LOOKS_A_FIGURE, scrapes.length)), scrapes.at(-1)];
+  const [oldest, newest] = [scrapes.at(-Math.min(SCRAPES_PER_FIGURE, scrapes.length)), scrapes.at(-1)];
   const isMeasured = !scraped.error && oldest !== undefined && newest !== undefined && newest !== oldest;
   const now = isMeasured ? ratesBetween(oldest, newest) : undefined;
   const samples = current(scraped)?.samples;
   const metric = (name: string) => samples && total(samples, name);
   // The gauge has no sample if there are no dead letters.
   const deadLetters = samples && (metric('questlog_dead_letters_open') ?? 0);
-  const known = { lag: current(lag), ready: current(ready), ledger: current(ledger) };
-  const isKnown = !failure && asked.every(({ value }) => value !== undefined);
-  const { difference } = known.ledger ?? {};
-  const disk = known.lag?.disk;
+  const answers = { lag: current(lag), ready: current(ready), ledger: current(ledger) };
+  const isKnown = !failure && queries.every(({ value }) => value !== undefined);
+  const { difference } = answers.ledger ?? {};
+  const disk = answers.lag?.disk;
   return html`<section>
     <${Failure} error=${failure} />
-    <${Verdict} advice=${adviceOf({ ...known, rates: now })} isKnown=${isKnown} hasFailed=${failure !== undefined} />
+    <${Verdict} advice=${adviceOf({ ...answers, rates: now })} isKnown=${isKnown} hasFailed=${failure !== undefined} />
     <div class="cards">
       <${Figure} name="Events a second" value=${perSecond(now?.events)}>accepted by this process<//>
-      <${Figure} name="Requests a second" value=${perSecond(now?.requests)}>${perSecond(now?.refused)} rejected (4xx)<//>
+      <${Figure} name="Requests a second" value=${perSecond(now?.requests)}>${perSecond(now?.rejected)} rejected (4xx)<//>
       <${Figure} name="Errors a second" value=${perSecond(now?.errors)}>answered with a 5xx<//>
       <${Figure} name="p50 of answers" value=${millis(now?.p50Ms)}>half are faster<//>
       <${Figure} name="p99 of answers" value=${millis(now?.p99Ms)}>one in a hundred is slower<//>
       <${Figure} name="Dead letters" value=${countText(deadLetters)}><a href="#/letters">wait for a decision</a><//>
-      <${Figure} name="Unaccounted events" value=${countText(difference?.events)}>${ledgerText(known.ledger)}<//>
+      <${Figure} name="Unaccounted events" value=${countText(difference?.events)}>${ledgerText(answers.ledger)}<//>
       <${Figure} name="Disk, free" value=${bytes(disk?.freeBytes)}>${diskText(disk)}<//>
-      <${Figure} name="ClickHouse, on disk" value=${bytesText(current(used)?.[0]?.disk)}>tables and their indexes<//>
-      <${Figure} name="ClickHouse, memory" value=${bytesText(current(used)?.[0]?.memory)}>queries and caches<//>
+      <${Figure} name="ClickHouse, on disk" value=${bytesText(current(usage)?.[0]?.disk)}>tables and their indexes<//>
+      <${Figure} name="ClickHouse, memory" value=${bytesText(current(usage)?.[0]?.memory)}>queries and caches<//>
       <${Figure} name="Memory" value=${bytes(metric('process_resident_memory_bytes'))}>of this process<//>
     </div>
     <h2>Consumers of the log</h2>
-    ${known.lag ? html`<${Consumers} lag=${known.lag} />` : lag.error ? html`<p>The lag is not known.</p>` : html`<${Waiting} />`}
+    ${answers.lag ? html`<${Consumers} lag=${answers.lag} />` : lag.error ? html`<p>The lag is not known.</p>` : html`<${Loading} />`}
     <${Charts} rates=${rates} lags=${lags} />
   </section>`;
 }
 
 /** Returns undefined if the newest request failed, because an old answer does not describe the present state. */
-function current<T>({ value, error }: Asked<T>): T | undefined {
+function current<T>({ value, error }: QueryState<T>): T | undefined {
   return error === undefined ? value : undefined;
 }
 
@@ -99,7 +99,7 @@ function countText(n: number | undefined): string {
 }
 
 /** Requests only the last minute, because the difference in the answer always covers the last day. */
-async function askLedger(): Promise<Ledger> {
+async function requestLedger(): Promise<Ledger> {
   const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
   return await json<Ledger>('GET', `/admin/ledger?from=${from}`);
 }

@@ -3,7 +3,7 @@ import type { VNode } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { changesOf, Dialog, type Field, FormDialog, numberOf } from '../form.ts';
 import { count } from '../format.ts';
-import { Empty, Failure, html, type PageProps, Table, Time, useAsked, Waiting } from '../html.ts';
+import { Empty, Failure, html, Loading, type PageProps, Table, Time, useQuery } from '../html.ts';
 import { json, request } from '../request.ts';
 import { Switches } from '../switches.ts';
 import { TestEvent } from '../testEvent.ts';
@@ -55,7 +55,7 @@ const SCOPES = [
   { value: 'read', label: 'reads events, reports and links' },
 ];
 
-async function directory(): Promise<Directory> {
+async function loadDirectory(): Promise<Directory> {
   const [tenants, projects, tokens] = await Promise.all([
     json<Tenant[]>('GET', '/admin/tenants'),
     json<Project[]>('GET', '/admin/projects'),
@@ -65,35 +65,35 @@ async function directory(): Promise<Directory> {
 }
 
 export function Manage({ project, onProjects }: PageProps): VNode {
-  const { value, error, again } = useAsked('directory', directory, REFRESH_MS);
+  const { value, error, refresh } = useQuery('directory', loadDirectory, REFRESH_MS);
   const [opened, setOpened] = useState<Opened>();
   const [secret, setSecret] = useState('');
-  const [test, setTest] = useState<{ project: Project; turn: number }>();
-  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  const [test, setTest] = useState<{ project: Project; number: number }>();
+  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   const tenants = value.tenants.filter(({ id }) => project === undefined || id === project.tenantId);
   const projects = value.projects.filter(({ id }) => project === undefined || id === project.id);
   const tokens = value.tokens.filter(({ projectId }) => project === undefined || projectId === project.id);
   const tenantNames = new Map(value.tenants.map(({ id, name }) => [id, name]));
   const projectNames = new Map(value.projects.map(({ id, name }) => [id, name]));
   const changed = () => {
-    again();
+    refresh();
     onProjects();
   };
-  const sendTest = (of: Project) => setTest((last) => ({ project: of, turn: (last?.turn ?? 0) + 1 }));
+  const sendTest = (of: Project) => setTest((last) => ({ project: of, number: (last?.number ?? 0) + 1 }));
   const dialog = { onClose: () => setOpened(undefined), onChange: changed };
   return html`<section>
     <${Failure} error=${error} />
-    <${Part} title="Tenants" action="New tenant" onAction=${() => setOpened({ kind: 'tenant', of: undefined })}
+    <${Section} title="Tenants" action="New tenant" onAction=${() => setOpened({ kind: 'tenant', of: undefined })}
       isEmpty=${tenants.length === 0} whenEmpty="No tenant yet. A tenant is a studio: quotas are its own, and so is the order of its events.">
       <${Table} label="Tenants" rows=${tenants} columns=${tenantColumns((of) => setOpened({ kind: 'tenant', of }))} />
     <//>
-    <${Part} title="Projects" action="New project" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'project', of: undefined })}
+    <${Section} title="Projects" action="New project" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'project', of: undefined })}
       isEmpty=${projects.length === 0} whenEmpty="No project yet. A project is a game of a tenant; make the tenant first.">
       <${Table} label="Projects" rows=${projects} columns=${projectColumns(tenantNames, (of) => setOpened({ kind: 'project', of }), sendTest)} />
     <//>
     <${Switches} projects=${projects} />
-    ${test && html`<${TestEvent} key=${`${test.project.id} ${test.turn}`} project=${test.project} />`}
-    <${Part} title="Access tokens" action="New token" isOff=${projects.length === 0} onAction=${() => setOpened({ kind: 'token' })}
+    ${test && html`<${TestEvent} key=${`${test.project.id} ${test.number}`} project=${test.project} />`}
+    <${Section} title="Access tokens" action="New token" isOff=${projects.length === 0} onAction=${() => setOpened({ kind: 'token' })}
       isEmpty=${tokens.length === 0} whenEmpty="No token yet. A game sends one with every request; make it a project first.">
       <${Table} label="Access tokens" rows=${tokens} columns=${tokenColumns(projectNames, (of) => setOpened({ kind: 'revoke', of }))} />
     <//>
@@ -105,7 +105,7 @@ export function Manage({ project, onProjects }: PageProps): VNode {
   </section>`;
 }
 
-function Part(props: {
+function Section(props: {
   title: string;
   action: string;
   isOff?: boolean;
@@ -244,14 +244,14 @@ function ProjectForm({
   onClose,
   onChange,
 }: FormProps & { project: Project | undefined; tenants: readonly Tenant[] }): VNode {
-  const ofTenant: Field = {
+  const tenantField: Field = {
     ...{ name: 'tenantId', label: 'Tenant' },
     options: tenants.map(({ id, name }) => ({ value: id, label: name })),
   };
   const seconds = (ms: number | undefined) => (ms === undefined ? null : ms / 1000);
   const milliseconds = (of: number | null | undefined) => Math.round((of ?? 0) * 1000);
   const fields: Field[] = [
-    ...(project === undefined ? [ofTenant] : []),
+    ...(project === undefined ? [tenantField] : []),
     { name: 'name', label: 'Name', hint: 'Of the game', value: project?.name ?? '' },
     {
       ...{ name: 'revision', label: 'Revision of the contract', value: project?.revision ?? '' },
@@ -327,25 +327,25 @@ function TokenForm({
 
 /** Nobody can show it again: Questlog keeps its SHA-256 only. */
 function Secret({ token, onClose }: { token: string; onClose: () => void }): VNode {
-  const [told, setTold] = useState('');
-  const shown = useRef<HTMLElement>(null);
+  const [message, setMessage] = useState('');
+  const tokenElement = useRef<HTMLElement>(null);
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(token);
-      setTold('Copied.');
+      setMessage('Copied.');
     } catch {
       // Without TLS, and not on this machine, a browser leaves it to people.
-      if (shown.current) getSelection()?.selectAllChildren(shown.current);
-      setTold('This browser does not let a page copy here. The token is selected: press Ctrl+C.');
+      if (tokenElement.current) getSelection()?.selectAllChildren(tokenElement.current);
+      setMessage('This browser does not let a page copy here. The token is selected: press Ctrl+C.');
     }
   };
   return html`<${Dialog} title="The new token" onClose=${onClose}>
     <p>It is shown this once. Copy it now, and keep it where the game’s secrets are.</p>
-    <pre ref=${shown} tabindex="0">${token}</pre>
+    <pre ref=${tokenElement} tabindex="0">${token}</pre>
     <form method="dialog" class="actions">
       <button type="button" autofocus onClick=${copy}>Copy</button>
       <button class="plain">Close</button>
-      <span role="status">${told}</span>
+      <span role="status">${message}</span>
     </form>
   <//>`;
 }

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { localMidnight } from '../answerChart.ts';
 import { Chart } from '../chart.ts';
 import { count } from '../format.ts';
-import { Empty, Failure, html, type PageProps, useAsked, Waiting } from '../html.ts';
+import { Empty, Failure, html, Loading, type PageProps, useQuery } from '../html.ts';
 import { json, sql } from '../request.ts';
 
 interface Tenant {
@@ -25,38 +25,38 @@ interface Month {
 
 const REFRESH_MS = 10_000;
 /** The fullest; others are found by their names. */
-const SHOWN = 60;
+const MAX_TENANTS = 60;
 const DAYS = 31;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** Of less than a day nobody knows what the rest of the month will be. */
-const LEAST_SPAN_MS = DAY_MS;
-const USED = `SELECT tenant_id, toString(used) AS used FROM quota_usage
+const MIN_SPAN_MS = DAY_MS;
+const USAGE_QUERY = `SELECT tenant_id, toString(used) AS used FROM quota_usage
   WHERE month = toStartOfMonth(toDate(now('UTC')))`;
-const LAST_WEEK = `SELECT tenant_id, toString(sum(count)) AS events, toUnixTimestamp(min(minute)) AS first,
+const LAST_WEEK_QUERY = `SELECT tenant_id, toString(sum(count)) AS events, toUnixTimestamp(min(minute)) AS first,
     toUnixTimestamp(now()) AS now
   FROM event_counts_by_minute WHERE minute >= now('UTC') - INTERVAL 7 DAY GROUP BY tenant_id`;
-const BY_DAY = `SELECT toString(toDate(minute)) AS day, toString(sum(count)) AS events FROM event_counts_by_minute
+const DAYS_QUERY = `SELECT toString(toDate(minute)) AS day, toString(sum(count)) AS events FROM event_counts_by_minute
   WHERE tenant_id = {tenant:UUID} AND minute >= toDateTime(toDate(now('UTC')) - ${DAYS - 1}, 'UTC') GROUP BY day ORDER BY day`;
 
-async function month(): Promise<Month> {
+async function loadMonth(): Promise<Month> {
   const [tenants, used, lastWeek] = await Promise.all([
     json<Tenant[]>('GET', '/admin/tenants'),
-    sql<{ tenant_id: string; used: string }>(USED),
-    sql<{ tenant_id: string; events: string; first: number; now: number }>(LAST_WEEK),
+    sql<{ tenant_id: string; used: string }>(USAGE_QUERY),
+    sql<{ tenant_id: string; events: string; first: number; now: number }>(LAST_WEEK_QUERY),
   ]);
   const usedBy = new Map(used.map((row) => [row.tenant_id, Number(row.used)]));
   const rateOf = new Map(
     lastWeek.map(({ tenant_id, events, first, now }) => [
       tenant_id,
-      Number(events) / Math.max((now - first) * 1000, LEAST_SPAN_MS),
+      Number(events) / Math.max((now - first) * 1000, MIN_SPAN_MS),
     ]),
   );
   // By ClickHouse's clock, as far as it told: this machine's may be wrong.
   const nowMs = (lastWeek[0]?.now ?? Date.now() / 1000) * 1000;
   const usages = tenants.map((tenant) => {
-    const ofTenant = usedBy.get(tenant.id) ?? 0;
-    const forecast = Math.round(ofTenant + (rateOf.get(tenant.id) ?? 0) * (endOfMonth(nowMs) - nowMs));
-    return { ...tenant, used: ofTenant, forecast };
+    const usedByTenant = usedBy.get(tenant.id) ?? 0;
+    const forecast = Math.round(usedByTenant + (rateOf.get(tenant.id) ?? 0) * (endOfMonth(nowMs) - nowMs));
+    return { ...tenant, used: usedByTenant, forecast };
   });
   return { usages: usages.sort((a, b) => share(b) - share(a) || b.used - a.used), nowMs };
 }
@@ -72,10 +72,10 @@ function share({ used, monthlySoftQuota }: Usage): number {
 }
 
 export function Quota({ project }: PageProps): VNode {
-  const { value, error } = useAsked('month', month, REFRESH_MS);
+  const { value, error } = useQuery('month', loadMonth, REFRESH_MS);
   const [chosen, setChosen] = useState('');
   const [name, setName] = useState('');
-  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   const { usages, nowMs } = value;
   if (usages.length === 0) {
     return html`<${Empty}><p>No tenant yet. <a href="#/manage">Make one</a>, and give it a quota.</p><//>`;
@@ -85,7 +85,7 @@ export function Quota({ project }: PageProps): VNode {
       (project === undefined || usage.id === project.tenantId) &&
       usage.name.toLowerCase().includes(name.trim().toLowerCase()),
   );
-  const shown = found.slice(0, SHOWN);
+  const shown = found.slice(0, MAX_TENANTS);
   const open = shown.find(({ id }) => id === chosen) ?? shown[0];
   const now = new Date(nowMs).toLocaleString('en', { month: 'long', year: 'numeric', timeZone: 'UTC' });
   const daysLeft = Math.ceil((endOfMonth(nowMs) - nowMs) / DAY_MS);
@@ -112,14 +112,14 @@ function Gauge(props: { usage: Usage; isOpen: boolean; onOpen: () => void }): VN
   // A little room behind the longest of them.
   const scale = 1.05 * Math.max(used, forecast, quota ?? 0, 1);
   const at = (events: number): number => (1000 * events) / scale;
-  const isOver = over > 0 ? `, ${count(over)} over quota` : '';
+  const overText = over > 0 ? `, ${count(over)} over quota` : '';
   return html`<li class="card gauge">
     <h2>${name}</h2>
     <p><strong>${count(used)}</strong> ${quota === null ? 'events, no quota' : html`of ${count(quota)} events (${percent(used, quota)})`}
       ${over > 0 && html` <span class="tag bad">${count(over)} over quota</span>`}</p>
     ${
       quota !== null &&
-      html`<svg viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" aria-label=${`${name}: ${count(used)} of ${count(quota)} events${isOver}`}>
+      html`<svg viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" aria-label=${`${name}: ${count(used)} of ${count(quota)} events${overText}`}>
         <rect class="room" width="1000" height="24" />
         <rect class="forecast" width=${at(forecast)} height="24" />
         <rect class="used" width=${at(used - over)} height="24" />
@@ -144,9 +144,9 @@ function percent(part: number, whole: number): string {
 }
 
 function Days({ tenant, nowMs }: { tenant: Usage; nowMs: number }): VNode {
-  const { value, error } = useAsked(
+  const { value, error } = useQuery(
     tenant.id,
-    () => sql<{ day: string; events: string }>(BY_DAY, { tenant: tenant.id }),
+    () => sql<{ day: string; events: string }>(DAYS_QUERY, { tenant: tenant.id }),
     REFRESH_MS,
   );
   const events = new Map(value?.map((row) => [row.day, Number(row.events)]));
@@ -158,7 +158,7 @@ function Days({ tenant, nowMs }: { tenant: Usage; nowMs: number }): VNode {
   return html`<section aria-label="Days">
     <h2>${tenant.name}, by day</h2>
     <${Failure} error=${error} />
-    ${value === undefined && error === undefined && html`<${Waiting} />`}
+    ${value === undefined && error === undefined && html`<${Loading} />`}
     ${value && total === 0 && html`<${Empty}><p>No event in ${DAYS} days. <a href="#/manage">Send a test event</a> to see one.</p><//>`}
     ${
       total > 0 &&

@@ -10,12 +10,12 @@ import {
   fromClickHouse,
   html,
   type ListedProject,
+  Loading,
   type PageProps,
   short,
   Table,
   Time,
-  useAsked,
-  Waiting,
+  useQuery,
 } from '../html.ts';
 import { sql } from '../request.ts';
 
@@ -53,32 +53,32 @@ const MAX_ROWS = 200;
 const MAX_LINES = 3;
 const OTHERS = 'others';
 /** Of a request without a valid token. */
-const NOBODY = '00000000-0000-0000-0000-000000000000';
+const NO_PROJECT = '00000000-0000-0000-0000-000000000000';
 
-const CHOSEN = `minute > now() - toIntervalSecond({seconds:UInt32})
+const CONDITION = `minute > now() - toIntervalSecond({seconds:UInt32})
   AND ({project:String} = '' OR project_id = toUUIDOrZero({project:String}))`;
-const FIELDS = `SELECT kind, project_id AS projectId, endpoint, code, field, sum(count) AS times,
+const FIELDS_QUERY = `SELECT kind, project_id AS projectId, endpoint, code, field, sum(count) AS times,
     sum(rejects.requests) AS requests, max(last_seen) AS lastSeen,
     argMax((rejects.event_type, rejects.sample), (rejects.sample != '', last_seen)) AS latest,
     latest.1 AS eventType, latest.2 AS sample
-  FROM rejects WHERE ${CHOSEN}
+  FROM rejects WHERE ${CONDITION}
   GROUP BY kind, projectId, endpoint, code, field ORDER BY times DESC, lastSeen DESC LIMIT {limit:UInt32}`;
-const STEPS = `WITH top AS (SELECT code, field FROM rejects WHERE kind = 'rejected' AND ${CHOSEN}
+const STEPS_QUERY = `WITH top AS (SELECT code, field FROM rejects WHERE kind = 'rejected' AND ${CONDITION}
     GROUP BY code, field ORDER BY sum(count) DESC, code, field LIMIT {lines:UInt32})
   SELECT toUnixTimestamp(toStartOfInterval(minute, toIntervalSecond({step:UInt32}))) AS at,
     if((code, field) IN (SELECT code, field FROM top), concat(code, ' ', field), '${OTHERS}') AS name, sum(count) AS times
-  FROM rejects WHERE kind = 'rejected' AND ${CHOSEN} GROUP BY at, name ORDER BY at, name`;
+  FROM rejects WHERE kind = 'rejected' AND ${CONDITION} GROUP BY at, name ORDER BY at, name`;
 
 export function Rejects({ project, projects }: PageProps): VNode {
   const [range, setRange] = useState<Range>(RANGES[0]);
   const { seconds, stepSeconds } = range;
   const parameters = { seconds, project: project?.id ?? '' };
-  const { value, error } = useAsked(
+  const { value, error } = useQuery(
     JSON.stringify(parameters),
     async () => {
       const [fields, steps] = await Promise.all([
-        sql<RejectedField>(FIELDS, { ...parameters, limit: MAX_ROWS }),
-        sql<Step>(STEPS, { ...parameters, step: stepSeconds, lines: MAX_LINES }),
+        sql<RejectedField>(FIELDS_QUERY, { ...parameters, limit: MAX_ROWS }),
+        sql<Step>(STEPS_QUERY, { ...parameters, step: stepSeconds, lines: MAX_LINES }),
       ]);
       return { fields, steps, nowMs: Date.now() };
     },
@@ -94,13 +94,13 @@ export function Rejects({ project, projects }: PageProps): VNode {
       </label>
     </form>
     <${Failure} error=${error} />
-    ${value === undefined && error === undefined && html`<${Waiting} />`}
-    ${value?.fields.length === 0 && html`<${Nothing} project=${project} />`}
-    ${value !== undefined && value.fields.length > 0 && html`<${Found} ...${value} range=${range} project=${project} projects=${projects} />`}
+    ${value === undefined && error === undefined && html`<${Loading} />`}
+    ${value?.fields.length === 0 && html`<${NoRejects} project=${project} />`}
+    ${value !== undefined && value.fields.length > 0 && html`<${RejectTables} ...${value} range=${range} project=${project} projects=${projects} />`}
   </section>`;
 }
 
-function Nothing({ project }: { project: ListedProject | undefined }): VNode {
+function NoRejects({ project }: { project: ListedProject | undefined }): VNode {
   const body = '{"evenType": "jump"}';
   return html`<${Empty}>
     <p>Nothing was rejected or ignored in this time${project === undefined ? '' : ` in ${project.name}`}. A rejected request
@@ -110,7 +110,7 @@ function Nothing({ project }: { project: ListedProject | undefined }): VNode {
   <//>`;
 }
 
-function Found({
+function RejectTables({
   fields,
   steps,
   nowMs,
@@ -128,7 +128,7 @@ function Found({
   const ignored = fields.filter(({ kind }) => kind === 'ignored');
   const warned = fields.filter(({ kind }) => kind === 'warned');
   const without = (...titles: string[]) => columns.filter(({ title }) => !titles.includes(title));
-  const known = project === undefined ? [] : ['Project'];
+  const hidden = project === undefined ? [] : ['Project'];
   const more = fields.length === MAX_ROWS ? ` The ${count(MAX_ROWS)} most frequent are shown.` : '';
   return html`<div>
     <p class="status" role="status">Rejected: ${count(sumOf(rejected))}, ignored: ${count(sumOf(ignored))}, warned: ${count(sumOf(warned))}.${more}</p>
@@ -136,18 +136,18 @@ function Found({
     <div class="beside">
       <div>
         <h2>Rejected</h2>
-        ${rejected.length === 0 ? html`<p>Nothing.</p>` : html`<${Table} label="Rejected, most frequent first" rows=${rejected} columns=${without(...known)} />`}
+        ${rejected.length === 0 ? html`<p>Nothing.</p>` : html`<${Table} label="Rejected, most frequent first" rows=${rejected} columns=${without(...hidden)} />`}
       </div>
       <div>
         <h2>Ignored fields</h2>
         ${
           ignored.length === 0
             ? html`<p>None: every field that was sent is one of the contract.</p>`
-            : html`<${Table} label="Ignored fields, most frequent first" rows=${ignored} columns=${without('Problem', 'Requests', ...known)} />`
+            : html`<${Table} label="Ignored fields, most frequent first" rows=${ignored} columns=${without('Problem', 'Requests', ...hidden)} />`
         }
       </div>
     </div>
-    ${warned.length > 0 && html`<${Warnings} rows=${warned} columns=${without('Requests', ...known)} />`}
+    ${warned.length > 0 && html`<${Warnings} rows=${warned} columns=${without('Requests', ...hidden)} />`}
   </div>`;
 }
 
@@ -167,7 +167,7 @@ function sumOf(rows: readonly RejectedField[]): number {
 }
 
 function columnsWith(names: ReadonlyMap<string, string>): Column<RejectedField>[] {
-  const nameOf = (id: string) => (id === NOBODY ? 'no valid token' : (names.get(id) ?? id.slice(0, 8)));
+  const nameOf = (id: string) => (id === NO_PROJECT ? 'no valid token' : (names.get(id) ?? id.slice(0, 8)));
   return [
     {
       title: 'Field',

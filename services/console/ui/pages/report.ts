@@ -1,11 +1,11 @@
 /** One bug report: what it says, its files, its trail of events, and who else has its problem. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { Empty, Failure, fromClickHouse, html, type PageProps, Time, useAsked, Waiting } from '../html.ts';
+import { Empty, Failure, fromClickHouse, html, Loading, type PageProps, Time, useQuery } from '../html.ts';
 import { Attachments, type ReportFile } from '../report/attachments.ts';
-import { Severity, State, titleOf } from '../report/marks.ts';
+import { Severity, State, titleOf } from '../report/labels.ts';
+import { SimilarReports } from '../report/similarReports.ts';
 import { Sequence, Trail } from '../report/trail.ts';
-import { WhoElse } from '../report/whoElse.ts';
 import { sql } from '../request.ts';
 
 interface ReportRow {
@@ -31,13 +31,13 @@ interface ReportRow {
   readonly toMicros: string;
 }
 
-interface KnownRow {
+interface BuildRow {
   readonly version: string | null;
   readonly platform: string | null;
   readonly channel: string | null;
 }
 
-interface SessionRow extends KnownRow {
+interface SessionRow extends BuildRow {
   readonly buildId: string | null;
   readonly player: string | null;
   readonly device: string | null;
@@ -67,32 +67,32 @@ const BUILD = `SELECT version, platform, channel FROM builds
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** So long after it was filed, what belongs to a report may still be on its way. */
 const FRESH_MS = 60_000;
-const LOOK_AGAIN_MS = 2_000;
-const SETTLED_MS = 15_000;
+const POLL_MS = 2_000;
+const SLOW_POLL_MS = 15_000;
 
-async function reportOf(id: string, project: string) {
+async function loadReport(id: string, project: string) {
   if (!UUID.test(id)) throw new Error('This is not the id of a report, which is a UUID.');
   const [report] = await sql<ReportRow>(REPORT, { id, project });
   if (report === undefined) return null;
   const { projectId, sessionId, buildId } = report;
   const [session] = sessionId === null ? [] : await sql<SessionRow>(SESSION, { projectId, sessionId });
-  const isOther = buildId !== null && buildId !== session?.buildId;
-  const [build] = isOther ? await sql<KnownRow>(BUILD, { projectId, buildId }) : [session];
+  const isOtherBuild = buildId !== null && buildId !== session?.buildId;
+  const [build] = isOtherBuild ? await sql<BuildRow>(BUILD, { projectId, buildId }) : [session];
   return { report, session, build };
 }
 
 export function Report({ project, projects, argument }: PageProps): VNode {
-  const [everyMs, setEveryMs] = useState(LOOK_AGAIN_MS);
-  const { value, error } = useAsked(argument, () => reportOf(argument, project?.id ?? ''), everyMs);
+  const [everyMs, setEveryMs] = useState(POLL_MS);
+  const { value, error } = useQuery(argument, () => loadReport(argument, project?.id ?? ''), everyMs);
   if (value == null) {
     return html`<section>
       <h1>Report</h1>
-      ${value === null ? html`<${NotThere} />` : error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`}
+      ${value === null ? html`<${UnknownReport} />` : error ? html`<${Failure} error=${error} />` : html`<${Loading} />`}
     </section>`;
   }
   const { report, session, build } = value;
   const isFresh = Date.now() - fromClickHouse(report.receivedAt).getTime() < FRESH_MS;
-  if (!isFresh && everyMs === LOOK_AGAIN_MS) setEveryMs(SETTLED_MS);
+  if (!isFresh && everyMs === POLL_MS) setEveryMs(SLOW_POLL_MS);
   const { id: reportId, tenantId, projectId, sessionId } = report;
   const trail = {
     ...{ tenantId, projectId, reportId, sessionId, everyMs },
@@ -107,7 +107,7 @@ export function Report({ project, projects, argument }: PageProps): VNode {
     <p class="actions">
       ${report.severity !== '' && html`<${Severity} of=${report.severity} />`}
       <${State} retractedAt=${report.retractedAt} />
-      <a href=${`#/ask/${encodeURIComponent(questionOf(report))}`}>Ask about it</a>
+      <a href=${`#/ask/${encodeURIComponent(queryOf(report))}`}>Ask about it</a>
       <a href="#/reports">All reports</a>
     </p>
     <div class=${hasMore ? 'halves' : undefined}>
@@ -123,11 +123,11 @@ export function Report({ project, projects, argument }: PageProps): VNode {
     <h2>What happened around it</h2>
     <${Sequence} ...${trail} />
     <${Trail} ...${trail} />
-    <${WhoElse} ...${trail} fingerprint=${report.fingerprint} />
+    <${SimilarReports} ...${trail} fingerprint=${report.fingerprint} />
   </article>`;
 }
 
-function NotThere(): VNode {
+function UnknownReport(): VNode {
   return html`<${Empty}>
     <p>There is no report of this id.</p>
     <p>One that was filed just now shows here within seconds. Otherwise look for it in <a href="#/reports">all reports</a>.</p>
@@ -142,16 +142,16 @@ function Facts({
 }: {
   report: ReportRow;
   session: SessionRow | undefined;
-  build: KnownRow | undefined;
+  build: BuildRow | undefined;
   projects: PageProps['projects'];
 }): VNode {
   const { retractedAt, sessionId, namedSessionId, buildId } = report;
-  const named = build && [build.version, build.platform, build.channel].filter(Boolean).join(' · ');
+  const buildText = build && [build.version, build.platform, build.channel].filter(Boolean).join(' · ');
   const code = (id: string) => html`<code>${id}</code>`;
   const facts: [name: string, value: unknown][] = [
     ['Project', projects.find(({ id }) => id === report.projectId)?.name ?? code(report.projectId)],
     ['Reporter', [report.reporter, report.source && `by ${report.source}`].filter(Boolean).join(', ')],
-    ['Build', named || (buildId !== null && code(buildId))],
+    ['Build', buildText || (buildId !== null && code(buildId))],
     ['Player', session?.player || (session?.device && `on ${session.device}`)],
     [
       'Session',
@@ -172,15 +172,15 @@ function Facts({
 
 function Context({ text }: { text: string }): VNode {
   const [isRaw, setRaw] = useState(false);
-  const laidOut = pretty(text);
+  const formatted = formatJson(text);
   return html`<section>
     <h2 class="actions">Context <button class="plain" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>${isRaw ? 'Laid out' : 'As it was sent'}</button></h2>
-    <pre tabindex="0" aria-label="The context">${isRaw ? text : laidOut}</pre>
+    <pre tabindex="0" aria-label="The context">${isRaw ? text : formatted}</pre>
   </section>`;
 }
 
 /** Breaks lines outside of strings, and changes nothing else: numbers stay as they were sent. */
-function pretty(text: string): string {
+function formatJson(text: string): string {
   let [out, depth, isInString] = ['', 0, false];
   for (let at = 0; at < text.length; at += 1) {
     const character = text.charAt(at);
@@ -204,7 +204,7 @@ function pretty(text: string): string {
   return out;
 }
 
-function questionOf({ id, projectId, tenantId }: ReportRow): string {
+function queryOf({ id, projectId, tenantId }: ReportRow): string {
   return `WITH links AS (
   SELECT event_id FROM report_links WHERE project_id = '${projectId}' AND report_id = '${id}'
 )

@@ -7,14 +7,14 @@ import {
   Failure,
   fromClickHouse,
   html,
+  Loading,
   type PageProps,
   short,
   Table,
   Time,
-  useAsked,
-  Waiting,
+  useQuery,
 } from '../html.ts';
-import { Severity, State, titleOf } from '../report/marks.ts';
+import { Severity, State, titleOf } from '../report/labels.ts';
 import { sql } from '../request.ts';
 
 interface ReportRow {
@@ -40,16 +40,16 @@ interface GroupRow {
   readonly players: string;
 }
 
-const PAGE = 50;
-const EVERY_MS = 10_000;
+const PAGE_ROWS = 50;
+const REFRESH_MS = 10_000;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Each stands in the WHERE of both questions where it is given. */
-const SEARCHED = (columns: readonly string[]) =>
+const searchCondition = (columns: readonly string[]) =>
   `(${columns.map((column) => `positionCaseInsensitiveUTF8(${column}, {search:String}) > 0`).join(' OR ')})`;
 const CONDITIONS = {
   project: 'project_id = {project:UUID}',
-  search: SEARCHED(['title', 'description', 'fingerprint']),
+  search: searchCondition(['title', 'description', 'fingerprint']),
   severity: 'severity = {severity:String}',
   buildId: 'build_id = {buildId:UUID}',
   version: 'build_id IN (SELECT build_id FROM sessions WHERE version = {version:String})',
@@ -77,7 +77,7 @@ export function Reports({ project, projects }: PageProps): VNode {
   };
   const onChange = (event: Event) => (event.currentTarget as HTMLFormElement).requestSubmit();
   const names = new Map(projects.map(({ id, name }) => [id, name]));
-  const lookInto = (fingerprint: string) => {
+  const openGroup = (fingerprint: string) => {
     setFilters({ ...NO_FILTER, search: fingerprint });
     setFormKey((last) => last + 1);
     setGrouped(false);
@@ -99,7 +99,7 @@ export function Reports({ project, projects }: PageProps): VNode {
     </form>
     ${
       isGrouped
-        ? html`<${Groups} key=${key} project=${project} search=${filters.search} names=${names} onOpen=${lookInto} />`
+        ? html`<${Groups} key=${key} project=${project} search=${filters.search} names=${names} onOpen=${openGroup} />`
         : html`<${List} key=${key} project=${project} filters=${filters} names=${names} />`
     }
   </section>`;
@@ -118,15 +118,15 @@ interface ListProps {
 }
 
 /** So many pages of what `ask` answers, and whether there is another. */
-function usePages<Row>(ask: (limit: number) => Promise<Row[]>) {
+function usePages<Row>(query: (limit: number) => Promise<Row[]>) {
   const [pages, setPages] = useState(1);
-  const { value, error, again } = useAsked('rows', () => ask(pages * PAGE + 1), EVERY_MS);
+  const { value, error, refresh } = useQuery('rows', () => query(pages * PAGE_ROWS + 1), REFRESH_MS);
   useEffect(() => {
-    if (pages > 1) again();
+    if (pages > 1) refresh();
   }, [pages]);
-  const rows = value?.slice(0, pages * PAGE);
+  const rows = value?.slice(0, pages * PAGE_ROWS);
   const more =
-    value !== undefined && value.length > pages * PAGE
+    value !== undefined && value.length > pages * PAGE_ROWS
       ? html`<p class="actions"><button class="plain" onClick=${() => setPages(pages + 1)}>More</button></p>`
       : undefined;
   return { rows, error, more };
@@ -158,9 +158,9 @@ function List({ project, filters, names }: ListProps & { filters: Filters }): VN
       { ...given, limit },
     ),
   );
-  if (rows === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  if (rows === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   const isFiltered = search + severity + build + state !== '';
-  if (rows.length === 0) return html`<${Nothing} isFiltered=${isFiltered} />`;
+  if (rows.length === 0) return html`<${NoReports} isFiltered=${isFiltered} />`;
   return html`<div>
     <${Failure} error=${error} />
     <p class="status" role="status">${more ? `The newest ${count(rows.length)}` : count(rows.length)} ${rows.length === 1 ? 'report' : 'reports'}${isFiltered ? ` that match${rows.length === 1 ? 'es' : ''}` : ''}</p>
@@ -205,7 +205,10 @@ function Groups({
   onOpen,
 }: ListProps & { search: string; onOpen: (fingerprint: string) => void }): VNode {
   const given = { ...(project && { project: project.id }), ...(search && { search }) };
-  const where = whereAll(Object.keys(given)).replace(CONDITIONS.search, SEARCHED(['title', 'fingerprint']));
+  const where = whereAll(Object.keys(given)).replace(
+    CONDITIONS.search,
+    searchCondition(['title', 'fingerprint']),
+  );
   const { rows, error, more } = usePages((limit) =>
     sql<GroupRow>(
       `SELECT project_id AS projectId, fingerprint, title, occurrences, builds, players,
@@ -214,7 +217,7 @@ function Groups({
       { ...given, limit },
     ),
   );
-  if (rows === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  if (rows === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   if (rows.length === 0) {
     return html`<${Empty}>
       <p>No report with a fingerprint${search && ' that matches'}.</p>
@@ -253,7 +256,7 @@ function whereAll(names: readonly string[]): string {
   return conditions.length === 0 ? '' : `WHERE ${conditions.map(([, condition]) => condition).join(' AND ')}`;
 }
 
-function Nothing({ isFiltered }: { isFiltered: boolean }): VNode {
+function NoReports({ isFiltered }: { isFiltered: boolean }): VNode {
   return isFiltered
     ? html`<${Empty}><p>No report matches. Take a filter out, or choose another project.</p><//>`
     : html`<${Empty}>

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from '../form.ts';
 import { absoluteTime, clockTime, count, zoneName } from '../format.ts';
 import { type Column, Empty, html, isShort, type PageProps, short, Table, Time } from '../html.ts';
-import { Refused, request } from '../request.ts';
+import { Rejected, request } from '../request.ts';
 
 interface TailEvent {
   readonly id: string;
@@ -28,9 +28,9 @@ interface Count {
   readonly unreadRecords: number;
 }
 
-const NOTHING: Count = { matched: 0, shown: 0, unreadRecords: 0 };
-const KEPT = 200;
-const PREVIEW = 160;
+const NO_COUNT: Count = { matched: 0, shown: 0, unreadRecords: 0 };
+const MAX_EVENTS = 200;
+const MAX_PREVIEW_CHARACTERS = 160;
 const REOPEN_MS = 2_000;
 const FILTERS = [
   { name: 'type', label: 'Type', hint: 'checkpoint' },
@@ -40,13 +40,13 @@ const FILTERS = [
 ] as const;
 
 interface Stream {
-  readonly link: 'connecting' | 'open' | 'lost';
+  readonly state: 'connecting' | 'open' | 'lost';
   readonly problem: string;
   /** When it was opened: its count begins there. */
   readonly since?: Date;
 }
 
-const CONNECTING: Stream = { link: 'connecting', problem: '' };
+const CONNECTING: Stream = { state: 'connecting', problem: '' };
 
 /** A stream that comes back by itself, also where the browser gives up on it. */
 function useStream(
@@ -65,33 +65,33 @@ function useStream(
       source = undefined;
     };
     const open = () => {
-      const mine = new EventSource(`/admin/tail?${query}`);
-      source = mine;
-      mine.onopen = () => {
-        setState({ query, link: 'open', problem: '', since: new Date() });
-        handlers.current.count(NOTHING);
+      const opened = new EventSource(`/admin/tail?${query}`);
+      source = opened;
+      opened.onopen = () => {
+        setState({ query, state: 'open', problem: '', since: new Date() });
+        handlers.current.count(NO_COUNT);
       };
-      mine.addEventListener('events', ({ data }) => handlers.current.events(JSON.parse(data)));
-      mine.addEventListener('count', ({ data }) => handlers.current.count(JSON.parse(data)));
-      mine.onerror = async () => {
-        setState(({ problem }) => ({ query, link: 'lost', problem }));
-        if (mine.readyState !== EventSource.CLOSED) return;
-        const problem = await whyRefused(query);
-        if (source !== mine) return;
-        setState({ query, link: 'lost', problem });
+      opened.addEventListener('events', ({ data }) => handlers.current.events(JSON.parse(data)));
+      opened.addEventListener('count', ({ data }) => handlers.current.count(JSON.parse(data)));
+      opened.onerror = async () => {
+        setState(({ problem }) => ({ query, state: 'lost', problem }));
+        if (opened.readyState !== EventSource.CLOSED) return;
+        const problem = await rejectionReason(query);
+        if (source !== opened) return;
+        setState({ query, state: 'lost', problem });
         timer = setTimeout(open, REOPEN_MS);
       };
     };
     // A browser has six connections to a host: a page that nobody sees must not keep one from those that are seen.
-    const turn = () => {
+    const reconnect = () => {
       close();
       setState({ query, ...CONNECTING });
       if (!document.hidden) open();
     };
-    turn();
-    document.addEventListener('visibilitychange', turn);
+    reconnect();
+    document.addEventListener('visibilitychange', reconnect);
     return () => {
-      document.removeEventListener('visibilitychange', turn);
+      document.removeEventListener('visibilitychange', reconnect);
       close();
     };
   }, [query]);
@@ -100,24 +100,24 @@ function useStream(
 }
 
 /** An `EventSource` does not tell. */
-async function whyRefused(query: string): Promise<string> {
+async function rejectionReason(query: string): Promise<string> {
   try {
     const { body } = await request('GET', `/admin/tail?${query}`);
     void body?.cancel();
     return '';
   } catch (error) {
-    return error instanceof Refused ? error.message : '';
+    return error instanceof Rejected ? error.message : '';
   }
 }
 
-const NEWEST = `SELECT received_at, event_type, payload FROM events ORDER BY received_at DESC LIMIT 20`;
+const NEWEST_QUERY = `SELECT received_at, event_type, payload FROM events ORDER BY received_at DESC LIMIT 20`;
 
 export function Tail({ project, projects }: PageProps): VNode {
   const [filters, setFilters] = useState<Readonly<Record<string, string>>>({});
   const [events, setEvents] = useState<readonly TailEvent[]>([]);
-  const [held, setHeld] = useState<readonly TailEvent[] | undefined>();
-  const [heldCount, setHeldCount] = useState(0);
-  const [counted, setCounted] = useState(NOTHING);
+  const [paused, setPaused] = useState<readonly TailEvent[] | undefined>();
+  const [pausedCount, setPausedCount] = useState(0);
+  const [counted, setCounted] = useState(NO_COUNT);
   const [open, setOpen] = useState<TailEvent>();
   const given = Object.entries({ project: project?.id ?? '', ...filters }).filter(
     ([, value]) => value !== '',
@@ -125,23 +125,23 @@ export function Tail({ project, projects }: PageProps): VNode {
   const query = new URLSearchParams(Object.fromEntries(given)).toString();
   const stream = useStream(query, {
     events: (arrived) => {
-      const newest = (last: readonly TailEvent[]) => [...arrived.toReversed(), ...last].slice(0, KEPT);
-      if (held === undefined) return setEvents(newest);
-      setHeld((last) => newest(last ?? []));
-      setHeldCount((last) => last + arrived.length);
+      const newest = (last: readonly TailEvent[]) => [...arrived.toReversed(), ...last].slice(0, MAX_EVENTS);
+      if (paused === undefined) return setEvents(newest);
+      setPaused((last) => newest(last ?? []));
+      setPausedCount((last) => last + arrived.length);
     },
     count: setCounted,
   });
   useEffect(() => {
     setEvents([]);
-    setHeld((last) => last && []);
-    setHeldCount(0);
-    setCounted(NOTHING);
+    setPaused((last) => last && []);
+    setPausedCount(0);
+    setCounted(NO_COUNT);
   }, [query]);
   const toggle = () => {
-    if (held !== undefined) setEvents((last) => [...held, ...last].slice(0, KEPT));
-    setHeld(held === undefined ? [] : undefined);
-    setHeldCount(0);
+    if (paused !== undefined) setEvents((last) => [...paused, ...last].slice(0, MAX_EVENTS));
+    setPaused(paused === undefined ? [] : undefined);
+    setPausedCount(0);
   };
   const onFilter = (event: SubmitEvent) => {
     event.preventDefault();
@@ -162,35 +162,35 @@ export function Tail({ project, projects }: PageProps): VNode {
           html`<label>${label}<input name=${name} placeholder=${hint} defaultValue=${filters[name] ?? ''} /></label>`,
       )}
       <button>Filter</button>
-      <button type="button" class="plain" aria-pressed=${held !== undefined} onClick=${toggle}>
-        ${held === undefined ? 'Pause' : `Go on (${count(heldCount)} more)`}
+      <button type="button" class="plain" aria-pressed=${paused !== undefined} onClick=${toggle}>
+        ${paused === undefined ? 'Pause' : `Go on (${count(pausedCount)} more)`}
       </button>
     </form>
     <${Status} stream=${stream} counted=${counted} />
-    ${events.length === 0 && html`<${Nothing} isFiltered=${given.length > 0} />`}
+    ${events.length === 0 && html`<${NoEvents} isFiltered=${given.length > 0} />`}
     ${events.length > 0 && html`<${EventTable} events=${events} names=${names} onOpen=${setOpen} />`}
     ${open && html`<${Detail} event=${open} project=${names.get(open.projectId)} onClose=${() => setOpen(undefined)} />`}
   </section>`;
 }
 
 function Status({ stream, counted }: { stream: Stream; counted: Count }): VNode {
-  const { link, problem, since } = stream;
+  const { state, problem, since } = stream;
   const { matched, shown, unreadRecords } = counted;
-  const told = { connecting: 'Connecting…', open: 'Live.', lost: 'The connection was lost; trying again.' };
+  const texts = { connecting: 'Connecting…', open: 'Live.', lost: 'The connection was lost; trying again.' };
   // A screen reader is told when it changes; of each event that comes, it would never end.
-  return html`<p class=${`status ${link}`}>
-    <span role="status">${problem || told[link]}</span>
+  return html`<p class=${`status ${state}`}>
+    <span role="status">${problem || texts[state]}</span>
     ${since && ` Showing ${count(shown)} of ${count(matched)} events since ${clockTime(since)} ${zoneName(since)}.`}
     ${since && unreadRecords > 0 && ` ${count(unreadRecords)} records were skipped to limit the load.`}
   </p>`;
 }
 
-function Nothing({ isFiltered }: { isFiltered: boolean }): VNode {
+function NoEvents({ isFiltered }: { isFiltered: boolean }): VNode {
   return isFiltered
     ? html`<${Empty}><p>Nothing yet that matches. Events show here as they come.</p><//>`
     : html`<${Empty}>
         <p>No event while this page was in view. They show here within a second of being sent.</p>
-        <p>The others are in ClickHouse: <a href=${`#/ask/${encodeURIComponent(NEWEST)}`}>ask for the newest</a>.</p>
+        <p>The others are in ClickHouse: <a href=${`#/ask/${encodeURIComponent(NEWEST_QUERY)}`}>ask for the newest</a>.</p>
         <p>To see some, let a simulated game play: <code>npx questlog simulate</code></p>
       <//>`;
 }
@@ -230,7 +230,7 @@ function EventTable({
     {
       title: 'Payload',
       isRest: true,
-      of: ({ payload }) => short(payload.slice(0, PREVIEW), 'code'),
+      of: ({ payload }) => short(payload.slice(0, MAX_PREVIEW_CHARACTERS), 'code'),
     },
   ];
   return html`<${Table} label="Events, newest first" rows=${events} columns=${columns} />`;

@@ -2,7 +2,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { count } from '../format.ts';
-import { Failure, html, useAsked, Waiting } from '../html.ts';
+import { Failure, html, Loading, useQuery } from '../html.ts';
 import { request } from '../request.ts';
 
 export interface ReportFile {
@@ -60,8 +60,8 @@ function Picture({ path, name }: { path: string; name: string }): VNode {
 }
 
 function Text({ path, name }: { path: string; name: string }): VNode {
-  const { value, error } = useAsked(path, () => beginningOf(path));
-  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  const { value, error } = useQuery(path, () => beginningOf(path));
+  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   if (value.text.includes('\0')) return html`<p class="status">It is no text.</p>`;
   return html`<div>
     <pre class="log" tabindex="0" aria-label=${`The text of ${name}`}>${value.text}</pre>

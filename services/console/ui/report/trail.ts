@@ -10,16 +10,16 @@ import {
   fromClickHouse,
   html,
   isShort,
+  Loading,
   short,
   Table,
   Time,
-  useAsked,
-  Waiting,
+  useQuery,
 } from '../html.ts';
 import { sql } from '../request.ts';
-import { distance, SOURCES } from './marks.ts';
+import { offsetText, SOURCES } from './labels.ts';
 
-export interface TrailOf {
+export interface TrailProps {
   readonly tenantId: string;
   readonly projectId: string;
   readonly reportId: string;
@@ -51,48 +51,48 @@ interface Dot {
   readonly events: string;
 }
 
-const PAGE = 500;
+const PAGE_ROWS = 500;
 const BUCKETS = 160;
-const LANES = 7;
-const LEAST_SPAN_MICROS = 1_000_000;
+const MAX_LANES = 7;
+const MIN_SPAN_MICROS = 1_000_000;
 const OTHERS = 'other types';
 
 /** Events from before the expiry are shown as expired. The id of an event contains its time. */
 const SHOWN_STATE = `if(state IN ('pending', 'unresolved') AND UUIDv7ToDateTime(event_id) > toDateTime(0) AND UUIDv7ToDateTime(event_id) <
     (SELECT max(expired_before) FROM retention_marks WHERE project_id = {projectId:UUID} AND what = 'events'),
   'expired', toString(state))`;
-const LINKS = `links AS (
+const LINKS_CTE = `links AS (
   SELECT event_id, ${SHOWN_STATE} AS state, source FROM report_links
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID}
 )`;
 /** The ids lead to the events by the primary key, which begins with the time inside them. */
-const THEIRS = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
+const EVENT_CONDITION = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
   AND id_at IN (SELECT UUIDv7ToDateTime(event_id, 'UTC') FROM links) AND id IN (SELECT event_id FROM links)`;
-const PAGE_OF_TRAIL = `WITH ${LINKS}
+const PAGE_QUERY = `WITH ${LINKS_CTE}
   SELECT links.event_id AS id, links.state AS state, links.source AS source, found, type, occurred_at AS occurredAt,
     (toUnixTimestamp64Micro(occurred_at) - {atMicros:Int64}) / 1e6 AS fromReportS, sequence, preview
   FROM links LEFT JOIN (
     SELECT id, 'found' AS found, event_type AS type, occurred_at, sequence, log_partition, log_offset, log_index,
       substringUTF8(payload, 1, 160) AS preview
-    FROM events WHERE ${THEIRS}
+    FROM events WHERE ${EVENT_CONDITION}
   ) AS events ON events.id = links.event_id
   ORDER BY found = '', occurred_at, log_partition, log_offset, log_index, toString(links.event_id)
-  LIMIT ${PAGE} OFFSET {offset:UInt32}`;
-const STATES = `SELECT ${SHOWN_STATE} AS name, count() AS events FROM report_links
+  LIMIT ${PAGE_ROWS} OFFSET {offset:UInt32}`;
+const STATES_QUERY = `SELECT ${SHOWN_STATE} AS name, count() AS events FROM report_links
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} GROUP BY name`;
-const SPAN = `WITH ${LINKS}
+const SPAN_QUERY = `WITH ${LINKS_CTE}
   SELECT toString(min(toUnixTimestamp64Micro(occurred_at))) AS first, toString(max(toUnixTimestamp64Micro(occurred_at))) AS last
   FROM events
-  WHERE ${THEIRS} AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
+  WHERE ${EVENT_CONDITION} AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   HAVING count() > 0`;
-const DOTS = `WITH ${LINKS}
+const DOTS_QUERY = `WITH ${LINKS_CTE}
   SELECT event_type AS type, count() AS events,
     intDiv((toUnixTimestamp64Micro(occurred_at) - {fromMicros:Int64}) * ${BUCKETS}, {toMicros:Int64} - {fromMicros:Int64} + 1) AS bucket
   FROM events
-  WHERE ${THEIRS} AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
+  WHERE ${EVENT_CONDITION} AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   GROUP BY type, bucket ORDER BY type, bucket`;
 /** Sorted, each number stands beside the one before it: a larger step is a gap, none at all a repeat. */
-const GAPS = `SELECT countIf(number != before) AS received, max(number) AS highest,
+const GAPS_QUERY = `SELECT countIf(number != before) AS received, max(number) AS highest,
     arrayMap(gap -> if(gap.1 = gap.2, toString(gap.1), concat(toString(gap.1), '–', toString(gap.2))),
       groupArraySortedIf(21)((before + 1, number - 1), number > before + 1)) AS missing,
     if((SELECT max(expired_before) FROM retention_marks WHERE project_id = {projectId:UUID} AND what = 'events')
@@ -106,50 +106,50 @@ const GAPS = `SELECT countIf(number != before) AS received, max(number) AS highe
   )`;
 const SHOWN_GAPS = 20;
 
-export function Trail(of: TrailOf): VNode {
+export function Trail(of: TrailProps): VNode {
   const { tenantId, projectId, reportId, atMicros, fromMicros, toMicros, everyMs } = of;
   const [offset, setOffset] = useState(0);
   const [open, setOpen] = useState<TrailRow>();
-  const known = { tenantId, projectId, reportId };
-  const { value, error } = useAsked(
+  const ids = { tenantId, projectId, reportId };
+  const { value, error } = useQuery(
     `${reportId} ${offset}`,
     async () => {
       const whole = { fromMicros, toMicros };
       const dotsOf = async () => {
-        const [span] = await sql<{ first: string; last: string }>(SPAN, { ...known, ...whole });
-        const shown = span === undefined ? whole : spanShown(of, Number(span.first), Number(span.last));
-        return { dots: await sql<Dot>(DOTS, { ...known, ...shown }), shown };
+        const [span] = await sql<{ first: string; last: string }>(SPAN_QUERY, { ...ids, ...whole });
+        const shown = span === undefined ? whole : visibleSpan(of, Number(span.first), Number(span.last));
+        return { dots: await sql<Dot>(DOTS_QUERY, { ...ids, ...shown }), shown };
       };
       const [rows, states, timeline] = await Promise.all([
-        sql<TrailRow>(PAGE_OF_TRAIL, { ...known, atMicros, offset }),
-        sql<{ name: string; events: string }>(STATES, { projectId, reportId }),
+        sql<TrailRow>(PAGE_QUERY, { ...ids, atMicros, offset }),
+        sql<{ name: string; events: string }>(STATES_QUERY, { projectId, reportId }),
         dotsOf(),
       ]);
       return { rows, timeline, states: new Map(states.map(({ name, events }) => [name, Number(events)])) };
     },
     everyMs,
   );
-  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   const { rows, timeline, states } = value;
   const total = [...states.values()].reduce((sum, events) => sum + events, 0);
   if (total === 0) {
     return html`<${Empty}><p>No event belongs to this report.</p>
       <p>A report has the events of its session around its time, those that it brings, and those that it names.</p><//>`;
   }
-  const told = LINK_STATES.filter(([name]) => states.has(name)).map(
+  const stateTexts = LINK_STATES.filter(([name]) => states.has(name)).map(
     ([name, words]) => `${count(states.get(name) ?? 0)} ${words}`,
   );
   return html`<div>
     <${Failure} error=${error} />
-    <p class="status" role="status">${told.join(', ')}</p>
+    <p class="status" role="status">${stateTexts.join(', ')}</p>
     <${Timeline} dots=${timeline.dots} atMicros=${atMicros} ...${timeline.shown} />
     <${Events} rows=${rows} onOpen=${setOpen} />
     ${
-      total > PAGE &&
+      total > PAGE_ROWS &&
       html`<p class="actions">
-        <button class="plain" disabled=${offset === 0} onClick=${() => setOffset(offset - PAGE)}>Earlier</button>
+        <button class="plain" disabled=${offset === 0} onClick=${() => setOffset(offset - PAGE_ROWS)}>Earlier</button>
         <span>${count(offset + 1)} to ${count(offset + rows.length)} of ${count(total)}</span>
-        <button class="plain" disabled=${offset + PAGE >= total} onClick=${() => setOffset(offset + PAGE)}>Later</button>
+        <button class="plain" disabled=${offset + PAGE_ROWS >= total} onClick=${() => setOffset(offset + PAGE_ROWS)}>Later</button>
       </p>`
     }
     ${open && html`<${Payload} of=${of} event=${open} onClose=${() => setOpen(undefined)} />`}
@@ -157,10 +157,10 @@ export function Trail(of: TrailOf): VNode {
 }
 
 /** The part of the window in which something happened, with the report in it and a little room on both sides. */
-function spanShown({ atMicros, fromMicros, toMicros }: TrailOf, first: number, last: number) {
+function visibleSpan({ atMicros, fromMicros, toMicros }: TrailProps, first: number, last: number) {
   const [begin, end] = [Math.min(first, atMicros), Math.max(last, atMicros)];
-  const room = Math.ceil(Math.max(end - begin, LEAST_SPAN_MICROS) * 0.03);
-  return { fromMicros: Math.max(fromMicros, begin - room), toMicros: Math.min(toMicros, end + room) };
+  const margin = Math.ceil(Math.max(end - begin, MIN_SPAN_MICROS) * 0.03);
+  return { fromMicros: Math.max(fromMicros, begin - margin), toMicros: Math.min(toMicros, end + margin) };
 }
 
 const LINK_STATES = [
@@ -177,12 +177,12 @@ function Timeline({
   atMicros,
   fromMicros,
   toMicros,
-}: Pick<TrailOf, 'atMicros' | 'fromMicros' | 'toMicros'> & { dots: readonly Dot[] }): VNode | null {
+}: Pick<TrailProps, 'atMicros' | 'fromMicros' | 'toMicros'> & { dots: readonly Dot[] }): VNode | null {
   if (dots.length === 0) return null;
   const totals = new Map<string, number>();
   for (const { type, events } of dots) totals.set(type, (totals.get(type) ?? 0) + Number(events));
   const byCount = [...totals].sort(([, a], [, b]) => b - a).map(([type]) => type);
-  const lanes = byCount.length > LANES ? [...byCount.slice(0, LANES - 1), undefined] : byCount;
+  const lanes = byCount.length > MAX_LANES ? [...byCount.slice(0, MAX_LANES - 1), undefined] : byCount;
   const percent = (micros: number) => `${((micros - fromMicros) / (toMicros - fromMicros + 1)) * 100}%`;
   const at = percent(atMicros);
   const spanS = (toMicros - fromMicros) / 1e6;
@@ -191,7 +191,7 @@ function Timeline({
       ? dots.filter(({ type }) => !lanes.includes(type))
       : dots.filter(({ type }) => type === lane);
   const moment = html`<line class="moment" x1=${at} x2=${at} y1="0" y2="100%" />`;
-  return html`<div class="timeline" role="img" aria-label=${`Events by type, from ${distance((fromMicros - atMicros) / 1e6)} to ${distance((toMicros - atMicros) / 1e6)} of the report`}>
+  return html`<div class="timeline" role="img" aria-label=${`Events by type, from ${offsetText((fromMicros - atMicros) / 1e6)} to ${offsetText((toMicros - atMicros) / 1e6)} of the report`}>
     <span></span>
     <svg class="axis">
       <text class="moment" x=${at} y="14" text-anchor=${(atMicros - fromMicros) * 2 > toMicros - fromMicros ? 'end' : 'start'}>the report</text>
@@ -207,15 +207,15 @@ function Timeline({
             const fromReport = (fromMicros - atMicros) / 1e6 + centre * spanS;
             const radius = Math.min(9, 3 + Math.log2(Number(events)));
             return html`<circle cx=${`${centre * 100}%`} cy="50%" r=${radius}>
-              <title>${`${count(Number(events))} × ${type || '(empty)'}, ${distance(fromReport)}`}</title>
+              <title>${`${count(Number(events))} × ${type || '(empty)'}, ${offsetText(fromReport)}`}</title>
             </circle>`;
           })}
         </svg>`;
     })}
     <span></span>
     <svg class="axis">
-      <text x="0" y="14">${distance((fromMicros - atMicros) / 1e6)}</text>
-      <text x="100%" y="14" text-anchor="end">${distance((toMicros - atMicros) / 1e6)}</text>
+      <text x="0" y="14">${offsetText((fromMicros - atMicros) / 1e6)}</text>
+      <text x="100%" y="14" text-anchor="end">${offsetText((toMicros - atMicros) / 1e6)}</text>
     </svg>
   </div>`;
 }
@@ -227,7 +227,7 @@ function Events({ rows, onOpen }: { rows: readonly TrailRow[]; onOpen: (row: Tra
       of: (row) =>
         row.found === ''
           ? '–'
-          : html`<span title=${absoluteTime(fromClickHouse(row.occurredAt))}>${distance(Number(row.fromReportS))}</span>`,
+          : html`<span title=${absoluteTime(fromClickHouse(row.occurredAt))}>${offsetText(Number(row.fromReportS))}</span>`,
     },
     {
       title: 'Type',
@@ -264,9 +264,9 @@ function LinkTag({ of: { state, source } }: { of: TrailRow }): VNode {
   return html`<span class=${`tag ${colour}`} title=${SOURCES[source]}>${name}</span>`;
 }
 
-function Payload({ of, event, onClose }: { of: TrailOf; event: TrailRow; onClose: () => void }): VNode {
+function Payload({ of, event, onClose }: { of: TrailProps; event: TrailRow; onClose: () => void }): VNode {
   const { tenantId, projectId } = of;
-  const { value, error } = useAsked(event.id, () =>
+  const { value, error } = useQuery(event.id, () =>
     sql<{ payload: string; receivedAt: string }>(
       `SELECT payload, received_at AS receivedAt FROM events WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
          AND id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`,
@@ -277,7 +277,7 @@ function Payload({ of, event, onClose }: { of: TrailOf; event: TrailRow; onClose
   return html`<${Dialog} title=${event.type || '(empty)'} onClose=${onClose}>
     <dl>
       <dt>Id</dt><dd><code>${event.id}</code> · <a href=${`#/follow/${event.id}`}>Follow this event</a></dd>
-      <dt>Occurred</dt><dd><${Time} at=${fromClickHouse(event.occurredAt)} /> · ${distance(Number(event.fromReportS))} of the report</dd>
+      <dt>Occurred</dt><dd><${Time} at=${fromClickHouse(event.occurredAt)} /> · ${offsetText(Number(event.fromReportS))} of the report</dd>
       <dt>Received</dt><dd>${row ? html`<${Time} at=${fromClickHouse(row.receivedAt)} />` : '…'}</dd>
       <dt>Link</dt><dd><${LinkTag} of=${event} /> ${SOURCES[event.source]}</dd>
     </dl>
@@ -297,13 +297,13 @@ interface Gaps {
 }
 
 /** Whether the session's events are all here, by the numbers that the client gave them. */
-export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailOf): VNode | null {
-  const { value, error } = useAsked(
+export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailProps): VNode | null {
+  const { value, error } = useQuery(
     sessionId ?? '',
     async () =>
       sessionId === null
         ? []
-        : await sql<Gaps>(GAPS, {
+        : await sql<Gaps>(GAPS_QUERY, {
             ...{ tenantId, projectId, sessionId },
           }),
     everyMs,

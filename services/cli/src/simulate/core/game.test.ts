@@ -5,21 +5,21 @@ import { ReportInput } from '@questlog/schemas/http/report';
 import { SessionInput } from '@questlog/schemas/http/session';
 import { Compile } from 'typebox/compile';
 import { beforeAll, expect, test } from 'vitest';
-import { type GameRequest, gathered, type Visit, visitsOf } from './game.ts';
+import { type GameRequest, mergeRequests, type Visit, visitsOf } from './game.ts';
 
 const FROM = Date.UTC(2026, 10, 1);
 const TEN_DAYS = { seed: 7, players: 40, fromMs: FROM, toMs: FROM + 10 * 86_400_000 };
-let game: Visit[];
+let visits: Visit[];
 let requests: GameRequest[];
 
 beforeAll(() => {
-  game = [...visitsOf(TEN_DAYS)];
-  requests = game.flatMap((visit) => visit.requests);
+  visits = [...visitsOf(TEN_DAYS)];
+  requests = visits.flatMap((visit) => visit.requests);
 });
 
 test('a seed is the same game in every version, so that two versions can be held against each other', () => {
   const live = [...visitsOf({ ...TEN_DAYS, players: 120, toMs: FROM + 300_000 })];
-  const digests = [game, live].map((visits) =>
+  const digests = [visits, live].map((visits) =>
     createHash('sha256').update(JSON.stringify(visits)).digest('hex'),
   );
   // Whoever changes the game on purpose changes these, and the figures of the data guide with them.
@@ -30,14 +30,14 @@ test('a seed is the same game in every version, so that two versions can be held
 });
 
 test('a seed repeats its game, and another seed is another', () => {
-  expect([...visitsOf(TEN_DAYS)]).toEqual(game);
-  expect([...visitsOf({ ...TEN_DAYS, seed: 8 })]).not.toEqual(game);
+  expect([...visitsOf(TEN_DAYS)]).toEqual(visits);
+  expect([...visitsOf({ ...TEN_DAYS, seed: 8 })]).not.toEqual(visits);
 });
 
 test('visits and what a visit sends come in the order of their times, within the days', () => {
-  const times = game.map(({ atMs }) => atMs);
+  const times = visits.map(({ atMs }) => atMs);
   expect(times).toEqual(times.toSorted((a, b) => a - b));
-  for (const { atMs, requests: own } of game) {
+  for (const { atMs, requests: own } of visits) {
     const sent = [atMs, ...own.map((request) => request.atMs)];
     expect(sent).toEqual(sent.toSorted((a, b) => a - b));
     expect(atMs).toBeGreaterThanOrEqual(FROM);
@@ -49,7 +49,7 @@ test('sessions, events and reports are of the contract, and requests within its 
   const [session, event, report] = [SessionInput, EVENT_INPUT.A, ReportInput].map((schema) =>
     Compile(schema),
   );
-  for (const visit of game) expect(session?.Errors(visit.session)).toEqual([]);
+  for (const visit of visits) expect(session?.Errors(visit.session)).toEqual([]);
   for (const { body, events } of requests) {
     if (Array.isArray(body)) {
       expect(body.length).toBe(events);
@@ -60,7 +60,7 @@ test('sessions, events and reports are of the contract, and requests within its 
 });
 
 test('a session numbers its events from 1 without a gap', () => {
-  for (const { requests: own } of game) {
+  for (const { requests: own } of visits) {
     const numbers = own
       .flatMap(({ body }) => (Array.isArray(body) ? body : []))
       .map(({ sequence }) => sequence);
@@ -71,8 +71,8 @@ test('a session numbers its events from 1 without a gap', () => {
 test('gathered, it is the same events, reports and order in a tenth of the requests, within the caps', () => {
   const contents = (all: readonly GameRequest[]) =>
     all.flatMap(({ path, body }) => (Array.isArray(body) ? body : [{ path, body }]));
-  const fewer = game.map((visit) => gathered(visit.requests));
-  expect(fewer.map(contents)).toEqual(game.map((visit) => contents(visit.requests)));
+  const fewer = visits.map((visit) => mergeRequests(visit.requests));
+  expect(fewer.map(contents)).toEqual(visits.map((visit) => contents(visit.requests)));
   const all = fewer.flat();
   const events = all.reduce((sum, request) => sum + request.events, 0);
   expect(all.length).toBeLessThan(requests.length / 10);
@@ -88,7 +88,9 @@ test('gathering leaves a report between its events, and sends large events in se
   const path = '/v1/ingest/events';
   const large = { atMs: 1, path, body: ['x'.repeat(400_000)], events: 1, isAnswerLost: false } as const;
   const report = { ...large, path: '/v1/ingest/reports', body: {} } as const;
-  const sizes = gathered([large, large, large, report, large]).map(({ body }) => Object.keys(body).length);
+  const sizes = mergeRequests([large, large, large, report, large]).map(
+    ({ body }) => Object.keys(body).length,
+  );
   expect(sizes).toEqual([2, 1, 0, 1]);
 });
 
@@ -98,7 +100,7 @@ test('as many events as a request may have are gathered in it, and not one more'
     ...{ atMs: 1, path, events, isAnswerLost: false },
     body: Array.from({ length: events }, () => 'x'),
   });
-  const counts = (...events: number[]) => gathered(events.map(many)).map((request) => request.events);
+  const counts = (...events: number[]) => mergeRequests(events.map(many)).map((request) => request.events);
   expect([counts(100, 100), counts(100, 101)]).toEqual([[200], [100, 101]]);
 });
 
@@ -111,7 +113,7 @@ test('it has what a live game has: reports, lost answers, wrong clocks, offline 
   expect(requests.some(({ path }) => path === '/v1/ingest/reports')).toBe(true);
   expect(requests.some(({ isAnswerLost }) => isAnswerLost)).toBe(true);
   expect(
-    game.some(({ atMs, session }) => Math.abs(Date.parse(`${session['startedAt']}`) - atMs) > 60_000),
+    visits.some(({ atMs, session }) => Math.abs(Date.parse(`${session['startedAt']}`) - atMs) > 60_000),
   ).toBe(true);
   expect(requests.some(({ events }) => events > 100)).toBe(true);
   const logs = requests.flatMap(({ logLines }) => (logLines === undefined ? [] : [logLines]));

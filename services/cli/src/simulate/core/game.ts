@@ -2,7 +2,7 @@
  * A believable game that a seed repeats: players with days, habits, devices and builds, who play matches, earn and spend,
  * crash, and file reports. As in life clocks are wrong, players are offline, and answers get lost.
  */
-import { Dice } from './dice.ts';
+import { SeededRandom } from './seededRandom.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
@@ -16,7 +16,7 @@ const MAX_BATCH_BYTES = 1024 * 1024;
 const LOG_LINES = 40;
 const CHECKPOINTS = ['tutorial_start', 'tutorial_done', 'first_match', 'first_win', 'level_10'] as const;
 /** Of the players who see a variant, the share that finishes the tutorial. */
-const FINISHES = { A: 0.6, B: 0.85 } as const;
+const TUTORIAL_COMPLETION = { A: 0.6, B: 0.85 } as const;
 /** Of so many players one cheats, the same of each hundred. */
 const CHEATERS = { every: 100, nth: 13 };
 const BUGS = [
@@ -25,7 +25,7 @@ const BUGS = [
   ['arena-black-screen', 'Black screen after the match', 'medium'],
 ] as const;
 
-export interface GameWanted {
+export interface SimulationOptions {
   readonly seed: number;
   readonly players: number;
   /** Milliseconds since the epoch; the last is not included. */
@@ -54,19 +54,19 @@ export interface GameRequest {
 }
 
 interface Player {
-  readonly dice: Dice;
+  readonly random: SeededRandom;
   readonly id: string;
   readonly build: { version: string; platform: string; channel: string };
   readonly deviceId: string;
   readonly frameMs: number;
   /** Visits a day. */
-  readonly habit: number;
+  readonly visitsPerDay: number;
   readonly clockSkewMs: number;
   readonly isOftenOffline: boolean;
-  readonly variant: keyof typeof FINISHES;
-  readonly killsAMinute: number;
+  readonly variant: keyof typeof TUTORIAL_COMPLETION;
+  readonly killsPerMinute: number;
   /** Checkpoints that are left to pass, before this player gives up. */
-  readonly ahead: Checkpoint[];
+  readonly remainingCheckpoints: Checkpoint[];
 }
 
 interface Checkpoint {
@@ -81,19 +81,19 @@ interface GameEvent {
 }
 
 /** The visits day by day, each day's in the order of their times. */
-export function* visitsOf({ seed, players, fromMs, toMs }: GameWanted): Generator<Visit> {
-  const dice = new Dice(seed);
-  const all = Array.from({ length: players }, (_, n) => aPlayer(dice.split(), n));
+export function* visitsOf({ seed, players, fromMs, toMs }: SimulationOptions): Generator<Visit> {
+  const random = new SeededRandom(seed);
+  const all = Array.from({ length: players }, (_, n) => createPlayer(random.split(), n));
   const isLive = toMs - fromMs < DAY_MS;
   for (let dayMs = fromMs; dayMs < toMs; dayMs += DAY_MS) {
     const endMs = Math.min(dayMs + DAY_MS, toMs);
     const visits = all.flatMap((player) => {
       // Who is watched live comes for sure, soon, and leaves before the end.
-      const times = isLive ? 1 : Math.floor(player.habit + player.dice.next());
+      const times = isLive ? 1 : Math.floor(player.visitsPerDay + player.random.next());
       const within = (endMs - dayMs) * (isLive ? 0.5 : 1);
-      return Array.from({ length: times }, () => dayMs + Math.floor(player.dice.next() * within))
+      return Array.from({ length: times }, () => dayMs + Math.floor(player.random.next() * within))
         .sort((a, b) => a - b)
-        .map((atMs) => aVisit(player, atMs, endMs));
+        .map((atMs) => createVisit(player, atMs, endMs));
     });
     yield* visits.sort((a, b) => a.atMs - b.atMs);
   }
@@ -103,7 +103,7 @@ export function* visitsOf({ seed, players, fromMs, toMs }: GameWanted): Generato
  * The same events and reports in the same order, in as few requests as their caps allow. As many answers of a hundred are
  * lost as before.
  */
-export function gathered(requests: readonly GameRequest[]): GameRequest[] {
+export function mergeRequests(requests: readonly GameRequest[]): GameRequest[] {
   const all: GameRequest[] = [];
   let bytes = 0;
   for (const request of requests) {
@@ -126,48 +126,48 @@ export function gathered(requests: readonly GameRequest[]): GameRequest[] {
   return all;
 }
 
-function aPlayer(dice: Dice, n: number): Player {
-  const [platform, deviceId, frameMs] = dice.from<[string, string, number]>(
+function createPlayer(random: SeededRandom, n: number): Player {
+  const [platform, deviceId, frameMs] = random.pick<[string, string, number]>(
     ['Android', 'Pixel 9', 24],
     ['iOS', 'iPhone 17', 14],
     ['Web', 'Chromium', 18],
     ['Windows', 'PC', 8],
   );
-  const variant = dice.from('A', 'B');
+  const variant = random.pick('A', 'B');
   const isCheater = n % CHEATERS.every === CHEATERS.nth;
   return {
-    dice,
+    random,
     id: `player-${n}`,
     build: {
-      version: dice.from('1.4.0', '1.4.1', '1.4.2'),
+      version: random.pick('1.4.0', '1.4.1', '1.4.2'),
       platform,
-      channel: dice.chance(0.05) ? 'beta' : 'prod',
+      channel: random.chance(0.05) ? 'beta' : 'prod',
     },
     deviceId,
     frameMs,
-    habit: dice.next() ** 2 * 2,
-    clockSkewMs: dice.chance(0.05) ? dice.between(-180, 180) * MINUTE_MS : 0,
-    isOftenOffline: dice.chance(0.1),
+    visitsPerDay: random.next() ** 2 * 2,
+    clockSkewMs: random.chance(0.05) ? random.integer(-180, 180) * MINUTE_MS : 0,
+    isOftenOffline: random.chance(0.1),
     variant,
-    killsAMinute: isCheater ? 6 : dice.between(40, 100) / 100,
-    ahead: checkpointsOf(dice, variant),
+    killsPerMinute: isCheater ? 6 : random.integer(40, 100) / 100,
+    remainingCheckpoints: checkpointsOf(random, variant),
   };
 }
 
-function checkpointsOf(dice: Dice, variant: Player['variant']): Checkpoint[] {
-  const shares = [1, FINISHES[variant], 0.8, 0.7, 0.6];
-  const stop = shares.findIndex((share) => !dice.chance(share));
+function checkpointsOf(random: SeededRandom, variant: Player['variant']): Checkpoint[] {
+  const shares = [1, TUTORIAL_COMPLETION[variant], 0.8, 0.7, 0.6];
+  const stop = shares.findIndex((share) => !random.chance(share));
   const names = CHECKPOINTS.slice(0, stop === -1 ? CHECKPOINTS.length : stop);
   return names.map((name, at) => ({ name, level: at + 1 }));
 }
 
-function aVisit(player: Player, atMs: number, endMs: number): Visit {
-  const { dice } = player;
-  const id = dice.uuid();
-  const wantedMs = Math.min(dice.between(2, 40) * MINUTE_MS, Math.max(endMs - atMs - 1_000, 1_000));
-  const hasCrashed = dice.chance(player.build.version === '1.4.2' ? 0.12 : 0.03);
-  const lengthMs = hasCrashed ? Math.ceil(wantedMs * dice.next()) : wantedMs;
-  const played = [...playedIn(player, atMs, lengthMs, hasCrashed)]
+function createVisit(player: Player, atMs: number, endMs: number): Visit {
+  const { random } = player;
+  const id = random.uuid();
+  const plannedMs = Math.min(random.integer(2, 40) * MINUTE_MS, Math.max(endMs - atMs - 1_000, 1_000));
+  const hasCrashed = random.chance(player.build.version === '1.4.2' ? 0.12 : 0.03);
+  const lengthMs = hasCrashed ? Math.ceil(plannedMs * random.next()) : plannedMs;
+  const played = [...eventsOf(player, atMs, lengthMs, hasCrashed)]
     // Who has left does not see that the match was found.
     .filter((happened) => happened.atMs <= atMs + lengthMs)
     .sort((a, b) => a.atMs - b.atMs);
@@ -178,7 +178,7 @@ function aVisit(player: Player, atMs: number, endMs: number): Visit {
     sequence: n + 1,
     payload,
   }));
-  const batches = inBatches(played, player.isOftenOffline ? lengthMs : BATCH_MS);
+  const batches = batchesOf(played, player.isOftenOffline ? lengthMs : BATCH_MS);
   const lastMs = batches.at(-1)?.atMs ?? atMs;
   return {
     atMs,
@@ -195,12 +195,12 @@ function aVisit(player: Player, atMs: number, endMs: number): Visit {
         path: '/v1/ingest/events' as const,
         body: sent.slice(from, to),
         events: to - from,
-        isAnswerLost: dice.chance(0.03),
+        isAnswerLost: random.chance(0.03),
       })),
-      ...(hasCrashed || dice.chance(0.02)
+      ...(hasCrashed || random.chance(0.02)
         ? [
             {
-              ...aReport(player, id, lastMs),
+              ...createReport(player, id, lastMs),
               ...(hasCrashed && { logLines: sent.slice(-LOG_LINES).map(logLine) }),
             },
           ]
@@ -209,44 +209,48 @@ function aVisit(player: Player, atMs: number, endMs: number): Visit {
   };
 }
 
-function* playedIn(
+function* eventsOf(
   player: Player,
   fromMs: number,
   lengthMs: number,
   hasCrashed: boolean,
 ): Generator<GameEvent> {
-  const { dice, frameMs, ahead, killsAMinute } = player;
-  const within = (): number => fromMs + Math.floor(dice.next() * lengthMs);
-  const some = (perMinute: number): number => Math.ceil((lengthMs / MINUTE_MS) * perMinute * dice.next());
-  for (let n = 1, passed = ahead.shift(); passed !== undefined; n++) {
+  const { random, frameMs, remainingCheckpoints, killsPerMinute } = player;
+  const within = (): number => fromMs + Math.floor(random.next() * lengthMs);
+  const randomCount = (perMinute: number): number =>
+    Math.ceil((lengthMs / MINUTE_MS) * perMinute * random.next());
+  for (let n = 1, passed = remainingCheckpoints.shift(); passed !== undefined; n++) {
     yield event('checkpoint', fromMs + Math.floor((n * lengthMs) / 6), passed);
-    passed = dice.chance(0.7) ? ahead.shift() : undefined;
+    passed = random.chance(0.7) ? remainingCheckpoints.shift() : undefined;
   }
-  for (let n = some(5); n > 0; n--) {
-    yield event('player_action', within(), { action: dice.from('jump', 'dash', 'open_menu', 'attack') });
+  for (let n = randomCount(5); n > 0; n--) {
+    yield event('player_action', within(), { action: random.pick('jump', 'dash', 'open_menu', 'attack') });
   }
-  for (let n = some(0.5); n > 0; n--) {
-    const frameTimeMs = frameMs + dice.between(0, 900) / 100;
-    yield event('performance', within(), { frameTimeMs, memoryMb: dice.between(200, 900) });
+  for (let n = randomCount(0.5); n > 0; n--) {
+    const frameTimeMs = frameMs + random.integer(0, 900) / 100;
+    yield event('performance', within(), { frameTimeMs, memoryMb: random.integer(200, 900) });
   }
-  for (let n = some(1); n > 0; n--) {
-    yield event('state_change', within(), { hp: dice.between(0, 100), quest: dice.from('rescue', 'heist') });
-  }
-  for (let n = some(0.5); n > 0; n--) {
-    yield event('network', within(), {
-      pingMs: dice.between(8, 400),
-      kind: dice.from('wifi', 'cellular', 'cable'),
+  for (let n = randomCount(1); n > 0; n--) {
+    yield event('state_change', within(), {
+      hp: random.integer(0, 100),
+      quest: random.pick('rescue', 'heist'),
     });
   }
-  for (let n = some(1); n > 0; n--) yield event('economy', within(), aPayment(dice));
-  const kills = (lengthMs / MINUTE_MS) * killsAMinute * (dice.between(80, 120) / 100);
-  for (let n = Math.round(kills); n > 0; n--) {
-    yield event('kill', within(), { weapon: dice.from('bow', 'sword', 'staff') });
+  for (let n = randomCount(0.5); n > 0; n--) {
+    yield event('network', within(), {
+      pingMs: random.integer(8, 400),
+      kind: random.pick('wifi', 'cellular', 'cable'),
+    });
   }
-  for (let n = some(0.3); n > 0; n--) {
-    const [ticket, atMs, mode] = [dice.uuid(), within(), dice.from('ranked', 'casual')];
+  for (let n = randomCount(1); n > 0; n--) yield event('economy', within(), createPayment(random));
+  const kills = (lengthMs / MINUTE_MS) * killsPerMinute * (random.integer(80, 120) / 100);
+  for (let n = Math.round(kills); n > 0; n--) {
+    yield event('kill', within(), { weapon: random.pick('bow', 'sword', 'staff') });
+  }
+  for (let n = randomCount(0.3); n > 0; n--) {
+    const [ticket, atMs, mode] = [random.uuid(), within(), random.pick('ranked', 'casual')];
     yield event('match_search', atMs, { ticket, mode });
-    if (dice.chance(0.85)) yield event('match_found', atMs + dice.between(500, 30_000), { ticket, mode });
+    if (random.chance(0.85)) yield event('match_found', atMs + random.integer(500, 30_000), { ticket, mode });
   }
   if (hasCrashed) {
     yield event('error', fromMs + lengthMs, { kind: 'assertion', where: 'inventory' });
@@ -254,27 +258,31 @@ function* playedIn(
   }
 }
 
-function aPayment(dice: Dice): object {
-  const [currency, reason, amount] = dice.from<[string, string, number]>(
-    ['gold', 'quest', dice.between(50, 200)],
-    ['gold', 'loot', dice.between(1, 40)],
-    ['gold', 'shop', -dice.between(30, 250)],
-    ['gem', 'purchase', dice.between(100, 2_000)],
-    ['gem', 'skin', -dice.between(100, 500)],
+function createPayment(random: SeededRandom): object {
+  const [currency, reason, amount] = random.pick<[string, string, number]>(
+    ['gold', 'quest', random.integer(50, 200)],
+    ['gold', 'loot', random.integer(1, 40)],
+    ['gold', 'shop', -random.integer(30, 250)],
+    ['gem', 'purchase', random.integer(100, 2_000)],
+    ['gem', 'skin', -random.integer(100, 500)],
   );
   return { currency, reason, amount };
 }
 
 /** It brings an event of its own, which counts as one more. */
-function aReport({ dice, build, clockSkewMs }: Player, sessionId: string, lastMs: number): GameRequest {
-  const [fingerprint, title, severity] = dice.from<readonly [string, string, string]>(...BUGS);
-  const atMs = lastMs + dice.between(1_000, 3_000);
+function createReport(
+  { random, build, clockSkewMs }: Player,
+  sessionId: string,
+  lastMs: number,
+): GameRequest {
+  const [fingerprint, title, severity] = random.pick<readonly [string, string, string]>(...BUGS);
+  const atMs = lastMs + random.integer(1_000, 3_000);
   const occurredAt = timestamp(atMs + clockSkewMs);
   return {
     atMs,
     path: '/v1/ingest/reports',
     body: {
-      clientRequestId: dice.uuid(),
+      clientRequestId: random.uuid(),
       sessionId,
       occurredAt,
       report: {
@@ -286,14 +294,14 @@ function aReport({ dice, build, clockSkewMs }: Player, sessionId: string, lastMs
         fingerprint,
       },
       context: {
-        sceneName: dice.from('Arena', 'Forest', 'Shop'),
+        sceneName: random.pick('Arena', 'Forest', 'Shop'),
         buildVersion: build.version,
         platform: build.platform,
       },
       events: [{ sessionId, eventType: 'error', occurredAt, payload: { kind: 'report', fingerprint } }],
     },
     events: 1,
-    isAnswerLost: dice.chance(0.1),
+    isAnswerLost: random.chance(0.1),
   };
 }
 
@@ -304,10 +312,10 @@ interface Batch {
 }
 
 /** A batch is sent when its first event is as old as this, or when it is full. */
-function inBatches(events: readonly GameEvent[], gatherMs: number): Batch[] {
+function batchesOf(events: readonly GameEvent[], batchMs: number): Batch[] {
   const batches: Batch[] = [];
   for (let from = 0; from < events.length; ) {
-    const dueMs = (events[from]?.atMs ?? 0) + gatherMs;
+    const dueMs = (events[from]?.atMs ?? 0) + batchMs;
     let to = from + 1;
     while (to < events.length && to - from < MAX_BATCH && (events[to]?.atMs ?? 0) <= dueMs) to += 1;
     batches.push({ atMs: Math.min(dueMs, events.at(-1)?.atMs ?? 0), from, to });

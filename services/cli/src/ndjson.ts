@@ -14,22 +14,22 @@ const LINE_FEED = 0x0a;
  * Lines end at a line feed only: other marks that end a line for people may stand inside a JSON string.
  * @throws Error naming a line that is too long or not UTF-8.
  */
-export async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<Line> {
+export async function* readLines(input: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let number = 1;
-  let begun = Buffer.alloc(0);
+  let partialLine = Buffer.alloc(0);
   for await (const piece of input) {
     let from = 0;
     for (let end = piece.indexOf(LINE_FEED); end >= 0; end = piece.indexOf(LINE_FEED, from)) {
-      yield lineOf(number, Buffer.concat([begun, piece.subarray(from, end)]));
-      begun = Buffer.alloc(0);
+      yield lineOf(number, Buffer.concat([partialLine, piece.subarray(from, end)]));
+      partialLine = Buffer.alloc(0);
       from = end + 1;
       number += 1;
     }
-    begun = Buffer.concat([begun, piece.subarray(from)]);
-    if (begun.length > MAX_LINE_BYTES)
+    partialLine = Buffer.concat([partialLine, piece.subarray(from)]);
+    if (partialLine.length > MAX_LINE_BYTES)
       throw new Error(`line ${number} has more than ${MAX_LINE_BYTES} bytes`);
   }
-  yield lineOf(number, begun);
+  yield lineOf(number, partialLine);
 }
 
 function lineOf(number: number, bytes: Buffer): Line {

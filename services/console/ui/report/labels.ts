@@ -3,14 +3,16 @@ import type { VNode } from 'preact';
 import { count } from '../format.ts';
 import { html } from '../html.ts';
 
-const LOUD: Readonly<Record<string, string>> = { critical: 'bad', high: 'bad', medium: 'warn' };
+const SEVERITY_CLASSES: Readonly<Record<string, string>> = { critical: 'bad', high: 'bad', medium: 'warn' };
 
 export function titleOf(title: string): string {
   return title || '(without a title)';
 }
 
 export function Severity({ of }: { of: string }): VNode {
-  return of === '' ? html`<span>–</span>` : html`<span class=${`tag ${LOUD[of] ?? ''}`}>${of}</span>`;
+  return of === ''
+    ? html`<span>–</span>`
+    : html`<span class=${`tag ${SEVERITY_CLASSES[of] ?? ''}`}>${of}</span>`;
 }
 
 export function State({ retractedAt }: { retractedAt: string | null }): VNode {
@@ -27,7 +29,7 @@ export const SOURCES: Readonly<Record<string, string>> = {
 };
 
 /** `−1 m 20 s`, from a moment. */
-export function distance(seconds: number): string {
+export function offsetText(seconds: number): string {
   const sign = seconds < 0 ? '−' : '+';
   const size = Math.abs(seconds);
   if (size < 60) return `${sign}${size < 10 ? size.toFixed(size < 0.0005 ? 0 : 3) : size.toFixed(1)} s`;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import { writeWhole } from './outputFile.ts';
+import { writeAtomically } from './outputFile.ts';
 
 let folder: string;
 const never = new AbortController().signal;
@@ -23,7 +23,8 @@ test('writes all of the content, also through a symbolic link, and replaces an o
     seen.push(readdirSync(folder).filter((name) => !name.endsWith('.unfinished')));
     yield 'b';
   };
-  for (const name of ['new', 'link']) await writeWhole(join(folder, name), Readable.from(content()), never);
+  for (const name of ['new', 'link'])
+    await writeAtomically(join(folder, name), Readable.from(content()), never);
 
   expect(seen).toEqual([
     ['link', 'old'],
@@ -50,7 +51,7 @@ test.each(['fails', 'is interrupted'])(
         yield 'b';
       };
       const path = join(folder, name);
-      await expect(writeWhole(path, Readable.from(content()), stop.signal)).rejects.toThrow(
+      await expect(writeAtomically(path, Readable.from(content()), stop.signal)).rejects.toThrow(
         `${path} was not written: `,
       );
     }
@@ -62,7 +63,9 @@ test.each(['fails', 'is interrupted'])(
 
 test('does not replace a path that is not a regular file', async () => {
   for (const path of [folder, '/dev/null', join(folder, 'missing', 'file')]) {
-    await expect(writeWhole(path, Readable.from(['a']), never)).rejects.toThrow(`${path} was not written: `);
+    await expect(writeAtomically(path, Readable.from(['a']), never)).rejects.toThrow(
+      `${path} was not written: `,
+    );
   }
   expect(readdirSync(folder)).toEqual([]);
 });

@@ -1,8 +1,8 @@
 /** Tests the output and the waiting time of a command while Questlog does not answer. Requests advance a fake clock. */
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Endpoint } from './connection.ts';
 import { Progress } from './print.ts';
-import { Endpoint } from './reach.ts';
 
 const NO_ANSWER = 'Questlog does not answer at http://127.0.0.1:9; is it running?';
 

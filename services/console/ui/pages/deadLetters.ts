@@ -3,10 +3,10 @@ import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Dialog, FormDialog } from '../form.ts';
 import { count } from '../format.ts';
-import { type Column, Empty, Failure, html, Table, Time, useAsked, Waiting } from '../html.ts';
+import { type Column, Empty, Failure, html, Loading, Table, Time, useQuery } from '../html.ts';
 import { json, request } from '../request.ts';
 
-interface Letter {
+interface DeadLetter {
   readonly id: string;
   readonly state: string;
   readonly deadAt: string;
@@ -20,23 +20,23 @@ interface Letter {
 }
 
 interface Answer {
-  readonly deadLetters: readonly Letter[];
+  readonly deadLetters: readonly DeadLetter[];
   readonly next: string | null;
   readonly open: number;
 }
 
-type Opened = { readonly kind: 'show' | 'replay' | 'discard'; readonly letter: Letter };
+type Opened = { readonly kind: 'show' | 'replay' | 'discard'; readonly letter: DeadLetter };
 
 const REFRESH_MS = 5_000;
 const PATH = '/admin/dead-letters';
 const STATES = ['open', 'replayed', 'discarded'];
 
-export function Letters(): VNode {
+export function DeadLetters(): VNode {
   const [state, setState] = useState('open');
   const [cause, setCause] = useState('');
   const [opened, setOpened] = useState<Opened>();
   const query = new URLSearchParams({ state, ...(cause && { cause }) });
-  const { value, error, again } = useAsked(
+  const { value, error, refresh } = useQuery(
     `${query}`,
     () => json<Answer>('GET', `${PATH}?${query}`),
     REFRESH_MS,
@@ -52,20 +52,20 @@ export function Letters(): VNode {
       <label>Cause <input value=${cause} onInput=${(event: Event) => setCause(textOf(event))} placeholder="part of it" /></label>
     </form>
     <${Failure} error=${error} />
-    ${value === undefined && error === undefined && html`<${Waiting} />`}
+    ${value === undefined && error === undefined && html`<${Loading} />`}
     ${value && html`<p class="status" role="status">Open: ${count(value.open)}.${more}</p>`}
     ${
       value?.deadLetters.length === 0 &&
       html`<${Empty}><p>There are none. A record that a consumer cannot process is kept here with its cause for 30 days.</p><//>`
     }
     ${value && value.deadLetters.length > 0 && html`<${Table} label="Dead letters, the newest first" rows=${value.deadLetters} columns=${columnsOf(setOpened)} />`}
-    ${opened?.kind === 'show' && html`<${Shown} letter=${opened.letter} onClose=${close} />`}
-    ${opened && opened.kind !== 'show' && html`<${Decision} ...${opened} onClose=${close} onChange=${again} />`}
+    ${opened?.kind === 'show' && html`<${DeadLetterDialog} letter=${opened.letter} onClose=${close} />`}
+    ${opened && opened.kind !== 'show' && html`<${Decision} ...${opened} onClose=${close} onChange=${refresh} />`}
   </section>`;
 }
 
-function columnsOf(onOpen: (opened: Opened) => void): Column<Letter>[] {
-  const button = (text: string, kind: Opened['kind'], letter: Letter) =>
+function columnsOf(onOpen: (opened: Opened) => void): Column<DeadLetter>[] {
+  const button = (text: string, kind: Opened['kind'], letter: DeadLetter) =>
     html`<button class="link" aria-label=${`${text}: ${letter.id}`} onClick=${() => onOpen({ kind, letter })}>${text}</button>`;
   return [
     { title: 'Dead since', of: ({ deadAt }) => html`<${Time} at=${deadAt} />` },
@@ -90,11 +90,11 @@ function columnsOf(onOpen: (opened: Opened) => void): Column<Letter>[] {
   ];
 }
 
-function Shown({ letter, onClose }: { letter: Letter; onClose: () => void }): VNode {
-  const { value, error } = useAsked(letter.id, () => json<object>('GET', `${PATH}/${letter.id}`));
+function DeadLetterDialog({ letter, onClose }: { letter: DeadLetter; onClose: () => void }): VNode {
+  const { value, error } = useQuery(letter.id, () => json<object>('GET', `${PATH}/${letter.id}`));
   return html`<${Dialog} title="A dead letter" onClose=${onClose}>
     <${Failure} error=${error} />
-    ${value ? html`<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre>` : !error && html`<${Waiting} />`}
+    ${value ? html`<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre>` : !error && html`<${Loading} />`}
     <form method="dialog" class="actions"><button class="plain" autofocus>Close</button></form>
   <//>`;
 }
@@ -111,11 +111,11 @@ function Decision({
     else await request('DELETE', `${PATH}/${letter.id}`);
     onChange();
   };
-  const said = isReplay
+  const explanation = isReplay
     ? 'The record is appended again unchanged, and counts once. It becomes a new dead letter if its cause is not fixed.'
     : 'The dead letter is closed and expires as usual. Its record is not stored.';
   return html`<${FormDialog} title=${isReplay ? 'Replay this record?' : 'Discard this dead letter?'} action=${isReplay ? 'Replay' : 'Discard'} isDangerous=${!isReplay} send=${send} onClose=${onClose}>
-    <p>${said}</p>
+    <p>${explanation}</p>
     <p class="said">${letter.reason}</p>
   <//>`;
 }

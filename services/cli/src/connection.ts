@@ -43,8 +43,10 @@ export class Endpoint {
       throw new Unavailable(`Questlog does not answer at ${this.url}; is it running?`, { cause });
     });
     if (response.ok) return response;
-    const { words = `answered ${response.status}`, code } = problemOf(await response.text());
-    throw MAY_PASS.includes(response.status) ? new Unavailable(words) : new Refused(words, code);
+    const { message = `answered ${response.status}`, code } = problemOf(await response.text());
+    throw TRANSIENT_STATUSES.includes(response.status)
+      ? new Unavailable(message)
+      : new Rejected(message, code);
   }
 
   /**
@@ -52,13 +54,13 @@ export class Endpoint {
    * @throws Unavailable if no attempt succeeds within a minute after the first failure.
    */
   async retried(method: string, path: string, options: RequestOptions): Promise<Response> {
-    const enough = new AbortController();
+    const limit = new AbortController();
     let failedMs: number | undefined;
     const response = await untilAvailable(() => this.request(method, path, options), {
-      signal: enough.signal,
+      signal: limit.signal,
       onDelay: ({ message }) => {
         failedMs ??= performance.now();
-        if (performance.now() - failedMs >= PATIENCE_MS) enough.abort();
+        if (performance.now() - failedMs >= MAX_RETRY_MS) limit.abort();
         else this.#outage.failed(message);
       },
     });
@@ -82,7 +84,7 @@ class Outage {
     this.#sinceMs ??= nowMs;
     if (nowMs < this.#nextMs) return;
     this.#nextMs = nowMs + REPORT_INTERVAL_MS;
-    process.stderr.write(`${forTerminal(message)}; trying again for up to ${PATIENCE_MS / 1000} s\n`);
+    process.stderr.write(`${forTerminal(message)}; trying again for up to ${MAX_RETRY_MS / 1000} s\n`);
   }
 
   ended(): void {
@@ -93,7 +95,7 @@ class Outage {
   }
 }
 
-export class Refused extends Error {
+export class Rejected extends Error {
   override readonly name = 'Refused';
   /** Of the closed list of problems; undefined where something else than Questlog answered. */
   readonly code: string | undefined;
@@ -112,7 +114,7 @@ export interface RequestOptions {
 }
 
 /** @throws Error where a listener is asked for that no setting and no start of this machine names. */
-export interface Reach {
+export interface Connection {
   /** The listener of operators. */
   readonly admin: Endpoint;
   /** The listener of games. */
@@ -125,27 +127,27 @@ export interface Reach {
  * The kept tokens go to the kept addresses only: an address in the environment needs its token there too.
  * @throws StartRefused for a bad setting.
  */
-export async function reach(env: NodeJS.ProcessEnv): Promise<Reach> {
+export async function connect(env: NodeJS.ProcessEnv): Promise<Connection> {
   const { readCredentials } = await import('@questlog/questlog/credentials');
   const config = await settingsOf(env);
-  const kept = readCredentials(await credentialsOf(config));
-  const chosen = (name: string, url: string, token: string, keptAt: Address | undefined): Endpoint => {
+  const credentials = readCredentials(await credentialsOf(config));
+  const endpointFor = (name: string, url: string, token: string, address: Address | undefined): Endpoint => {
     if (url !== '') return new Endpoint(url, token);
-    if (keptAt !== undefined) return new Endpoint(keptAt.url, token === '' ? keptAt.token : token);
+    if (address !== undefined) return new Endpoint(address.url, token === '' ? address.token : token);
     throw new Error(
       `nothing has been started on ${config.dataDir} yet; run npm start first, or set ${name} and its token`,
     );
   };
   return {
     get admin() {
-      const keptAt = kept && { url: kept.adminUrl, token: kept.adminToken };
-      return chosen('QUESTLOG_ADMIN_URL', config.adminUrl, config.adminToken, keptAt);
+      const address = credentials && { url: credentials.adminUrl, token: credentials.adminToken };
+      return endpointFor('QUESTLOG_ADMIN_URL', config.adminUrl, config.adminToken, address);
     },
     get game() {
-      const keptAt = kept && { url: kept.baseUrl, token: kept.token };
-      return chosen('QUESTLOG_URL', config.url, config.token, keptAt);
+      const address = credentials && { url: credentials.baseUrl, token: credentials.token };
+      return endpointFor('QUESTLOG_URL', config.url, config.token, address);
     },
-    demoSessionId: config.url === '' && config.token === '' ? kept?.sessionId : undefined,
+    demoSessionId: config.url === '' && config.token === '' ? credentials?.sessionId : undefined,
   };
 }
 
@@ -173,17 +175,17 @@ interface Address {
 }
 
 /** Long enough for a restart of Questlog. */
-const PATIENCE_MS = 60_000;
+const MAX_RETRY_MS = 60_000;
 const REPORT_INTERVAL_MS = 10_000;
-const MAY_PASS = [429, 502, 503, 504];
+const TRANSIENT_STATUSES = [429, 502, 503, 504];
 
 /** The detail of a problem document (RFC 9457), and on a line each of its errors that says more. */
-function problemOf(text: string): { words?: string; code?: string | undefined } {
+function problemOf(text: string): { message?: string; code?: string | undefined } {
   try {
     const { detail, code, errors = [] }: Problem = JSON.parse(text);
     const more = errors.filter((error) => error.detail !== detail);
     const lines = more.map((error) => `\n  element ${error.index}${error.pointer ?? ''}: ${error.detail}`);
-    return detail === undefined ? {} : { words: detail + lines.join(''), code };
+    return detail === undefined ? {} : { message: detail + lines.join(''), code };
   } catch {
     return {};
   }

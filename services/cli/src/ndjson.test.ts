@@ -1,18 +1,18 @@
 /** Every line that holds an event is sent, whatever wrote the file; a line that does not is named as an editor does. */
 import { expect, test } from 'vitest';
-import { linesOf, MAX_LINE_BYTES } from './lines.ts';
+import { MAX_LINE_BYTES, readLines } from './ndjson.ts';
 import { forTerminal, jsonText } from './print.ts';
 import { batches } from './send.ts';
 
 const EVENT = '{"sessionId":"s","eventType":"x"}';
 
-async function sent(text: string | Buffer, pieceBytes = 7): Promise<string[][]> {
+async function batchesOf(text: string | Buffer, pieceBytes = 7): Promise<string[][]> {
   const whole = Buffer.from(text);
   async function* pieces(): AsyncGenerator<Buffer> {
     for (let at = 0; at < whole.length; at += pieceBytes) yield whole.subarray(at, at + pieceBytes);
   }
   const requests: string[][] = [];
-  for await (const lines of batches(linesOf(pieces()), undefined)) requests.push(lines);
+  for await (const lines of batches(readLines(pieces()), undefined)) requests.push(lines);
   return requests;
 }
 
@@ -21,17 +21,17 @@ test.each([
   ['CRLF and blank lines', `${EVENT}\r\n\r\n${EVENT}\r\n`],
   ['a byte order mark', `\uFEFF${EVENT}\n${EVENT}\n`],
 ])('%s', async (_, text) => {
-  expect((await sent(text)).flat().map((line) => line.trim())).toEqual([EVENT, EVENT]);
+  expect((await batchesOf(text)).flat().map((line) => line.trim())).toEqual([EVENT, EVENT]);
 });
 
 test('a line separator of Unicode inside a string is a character like others', async () => {
   const event = '{"sessionId":"s","eventType":"a\u2028b\u2029ü\u0085"}';
-  expect(await sent(`${event}\n`)).toEqual([[event]]);
+  expect(await batchesOf(`${event}\n`)).toEqual([[event]]);
 });
 
 test('large events come in as many requests as their bytes need', async () => {
   const large = JSON.stringify({ sessionId: 's', eventType: 'x', payload: { x: 'x'.repeat(200_000) } });
-  const requests = await sent(`${large}\n`.repeat(50), 1 << 20);
+  const requests = await batchesOf(`${large}\n`.repeat(50), 1 << 20);
   expect(requests.flat()).toHaveLength(50);
   for (const lines of requests) expect(lines.join(',').length).toBeLessThan(8 * 1024 * 1024);
 });
@@ -41,7 +41,7 @@ test.each([
   ['not UTF-8', Buffer.from([0x0a, 0x22, 0xff, 0x22]), 'line 2 is not valid UTF-8'],
   ['endless', Buffer.alloc(MAX_LINE_BYTES + 1, 'x'), `line 1 has more than ${MAX_LINE_BYTES} bytes`],
 ])('a line that is %s is named', async (_, text, message) => {
-  await expect(sent(text, 1 << 20)).rejects.toThrow(message);
+  await expect(batchesOf(text, 1 << 20)).rejects.toThrow(message);
 });
 
 test('a text of a game can neither command a terminal nor turn around what stands beside it', () => {

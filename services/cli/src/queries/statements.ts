@@ -11,16 +11,19 @@ const KEYWORDS = [
 ].flatMap((line) => line.split(' '));
 
 /** The statements that a semicolon has ended, without it, and what has been begun behind them. */
-export function splitStatements(text: string): { ended: string[]; begun: string } {
-  const ended: string[] = [];
+export function splitStatements(text: string): { statements: string[]; rest: string } {
+  const statements: string[] = [];
   let from = 0;
   for (const { 0: token, index } of text.matchAll(TOKEN)) {
     if (token !== ';') continue;
-    ended.push(text.slice(from, index).trim());
+    statements.push(text.slice(from, index).trim());
     from = index + 1;
   }
-  const begun = text.slice(from);
-  return { ended: ended.filter((statement) => statement !== ''), begun: begun.trim() === '' ? '' : begun };
+  const rest = text.slice(from);
+  return {
+    statements: statements.filter((statement) => statement !== ''),
+    rest: rest.trim() === '' ? '' : rest,
+  };
 }
 
 /** The same statement as the history keeps it: a comment that ends with its line would swallow the rest. */
@@ -43,10 +46,10 @@ export interface Names {
 export function completions(line: string, { tables, columns }: Names): [string[], string] {
   const word = /\w*$/.exec(line)?.[0] ?? '';
   const isTable = /\b(from|join)\s+\w*$/i.test(line);
-  const begins = (names: readonly string[]): string[] => names.filter((name) => name.startsWith(word));
-  if (isTable) return [begins(tables), word];
+  const matching = (names: readonly string[]): string[] => names.filter((name) => name.startsWith(word));
+  if (isTable) return [matching(tables), word];
   if (word === '') return [[], ''];
   const isLower = word === word.toLowerCase();
-  const keywords = begins(isLower ? KEYWORDS.map((keyword) => keyword.toLowerCase()) : KEYWORDS);
-  return [[...new Set([...begins(columns), ...begins(tables), ...keywords])], word];
+  const keywords = matching(isLower ? KEYWORDS.map((keyword) => keyword.toLowerCase()) : KEYWORDS);
+  return [[...new Set([...matching(columns), ...matching(tables), ...keywords])], word];
 }

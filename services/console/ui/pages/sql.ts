@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Answer, chartOf, isNull, isNumeric } from '../answerChart.ts';
 import { Chart } from '../chart.ts';
 import { count } from '../format.ts';
-import { Empty, Failure, html, type ListedProject, type PageProps, Table, useAsked } from '../html.ts';
+import { Empty, Failure, html, type ListedProject, type PageProps, Table, useQuery } from '../html.ts';
 import { errorOf, request, sql } from '../request.ts';
 
 interface ColumnRow {
@@ -14,7 +14,7 @@ interface ColumnRow {
   readonly comment: string;
 }
 
-interface Outcome {
+interface Result {
   readonly answer?: Answer;
   readonly error?: Error;
   readonly isBusy?: boolean;
@@ -30,16 +30,16 @@ FROM events
 WHERE received_at > now() - INTERVAL 1 DAY
 GROUP BY hour
 ORDER BY hour`;
-const DRAFT = 'questlog-sql';
+const DRAFT_KEY = 'questlog-sql';
 /** Parameters that the project in the header fills. */
-const OF_HEADER = ['project', 'tenant'];
+const PROJECT_PARAMETERS = ['project', 'tenant'];
 
-export function Ask({ argument, project, projects }: PageProps): VNode {
-  const [text, setText] = useState(argument || localStorage.getItem(DRAFT) || EXAMPLE);
-  const [state, setState] = useState<Outcome>({});
+export function SqlPage({ argument, project, projects }: PageProps): VNode {
+  const [text, setText] = useState(argument || localStorage.getItem(DRAFT_KEY) || EXAMPLE);
+  const [state, setState] = useState<Result>({});
   const editor = useRef<HTMLTextAreaElement>(null);
-  const turn = useRef(0);
-  const tables = useAsked('columns', () => sql<ColumnRow>(COLUMNS));
+  const lastRun = useRef(0);
+  const tables = useQuery('columns', () => sql<ColumnRow>(COLUMNS));
   const { names, values, set } = useParameters(
     text,
     project ?? (projects.length > 1 ? undefined : projects[0]),
@@ -47,10 +47,10 @@ export function Ask({ argument, project, projects }: PageProps): VNode {
   const question = (format: string) => questionOf(text, format, names, values);
   const { answer, error, isBusy = false, tookMs = 0 } = state;
   const run = async (): Promise<void> => {
-    const mine = ++turn.current;
+    const runNumber = ++lastRun.current;
     // An older answer never stands under a newer question.
-    const settle = (next: Outcome) => mine === turn.current && setState(next);
-    localStorage.setItem(DRAFT, text);
+    const settle = (next: Result) => runNumber === lastRun.current && setState(next);
+    localStorage.setItem(DRAFT_KEY, text);
     setState((last) => ({ ...last, isBusy: true }));
     const beganMs = performance.now();
     try {
@@ -78,7 +78,7 @@ export function Ask({ argument, project, projects }: PageProps): VNode {
     void run();
   };
   const write = (next: string) => {
-    localStorage.setItem(DRAFT, next);
+    localStorage.setItem(DRAFT_KEY, next);
     setText(next);
   };
   const insert = (name: string) => {
@@ -88,7 +88,7 @@ export function Ask({ argument, project, projects }: PageProps): VNode {
   };
   // Not drawn anew with each key: a large answer takes long.
   const result = useMemo(
-    () => answer && html`<${Result} answer=${answer} tookMs=${tookMs} />`,
+    () => answer && html`<${AnswerView} answer=${answer} tookMs=${tookMs} />`,
     [answer, tookMs],
   );
   return html`<section class="ask">
@@ -128,7 +128,7 @@ function Parameters(props: {
 }): VNode {
   const { names, values, onInput } = props;
   const inputOf = (name: string) => html`<input value=${values[name] ?? ''}
-    placeholder=${OF_HEADER.includes(name) ? 'choose a project' : ''}
+    placeholder=${PROJECT_PARAMETERS.includes(name) ? 'choose a project' : ''}
     onInput=${(event: Event) => onInput(name, (event.target as HTMLInputElement).value)} />`;
   return html`<fieldset class="filters"><legend>Parameters</legend>
     ${names.map((name) => html`<label>${name}${inputOf(name)}</label>`)}
@@ -154,7 +154,7 @@ function questionOf(
   names: readonly string[],
   values: Readonly<Record<string, string>>,
 ) {
-  if (names.some((name) => OF_HEADER.includes(name) && !values[name])) {
+  if (names.some((name) => PROJECT_PARAMETERS.includes(name) && !values[name])) {
     throw new Error('Choose a project at the top of the page, or type its id.');
   }
   const parameters = Object.fromEntries(names.map((name) => [name, values[name] ?? '']));
@@ -173,7 +173,7 @@ function usualValues(project: ListedProject | undefined): Record<string, string>
   return { ...ids, from: day(-30), to: day(1) };
 }
 
-function Result({ answer, tookMs }: { answer: Answer; tookMs: number }): VNode {
+function AnswerView({ answer, tookMs }: { answer: Answer; tookMs: number }): VNode {
   const [isChart, setChart] = useState(false);
   const { meta, data } = answer;
   if (data.length === 0) return html`<${Empty}><p>No rows.</p><//>`;

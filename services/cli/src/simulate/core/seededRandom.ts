@@ -1,7 +1,7 @@
 /** Random draws that a seed repeats. */
 import { uuidV8 } from '@questlog/schemas/uuid';
 
-export class Dice {
+export class SeededRandom {
   #state: number;
 
   constructor(seed: number) {
@@ -22,20 +22,20 @@ export class Dice {
   }
 
   /** A whole number of the range, both ends included. */
-  between(least: number, most: number): number {
-    return least + Math.floor(this.next() * (most - least + 1));
+  integer(min: number, max: number): number {
+    return min + Math.floor(this.next() * (max - min + 1));
   }
 
-  from<T>(first: T, ...others: readonly T[]): T {
-    return others[this.between(-1, others.length - 1)] ?? first;
+  pick<T>(first: T, ...others: readonly T[]): T {
+    return others[this.integer(-1, others.length - 1)] ?? first;
   }
 
   uuid(): string {
-    return uuidV8(Buffer.from(Array.from({ length: 16 }, () => this.between(0, 255))));
+    return uuidV8(Buffer.from(Array.from({ length: 16 }, () => this.integer(0, 255))));
   }
 
   /** Another row of draws, which goes on however many are taken of this one. */
-  split(): Dice {
-    return new Dice(Math.floor(this.next() * 2 ** 32));
+  split(): SeededRandom {
+    return new SeededRandom(Math.floor(this.next() * 2 ** 32));
   }
 }

@@ -5,17 +5,17 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { Command, InvalidArgumentError } from 'commander';
+import { type Connection, type Endpoint, Rejected } from '../connection.ts';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { forTerminal } from '../print.ts';
-import { type Endpoint, type Reach, Refused } from '../reach.ts';
-import { writeWhole } from './outputFile.ts';
+import { writeAtomically } from './outputFile.ts';
 import type { Names } from './statements.ts';
 
-const TABLE = 'PrettyCompactMonoBlock';
+const TABLE_FORMAT = 'PrettyCompactMonoBlock';
 /** The question names a format itself. A text that only ends like that is answered in JSON. */
 const NAMES_FORMAT = /\bFORMAT\s+\w+(\s+SETTINGS\b.*)?$/is;
-const NAMES = 'SELECT table, name FROM system.columns WHERE database = currentDatabase()';
+const NAMES_QUERY = 'SELECT table, name FROM system.columns WHERE database = currentDatabase()';
 
 interface Options {
   readonly format?: string;
@@ -24,7 +24,7 @@ interface Options {
 }
 
 /** Prints ClickHouse's own table, or another format. */
-export function sqlCommand(at: () => Promise<Reach>): Command {
+export function sqlCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('sql')
     .description('ask ClickHouse; the tables: docs/reference/clickhouse.md')
     .argument('[statement...]', 'one SELECT; without it standard input, at a terminal a prompt')
@@ -39,16 +39,16 @@ export function sqlCommand(at: () => Promise<Reach>): Command {
     const isAtTerminal = process.stdin.isTTY && process.stdout.isTTY;
     if (words.length === 0 && isAtTerminal) {
       if (options.output !== undefined) command.error('error: --output needs a statement');
-      return await atPrompt((await at()).admin, options);
+      return await startPrompt((await connect()).admin, options);
     }
-    const given = words.length > 0 || process.stdin.isTTY ? words.join(' ') : await text(process.stdin);
-    const query = given.replace(/[;\s]+$/, '');
+    const typed = words.length > 0 || process.stdin.isTTY ? words.join(' ') : await text(process.stdin);
+    const query = typed.replace(/[;\s]+$/, '');
     if (query === '') command.error('error: a statement is needed, as in: questlog sql "SELECT 1"');
     const { output } = options;
-    if (output !== undefined) return await save((await at()).admin, query, { ...options, output });
-    await answer((await at()).admin, query, options).catch((error: unknown) => {
-      if (error instanceof Refused && fstatSync(STDOUT).isFile())
-        throw new Refused(`${error.message.trimEnd()}\n  ${USE_OUTPUT}`, error.code);
+    if (output !== undefined) return await save((await connect()).admin, query, { ...options, output });
+    await answer((await connect()).admin, query, options).catch((error: unknown) => {
+      if (error instanceof Rejected && fstatSync(STDOUT).isFile())
+        throw new Rejected(`${error.message.trimEnd()}\n  ${USE_OUTPUT}`, error.code);
       throw error;
     });
   });
@@ -67,12 +67,12 @@ async function answer(
   admin: Endpoint,
   query: string,
   options: Options,
-  more: { signal?: AbortSignal } = {},
+  extra: { signal?: AbortSignal } = {},
 ): Promise<void> {
-  const { format, answered } = await asked(admin, query, options, more);
-  const bytes = Buffer.from(await answered.arrayBuffer());
+  const { format, response } = await requestAnswer(admin, query, options, extra);
+  const bytes = Buffer.from(await response.arrayBuffer());
   const shown = process.stdout.isTTY ? forTerminal(bytes.toString()) : bytes;
-  process.stdout.write(bytes.length === 0 && format === TABLE ? NO_ROWS : shown);
+  process.stdout.write(bytes.length === 0 && format === TABLE_FORMAT ? NO_ROWS : shown);
 }
 
 /** Writes the answer to a file. Ctrl-C leaves no file. */
@@ -84,32 +84,32 @@ async function save(
   const stop = new AbortController();
   onInterrupt(() => stop.abort());
   try {
-    const { format, answered } = await asked(admin, query, options, { signal: stop.signal });
-    const isEmpty = answered.headers.get('Content-Length') === '0' && format === TABLE;
+    const { format, response } = await requestAnswer(admin, query, options, { signal: stop.signal });
+    const isEmpty = response.headers.get('Content-Length') === '0' && format === TABLE_FORMAT;
     const content =
-      isEmpty || answered.body === null ? Readable.from([NO_ROWS]) : Readable.from(answered.body);
-    await writeWhole(options.output, content, stop.signal);
+      isEmpty || response.body === null ? Readable.from([NO_ROWS]) : Readable.from(response.body);
+    await writeAtomically(options.output, content, stop.signal);
   } catch (error) {
     if (!stop.signal.aborted) throw error;
     process.exitCode = INTERRUPTED;
   }
 }
 
-async function asked(
+async function requestAnswer(
   admin: Endpoint,
   query: string,
   options: Options,
-  more: { signal?: AbortSignal },
-): Promise<{ readonly format: string | undefined; readonly answered: Response }> {
-  const format = options.format ?? (NAMES_FORMAT.test(query) ? undefined : TABLE);
+  extra: { signal?: AbortSignal },
+): Promise<{ readonly format: string | undefined; readonly response: Response }> {
+  const format = options.format ?? (NAMES_FORMAT.test(query) ? undefined : TABLE_FORMAT);
   const body = {
     query: format === undefined ? query : `${query}\nFORMAT ${format}`,
     parameters: options.param ?? {},
   };
-  const answered = await admin.request('POST', '/admin/sql', { body, ...more }).catch((error: unknown) => {
-    throw error instanceof Refused ? withWayToSet(error) : error;
+  const response = await admin.request('POST', '/admin/sql', { body, ...extra }).catch((error: unknown) => {
+    throw error instanceof Rejected ? withParamHint(error) : error;
   });
-  return { format, answered };
+  return { format, response };
 }
 
 const STDOUT = 1;
@@ -119,26 +119,26 @@ const USE_OUTPUT =
 const NO_ROWS = 'no rows\n';
 
 /** ClickHouse says of a {name:Type} without a value only that it has none. */
-function withWayToSet(refused: Refused): Refused {
+function withParamHint(refused: Rejected): Rejected {
   const name = /Substitution [`'"](\w+)[`'"] is not set/.exec(refused.message)?.[1];
   if (name === undefined) return refused;
-  return new Refused(`${refused.message.trimEnd()}\n  give it as --param ${name}=value`, refused.code);
+  return new Rejected(`${refused.message.trimEnd()}\n  give it as --param ${name}=value`, refused.code);
 }
 
-async function atPrompt(admin: Endpoint, options: Options): Promise<void> {
-  const { converse } = await import('./prompt.ts');
+async function startPrompt(admin: Endpoint, options: Options): Promise<void> {
+  const { runPrompt } = await import('./prompt.ts');
   process.stderr.write('A statement ends with ; and Tab completes names. Ctrl-C clears, Ctrl-D ends.\n');
-  await converse({
+  await runPrompt({
     input: process.stdin,
     output: process.stdout,
     historyPath: join(homedir(), '.questlog_history'),
-    ask: (statement, signal) => answer(admin, statement, options, { signal }),
+    execute: (statement, signal) => answer(admin, statement, options, { signal }),
     names: (signal) => namesOf(admin, signal),
   });
 }
 
 async function namesOf(admin: Endpoint, signal: AbortSignal): Promise<Names> {
-  const { data }: NameRows = await admin.json('POST', '/admin/sql', { body: { query: NAMES }, signal });
+  const { data }: NameRows = await admin.json('POST', '/admin/sql', { body: { query: NAMES_QUERY }, signal });
   return {
     tables: [...new Set(data.map(({ table }) => table))],
     columns: [...new Set(data.map(({ name }) => name))],

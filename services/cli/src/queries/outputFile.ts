@@ -11,7 +11,7 @@ import { messageOf } from '@questlog/runtime/process/errors';
  * @param signal stops the writing.
  * @throws Error that names the file.
  */
-export async function writeWhole(path: string, content: Readable, signal: AbortSignal): Promise<void> {
+export async function writeAtomically(path: string, content: Readable, signal: AbortSignal): Promise<void> {
   try {
     const target = await targetOf(path);
     const unfinished = `${target}.${process.pid}.unfinished`;

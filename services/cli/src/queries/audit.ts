@@ -1,10 +1,10 @@
 /** `questlog audit`: what operators changed, and who was refused. */
 import type { AuditPage, AuditRecord } from '@questlog/schemas/http/audit';
 import { Command } from 'commander';
+import type { Connection } from '../connection.ts';
 import { example, wholeNumber } from '../manage.ts';
 import { printRows } from '../print.ts';
-import type { Reach } from '../reach.ts';
-import { time } from '../verify.ts';
+import { parseTime } from '../verify.ts';
 
 const COLUMNS = ['at', 'actor', 'address', 'method', 'route', 'target', 'status', 'count', 'changed'];
 
@@ -12,11 +12,11 @@ interface Options extends Readonly<Record<string, string | number | boolean | un
   readonly json?: boolean;
 }
 
-export function auditCommand(at: () => Promise<Reach>): Command {
+export function auditCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('audit')
     .description('what operators changed and who was refused, the newest first')
-    .option('--since <time>', 'ISO 8601, or so long ago: 30m, 2h, 1d', time)
-    .option('--until <time>', 'the same; now unless given', time)
+    .option('--since <time>', 'ISO 8601, or so long ago: 30m, 2h, 1d', parseTime)
+    .option('--until <time>', 'the same; now unless given', parseTime)
     .option('--actor <actor>', 'by one that begins so, as console or token:1f3a')
     .option('--tenant <id>', 'about this tenant, or one of its projects')
     .option('--project <id>', 'about this project')
@@ -27,8 +27,8 @@ export function auditCommand(at: () => Promise<Reach>): Command {
   return command.action(async ({ json = false, ...filters }: Options) => {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(filters)) query.set(name, String(value));
-    const { audit, next }: AuditPage = await (await at()).admin.json('GET', `/admin/audit?${query}`);
-    printRows(json ? audit : audit.map((one) => ({ ...one, changed: changed(one) })), COLUMNS, json);
+    const { audit, next }: AuditPage = await (await connect()).admin.json('GET', `/admin/audit?${query}`);
+    printRows(json ? audit : audit.map((record) => ({ ...record, changed: changed(record) })), COLUMNS, json);
     if (next !== null) process.stderr.write(`there are more: narrow the time, or --cursor ${next}\n`);
   });
 }

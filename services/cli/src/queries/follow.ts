@@ -2,18 +2,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { Command } from 'commander';
+import type { Connection, Endpoint } from '../connection.ts';
 import { example, wholeNumber } from '../manage.ts';
-import { shown, withPayload } from '../print.ts';
-import type { Endpoint, Reach } from '../reach.ts';
+import { cellText, withPayload } from '../print.ts';
 
-const LOOK_AGAIN_MS = 250;
+const POLL_MS = 250;
 
 interface Options {
   readonly wait: number;
   readonly json?: boolean;
 }
 
-export function followCommand(at: () => Promise<Reach>): Command {
+export function followCommand(connect: () => Promise<Connection>): Command {
   const command: Command = new Command('follow')
     .description('where one event has come to: log, ClickHouse, links to bug reports')
     .argument('<eventId>', 'as the answer to the game says it')
@@ -25,8 +25,8 @@ export function followCommand(at: () => Promise<Reach>): Command {
     if (id === undefined || !isUuidV7(id)) {
       command.error('error: an event has a UUIDv7, as in: 01a1fe02-7454-7000-a110-3027adf24232');
     }
-    const { admin } = await at();
-    const row = await awaitedRow(admin, id, wait * 1000);
+    const { admin } = await connect();
+    const row = await waitForEvent(admin, id, wait * 1000);
     if (row === undefined) {
       throw new Error(
         `ClickHouse has no event ${id} after ${wait} s: the log may never have had it (a typo, or another Questlog); compare the id with the answer that the game got, and see with questlog doctor whether the projector keeps up`,
@@ -38,25 +38,25 @@ export function followCommand(at: () => Promise<Reach>): Command {
 }
 
 /** Undefined where it has not come in time. */
-async function awaitedRow(admin: Endpoint, id: string, waitMs: number): Promise<FollowedEvent | undefined> {
+async function waitForEvent(admin: Endpoint, id: string, waitMs: number): Promise<EventRow | undefined> {
   const deadlineMs = performance.now() + waitMs;
   for (let isFirst = true; ; isFirst = false) {
-    const [row] = await rows<FollowedEvent>(admin, EVENT.replaceAll('{id}', id));
+    const [row] = await rows<EventRow>(admin, EVENT_QUERY.replaceAll('{id}', id));
     if (row !== undefined || performance.now() >= deadlineMs) return row;
     if (isFirst) process.stderr.write(`not in ClickHouse yet; looking for up to ${waitMs / 1000} s\n`);
-    await delay(LOOK_AGAIN_MS);
+    await delay(POLL_MS);
   }
 }
 
 /** The primary key leads to it by the time inside the id. */
-const EVENT = `SELECT id, tenant_id AS tenantId, project_id AS projectId, session_id AS sessionId,
+const EVENT_QUERY = `SELECT id, tenant_id AS tenantId, project_id AS projectId, session_id AS sessionId,
     build_id AS buildId, event_type AS eventType, over_quota AS overQuota, toString(sequence) AS sequence,
     ${iso('occurred_at')} AS occurredAt, ${iso('received_at')} AS receivedAt,
     toInt64(toUnixTimestamp64Milli(received_at) - toUnixTimestamp64Milli(occurred_at)) AS laterMs,
     log_id AS logId, log_partition AS partition, toString(log_offset) AS offset, log_index AS index, payload
   FROM events WHERE id_at = UUIDv7ToDateTime(toUUID('{id}'), 'UTC') AND id = '{id}' LIMIT 1`;
 
-interface FollowedEvent {
+interface EventRow {
   readonly id: string;
   readonly tenantId: string;
   readonly projectId: string;
@@ -75,7 +75,7 @@ interface FollowedEvent {
   readonly payload: string;
 }
 
-function linksOf(admin: Endpoint, { projectId, id }: FollowedEvent): Promise<FollowedLink[]> {
+function linksOf(admin: Endpoint, { projectId, id }: EventRow): Promise<LinkRow[]> {
   return rows(
     admin,
     `SELECT report_id AS reportId, state, source, ${iso('changed_at')} AS changedAt FROM report_links
@@ -83,7 +83,7 @@ function linksOf(admin: Endpoint, { projectId, id }: FollowedEvent): Promise<Fol
   );
 }
 
-interface FollowedLink {
+interface LinkRow {
   readonly reportId: string;
   readonly state: string;
   readonly source: string;
@@ -99,13 +99,16 @@ function iso(column: string): string {
   return `replaceOne(toString(${column}), ' ', 'T') || 'Z'`;
 }
 
-function linesOf(row: FollowedEvent, links: readonly FollowedLink[]): string {
+function linesOf(row: EventRow, links: readonly LinkRow[]): string {
   const { sessionId, buildId, sequence } = row;
-  const later = Number(row.laterMs);
+  const delayMs = Number(row.laterMs);
   const lines = [
     ['event', `${row.eventType}${row.overQuota ? ', over quota' : ''}`],
     ['happened', `${row.occurredAt} by the game’s clock`],
-    ['received', `${row.receivedAt}, ${span(Math.abs(later))} ${later < 0 ? 'before' : 'after'} that`],
+    [
+      'received',
+      `${row.receivedAt}, ${durationText(Math.abs(delayMs))} ${delayMs < 0 ? 'before' : 'after'} that`,
+    ],
     ['log', `partition ${row.partition}, offset ${row.offset}, index ${row.index}, of log ${row.logId}`],
     ['ClickHouse', `events, tenant ${row.tenantId}, project ${row.projectId}`],
     ['session', `${sessionId ?? 'none'}${sequence === null ? '' : `, its event ${sequence}`}`],
@@ -116,11 +119,11 @@ function linesOf(row: FollowedEvent, links: readonly FollowedLink[]): string {
     }),
     ...(links.length === 0 ? [['link', 'to no report']] : []),
   ];
-  return lines.map(([name = '', said = '']) => `${name.padEnd(10)}  ${shown(said)}\n`).join('');
+  return lines.map(([name = '', text = '']) => `${name.padEnd(10)}  ${cellText(text)}\n`).join('');
 }
 
 /** In the largest unit of which there are two. */
-function span(ms: number): string {
+function durationText(ms: number): string {
   const [unit, name] = UNITS.find(([unitMs]) => ms >= 2 * unitMs) ?? [1, 'ms'];
   return `${(ms / unit).toFixed(unit === 1 ? 0 : 1)} ${name}`;
 }
@@ -138,9 +141,9 @@ const SOURCES: Readonly<Record<string, string>> = {
   session: 'in whose window it is',
 };
 
-function jsonOf(row: FollowedEvent, links: readonly FollowedLink[]): string {
+function jsonOf(row: EventRow, links: readonly LinkRow[]): string {
   const { logId, partition, offset, index, laterMs: _, payload, sequence, ...event } = row;
   const log = { id: logId, partition, offset: Number(offset), index };
-  const counted = sequence === null ? null : Number(sequence);
-  return withPayload({ ...event, sequence: counted, log, links }, payload, 2);
+  const number = sequence === null ? null : Number(sequence);
+  return withPayload({ ...event, sequence: number, log, links }, payload, 2);
 }

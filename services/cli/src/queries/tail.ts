@@ -4,18 +4,18 @@ import { styleText } from 'node:util';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause, withinLimit } from '@questlog/runtime/process/waiting';
 import { Command, InvalidArgumentError } from 'commander';
+import type { Connection } from '../connection.ts';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { count, forTerminal, withPayload } from '../print.ts';
-import type { Reach } from '../reach.ts';
 
 /** The server says something each second. */
-const SILENT_MS = 15_000;
-const COUNT_AGAIN_MS = 5_000;
-const TYPE_COLUMNS = 24;
-const SESSION_COLUMNS = 8;
+const SILENCE_TIMEOUT_MS = 15_000;
+const COUNT_INTERVAL_MS = 5_000;
+const TYPE_WIDTH = 24;
+const SESSION_WIDTH = 8;
 /** Of a terminal that does not say. */
-const COLUMNS = 80;
+const DEFAULT_WIDTH = 80;
 
 interface Options {
   readonly json?: boolean;
@@ -26,7 +26,7 @@ interface Options {
   readonly where?: string;
 }
 
-export function tailCommand(at: () => Promise<Reach>): Command {
+export function tailCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('tail')
     .description('the events of now, as they come; Ctrl-C ends')
     .option('--project <id>', 'of one game only')
@@ -39,8 +39,8 @@ export function tailCommand(at: () => Promise<Reach>): Command {
   return command.action(async ({ json = false, ...filters }: Options) => {
     const stop = new AbortController();
     onInterrupt(() => stop.abort());
-    const lineOf = json ? jsonLine : line;
-    await tail(at, `/admin/tail?${new URLSearchParams(Object.entries(filters))}`, {
+    const lineOf = json ? jsonLine : textLine;
+    await tail(connect, `/admin/tail?${new URLSearchParams(Object.entries(filters))}`, {
       signal: stop.signal,
       onEvents: async (events) => {
         if (process.stdout.write(events.map(lineOf).join(''))) return;
@@ -71,7 +71,7 @@ interface Count {
   readonly unreadRecords: number;
 }
 
-interface Looking {
+interface TailHandlers {
   readonly signal: AbortSignal;
   onEvents(events: readonly TailEvent[]): Promise<void>;
 }
@@ -80,87 +80,97 @@ interface Looking {
  * Until the signal aborts, also over restarts of the server, whose address the credentials may give anew.
  * @throws Unavailable where it does not answer at first; Refused.
  */
-async function tail(at: () => Promise<Reach>, path: string, { signal, onEvents }: Looking): Promise<void> {
+async function tail(
+  connect: () => Promise<Connection>,
+  path: string,
+  { signal, onEvents }: TailHandlers,
+): Promise<void> {
   const backoff = new Backoff(500, 5_000);
-  const counts = new Counts();
-  for (let hasBegun = false; !signal.aborted; ) {
+  const counts = new CountReporter();
+  for (let hasConnected = false; !signal.aborted; ) {
     try {
-      const stream = await (await at()).admin.request('GET', path, { signal });
-      say(hasBegun ? 'connected again; what came in between is not shown' : 'following; Ctrl-C ends');
-      hasBegun = true;
+      const stream = await (await connect()).admin.request('GET', path, { signal });
+      printStatus(
+        hasConnected ? 'connected again; what came in between is not shown' : 'following; Ctrl-C ends',
+      );
+      hasConnected = true;
       backoff.reset();
-      for await (const { event, data } of messagesOf(stream)) {
+      for await (const { event, data } of serverSentEvents(stream)) {
         if (event === 'events') await onEvents(JSON.parse(data));
-        if (event === 'count') counts.take(JSON.parse(data));
+        if (event === 'count') counts.update(JSON.parse(data));
       }
     } catch (error) {
       if (signal.aborted) break;
-      if (!hasBegun || !(error instanceof Unavailable)) throw error;
+      if (!hasConnected || !(error instanceof Unavailable)) throw error;
     }
-    counts.tell();
+    counts.report();
     if (signal.aborted) break;
     const pauseMs = backoff.next();
-    say(`Questlog does not answer any more; trying again in ${pauseMs / 1000} s`);
+    printStatus(`Questlog does not answer any more; trying again in ${pauseMs / 1000} s`);
     await pause(pauseMs, signal);
   }
 }
 
 /** Says how many events were not shown: not more often than somebody wants to read it. */
-class Counts {
-  #told = '';
-  #toldAtMs = Number.NEGATIVE_INFINITY;
-  #now: Count = { matched: 0, shown: 0, unreadRecords: 0 };
+class CountReporter {
+  #lastText = '';
+  #reportedAtMs = Number.NEGATIVE_INFINITY;
+  #count: Count = { matched: 0, shown: 0, unreadRecords: 0 };
 
   /** @param now of this connection. */
-  take(now: Count): void {
-    this.#now = now;
-    if (performance.now() - this.#toldAtMs >= COUNT_AGAIN_MS) this.tell();
+  update(now: Count): void {
+    this.#count = now;
+    if (performance.now() - this.#reportedAtMs >= COUNT_INTERVAL_MS) this.report();
   }
 
-  tell(): void {
-    const { matched, shown, unreadRecords } = this.#now;
+  report(): void {
+    const { matched, shown, unreadRecords } = this.#count;
     const unread =
       unreadRecords === 0 ? '' : `; ${count(unreadRecords)} records of the log were not looked into`;
-    const told = `showing ${count(shown)} of ${count(matched)}${unread}`;
-    if ((shown === matched && unread === '') || told === this.#told) return;
-    say(told);
-    this.#told = told;
-    this.#toldAtMs = performance.now();
+    const text = `showing ${count(shown)} of ${count(matched)}${unread}`;
+    if ((shown === matched && unread === '') || text === this.#lastText) return;
+    printStatus(text);
+    this.#lastText = text;
+    this.#reportedAtMs = performance.now();
   }
 }
 
-interface Message {
+interface ServerSentEvent {
   readonly event: string;
   readonly data: string;
 }
 
 /** Server-sent events, until the connection ends or is silent. */
-async function* messagesOf(stream: Response): AsyncGenerator<Message> {
+async function* serverSentEvents(stream: Response): AsyncGenerator<ServerSentEvent> {
   const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (reader === undefined) return;
   const ended = { done: true, value: undefined } as const;
-  let begun = '';
-  let message: Message = { event: 'message', data: '' };
+  let partialLine = '';
+  let message: ServerSentEvent = { event: 'message', data: '' };
   for (;;) {
     const reading = reader.read().catch(() => ended);
-    const { done, value } = await withinLimit<Awaited<typeof reading>>(reading, SILENT_MS, () => ended);
+    const { done, value } = await withinLimit<Awaited<typeof reading>>(
+      reading,
+      SILENCE_TIMEOUT_MS,
+      () => ended,
+    );
     if (done) break;
     const [first = '', ...rest] = value.split('\n');
-    begun += first;
+    partialLine += first;
     for (const next of rest) {
-      const [, field, text = ''] = /^(event|data): (.*)$/s.exec(begun) ?? [];
+      const [, field, text = ''] = /^(event|data): (.*)$/s.exec(partialLine) ?? [];
       if (field !== undefined) message = { ...message, [field]: text };
-      if (begun === '') {
+      if (partialLine === '') {
         yield message;
         message = { event: 'message', data: '' };
       }
-      begun = next;
+      partialLine = next;
     }
   }
   await reader.cancel().catch(() => undefined);
 }
 
-function say(text: string): void {
+function printStatus(text: string): void {
   process.stderr.write(`${forTerminal(text)}\n`);
 }
 
@@ -169,17 +179,17 @@ function jsonLine({ payload, ...event }: TailEvent): string {
   return `${withPayload(event, payload.replace(/[\r\n]/g, ' '))}\n`;
 }
 
-function line({ receivedAt, eventType, sessionId, payload }: TailEvent): string {
+function textLine({ receivedAt, eventType, sessionId, payload }: TailEvent): string {
   const at = new Date(receivedAt);
   const time = `${at.toTimeString().slice(0, 8)}.${String(at.getMilliseconds()).padStart(3, '0')}`;
-  const type = cut(onOneLine(eventType), TYPE_COLUMNS).padEnd(TYPE_COLUMNS);
-  const session = (sessionId ?? '-').slice(0, SESSION_COLUMNS).padEnd(SESSION_COLUMNS);
-  const left = (process.stdout.columns || COLUMNS) - time.length - TYPE_COLUMNS - SESSION_COLUMNS - 3;
-  const rest = process.stdout.isTTY ? cut(onOneLine(payload), left) : onOneLine(payload);
+  const type = truncate(singleLine(eventType), TYPE_WIDTH).padEnd(TYPE_WIDTH);
+  const session = (sessionId ?? '-').slice(0, SESSION_WIDTH).padEnd(SESSION_WIDTH);
+  const left = (process.stdout.columns || DEFAULT_WIDTH) - time.length - TYPE_WIDTH - SESSION_WIDTH - 3;
+  const rest = process.stdout.isTTY ? truncate(singleLine(payload), left) : singleLine(payload);
   return `${styleText('dim', time)} ${styleText('cyan', type)} ${styleText('dim', session)} ${rest}\n`;
 }
 
-function onOneLine(text: string): string {
+function singleLine(text: string): string {
   return forTerminal(text.replace(/[\r\n\t]/g, ' '));
 }
 
@@ -187,13 +197,13 @@ const IS_WIDE =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}]/u;
 
 /** To so many columns of a terminal. */
-function cut(text: string, columns: number): string {
+function truncate(text: string, columns: number): string {
   let used = 0;
-  let kept = '';
+  let result = '';
   for (const character of text) {
     used += IS_WIDE.test(character) ? 2 : 1;
-    if (used > columns) return `${kept}…`;
-    if (used < columns) kept += character;
+    if (used > columns) return `${result}…`;
+    if (used < columns) result += character;
   }
   return text;
 }

@@ -8,31 +8,37 @@ import { forTerminal } from '../print.ts';
 import { completions, type Names, onOneLine, splitStatements } from './statements.ts';
 
 const PROMPT = 'questlog> ';
-const GOES_ON = '       -> ';
+const CONTINUATION_PROMPT = '       -> ';
 /** Nothing can be typed while they are waited for. */
-const NAMES_WITHIN_MS = 1_000;
-const NONE: Names = { tables: [], columns: [] };
+const NAMES_TIMEOUT_MS = 1_000;
+const NO_NAMES: Names = { tables: [], columns: [] };
 const HISTORY_ENTRIES = 1_000;
 const HISTORY_ENTRY_CHARACTERS = 10_000;
 
-export interface Conversation {
+export interface PromptOptions {
   /** A terminal. */
   readonly input: Readable;
   readonly output: Writable;
   /** Whose statements are kept, the oldest first. */
   readonly historyPath: string;
   /** Prints the answer. */
-  ask(statement: string, signal: AbortSignal): Promise<void>;
+  execute(statement: string, signal: AbortSignal): Promise<void>;
   /** To complete; asked once. */
   names(signal: AbortSignal): Promise<Names>;
 }
 
 /** Until Ctrl-D, `exit` or `quit`. No error ends it. */
-export async function converse({ input, output, historyPath, ask, names }: Conversation): Promise<void> {
-  const say = (text: string): void => void output.write(`${forTerminal(text)}\n`);
+export async function runPrompt({
+  input,
+  output,
+  historyPath,
+  execute,
+  names,
+}: PromptOptions): Promise<void> {
+  const print = (text: string): void => void output.write(`${forTerminal(text)}\n`);
   const end = new AbortController();
-  const known = names(end.signal).catch(() => NONE);
-  const history = openHistory(historyPath, say);
+  const loadedNames = names(end.signal).catch(() => NO_NAMES);
+  const history = openHistory(historyPath, print);
   const lines = createInterface({
     input,
     output,
@@ -41,15 +47,17 @@ export async function converse({ input, output, historyPath, ask, names }: Conve
     historySize: HISTORY_ENTRIES,
     history: history.entries(),
     completer: async (line: string) =>
-      completions(line, await withinLimit(known, NAMES_WITHIN_MS, () => NONE)),
+      completions(line, await withinLimit(loadedNames, NAMES_TIMEOUT_MS, () => NO_NAMES)),
   });
   // Readline keeps lines, and the history of statements takes their place.
-  lines.on('history', (kept) => kept.splice(0, kept.length, ...history.entries()));
-  let typed = '';
+  lines.on('history', (readlineHistory) =>
+    readlineHistory.splice(0, readlineHistory.length, ...history.entries()),
+  );
+  let pending = '';
   let running: AbortController | undefined;
   lines.on('SIGINT', () => {
     if (running !== undefined) return running.abort();
-    typed = '';
+    pending = '';
     for (const name of ['e', 'u']) lines.write(null, { ctrl: true, name });
     output.write('\n');
     lines.setPrompt(PROMPT);
@@ -62,19 +70,19 @@ export async function converse({ input, output, historyPath, ask, names }: Conve
 
   lines.prompt();
   for await (const line of lines) {
-    if (typed === '' && /^\s*(exit|quit)\s*;?\s*$/i.test(line)) break;
-    const { ended, begun } = splitStatements(typed === '' ? line : `${typed}\n${line}`);
-    typed = begun;
-    for (const statement of ended) {
+    if (pending === '' && /^\s*(exit|quit)\s*;?\s*$/i.test(line)) break;
+    const { statements, rest } = splitStatements(pending === '' ? line : `${pending}\n${line}`);
+    pending = rest;
+    for (const statement of statements) {
       history.add(`${onOneLine(statement)};`);
       running = new AbortController();
       const { signal } = running;
-      await ask(statement, signal).catch((error: unknown) => {
-        say(signal.aborted ? 'no longer awaited' : messageOf(error));
+      await execute(statement, signal).catch((error: unknown) => {
+        print(signal.aborted ? 'no longer awaited' : messageOf(error));
       });
       running = undefined;
     }
-    lines.setPrompt(typed === '' ? PROMPT : GOES_ON);
+    lines.setPrompt(pending === '' ? PROMPT : CONTINUATION_PROMPT);
     if (isOpen) lines.prompt();
   }
   lines.close();
@@ -89,19 +97,19 @@ interface History {
 }
 
 /** Readable by its owner only: a statement may name a player. */
-function openHistory(path: string, say: (text: string) => void): History {
+function openHistory(path: string, print: (text: string) => void): History {
   let entries = read(path);
-  let isKept = true;
-  const keep = (work: () => void): void => {
-    if (!isKept) return;
+  let isWritable = true;
+  const tryWrite = (work: () => void): void => {
+    if (!isWritable) return;
     try {
       work();
     } catch (error) {
-      isKept = false;
-      say(`the history is not kept: ${messageOf(error)}`);
+      isWritable = false;
+      print(`the history is not kept: ${messageOf(error)}`);
     }
   };
-  keep(() => {
+  tryWrite(() => {
     writeFileSync(path, entries.map((entry) => `${entry}\n`).join(''), { mode: 0o600 });
     chmodSync(path, 0o600);
   });
@@ -110,7 +118,7 @@ function openHistory(path: string, say: (text: string) => void): History {
     add: (statement) => {
       if (statement.length > HISTORY_ENTRY_CHARACTERS || statement === entries.at(-1)) return;
       entries = [...entries, statement].slice(-HISTORY_ENTRIES);
-      keep(() => appendFileSync(path, `${statement}\n`, { mode: 0o600 }));
+      tryWrite(() => appendFileSync(path, `${statement}\n`, { mode: 0o600 }));
     },
   };
 }

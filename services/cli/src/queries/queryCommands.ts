@@ -1,46 +1,46 @@
 /** `questlog trail | quota | retention`: a bug report with its events, what tenants have used, and what is kept. */
 import type { RetentionOutput } from '@questlog/schemas/http/admin';
 import { Command } from 'commander';
+import type { Connection } from '../connection.ts';
 import { example } from '../manage.ts';
-import { asSent, count, forTerminal, jsonText, printRows } from '../print.ts';
-import type { Reach } from '../reach.ts';
+import { count, forTerminal, jsonText, printRows, unchangedJson } from '../print.ts';
 
 const SHOWN_GAPS = 20;
-const TRAIL = ['occurredAt', 'sequence', 'eventType', 'id', 'payload'];
-const KEPT = ['kept', 'days', 'rows', 'bytes', 'bytes a month'];
+const TRAIL_COLUMNS = ['occurredAt', 'sequence', 'eventType', 'id', 'payload'];
+const RETENTION_COLUMNS = ['kept', 'days', 'rows', 'bytes', 'bytes a month'];
 /** Of the month that runs, of every tenant. */
-const USED = `SELECT toString(tenant_id) AS id, toUInt64(used) AS used FROM quota_usage
+const USAGE_QUERY = `SELECT toString(tenant_id) AS id, toUInt64(used) AS used FROM quota_usage
   WHERE month = toStartOfMonth(now('UTC'))`;
 
-export function askCommands(at: () => Promise<Reach>): Command[] {
-  return [trail(at), quota(at), retention(at)];
+export function queryCommands(connect: () => Promise<Connection>): Command[] {
+  return [trail(connect), quota(connect), retention(connect)];
 }
 
 /** A bug report, and in their order the events that it is linked to. */
-function trail(at: () => Promise<Reach>): Command {
+function trail(connect: () => Promise<Connection>): Command {
   const command = new Command('trail')
     .description('a bug report with its events')
     .argument('<reportId>', 'of the report')
     .option('--json', 'the events as a JSON array, for programs');
   example(command, 'questlog trail 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11');
   return command.action(async (reportId: string, { json = false }: { json?: boolean }) => {
-    const { game } = await at();
+    const { game } = await connect();
     const path = `/v1/reports/${encodeURIComponent(reportId)}`;
     const report: Report = await game.json('GET', path);
     const events: object[] = [];
-    const asAnswered: string[] = [];
+    const rawPages: string[] = [];
     for (let cursor: string | null = ''; cursor !== null; ) {
       const query: string = cursor === '' ? '' : `?cursor=${encodeURIComponent(cursor)}`;
       const text = await (await game.request('GET', `${path}/events${query}`)).text();
       const page: Page = JSON.parse(text, exactNumber);
       events.push(...page.events);
-      if (page.events.length > 0) asAnswered.push(text.slice(text.indexOf('[') + 1, text.lastIndexOf(']')));
+      if (page.events.length > 0) rawPages.push(text.slice(text.indexOf('[') + 1, text.lastIndexOf(']')));
       cursor = page.next;
     }
     // Payloads as they were sent: what is parsed and written again is not.
-    if (json) return void process.stdout.write(`[${asSent(asAnswered.join(',\n'))}]\n`);
+    if (json) return void process.stdout.write(`[${unchangedJson(rawPages.join(',\n'))}]\n`);
     process.stderr.write(`${heading(report)}\n`);
-    printRows(events, TRAIL, false);
+    printRows(events, TRAIL_COLUMNS, false);
   });
 }
 
@@ -72,22 +72,22 @@ function heading({ state, occurredAt, report, sequence }: Report): string {
   const gaps = (sequence?.missing ?? []).map(rangeOf);
   const expired = (sequence?.expired ?? []).map((range) => `; expired: ${rangeOf(range)}`).join('');
   const more = gaps.length > SHOWN_GAPS ? ' and more' : '';
-  const whole = gaps.length === 0 ? 'no gap' : `missing: ${gaps.slice(0, SHOWN_GAPS).join(', ')}${more}`;
+  const gapText = gaps.length === 0 ? 'no gap' : `missing: ${gaps.slice(0, SHOWN_GAPS).join(', ')}${more}`;
   const numbers =
-    sequence === null ? '' : `; ${sequence.received} numbered events of its session, ${whole}${expired}`;
+    sequence === null ? '' : `; ${sequence.received} numbered events of its session, ${gapText}${expired}`;
   return `${title} (${state}, ${occurredAt})${numbers}`;
 }
 
-function quota(at: () => Promise<Reach>): Command {
+function quota(connect: () => Promise<Connection>): Command {
   const command = new Command('quota')
     .description('events of this UTC month, a tenant a line')
     .option('--json', 'for programs');
   return example(command, 'questlog quota').action(async ({ json }) => {
-    const { admin } = await at();
-    const all: Quota[] = await admin.json('GET', '/admin/tenants');
-    const { data }: UsedRows = await admin.json('POST', '/admin/sql', { body: { query: USED } });
+    const { admin } = await connect();
+    const tenants: TenantQuota[] = await admin.json('GET', '/admin/tenants');
+    const { data }: UsedRows = await admin.json('POST', '/admin/sql', { body: { query: USAGE_QUERY } });
     const used = new Map(data.map((row) => [row.id, Number(row.used)]));
-    const rows = all.map(({ id, name, monthlySoftQuota }) => {
+    const rows = tenants.map(({ id, name, monthlySoftQuota }) => {
       const events = used.get(id) ?? 0;
       const over = monthlySoftQuota === null ? 0 : Math.max(0, events - monthlySoftQuota);
       return { id, name, used: events, monthlySoftQuota, over };
@@ -96,7 +96,7 @@ function quota(at: () => Promise<Reach>): Command {
   });
 }
 
-interface Quota {
+interface TenantQuota {
   readonly id: string;
   readonly name: string;
   readonly monthlySoftQuota: number | null;
@@ -106,7 +106,7 @@ interface UsedRows {
   readonly data: readonly { id: string; used: string | number }[];
 }
 
-function retention(at: () => Promise<Reach>): Command {
+function retention(connect: () => Promise<Connection>): Command {
   const command = new Command('retention')
     .description('how long tables, files and topics are kept, and what they cost in bytes: now, and a month')
     .option('--project <id>', 'of one game, with its days: a part of each table, by its rows')
@@ -114,32 +114,32 @@ function retention(at: () => Promise<Reach>): Command {
   example(command, 'questlog retention --project 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11');
   return command.action(async ({ project, json = false }: { project?: string; json?: boolean }) => {
     const query = project === undefined ? '' : `?project=${encodeURIComponent(project)}`;
-    const answer: RetentionOutput = await (await at()).admin.json('GET', `/admin/retention${query}`);
+    const answer: RetentionOutput = await (await connect()).admin.json('GET', `/admin/retention${query}`);
     if (json) return void process.stdout.write(`${jsonText(answer)}\n`);
-    printRows(rowsOf(answer, project !== undefined), KEPT, false);
+    printRows(rowsOf(answer, project !== undefined), RETENTION_COLUMNS, false);
   });
 }
 
 function rowsOf({ tables, topics }: RetentionOutput, isOfProject: boolean): object[] {
-  const told = (kept: string, days: string, rows: number, sizes: Sizes): object => ({
-    kept,
+  const row = (label: string, days: string, rows: number, sizes: Sizes): object => ({
+    kept: label,
     days,
     rows: count(rows),
     bytes: count(sizes.bytes),
     'bytes a month': count(sizes.bytesAMonth),
   });
-  const ever = isOfProject ? 'for ever' : 'by project';
+  const withoutLimit = isOfProject ? 'for ever' : 'by project';
   return [
     ...tables.map(({ what, name, days, rows, ...sizes }) => {
-      return told(
+      return row(
         what === name ? what : `${what} (${name})`,
-        days === null ? ever : String(days),
+        days === null ? withoutLimit : String(days),
         rows,
         sizes,
       );
     }),
     ...topics.map(({ name, days, records, ...sizes }) =>
-      told(name, days === null ? 'last of each key' : String(days), records, sizes),
+      row(name, days === null ? 'last of each key' : String(days), records, sizes),
     ),
   ];
 }

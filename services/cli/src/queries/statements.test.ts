@@ -14,8 +14,8 @@ test.each([
   ['SELECT /* not; here */ 1;', ['SELECT /* not; here */ 1'], ''],
   ["SELECT 'still open; ", [], "SELECT 'still open; "],
   ['SELECT /* still; open', [], 'SELECT /* still; open'],
-])('%j ends where a semicolon does', (text, ended, begun) => {
-  expect(splitStatements(text)).toEqual({ ended, begun });
+])('%j ends where a semicolon does', (text, statements, rest) => {
+  expect(splitStatements(text)).toEqual({ statements, rest });
 });
 
 test('the history has a statement on one line that means the same', () => {
