@@ -3,8 +3,8 @@
  * stored stays and is named, what stands at the old offsets now is stored and linked once, and counts are a recount's.
  */
 
+import { startDamageableBroker } from '@questlog/runtime/log/kafka/testing/damageableBroker';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
-import { startFragileBroker } from '@questlog/runtime/log/kafka/testing/fragileBroker';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aKey, aProject, events, eventually, type TestProject } from '../e2e/builders.ts';
@@ -26,7 +26,7 @@ interface Append {
 }
 
 describeKafka('events that a broker has lost', (engines) => {
-  let broker: Awaited<ReturnType<typeof startFragileBroker>>;
+  let broker: Awaited<ReturnType<typeof startDamageableBroker>>;
   let deployment: Deployment;
   let ingest: Service;
   let studio: TestProject;
@@ -36,11 +36,11 @@ describeKafka('events that a broker has lost', (engines) => {
   const lost: string[][] = [];
 
   beforeAll(async () => {
-    broker = await startFragileBroker({ isBeside: true });
+    broker = await startDamageableBroker({ hasSecondBroker: true });
     if (broker === undefined) return;
     deployment = new Deployment({ ...engines, brokers: broker.address });
     [ingest] = (await deployment.startAll('ingest', 'linker', 'projector')) as [Service];
-    await broker.claim(deployment.prefix + TOPICS.events);
+    await broker.takeOver(deployment.prefix + TOPICS.events);
     studio = await aProject(ingest, { revision: 'B' });
   }, START_WITHIN_MS);
   afterAll(async () => {
@@ -78,7 +78,7 @@ describeKafka('events that a broker has lost', (engines) => {
     const gone = await appends();
     const { partition, offset } = gone.at(-1) ?? { partition: 0, offset: 0 };
     lost.push(gone.map(({ id }) => id).toSorted());
-    await broker?.cut(deployment.prefix + TOPICS.events, partition, offset);
+    await broker?.truncate(deployment.prefix + TOPICS.events, partition, offset);
   }
 
   async function truncations() {

@@ -110,7 +110,7 @@ test('a load is correct before and after each statement of the repair of a trunc
   await bench.projectAll(bench.store);
   await run('load');
   const end = (await bench.log.endOffsets(TOPICS.events))[0] ?? 0;
-  await bench.log.cut(TOPICS.events, 0, end - 3);
+  await bench.log.truncate(TOPICS.events, 0, end - 3);
   const between = <Args extends unknown[]>(change: (...args: Args) => Promise<void>) => {
     return async (...args: Args): Promise<void> => {
       await run('load');

@@ -176,7 +176,7 @@ class TransactionalLoad extends Load {
   async open(): Promise<TransactionalProducer> {
     for (;;) {
       try {
-        return await this.log.transactional(`producer-${this.partition}`);
+        return await this.log.transactionalProducer(`producer-${this.partition}`);
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error;
       }

@@ -70,7 +70,7 @@ export function leaderless(own: OwnStack): void {
       const log = await aLog(prefix);
       await log.ensureTopics([spec, aSpec(3)]);
       await log.append(name, 0, [aRecord('appended')]);
-      const producer = await log.transactional(aName('producer'));
+      const producer = await log.transactionalProducer(aName('producer'));
       await producer.commit({ appends: [{ topic: name, partition: 0, records: [aRecord('committed')] }] });
       await before.append(name, 0, [aRecord('by the one before')]);
       const all = ['before', 'appended', 'committed', 'by the one before'];

@@ -237,6 +237,6 @@ async function readAll(
       for (const { key, value } of records) await visit(value, key ?? '');
     },
   });
-  await tail.reached(await log.endOffsets(topic));
+  await tail.waitForOffsets(await log.endOffsets(topic));
   await tail.close();
 }

@@ -2,14 +2,14 @@
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 
 export function withFailingCommits(log: Log, outage: { commitsToFail: number }): Log {
   return withMethods(log, {
-    transactional: async (id) => {
-      const producer = await log.transactional(id);
+    transactionalProducer: async (id) => {
+      const producer = await log.transactionalProducer(id);
       return {
         close: () => producer.close(),
         commit: async (transaction) => {

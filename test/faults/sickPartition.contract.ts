@@ -91,6 +91,6 @@ function isTaken(appended: Promise<void>): Promise<boolean> {
 }
 
 function sickOf(log: Log): number[] {
-  const sick = log.sickPartitions?.().filter(({ doing }) => doing === 'append') ?? [];
+  const sick = log.unavailablePartitions?.().filter(({ operation }) => operation === 'append') ?? [];
   return sick.map(({ partition }) => partition).sort();
 }

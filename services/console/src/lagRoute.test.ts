@@ -2,7 +2,7 @@ import { tmpdir } from 'node:os';
 import type { ConsumerLag } from '@questlog/runtime/consumer/groupLag';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { type LagAnswer, lagReader } from './lagRoute.ts';

@@ -7,7 +7,7 @@ import { sha256Hex } from '@questlog/runtime/directory/directory';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
-import { leaderless } from '@questlog/runtime/log/testing/withMethods';
+import { withoutLeader } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
@@ -57,8 +57,8 @@ test('a game goes on when the log is cut under ingest, and repeats what the cut 
   const stored: unknown = await (await post('/v1/ingest/events', event, keyed)).json();
   const ends = await log.endOffsets(TOPICS.events);
   const partition = ends.indexOf(1);
-  await log.cut(TOPICS.sessions, partition, 0);
-  await log.cut(TOPICS.events, partition, 0);
+  await log.truncate(TOPICS.sessions, partition, 0);
+  await log.truncate(TOPICS.events, partition, 0);
 
   // Without a key it is the first that tells of the cut.
   expect((await post('/v1/ingest/events', event)).status).toBe(201);
@@ -243,13 +243,13 @@ async function aGame(sickOf?: (home: number) => number, store?: Store) {
   const whole = await aLog({ clock: systemClock });
   await whole.ensureTopics(topicDefinitions(PARTITIONS));
   const [tenantId, projectId] = [randomUUID(), randomUUID()];
-  const sick = sickOf && leaderless(whole, sickOf(partitionOf(tenantId, 0, PARTITIONS)));
+  const sick = sickOf && withoutLeader(whole, sickOf(partitionOf(tenantId, 0, PARTITIONS)));
   const ingest = await anIngest(sick?.log ?? whole, store);
   const { directory } = ingest;
   await aProject(directory, { tenantId, projectId }, TOKEN);
   const project: Project = { ...NAMED, id: projectId, tenantId, revision: 'A' };
   const change = (of: Partial<Project>) => directory.put('project', projectId, { ...project, ...of });
-  return { ...ingest, log: whole, lead: () => sick?.lead(), change };
+  return { ...ingest, log: whole, lead: () => sick?.electLeader(), change };
 }
 
 const NAMED = { name: 'N', createdAt: 1 };

@@ -1,7 +1,7 @@
 /** What an ingest tells of groups whose processes are dead, and so tell nothing. */
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
@@ -98,8 +98,8 @@ async function anIngest() {
     answers: Promise.withResolvers<void>(),
   };
   const log: Log = withMethods(whole, {
-    kept: async (topic) => ({
-      ...(await whole.kept(topic)),
+    retention: async (topic) => ({
+      ...(await whole.retention(topic)),
       ...(outage.keptMs && { retentionMs: outage.keptMs }),
     }),
     committed: async (group, topic) => {

@@ -76,6 +76,8 @@ describeKafka('report links in partitions that somebody added', ({ brokers }) =>
     await until(() => isRead(6));
     await second.stop();
     expect((await read()).flat().toSorted()).toEqual(['a1', 'a2', 'a3', 'a4', 'b1', 'nobody’s']);
-    expect(await log.added()).toEqual([{ topic: TOPIC, madeWith: 2, partitions: 5, records: 7 }]);
+    expect(await log.addedPartitions()).toEqual([
+      { topic: TOPIC, originalPartitions: 2, partitions: 5, records: 7 },
+    ]);
   });
 });

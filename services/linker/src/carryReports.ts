@@ -43,7 +43,7 @@ export function startCarrying(deps: CarrierDeps, lookEveryMs = LOOK_EVERY_MS): C
   const failure = new Failure();
   let carrying: { readonly partitions: number; readonly consumer: Consumer } | undefined;
   const look = async (): Promise<void> => {
-    const partitions = (await log.added()).find(({ topic }) => topic === TOPIC)?.partitions;
+    const partitions = (await log.addedPartitions()).find(({ topic }) => topic === TOPIC)?.partitions;
     if (partitions === undefined || partitions === carrying?.partitions || stopped.signal.aborted) return;
     await carrying?.consumer.stop();
     carrying = undefined;

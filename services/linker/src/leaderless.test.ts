@@ -1,6 +1,6 @@
 /** A linker that starts while a partition has no leader. */
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
-import { leaderless } from '@questlog/runtime/log/testing/withMethods';
+import { withoutLeader } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { anEventsRecord } from '@questlog/schemas/fixtures/builders';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
@@ -11,7 +11,7 @@ import { partitionDeps } from './testing/partitionDeps.ts';
 test('links the others from the start on, and is ready, and this one once it has a leader', async () => {
   const whole = await aLog({ clock: systemClock });
   await whole.ensureTopics(topicDefinitions(2));
-  const { log, lead } = leaderless(whole, 1);
+  const { log, electLeader } = withoutLeader(whole, 1);
   const deps = await partitionDeps(log);
   for (const partition of [0, 1]) {
     const value = deps.codecs.events.encode(anEventsRecord({ receivedAt: Date.now() }));
@@ -23,6 +23,6 @@ test('links the others from the start on, and is ready, and this one once it has
   onTestFinished(() => linker.stop());
   await expect.poll(linked).toEqual([1, 0]);
   expect((await deps.health.state()).problems).toEqual({});
-  lead();
+  electLeader();
   await expect.poll(linked).toEqual([1, 1]);
 });

@@ -33,7 +33,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   const openLetters = await openDeadLetters({ ...deps, group: GROUPS.link });
   const topics = [TOPICS.events, TOPICS.reportLinks];
   let consumer: Consumer | undefined;
-  const doing = (partition: number): string | undefined => consumer?.doing(partition);
+  const doing = (partition: number): string | undefined => consumer?.activity(partition);
   const checks = topics.map((topic) => {
     const checked = { group: GROUPS.link, topic, name: `${GROUPS.link} ${topic}`, doing };
     return checkProgress(deps, checked, (lag) => metrics.linkerLag.set({ topic }, lag));

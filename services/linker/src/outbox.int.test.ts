@@ -1,7 +1,7 @@
 /** A partition's run that fails while it opens leaves nothing behind. */
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log, OwnedPartition } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Fenced, Unavailable } from '@questlog/runtime/process/errors';
 import { aLinkedEvent } from '@questlog/schemas/fixtures/builders';
@@ -29,7 +29,7 @@ test('a changelog that is cut while it is restored is not waited for, since nobo
   const { deps, producers } = await aLinker({
     tail: async ({ onTruncated }) => ({
       positions: () => [0],
-      reached: (_, signal) => {
+      waitForOffsets: (_, signal) => {
         const ended = Promise.withResolvers<never>();
         signal?.addEventListener('abort', () => ended.reject(signal.reason));
         void onTruncated?.(0, 0);
@@ -49,7 +49,7 @@ test('closes its producer when the partition is lost while the state does not co
   const { deps, producers } = await aLinker({
     tail: async () => ({
       positions: () => [0],
-      reached: (_, signal) => {
+      waitForOffsets: (_, signal) => {
         waiting.resolve();
         return new Promise((_, reject) => {
           signal?.addEventListener('abort', () => reject(signal.reason));
@@ -118,8 +118,8 @@ async function aLinker(outage: Partial<Log>) {
   const producers = { opened: 0, closed: 0 };
   const failing = withMethods(log, {
     ...outage,
-    transactional: async (id) => {
-      const producer = await log.transactional(id);
+    transactionalProducer: async (id) => {
+      const producer = await log.transactionalProducer(id);
       producers.opened += 1;
       return {
         commit: ({ appends }) => producer.commit({ appends, commits: [] }),

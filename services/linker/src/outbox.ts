@@ -21,7 +21,7 @@ const MAX_BYTES = 8 * 1024 * 1024;
  * @throws Unavailable when the log cannot tell; the signal's reason when the partition is lost meanwhile.
  */
 export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
-  const producer = await deps.log.transactional(`${GROUPS.link}-${owned.partition}`);
+  const producer = await deps.log.transactionalProducer(`${GROUPS.link}-${owned.partition}`);
   try {
     return await outboxFrom(owned, deps, producer);
   } catch (error) {
@@ -260,7 +260,7 @@ async function restoredState(
   });
   try {
     const ends = tail.positions().map((_, p) => (p === partition ? end : 0));
-    await tail.reached(ends, AbortSignal.any([signal, stalled.signal]));
+    await tail.waitForOffsets(ends, AbortSignal.any([signal, stalled.signal]));
   } finally {
     clearTimeout(stall);
     await tail.close();

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readToEnd } from '@questlog/runtime/log/contract/harness';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Batch, LogRecord, OwnedPartition, Transaction } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -77,7 +77,9 @@ test('commits records with nothing to link every 200 ms, also if each comes alon
     commits.push(transaction);
     return [];
   };
-  const counting = withMethods(log, { transactional: async () => ({ commit, close: async () => {} }) });
+  const counting = withMethods(log, {
+    transactionalProducer: async () => ({ commit, close: async () => {} }),
+  });
   const lost = new AbortController();
   const left = Array.from({ length: 50 }, (_, offset): LogRecord => {
     const value = deps.codecs.events.encode(anEventsRecord());
@@ -142,13 +144,13 @@ test('a log that is cut takes the linker back to the cut, and there it stays whe
   const first = await start();
   const old = await append(3);
   await expect.poll(committed).toBe(3);
-  await log.cut(TOPICS.events, 0, 1);
+  await log.truncate(TOPICS.events, 0, 1);
   const grown = await append(4);
   await Promise.race([expect.poll(committed).toBe(5), first.failed]);
   await first.stop();
   expect(read).toEqual([...old, ...grown]);
 
-  await log.cut(TOPICS.events, 0, 2);
+  await log.truncate(TOPICS.events, 0, 2);
   const second = await start();
   await Promise.race([expect.poll(committed).toBe(2), second.failed]);
   await second.stop();
@@ -167,7 +169,9 @@ test('a report outside its home that is too large to be told home is a dead lett
   const home = partitionOf(tenantId, 0, 2);
   const commit = async ({ appends }: Transaction) =>
     await Promise.all(appends.map(({ topic, partition, records }) => log.append(topic, partition, records)));
-  const lenient = withMethods(log, { transactional: async () => ({ commit, close: async () => {} }) });
+  const lenient = withMethods(log, {
+    transactionalProducer: async () => ({ commit, close: async () => {} }),
+  });
   // Compressed it is next to nothing, so that a topic takes it.
   const context = Buffer.from(`{"a":"${'x'.repeat(3 * 1024 * 1024)}"}`);
   const content = {

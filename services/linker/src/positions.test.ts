@@ -93,7 +93,7 @@ async function aLinker() {
           for (const { value } of records) ids.push((await deps.codecs.links.decode(value)).event.id);
         },
       });
-      await tail.reached(await log.endOffsets(TOPICS.linkedEvents));
+      await tail.waitForOffsets(await log.endOffsets(TOPICS.linkedEvents));
       await tail.close();
       return ids;
     },
@@ -185,7 +185,7 @@ test.each(['runs', 'is down'])(
     const running = await linker.start();
     await linker.done();
     if (when === 'is down') await running.stop();
-    await linker.log.cut(TOPICS.events, 0, 1);
+    await linker.log.truncate(TOPICS.events, 0, 1);
     const again = when === 'is down' ? await linker.start() : running;
     await linker.done();
     // One that was cut off, and had been linked, is sent again: it is a repeat.

@@ -1,6 +1,6 @@
 /** How many files a stranger opens to follow one record: those of which a function runs from the log's port to its row. */
 import type { Log } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
 import { nextTurn } from '@questlog/runtime/process/waiting';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';

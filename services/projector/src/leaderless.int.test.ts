@@ -1,6 +1,6 @@
 /** A projector that starts while a partition has no leader. */
 import { randomUUID } from 'node:crypto';
-import { leaderless } from '@questlog/runtime/log/testing/withMethods';
+import { withoutLeader } from '@questlog/runtime/log/testing/alteredLog';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -22,11 +22,11 @@ test('projects the others from the start on, and is ready, and this one once it 
     );
     return rows.map(({ id }) => projects.indexOf(id)).sort();
   };
-  const { log, lead } = leaderless(bench.log, 1);
+  const { log, electLeader } = withoutLeader(bench.log, 1);
   const projector = await bench.start(bench.store, log);
   onTestFinished(() => projector.stop());
   await expect.poll(projected).toEqual([0]);
   expect((await bench.health.state()).problems).toEqual({});
-  lead();
+  electLeader();
   await expect.poll(projected).toEqual([0, 1]);
 });

@@ -134,7 +134,7 @@ async function projectTopic<Message>(
     metrics.blockSeconds.observe({ topic }, (steadyClock.now() - startedAtMs) / 1000);
   };
   let consumer: Consumer | undefined;
-  const checked = { group, topic, name: group, doing: (partition: number) => consumer?.doing(partition) };
+  const checked = { group, topic, name: group, doing: (partition: number) => consumer?.activity(partition) };
   const endCheck = checkProgress(deps, checked, (lag) => metrics.projectorLag.set({ topic }, lag));
   consumer = await log.consume({
     group,

@@ -13,7 +13,7 @@ import { startProjector } from '@questlog/projector/projector';
 import { warnOfAddedPartitions } from '@questlog/runtime/consumer/addedPartitions';
 import { erasedBy, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
-import { sicknessMetrics, warnOfSickPartitions } from '@questlog/runtime/log/sickness';
+import { partitionHealthMetrics, warnOfUnavailablePartitions } from '@questlog/runtime/log/partitionHealth';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { createHealth, type Health } from '@questlog/runtime/process/health';
 import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
@@ -90,8 +90,8 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   if (engines.needsCompact) shared.health.warn('log_file', () => LOG_FILE);
   if (kept !== undefined) shared.health.warn('disk', () => littleRoom(kept.dataDir));
   await warnOfAddedPartitions(shared);
-  warnOfSickPartitions(engines.log, shared.health);
-  sicknessMetrics(metrics, engines.log);
+  warnOfUnavailablePartitions(engines.log, shared.health);
+  partitionHealthMetrics(metrics, engines.log);
   lifecycle.onStop('directory', () => directory.close());
   const failures = [directory.failed, ...(await startConsumers(deps, shared, metrics))];
   if (healthUrl !== undefined) {

@@ -116,7 +116,7 @@ async function erased(of: Store): Promise<ErasureOutput> {
     letters: { discardErased: async () => 0 },
   });
   const written = { caughtUp: async () => {} };
-  const log = { kept: async () => ({ retentionMs: 0, goneAfterMs: 0 }) };
+  const log = { retention: async () => ({ retentionMs: 0, deletedAfterMs: 0 }) };
   const erasures = openErasures({ ...shared, players, filed: written, log, maxErasedIds: 0 }, () =>
     runs.ring(),
   );

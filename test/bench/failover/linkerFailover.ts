@@ -222,7 +222,7 @@ async function verify(log: Log, codec: Codec<{ linkId: string }>, expected: numb
       for (const { value } of records) ids.push((await codec.decode(value)).linkId);
     },
   });
-  await tail.reached(await log.endOffsets(TOPICS.linkedEvents));
+  await tail.waitForOffsets(await log.endOffsets(TOPICS.linkedEvents));
   await tail.close();
   if (ids.length !== expected || new Set(ids).size !== expected) {
     throw new Error(
@@ -234,7 +234,7 @@ async function verify(log: Log, codec: Codec<{ linkId: string }>, expected: numb
 async function transactionFigures(log: Log): Promise<TransactionFigures> {
   const link = { key: 'tenant', value: Buffer.alloc(400, 'x') };
   const entries = ['append/#1', POSITION_KEY].map((key) => ({ key, value: Buffer.alloc(60, 'x') }));
-  const producer = await log.transactional(randomUUID());
+  const producer = await log.transactionalProducer(randomUUID());
   const { promise: done, resolve } = Promise.withResolvers<TransactionFigures>();
   const consumer = await log.consume({
     group: 'questlog-bench',

@@ -147,7 +147,7 @@ async function reportsToAsk({ log, registry }: LinksHouse): Promise<number> {
       }
     },
   });
-  await tail.reached(await log.endOffsets(TOPICS.linkerState));
+  await tail.waitForOffsets(await log.endOffsets(TOPICS.linkerState));
   await tail.close();
   return open.size;
 }

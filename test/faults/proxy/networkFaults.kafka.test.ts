@@ -5,7 +5,7 @@ import { positionEntry } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
 import { partitionDeps } from '@questlog/linker/testing/partitionDeps';
 import {
-  aHolder,
+  aMember,
   aName,
   aRecord,
   aTopic,
@@ -13,7 +13,7 @@ import {
   textOf,
   textsToEnd,
   until,
-  untilHolds,
+  untilAssigned,
 } from '@questlog/runtime/log/contract/harness';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import { deployments } from '@questlog/runtime/log/kafka/testing/deployment';
@@ -72,8 +72,8 @@ describeKafka('a network that', ({ brokers }) => {
       0,
       Array.from({ length: 5 }, () => aRecord('in')),
     );
-    const holder = await aHolder(log, group, topic);
-    await untilHolds(holder, 1);
+    const holder = await aMember(log, group, topic);
+    await untilAssigned(holder, 1);
     for (let offset = 1; offset <= 5; offset += 1) {
       const plan = proxy.plan({
         api: 'OffsetCommit',
@@ -93,8 +93,8 @@ describeKafka('a network that', ({ brokers }) => {
     const { direct, proxy, log } = await aProxiedLog();
     const [topic, group] = [await aTopic(direct), await aName('group')];
     await direct.append(topic, 0, [aRecord('first'), aRecord('second')]);
-    const holder = await aHolder(log, group, topic);
-    await untilHolds(holder, 1);
+    const holder = await aMember(log, group, topic);
+    await untilAssigned(holder, 1);
     const late = proxy.plan({
       api: 'OffsetCommit',
       fault: 'requestLate',
@@ -160,13 +160,13 @@ describeKafka('a network that', ({ brokers }) => {
     const transaction = (text: string) => ({
       appends: [first, second].map((topic) => ({ topic, partition: 0, records: [aRecord(text)] })),
     });
-    const older = await log.transactional(id);
+    const older = await log.transactionalProducer(id);
     const late = proxy.plan({ api: 'EndTxn', fault: 'requestLate', names: id, when: () => true });
     await expect(older.commit(transaction('given up'))).rejects.toBeInstanceOf(Unavailable);
     await expect(older.commit(transaction('too late'))).rejects.toBeInstanceOf(Unavailable);
     await older.close();
 
-    const newer = await log.transactional(id);
+    const newer = await log.transactionalProducer(id);
     const half = proxy.plan({
       api: 'Produce',
       fault: 'requestHeld',
@@ -223,11 +223,11 @@ describeKafka('a network that', ({ brokers }) => {
   test('goes silent: the log is closed within what a stop may take', async () => {
     const { direct, proxy, log } = await aProxiedLog();
     const topic = await aTopic(direct);
-    const holder = await aHolder(log, aName('group'), topic);
-    await untilHolds(holder, 1);
+    const holder = await aMember(log, aName('group'), topic);
+    await untilAssigned(holder, 1);
     const tail = await log.tail({ topic, from: 'earliest', onBatch: () => undefined });
     await log.append(topic, 0, [aRecord('confirmed')]);
-    await tail.reached([1]);
+    await tail.waitForOffsets([1]);
     for (const broker of brokers.split(',')) proxy.blackHole(Number(broker.split(':')[1]));
     log.append(topic, 0, [aRecord('unanswered')]).catch(() => undefined);
 

@@ -1,5 +1,5 @@
 /** A consumer group of the simulated log: partition p is of member p mod n, unless somebody shakes it. */
-import { commonPartitions, GroupPartition, isOfLoss } from '@questlog/runtime/log/groupPartition';
+import { commonPartitionCount, GroupPartition, isPartitionLoss } from '@questlog/runtime/log/groupPartition';
 import type { Committed, ConsumeOptions, Consumer } from '@questlog/runtime/log/log';
 import { Fenced } from '@questlog/runtime/process/errors';
 import { Failure } from '@questlog/runtime/process/waiting';
@@ -39,7 +39,7 @@ export class SimulatedGroup {
     this.#log = log;
     this.#topics = topics;
     const sizes = topics.map((name) => ({ name, partitions: log.partitionsOf(name).length }));
-    this.#owners = Array.from({ length: commonPartitions(group, sizes) }, () => undefined);
+    this.#owners = Array.from({ length: commonPartitionCount(group, sizes) }, () => undefined);
   }
 
   /** Whether somebody alive has each partition. */
@@ -75,7 +75,7 @@ export class SimulatedGroup {
       failed: member.failure.failed,
       assigned: () =>
         this.#owners.flatMap((owner, partition) => (owner?.member === member ? [partition] : [])),
-      doing: () => 'is simulated',
+      activity: () => 'is simulated',
       stop: () => this.#stop(member),
     };
   }
@@ -188,7 +188,7 @@ export class SimulatedGroup {
     try {
       await member.options.process(owned);
     } catch (error) {
-      if (!isOfLoss(error, owned.signal)) member.failure.fail(error);
+      if (!isPartitionLoss(error, owned.signal)) member.failure.fail(error);
     }
     owner.isDone = true;
     owner.onDone();

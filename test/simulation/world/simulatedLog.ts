@@ -4,7 +4,7 @@
  */
 import { checkRecords } from '@questlog/runtime/log/checkRecords';
 import { FollowingTail } from '@questlog/runtime/log/followingTail';
-import { checkCommitted, type GroupPartition, ownCommit } from '@questlog/runtime/log/groupPartition';
+import { checkCommit, type GroupPartition, toPartitionCommit } from '@questlog/runtime/log/groupPartition';
 import type {
   Appended,
   Committed,
@@ -81,11 +81,14 @@ export class SimulatedLog {
       endOffsets: (topic) =>
         ask('end offsets', () => this.partitionsOf(topic).map(({ endOffset }) => endOffset)),
       endOffset: (topic, partition) => ask('end offset', () => this.partition(topic, partition).endOffset),
-      added: async () => [],
+      addedPartitions: async () => [],
       startOffsets: (topic) => ask('start offsets', () => this.partitionsOf(topic).map(() => 0)),
       offsetRanges: (topic) => ask('offset ranges', () => this.#ranges(topic)),
       // Nothing is removed by its age.
-      kept: async () => ({ retentionMs: Number.POSITIVE_INFINITY, goneAfterMs: Number.POSITIVE_INFINITY }),
+      retention: async () => ({
+        retentionMs: Number.POSITIVE_INFINITY,
+        deletedAfterMs: Number.POSITIVE_INFINITY,
+      }),
       committed: (group, topic) =>
         ask(`committed ${group}`, () =>
           this.partitionsOf(topic).map(({ number }) => this.groups.get(group)?.committed(topic, number)),
@@ -96,7 +99,7 @@ export class SimulatedLog {
         this.groups.set(options.group, group);
         return group.join(process, options);
       },
-      transactional: (id) => ask(`producer ${id}`, () => this.#producer(process, id)),
+      transactionalProducer: (id) => ask(`producer ${id}`, () => this.#producer(process, id)),
       close: async () => {},
     };
   }
@@ -155,7 +158,7 @@ export class SimulatedLog {
   ): () => void {
     const { topic, partition } = cursor;
     group.checkOwner(owner);
-    checkCommitted({ topic, partition: partition.number, endOffset }, committed);
+    checkCommit({ topic, partition: partition.number, endOffset }, committed);
     return () => group.commit(topic, partition.number, committed);
   }
 
@@ -191,7 +194,7 @@ export class SimulatedLog {
 
   #transact({ appends, commits = [] }: Transaction): readonly Appended[] {
     const moves = commits.map((commit: { owned: OwnedPartition; topic: string; committed: Committed }) => {
-      const { owner, cursor, committed } = ownCommit(commit, PartitionCursor);
+      const { owner, cursor, committed } = toPartitionCommit(commit, PartitionCursor);
       const group = this.groups.get(owner.group);
       if (group === undefined) throw new Error(`there is no group ${owner.group}`);
       // A transaction's commit is not compared with the log's end, which a cut may have set back.

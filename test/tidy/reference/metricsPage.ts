@@ -2,7 +2,7 @@
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
-import { sicknessMetrics } from '@questlog/runtime/log/sickness';
+import { partitionHealthMetrics } from '@questlog/runtime/log/partitionHealth';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { code, page } from './markdown.ts';
 
@@ -31,7 +31,7 @@ const UNITS = [
 
 export async function metricsPage(): Promise<string> {
   const registry = createMetricsRegistry();
-  for (const add of [ingestMetrics, projectorMetrics, linkerMetrics, sicknessMetrics]) add(registry);
+  for (const add of [ingestMetrics, projectorMetrics, linkerMetrics, partitionHealthMetrics]) add(registry);
   const told = await registry.getMetricsAsJSON();
   const lines = told
     .filter(({ name }) => name.startsWith('questlog_'))
@@ -41,7 +41,7 @@ export async function metricsPage(): Promise<string> {
     });
   return page(
     'Metrics',
-    'services/{ingest,projector,linker}/src/metrics.ts and services/runtime/src/log/sickness.ts',
+    'services/{ingest,projector,linker}/src/metrics.ts and services/runtime/src/log/partitionHealth.ts',
     [
       '`GET /metrics` of the admin listener, in Prometheus text. The Prometheus client for Node adds `process_*` and `nodejs_*`. The event loop is looked at every 250 ms, which its `nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain: 0.25 is no lag, and a shorter stall is seen in part or not at all.',
       lines.join('\n'),

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testing/testLog';
-import { heldBack } from '@questlog/runtime/log/testing/withMethods';
+import { withPausedTails } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -114,7 +114,11 @@ async function aDeployment(): Promise<{ open(mayRead?: () => Promise<void>): Pro
   const registry = await openLogRegistry(log);
   return {
     open: async (mayRead = async () => {}) => {
-      const directory = await openDirectory({ log: heldBack(log, mayRead), registry, logger: silentLogger });
+      const directory = await openDirectory({
+        log: withPausedTails(log, mayRead),
+        registry,
+        logger: silentLogger,
+      });
       onTestFinished(() => directory.close());
       return { directory, operations: administer(directory, systemClock) };
     },

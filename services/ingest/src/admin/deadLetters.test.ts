@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log, LogRecord } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -84,7 +84,7 @@ async function aDeployment() {
         onBatch: ({ partition, records }) =>
           void found.push(...records.map((one) => ({ ...one, partition }))),
       });
-      await tail.reached(await log.endOffsets(topic));
+      await tail.waitForOffsets(await log.endOffsets(topic));
       await tail.close();
       return found;
     },

@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Erased } from '@questlog/runtime/consumer/serviceDeps';
 import { type Log, type LogRecord, RecordTooLarge, type Tail } from '@questlog/runtime/log/log';
-import { reachedWithin } from '@questlog/runtime/log/reachedWithin';
+import { waitForTail } from '@questlog/runtime/log/waitForTail';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Health } from '@questlog/runtime/process/health';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -254,7 +254,7 @@ class LetterView {
     await this.#open();
     const [starts, ends] = await Promise.all([log.startOffsets(TOPIC), log.endOffsets(TOPIC)]);
     if (this.#tail === undefined) throw new Unavailable(READ_WITHIN.message);
-    await reachedWithin(this.#tail, ends, READ_WITHIN);
+    await waitForTail(this.#tail, ends, READ_WITHIN);
     this.#memory.expire(starts);
     this.#tell(this.#memory);
     return this.#memory;

@@ -81,7 +81,7 @@ async function aTopicOfTwo() {
           if (key === entityKey(kind, id)) last = await codec.decode(value);
       },
     });
-    await tail.reached(await log.endOffsets(TOPICS.directory));
+    await tail.waitForOffsets(await log.endOffsets(TOPICS.directory));
     await tail.close();
     return last?.[kind];
   };

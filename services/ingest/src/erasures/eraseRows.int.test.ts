@@ -194,7 +194,7 @@ test('a player’s sessions are read in pages of which none leaves one out, what
   const erasures = openErasures(
     {
       ...{ ...deps, players, maxErasedIds: 45_000 },
-      log: { kept: async () => ({ retentionMs: 1, goneAfterMs: 1 }) },
+      log: { retention: async () => ({ retentionMs: 1, deletedAfterMs: 1 }) },
     },
     () => {},
   );

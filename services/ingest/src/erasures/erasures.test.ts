@@ -25,11 +25,11 @@ interface Asking {
   readonly known?: number;
   readonly earlier?: Erasure[];
   readonly filedIn?: () => Promise<void>;
-  readonly kept?: Log['kept'];
+  readonly kept?: Log['retention'];
 }
 
 const DAY_MS = 86_400_000;
-const keptForADay = async () => ({ retentionMs: DAY_MS, goneAfterMs: DAY_MS });
+const keptForADay = async () => ({ retentionMs: DAY_MS, deletedAfterMs: DAY_MS });
 
 function asking(of: Asking) {
   const {
@@ -74,7 +74,10 @@ function asking(of: Asking) {
     ...{ ...deps, log: {} as never, sessionCodec: {} as never, letters: NO_LETTERS },
     playerKey: async () => ({ id: 1, bytes: Buffer.alloc(32) }),
   });
-  const erasures = openErasures({ ...deps, players, log: { kept }, maxErasedIds: MAX_ERASED_IDS }, () => {});
+  const erasures = openErasures(
+    { ...deps, players, log: { retention: kept }, maxErasedIds: MAX_ERASED_IDS },
+    () => {},
+  );
   return { erasures, written, pages };
 }
 
@@ -201,9 +204,9 @@ test('an erasure is found by the id of a part, too: logs and ClickHouse name tha
 test('the log has given it up when its longest topic has, as the brokers keep it now', async () => {
   const expiry = async (daysOfSessions: number) => {
     const kept = async (topic: string) => {
-      const goneAfterMs =
+      const deletedAfterMs =
         DAY_MS * (topic === TOPICS.sessions ? daysOfSessions : topic === TOPICS.audit ? 365 : 14);
-      return { retentionMs: goneAfterMs, goneAfterMs };
+      return { retentionMs: deletedAfterMs, deletedAfterMs };
     };
     return (await asking({ sessions: 1, kept }).erasures.request({ tenantId: TENANT })).receipt;
   };

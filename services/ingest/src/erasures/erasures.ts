@@ -19,7 +19,7 @@ import type { Owner, PlayerSessions } from './playerSessions.ts';
 
 export interface ErasureDeps {
   readonly directory: DirectoryHandle;
-  readonly log: Pick<Log, 'kept'>;
+  readonly log: Pick<Log, 'retention'>;
   readonly store: Store;
   readonly players: Pick<PlayerSessions, 'sessionsOf'>;
   /** Of the reports'. */

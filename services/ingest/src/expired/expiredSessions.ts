@@ -47,9 +47,9 @@ const TOPICS_OF_PLAYERS = [
  * Returns the time in milliseconds after which the log has removed a record of a player, by the present settings of the
  * topics.
  */
-export async function longestKeptMs(log: Pick<Log, 'kept'>): Promise<number> {
-  const kept = await Promise.all(TOPICS_OF_PLAYERS.map((topic) => log.kept(topic)));
-  return Math.max(...kept.map(({ goneAfterMs }) => goneAfterMs));
+export async function longestKeptMs(log: Pick<Log, 'retention'>): Promise<number> {
+  const kept = await Promise.all(TOPICS_OF_PLAYERS.map((topic) => log.retention(topic)));
+  return Math.max(...kept.map(({ deletedAfterMs }) => deletedAfterMs));
 }
 
 /** Records the sessions that a condition on `sessions` selects. */

@@ -4,7 +4,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Proof } from '@questlog/runtime/consumer/findCut';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
-import { leaderless, withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods, withoutLeader } from '@questlog/runtime/log/testing/alteredLog';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -89,7 +89,7 @@ test('while this process has not heard of a cut it does not take what it has rea
   await sessions.register(second);
   isDeaf = true;
   onTestFinished(() => heard.resolve());
-  await log.cut(TOPICS.sessions, 0, 0);
+  await log.truncate(TOPICS.sessions, 0, 0);
   const asked = () => sessions.find(TENANT, PROJECT, [randomUUID()]);
   await expect(asked()).rejects.toBeInstanceOf(Unavailable);
   // Another process is faster, maybe with the same id: this one is where the tail has read something else.
@@ -134,7 +134,7 @@ test('a cut of a partition that gets its leader after the start is found as at a
   for (const session of made) await before.register(session);
 
   // The projector had written others, of a log that was cut since.
-  const { log, lead } = leaderless(whole, home);
+  const { log, electLeader } = withoutLeader(whole, home);
   const last = [0, 1].map((one) =>
     one === home ? { offset: 1, id: 'of a record that is gone' } : undefined,
   );
@@ -142,7 +142,7 @@ test('a cut of a partition that gets its leader after the start is found as at a
   const ids = made.map(({ sessionId }) => sessionId);
   await expect(sessions.find(TENANT, PROJECT, ids)).rejects.toBeInstanceOf(Unavailable);
   expect(cuts).toEqual([]);
-  lead();
+  electLeader();
   expect([...(await sessions.find(TENANT, PROJECT, ids)).keys()]).toEqual(ids);
   expect(cuts).toEqual([{ topic: TOPICS.sessions, partition: home, offset: 1 }]);
 });

@@ -10,7 +10,7 @@
 import { idOf } from '@questlog/runtime/consumer/blocks';
 import type { Proof } from '@questlog/runtime/consumer/findCut';
 import type { Log, OffsetRange, Tail } from '@questlog/runtime/log/log';
-import { reachedWithin } from '@questlog/runtime/log/reachedWithin';
+import { waitForTail } from '@questlog/runtime/log/waitForTail';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { Failure, untilAvailable, withinLimit } from '@questlog/runtime/process/waiting';
@@ -208,7 +208,7 @@ interface ReadTo {
 async function readUpTo(tail: Tail, { home, end, least, ...limit }: ReadTo): Promise<void> {
   if (end < least) lags();
   const ends = tail.positions().map((_, partition) => (partition === home ? end : 0));
-  await reachedWithin(tail, ends, limit);
+  await waitForTail(tail, ends, limit);
 }
 
 function lags(): never {
@@ -284,7 +284,7 @@ async function openTails<Message, Entity>(
       if (!closed.signal.aborted) failure.fail(error);
     });
   }
-  await first?.tail.reached(first.ends.map((end) => end ?? 0));
+  await first?.tail.waitForOffsets(first.ends.map((end) => end ?? 0));
   return {
     of: (partition) => tails[partition] ?? Promise.reject(new Error(`${topic} has no ${partition}`)),
     failed: failure.failed,

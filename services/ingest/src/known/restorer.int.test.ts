@@ -5,7 +5,7 @@ import { until } from '@questlog/runtime/log/contract/harness';
 import type { EmbeddedExtras } from '@questlog/runtime/log/embedded/embeddedLog';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -146,7 +146,7 @@ test('a copy for another linker that a cut took is in the log again', async () =
   const reports = await openReports({ ...deps, onAppendedAgain: (_, records) => (again += records) });
   onTestFinished(() => reports.close());
   await reports.append(aReportLink({ tenantId: TENANT, projectId: PROJECT, isForwarded: true }));
-  await log.cut(TOPICS.reportLinks, 0, 0);
+  await log.truncate(TOPICS.reportLinks, 0, 0);
   await expect.poll(() => again).toBe(1);
 });
 
@@ -167,7 +167,7 @@ test('reports and retractions that a cut took go on, with their links', async ()
   await one.file(report);
   await one.file(takenBack);
   await one.append({ ...takenBack, kind: 'retracted' });
-  await log.cut(TOPICS.reportLinks, 0, 0);
+  await log.truncate(TOPICS.reportLinks, 0, 0);
   await until(() => cuts.length > 0);
   const event = { id: randomUUID(), sessionId: report.sessionId, occurredAt: reportTimeOf(report) };
   for (const reports of [one, await start()]) {
@@ -237,7 +237,7 @@ async function aTopic() {
     },
     append: async (record: SessionRegistered, headers = {}) =>
       void (await log.append(TOPICS.sessions, 0, [{ key: TENANT, value: codec.encode(record), headers }])),
-    cut: (offset: number) => log.cut(TOPICS.sessions, 0, offset),
+    cut: (offset: number) => log.truncate(TOPICS.sessions, 0, offset),
     end: async () => (await log.endOffsets(TOPICS.sessions))[0],
     holdAppends: () => {
       ({ promise: mayAppend, resolve: letAppend } = Promise.withResolvers<void>());

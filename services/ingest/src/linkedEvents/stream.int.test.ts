@@ -105,7 +105,7 @@ test('a position that was told after a cut leaves out nothing that comes where t
   const stream = await follow(bench.baseUrl, reader);
   for (const _ of [1, 2, 3]) await bench.append(reader, 0);
   await untilHas(stream, 3);
-  await bench.log.cut(TOPICS.linkedEvents, 0, 1);
+  await bench.log.truncate(TOPICS.linkedEvents, 0, 1);
   await until(async () =>
     expect(await bench.placeOf(reader, stream.lastId())).toMatchObject({ nextOffsets: [1, 0, 0] }),
   );

@@ -4,7 +4,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { type Directory, emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
@@ -194,7 +194,7 @@ async function recordsOf<T>(log: Log, registry: SchemaRegistry, contract: Messag
       for (const { value } of records) found.push(await codec.decode(value));
     },
   });
-  await tail.reached(await log.endOffsets(contract.topic));
+  await tail.waitForOffsets(await log.endOffsets(contract.topic));
   await tail.close();
   return found;
 }

@@ -16,13 +16,13 @@ interface Sample {
   sinceMs: number;
 }
 
-export type MeasuredLog = Pick<Log, 'kept' | 'offsetRanges' | 'tail'>;
+export type MeasuredLog = Pick<Log, 'retention' | 'offsetRanges' | 'tail'>;
 const READ_WITHIN_MS = 2_000;
 
 export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<RetentionOutput['topics']> {
   return await Promise.all(
     topicDefinitions(1).map(async ({ name }) => {
-      const [ranges, { retentionMs }] = await Promise.all([log.offsetRanges(name), log.kept(name)]);
+      const [ranges, { retentionMs }] = await Promise.all([log.offsetRanges(name), log.retention(name)]);
       const records = ranges.reduce(
         (sum, range) => sum + (range === undefined ? 0 : range.endOffset - range.startOffset),
         0,

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
-import { heldBack } from '@questlog/runtime/log/testing/withMethods';
+import { withPausedTails } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -176,7 +176,7 @@ async function aBlindProcess() {
   const { log, registry } = await aTopicOfSessions();
   const { promise: mayRead, resolve: readOn } = Promise.withResolvers<void>();
   const sessions = await openSessions({
-    log: heldBack(log, () => mayRead),
+    log: withPausedTails(log, () => mayRead),
     registry,
     projection: projectedUpTo(0),
     logger: silentLogger,

@@ -5,7 +5,7 @@ import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
 import { aDirectory } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';

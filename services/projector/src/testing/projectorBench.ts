@@ -199,7 +199,7 @@ async function readDeadLetters(log: Log, registry: Parameters<typeof createCodec
       for (const record of batch.records) letters.push(await codec.decode(record.value));
     },
   });
-  await tail.reached(await log.endOffsets(TOPICS.deadLetters));
+  await tail.waitForOffsets(await log.endOffsets(TOPICS.deadLetters));
   await tail.close();
   return letters;
 }

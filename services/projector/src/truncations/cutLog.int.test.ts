@@ -106,7 +106,7 @@ test('a log that is cut while the projector is down, and has not grown again', a
   const [kept, lost, fresh, later] = [accepted(3), accepted(3), accepted(1), accepted(2)];
   await append([...kept, ...lost, ...lost.slice(2)]);
   await bench.projectAll(bench.store);
-  await bench.log.cut(TOPICS.events, 0, start + 3);
+  await bench.log.truncate(TOPICS.events, 0, start + 3);
   await append(fresh);
   await runUntilStored(once(kept, lost, fresh));
   // What was lost comes again, as it does from whoever had no answer.
@@ -135,7 +135,7 @@ test('a log that is cut while the projector runs, and grows past it, block by bl
     }
   };
   await appendEach([...kept, ...lost]);
-  await bench.log.cut(TOPICS.events, 0, start + 1);
+  await bench.log.truncate(TOPICS.events, 0, start + 1);
   await appendEach(fresh);
   await projector.stop();
   await expectOnce(kept, lost, fresh);
@@ -150,7 +150,7 @@ test('a log that is cut inside a block that was announced and half written, and 
   await append([...half, ...lost]);
   const broken = bench.projectAll(failing(bench.store, 'appends', 1, 'before', crash));
   await expect(broken).rejects.toThrow('crash');
-  await bench.log.cut(TOPICS.events, 0, start + 3);
+  await bench.log.truncate(TOPICS.events, 0, start + 3);
   await append(fresh);
   await runUntilStored(once(kept, half, lost, fresh));
   // None of their append ids was stored before the crash. Of what is still in the log it is by now.
@@ -168,7 +168,7 @@ test('a log that is cut below a block that was half written and of which the gro
   const broken = bench.projectAll(failing(bench.store, 'appends', 1, 'before', crash));
   await expect(broken).rejects.toThrow('crash');
   bench.loseOffsets(start + 2);
-  await bench.log.cut(TOPICS.events, 0, start + 2);
+  await bench.log.truncate(TOPICS.events, 0, start + 2);
   await runUntilStored(once(kept, lost));
   await append([...fresh, ...lost]);
   await expectOnce(kept, lost, fresh);
@@ -200,7 +200,7 @@ test('a repair that crashes after any of its steps is done again to the same end
   const [kept, lost, fresh] = [accepted(2), accepted(2), accepted(2)];
   await append([...kept, ...lost]);
   await bench.projectAll(bench.store);
-  await bench.log.cut(TOPICS.events, 0, start + 2);
+  await bench.log.truncate(TOPICS.events, 0, start + 2);
   await append(fresh);
   for (const crashesAfter of [2, 6]) {
     let commands = 0;
@@ -226,7 +226,7 @@ test('sessions that the log lost stay, and those at their offsets come beside th
   if (kept === undefined || lost === undefined || fresh === undefined) throw new Error('three sessions');
   await bench.append(TOPICS.sessions, sessionRegistered, [kept, lost]);
   await bench.projectAll(bench.store);
-  await bench.log.cut(TOPICS.sessions, 0, start + 1);
+  await bench.log.truncate(TOPICS.sessions, 0, start + 1);
   await bench.append(TOPICS.sessions, sessionRegistered, [fresh, lost]);
   const ids = async () => {
     const rows = await bench.store.query<{ id: string }>(
@@ -253,8 +253,8 @@ test('reports and links that the log lost stay, and those at their offsets come 
   await on.note(kept, lost);
   await on.tell(linkOf(kept), linkOf(lost));
   await bench.projectAll(bench.store);
-  await bench.log.cut(TOPICS.reportLinks, 0, reports + 1);
-  await bench.log.cut(TOPICS.linkedEvents, 0, links + 1);
+  await bench.log.truncate(TOPICS.reportLinks, 0, reports + 1);
+  await bench.log.truncate(TOPICS.linkedEvents, 0, links + 1);
   await on.note(fresh);
   await on.tell(linkOf(fresh));
   const all = [kept, lost, fresh];
@@ -275,7 +275,7 @@ test('a change that takes longer than its answer is waited for is not begun agai
   const [kept, lost] = [accepted(1), accepted(2)];
   await append([...kept, ...lost]);
   await bench.projectAll(bench.store);
-  await bench.log.cut(TOPICS.events, 0, start + 1);
+  await bench.log.truncate(TOPICS.events, 0, start + 1);
   await bench.store.command('SYSTEM STOP MERGES events');
   let [begun, looks] = [0, 0];
   const impatient: Store = {

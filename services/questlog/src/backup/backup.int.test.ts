@@ -162,7 +162,7 @@ test('a backup that breaks off says why, and leaves nothing; the one before stay
     command: async () => {},
     query: async <Row>() => [{ status: 'BACKUP_FAILED', error: 'No space left on device' } as Row],
   };
-  const log = { id: 'a log', copy: ({ first }: { first(): Promise<void> }) => first() };
+  const log = { id: 'a log', copy: ({ beforeCopy }: { beforeCopy(): Promise<void> }) => beforeCopy() };
   const copied = { log, store, dataDir, credentialsPath: join(dataDir, 'dev-credentials.json') };
   const made = makeBackup(copied, ABOUT, into, signal);
   await expect(made).rejects.toThrow('BACKUP of ClickHouse: No space left on device');

@@ -53,7 +53,7 @@ function backupsIn(into: string) {
   } as unknown as RouterInstance;
   const log = {
     id: 'ours',
-    copy: async ({ to }: { to: string }) => writeFileSync(join(dirname(to), 'questlog.db'), ''),
+    copy: async ({ path }: { path: string }) => writeFileSync(join(dirname(path), 'questlog.db'), ''),
   };
   const store = { database: 'questlog', command: async () => {}, query: async () => [] };
   const opened = openBackups({

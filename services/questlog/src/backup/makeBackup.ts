@@ -59,11 +59,11 @@ export async function makeBackup(
     // ClickHouse first: what it holds beyond the log's end would look as if the log had been cut. The projectors' commits
     // are those of before it, so that they write what it lacks.
     await copied.log.copy({
-      to: join(unfinished, PARTS.log),
+      path: join(unfinished, PARTS.log),
       groups: Object.values(PROJECTORS),
-      first: () => backupStatement(copied.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
+      beforeCopy: () => backupStatement(copied.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
       // Offsets behind the backup are given again: an id of a stream from there must not pass over what gets them.
-      without: [{ topic: TOPICS.directory, key: entityKey('secret', SECRET_OF_PLACES) }],
+      excluded: [{ topic: TOPICS.directory, key: entityKey('secret', SECRET_OF_PLACES) }],
       signal,
     });
     // Last: what a report of the log names is there.

@@ -4,7 +4,7 @@ import { ManualClock } from '../log/embedded/testing/testLog.ts';
 import { createHealth } from '../process/health.ts';
 import { addedWarning, warnOfAddedPartitions } from './addedPartitions.ts';
 
-const added = (topic: string, records: number) => ({ topic, madeWith: 2, partitions: 4, records });
+const added = (topic: string, records: number) => ({ topic, originalPartitions: 2, partitions: 4, records });
 
 test('names each topic with its partitions, and what is read by nobody', () => {
   expect(addedWarning([])).toBeUndefined();
@@ -25,7 +25,7 @@ test('warns of what was there at the start at once, of what comes later at a lat
   const [clock, health] = [new ManualClock(), createHealth()];
   let there = [added(TOPICS.events, 0)];
   const warned = async () => (await health.state()).warnings['partitions_were_added'];
-  await warnOfAddedPartitions({ log: { added: async () => there }, clock, health });
+  await warnOfAddedPartitions({ log: { addedPartitions: async () => there }, clock, health });
   expect(await warned()).toContain(TOPICS.events);
   there = [added(TOPICS.sessions, 0)];
   expect(await warned()).toContain(TOPICS.events);

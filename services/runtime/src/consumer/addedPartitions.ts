@@ -9,7 +9,7 @@ const LOOK_EVERY_MS = 30_000;
 
 /** Whoever asks hears what was known at the last look, so that it does not wait for the brokers. */
 export async function warnOfAddedPartitions(deps: {
-  log: Pick<Log, 'added'>;
+  log: Pick<Log, 'addedPartitions'>;
   clock: Clock;
   health: Health;
 }): Promise<void> {
@@ -17,7 +17,7 @@ export async function warnOfAddedPartitions(deps: {
   let known: string | undefined;
   let lookedAtMs = clock.now();
   const look = async (): Promise<void> => {
-    known = addedWarning(await log.added());
+    known = addedWarning(await log.addedPartitions());
   };
   health.warn('partitions_were_added', () => {
     if (Math.abs(clock.now() - lookedAtMs) >= LOOK_EVERY_MS) {
@@ -32,7 +32,7 @@ export async function warnOfAddedPartitions(deps: {
 /** A sentence of every topic; undefined where there is none. */
 export function addedWarning(added: readonly AddedPartitions[]): string | undefined {
   if (added.length === 0) return undefined;
-  const told = added.map(({ topic, madeWith, partitions, records }) => {
+  const told = added.map(({ topic, originalPartitions: madeWith, partitions, records }) => {
     const of = `${topic} was made with ${madeWith} partitions and has ${partitions}`;
     if (topic === TOPICS.reportLinks || records === 0) return of;
     return `${of}: the ${records} records in ${madeWith} to ${partitions - 1} are read by nobody`;

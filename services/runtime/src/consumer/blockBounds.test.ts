@@ -3,7 +3,7 @@ import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { aLog } from '../log/embedded/testing/testLog.ts';
 import type { LogRecord, OwnedPartition } from '../log/log.ts';
-import { withMethods } from '../log/testing/withMethods.ts';
+import { withMethods } from '../log/testing/alteredLog.ts';
 import { type BlockOptions, idOf, runBlocks } from './blocks.ts';
 import type { Block } from './blockWriter.ts';
 import { BlockTable, blockOptions } from './testing/blockTable.ts';

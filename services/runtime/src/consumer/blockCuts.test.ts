@@ -3,7 +3,7 @@ import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import type { LogRecord, OwnedPartition } from '../log/log.ts';
-import { withMethods } from '../log/testing/withMethods.ts';
+import { withMethods } from '../log/testing/alteredLog.ts';
 import { systemClock } from '../process/clock.ts';
 import { Fenced, Unavailable } from '../process/errors.ts';
 import { type Logger, silentLogger } from '../process/logger.ts';
@@ -139,7 +139,7 @@ test.each(['runs', 'is down'])(
     await append('a', 'b', 'c', 'd');
     await projection.run();
     const running = when === 'runs' ? await projection.start() : undefined;
-    await log.cut(TOPIC, 0, 1);
+    await log.truncate(TOPIC, 0, 1);
     await append('B', 'C', 'D', 'E', 'F');
     if (running === undefined) await projection.run();
     else await expect.poll(projection.committed, { timeout: WITHIN_MS }).toBe(6);
@@ -166,7 +166,7 @@ test.each([1, 3])(
     tables.beforeRow = (name) => (name === 'e' ? crash() : undefined);
     await expect(projection.run()).rejects.toThrow('crash');
     tables.beforeRow = () => {};
-    await log.cut(TOPIC, 0, at);
+    await log.truncate(TOPIC, 0, at);
     await append('F', 'G', 'H', 'I');
     await projection.run();
     const kept = ['a', 'b', 'c', 'd', 'e'].slice(0, at);
@@ -180,7 +180,7 @@ test('a repair that breaks off is done again, before anything else', async () =>
   const { log, tables, append } = projection;
   await append('a', 'b', 'c');
   await projection.run();
-  await log.cut(TOPIC, 0, 1);
+  await log.truncate(TOPIC, 0, 1);
   await append('B', 'C', 'D');
   tables.amidRepair = crash;
   await expect(projection.run()).rejects.toThrow('crash');
@@ -197,7 +197,7 @@ test('a repair waits for tables that are away, and is not begun by one that lost
   const { log, tables, append } = projection;
   await append('a', 'b');
   await projection.run();
-  await log.cut(TOPIC, 0, 1);
+  await log.truncate(TOPIC, 0, 1);
   await append('B', 'C');
   let isAway = true;
   tables.amidRepair = () => {
@@ -263,7 +263,7 @@ test('the leader epoch of what was written goes to the log with the position, wh
 test('a marker that is written behind the last record of an older leader is no cut', async () => {
   const projection = await aProjection();
   const { log, tables } = projection;
-  const producer = await log.transactional('a writer');
+  const producer = await log.transactionalProducer('a writer');
   const records = [{ key: null, value: Buffer.from('a'), headers: { [APPEND_ID_HEADER]: 'a' } }];
   await producer.commit({ appends: [{ topic: TOPIC, partition: 0, records }] });
   tables.rows.push({ offset: 0, name: 'a' });
@@ -285,7 +285,7 @@ test('behind a repaired cut, where no record is named, the commit keeps the lead
   const { log, append } = projection;
   await append('a', 'b');
   await projection.run(onEpoch(5).onAnEpoch);
-  await log.cut(TOPIC, 0, 1);
+  await log.truncate(TOPIC, 0, 1);
   await projection.run();
   const [committed] = await log.committed(GROUP, TOPIC);
   expect(committed && [committed.offset, leaderEpochOf(committed)]).toEqual([1, 5]);
@@ -350,7 +350,7 @@ test.each([
             return await owned.read({ ...options, maxRecords: 2 });
           }
           is = 'cut';
-          await log.cut(TOPIC, 0, 2);
+          await log.truncate(TOPIC, 0, 2);
           await append(...since);
           return undefined;
         },
@@ -379,7 +379,7 @@ test('of an announced block of which nothing is known, what a cut has left is wr
       read: async (options) => {
         if (owned.position(TOPIC) !== 0 || (await log.endOffset(TOPIC, 0)) < 3)
           return await owned.read(options);
-        await log.cut(TOPIC, 0, 1);
+        await log.truncate(TOPIC, 0, 1);
         return undefined;
       },
     }),

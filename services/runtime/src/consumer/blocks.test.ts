@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
 import type { Log, OwnedPartition } from '../log/log.ts';
-import { withMethods } from '../log/testing/withMethods.ts';
+import { withMethods } from '../log/testing/alteredLog.ts';
 import { systemClock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
@@ -370,7 +370,7 @@ test('dead-letters the records that the table refuses, and none beside them', as
 });
 
 test('passes transaction markers without writing anything', async () => {
-  const producer = await log.transactional('marker-test');
+  const producer = await log.transactionalProducer('marker-test');
   await producer.commit({
     appends: [{ topic: TOPIC, partition: 0, records: [{ key: null, value: Buffer.from('x') }] }],
   });

@@ -4,7 +4,7 @@ import { APPEND_ID_HEADER, TOPICS, topicDefinitions } from '@questlog/schemas/to
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { aLog, ManualClock } from '../log/embedded/testing/testLog.ts';
 import type { Log, LogRecord } from '../log/log.ts';
-import { heldBack, leaderless, withMethods } from '../log/testing/withMethods.ts';
+import { withMethods, withoutLeader, withPausedTails } from '../log/testing/alteredLog.ts';
 import { Invalid, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';
@@ -48,7 +48,7 @@ async function aGroup({ group = 'group', on = (log: Log): Log => log } = {}) {
           });
       },
     });
-    await tail.reached(await whole.endOffsets(TOPICS.deadLetters));
+    await tail.waitForOffsets(await whole.endOffsets(TOPICS.deadLetters));
     await tail.close();
     return found;
   };
@@ -113,7 +113,7 @@ test('one that may be there is looked for, and sent only if it is not', async ()
 });
 
 test('one is sent, and looked for, while another partition of the dead letters has no leader', async () => {
-  const { openLetters, letters } = await aGroup({ on: (log) => leaderless(log, 2).log });
+  const { openLetters, letters } = await aGroup({ on: (log) => withoutLeader(log, 2).log });
   for (const offset of [1, 1]) await openLetters().send(SOURCE, aRecord(offset), unreadable(), true);
   expect(await letters()).toHaveLength(1);
 });
@@ -147,7 +147,7 @@ test.each([
   ['of which none comes in time are tried again', 31_000, 'the dead letters cannot be read'],
 ])('dead letters %s', async (_, batchMs, outcome) => {
   const slow = (log: Log): Log =>
-    heldBack(log, async () => void (await vi.advanceTimersByTimeAsync(batchMs)));
+    withPausedTails(log, async () => void (await vi.advanceTimersByTimeAsync(batchMs)));
   const { openLetters, letters } = await aGroup({ on: slow });
   const offsets = [1, 2, 3, 4, 5];
   for (const offset of offsets)
@@ -171,7 +171,7 @@ test.each([
 
 test('who loses the partition does not read the dead letters to their end', async () => {
   const lost = new AbortController();
-  const { openLetters } = await aGroup({ on: (log) => heldBack(log, async () => lost.abort()) });
+  const { openLetters } = await aGroup({ on: (log) => withPausedTails(log, async () => lost.abort()) });
   await openLetters().send(SOURCE, aRecord(1), unreadable(), false);
   const found = openLetters(lost.signal).send(SOURCE, aRecord(1), unreadable(), true);
   await expect(found).rejects.toBeInstanceOf(Unavailable);

@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
 import { uuidV8 } from '@questlog/schemas/uuid';
-import { bytesOf } from '../log/checkRecords.ts';
+import { recordBytes } from '../log/checkRecords.ts';
 import { type Log, type LogRecord, RecordTooLarge } from '../log/log.ts';
-import { reachedUnlessStill } from '../log/reachedWithin.ts';
+import { waitWhileTailMoves } from '../log/waitForTail.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Invalid } from '../process/errors.ts';
 import { messageOf } from '../process/errors.ts';
@@ -49,7 +49,7 @@ export async function openDeadLetters(deps: {
       sourcePartition: source.partition,
       sourceOffset: record.offset,
       group,
-      reason: reasonOf(cause, bytesOf(record) - bytesOf(kept)),
+      reason: reasonOf(cause, recordBytes(record) - recordBytes(kept)),
       key,
       value: kept.value,
       headers,
@@ -174,7 +174,7 @@ async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Pr
   try {
     const ends = tail.positions().map((_, p) => (p === partition ? end : 0));
     const message = 'the dead letters cannot be read';
-    await reachedUnlessStill(tail, ends, { limitMs: STILL_LIMIT_MS, message, signal });
+    await waitWhileTailMoves(tail, ends, { limitMs: STILL_LIMIT_MS, message, signal });
   } finally {
     await tail.close();
   }

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
-import { withMethods } from '../log/testing/withMethods.ts';
+import { withMethods } from '../log/testing/alteredLog.ts';
 import { Unavailable } from '../process/errors.ts';
 import { findCut, type HeldRecords, type HeldRow, type Note, rangeOf } from './findCut.ts';
 

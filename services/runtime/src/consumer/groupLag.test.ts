@@ -2,7 +2,7 @@
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { aLog, ManualClock } from '../log/embedded/testing/testLog.ts';
-import { leaderless, withMethods } from '../log/testing/withMethods.ts';
+import { withMethods, withoutLeader } from '../log/testing/alteredLog.ts';
 import { type ConsumerLag, groupLags } from './groupLag.ts';
 
 const BEGAN_MS = new ManualClock().nowMs;
@@ -72,22 +72,22 @@ test('tells the lag of the other partitions while one has no leader', async () =
   const { log, clock, append, at, look } = await aWatchedLog();
   for (const partition of [0, 1, 1]) await append(partition, 1);
   at(60);
-  const sick = leaderless(log, 1);
+  const sick = withoutLeader(log, 1);
   const groups = groupLags({ log: sick.log, clock });
   expect(await look(groups)).toMatchObject({
     ...{ lagRecords: 1, lagMs: 60_000 },
     partitions: [{ partition: 0, offset: 0, lagRecords: 1 }],
   });
-  sick.lead();
+  sick.electLeader();
   expect(await look(groups)).toMatchObject({ lagRecords: 3, lagMs: 60_000 });
 });
 
 test('tells the share of the retention that is over, as it is set now, and what is gone unread', async () => {
   const { log, clock, state, append, at, look } = await aWatchedLog();
   let asked = 0;
-  const kept = { retentionMs: 100_000, goneAfterMs: 100_000 };
+  const kept = { retentionMs: 100_000, deletedAfterMs: 100_000 };
   const watched = withMethods(log, {
-    kept: async () => {
+    retention: async () => {
       asked += 1;
       return kept;
     },
@@ -158,7 +158,7 @@ test('the age is not known of much that came between two readings', async () => 
 
 test('nothing is estimated of a partition that had no leader at the last look', async () => {
   const { log, clock, state, append, at, look } = await aWatchedLog();
-  const sick = leaderless(log, 1);
+  const sick = withoutLeader(log, 1);
   const groups = groupLags({ log: sick.log, clock }, false).filter(
     ({ group }) => group === GROUPS.projectEvents,
   );
@@ -166,7 +166,7 @@ test('nothing is estimated of a partition that had no leader at the last look', 
   at(5);
   await append(1, 1);
   at(20);
-  sick.lead();
+  sick.electLeader();
   expect(await look(groups)).toMatchObject({ lagRecords: 1, lagMs: 15_000 });
   expect(state.read).toBe(1);
 });

@@ -23,7 +23,7 @@ export interface ConsumerLag {
   readonly partitions: readonly Standing[];
 }
 
-type AskedLog = Pick<Log, 'committed' | 'kept' | 'offsetRanges' | 'partitionCount' | 'tail'>;
+type AskedLog = Pick<Log, 'committed' | 'retention' | 'offsetRanges' | 'partitionCount' | 'tail'>;
 
 const CONSUMERS = [
   { group: GROUPS.projectEvents, topic: TOPICS.events },
@@ -106,7 +106,7 @@ export class GroupLag {
 
   async #retention(nowMs: number): Promise<number> {
     if (this.#kept === undefined || nowMs - this.#kept.askedMs >= REASK_RETENTION_MS)
-      this.#kept = { ...(await this.#log.kept(this.topic)), askedMs: nowMs };
+      this.#kept = { ...(await this.#log.retention(this.topic)), askedMs: nowMs };
     return this.#kept.retentionMs;
   }
 
@@ -186,7 +186,7 @@ async function takenAt(
       await all.promise;
     },
   });
-  const reached = tail.reached(every.map((position) => position?.end ?? 0));
+  const reached = tail.waitForOffsets(every.map((position) => position?.end ?? 0));
   await settledWithin(
     Promise.race([all.promise, reached, tail.failed]).catch(() => {}),
     READ_WITHIN_MS,

@@ -1,7 +1,7 @@
 /** Rows come in exactly once: not again after a lost answer, and all the same under a token that ClickHouse has burnt. */
 import { expect, test } from 'vitest';
 import type { Insert, Store } from '../clickhouse/store.ts';
-import { withMethods } from '../log/testing/withMethods.ts';
+import { withMethods } from '../log/testing/alteredLog.ts';
 import { Fenced } from '../process/errors.ts';
 import { insertOnce } from './insertOnce.ts';
 

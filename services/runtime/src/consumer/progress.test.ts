@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { type EmbeddedExtras, openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
 import type { Log, OwnedPartition } from '../log/log.ts';
-import { leaderless, withMethods } from '../log/testing/withMethods.ts';
+import { withMethods, withoutLeader } from '../log/testing/alteredLog.ts';
 import { createHealth, type Health } from '../process/health.ts';
 import { checkProgress, positionsOf, watchProgress } from './progress.ts';
 
@@ -52,7 +52,7 @@ test('a record after a cut that had left nothing to read has not waited since be
   const look = watchProgress({ log, clock, group: 'g', topic: TOPIC });
   await append();
   expect((await look()).problem).toBeUndefined();
-  await log.cut(TOPIC, 0, 0);
+  await log.truncate(TOPIC, 0, 0);
   expect((await look()).problem).toBeUndefined();
   nowMs += HOUR_MS;
   await append();
@@ -86,12 +86,12 @@ test('of a partition without a leader nobody says that it stands still, and the 
   await log.ensureTopics([{ name: topic, partitions: 2, cleanup, maxRecordBytes: 1e6 }]);
   for (const partition of [0, 1, 1])
     await log.append(topic, partition, [{ key: null, value: Buffer.from('x') }]);
-  const sick = leaderless(log, 1);
+  const sick = withoutLeader(log, 1);
   const look = watchProgress({ log: sick.log, clock, group: 'g', topic });
   expect(await look()).toEqual({ lagRecords: 1, problem: undefined });
   nowMs += HOUR_MS;
   expect((await look()).problem).toContain('has not moved on two/0');
-  sick.lead();
+  sick.electLeader();
   expect((await look()).lagRecords).toBe(3);
 });
 

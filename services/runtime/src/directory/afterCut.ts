@@ -81,7 +81,8 @@ async function readAnew({ log, decode }: Deps, { known, offset, signal }: Cut): 
       throw new Unavailable('the log was cut once more while it was read');
     },
   });
-  const readTo = (offsets: readonly number[]) => Promise.race([tail.reached(offsets, signal), tail.failed]);
+  const readTo = (offsets: readonly number[]) =>
+    Promise.race([tail.waitForOffsets(offsets, signal), tail.failed]);
   try {
     await readTo(await log.endOffsets(TOPICS.directory));
     const lost = known.lostTo(predecessors, offset);

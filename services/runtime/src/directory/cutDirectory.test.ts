@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import type { EmbeddedExtras } from '../log/embedded/embeddedLog.ts';
 import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import type { Log } from '../log/log.ts';
-import { withMethods } from '../log/testing/withMethods.ts';
+import { withMethods } from '../log/testing/alteredLog.ts';
 import { Unavailable } from '../process/errors.ts';
 import { nextTurn } from '../process/waiting.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';
@@ -26,7 +26,7 @@ test('a token that a cut took goes on at every process, and one that was revoked
   await one.put('token', given.id, given);
   await one.put('token', revoked.id, null);
   for (const { change } of [one, other]) await change('token', given.id, () => ({ answer: undefined }));
-  await topic.log.cut(TOPICS.directory, 0, 1);
+  await topic.log.truncate(TOPICS.directory, 0, 1);
   const tokens = ({ current }: DirectoryHandle) => [...current.tokens.keys()];
   do {
     for (const process of [one, other]) expect(tokens(process)).toEqual([given.id]);
@@ -50,7 +50,7 @@ test('while the log takes nothing all goes on as it was, and is appended again o
   const token = aToken();
   await one.put('token', token.id, token);
   isDown = true;
-  await topic.log.cut(TOPICS.directory, 0, 0);
+  await topic.log.truncate(TOPICS.directory, 0, 0);
   await expect.poll(() => refused).toBeGreaterThan(1);
   expect([...one.current.tokens.keys()]).toEqual([token.id]);
   isDown = false;
@@ -71,7 +71,7 @@ test('what was changed since the cut is not undone by who knew the lost one', as
   await one.put('tenant', id, { ...aTenant(id), name: 'kept' });
   await one.put('tenant', id, { ...aTenant(id), name: 'lost' });
   isHeld = true;
-  await topic.log.cut(TOPICS.directory, 0, 1);
+  await topic.log.truncate(TOPICS.directory, 0, 1);
   const later = await topic.start();
   await later.change('tenant', id, () => ({
     entity: { ...aTenant(id), name: 'changed since' },
@@ -122,7 +122,7 @@ test('processes that change, start and meet cuts at random all know the same in 
         for (const one of all) await one.change('tenant', ids[0] ?? '', () => ({ answer: undefined }));
         const [known, heard] = [names(all[0] ?? fail()), all.map(({ cuts }) => cuts.length)];
         const [end = 0] = await topic.log.endOffsets(TOPICS.directory);
-        await topic.log.cut(TOPICS.directory, 0, Math.max(0, end - cut));
+        await topic.log.truncate(TOPICS.directory, 0, Math.max(0, end - cut));
         await make(meanwhile, `${n} meanwhile`);
         if (cut > 0 && end > 0) {
           await expect

@@ -4,7 +4,7 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import type { Log } from '../log/log.ts';
-import { withMethods } from '../log/testing/withMethods.ts';
+import { withMethods } from '../log/testing/alteredLog.ts';
 import { Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';

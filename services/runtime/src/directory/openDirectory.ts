@@ -7,8 +7,8 @@ import {
 } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Headers, Log, Tail } from '../log/log.ts';
-import { endOnceLed } from '../log/neededPartition.ts';
-import { reachedWithin } from '../log/reachedWithin.ts';
+import { waitForEndOffset } from '../log/waitForEndOffset.ts';
+import { waitForTail } from '../log/waitForTail.ts';
 import { Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { nextRound, withinLimit } from '../process/waiting.ts';
@@ -116,7 +116,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
       }
     },
   });
-  await tail.reached([await endOnceLed(log, logger, TOPICS.directory)]);
+  await tail.waitForOffsets([await waitForEndOffset(log, logger, TOPICS.directory)]);
   const waitMs = deps.waitMs ?? WAIT_MS;
   const isWhole = () => whole;
   const shared = { log, codec, tail, isWhole, current, predecessors, repeats, changesUnderWay, waitMs };
@@ -211,5 +211,5 @@ async function readUpTo({ tail, isWhole, waitMs }: Shared, offsets: readonly num
   await withinLimit(isWhole(), waitMs, () => {
     throw new Unavailable(message);
   });
-  await reachedWithin(tail, offsets, { limitMs: waitMs, message });
+  await waitForTail(tail, offsets, { limitMs: waitMs, message });
 }

@@ -5,7 +5,7 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Log } from '../log/log.ts';
-import { withMethods } from '../log/testing/withMethods.ts';
+import { withMethods } from '../log/testing/alteredLog.ts';
 import { Unavailable } from '../process/errors.ts';
 import { createCodec } from '../registry/registry.ts';
 import type { DirectoryHandle } from './openDirectory.ts';

@@ -13,14 +13,14 @@ export function checkRecords(
   return records.map((record) => {
     // Kafka refuses it too: without a key there is nothing to compact by.
     if (record.key === null && isCompacted) throw new Error(`${topic} takes no record without a key`);
-    const bytes = bytesOf(record);
+    const bytes = recordBytes(record);
     if (bytes > maxRecordBytes) throw new RecordTooLarge(topic, bytes, maxRecordBytes);
     return bytes;
   });
 }
 
 /** As they count against a topic's limit. */
-export function bytesOf({ key, value, headers }: NewRecord): number {
+export function recordBytes({ key, value, headers }: NewRecord): number {
   let bytes = (key === null ? 0 : Buffer.byteLength(key)) + (value?.byteLength ?? 0);
   if (headers === undefined) return bytes;
   for (const name of Object.keys(headers)) {

@@ -7,7 +7,7 @@ export interface Cursor {
   readonly topic: string;
   /** The next `take` begins here. */
   readonly position: number;
-  seek(offset: number, leaderEpoch?: number, upToEpoch?: number): void;
+  seek(offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void;
   /**
    * Undefined when nothing is there. Without records where only markers or compacted offsets were passed.
    * @throws LogTruncated once for a cut below the position, which it moves.

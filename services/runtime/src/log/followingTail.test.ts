@@ -1,10 +1,10 @@
 /** A tail begins inside what the log holds, or not at all. */
 import { expect, test } from 'vitest';
-import { firstPositions } from './followingTail.ts';
+import { startPositions } from './followingTail.ts';
 
 const RANGES = [{ startOffset: 3, endOffset: 9 }];
 const first = (offset: number) =>
-  firstPositions(RANGES, { topic: 'events', from: [offset], onBatch: async () => {} });
+  startPositions(RANGES, { topic: 'events', from: [offset], onBatch: async () => {} });
 
 test('an offset outside what the log holds is moved into it', () => {
   expect([first(0), first(5), first(12)]).toEqual([[3], [5], [9]]);

@@ -6,7 +6,7 @@ import { LogTruncated, type OffsetRange, type Tail, type TailOptions } from './l
 
 export interface TailSource {
   /** `ring` is called whenever there may be something new. */
-  open(partition: number, position: number, ring: () => void): Cursor;
+  open(partition: number, position: number, notify: () => void): Cursor;
   /** Called when the tail ends: no more is read ahead. */
   stop?(): void;
   /** Called when the last `onBatch` has returned. */
@@ -14,7 +14,7 @@ export interface TailSource {
 }
 
 /** One `onBatch` gets at most this much. */
-const CHUNK: ReadBounds = { maxRecords: 1000, maxBytes: 4 * 1024 * 1024 };
+const MAX_BATCH: ReadBounds = { maxRecords: 1000, maxBytes: 4 * 1024 * 1024 };
 
 export class FollowingTail implements Tail {
   readonly #failure = new Failure();
@@ -26,7 +26,7 @@ export class FollowingTail implements Tail {
   readonly #positions: number[];
   readonly #waiters = new Set<Waiter>();
   readonly #bells: readonly Doorbell[];
-  readonly #followed: Promise<unknown>;
+  readonly #following: Promise<unknown>;
   /** Why it stopped, once it has. */
   #end: { readonly cause: unknown } | undefined;
 
@@ -34,20 +34,20 @@ export class FollowingTail implements Tail {
   constructor(options: TailOptions, ranges: readonly OffsetRange[], source: TailSource) {
     this.#options = options;
     this.#source = source;
-    this.#positions = firstPositions(ranges, options);
+    this.#positions = startPositions(ranges, options);
     this.#bells = ranges.map(() => new Doorbell());
     const isRead = (partition: number) => options.partitions?.includes(partition) ?? true;
-    this.#followed = Promise.all(
+    this.#following = Promise.all(
       this.#bells.map((bell, partition) => isRead(partition) && this.#follow(bell, partition)),
     );
-    this.ended = this.#followed.then(() => source.close?.());
+    this.ended = this.#following.then(() => source.close?.());
   }
 
   positions(): readonly number[] {
     return [...this.#positions];
   }
 
-  async reached(offsets: readonly number[], signal?: AbortSignal): Promise<void> {
+  async waitForOffsets(offsets: readonly number[], signal?: AbortSignal): Promise<void> {
     if (offsets.length !== this.#positions.length) {
       throw new Error(
         `${this.#options.topic} has ${this.#positions.length} partitions, not ${offsets.length}`,
@@ -55,7 +55,7 @@ export class FollowingTail implements Tail {
     }
     signal?.throwIfAborted();
     if (this.#end !== undefined) throw this.#end.cause;
-    if (this.#isAt(offsets)) return;
+    if (this.#hasReached(offsets)) return;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const waiter: Waiter = { offsets, resolve, reject };
     const onAbort = () => reject(signal?.reason);
@@ -72,7 +72,7 @@ export class FollowingTail implements Tail {
   /** Does not wait for the source to be closed (`ended`). */
   async close(): Promise<void> {
     this.#stop(new Unavailable(`the tail of ${this.#options.topic} was closed`));
-    await this.#followed;
+    await this.#following;
   }
 
   /** Ends it. Once it is closed, or failed elsewhere, nobody is left to tell. */
@@ -91,14 +91,14 @@ export class FollowingTail implements Tail {
       await nextTurn();
       if (from !== 'earliest' && (from[partition] ?? 0) > position) await onTruncated?.(partition, position);
       while (this.#end === undefined) {
-        const taken = await this.#take(cursor, partition);
-        if (taken === undefined) {
+        const batch = await this.#take(cursor, partition);
+        if (batch === undefined) {
           await bell.wait();
           continue;
         }
-        await onBatch({ topic, partition, ...taken, ...(isAfterExpired && { isAfterExpired }) });
+        await onBatch({ topic, partition, ...batch, ...(isAfterExpired && { isAfterExpired }) });
         isAfterExpired = false;
-        this.#advance(partition, taken.nextOffset);
+        this.#advance(partition, batch.nextOffset);
         await nextTurn();
       }
     } catch (error) {
@@ -110,7 +110,7 @@ export class FollowingTail implements Tail {
 
   async #take(cursor: Cursor, partition: number): Promise<ReturnType<Cursor['take']>> {
     try {
-      return cursor.take(CHUNK);
+      return cursor.take(MAX_BATCH);
     } catch (error) {
       if (!(error instanceof LogTruncated)) throw error;
       this.#positions[partition] = error.offset;
@@ -122,7 +122,7 @@ export class FollowingTail implements Tail {
   #advance(partition: number, nextOffset: number): void {
     this.#positions[partition] = nextOffset;
     for (const waiter of this.#waiters) {
-      if (this.#isAt(waiter.offsets)) waiter.resolve();
+      if (this.#hasReached(waiter.offsets)) waiter.resolve();
     }
   }
 
@@ -135,7 +135,7 @@ export class FollowingTail implements Tail {
     for (const bell of this.#bells) bell.ring();
   }
 
-  #isAt(offsets: readonly number[]): boolean {
+  #hasReached(offsets: readonly number[]): boolean {
     return this.#positions.every((position, partition) => position >= (offsets[partition] ?? 0));
   }
 }
@@ -144,7 +144,7 @@ export class FollowingTail implements Tail {
  * A tail begins at the offsets wanted, moved into what the log holds. An offset beyond the end was noted before the log
  * was cut short.
  */
-export function firstPositions(ranges: readonly OffsetRange[], { topic, from }: TailOptions): number[] {
+export function startPositions(ranges: readonly OffsetRange[], { topic, from }: TailOptions): number[] {
   if (from === 'earliest') return ranges.map(({ startOffset }) => startOffset);
   if (from.length !== ranges.length) {
     throw new Error(`${topic} has ${ranges.length} partitions, not ${from.length}`);

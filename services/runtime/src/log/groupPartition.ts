@@ -5,40 +5,40 @@ import type { Cursor } from './cursor.ts';
 import type { Batch, Committed, OwnedPartition, ReadOptions } from './log.ts';
 
 /** An adapter's way to commit what the owner of a partition has read at the cursor. */
-export interface Commits<Place extends Cursor> {
-  commit(owner: GroupPartition<Place>, cursor: Place, committed: Committed): Promise<void>;
+export interface Committer<AdapterCursor extends Cursor> {
+  commit(owner: GroupPartition<AdapterCursor>, cursor: AdapterCursor, committed: Committed): Promise<void>;
 }
 
-export class GroupPartition<Place extends Cursor = Cursor> implements OwnedPartition {
+export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements OwnedPartition {
   readonly partition: number;
   readonly group: string;
-  readonly #commits: Commits<Place>;
+  readonly #commits: Committer<AdapterCursor>;
   readonly #revoked = new AbortController();
   readonly signal = this.#revoked.signal;
-  readonly #topics = new Map<string, Topic<Place>>();
+  readonly #topics = new Map<string, ConsumedTopic<AdapterCursor>>();
   readonly #bell = new Doorbell();
   #isFenced = false;
   #isReading = false;
   /** What the owner has asked for last, and when. */
-  #doing = WORKS;
+  #activity = PROCESSING;
   #sinceMs = performance.now();
   /** The topic after the one that gave the last batch comes first in the next read, so that none starves. */
   #firstTopic = 0;
 
-  constructor(group: string, partition: number, commits: Commits<Place>) {
+  constructor(group: string, partition: number, commits: Committer<AdapterCursor>) {
     this.group = group;
     this.partition = partition;
     this.#commits = commits;
   }
 
   /** As `Consumer.doing`. */
-  get doing(): string {
+  get activity(): string {
     const seconds = Math.round((performance.now() - this.#sinceMs) / 1000);
-    return `${this.#doing} for ${seconds} s${this.signal.aborted ? ', and has lost the partition' : ''}`;
+    return `${this.#activity} for ${seconds} s${this.signal.aborted ? ', and has lost the partition' : ''}`;
   }
 
   /** Adds a topic, before the owner gets the partition. `ring` is to be called whenever there may be something new. */
-  add(committed: Committed | undefined, open: (ring: () => void) => Place): void {
+  add(committed: Committed | undefined, open: (notify: () => void) => AdapterCursor): void {
     const cursor = open(() => this.#bell.ring());
     this.#topics.set(cursor.topic, { committed, cursor });
   }
@@ -51,13 +51,13 @@ export class GroupPartition<Place extends Cursor = Cursor> implements OwnedParti
     return this.cursor(topic).position;
   }
 
-  seek(topic: string, offset: number, leaderEpoch?: number, upToEpoch?: number): void {
+  seek(topic: string, offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void {
     const cursor = this.cursor(topic);
     if (!Number.isSafeInteger(offset) || offset < 0) {
       throw new Error(`offset ${offset} is not in ${topic}/${this.partition}`);
     }
-    const isKnown = leaderEpoch !== undefined || upToEpoch !== undefined;
-    if (offset !== cursor.position || isKnown) cursor.seek(offset, leaderEpoch, upToEpoch);
+    const hasEpoch = leaderEpoch !== undefined || maxLeaderEpoch !== undefined;
+    if (offset !== cursor.position || hasEpoch) cursor.seek(offset, leaderEpoch, maxLeaderEpoch);
     this.#bell.ring();
   }
 
@@ -67,9 +67,9 @@ export class GroupPartition<Place extends Cursor = Cursor> implements OwnedParti
     try {
       await nextTurn();
       // One wait after the other is one.
-      if (this.#doing !== READS) this.#does(READS);
+      if (this.#activity !== READING) this.#setActivity(READING);
       const batch = await this.#read(options);
-      if (batch !== undefined) this.#does(WORKS);
+      if (batch !== undefined) this.#setActivity(PROCESSING);
       return batch;
     } finally {
       this.#isReading = false;
@@ -77,15 +77,15 @@ export class GroupPartition<Place extends Cursor = Cursor> implements OwnedParti
   }
 
   async commit(topic: string, committed: Committed): Promise<void> {
-    this.#does(COMMITS);
+    this.#setActivity(COMMITTING);
     try {
       await this.#commits.commit(this, this.cursor(topic), committed);
     } finally {
-      this.#does(WORKS);
+      this.#setActivity(PROCESSING);
     }
   }
 
-  cursor(topic: string): Place {
+  cursor(topic: string): AdapterCursor {
     return this.#topic(topic).cursor;
   }
 
@@ -115,47 +115,47 @@ export class GroupPartition<Place extends Cursor = Cursor> implements OwnedParti
 
   async #read({ topic, waitMs, ...bounds }: ReadOptions): Promise<Batch | undefined> {
     const deadlineMs = performance.now() + waitMs;
-    const candidates = topic === undefined ? this.#inTurn() : [this.cursor(topic)];
+    const candidates = topic === undefined ? this.#cursorsInReadOrder() : [this.cursor(topic)];
     while (!this.signal.aborted) {
       for (const cursor of candidates) {
-        const taken = cursor.take(bounds);
-        if (taken !== undefined) return { topic: cursor.topic, partition: this.partition, ...taken };
+        const batch = cursor.take(bounds);
+        if (batch !== undefined) return { topic: cursor.topic, partition: this.partition, ...batch };
       }
-      const leftMs = deadlineMs - performance.now();
-      if (leftMs <= 0) return undefined;
-      await this.#bell.wait(leftMs);
+      const remainingMs = deadlineMs - performance.now();
+      if (remainingMs <= 0) return undefined;
+      await this.#bell.wait(remainingMs);
     }
     return undefined;
   }
 
-  #does(what: string): void {
-    this.#doing = what;
+  #setActivity(activity: string): void {
+    this.#activity = activity;
     this.#sinceMs = performance.now();
   }
 
-  #inTurn(): Place[] {
+  #cursorsInReadOrder(): AdapterCursor[] {
     const cursors = [...this.#topics.values()].map(({ cursor }) => cursor);
     this.#firstTopic = (this.#firstTopic + 1) % cursors.length;
     return [...cursors.slice(this.#firstTopic), ...cursors.slice(0, this.#firstTopic)];
   }
 
-  #topic(topic: string): Topic<Place> {
+  #topic(topic: string): ConsumedTopic<AdapterCursor> {
     const owned = this.#topics.get(topic);
     if (owned === undefined) throw new Error(`${this.group} does not consume ${topic}`);
     return owned;
   }
 }
 
-const READS = 'waits for records';
-const COMMITS = 'commits';
-const WORKS = 'works on records';
+const READING = 'waits for records';
+const COMMITTING = 'commits';
+const PROCESSING = 'works on records';
 /** As `Consumer.doing`. */
 export const NOT_OWNED = 'does not own it';
 
 /** A commit of an adapter's own partition. */
-export interface OwnCommit<Place extends Cursor> {
+export interface PartitionCommit<AdapterCursor extends Cursor> {
   readonly owner: GroupPartition;
-  readonly cursor: Place;
+  readonly cursor: AdapterCursor;
   readonly committed: Committed;
 }
 
@@ -163,28 +163,28 @@ export interface OwnCommit<Place extends Cursor> {
  * A transaction's commit as the adapter knows it, by its own kind of cursor.
  * @throws Error for a partition of another log.
  */
-export function ownCommit<Place extends Cursor>(
+export function toPartitionCommit<AdapterCursor extends Cursor>(
   { owned, topic, committed }: { owned: OwnedPartition; topic: string; committed: Committed },
-  kind: new (...of: never[]) => Place,
-): OwnCommit<Place> {
+  cursorClass: new (...of: never[]) => AdapterCursor,
+): PartitionCommit<AdapterCursor> {
   if (owned instanceof GroupPartition) {
     const cursor: Cursor = owned.cursor(topic);
-    if (cursor instanceof kind) return { owner: owned, cursor, committed };
+    if (cursor instanceof cursorClass) return { owner: owned, cursor, committed };
   }
   throw new Error('the partition is of another log');
 }
 
-interface Topic<Place> {
+interface ConsumedTopic<AdapterCursor> {
   /** As it was when the partition was assigned. */
   readonly committed: Committed | undefined;
-  readonly cursor: Place;
+  readonly cursor: AdapterCursor;
 }
 
 /** Kafka's own limit (`offset.metadata.max.bytes`). */
 const MAX_METADATA_BYTES = 4096;
 
 /** Such a commit is a bug of the caller: an offset that was never read, or metadata that Kafka would refuse. */
-export function checkCommitted(
+export function checkCommit(
   { topic, partition, endOffset }: { topic: string; partition: number; endOffset: number },
   { offset, metadata }: Committed,
 ): void {
@@ -197,7 +197,7 @@ export function checkCommitted(
 }
 
 /** A partition that was taken away ends its work by `Fenced`, or by the abort itself passed on by what it awaited. */
-export function isOfLoss(error: unknown, signal: AbortSignal): boolean {
+export function isPartitionLoss(error: unknown, signal: AbortSignal): boolean {
   if (!signal.aborted) return false;
   return (
     error instanceof Fenced ||
@@ -210,7 +210,7 @@ export function isOfLoss(error: unknown, signal: AbortSignal): boolean {
  * The number of partitions that each of the topics has.
  * @throws Error when the group consumes nothing, or partition p of one topic has no p of another.
  */
-export function commonPartitions(
+export function commonPartitionCount(
   group: string,
   topics: readonly { readonly name: string; readonly partitions: number }[],
 ): number {

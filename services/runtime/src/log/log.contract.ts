@@ -4,19 +4,19 @@
  */
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAppends } from './contract/appends.contract.ts';
-import { describeCuts } from './contract/cuts.contract.ts';
 import { describeGroups } from './contract/groups.contract.ts';
 import type { LogHarness, Subject } from './contract/harness.ts';
 import { describeRebalances } from './contract/rebalances.contract.ts';
 import { describeTails } from './contract/tails.contract.ts';
 import { describeTransactions } from './contract/transactions.contract.ts';
+import { describeTruncation } from './contract/truncation.contract.ts';
 import type { Log } from './log.ts';
 
 export type { LogHarness } from './contract/harness.ts';
 
-type Duty = (subject: Subject) => void;
+type ContractPart = (subject: Subject) => void;
 
-const DUTIES: readonly Duty[] = [
+const PARTS: readonly ContractPart[] = [
   describeAppends,
   describeTails,
   describeGroups,
@@ -24,11 +24,11 @@ const DUTIES: readonly Duty[] = [
   describeTransactions,
 ];
 
-/** @param duties some of them, where others are tested with another harness. */
+/** @param parts some of them, where others are tested with another harness. */
 export function describeLogContract(
   name: string,
   harness: LogHarness,
-  duties: readonly Duty[] = harness.cut === undefined ? DUTIES : [...DUTIES, describeCuts],
+  parts: readonly ContractPart[] = harness.truncate === undefined ? PARTS : [...PARTS, describeTruncation],
 ): void {
   describe(`${name} keeps the contract of the log`, () => {
     let log: Log | undefined;
@@ -52,6 +52,6 @@ export function describeLogContract(
       await harness.dispose();
     });
 
-    for (const describeDuty of duties) describeDuty(subject);
+    for (const describePart of parts) describePart(subject);
   });
 }

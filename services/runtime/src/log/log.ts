@@ -41,7 +41,7 @@ export interface Log {
   offsetRanges(topic: string): Promise<(OffsetRange | undefined)[]>;
 
   /** For how long the log keeps the topic's records, as it is set now. */
-  kept(topic: string): Promise<Kept>;
+  retention(topic: string): Promise<TopicRetention>;
 
   /** Per partition, what the group committed; undefined where it never did. */
   committed(group: string, topic: string): Promise<(Committed | undefined)[]>;
@@ -50,7 +50,7 @@ export interface Log {
   tail(options: TailOptions): Promise<Tail>;
 
   /** The topics to which somebody has added partitions since they were made, as of now. */
-  added(): Promise<readonly AddedPartitions[]>;
+  addedPartitions(): Promise<readonly AddedPartitions[]>;
 
   /**
    * Joins a consumer group. Partition p of all the topics goes to one member, which is what a join needs; the topics
@@ -59,10 +59,10 @@ export interface Log {
   consume(options: ConsumeOptions): Promise<Consumer>;
 
   /** Initialises a transactional producer; an older one of the same id is fenced from then on (KIP-98). */
-  transactional(transactionalId: string): Promise<TransactionalProducer>;
+  transactionalProducer(transactionalId: string): Promise<TransactionalProducer>;
 
   /** Those that take no appends or give no records just now, while others do. Not there where all are in one file. */
-  sickPartitions?(): readonly SickPartition[];
+  unavailablePartitions?(): readonly UnavailablePartition[];
 
   /** Stops every tail and consumer, lets running appends finish, closes. */
   close(): Promise<void>;
@@ -75,19 +75,19 @@ export interface OffsetRange {
 }
 
 /** Infinity where age removes nothing. */
-export interface Kept {
+export interface TopicRetention {
   /** A record can be read for so long. */
   readonly retentionMs: number;
   /** It is gone after so long, once every group has read it. */
-  readonly goneAfterMs: number;
+  readonly deletedAfterMs: number;
 }
 
-export interface SickPartition {
-  readonly doing: 'append' | 'read';
+export interface UnavailablePartition {
+  readonly operation: 'append' | 'read';
   readonly topic: string;
   readonly partition: number;
   /** So long by now. */
-  readonly forMs: number;
+  readonly outageMs: number;
   readonly cause: string;
 }
 
@@ -170,7 +170,7 @@ export interface TailOptions {
 export interface AddedPartitions {
   readonly topic: string;
   /** It was made with so many; the first that was added has this number. */
-  readonly madeWith: number;
+  readonly originalPartitions: number;
   /** There are so many by now. */
   readonly partitions: number;
   /** Others have written so many records to those that were added. */
@@ -181,7 +181,7 @@ export interface Tail {
   /** Per partition, the next offset the tail will read: everything below has been through `onBatch`. */
   positions(): readonly number[];
   /** Resolves once every partition's position is at least the one given; rejects when the tail is closed or failed. */
-  reached(offsets: readonly number[], signal?: AbortSignal): Promise<void>;
+  waitForOffsets(offsets: readonly number[], signal?: AbortSignal): Promise<void>;
   /** Rejects when the tail cannot go on; never resolves. */
   readonly failed: Promise<never>;
   close(): Promise<void>;
@@ -203,7 +203,7 @@ export interface Consumer {
   /** The partitions that this member owns now. */
   assigned(): readonly number[];
   /** What it does with a partition, for a sentence that begins with the process: "waits for records for 40 s". */
-  doing(partition: number): string;
+  activity(partition: number): string;
   readonly failed: Promise<never>;
   /** Revokes everything, waits until `process` has returned everywhere, leaves the group. */
   stop(): Promise<void>;
@@ -219,9 +219,9 @@ export interface OwnedPartition {
   position(topic: string): number;
   /**
    * @param leaderEpoch of the record before `offset`, as a `Batch` gave it: the adapter compares it with the log.
-   * @param upToEpoch where that is not known: no record before `offset` is of a newer one. It is compared, too.
+   * @param maxLeaderEpoch where that is not known: no record before `offset` is of a newer one. It is compared, too.
    */
-  seek(topic: string, offset: number, leaderEpoch?: number, upToEpoch?: number): void;
+  seek(topic: string, offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void;
   /**
    * The next batch of any of the topics (or of `topic` only), waiting up to `waitMs` for one. Undefined when nothing
    * came in time or the partition was lost. One `read` at a time.

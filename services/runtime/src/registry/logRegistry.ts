@@ -24,7 +24,7 @@ export async function openLogRegistry(log: Log): Promise<SchemaRegistry> {
       }
     },
   });
-  await tail.reached(await log.endOffsets(TOPICS.schemas));
+  await tail.waitForOffsets(await log.endOffsets(TOPICS.schemas));
   await tail.close();
   return {
     register: async (subject, schema, compatibility) => {

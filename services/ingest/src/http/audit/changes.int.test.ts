@@ -4,7 +4,7 @@ import { Router } from '@koa/router';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { readToEnd } from '@questlog/runtime/log/contract/harness';
 import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testing/testLog';
-import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';

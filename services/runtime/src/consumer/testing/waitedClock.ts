@@ -1,6 +1,6 @@
 /** A time in which nobody waits for records. */
 import type { OwnedPartition } from '../../log/log.ts';
-import { withMethods } from '../../log/testing/withMethods.ts';
+import { withMethods } from '../../log/testing/alteredLog.ts';
 import type { Clock } from '../../process/clock.ts';
 import { nextTurn } from '../../process/waiting.ts';
 

@@ -27,13 +27,13 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
 
     it('tell for how long they keep a record', async () => {
       const week = 7 * 24 * 60 * 60 * 1000;
-      const kept = await log().kept(
+      const retention = await log().retention(
         await aTopic(log(), { cleanup: { policy: 'delete', retentionMs: week } }),
       );
-      expect(kept.retentionMs).toBe(week);
-      expect(kept.goneAfterMs).toBeGreaterThanOrEqual(week);
+      expect(retention.retentionMs).toBe(week);
+      expect(retention.deletedAfterMs).toBeGreaterThanOrEqual(week);
       const compacted = await aTopic(log(), { cleanup: { policy: 'compact' } });
-      expect((await log().kept(compacted)).retentionMs).toBe(Number.POSITIVE_INFINITY);
+      expect((await log().retention(compacted)).retentionMs).toBe(Number.POSITIVE_INFINITY);
     });
 
     it('refuse the start over another partition count', async () => {

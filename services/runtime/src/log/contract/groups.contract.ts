@@ -1,7 +1,7 @@
 /** The contract of one member of a consumer group: reading, seeking, committing. */
 import { describe, expect, it } from 'vitest';
 import {
-  aHolder,
+  aMember,
   aName,
   aRecord,
   aTopic,
@@ -10,7 +10,7 @@ import {
   type Subject,
   textOf,
   until,
-  untilHolds,
+  untilAssigned,
 } from './harness.ts';
 
 export function describeGroups({ harness, log, reopen }: Subject): void {
@@ -41,35 +41,35 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
 
     it('tells what it does with a partition, so that it is known why one stands still', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
-      const gate = Promise.withResolvers<void>();
+      const mayFinish = Promise.withResolvers<void>();
       const consumer = await log().consume({
         group: aName('group'),
         topics: [topic],
-        process: (owned) => readUntilLost(owned, () => gate.promise),
+        process: (owned) => readUntilLost(owned, () => mayFinish.promise),
       });
-      await until(() => [0, 1].every((one) => /^waits for records for \d+ s$/.test(consumer.doing(one))));
+      await until(() => [0, 1].every((one) => /^waits for records for \d+ s$/.test(consumer.activity(one))));
       await log().append(topic, 0, [aRecord('it hangs with')]);
-      await until(() => consumer.doing(0).startsWith('works on records for '));
+      await until(() => consumer.activity(0).startsWith('works on records for '));
       const stopped = consumer.stop();
-      await until(() => consumer.doing(0).includes('has lost the partition'));
-      gate.resolve();
+      await until(() => consumer.activity(0).includes('has lost the partition'));
+      mayFinish.resolve();
       await stopped;
-      expect(consumer.doing(0)).toBe('does not own it');
+      expect(consumer.activity(0)).toBe('does not own it');
     });
 
     it('finds the committed offset and its metadata when it comes back', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await log().append(topic, 0, [aRecord('a'), aRecord('b'), aRecord('c')]);
-      const first = await aHolder(log(), group, topic);
-      await untilHolds(first, 1);
+      const first = await aMember(log(), group, topic);
+      await untilAssigned(first, 1);
       const metadata = JSON.stringify({ pendingTo: 3, note: '\u2603'.repeat(1000) });
       await first.current(0).commit(topic, { offset: 1, metadata: 'overwritten' });
       await first.current(0).commit(topic, { offset: 2, metadata });
       await first.consumer.stop();
       expect(await log().committed(group, topic)).toEqual([{ offset: 2, metadata }]);
 
-      const second = await aHolder(log(), group, topic);
-      await untilHolds(second, 1);
+      const second = await aMember(log(), group, topic);
+      await untilAssigned(second, 1);
       const owned = second.current(0);
       expect(owned.committed(topic)).toEqual({ offset: 2, metadata });
       expect(owned.position(topic)).toBe(2);
@@ -80,33 +80,33 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
     it.runIf(harness.reopen)('finds what it committed after the log was opened again', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await log().append(topic, 0, [aRecord('a'), aRecord('b')]);
-      const before = await aHolder(log(), group, topic);
-      await untilHolds(before, 1);
+      const before = await aMember(log(), group, topic);
+      await untilAssigned(before, 1);
       await before.current(0).commit(topic, { offset: 1, metadata: 'durable' });
       await reopen(async (old) => (await harness.reopen?.(old)) ?? old);
 
       expect(await log().committed(group, topic)).toEqual([{ offset: 1, metadata: 'durable' }]);
-      const after = await aHolder(log(), group, topic);
-      await untilHolds(after, 1);
+      const after = await aMember(log(), group, topic);
+      await untilAssigned(after, 1);
       expect((await nextRecords(after.current(0))).map(textOf)).toEqual(['b']);
       await after.consumer.stop();
     });
 
-    it.runIf(harness.forgetCommits)(
+    it.runIf(harness.deleteCommits)(
       'begins at the earliest record once its offsets are lost, and commits anew',
       async () => {
         const [topic, group] = [await aTopic(log(), { partitions: 2 }), aName('group')];
         await log().append(topic, 0, [aRecord('a'), aRecord('b')]);
-        const before = await aHolder(log(), group, topic);
-        await untilHolds(before, 2);
+        const before = await aMember(log(), group, topic);
+        await untilAssigned(before, 2);
         for (const partition of [0, 1])
           await before.current(partition).commit(topic, { offset: 2 - 2 * partition, metadata: 'lost' });
         await before.consumer.stop();
-        await harness.forgetCommits?.(group);
+        await harness.deleteCommits?.(group);
         expect(await log().committed(group, topic)).toEqual([undefined, undefined]);
 
-        const after = await aHolder(log(), group, topic);
-        await untilHolds(after, 2);
+        const after = await aMember(log(), group, topic);
+        await untilAssigned(after, 2);
         const owned = after.current(0);
         expect([owned.committed(topic), owned.position(topic)]).toEqual([undefined, 0]);
         expect((await nextRecords(owned)).map(textOf)).toEqual(['a', 'b']);
@@ -123,9 +123,9 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
         0,
         Array.from({ length: 10 }, (_, index) => aRecord(`${index}`.repeat(100))),
       );
-      const holder = await aHolder(log(), aName('group'), topic);
-      await untilHolds(holder, 1);
-      const owned = holder.current(0);
+      const member = await aMember(log(), aName('group'), topic);
+      await untilAssigned(member, 1);
+      const owned = member.current(0);
       const sizes: number[] = [];
       for (const bounds of [
         { maxRecords: 3, maxBytes: 1_000_000 },
@@ -141,22 +141,22 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       expect(sizes[0]).toBeLessThanOrEqual(3);
       expect(sizes[1]).toBeLessThanOrEqual(2);
       expect(sizes[2]).toBe(1);
-      await holder.consumer.stop();
+      await member.consumer.stop();
     });
 
     it('reads nothing where nothing comes in time', async () => {
-      const holder = await aHolder(log(), aName('group'), await aTopic(log()));
-      await untilHolds(holder, 1);
-      expect(await holder.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 20 })).toBeUndefined();
-      await holder.consumer.stop();
+      const member = await aMember(log(), aName('group'), await aTopic(log()));
+      await untilAssigned(member, 1);
+      expect(await member.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 20 })).toBeUndefined();
+      await member.consumer.stop();
     });
 
     it('seeks back and forth', async () => {
       const topic = await aTopic(log());
       await log().append(topic, 0, [aRecord('a'), aRecord('b'), aRecord('c')]);
-      const holder = await aHolder(log(), aName('group'), topic);
-      await untilHolds(holder, 1);
-      const owned = holder.current(0);
+      const member = await aMember(log(), aName('group'), topic);
+      await untilAssigned(member, 1);
+      const owned = member.current(0);
       for (const [offset, text] of [
         [2, 'c'],
         [0, 'a'],
@@ -169,16 +169,16 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       owned.seek(topic, 3);
       await log().append(topic, 0, [aRecord('d')]);
       expect((await nextRecords(owned)).map(textOf)).toEqual(['d']);
-      await holder.consumer.stop();
+      await member.consumer.stop();
     });
 
     it('reads several topics together, or the one that it names', async () => {
       const [left, right] = [await aTopic(log()), await aTopic(log())];
       await log().append(left, 0, [aRecord('left 0')]);
       await log().append(right, 0, [aRecord('right 0')]);
-      const holder = await aHolder(log(), aName('group'), left, right);
-      await untilHolds(holder, 1);
-      const owned = holder.current(0);
+      const member = await aMember(log(), aName('group'), left, right);
+      await untilAssigned(member, 1);
+      const owned = member.current(0);
       expect((await nextRecords(owned, right)).map(textOf)).toEqual(['right 0']);
       await log().append(right, 0, [aRecord('right 1')]);
       const both = [await nextRecords(owned), await nextRecords(owned)].flat().map(textOf);
@@ -186,17 +186,17 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       expect([owned.position(left), owned.position(right)]).toEqual([1, 2]);
       await owned.commit(right, { offset: 2, metadata: '' });
       expect(await log().committed('unrelated', right)).toEqual([undefined]);
-      await holder.consumer.stop();
+      await member.consumer.stop();
     });
 
     it('passes the markers of transactions to the end', async () => {
       const topic = await aTopic(log());
-      const producer = await log().transactional(aName('producer'));
+      const producer = await log().transactionalProducer(aName('producer'));
       await producer.commit({ appends: [{ topic, partition: 0, records: [aRecord('a')] }] });
       await producer.close();
-      const holder = await aHolder(log(), aName('group'), topic);
-      await untilHolds(holder, 1);
-      const owned = holder.current(0);
+      const member = await aMember(log(), aName('group'), topic);
+      await untilAssigned(member, 1);
+      const owned = member.current(0);
       await until(async () => (await log().endOffsets(topic))[0] === 2);
       const texts: (string | undefined)[] = [];
       while (owned.position(topic) < 2) {
@@ -204,7 +204,7 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
         texts.push(...(batch?.records ?? []).map(textOf));
       }
       expect(texts).toEqual(['a']);
-      await holder.consumer.stop();
+      await member.consumer.stop();
     });
 
     it('refuses topics of unequal partition counts', async () => {
@@ -230,10 +230,10 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       });
       await expect(failing.failed).rejects.toThrow('a bug');
       await until(() => failing.assigned().length === 0);
-      const heir = await aHolder(log(), group, topic);
-      await untilHolds(heir, 2);
-      expect((await nextRecords(heir.current(1))).map(textOf)).toEqual(['poison']);
-      await heir.consumer.stop();
+      const successor = await aMember(log(), group, topic);
+      await untilAssigned(successor, 2);
+      expect((await nextRecords(successor.current(1))).map(textOf)).toEqual(['poison']);
+      await successor.consumer.stop();
     });
 
     it('stops while it waits for records', async () => {

@@ -11,9 +11,9 @@ export interface LogHarness {
   /** Makes compaction happen and old tombstones go, where an adapter can. */
   compact?(log: Log): Promise<void>;
   /** Takes away what the partition holds from the offset on, under the readers of the log, where an adapter can. */
-  cut?(log: Log, topic: string, partition: number, offset: number): Promise<void>;
+  truncate?(log: Log, topic: string, partition: number, offset: number): Promise<void>;
   /** Loses all that a group has committed, of which no member is left, where an adapter can. */
-  forgetCommits?(group: string): Promise<void>;
+  deleteCommits?(group: string): Promise<void>;
   /** Called once, after the log was closed. */
   dispose(): Promise<void>;
 }
@@ -63,7 +63,7 @@ export async function readToEnd(log: Log, topic: string): Promise<LogRecord[][]>
     },
   });
   try {
-    await tail.reached(ends);
+    await tail.waitForOffsets(ends);
   } finally {
     await tail.close();
   }
@@ -102,7 +102,7 @@ export async function readUntilLost(
 }
 
 /** A member that only keeps what it owns, so that a test can use it from outside. */
-export async function aHolder(
+export async function aMember(
   log: Log,
   group: string,
   ...topics: string[]
@@ -113,7 +113,7 @@ export async function aHolder(
     topics,
     process: async (partition) => {
       owned.push(partition);
-      await lost(partition);
+      await untilLost(partition);
     },
   });
   const current = (partition: number) => {
@@ -124,7 +124,7 @@ export async function aHolder(
   return { consumer, owned, current };
 }
 
-export function lost(owned: OwnedPartition): Promise<void> {
+export function untilLost(owned: OwnedPartition): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   if (owned.signal.aborted) resolve();
   owned.signal.addEventListener('abort', () => resolve());
@@ -142,7 +142,7 @@ export async function nextRecords(owned: OwnedPartition, topic?: string): Promis
 }
 
 /** Waits until the member has the partitions and has begun to process them. */
-export async function untilHolds(
+export async function untilAssigned(
   { consumer, owned }: { consumer: Consumer; owned: readonly OwnedPartition[] },
   count: number,
 ): Promise<void> {

@@ -3,16 +3,16 @@ import { describe, expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
 import type { Consumer } from '../log.ts';
 import {
-  aHolder,
+  aMember,
   aName,
   aRecord,
   aTopic,
-  lost,
   readUntilLost,
   type Subject,
   textOf,
   until,
-  untilHolds,
+  untilAssigned,
+  untilLost,
 } from './harness.ts';
 
 export function describeRebalances({ log }: Subject): void {
@@ -82,14 +82,14 @@ export function describeRebalances({ log }: Subject): void {
     it('cannot commit a partition that is another member’s', async () => {
       const [topic, group] = [await aTopic(log(), { partitions: 2 }), aName('group')];
       await Promise.all([0, 1].map((partition) => log().append(topic, partition, [aRecord('a')])));
-      const first = await aHolder(log(), group, topic);
-      await untilHolds(first, 2);
-      const held = [...first.owned];
-      const second = await aHolder(log(), group, topic);
-      await Promise.all([untilHolds(first, 1), untilHolds(second, 1)]);
+      const first = await aMember(log(), group, topic);
+      await untilAssigned(first, 2);
+      const ownedBefore = [...first.owned];
+      const second = await aMember(log(), group, topic);
+      await Promise.all([untilAssigned(first, 1), untilAssigned(second, 1)]);
 
       const [moved = -1] = second.consumer.assigned();
-      const old = held.find((owned) => owned.partition === moved);
+      const old = ownedBefore.find((owned) => owned.partition === moved);
       expect(old?.signal.aborted).toBe(true);
       await expect(old?.commit(topic, { offset: 1, metadata: 'late' })).rejects.toBeInstanceOf(Fenced);
       expect((await log().committed(group, topic))[moved]).toBeUndefined();
@@ -103,20 +103,20 @@ export function describeRebalances({ log }: Subject): void {
     it('begin where the owner before committed, even in its last moment', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await log().append(topic, 0, [aRecord('a'), aRecord('b')]);
-      let isHeld = false;
+      let isOwned = false;
       const first = await log().consume({
         group,
         topics: [topic],
         process: async (owned) => {
-          isHeld = true;
-          await lost(owned);
+          isOwned = true;
+          await untilLost(owned);
           await owned.commit(topic, { offset: 1, metadata: 'handed over' });
         },
       });
-      await until(() => isHeld);
+      await until(() => isOwned);
       await first.stop();
-      const second = await aHolder(log(), group, topic);
-      await untilHolds(second, 1);
+      const second = await aMember(log(), group, topic);
+      await untilAssigned(second, 1);
       expect(second.current(0).committed(topic)).toEqual({ offset: 1, metadata: 'handed over' });
       await second.consumer.stop();
     });

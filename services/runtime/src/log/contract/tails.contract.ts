@@ -9,11 +9,11 @@ export function describeTails({ harness, log }: Subject): void {
       const topic = await aTopic(log(), { partitions: 2 });
       await log().append(topic, 0, [aRecord('a0'), aRecord('a1')]);
       const { tail, texts } = await aTail(log(), { topic, from: 'earliest' });
-      await tail.reached(await log().endOffsets(topic));
+      await tail.waitForOffsets(await log().endOffsets(topic));
       expect(texts).toEqual([['a0', 'a1'], []]);
       await log().append(topic, 1, [aRecord('b0')]);
       await log().append(topic, 0, [aRecord('a2')]);
-      await tail.reached([3, 1]);
+      await tail.waitForOffsets([3, 1]);
       expect(texts).toEqual([['a0', 'a1', 'a2'], ['b0']]);
       expect(tail.positions()).toEqual([3, 1]);
       await tail.close();
@@ -25,7 +25,7 @@ export function describeTails({ harness, log }: Subject): void {
       await log().append(topic, 1, [aRecord('b0')]);
       const { tail, texts } = await aTail(log(), { topic, from: [1, 1] });
       await log().append(topic, 1, [aRecord('b1')]);
-      await tail.reached([3, 2]);
+      await tail.waitForOffsets([3, 2]);
       expect(texts).toEqual([['a1', 'a2'], ['b1']]);
       await tail.close();
     });
@@ -34,7 +34,7 @@ export function describeTails({ harness, log }: Subject): void {
       const topic = await aTopic(log(), { partitions: 3 });
       const { tail, texts } = await aTail(log(), { topic, from: 'earliest', partitions: [1] });
       for (const partition of [0, 2, 1]) await log().append(topic, partition, [aRecord(`${partition}`)]);
-      await tail.reached([0, 1, 0]);
+      await tail.waitForOffsets([0, 1, 0]);
       // A reader of all of them gets to the end meanwhile.
       expect(await textsToEnd(log(), topic)).toEqual([['0'], ['1'], ['2']]);
       expect(texts).toEqual([[], ['1'], []]);
@@ -44,14 +44,14 @@ export function describeTails({ harness, log }: Subject): void {
     it('begins at the end where the offset that it is given lies beyond it, and tells so', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       await log().append(topic, 0, [aRecord('a0')]);
-      const told: unknown[] = [];
-      const onTruncated = (...cut: unknown[]) => void told.push(cut);
+      const truncations: unknown[] = [];
+      const onTruncated = (...truncation: unknown[]) => void truncations.push(truncation);
       const { tail, texts } = await aTail(log(), { topic, from: [5, 5], onTruncated });
       await log().append(topic, 0, [aRecord('a1')]);
-      await tail.reached([2, 0]);
+      await tail.waitForOffsets([2, 0]);
       expect(texts).toEqual([['a1'], []]);
       expect(tail.positions()).toEqual([2, 0]);
-      expect(told.sort()).toEqual([
+      expect(truncations.sort()).toEqual([
         [0, 1],
         [1, 0],
       ]);
@@ -59,7 +59,7 @@ export function describeTails({ harness, log }: Subject): void {
     });
 
     it('gives batches that follow one another, never two at once for a partition', async () => {
-      const [topic, elsewhere] = [await aTopic(log(), { partitions: 2 }), await aTopic(log())];
+      const [topic, otherTopic] = [await aTopic(log(), { partitions: 2 }), await aTopic(log())];
       const positions = [0, 0];
       const busy = [false, false];
       const tail = await log().tail({
@@ -68,7 +68,7 @@ export function describeTails({ harness, log }: Subject): void {
         onBatch: async ({ partition, records, nextOffset }) => {
           expect(busy[partition]).toBe(false);
           busy[partition] = true;
-          await log().append(elsewhere, 0, [aRecord('takes its time')]);
+          await log().append(otherTopic, 0, [aRecord('takes its time')]);
           for (const { offset } of records) expect(offset).toBeGreaterThanOrEqual(positions[partition] ?? 0);
           expect(nextOffset).toBeGreaterThan(records.at(-1)?.offset ?? -1);
           positions[partition] = nextOffset;
@@ -80,7 +80,7 @@ export function describeTails({ harness, log }: Subject): void {
           [0, 1, 0].map((partition) => log().append(topic, partition, [aRecord(`${round}`)])),
         );
       }
-      await Promise.race([tail.reached([40, 20]), tail.failed]);
+      await Promise.race([tail.waitForOffsets([40, 20]), tail.failed]);
       expect(positions).toEqual([40, 20]);
       await tail.close();
     });
@@ -88,41 +88,41 @@ export function describeTails({ harness, log }: Subject): void {
     it('reaches offsets only when all below has been through onBatch', async () => {
       const topic = await aTopic(log());
       await log().append(topic, 0, [aRecord('slow')]);
-      const begun = Promise.withResolvers<void>();
-      const gate = Promise.withResolvers<void>();
+      const started = Promise.withResolvers<void>();
+      const mayFinish = Promise.withResolvers<void>();
       let isDone = false;
       const tail = await log().tail({
         topic,
         from: 'earliest',
         onBatch: async () => {
-          begun.resolve();
-          await gate.promise;
+          started.resolve();
+          await mayFinish.promise;
           isDone = true;
         },
       });
-      const reached = tail.reached([1]).then(() => expect(isDone).toBe(true));
-      await begun.promise;
+      const reached = tail.waitForOffsets([1]).then(() => expect(isDone).toBe(true));
+      await started.promise;
       // Another reader gets to the end meanwhile, so this one has had its time too.
       expect(await textsToEnd(log(), topic)).toEqual([['slow']]);
       expect(tail.positions()).toEqual([0]);
-      gate.resolve();
+      mayFinish.resolve();
       await reached;
-      await tail.reached([0]);
+      await tail.waitForOffsets([0]);
       await tail.close();
     });
 
     it('ends the wait for offsets when the caller gives up or the tail is closed', async () => {
       const topic = await aTopic(log());
       const { tail } = await aTail(log(), { topic, from: 'earliest' });
-      const patience = new AbortController();
-      const givenUp = tail.reached([1], patience.signal);
-      patience.abort(new Error('gave up'));
-      await expect(givenUp).rejects.toThrow('gave up');
-      const waiting = tail.reached([1]);
+      const abort = new AbortController();
+      const abortedWait = tail.waitForOffsets([1], abort.signal);
+      abort.abort(new Error('gave up'));
+      await expect(abortedWait).rejects.toThrow('gave up');
+      const waiting = tail.waitForOffsets([1]);
       const rejected = expect(waiting).rejects.toThrow();
       await tail.close();
       await rejected;
-      await expect(tail.reached([1])).rejects.toThrow();
+      await expect(tail.waitForOffsets([1])).rejects.toThrow();
     });
 
     it('fails with what onBatch threw, and gives nothing more', async () => {
@@ -137,7 +137,7 @@ export function describeTails({ harness, log }: Subject): void {
         },
       });
       const failed = expect(tail.failed).rejects.toThrow('cannot take it');
-      const waiting = expect(tail.reached([1])).rejects.toThrow('cannot take it');
+      const waiting = expect(tail.waitForOffsets([1])).rejects.toThrow('cannot take it');
       await log().append(topic, 0, [aRecord('first')]);
       await Promise.all([failed, waiting]);
       await log().append(topic, 0, [aRecord('second')]);
@@ -151,7 +151,7 @@ export function describeTails({ harness, log }: Subject): void {
       const topic = await aTopic(log());
       const { tail, texts } = await aTail(log(), { topic, from: 'earliest' });
       await log().append(topic, 0, [aRecord('seen')]);
-      await tail.reached([1]);
+      await tail.waitForOffsets([1]);
       await tail.close();
       await tail.close();
       await log().append(topic, 0, [aRecord('unseen')]);
@@ -162,14 +162,14 @@ export function describeTails({ harness, log }: Subject): void {
     it('reaches the end where the last offsets are the markers of transactions', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       const { tail, batches } = await aTail(log(), { topic, from: 'earliest' });
-      const producer = await log().transactional(aName('producer'));
+      const producer = await log().transactionalProducer(aName('producer'));
       for (const text of ['a', 'b', 'c']) {
         await producer.commit({ appends: [{ topic, partition: 1, records: [aRecord(text)] }] });
       }
       await producer.close();
       // Three records and three markers, the last of which Kafka writes a moment after the commit.
       await until(async () => (await log().endOffsets(topic))[1] === 6);
-      await tail.reached([0, 6]);
+      await tail.waitForOffsets([0, 6]);
       expect(tail.positions()).toEqual([0, 6]);
       expect(batches.at(-1)?.nextOffset).toBe(6);
       const [, records = []] = await readToEnd(log(), topic);

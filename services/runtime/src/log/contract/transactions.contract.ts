@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
 import { RecordTooLarge } from '../log.ts';
 import {
-  aHolder,
+  aMember,
   aName,
   aRecord,
   aTopic,
@@ -12,7 +12,7 @@ import {
   textOf,
   textsToEnd,
   until,
-  untilHolds,
+  untilAssigned,
   untilReads,
 } from './harness.ts';
 
@@ -26,15 +26,15 @@ export function describeTransactions({ log }: Subject): void {
       ];
       const group = aName('group');
       await log().append(input, 0, [aRecord('in')]);
-      const holder = await aHolder(log(), group, input);
-      await untilHolds(holder, 1);
-      const producer = await log().transactional(aName('producer'));
+      const member = await aMember(log(), group, input);
+      await untilAssigned(member, 1);
+      const producer = await log().transactionalProducer(aName('producer'));
       const appended = await producer.commit({
         appends: [
           { topic: output, partition: 1, records: [aRecord('out 0'), aRecord('out 1')] },
           { topic: changelog, partition: 0, records: [aRecord('state')] },
         ],
-        commits: [{ owned: holder.current(0), topic: input, committed: { offset: 1, metadata: 'done' } }],
+        commits: [{ owned: member.current(0), topic: input, committed: { offset: 1, metadata: 'done' } }],
       });
       expect(appended).toEqual([{ baseOffset: 0 }, { baseOffset: 0 }]);
       await untilReads(log(), output, [[], ['out 0', 'out 1']]);
@@ -42,12 +42,12 @@ export function describeTransactions({ log }: Subject): void {
       await until(async () => (await log().committed(group, input))[0]?.metadata === 'done');
       expect(await log().committed(group, input)).toEqual([{ offset: 1, metadata: 'done' }]);
       await producer.close();
-      await holder.consumer.stop();
+      await member.consumer.stop();
     });
 
     it('follows another, and stands between appends without', async () => {
       const topic = await aTopic(log());
-      const producer = await log().transactional(aName('producer'));
+      const producer = await log().transactionalProducer(aName('producer'));
       const texts: string[] = [];
       for (const text of ['a', 'b', 'c']) {
         await producer.commit({ appends: [{ topic, partition: 0, records: [aRecord(text)] }] });
@@ -66,46 +66,46 @@ export function describeTransactions({ log }: Subject): void {
     it('may only move offsets', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await log().append(topic, 0, [aRecord('in')]);
-      const holder = await aHolder(log(), group, topic);
-      await untilHolds(holder, 1);
-      const producer = await log().transactional(aName('producer'));
-      const commits = [{ owned: holder.current(0), topic, committed: { offset: 1, metadata: '' } }];
+      const member = await aMember(log(), group, topic);
+      await untilAssigned(member, 1);
+      const producer = await log().transactionalProducer(aName('producer'));
+      const commits = [{ owned: member.current(0), topic, committed: { offset: 1, metadata: '' } }];
       expect(await producer.commit({ appends: [], commits })).toEqual([]);
       await until(async () => (await log().committed(group, topic))[0]?.offset === 1);
       await producer.close();
-      await holder.consumer.stop();
+      await member.consumer.stop();
     });
 
     it('of an older producer is fenced, and nothing of it is seen', async () => {
       const [topic, group, id] = [await aTopic(log()), aName('group'), aName('producer')];
       await log().append(topic, 0, [aRecord('in')]);
-      const holder = await aHolder(log(), group, topic);
-      await untilHolds(holder, 1);
-      const older = await log().transactional(id);
+      const member = await aMember(log(), group, topic);
+      await untilAssigned(member, 1);
+      const older = await log().transactionalProducer(id);
       await older.commit({ appends: [{ topic, partition: 0, records: [aRecord('older')] }] });
-      const newer = await log().transactional(id);
+      const newer = await log().transactionalProducer(id);
       const late = older.commit({
         appends: [{ topic, partition: 0, records: [aRecord('late')] }],
-        commits: [{ owned: holder.current(0), topic, committed: { offset: 1, metadata: 'late' } }],
+        commits: [{ owned: member.current(0), topic, committed: { offset: 1, metadata: 'late' } }],
       });
       await expect(late).rejects.toBeInstanceOf(Fenced);
       await newer.commit({ appends: [{ topic, partition: 0, records: [aRecord('newer')] }] });
       await untilReads(log(), topic, [['in', 'older', 'newer']]);
       expect(await log().committed(group, topic)).toEqual([undefined]);
-      await Promise.all([older.close(), newer.close(), holder.consumer.stop()]);
+      await Promise.all([older.close(), newer.close(), member.consumer.stop()]);
     });
 
     it('for a partition that was lost is fenced, and nothing of it is seen', async () => {
       const [input, output] = [await aTopic(log()), await aTopic(log())];
       const group = aName('group');
       await log().append(input, 0, [aRecord('in')]);
-      const first = await aHolder(log(), group, input);
-      await untilHolds(first, 1);
+      const first = await aMember(log(), group, input);
+      await untilAssigned(first, 1);
       const old = first.current(0);
       await first.consumer.stop();
-      const second = await aHolder(log(), group, input);
+      const second = await aMember(log(), group, input);
       await until(() => second.consumer.assigned().length === 1);
-      const producer = await log().transactional(aName('producer'));
+      const producer = await log().transactionalProducer(aName('producer'));
       const late = producer.commit({
         appends: [{ topic: output, partition: 0, records: [aRecord('late')] }],
         commits: [{ owned: old, topic: input, committed: { offset: 1, metadata: 'late' } }],
@@ -118,14 +118,14 @@ export function describeTransactions({ log }: Subject): void {
 
     it('with a record too large is refused whole, and the producer goes on', async () => {
       const [topic, small] = [await aTopic(log()), await aTopic(log(), { maxRecordBytes: 100 })];
-      const producer = await log().transactional(aName('producer'));
-      const refused = producer.commit({
+      const producer = await log().transactionalProducer(aName('producer'));
+      const rejected = producer.commit({
         appends: [
           { topic, partition: 0, records: [aRecord('refused')] },
           { topic: small, partition: 0, records: [aRecord('x'.repeat(101))] },
         ],
       });
-      await expect(refused).rejects.toBeInstanceOf(RecordTooLarge);
+      await expect(rejected).rejects.toBeInstanceOf(RecordTooLarge);
       await producer.commit({ appends: [{ topic, partition: 0, records: [aRecord('taken')] }] });
       await untilReads(log(), topic, [['taken']]);
       expect(await textsToEnd(log(), small)).toEqual([[]]);

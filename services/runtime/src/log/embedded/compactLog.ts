@@ -34,7 +34,7 @@ export function compactLog(directory: string, reservedBytes: () => number = () =
     const bytesBefore = statSync(path).size;
     const count = (pragma: string): number => Number(sqlite.prepare(`PRAGMA ${pragma}`).get()?.[pragma]);
     const usedBytes = (count('page_count') - count('freelist_count')) * pageBytes;
-    checkRoom(directory, usedBytes * COPIES * OVERHEAD + reservedBytes());
+    checkFreeSpace(directory, usedBytes * COPIES * OVERHEAD + reservedBytes());
     // Puts temporary files beside the log, because the folder for temporary files may be a small disk in memory.
     sqlite.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);
     sqlite.exec('PRAGMA auto_vacuum = INCREMENTAL; VACUUM');
@@ -50,7 +50,7 @@ export function compactLog(directory: string, reservedBytes: () => number = () =
   }
 }
 
-function checkRoom(directory: string, neededBytes: number): void {
+function checkFreeSpace(directory: string, neededBytes: number): void {
   const { bavail, bsize } = statfsSync(directory);
   if (bavail * bsize >= neededBytes) return;
   const [has, needs] = [bavail * bsize, neededBytes].map((bytes) => Math.ceil(bytes / MIB));

@@ -1,21 +1,21 @@
 /** Consumer groups where they are more than Kafka's: who gets which partition, fair reads, an owner that hangs. */
 import { expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
-import { aHolder, aRecord, lost, nextRecords, textOf, untilHolds } from '../contract/harness.ts';
+import { aMember, aRecord, nextRecords, textOf, untilAssigned, untilLost } from '../contract/harness.ts';
 import { aLog, topicSpec } from './testing/testLog.ts';
 
 it('gives partition p to member p mod n, in order of joining', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('t', { partitions: 5 })]);
-  const first = await aHolder(log, 'group', 't');
-  const second = await aHolder(log, 'group', 't');
-  await Promise.all([untilHolds(first, 3), untilHolds(second, 2)]);
+  const first = await aMember(log, 'group', 't');
+  const second = await aMember(log, 'group', 't');
+  await Promise.all([untilAssigned(first, 3), untilAssigned(second, 2)]);
   expect([first.consumer.assigned(), second.consumer.assigned()]).toEqual([
     [0, 2, 4],
     [1, 3],
   ]);
   await first.consumer.stop();
-  await untilHolds(second, 5);
+  await untilAssigned(second, 5);
   expect(second.owned.map((owned) => owned.partition)).toEqual([1, 3, 0, 2, 4]);
 });
 
@@ -28,8 +28,8 @@ it('reads its topics in turn, however far one of them is behind', async () => {
     Array.from({ length: 10 }, (_, index) => aRecord(`long ${index}`)),
   );
   await log.append('short', 0, [aRecord('short 0'), aRecord('short 1')]);
-  const holder = await aHolder(log, 'group', 'long', 'short');
-  await untilHolds(holder, 1);
+  const holder = await aMember(log, 'group', 'long', 'short');
+  await untilAssigned(holder, 1);
   const topics: string[] = [];
   for (let count = 0; count < 6; count += 1) {
     const batch = await holder.current(0).read({ maxRecords: 1, maxBytes: 1000, waitMs: 0 });
@@ -49,15 +49,15 @@ it('fences an owner that does not let go in time, and its work is not committed'
     group: 'group',
     topics: ['t'],
     process: async (owned) => {
-      await lost(owned);
+      await untilLost(owned);
       await hanging.promise;
       outcome.resolve(await owned.commit('t', { offset: 1, metadata: 'late' }).catch((error) => error));
     },
   });
   await expect.poll(() => first.assigned()).toEqual([0]);
   await first.stop();
-  const second = await aHolder(log, 'group', 't');
-  await untilHolds(second, 1);
+  const second = await aMember(log, 'group', 't');
+  await untilAssigned(second, 1);
   hanging.resolve();
   expect(await outcome.promise).toBeInstanceOf(Fenced);
   expect(await log.committed('group', 't')).toEqual([undefined]);
@@ -71,13 +71,13 @@ it('lets an owner commit its last work while the partition moves', async () => {
     group: 'group',
     topics: ['t'],
     process: async (owned) => {
-      await lost(owned);
+      await untilLost(owned);
       if (owned.partition === 1) await owned.commit('t', { offset: 1, metadata: 'handed over' });
     },
   });
   await expect.poll(() => first.assigned()).toEqual([0, 1]);
-  const second = await aHolder(log, 'group', 't');
-  await untilHolds(second, 1);
+  const second = await aMember(log, 'group', 't');
+  await untilAssigned(second, 1);
   const owned = second.current(1);
   expect(owned.committed('t')).toEqual({ offset: 1, metadata: 'handed over' });
   expect((await nextRecords(owned)).map(textOf)).toEqual(['b']);
@@ -86,18 +86,18 @@ it('lets an owner commit its last work while the partition moves', async () => {
 it('takes other topics for a group once its members are gone, and not before', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('t'), topicSpec('u')]);
-  const first = await aHolder(log, 'group', 't');
-  await expect(aHolder(log, 'group', 'u')).rejects.toThrow('consumes t, not u');
+  const first = await aMember(log, 'group', 't');
+  await expect(aMember(log, 'group', 'u')).rejects.toThrow('consumes t, not u');
   await first.consumer.stop();
-  const second = await aHolder(log, 'group', 'u');
-  await untilHolds(second, 1);
+  const second = await aMember(log, 'group', 'u');
+  await untilAssigned(second, 1);
 });
 
 it('wakes a waiting read by an append, without waiting out its time', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('t'), topicSpec('u')]);
-  const holder = await aHolder(log, 'group', 't', 'u');
-  await untilHolds(holder, 1);
+  const holder = await aMember(log, 'group', 't', 'u');
+  await untilAssigned(holder, 1);
   const reading = holder.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 600_000 });
   await expect(holder.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 0 })).rejects.toThrow(
     'already reading',

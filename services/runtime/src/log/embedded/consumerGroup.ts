@@ -1,6 +1,6 @@
 /** Shares partitions among the members of one group: partition p is of member p mod n, and moves one at a time. */
 import { Failure, nextTurn, settledWithin } from '../../process/waiting.ts';
-import { commonPartitions, GroupPartition, isOfLoss, NOT_OWNED } from '../groupPartition.ts';
+import { commonPartitionCount, GroupPartition, isPartitionLoss, NOT_OWNED } from '../groupPartition.ts';
 import type { ConsumeOptions, Consumer, OwnedPartition } from '../log.ts';
 import type { GroupCommit } from './groupCommit.ts';
 import type { RecordCursor, RecordStore } from './recordStore.ts';
@@ -23,7 +23,7 @@ export class ConsumerGroup {
 
   /** @throws Error when the topics have unequal partition counts, since p of one then has no p of the other. */
   constructor(name: string, topics: readonly TopicState[], deps: ConsumerGroupDeps) {
-    const partitions = commonPartitions(
+    const partitions = commonPartitionCount(
       name,
       topics.map(({ spec }) => spec),
     );
@@ -34,12 +34,12 @@ export class ConsumerGroup {
   }
 
   join(options: ConsumeOptions): Consumer {
-    const known = this.#topics.map(({ spec }) => spec.name);
+    const topicNames = this.#topics.map(({ spec }) => spec.name);
     if (
-      new Set([...known, ...options.topics]).size !== known.length ||
-      options.topics.length !== known.length
+      new Set([...topicNames, ...options.topics]).size !== topicNames.length ||
+      options.topics.length !== topicNames.length
     ) {
-      throw new Error(`group ${this.#name} consumes ${known}, not ${options.topics}`);
+      throw new Error(`group ${this.#name} consumes ${topicNames}, not ${options.topics}`);
     }
     const member: Member = { options, failure: new Failure() };
     this.#members.push(member);
@@ -47,9 +47,9 @@ export class ConsumerGroup {
     return {
       failed: member.failure.failed,
       assigned: () => this.#assigned(member),
-      doing: (partition) => {
+      activity: (partition) => {
         const owner = this.#slots[partition]?.owner;
-        return owner?.member === member ? owner.owned.doing : NOT_OWNED;
+        return owner?.member === member ? owner.owned.activity : NOT_OWNED;
       },
       stop: () => this.#leave(member),
     };
@@ -103,7 +103,7 @@ export class ConsumerGroup {
         slot.owner.owned.fence();
         slot.owner = undefined;
       } else if (target !== undefined) {
-        slot.owner = this.#give(target, partition);
+        slot.owner = this.#assign(target, partition);
       }
     }
     slot.settling = undefined;
@@ -114,14 +114,14 @@ export class ConsumerGroup {
   }
 
   /** Undefined when it could not begin, which makes the member leave. */
-  #give(member: Member, partition: number): Owner | undefined {
+  #assign(member: Member, partition: number): Owner | undefined {
     try {
       const { records, groupCommit } = this.#deps;
       const owned = new GroupPartition<RecordCursor>(this.#name, partition, groupCommit);
       for (const state of this.#topics.flatMap(({ partitions }) => partitions[partition] ?? [])) {
         const committed = records.committed(this.#name, state);
         const position = committed?.offset ?? state.startOffset;
-        owned.add(committed, (ring) => records.open(state, position, ring));
+        owned.add(committed, (notify) => records.open(state, position, notify));
       }
       return { member, owned, done: this.#process(member, owned) };
     } catch (error) {
@@ -135,7 +135,7 @@ export class ConsumerGroup {
     try {
       await member.options.process(owned);
     } catch (error) {
-      if (!isOfLoss(error, owned.signal)) this.#fail(member, error);
+      if (!isPartitionLoss(error, owned.signal)) this.#fail(member, error);
     }
   }
 

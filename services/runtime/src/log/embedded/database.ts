@@ -26,7 +26,7 @@ export interface LogDatabase {
    */
   emptyWal(): boolean;
   /** Drops SQLite's page cache, so that SQLite reads pages from the file again. */
-  forgetPages(): void;
+  clearPageCache(): void;
   /**
    * Returns a descriptor of the file, for access without SQLite. It stays open until `close`, because a process that
    * closes any descriptor of a file loses the locks that it has on the file (POSIX).
@@ -43,10 +43,10 @@ export interface LogDatabase {
  * @throws StartRefused when another process holds the directory or it cannot be used.
  */
 export function openDatabase(directory: string): LogDatabase {
-  const sqlite = openHeld(directory);
+  const sqlite = openLocked(directory);
   try {
-    const logId = createOrCheck(sqlite, directory);
-    return { logId, sqlite, ...guarded(sqlite), ...withFile(sqlite, join(directory, FILE_NAME)) };
+    const logId = readOrCreateId(sqlite, directory);
+    return { logId, sqlite, ...transactionsOf(sqlite), ...fileAccessOf(sqlite, join(directory, FILE_NAME)) };
   } catch (error) {
     sqlite.close();
     if (error instanceof StartRefused) throw error;
@@ -95,7 +95,7 @@ const SCHEMA = `
  * `auto_vacuum` takes effect in a new file only. `secure_delete` is ON, not FAST, because FAST does not overwrite pages that
  * become free.
  */
-function openHeld(directory: string): DatabaseSync {
+function openLocked(directory: string): DatabaseSync {
   let sqlite: DatabaseSync | undefined;
   try {
     mkdirSync(directory, { recursive: true });
@@ -115,12 +115,12 @@ function openHeld(directory: string): DatabaseSync {
     return sqlite;
   } catch (error) {
     sqlite?.close();
-    const why = isBusy(error) ? 'is held by another process' : `cannot be used: ${messageOf(error)}`;
-    throw new StartRefused(`the log directory ${directory} ${why}`, { cause: error });
+    const reason = isBusy(error) ? 'is held by another process' : `cannot be used: ${messageOf(error)}`;
+    throw new StartRefused(`the log directory ${directory} ${reason}`, { cause: error });
   }
 }
 
-function createOrCheck(sqlite: DatabaseSync, directory: string): string {
+function readOrCreateId(sqlite: DatabaseSync, directory: string): string {
   const version = sqlite.prepare('PRAGMA user_version').get()?.['user_version'];
   if (version === 0) {
     sqlite.exec(`BEGIN IMMEDIATE; ${SCHEMA} INSERT INTO log (id) VALUES ('${randomUUID()}'); COMMIT;`);
@@ -132,7 +132,7 @@ function createOrCheck(sqlite: DatabaseSync, directory: string): string {
   return String(sqlite.prepare('SELECT id FROM log').get()?.['id']);
 }
 
-function guarded(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read'> {
+function transactionsOf(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read'> {
   const begin = sqlite.prepare('BEGIN IMMEDIATE');
   const commit = sqlite.prepare('COMMIT');
   const rollback = sqlite.prepare('ROLLBACK');
@@ -148,14 +148,14 @@ function guarded(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read'> {
         return result;
       } catch (error) {
         if (sqlite.isTransaction) rollback.run();
-        throw diskTrouble(error, outcome);
+        throw toDiskError(error, outcome);
       }
     },
     read(work) {
       try {
         return work();
       } catch (error) {
-        throw diskTrouble(error, 'nothing was read');
+        throw toDiskError(error, 'nothing was read');
       }
     },
   };
@@ -164,7 +164,7 @@ function guarded(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read'> {
 const INCREMENTAL = 2;
 const readAsync = promisify(read);
 
-function withFile(
+function fileAccessOf(
   sqlite: DatabaseSync,
   path: string,
 ): Omit<LogDatabase, 'logId' | 'sqlite' | 'write' | 'read'> {
@@ -181,10 +181,10 @@ function withFile(
       try {
         return sqlite.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] === 0;
       } catch (error) {
-        throw diskTrouble(error, 'deleted records may remain in it');
+        throw toDiskError(error, 'deleted records may remain in it');
       }
     },
-    forgetPages: () => sqlite.exec('PRAGMA shrink_memory'),
+    clearPageCache: () => sqlite.exec('PRAGMA shrink_memory'),
     file,
     readFile: async (into, position) => {
       try {
@@ -203,7 +203,7 @@ function withFile(
 
 /** The primary result codes of SQLite that are the disk's or the machine's doing (https://sqlite.org/rescode.html). */
 const BUSY = 5;
-const DISK_TROUBLE: ReadonlySet<number> = new Set([
+const DISK_ERRORS: ReadonlySet<number> = new Set([
   BUSY,
   /* NOMEM */ 7,
   /* READONLY */ 8,
@@ -212,9 +212,9 @@ const DISK_TROUBLE: ReadonlySet<number> = new Set([
   /* CANTOPEN */ 14,
 ]);
 
-function diskTrouble(error: unknown, outcome: string): unknown {
+function toDiskError(error: unknown, outcome: string): unknown {
   const code = primaryCode(error);
-  if (code === undefined || !DISK_TROUBLE.has(code)) return error;
+  if (code === undefined || !DISK_ERRORS.has(code)) return error;
   return new Unavailable(`the log's file: ${messageOf(error)}; ${outcome}`, { cause: error });
 }
 

@@ -29,8 +29,8 @@ describeLogContract('the embedded log', {
     clock.nowMs += 25 * 60 * 60 * 1000;
     await current?.maintain();
   },
-  cut: async (_log, topic, partition, offset) => current?.cut(topic, partition, offset),
-  forgetCommits: async (group) => {
+  truncate: async (_log, topic, partition, offset) => current?.truncate(topic, partition, offset),
+  deleteCommits: async (group) => {
     database?.sqlite.prepare('DELETE FROM commits WHERE consumer_group = ?').run(group);
   },
   dispose: () => rm(directory, { recursive: true }),

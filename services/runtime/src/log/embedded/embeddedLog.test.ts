@@ -2,13 +2,13 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StartRefused, Unavailable } from '../../process/errors.ts';
 import {
-  aHolder,
+  aMember,
   aRecord,
   nextRecords,
   readToEnd,
   textOf,
   textsToEnd,
-  untilHolds,
+  untilAssigned,
 } from '../contract/harness.ts';
 import { RecordTooLarge } from '../log.ts';
 import { openDatabase } from './database.ts';
@@ -67,8 +67,8 @@ describe('a disk in trouble', () => {
     onTestFinished(() => log.close());
     await log.ensureTopics([topicSpec('t', { partitions: 2 })]);
     await log.append('t', 0, [aRecord('before')]);
-    const held = await aHolder(log, 'group', 't');
-    await untilHolds(held, 2);
+    const held = await aMember(log, 'group', 't');
+    await untilAssigned(held, 2);
 
     const pages = Number(database.sqlite.prepare('PRAGMA page_count').get()?.['page_count']);
     database.sqlite.exec(`PRAGMA max_page_count = ${pages}`);
@@ -115,7 +115,7 @@ describe('a disk in trouble', () => {
     const tail = await log.tail({ topic: 't', from: 'earliest', onBatch: () => undefined });
     database.close();
     await expect(tail.failed).rejects.toThrow();
-    await expect(tail.reached([1])).rejects.toThrow();
+    await expect(tail.waitForOffsets([1])).rejects.toThrow();
   });
 });
 
@@ -190,8 +190,8 @@ describe('close', () => {
     });
     const tail = await log.tail({ topic: 't', from: 'earliest', onBatch: () => undefined });
     await begun.promise;
-    await tail.reached([1]);
-    const waiting = expect(tail.reached([2])).rejects.toBeInstanceOf(Unavailable);
+    await tail.waitForOffsets([1]);
+    const waiting = expect(tail.waitForOffsets([2])).rejects.toBeInstanceOf(Unavailable);
     await log.close();
     await waiting;
     expect(await (await aLog({ directory })).committed('group', 't')).toEqual([
@@ -205,8 +205,8 @@ describe('offsets that were never given', () => {
     const log = await aLog();
     await log.ensureTopics([topicSpec('t')]);
     await log.append('t', 0, [aRecord('a')]);
-    const holder = await aHolder(log, 'group', 't');
-    await untilHolds(holder, 1);
+    const holder = await aMember(log, 'group', 't');
+    await untilAssigned(holder, 1);
     const owned = holder.current(0);
     await expect(owned.commit('t', { offset: 2, metadata: '' })).rejects.toThrow('ends at 1');
     await expect(owned.commit('t', { offset: 1, metadata: 'x'.repeat(4097) })).rejects.toThrow('4096 bytes');

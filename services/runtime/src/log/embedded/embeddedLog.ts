@@ -9,12 +9,12 @@ import type {
   Committed,
   ConsumeOptions,
   Consumer,
-  Kept,
   Log,
   NewRecord,
   OffsetRange,
   Tail,
   TailOptions,
+  TopicRetention,
   TopicSpec,
   TransactionalProducer,
 } from '../log.ts';
@@ -45,7 +45,7 @@ export interface EmbeddedExtras {
    * Takes away what a topic without compaction holds from the offset on, as a restored older copy of the file would,
    * but under running readers: for drills and tests of what they do then.
    */
-  cut(topic: string, partition: number, offset: number): Promise<void>;
+  truncate(topic: string, partition: number, offset: number): Promise<void>;
   /**
    * True if the file was created by an older version. Deleted records then leave bytes in the file until `questlog
    * compact`.
@@ -138,10 +138,10 @@ class EmbeddedLog implements Log, EmbeddedExtras {
       .partitions.map(({ startOffset, endOffset }) => ({ startOffset, endOffset }));
   }
 
-  async kept(topic: string): Promise<Kept> {
+  async retention(topic: string): Promise<TopicRetention> {
     const { cleanup } = this.#catalog.topic(topic).spec;
     const retentionMs = cleanup.policy === 'delete' ? cleanup.retentionMs : Number.POSITIVE_INFINITY;
-    return { retentionMs, goneAfterMs: retentionMs };
+    return { retentionMs, deletedAfterMs: retentionMs };
   }
 
   async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {
@@ -164,7 +164,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
   }
 
   /** Its topics have the partitions that they were made with. */
-  async added(): Promise<readonly AddedPartitions[]> {
+  async addedPartitions(): Promise<readonly AddedPartitions[]> {
     return [];
   }
 
@@ -184,7 +184,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     return group.join(options);
   }
 
-  async transactional(transactionalId: string): Promise<TransactionalProducer> {
+  async transactionalProducer(transactionalId: string): Promise<TransactionalProducer> {
     this.#checkOpen();
     return new EmbeddedTransactionalProducer(transactionalId, {
       catalog: this.#catalog,
@@ -198,7 +198,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     await this.#maintenance.run();
   }
 
-  async cut(topic: string, number: number, offset: number): Promise<void> {
+  async truncate(topic: string, number: number, offset: number): Promise<void> {
     const partition = this.#catalog.partition(topic, number);
     await this.#groupCommit.submit({
       bytes: 0,
@@ -211,13 +211,13 @@ class EmbeddedLog implements Log, EmbeddedExtras {
         )
           throw new Error(`${topic}/${number} cannot be cut at ${offset}`);
       },
-      apply: (scope) => scope.cut(partition, offset),
+      apply: (scope) => scope.truncate(partition, offset),
     });
   }
 
   async copy(copy: LogCopy): Promise<void> {
     this.#checkOpen();
-    await this.#maintenance.instead(() => copyLog(this.#database.sqlite, copy));
+    await this.#maintenance.runExclusive(() => copyLog(this.#database.sqlite, copy));
   }
 
   close(): Promise<void> {

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
-import { type Commits, checkCommitted, type GroupPartition, type OwnCommit } from '../groupPartition.ts';
+import { type Committer, checkCommit, type GroupPartition, type PartitionCommit } from '../groupPartition.ts';
 import type { Committed, NewRecord } from '../log.ts';
 import type { LogDatabase } from './database.ts';
 import type { RecordCursor, RecordStore } from './recordStore.ts';
@@ -23,10 +23,10 @@ export interface WriteScope {
   /** Returns the offset of the first record. */
   append(partition: PartitionState, records: readonly NewRecord[]): number;
   /** Takes the one offset that a transaction's end takes in Kafka. */
-  mark(partition: PartitionState): void;
+  appendMarker(partition: PartitionState): void;
   commit(group: string, partition: PartitionState, committed: Committed): void;
   /** Takes away the records from the offset on, which others will get. */
-  cut(partition: PartitionState, offset: number): void;
+  truncate(partition: PartitionState, offset: number): void;
 }
 
 export interface GroupCommitDeps {
@@ -36,7 +36,7 @@ export interface GroupCommitDeps {
   readonly maxQueuedBytes?: number | undefined;
 }
 
-export class GroupCommit implements Commits<RecordCursor> {
+export class GroupCommit implements Committer<RecordCursor> {
   readonly #deps: GroupCommitDeps;
   readonly #maxQueuedBytes: number;
   #queue: Pending[] = [];
@@ -92,9 +92,9 @@ export class GroupCommit implements Commits<RecordCursor> {
   }
 
   #flush(): void {
-    const group = this.#takeGroup().filter(isAllowed);
+    const group = this.#nextGroup().filter(isAllowed);
     if (group.length === 0) return;
-    const scope = new Transaction(this.#deps);
+    const scope = new WriteTransaction(this.#deps);
     try {
       const resolvers = this.#deps.database.write(() => {
         const applied = group.map((pending) => pending.apply(scope));
@@ -108,26 +108,26 @@ export class GroupCommit implements Commits<RecordCursor> {
     }
   }
 
-  #takeGroup(): Pending[] {
+  #nextGroup(): Pending[] {
     let bytes = 0;
-    const firstTooMuch = this.#queue.findIndex((pending, index) => {
+    const firstExcluded = this.#queue.findIndex((pending, index) => {
       bytes += pending.bytes;
       return index > 0 && bytes > MAX_TRANSACTION_BYTES;
     });
-    const group = this.#queue.splice(0, firstTooMuch === -1 ? this.#queue.length : firstTooMuch);
+    const group = this.#queue.splice(0, firstExcluded === -1 ? this.#queue.length : firstExcluded);
     for (const pending of group) this.#queuedBytes -= pending.bytes;
     return group;
   }
 }
 
 /** A consumer group's commit as a part of a write, which does not happen once the partition is another's. */
-export function commitOf({ owner, cursor, committed }: OwnCommit<RecordCursor>) {
+export function commitOf({ owner, cursor, committed }: PartitionCommit<RecordCursor>) {
   const { partition } = cursor;
   const { topic, number } = partition;
   return {
     check: () => {
       owner.checkOwned();
-      checkCommitted({ topic, partition: number, endOffset: cursor.committable }, committed);
+      checkCommit({ topic, partition: number, endOffset: cursor.maxCommitOffset }, committed);
     },
     apply: (scope: WriteScope) => scope.commit(owner.group, partition, committed),
   };
@@ -160,11 +160,11 @@ function isAllowed(pending: Pending): boolean {
   }
 }
 
-class Transaction implements WriteScope {
+class WriteTransaction implements WriteScope {
   readonly #deps: GroupCommitDeps;
   readonly #timestampMs: number;
   readonly #ends = new Map<PartitionState, number>();
-  readonly #cuts: (() => void)[] = [];
+  readonly #truncations: (() => void)[] = [];
 
   constructor(deps: GroupCommitDeps) {
     this.#deps = deps;
@@ -178,7 +178,7 @@ class Transaction implements WriteScope {
     return baseOffset;
   }
 
-  mark(partition: PartitionState): void {
+  appendMarker(partition: PartitionState): void {
     this.#ends.set(partition, (this.#ends.get(partition) ?? partition.endOffset) + 1);
   }
 
@@ -186,10 +186,10 @@ class Transaction implements WriteScope {
     this.#deps.records.commit(group, partition, committed);
   }
 
-  cut(partition: PartitionState, offset: number): void {
+  truncate(partition: PartitionState, offset: number): void {
     this.#deps.records.deleteFrom(partition, offset);
     this.#ends.set(partition, offset);
-    this.#cuts.push(() => partition.cuts.push(offset));
+    this.#truncations.push(() => partition.truncations.push(offset));
   }
 
   finish(): void {
@@ -197,7 +197,7 @@ class Transaction implements WriteScope {
   }
 
   publish(): void {
-    for (const cut of this.#cuts) cut();
+    for (const cut of this.#truncations) cut();
     for (const [partition, endOffset] of this.#ends) {
       partition.endOffset = endOffset;
       for (const ring of partition.readers) ring();

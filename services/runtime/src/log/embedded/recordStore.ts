@@ -71,12 +71,12 @@ export class RecordStore {
   }
 
   /** A reader's place in the partition; it rings after each durable append. */
-  open(partition: PartitionState, position: number, ring: () => void): RecordCursor {
-    return new RecordCursor(this, { partition, position, ring });
+  open(partition: PartitionState, position: number, notify: () => void): RecordCursor {
+    return new RecordCursor(this, { partition, position, notify });
   }
 
   /** The records from `fromOffset` on; fewer than there are only when a bound is hit. */
-  read(partition: PartitionState, fromOffset: number, bounds: ReadBounds): Taken {
+  read(partition: PartitionState, fromOffset: number, bounds: ReadBounds): ReadResult {
     if (!Number.isInteger(bounds.maxRecords) || bounds.maxRecords < 1) {
       throw new Error(`a read of ${bounds.maxRecords} records`);
     }
@@ -87,37 +87,45 @@ export class RecordStore {
         rowId(partition, partition.endOffset),
         bounds.maxRecords,
       );
-      const { records, isCut } = collect(rows as Iterable<unknown> as Iterable<RecordRow>, partition, bounds);
+      const { records, isLimited } = collect(
+        rows as Iterable<unknown> as Iterable<RecordRow>,
+        partition,
+        bounds,
+      );
       const last = records.at(-1);
       // If nothing more was found, the read also passes markers and compacted offsets up to the end.
-      const nextOffset = isCut && last !== undefined ? last.offset + 1 : Math.max(from, partition.endOffset);
+      const nextOffset =
+        isLimited && last !== undefined ? last.offset + 1 : Math.max(from, partition.endOffset);
       return { records, nextOffset };
     });
   }
 }
 
-type Taken = Pick<Batch, 'records' | 'nextOffset' | 'isAfterExpired'>;
+type ReadResult = Pick<Batch, 'records' | 'nextOffset' | 'isAfterExpired'>;
 
 export class RecordCursor implements Cursor {
   readonly topic: string;
   readonly partition: PartitionState;
   readonly #records: RecordStore;
-  readonly #ring: () => void;
+  readonly #notify: () => void;
   #position: number;
   /** Of the partition's cuts, those that came before the cursor or have moved it. */
-  #cutsSeen: number;
+  #seenTruncations: number;
   /** The highest position there was. */
-  #readTo: number;
+  #maxReadOffset: number;
 
-  constructor(records: RecordStore, at: { partition: PartitionState; position: number; ring: () => void }) {
-    this.topic = at.partition.topic;
-    this.partition = at.partition;
+  constructor(
+    records: RecordStore,
+    start: { partition: PartitionState; position: number; notify: () => void },
+  ) {
+    this.topic = start.partition.topic;
+    this.partition = start.partition;
     this.#records = records;
-    this.#ring = at.ring;
-    this.#position = at.position;
-    this.#cutsSeen = at.partition.cuts.length;
-    this.#readTo = at.position;
-    this.partition.readers.add(this.#ring);
+    this.#notify = start.notify;
+    this.#position = start.position;
+    this.#seenTruncations = start.partition.truncations.length;
+    this.#maxReadOffset = start.position;
+    this.partition.readers.add(this.#notify);
   }
 
   get position(): number {
@@ -125,36 +133,36 @@ export class RecordCursor implements Cursor {
   }
 
   /** Up to here the log holds what may be committed, or has lost it since. */
-  get committable(): number {
-    return Math.max(this.#readTo, this.partition.endOffset);
+  get maxCommitOffset(): number {
+    return Math.max(this.#maxReadOffset, this.partition.endOffset);
   }
 
   seek(offset: number): void {
     this.#position = offset;
   }
 
-  take(bounds: ReadBounds): Taken | undefined {
-    this.#checkCuts();
+  take(bounds: ReadBounds): ReadResult | undefined {
+    this.#checkTruncation();
     if (this.#position >= this.partition.endOffset) return undefined;
     const isAfterExpired = this.#position < this.partition.startOffset;
-    const taken = this.#records.read(this.partition, this.#position, bounds);
-    this.#position = taken.nextOffset;
-    this.#readTo = Math.max(this.#readTo, this.#position);
-    return isAfterExpired ? { ...taken, isAfterExpired } : taken;
+    const result = this.#records.read(this.partition, this.#position, bounds);
+    this.#position = result.nextOffset;
+    this.#maxReadOffset = Math.max(this.#maxReadOffset, this.#position);
+    return isAfterExpired ? { ...result, isAfterExpired } : result;
   }
 
-  #checkCuts(): void {
-    const { topic, number, cuts, endOffset } = this.partition;
+  #checkTruncation(): void {
+    const { topic, number, truncations, endOffset } = this.partition;
     const position = this.#position;
-    const offset = Math.min(endOffset, ...cuts.slice(this.#cutsSeen));
-    this.#cutsSeen = cuts.length;
+    const offset = Math.min(endOffset, ...truncations.slice(this.#seenTruncations));
+    this.#seenTruncations = truncations.length;
     if (offset >= position) return;
     this.#position = offset;
     throw new LogTruncated({ topic, partition: number, offset, position });
   }
 
   release(): void {
-    this.partition.readers.delete(this.#ring);
+    this.partition.readers.delete(this.#notify);
   }
 }
 
@@ -211,15 +219,15 @@ function collect(
   rows: Iterable<RecordRow>,
   partition: PartitionState,
   { maxRecords, maxBytes }: ReadBounds,
-): { records: LogRecord[]; isCut: boolean } {
+): { records: LogRecord[]; isLimited: boolean } {
   const records: LogRecord[] = [];
   let bytes = 0;
   for (const row of rows) {
     bytes += (row.key === null ? 0 : Buffer.byteLength(row.key)) + (row.value?.byteLength ?? 0);
-    if (bytes > maxBytes && records.length > 0) return { records, isCut: true };
+    if (bytes > maxBytes && records.length > 0) return { records, isLimited: true };
     records.push(toRecord(row, partition));
   }
-  return { records, isCut: records.length >= maxRecords };
+  return { records, isLimited: records.length >= maxRecords };
 }
 
 function toRecord(row: RecordRow, partition: PartitionState): LogRecord {

@@ -20,7 +20,7 @@ export interface PartitionState {
   /** Compaction has seen everything below. */
   compactedOffset: number;
   /** Where it was cut since the file was opened, oldest first. */
-  readonly cuts: number[];
+  readonly truncations: number[];
   /** Called after each durable append. */
   readonly readers: Set<() => void>;
 }
@@ -32,7 +32,7 @@ export interface CheckedAppend {
 }
 
 /** A row's size beside its key, value and headers, about. */
-const ROW_BYTES = 32;
+const ROW_OVERHEAD_BYTES = 32;
 
 /** `partition id * 2^40 + offset` stays below 2^52, and so exact in a double. */
 export const MAX_PARTITIONS = 2 ** 12;
@@ -72,7 +72,7 @@ export class TopicCatalog {
     const { maxRecordBytes, cleanup } = this.topic(topic).spec;
     const isCompacted = cleanup.policy === 'compact';
     const sizes = checkRecords({ topic, maxRecordBytes, isCompacted }, records);
-    return { partition, records, bytes: sizes.reduce((sum, bytes) => sum + bytes + ROW_BYTES, 0) };
+    return { partition, records, bytes: sizes.reduce((sum, bytes) => sum + bytes + ROW_OVERHEAD_BYTES, 0) };
   }
 
   /** Creates the missing topics, all or none; limits and retention of the others follow the specs. */
@@ -119,7 +119,7 @@ function loadTopics(database: LogDatabase): Map<string, TopicState> {
       startOffset: Number(partition['start_offset']),
       endOffset: Number(partition['end_offset']),
       compactedOffset: Number(partition['compacted_offset']),
-      cuts: [],
+      truncations: [],
       readers: new Set<() => void>(),
     }));
     const cleanup: TopicSpec['cleanup'] =
@@ -140,7 +140,7 @@ function newTopic(spec: TopicSpec, firstId: number): TopicState {
     startOffset: 0,
     endOffset: 0,
     compactedOffset: 0,
-    cuts: [],
+    truncations: [],
     readers: new Set<() => void>(),
   }));
   return { spec, partitions };

@@ -1,6 +1,6 @@
 /** Appends to several partitions and moves offsets in one transaction, while no newer producer has the same id. */
 import { Fenced } from '../../process/errors.ts';
-import { ownCommit } from '../groupPartition.ts';
+import { toPartitionCommit } from '../groupPartition.ts';
 import type { Appended, Transaction, TransactionalProducer } from '../log.ts';
 import { commitOf, type GroupCommit } from './groupCommit.ts';
 import { RecordCursor } from './recordStore.ts';
@@ -32,19 +32,20 @@ export class EmbeddedTransactionalProducer implements TransactionalProducer {
     const checked = appends.map(({ topic, partition, records }) =>
       this.#deps.catalog.checkAppend(topic, partition, records),
     );
-    const moves = commits.map((commit) => commitOf(ownCommit(commit, RecordCursor)));
+    const partitionCommits = commits.map((commit) => commitOf(toPartitionCommit(commit, RecordCursor)));
     return this.#deps.groupCommit.submit({
       bytes: checked.reduce((bytes, append) => bytes + append.bytes, TRANSACTION_BYTES),
       check: () => {
         this.#checkNewest();
-        for (const move of moves) move.check();
+        for (const partitionCommit of partitionCommits) partitionCommit.check();
       },
       apply: (scope) => {
-        for (const move of moves) move.apply(scope);
+        for (const partitionCommit of partitionCommits) partitionCommit.apply(scope);
         const appended = checked.map(({ partition, records }) => ({
           baseOffset: scope.append(partition, records),
         }));
-        for (const partition of new Set(checked.map((append) => append.partition))) scope.mark(partition);
+        for (const partition of new Set(checked.map((append) => append.partition)))
+          scope.appendMarker(partition);
         return appended;
       },
     });

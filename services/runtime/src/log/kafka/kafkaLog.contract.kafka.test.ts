@@ -27,7 +27,7 @@ describeKafka('on Kafka', ({ brokers }) => {
       await log.close();
       return open();
     },
-    forgetCommits: async (group) => {
+    deleteCommits: async (group) => {
       const view = await openGroupView(brokers);
       // Who has stopped is a member for a moment.
       await until(() =>

@@ -168,7 +168,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
   test('writes all of a transaction that is larger than a batch, in order', async () => {
     const log = await aLog();
     const topic = await aTopic(log, { maxRecordBytes: 100_000 });
-    const producer = await log.transactional(aName('producer'));
+    const producer = await log.transactionalProducer(aName('producer'));
     const values = Array.from({ length: 30 }, () => incompressible(20_000));
     const records = values.map((value) => ({ key: 'k', value }));
     const appends = [

@@ -11,33 +11,33 @@ import type {
   Committed,
   ConsumeOptions,
   Consumer,
-  Kept,
   Log,
   NewRecord,
   OffsetRange,
-  SickPartition,
   Tail,
   TailOptions,
+  TopicRetention,
   TopicSpec,
   TransactionalProducer,
+  UnavailablePartition,
 } from '../log.ts';
 import { RecordTooLarge } from '../log.ts';
-import { endOnceLed } from '../neededPartition.ts';
-import { batchRoom, checkedBytes, type TopicLimits } from './append/batchBytes.ts';
-import { PartitionAppender, WaitingBytes } from './append/partitionAppender.ts';
-import type { Send } from './append/partitionProducer.ts';
+import { waitForEndOffset } from '../waitForEndOffset.ts';
+import { checkSizes, maxRecordsBytes, type TopicLimits } from './append/batchSize.ts';
+import { AppendBudget, PartitionAppender } from './append/partitionAppender.ts';
+import type { PartitionBatch } from './append/partitionProducer.ts';
 import { Producers, SEND_LIMIT_MS } from './append/producers.ts';
 import { openTransactionalProducer } from './append/transactionalProducer.ts';
-import { asFailure, isOfCredentials, isOfSettings, isOfType } from './client/failures.ts';
+import { hasErrorType, isCredentialsError, isSettingsError, toLogError } from './client/errors.ts';
 import { type KafkaConnection, kafkaClient } from './client/kafkaClient.ts';
+import { PartitionHealth } from './client/partitionHealth.ts';
 import { reachBrokers } from './client/reachBrokers.ts';
-import { Renewable } from './client/renewable.ts';
-import { SickPartitions } from './client/sickPartitions.ts';
+import { ReplaceableClient } from './client/replaceableClient.ts';
 import { openConsumer } from './group/consumerGroup.ts';
 import { openTail } from './read/fetcher.ts';
 import type { KafkaDeps } from './topics/catalog.ts';
 import { BrokerCatalog } from './topics/catalog.ts';
-import { describeTopic, ensureTopics, keptBy } from './topics/topics.ts';
+import { describeTopic, ensureTopics, retentionOf } from './topics/topics.ts';
 
 export interface KafkaLogOptions {
   readonly connection: KafkaConnection;
@@ -54,30 +54,30 @@ export interface KafkaLogOptions {
  */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
   const kafka = kafkaClient(options.connection, options.logger);
-  const admin = new Renewable(() => kafka.admin());
+  const admin = new ReplaceableClient(() => kafka.admin());
   const nameOf = (name: string) => `${options.prefix}${name}`;
   const catalog = new BrokerCatalog({ kafka, admin, replicationFactor: options.replicationFactor, nameOf });
-  const sick = new SickPartitions(options.logger);
-  const log = new KafkaLog({ ...options, kafka, admin, catalog, sick, nameOf });
+  const partitionHealth = new PartitionHealth(options.logger);
+  const log = new KafkaLog({ ...options, kafka, admin, catalog, partitionHealth, nameOf });
   try {
     await reachBrokers(options);
     await log.identify();
     return log;
   } catch (error) {
     await log.close().catch(() => undefined);
-    throw atStart(error);
+    throw startError(error);
   }
 }
 
-function atStart(error: unknown): Error {
+function startError(error: unknown): Error {
   if (error instanceof StartRefused) return error;
-  if (isOfCredentials(error)) {
+  if (isCredentialsError(error)) {
     // Our own words around it say that nothing can be reached.
     const cause = error instanceof Unavailable ? error.cause : error;
     return new StartRefused(`Kafka does not let this process in: ${messageOf(cause)}`, { cause: error });
   }
-  const failure = asFailure(error, 'the log cannot be opened');
-  return isOfSettings(error) ? new StartRefused(failure.message, { cause: error }) : failure;
+  const failure = toLogError(error, 'the log cannot be opened');
+  return isSettingsError(error) ? new StartRefused(failure.message, { cause: error }) : failure;
 }
 
 /** What the brokers do not answer holds the close up no longer than this; the callers of a send hear of it. */
@@ -85,7 +85,7 @@ const CLOSE_LIMIT_MS = 3000;
 
 interface KafkaLogDeps extends KafkaDeps {
   readonly kafka: Kafka;
-  readonly admin: Renewable<Admin>;
+  readonly admin: ReplaceableClient<Admin>;
   readonly catalog: BrokerCatalog;
   readonly replicationFactor: number;
 }
@@ -94,10 +94,10 @@ class KafkaLog implements Log {
   #id: string | undefined;
   readonly #deps: KafkaLogDeps;
   readonly #producers: Producers;
-  readonly #waiting = new WaitingBytes();
+  readonly #appendBudget = new AppendBudget();
   readonly #appenders = new Map<string, PartitionAppender>();
   /** The last question of each topic whose limits an append had to wait for. */
-  readonly #askedLimits = new Map<string, Promise<unknown>>();
+  readonly #pendingLimits = new Map<string, Promise<unknown>>();
   readonly #tails = new Set<FollowingTail>();
   readonly #consumers = new Set<Consumer>();
   readonly #transactional = new Set<TransactionalProducer>();
@@ -115,28 +115,29 @@ class KafkaLog implements Log {
 
   /** Once, before the log is given away. */
   async identify(): Promise<void> {
-    const { id, madeWith } = await findOrMakeLog(this, this.#deps.logger);
-    for (const [topic, partitions] of madeWith) this.#deps.catalog.madeWith.set(topic, partitions);
+    const { id, originalPartitions } = await findOrCreateLog(this, this.#deps.logger);
+    for (const [topic, partitions] of originalPartitions)
+      this.#deps.catalog.originalPartitions.set(topic, partitions);
     this.#id = id;
   }
 
   async ensureTopics(topics: readonly TopicSpec[]): Promise<void> {
     this.#checkOpen();
-    const { madeWith } = this.#deps.catalog;
-    await ensureTopics(this.#deps, topics, madeWith);
-    const unknown = topics.filter(({ name }) => name !== LOG_TOPIC && !madeWith.has(name));
-    if (unknown.length === 0) return;
-    await this.append(LOG_TOPIC, 0, unknown.map(partitionsRecord));
-    for (const { name, partitions } of unknown) madeWith.set(name, partitions);
+    const { originalPartitions } = this.#deps.catalog;
+    await ensureTopics(this.#deps, topics, originalPartitions);
+    const unrecorded = topics.filter(({ name }) => name !== LOG_TOPIC && !originalPartitions.has(name));
+    if (unrecorded.length === 0) return;
+    await this.append(LOG_TOPIC, 0, unrecorded.map(partitionsRecord));
+    for (const { name, partitions } of unrecorded) originalPartitions.set(name, partitions);
   }
 
   append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
     const deadlineMs = performance.now() + SEND_LIMIT_MS;
-    const known = this.#deps.catalog.knownLimits(topic);
-    if (known !== undefined) return this.#appendWithin(known, partition, records, deadlineMs);
-    const asked = this.#deps.catalog.limits(topic);
-    this.#askedLimits.set(topic, asked);
-    return asked.then((limits) => this.#appendWithin(limits, partition, records, deadlineMs));
+    const cached = this.#deps.catalog.cachedLimits(topic);
+    if (cached !== undefined) return this.#appendWithin(cached, partition, records, deadlineMs);
+    const pending = this.#deps.catalog.limits(topic);
+    this.#pendingLimits.set(topic, pending);
+    return pending.then((limits) => this.#appendWithin(limits, partition, records, deadlineMs));
   }
 
   async partitionCount(topic: string): Promise<number> {
@@ -159,9 +160,9 @@ class KafkaLog implements Log {
     return this.#deps.catalog.ranges(topic);
   }
 
-  async kept(topic: string): Promise<Kept> {
+  async retention(topic: string): Promise<TopicRetention> {
     this.#checkOpen();
-    return keptBy(await describeTopic(this.#deps, topic));
+    return retentionOf(await describeTopic(this.#deps, topic));
   }
 
   async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {
@@ -169,9 +170,9 @@ class KafkaLog implements Log {
     return this.#deps.catalog.committed(group, topic);
   }
 
-  async added(): Promise<readonly AddedPartitions[]> {
+  async addedPartitions(): Promise<readonly AddedPartitions[]> {
     this.#checkOpen();
-    return this.#deps.catalog.added();
+    return this.#deps.catalog.addedPartitions();
   }
 
   async tail(options: TailOptions): Promise<Tail> {
@@ -186,14 +187,14 @@ class KafkaLog implements Log {
     return this.#keep(this.#consumers, consumer, consumer.failed, () => consumer.stop());
   }
 
-  async transactional(transactionalId: string): Promise<TransactionalProducer> {
+  async transactionalProducer(transactionalId: string): Promise<TransactionalProducer> {
     this.#checkOpen();
     const producer = await openTransactionalProducer(this.#deps, transactionalId);
     return this.#keep(this.#transactional, producer, producer.closed, () => producer.close());
   }
 
-  sickPartitions(): readonly SickPartition[] {
-    return this.#deps.sick.list();
+  unavailablePartitions(): readonly UnavailablePartition[] {
+    return this.#deps.partitionHealth.list();
   }
 
   close(): Promise<void> {
@@ -211,7 +212,7 @@ class KafkaLog implements Log {
   async #closeOthers(): Promise<void> {
     await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
     // An append that has begun waits in no appender yet while the brokers are asked for its topic's limits.
-    await Promise.allSettled(this.#askedLimits.values());
+    await Promise.allSettled(this.#pendingLimits.values());
     await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
     const { catalog, admin } = this.#deps;
     await Promise.all([...this.#transactional, this.#producers, catalog, admin].map((part) => part.close()));
@@ -226,8 +227,8 @@ class KafkaLog implements Log {
   ): Promise<Appended> {
     const { topic } = limits;
     try {
-      const bytes = checkedBytes(limits, partition, records).reduce((sum, one) => sum + one, 0);
-      const maxSendBytes = batchRoom(limits);
+      const bytes = checkSizes(limits, partition, records).reduce((sum, one) => sum + one, 0);
+      const maxSendBytes = maxRecordsBytes(limits);
       // A batch cannot be split without the append being two.
       if (bytes > maxSendBytes) throw new RecordTooLarge(topic, bytes, maxSendBytes);
       return this.#appender(topic, partition).append({ records, bytes, maxSendBytes, deadlineMs });
@@ -238,12 +239,12 @@ class KafkaLog implements Log {
 
   #appender(topic: string, partition: number): PartitionAppender {
     const key = `${topic}/${partition}`;
-    const known = this.#appenders.get(key);
-    if (known !== undefined) return known;
+    const cached = this.#appenders.get(key);
+    if (cached !== undefined) return cached;
     const appender = new PartitionAppender({
       send: (send) => this.#send(topic, send),
-      waiting: this.#waiting,
-      watch: this.#deps.sick.watch({ doing: 'append', topic, partition }),
+      budget: this.#appendBudget,
+      watch: this.#deps.partitionHealth.watch({ operation: 'append', topic, partition }),
       topic: this.#deps.nameOf(topic),
       partition,
     });
@@ -251,22 +252,22 @@ class KafkaLog implements Log {
     return appender;
   }
 
-  async #send(topic: string, send: Send): Promise<number> {
+  async #send(topic: string, send: PartitionBatch): Promise<number> {
     try {
       return await this.#producers.send(send);
     } catch (error) {
       // An operator has made the limit smaller or the topic away: the next append is to know.
-      if (isOfType(error, 'MESSAGE_TOO_LARGE', 'UNKNOWN_TOPIC_OR_PARTITION'))
-        this.#deps.catalog.forget(topic);
+      if (hasErrorType(error, 'MESSAGE_TOO_LARGE', 'UNKNOWN_TOPIC_OR_PARTITION'))
+        this.#deps.catalog.evict(topic);
       throw error;
     }
   }
 
   /** Keeps what was opened until it ends by itself. One that was opened while the log closes is closed at once. */
-  async #keep<T>(all: Set<T>, opened: T, gone: Promise<unknown>, close: () => Promise<void>): Promise<T> {
+  async #keep<T>(all: Set<T>, opened: T, ended: Promise<unknown>, close: () => Promise<void>): Promise<T> {
     all.add(opened);
-    const forget = () => all.delete(opened);
-    gone.then(forget, forget);
+    const remove = () => all.delete(opened);
+    ended.then(remove, remove);
     if (this.#closing === undefined) return opened;
     await close();
     throw new Unavailable('the log is closed');
@@ -282,17 +283,17 @@ class KafkaLog implements Log {
  * the earlier record wins for both. Each has a key of its own, so compaction keeps it. Behind it are the partitions that
  * each topic was made with.
  */
-async function findOrMakeLog(log: Omit<Log, 'id'>, logger: Logger): Promise<LogFacts> {
+async function findOrCreateLog(log: Omit<Log, 'id'>, logger: Logger): Promise<LogFacts> {
   await log.ensureTopics([
     { name: LOG_TOPIC, partitions: 1, cleanup: { policy: 'compact' }, maxRecordBytes: MAX_RECORD_BYTES },
   ]);
-  const found = await factsOf(log, logger);
+  const found = await readLogFacts(log, logger);
   if (found !== undefined) return found;
   const id = randomUUID();
   await log.append(LOG_TOPIC, 0, [{ key: id, value: Buffer.from(id) }]);
-  const made = await factsOf(log, logger);
-  if (made === undefined) throw new Error(`${LOG_TOPIC} does not hold what was appended to it`);
-  return made;
+  const created = await readLogFacts(log, logger);
+  if (created === undefined) throw new Error(`${LOG_TOPIC} does not hold what was appended to it`);
+  return created;
 }
 
 const LOG_TOPIC = 'questlog.log.v1';
@@ -302,31 +303,32 @@ const PARTITIONS_KEY = 'partitions/';
 interface LogFacts {
   readonly id: string;
   /** By topic. */
-  readonly madeWith: ReadonlyMap<string, number>;
+  readonly originalPartitions: ReadonlyMap<string, number>;
 }
 
 function partitionsRecord({ name, partitions }: TopicSpec): NewRecord {
   return { key: PARTITIONS_KEY + name, value: Buffer.from(String(partitions)) };
 }
 
-async function factsOf(log: Omit<Log, 'id'>, logger: Logger): Promise<LogFacts | undefined> {
-  const end = await endOnceLed(log, logger, LOG_TOPIC);
+async function readLogFacts(log: Omit<Log, 'id'>, logger: Logger): Promise<LogFacts | undefined> {
+  const end = await waitForEndOffset(log, logger, LOG_TOPIC);
   let id: string | undefined;
-  const madeWith = new Map<string, number>();
+  const originalPartitions = new Map<string, number>();
   const tail = await log.tail({
     topic: LOG_TOPIC,
     from: 'earliest',
     onBatch: ({ records }) => {
       id ??= records[0]?.value?.toString();
       for (const { key, value } of records) {
-        if (key?.startsWith(PARTITIONS_KEY)) madeWith.set(key.slice(PARTITIONS_KEY.length), Number(value));
+        if (key?.startsWith(PARTITIONS_KEY))
+          originalPartitions.set(key.slice(PARTITIONS_KEY.length), Number(value));
       }
     },
   });
   try {
-    await Promise.race([tail.reached([end]), tail.failed]);
+    await Promise.race([tail.waitForOffsets([end]), tail.failed]);
   } finally {
     await tail.close();
   }
-  return id === undefined ? undefined : { id, madeWith };
+  return id === undefined ? undefined : { id, originalPartitions };
 }

@@ -39,8 +39,8 @@ export class Compaction {
       ),
     );
     const last = rows.at(-1);
-    const isCut = rows.length === CHUNK_RECORDS && last !== undefined;
-    const compactedOffset = isCut ? offsetOf(partition, Number(last['id'])) + 1 : partition.endOffset;
+    const isLimited = rows.length === CHUNK_RECORDS && last !== undefined;
+    const compactedOffset = isLimited ? offsetOf(partition, Number(last['id'])) + 1 : partition.endOffset;
     this.#database.write(() => {
       for (const row of rows) {
         if (row['key'] === null) continue;
@@ -50,7 +50,7 @@ export class Compaction {
     });
     partition.compactedOffset = compactedOffset;
     this.#onDeleted();
-    return isCut;
+    return isLimited;
   }
 
   /** Deletes one bounded chunk of the tombstones that everybody has had time to read. Returns whether there may be more. */
@@ -71,8 +71,8 @@ export class Compaction {
   }
 
   #supersede(partition: PartitionState, key: string, id: number, isTombstone: boolean): void {
-    const older = this.#sql.latest.get(partition.id, key)?.['record_offset'];
-    if (typeof older === 'number') this.#sql.delete.run(rowId(partition, older));
+    const previousOffset = this.#sql.latest.get(partition.id, key)?.['record_offset'];
+    if (typeof previousOffset === 'number') this.#sql.delete.run(rowId(partition, previousOffset));
     // Counted from the pass that removed the old values: a reader of those still meets the tombstone.
     this.#sql.saveLatest.run(
       partition.id,

@@ -1,13 +1,13 @@
 /** Retention and compaction: what goes, what must stay, and how readers pass the gaps. */
 import { describe, expect, it } from 'vitest';
 import {
-  aHolder,
+  aMember,
   aRecord,
   nextRecords,
   readToEnd,
   textOf,
   textsToEnd,
-  untilHolds,
+  untilAssigned,
 } from '../../contract/harness.ts';
 import type { Log } from '../../log.ts';
 import { aDirectory, aLog, HOUR_MS, ManualClock, topicSpec } from '../testing/testLog.ts';
@@ -64,8 +64,8 @@ describe('retention', () => {
     const clock = new ManualClock();
     const log = await aLog({ clock });
     await log.ensureTopics([topicSpec('t')]);
-    const holder = await aHolder(log, 'group', 't');
-    await untilHolds(holder, 1);
+    const holder = await aMember(log, 'group', 't');
+    await untilAssigned(holder, 1);
     await log.append('t', 0, [aRecord('gone')]);
     clock.nowMs += 2 * HOUR_MS;
     await log.append('t', 0, [aRecord('there')]);
@@ -77,9 +77,9 @@ describe('retention', () => {
       from: [0],
       onBatch: ({ records, isAfterExpired }) => void batches.push([records.map(textOf), isAfterExpired]),
     });
-    await tail.reached([2]);
+    await tail.waitForOffsets([2]);
     await log.append('t', 0, [aRecord('next')]);
-    await tail.reached([3]);
+    await tail.waitForOffsets([3]);
     expect(batches).toEqual([
       [['there'], true],
       [['next'], undefined],
@@ -90,7 +90,7 @@ describe('retention', () => {
     const clock = new ManualClock();
     const log = await aLog({ clock });
     await log.ensureTopics([topicSpec('t', { partitions: 2 })]);
-    const producer = await log.transactional('producer');
+    const producer = await log.transactionalProducer('producer');
     const records = Array.from({ length: 2500 }, (_, index) => aRecord(`${index}`));
     await producer.commit({ appends: [{ topic: 't', partition: 0, records }] });
     await log.append(
@@ -207,8 +207,8 @@ describe('compaction', () => {
     await log.maintain();
     clock.nowMs += 25 * HOUR_MS;
     await log.maintain();
-    const holder = await aHolder(log, 'group', 't');
-    await untilHolds(holder, 1);
+    const holder = await aMember(log, 'group', 't');
+    await untilAssigned(holder, 1);
     expect(await holder.current(0).read({ maxRecords: 10, maxBytes: 1000, waitMs: 0 })).toMatchObject({
       records: [],
       nextOffset: 3700,
@@ -217,8 +217,8 @@ describe('compaction', () => {
 });
 
 async function commitAndLeave(log: Log, group: string, offset: number): Promise<void> {
-  const holder = await aHolder(log, group, 't');
-  await untilHolds(holder, 1);
+  const holder = await aMember(log, group, 't');
+  await untilAssigned(holder, 1);
   await holder.current(0).commit('t', { offset, metadata: '' });
   await holder.consumer.stop();
 }

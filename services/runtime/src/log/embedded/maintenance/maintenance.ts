@@ -41,11 +41,11 @@ export class Maintenance {
 
   /** Does all there is to do now, after a run that is under way. */
   run(): Promise<void> {
-    return this.instead(() => this.#run());
+    return this.runExclusive(() => this.#run());
   }
 
   /** Does something else, while which nothing is deleted. */
-  instead(work: () => Promise<void>): Promise<void> {
+  runExclusive(work: () => Promise<void>): Promise<void> {
     const running = this.#running.then(work);
     this.#running = running.catch(() => undefined);
     return running;
@@ -97,9 +97,9 @@ function vacuumChunk(database: LogDatabase): boolean {
   const count = (pragma: string): number =>
     database.read(() => Number(database.sqlite.prepare(`PRAGMA ${pragma}`).get()?.[pragma]));
   const free = count('freelist_count');
-  const surplus = free - Math.floor(count('page_count') * KEPT_SHARE);
-  if (surplus <= 0) return false;
-  const pages = Math.min(surplus, CHUNK_PAGES);
+  const surplusPages = free - Math.floor(count('page_count') * KEPT_FREE_RATIO);
+  if (surplusPages <= 0) return false;
+  const pages = Math.min(surplusPages, CHUNK_PAGES);
   database.write(() => database.sqlite.exec(`PRAGMA incremental_vacuum(${pages})`));
   return count('freelist_count') < free;
 }
@@ -108,7 +108,7 @@ function vacuumChunk(database: LogDatabase): boolean {
  * Share of free pages that the file keeps. To remove a free page, SQLite moves a page from the end of the file, and the
  * next records extend the file again.
  */
-const KEPT_SHARE = 0.2;
+const KEPT_FREE_RATIO = 0.2;
 
 /** 1 MiB: one chunk blocks the event loop for a few milliseconds. */
 const CHUNK_PAGES = 128;

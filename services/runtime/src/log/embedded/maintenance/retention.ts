@@ -33,7 +33,7 @@ export class Retention {
     const { endOffset } = partition;
     const limit = Math.min(endOffset, this.#records.smallestCommitted(partition) ?? endOffset);
     if (limit <= partition.startOffset) return false;
-    const { startOffset, isCut } = this.#database.read(() =>
+    const { startOffset, isLimited } = this.#database.read(() =>
       this.#newStart(partition, limit, this.#clock.now() - retentionMs),
     );
     if (startOffset === partition.startOffset) return false;
@@ -43,14 +43,14 @@ export class Retention {
     });
     partition.startOffset = startOffset;
     this.#onDeleted();
-    return isCut;
+    return isLimited;
   }
 
   #newStart(
     partition: PartitionState,
     limit: number,
     keptFromMs: number,
-  ): { startOffset: number; isCut: boolean } {
+  ): { startOffset: number; isLimited: boolean } {
     const rows = this.#sql.oldest.all(
       rowId(partition, partition.startOffset),
       rowId(partition, limit),
@@ -59,14 +59,14 @@ export class Retention {
     let startOffset = partition.startOffset;
     let bytes = 0;
     for (const row of rows) {
-      if (Number(row['timestamp_ms']) >= keptFromMs) return { startOffset, isCut: false };
+      if (Number(row['timestamp_ms']) >= keptFromMs) return { startOffset, isLimited: false };
       bytes += Number(row['bytes']);
       startOffset = offsetOf(partition, Number(row['id'])) + 1;
-      if (bytes > CHUNK_BYTES) return { startOffset, isCut: true };
+      if (bytes > CHUNK_BYTES) return { startOffset, isLimited: true };
     }
-    if (rows.length === CHUNK_RECORDS) return { startOffset, isCut: true };
+    if (rows.length === CHUNK_RECORDS) return { startOffset, isLimited: true };
     // Only markers are left before the limit; the records of their transactions are gone.
-    return { startOffset: limit, isCut: false };
+    return { startOffset: limit, isLimited: false };
   }
 }
 

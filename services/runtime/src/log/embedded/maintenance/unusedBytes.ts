@@ -48,16 +48,16 @@ export class UnusedBytes {
       this.#isPassNeeded = false;
       return;
     }
-    let left = Math.floor(MAX_BYTES_A_CALL / this.#database.pageBytes);
+    let remainingPages = Math.floor(MAX_BYTES_PER_CALL / this.#database.pageBytes);
     let found: number[] = [];
-    while (!isStopped() && left > 0) {
+    while (!isStopped() && remainingPages > 0) {
       if (this.#nextPage === FIRST_PAGE) this.#isPassNeeded = false;
       const chunk = await this.#readChunk();
-      found.push(...this.#notZero(chunk));
-      left -= chunk.pages.length;
+      found.push(...this.#pagesToOverwrite(chunk));
+      remainingPages -= chunk.pages.length;
       this.#nextPage += chunk.pages.length;
       const isEnd = chunk.pages.length === 0;
-      if (isEnd || left <= 0 || found.length >= MAX_PAGES_AT_ONCE) {
+      if (isEnd || remainingPages <= 0 || found.length >= MAX_PAGES_AT_ONCE) {
         this.#overwritePages(found);
         found = [];
       }
@@ -75,7 +75,7 @@ export class UnusedBytes {
     const first = this.#nextPage;
     const mapPage = mapPageOf(first, pageBytes);
     const nextMapPage = mapPage + Math.floor(pageBytes / 5) + 1;
-    const count = Math.min(PAGES_A_READ, nextMapPage - first);
+    const count = Math.min(PAGES_PER_READ, nextMapPage - first);
     const [map, bytes] = [Buffer.alloc(pageBytes), Buffer.alloc(count * pageBytes)];
     const readBytes = await this.#database.readFile(bytes, (first - 1) * pageBytes);
     await this.#database.readFile(map, (mapPage - 1) * pageBytes);
@@ -86,7 +86,7 @@ export class UnusedBytes {
   }
 
   /** Returns the pages with unused bytes that are not zero. The file can change before these pages are overwritten. */
-  #notZero({ first, pages, mapPage, map }: Chunk): number[] {
+  #pagesToOverwrite({ first, pages, mapPage, map }: Chunk): number[] {
     return pages.flatMap((page, index) => {
       const number = first + index;
       const isTrunk = false;
@@ -128,7 +128,7 @@ export class UnusedBytes {
       this.#isPassNeeded = true;
       throw new Unavailable("the log's file: deleted records could not be overwritten", { cause });
     } finally {
-      database.forgetPages();
+      database.clearPageCache();
     }
   }
 
@@ -155,8 +155,8 @@ const FIRST_PAGE = 2;
 /** Position of the number of the first trunk page in the header of the file. */
 const FIRST_TRUNK_AT = 32;
 /** Maximum number of bytes that one call reads, 0.1 s of CPU: a file of 100 GB takes 14 hours of calls, one a minute. */
-const MAX_BYTES_A_CALL = 128 * 1024 * 1024;
+const MAX_BYTES_PER_CALL = 128 * 1024 * 1024;
 /** Pages of one read, which takes less than a millisecond of the event loop. */
-const PAGES_A_READ = 64;
+const PAGES_PER_READ = 64;
 /** Maximum pages that are overwritten at once, which takes a few milliseconds. */
 const MAX_PAGES_AT_ONCE = 256;

@@ -3,8 +3,8 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
 import { nextTurn } from '../../../process/waiting.ts';
 import type { NewRecord } from '../../log.ts';
-import { PartitionAppender, WaitingBytes } from './partitionAppender.ts';
-import type { Send } from './partitionProducer.ts';
+import { AppendBudget, PartitionAppender } from './partitionAppender.ts';
+import type { PartitionBatch } from './partitionProducer.ts';
 import { SEND_LIMIT_MS } from './producers.ts';
 
 test('has one send in flight, whatever comes meanwhile', async () => {
@@ -83,7 +83,7 @@ test('rejects all of a rejected send, and goes on with what waited behind it', a
 });
 
 test('refuses at once what waits beyond the bound of all partitions, and takes it when there is room again', async () => {
-  const waiting = new WaitingBytes(100);
+  const waiting = new AppendBudget(100);
   const [one, other] = [aPartition({ waiting }), aPartition({ waiting })];
   const taken = [one.append(records(0, 1), 60), other.append(records(1, 1), 40)];
   const refused = one.append(records(2, 1), 1);
@@ -101,7 +101,7 @@ test('refuses at once what waits beyond the bound of all partitions, and takes i
 });
 
 test('a partition whose sends hang leaves room for the others', async () => {
-  const waiting = new WaitingBytes(100);
+  const waiting = new AppendBudget(100);
   const [sick, other, well] = [aPartition({ waiting }), aPartition({ waiting }), aPartition({ waiting })];
   sick.hang();
   other.hang();
@@ -117,7 +117,7 @@ test('a partition whose sends hang leaves room for the others', async () => {
 test('an append waits 16 s and no longer, in a send that hangs or behind it', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
-  const waiting = new WaitingBytes(100);
+  const waiting = new AppendBudget(100);
   const { append, hang, sends } = aPartition({ waiting });
   const goOn = hang();
   const outcomes: string[] = [];
@@ -137,7 +137,7 @@ test('an append waits 16 s and no longer, in a send that hangs or behind it', as
   goOn();
   expect(await late).toEqual({ baseOffset: 1 });
   expect(sends.flatMap((send) => send.records.map(({ key }) => key))).toEqual(['0.0', '2.0']);
-  expect(waiting.take(100, 0)).toBe(true);
+  expect(waiting.reserve(100, 0)).toBe(true);
 });
 
 test('each append waits 16 s of its own, and none is waited for behind the last', async () => {
@@ -248,7 +248,7 @@ test('rests longer and longer between sends that fail, and not at all behind one
 });
 
 test('gives the room of a rejected send back', async () => {
-  const waiting = new WaitingBytes(100);
+  const waiting = new AppendBudget(100);
   const { append, failNext } = aPartition({ waiting });
   failNext(new Unavailable('lost'));
   await expect(append(records(0, 1), 100)).rejects.toThrow('lost');
@@ -267,22 +267,22 @@ test('is idle only when all that waited was sent', async () => {
 /** An appender whose sends take a turn of the event loop, and what it sent. */
 function aPartition({
   maxSendBytes = 1_000_000,
-  waiting = new WaitingBytes(),
+  waiting = new AppendBudget(),
   rest = (_ms: number) => turn(),
 } = {}) {
   const told: string[] = [];
-  const sends: Send[] = [];
+  const sends: PartitionBatch[] = [];
   let [end, inFlight, most] = [0, 0, 0];
   let failure: Error | undefined;
   let hanging: Promise<void> | undefined;
   const appender = new PartitionAppender({
     topic: 'topic',
     partition: 0,
-    waiting,
-    rest,
+    budget: waiting,
+    pause: rest,
     watch: {
       failed: (cause) => void told.push(`failed: ${messageOf(cause)}`),
-      passed: () => void told.push('passed'),
+      recovered: () => void told.push('passed'),
       end: () => undefined,
     },
     send: async (send) => {

@@ -6,20 +6,20 @@
 import { freeBytes } from '@questlog/schemas/ownBytes';
 import type { Broker, Cluster } from 'kafkajs';
 import type { NewRecord } from '../../log.ts';
-import { answered, type Renewable } from '../client/renewable.ts';
+import { type ReplaceableClient, withinTimeout } from '../client/replaceableClient.ts';
+import { BrokerRetries, isBrokerResponse, leaderOf } from './brokerRetries.ts';
 import {
-  newIdentity,
+  initProducerId,
+  nextSequence,
   type PartitionRequest,
-  produced,
   produceRequest,
-  sequenceAfter,
+  sendProduceRequest,
 } from './producerRequests.ts';
 import type { ProducerIdentity } from './recordBatch.ts';
 import { SHARED_WAIT_MS, type SharedProduce } from './sharedProduce.ts';
-import { isAnswer, leaderOf, Tries } from './tries.ts';
 
 /** Records that are sent at once, to one partition: one batch. */
-export interface Send {
+export interface PartitionBatch {
   /** The topic's name on the cluster. */
   readonly topic: string;
   readonly partition: number;
@@ -28,26 +28,26 @@ export interface Send {
 
 export interface PartitionProducerOptions {
   readonly sendLimitMs: number;
-  readonly shared: Pick<SharedProduce, 'produced'>;
+  readonly shared: Pick<SharedProduce, 'produce'>;
   onReplaced(cause: unknown): void;
 }
 
 export class PartitionProducer {
   readonly #options: PartitionProducerOptions;
-  readonly #tries: Tries;
-  #counting: Counting | undefined;
-  #aloneUntilMs = 0;
+  readonly #retries: BrokerRetries;
+  #sequence: SequenceState | undefined;
+  #separateUntilMs = 0;
   /** Settles when the send before has; never rejects. */
   #last: Promise<unknown> = Promise.resolve();
 
   /** @param cluster knows the partition's topic, and is this producer's alone. */
-  constructor(cluster: Renewable<Cluster>, options: PartitionProducerOptions) {
+  constructor(cluster: ReplaceableClient<Cluster>, options: PartitionProducerOptions) {
     this.#options = options;
-    this.#tries = new Tries(cluster);
+    this.#retries = new BrokerRetries(cluster);
   }
 
   /** @returns the offset of the first record. */
-  send(send: Send): Promise<number> {
+  send(send: PartitionBatch): Promise<number> {
     const sent = this.#last.then(() => this.#send(send));
     this.#last = sent.catch(() => undefined);
     return sent;
@@ -55,75 +55,75 @@ export class PartitionProducer {
 
   /** Waits for what runs. */
   close(): Promise<void> {
-    return this.#tries.close();
+    return this.#retries.close();
   }
 
-  async #send({ topic, partition, records }: Send): Promise<number> {
+  async #send({ topic, partition, records }: PartitionBatch): Promise<number> {
     const { sendLimitMs, onReplaced } = this.#options;
     const deadlineMs = performance.now() + sendLimitMs;
     const find = (cluster: Cluster) => leaderOf(cluster, topic, partition);
-    const untilTaken = <T>(ask: (broker: Broker) => Promise<T>) =>
-      answered(this.#tries.until({ find, ask, deadlineMs }), Math.ceil(deadlineMs - performance.now()));
+    const withRetries = <T>(send: (broker: Broker) => Promise<T>) =>
+      withinTimeout(this.#retries.run({ find, send, deadlineMs }), Math.ceil(deadlineMs - performance.now()));
     try {
-      this.#counting ??= {
-        producer: await untilTaken((broker) => newIdentity(broker, NO_TRANSACTIONS)),
+      this.#sequence ??= {
+        producer: await withRetries((broker) => initProducerId(broker, NO_TRANSACTIONS)),
         sequence: 0,
       };
-      const counting = this.#counting;
-      const batch = { records, ...counting, isTransactional: false, timestampMs: Date.now() };
+      const sequenceState = this.#sequence;
+      const batch = { records, ...sequenceState, isTransactional: false, timestampMs: Date.now() };
       const request = await produceRequest({
         ...{ topic, partition, batch, transactionalId: null, waitMs: sendLimitMs },
       });
-      const baseOffset = await untilTaken((broker) => this.#ask(broker, request));
+      const baseOffset = await withRetries((broker) => this.#produce(broker, request));
       // A try that is given up has copied it, or its broker refuses what is left of it.
       freeBytes(request.body);
-      counting.sequence = sequenceAfter(counting.sequence, records.length);
+      sequenceState.sequence = nextSequence(sequenceState.sequence, records.length);
       return baseOffset;
     } catch (error) {
       // Tries of it may still be under way.
-      if (this.#counting !== undefined) onReplaced(error);
-      this.#counting = undefined;
-      this.#tries.renew();
+      if (this.#sequence !== undefined) onReplaced(error);
+      this.#sequence = undefined;
+      this.#retries.replaceConnections();
       throw error;
     }
   }
 
   /** One that is slow, or refused, goes alone for a while: it shall hold up no others. */
-  async #ask(broker: Broker, request: PartitionRequest): Promise<number> {
-    const together = await this.#askWithOthers(broker, request);
-    if (together !== undefined) return together;
-    const begunMs = performance.now();
-    let isWell = false;
+  async #produce(broker: Broker, request: PartitionRequest): Promise<number> {
+    const sharedOffset = await this.#produceShared(broker, request);
+    if (sharedOffset !== undefined) return sharedOffset;
+    const startedMs = performance.now();
+    let isFast = false;
     try {
-      const offset = await produced(broker, request);
-      isWell = performance.now() - begunMs < SHARED_WAIT_MS;
+      const offset = await sendProduceRequest(broker, request);
+      isFast = performance.now() - startedMs < SHARED_WAIT_MS;
       return offset;
     } finally {
-      if (!isWell) this.#aloneUntilMs = performance.now() + ALONE_MS;
+      if (!isFast) this.#separateUntilMs = performance.now() + SEPARATE_MS;
     }
   }
 
   /** @returns undefined when it is to be asked alone. */
-  async #askWithOthers(broker: Broker, request: PartitionRequest): Promise<number | undefined> {
-    if (performance.now() < this.#aloneUntilMs) return undefined;
+  async #produceShared(broker: Broker, request: PartitionRequest): Promise<number | undefined> {
+    if (performance.now() < this.#separateUntilMs) return undefined;
     try {
-      return await this.#options.shared.produced((broker as KnownBroker).nodeId, request);
+      return await this.#options.shared.produce((broker as BrokerWithId).nodeId, request);
     } catch (error) {
-      this.#aloneUntilMs = performance.now() + ALONE_MS;
-      if (isAnswer(error)) throw error;
+      this.#separateUntilMs = performance.now() + SEPARATE_MS;
+      if (isBrokerResponse(error)) throw error;
       return undefined;
     }
   }
 }
 
-const ALONE_MS = 30_000;
+const SEPARATE_MS = 30_000;
 
 /** It is missing in kafkajs's types. */
-interface KnownBroker extends Broker {
+interface BrokerWithId extends Broker {
   readonly nodeId: number;
 }
 
-interface Counting {
+interface SequenceState {
   readonly producer: ProducerIdentity;
   /** Of the next record. */
   sequence: number;

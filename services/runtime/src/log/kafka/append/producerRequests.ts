@@ -4,16 +4,16 @@
  */
 import { ownBytes } from '@questlog/schemas/ownBytes';
 import type { Broker } from 'kafkajs';
-import { exchange, protocolError, type Request, type Throttled } from '../client/exchange.ts';
+import { protocolError, type Request, sendRequest, type Throttled } from '../client/sendRequest.ts';
 import { encodeBatch, type NewBatch, type ProducerIdentity } from './recordBatch.ts';
 
-interface Place {
+interface TopicPartition {
   /** The topic's name on the cluster. */
   readonly topic: string;
   readonly partition: number;
 }
 
-export interface Produce extends Place {
+export interface ProduceOptions extends TopicPartition {
   readonly batch: NewBatch;
   /** Of a producer of transactions. */
   readonly transactionalId: string | null;
@@ -22,103 +22,106 @@ export interface Produce extends Place {
 }
 
 /** Of each partition, as they were asked. */
-export interface ProduceAnswer extends Throttled {
-  readonly answers: readonly PartitionAnswer[];
+export interface ProduceResponse extends Throttled {
+  readonly responses: readonly PartitionResponse[];
 }
 
-interface PartitionAnswer {
+interface PartitionResponse {
   /** 0: the batch is in the log of all replicas that are in sync. */
   readonly errorCode: number;
   /** Of the first record. */
   readonly baseOffset: number;
 }
 
-const ALL_IN_SYNC = -1;
+const ACKS_ALL = -1;
 
 /**
  * @returns the offset of the first record.
  * @throws the error that the broker answers.
  */
-export async function produced(broker: Broker, request: PartitionRequest): Promise<number> {
-  const [answer] = (await exchange(broker, request)).answers;
+export async function sendProduceRequest(broker: Broker, request: PartitionRequest): Promise<number> {
+  const [response] = (await sendRequest(broker, request)).responses;
   // It has one of each that was asked.
-  const { errorCode, baseOffset } = answer as PartitionAnswer;
+  const { errorCode, baseOffset } = response as PartitionResponse;
   if (errorCode !== 0) throw protocolError(errorCode);
   return baseOffset;
 }
 
-/** @param asked of a producer of transactions: it fences those that had the id before. */
-export async function newIdentity(
+/** @param requested of a producer of transactions: it fences those that had the id before. */
+export async function initProducerId(
   broker: Broker,
-  asked: { readonly transactionalId?: string; readonly transactionTimeout: number },
+  requested: { readonly transactionalId?: string; readonly transactionTimeout: number },
 ): Promise<ProducerIdentity> {
-  const { producerId, producerEpoch } = await (broker as IdentifyingBroker).initProducerId(asked);
+  const { producerId, producerEpoch } = await (broker as BrokerInternals).initProducerId(requested);
   return { producerId: BigInt(producerId), epoch: producerEpoch };
 }
 
 /** It begins anew behind the largest number of 31 bits. */
-export function sequenceAfter(sequence: number, records: number): number {
+export function nextSequence(sequence: number, records: number): number {
   return (sequence + records) % 2 ** 31;
 }
 
 /** It is missing in kafkajs's types. */
-interface IdentifyingBroker extends Broker {
-  initProducerId(asked: {
+interface BrokerInternals extends Broker {
+  initProducerId(requested: {
     readonly transactionalId?: string;
     readonly transactionTimeout: number;
   }): Promise<{ readonly producerId: string; readonly producerEpoch: number }>;
 }
 
 /** A Produce of one partition. */
-export interface PartitionRequest extends Place, Request<ProduceAnswer> {
+export interface PartitionRequest extends TopicPartition, Request<ProduceResponse> {
   /** Within the body. */
   readonly batch: Buffer;
 }
 
 /** Sent again as it is, it is appended no more than once. */
-export async function produceRequest(produce: Produce): Promise<PartitionRequest> {
+export async function produceRequest(produce: ProduceOptions): Promise<PartitionRequest> {
   const { topic, partition, batch, transactionalId, waitMs } = produce;
   const idBytes = transactionalId === null ? 0 : Buffer.byteLength(transactionalId);
-  const room = FIXED_BYTES + idBytes + Buffer.byteLength(topic);
-  const body = await encodeBatch(batch, room);
+  const headerBytes = FIXED_BYTES + idBytes + Buffer.byteLength(topic);
+  const body = await encodeBatch(batch, headerBytes);
   let at = writeText(body, 0, transactionalId);
-  at = body.writeInt16BE(ALL_IN_SYNC, at);
+  at = body.writeInt16BE(ACKS_ALL, at);
   at = body.writeInt32BE(waitMs, at);
   at = body.writeInt32BE(1, at);
   at = writeText(body, at, topic);
   at = body.writeInt32BE(1, at);
   at = body.writeInt32BE(partition, at);
-  body.writeInt32BE(body.length - room, at);
+  body.writeInt32BE(body.length - headerBytes, at);
   return {
-    ...{ topic, partition, batch: body.subarray(room) },
+    ...{ topic, partition, batch: body.subarray(headerBytes) },
     ...PRODUCE,
     body,
-    decode: (bytes) => decodeAnswer(bytes, [produce]),
+    decode: (bytes) => decodeResponse(bytes, [produce]),
   };
 }
 
 const PRODUCE = { apiKey: 0, apiVersion: 7, apiName: 'Produce', since: '2.1' };
 
 /** Of several partitions, of each once. It is answered when the last of them has its replicas, or `waitMs` are over. */
-export function sharedRequest(requests: readonly PartitionRequest[], waitMs: number): Request<ProduceAnswer> {
+export function sharedRequest(
+  requests: readonly PartitionRequest[],
+  waitMs: number,
+): Request<ProduceResponse> {
   const topics = Map.groupBy(requests, ({ topic }) => topic);
-  const texts = [...topics.keys()].reduce((sum, topic) => sum + 2 + Buffer.byteLength(topic) + 4, 0);
+  const topicBytes = [...topics.keys()].reduce((sum, topic) => sum + 2 + Buffer.byteLength(topic) + 4, 0);
   const batches = requests.reduce((sum, { batch }) => sum + 4 + 4 + batch.length, 0);
-  const body = ownBytes(2 + 2 + 4 + 4 + texts + batches);
+  const body = ownBytes(2 + 2 + 4 + 4 + topicBytes + batches);
   let at = writeText(body, 0, null);
-  at = body.writeInt16BE(ALL_IN_SYNC, at);
+  at = body.writeInt16BE(ACKS_ALL, at);
   at = body.writeInt32BE(waitMs, at);
   at = body.writeInt32BE(topics.size, at);
-  for (const [topic, own] of topics) {
+  for (const [topic, topicRequests] of topics) {
     at = writeText(body, at, topic);
-    at = body.writeInt32BE(own.length, at);
-    for (const { partition, batch } of own) {
+    at = body.writeInt32BE(topicRequests.length, at);
+    for (const { partition, batch } of topicRequests) {
       at = body.writeInt32BE(partition, at);
       at = body.writeInt32BE(batch.length, at);
       at += batch.copy(body, at);
     }
   }
-  return { ...PRODUCE, body, decode: (bytes) => decodeAnswer(bytes, requests) };
+  return { ...PRODUCE, body, decode: (bytes) => decodeResponse(bytes, requests) };
 }
 
 /** Two lengths of texts, acks, time, two counts, the partition and the batch's length. */
@@ -131,28 +134,28 @@ function writeText(bytes: Buffer, at: number, text: string | null): number {
 }
 
 /** @throws Error for one that is not of these partitions, of each once: some clients take such for an acknowledgement. */
-function decodeAnswer(bytes: Buffer, asked: readonly Place[]): ProduceAnswer {
-  const { partitions, clientSideThrottleTime } = readAnswer(bytes);
-  const answers = asked.map(({ topic, partition }) => {
-    const place = `${topic}/${partition}`;
-    const answer = partitions.get(place);
-    if (answer === undefined || partitions.size !== asked.length) {
-      throw new Error(`the answer is not of ${place}: ${bytes.toString('hex', 0, MAX_SHOWN_BYTES)}`);
+function decodeResponse(bytes: Buffer, requested: readonly TopicPartition[]): ProduceResponse {
+  const { partitions, clientSideThrottleTime } = readResponse(bytes);
+  const responses = requested.map(({ topic, partition }) => {
+    const partitionName = `${topic}/${partition}`;
+    const response = partitions.get(partitionName);
+    if (response === undefined || partitions.size !== requested.length) {
+      throw new Error(`the answer is not of ${partitionName}: ${bytes.toString('hex', 0, MAX_SHOWN_BYTES)}`);
     }
-    const { errorCode, baseOffset } = answer;
-    if (errorCode === 0 && baseOffset < 0) throw new Error(`the answer of ${place} has no offset`);
-    return answer;
+    const { errorCode, baseOffset } = response;
+    if (errorCode === 0 && baseOffset < 0) throw new Error(`the answer of ${partitionName} has no offset`);
+    return response;
   });
-  return { answers, clientSideThrottleTime };
+  return { responses, clientSideThrottleTime };
 }
 
-interface AnswerRead extends Throttled {
+interface DecodedResponse extends Throttled {
   /** By `topic/partition`. */
-  readonly partitions: ReadonlyMap<string, PartitionAnswer>;
+  readonly partitions: ReadonlyMap<string, PartitionResponse>;
 }
 
-function readAnswer(bytes: Buffer): AnswerRead {
-  const partitions = new Map<string, PartitionAnswer>();
+function readResponse(bytes: Buffer): DecodedResponse {
+  const partitions = new Map<string, PartitionResponse>();
   let at = 4;
   try {
     for (let topics = bytes.readInt32BE(0); topics > 0; topics -= 1) {
@@ -160,10 +163,10 @@ function readAnswer(bytes: Buffer): AnswerRead {
       const topic = bytes.toString('utf8', at + 2, nameEnd);
       at = nameEnd + 4;
       for (let count = bytes.readInt32BE(nameEnd); count > 0; count -= 1) {
-        const place = `${topic}/${bytes.readInt32BE(at)}`;
+        const partitionName = `${topic}/${bytes.readInt32BE(at)}`;
         const baseOffset = bytes.readInt32BE(at + 6) * 2 ** 32 + bytes.readUInt32BE(at + 10);
-        partitions.set(place, { errorCode: bytes.readInt16BE(at + 4), baseOffset });
-        at += PARTITION_ANSWER_BYTES;
+        partitions.set(partitionName, { errorCode: bytes.readInt16BE(at + 4), baseOffset });
+        at += PARTITION_RESPONSE_BYTES;
       }
     }
     return { partitions, clientSideThrottleTime: bytes.readInt32BE(at) };
@@ -173,5 +176,5 @@ function readAnswer(bytes: Buffer): AnswerRead {
 }
 
 /** Its number, its error, and three numbers of 8 bytes. */
-const PARTITION_ANSWER_BYTES = 4 + 2 + 3 * 8;
+const PARTITION_RESPONSE_BYTES = 4 + 2 + 3 * 8;
 const MAX_SHOWN_BYTES = 100;

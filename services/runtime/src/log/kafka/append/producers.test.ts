@@ -4,7 +4,7 @@ import { Socket } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
 import { type Outcome, type Produced, produceAnswer } from '../testing/wireBroker.ts';
-import { sequenceAfter } from './producerRequests.ts';
+import { nextSequence } from './producerRequests.ts';
 import { TOPIC, wireProducers } from './wireProducers.testing.ts';
 
 const UNKNOWN_TOPIC_OR_PARTITION = 3;
@@ -136,9 +136,9 @@ test.each<[string, Buffer]>([
 });
 
 test('sequences begin anew behind the largest, as the brokers count them', () => {
-  expect(sequenceAfter(2 ** 31 - 3, 2)).toBe(2 ** 31 - 1);
-  expect(sequenceAfter(2 ** 31 - 3, 3)).toBe(0);
-  expect(sequenceAfter(2 ** 31 - 1, 10_000)).toBe(9999);
+  expect(nextSequence(2 ** 31 - 3, 2)).toBe(2 ** 31 - 1);
+  expect(nextSequence(2 ** 31 - 3, 3)).toBe(0);
+  expect(nextSequence(2 ** 31 - 1, 10_000)).toBe(9999);
 });
 
 test('offsets are exact beyond 32 bits', async () => {

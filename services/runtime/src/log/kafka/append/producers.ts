@@ -5,9 +5,9 @@
 import type { Kafka } from 'kafkajs';
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
-import { asFailure } from '../client/failures.ts';
-import { readersCluster } from '../client/renewable.ts';
-import { PartitionProducer, type Send } from './partitionProducer.ts';
+import { toLogError } from '../client/errors.ts';
+import { clusterForTopics } from '../client/replaceableClient.ts';
+import { type PartitionBatch, PartitionProducer } from './partitionProducer.ts';
 import { SharedProduce } from './sharedProduce.ts';
 
 /** A send takes no longer, nor does an append with its wait for others. A dead leader is followed within 8 to 13 s. */
@@ -39,14 +39,14 @@ export class Producers {
    * Returns the offset of the first record once all in-sync replicas have them.
    * @throws Unavailable when that is not certain; Error when the brokers refuse the send for what it is.
    */
-  async send(send: Send): Promise<number> {
+  async send(send: PartitionBatch): Promise<number> {
     if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
     const at = `${send.topic}/${send.partition}`;
     this.#sending += 1;
     try {
       return await this.#producerOf(at, send.topic).send(send);
     } catch (error) {
-      const failure = asFailure(error, `${at} did not confirm an append; its outcome is unknown`);
+      const failure = toLogError(error, `${at} did not confirm an append; its outcome is unknown`);
       // The producer is new, and nobody else knows its id: what fences it is a broker that has lost count.
       throw failure instanceof Fenced ? new Unavailable(failure.message, { cause: error }) : failure;
     } finally {
@@ -62,11 +62,11 @@ export class Producers {
   }
 
   #producerOf(at: string, topic: string): PartitionProducer {
-    const known = this.#producers.get(at);
-    if (known !== undefined) return known;
+    const existing = this.#producers.get(at);
+    if (existing !== undefined) return existing;
     const { kafka, logger, sendLimitMs = SEND_LIMIT_MS } = this.#deps;
     const onReplaced = (cause: unknown) => logger.warn('producer_replaced', { at, cause: messageOf(cause) });
-    const producer = new PartitionProducer(readersCluster(kafka, [topic]), {
+    const producer = new PartitionProducer(clusterForTopics(kafka, [topic]), {
       sendLimitMs,
       onReplaced,
       shared: this.#shared,

@@ -99,8 +99,8 @@ function noise(length: number): Buffer {
 }
 
 function readBack(bytes: Buffer) {
-  const all = { position: 0, batchesFrom: 0, leaderEpoch: -1, isCompacted: false, aborted: [] };
-  const bounds = { maxInflatedBytes: 2 ** 30, maxBytes: 2 ** 30 };
+  const all = { position: 0, minBatchOffset: 0, leaderEpoch: -1, isCompacted: false, aborted: [] };
+  const bounds = { maxDecompressedBytes: 2 ** 30, maxBytes: 2 ** 30 };
   const records = decodeBatches(bytes, { ...all, ...bounds })?.records ?? [];
   return records.map(({ key, value, headers }) => ({ key, value, headers }));
 }

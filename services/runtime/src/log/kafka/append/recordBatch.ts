@@ -44,39 +44,39 @@ export interface NewBatch {
 }
 
 /** @returns `room` bytes that are the caller's to write, and the batch behind them. */
-export async function encodeBatch(batch: NewBatch, room: number): Promise<Buffer> {
-  const plain = writeRecords(batch.records, room + RECORDS);
-  const packed = await compressed(plain.subarray(room + RECORDS));
-  if (packed === undefined) return withHead(plain, room, batch, 0);
-  const bytes = ownBytes(room + RECORDS + lengthOf(packed));
-  packed.reduce((at, part) => at + part.copy(bytes, at), room + RECORDS);
-  for (const done of [plain, ...packed]) freeBytes(done);
-  return withHead(bytes, room, batch, ZSTD);
+export async function encodeBatch(batch: NewBatch, prefixBytes: number): Promise<Buffer> {
+  const uncompressed = writeRecords(batch.records, prefixBytes + RECORDS);
+  const parts = await compress(uncompressed.subarray(prefixBytes + RECORDS));
+  if (parts === undefined) return withHeader(uncompressed, prefixBytes, batch, 0);
+  const bytes = ownBytes(prefixBytes + RECORDS + totalLength(parts));
+  parts.reduce((at, part) => at + part.copy(bytes, at), prefixBytes + RECORDS);
+  for (const done of [uncompressed, ...parts]) freeBytes(done);
+  return withHeader(bytes, prefixBytes, batch, ZSTD);
 }
 
 /** In parts, which may share their memory with one another. Undefined where it would not be smaller. */
-async function compressed(records: Buffer): Promise<readonly Buffer[] | undefined> {
+async function compress(records: Buffer): Promise<readonly Buffer[] | undefined> {
   if (records.length < MIN_COMPRESSED_BYTES) return undefined;
-  const isSmall = records.length < MIN_ELSEWHERE_BYTES;
-  const packed = isSmall ? [compressHere(records)] : await compressElsewhere(records);
-  return lengthOf(packed) < records.length ? packed : undefined;
+  const isSmall = records.length < MIN_ASYNC_BYTES;
+  const parts = isSmall ? [compressSync(records)] : await compressAsync(records);
+  return totalLength(parts) < records.length ? parts : undefined;
 }
 
-function lengthOf(parts: readonly Buffer[]): number {
+function totalLength(parts: readonly Buffer[]): number {
   return parts.reduce((sum, part) => sum + part.length, 0);
 }
 
 /** Into room for half, where Node would take 16 KiB for each small send, which nobody but the collector gives back. */
-function compressHere(records: Buffer): Buffer {
+function compressSync(records: Buffer): Buffer {
   const chunkSize = Math.min(NODE_CHUNK_BYTES, records.length >> 1);
   return zstdCompressSync(records, { ...COMPRESSION, chunkSize });
 }
 
 /** As zstd yields it: one part a block, at least. Node's `zstdCompress` joins them in one more buffer, and those stay for the collector. */
-function compressElsewhere(records: Buffer): Promise<readonly Buffer[]> {
+function compressAsync(records: Buffer): Promise<readonly Buffer[]> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
-    const encoder = createZstdCompress(ELSEWHERE);
+    const encoder = createZstdCompress(ASYNC_COMPRESSION);
     encoder.on('data', (part: Buffer) => parts.push(part));
     encoder.on('end', () => resolve(parts));
     encoder.on('error', reject);
@@ -87,7 +87,7 @@ function compressElsewhere(records: Buffer): Promise<readonly Buffer[]> {
 /** Smaller sends shrink little, and zstd's set-up costs more than the checksum of what it saves. */
 const MIN_COMPRESSED_BYTES = 1024;
 /** From here on it takes longer, a quarter of a millisecond, than to have another thread do it. */
-const MIN_ELSEWHERE_BYTES = 128 * 1024;
+const MIN_ASYNC_BYTES = 128 * 1024;
 
 const NODE_CHUNK_BYTES = 16 * 1024;
 /** Level 1 of zstd: JSON shrinks to about a sixth, and higher levels cost more than they save. */
@@ -96,27 +96,27 @@ const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
  * Each chunk that it fills is a round to the other thread. Not as large as the pool of Node: of a short part `freeBytes` could
  * not tell then whether others share its memory.
  */
-const ELSEWHERE = { ...COMPRESSION, chunkSize: Buffer.poolSize + 32 * 1024 };
+const ASYNC_COMPRESSION = { ...COMPRESSION, chunkSize: Buffer.poolSize + 32 * 1024 };
 
 const ZSTD = CODECS.indexOf('zstd');
 
-function withHead(bytes: Buffer, room: number, batch: NewBatch, codec: number): Buffer {
+function withHeader(bytes: Buffer, prefixBytes: number, batch: NewBatch, codec: number): Buffer {
   const { records, producer, sequence, isTransactional, timestampMs } = batch;
-  const head = bytes.subarray(room);
+  const header = bytes.subarray(prefixBytes);
   // The brokers set the offset and the leader's epoch, which are not under the checksum.
-  head.fill(0, 0, LENGTH);
-  head.writeInt32BE(head.length - LENGTH_END, LENGTH);
-  head.writeInt32BE(0, LEADER_EPOCH);
-  head.writeInt8(FORMAT, MAGIC);
-  head.writeInt16BE(codec | (isTransactional ? IS_TRANSACTIONAL : 0), ATTRIBUTES);
-  head.writeInt32BE(records.length - 1, LAST_OFFSET_DELTA);
-  head.writeBigInt64BE(BigInt(timestampMs), BASE_TIMESTAMP);
-  head.writeBigInt64BE(BigInt(timestampMs), MAX_TIMESTAMP);
-  head.writeBigInt64BE(producer.producerId, PRODUCER_ID);
-  head.writeInt16BE(producer.epoch, PRODUCER_EPOCH);
-  head.writeInt32BE(sequence, BASE_SEQUENCE);
-  head.writeInt32BE(records.length, COUNT);
-  head.writeUInt32BE(crc32c(head, ATTRIBUTES), CRC);
+  header.fill(0, 0, LENGTH);
+  header.writeInt32BE(header.length - LENGTH_END, LENGTH);
+  header.writeInt32BE(0, LEADER_EPOCH);
+  header.writeInt8(FORMAT, MAGIC);
+  header.writeInt16BE(codec | (isTransactional ? IS_TRANSACTIONAL : 0), ATTRIBUTES);
+  header.writeInt32BE(records.length - 1, LAST_OFFSET_DELTA);
+  header.writeBigInt64BE(BigInt(timestampMs), BASE_TIMESTAMP);
+  header.writeBigInt64BE(BigInt(timestampMs), MAX_TIMESTAMP);
+  header.writeBigInt64BE(producer.producerId, PRODUCER_ID);
+  header.writeInt16BE(producer.epoch, PRODUCER_EPOCH);
+  header.writeInt32BE(sequence, BASE_SEQUENCE);
+  header.writeInt32BE(records.length, COUNT);
+  header.writeUInt32BE(crc32c(header, ATTRIBUTES), CRC);
   return bytes;
 }
 
@@ -125,41 +125,41 @@ function writeRecords(records: readonly NewRecord[], start: number): Buffer {
   const sizes = new Uint32Array(records.length);
   let end = start;
   for (const [index, record] of records.entries()) {
-    const size = sizeOf(record, index);
+    const size = recordSize(record, index);
     sizes[index] = size;
-    end += sizeOfNumber(size) + size;
+    end += varintSize(size) + size;
   }
   const bytes = ownBytes(end);
   let at = start;
   for (const [index, record] of records.entries()) {
-    at = writeRecord(bytes, writeNumber(bytes, at, sizes[index] ?? 0), record, index);
+    at = writeRecord(bytes, writeVarint(bytes, at, sizes[index] ?? 0), record, index);
   }
   if (at !== end) throw new Error(`a batch of ${end} bytes was written to ${at}`);
   return bytes;
 }
 
 /** Behind its own length. */
-function sizeOf({ key, value, headers }: NewRecord, index: number): number {
+function recordSize({ key, value, headers }: NewRecord, index: number): number {
   const keyBytes = key === null ? -1 : Buffer.byteLength(key);
   return (
     FIXED_BYTES +
-    sizeOfNumber(index) +
-    sizeOfContent(keyBytes) +
-    sizeOfContent(value === null ? -1 : value.length) +
-    (headers === undefined ? 1 : sizeOfHeaders(headers))
+    varintSize(index) +
+    fieldSize(keyBytes) +
+    fieldSize(value === null ? -1 : value.length) +
+    (headers === undefined ? 1 : headersSize(headers))
   );
 }
 
 /** The attributes, of which a record has none, and the time since the batch's, which is none. */
 const FIXED_BYTES = 2;
 
-function sizeOfHeaders(headers: Headers): number {
+function headersSize(headers: Headers): number {
   let [count, bytes] = [0, 0];
   for (const name of Object.keys(headers)) {
     count += 1;
-    bytes += sizeOfContent(Buffer.byteLength(name)) + sizeOfContent(Buffer.byteLength(headers[name] ?? ''));
+    bytes += fieldSize(Buffer.byteLength(name)) + fieldSize(Buffer.byteLength(headers[name] ?? ''));
   }
-  return sizeOfNumber(count) + bytes;
+  return varintSize(count) + bytes;
 }
 
 function writeRecord(
@@ -169,17 +169,17 @@ function writeRecord(
   index: number,
 ): number {
   bytes.fill(0, start, start + FIXED_BYTES);
-  let at = writeNumber(bytes, start + FIXED_BYTES, index);
-  at = key === null ? writeNothing(bytes, at) : writeText(bytes, at, key);
+  let at = writeVarint(bytes, start + FIXED_BYTES, index);
+  at = key === null ? writeNull(bytes, at) : writeText(bytes, at, key);
   if (value === null) {
-    at = writeNothing(bytes, at);
+    at = writeNull(bytes, at);
   } else {
-    at = writeNumber(bytes, at, value.length);
+    at = writeVarint(bytes, at, value.length);
     bytes.set(value, at);
     at += value.length;
   }
   const names = headers === undefined ? [] : Object.keys(headers);
-  at = writeNumber(bytes, at, names.length);
+  at = writeVarint(bytes, at, names.length);
   for (const name of names) {
     at = writeText(bytes, at, name);
     at = writeText(bytes, at, headers?.[name] ?? '');
@@ -188,35 +188,35 @@ function writeRecord(
 }
 
 /** @param length -1 where there is none. */
-function sizeOfContent(length: number): number {
-  return length < 0 ? 1 : sizeOfNumber(length) + length;
+function fieldSize(length: number): number {
+  return length < 0 ? 1 : varintSize(length) + length;
 }
 
 /** As a varint in zigzag, which doubles what is not negative; below 2^31. */
-function sizeOfNumber(value: number): number {
+function varintSize(value: number): number {
   if (value < 0x40) return 1;
   if (value < 0x2000) return 2;
   if (value < 0x100000) return 3;
   return value < 0x8000000 ? 4 : 5;
 }
 
-function writeNumber(bytes: Buffer, start: number, value: number): number {
+function writeVarint(bytes: Buffer, start: number, value: number): number {
   let at = start;
-  let rest = (value << 1) >>> 0;
-  for (; rest >= 0x80; rest >>>= 7) bytes[at++] = rest | 0x80;
-  bytes[at] = rest;
+  let remaining = (value << 1) >>> 0;
+  for (; remaining >= 0x80; remaining >>>= 7) bytes[at++] = remaining | 0x80;
+  bytes[at] = remaining;
   return at + 1;
 }
 
 /** The length -1. */
-function writeNothing(bytes: Buffer, at: number): number {
+function writeNull(bytes: Buffer, at: number): number {
   bytes[at] = 1;
   return at + 1;
 }
 
 function writeText(bytes: Buffer, start: number, text: string): number {
   const length = Buffer.byteLength(text);
-  const at = writeNumber(bytes, start, length);
+  const at = writeVarint(bytes, start, length);
   // Short ASCII is written faster here than by a call out of the engine.
   if (length === text.length && length <= MAX_LOOPED_BYTES) {
     for (let i = 0; i < length; i++) bytes[at + i] = text.charCodeAt(i);

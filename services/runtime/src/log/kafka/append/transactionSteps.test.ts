@@ -116,6 +116,6 @@ async function wireSteps(options: Partial<WireBrokerOptions> = {}) {
     // Without brokers there is nothing to wait for.
     void steps.close();
   });
-  await steps.initialise(performance.now() + 10_000);
+  await steps.initialize(performance.now() + 10_000);
   return { broker, steps };
 }

@@ -4,25 +4,25 @@
  * transaction: without an answer such a step is not repeated.
  */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
-import { newCluster } from '../client/clusterAccess.ts';
-import { isOfType } from '../client/failures.ts';
-import { Renewable } from '../client/renewable.ts';
-import type { Send } from './partitionProducer.ts';
-import { newIdentity, produced, produceRequest, sequenceAfter } from './producerRequests.ts';
+import { createCluster } from '../client/clusterAccess.ts';
+import { hasErrorType } from '../client/errors.ts';
+import { ReplaceableClient } from '../client/replaceableClient.ts';
+import { BrokerRetries, leaderOf } from './brokerRetries.ts';
+import type { PartitionBatch } from './partitionProducer.ts';
+import { initProducerId, nextSequence, produceRequest, sendProduceRequest } from './producerRequests.ts';
 import type { ProducerIdentity } from './recordBatch.ts';
-import { leaderOf, Tries } from './tries.ts';
 
 /** No try of a step begins behind its deadline, by the process's own clock. */
 export interface TransactionSteps {
   /** Fences the older producers of the id. */
-  initialise(deadlineMs: number): Promise<void>;
+  initialize(deadlineMs: number): Promise<void>;
   /** Begins a transaction with the partitions of the sends. */
-  begin(sends: readonly Send[], deadlineMs: number): Promise<void>;
+  begin(sends: readonly PartitionBatch[], deadlineMs: number): Promise<void>;
   /** @returns the offset of the first record. */
-  send(send: Send, deadlineMs: number): Promise<number>;
+  send(send: PartitionBatch, deadlineMs: number): Promise<number>;
   /** Makes the group's offsets part of the transaction, or begins one with them. */
-  beginOffsets(moved: GroupOffsets, deadlineMs: number): Promise<void>;
-  commitOffsets(moved: GroupOffsets, deadlineMs: number): Promise<void>;
+  beginOffsets(offsets: GroupOffsets, deadlineMs: number): Promise<void>;
+  commitOffsets(offsets: GroupOffsets, deadlineMs: number): Promise<void>;
   /** Resolves when the outcome is decided. */
   end(outcome: 'commit' | 'abort', deadlineMs: number): Promise<void>;
   /** Waits for what runs. */
@@ -35,176 +35,182 @@ export interface GroupOffsets {
   readonly topics: { topic: string; partitions: { partition: number; offset: string; metadata: string }[] }[];
 }
 
-export interface TransactionsProducer {
+export interface ProducerOptions {
   /** The name on the cluster. */
   readonly id: string;
   /** The brokers abort a transaction that takes longer. */
   readonly timeoutMs: number;
 }
 
-export function transactionSteps(kafka: Kafka, producer: TransactionsProducer): TransactionSteps {
+export function transactionSteps(kafka: Kafka, producer: ProducerOptions): TransactionSteps {
   return new BrokerSteps(kafka, producer);
 }
 
 /** kafkajs's numbers of the kinds of coordinators. */
 const GROUP = 0;
 const TRANSACTION = 1;
-type Coordinated = typeof GROUP | typeof TRANSACTION;
+type CoordinatorType = typeof GROUP | typeof TRANSACTION;
 
 class BrokerSteps implements TransactionSteps {
-  readonly #own: TransactionsProducer;
-  readonly #tries: Tries;
+  readonly #producer: ProducerOptions;
+  readonly #retries: BrokerRetries;
   /** The topics that it has sent to, as the cluster names them. */
   readonly #topics = new Set<string>();
   /** By partition, of the next record. */
   readonly #sequences = new Map<string, number>();
-  readonly #coordinators = new KnownCoordinators();
+  readonly #coordinators = new CoordinatorCache();
   #identity: ProducerIdentity | undefined;
 
-  constructor(kafka: Kafka, own: TransactionsProducer) {
-    this.#own = own;
+  constructor(kafka: Kafka, own: ProducerOptions) {
+    this.#producer = own;
     const prepare = (cluster: Cluster) => cluster.addMultipleTargetTopics([...this.#topics]);
-    this.#tries = new Tries(new Renewable(() => newCluster(kafka), { prepare }));
+    this.#retries = new BrokerRetries(new ReplaceableClient(() => createCluster(kafka), { prepare }));
   }
 
-  async initialise(deadlineMs: number): Promise<void> {
-    const { id: transactionalId, timeoutMs: transactionTimeout } = this.#own;
-    this.#identity = await this.#at(TRANSACTION, transactionalId, deadlineMs, (broker) =>
-      newIdentity(broker, { transactionalId, transactionTimeout }),
+  async initialize(deadlineMs: number): Promise<void> {
+    const { id: transactionalId, timeoutMs: transactionTimeout } = this.#producer;
+    this.#identity = await this.#sendToCoordinator(TRANSACTION, transactionalId, deadlineMs, (broker) =>
+      initProducerId(broker, { transactionalId, transactionTimeout }),
     );
   }
 
-  async begin(sends: readonly Send[], deadlineMs: number): Promise<void> {
+  async begin(sends: readonly PartitionBatch[], deadlineMs: number): Promise<void> {
     const partitions = new Map<string, Set<number>>();
     for (const { topic, partition } of sends) {
       partitions.set(topic, (partitions.get(topic) ?? new Set()).add(partition));
     }
     const topics = [...partitions].map(([topic, own]) => ({ topic, partitions: [...own] }));
-    await this.#atOwn(deadlineMs, (broker, own) => broker.addPartitionsToTxn({ ...own, topics }));
+    await this.#sendToTransactionCoordinator(deadlineMs, (broker, own) =>
+      broker.addPartitionsToTxn({ ...own, topics }),
+    );
   }
 
-  async send({ topic, partition, records }: Send, deadlineMs: number): Promise<number> {
+  async send({ topic, partition, records }: PartitionBatch, deadlineMs: number): Promise<number> {
     this.#topics.add(topic);
     const key = `${topic}/${partition}`;
     const sequence = this.#sequences.get(key) ?? 0;
     const batch = {
       records,
-      producer: this.#known(),
+      producer: this.#initializedIdentity(),
       sequence,
       isTransactional: true,
       timestampMs: Date.now(),
     };
     const request = await produceRequest({
-      ...{ topic, partition, batch, transactionalId: this.#own.id, waitMs: this.#own.timeoutMs },
+      ...{ topic, partition, batch, transactionalId: this.#producer.id, waitMs: this.#producer.timeoutMs },
     });
-    const baseOffset = await this.#tries.until({
+    const baseOffset = await this.#retries.run({
       find: async (cluster) => {
         await cluster.addMultipleTargetTopics([topic]);
         return await leaderOf(cluster, topic, partition);
       },
-      ask: (broker) => produced(broker, request),
+      send: (broker) => sendProduceRequest(broker, request),
       deadlineMs,
     });
-    this.#sequences.set(key, sequenceAfter(sequence, records.length));
+    this.#sequences.set(key, nextSequence(sequence, records.length));
     return baseOffset;
   }
 
   async beginOffsets({ group: groupId }: GroupOffsets, deadlineMs: number): Promise<void> {
-    await this.#atOwn(deadlineMs, (broker, own) => broker.addOffsetsToTxn({ ...own, groupId }));
+    await this.#sendToTransactionCoordinator(deadlineMs, (broker, own) =>
+      broker.addOffsetsToTxn({ ...own, groupId }),
+    );
   }
 
   async commitOffsets({ group: groupId, topics }: GroupOffsets, deadlineMs: number): Promise<void> {
-    const own = this.#asAsked();
-    await this.#at(GROUP, groupId, deadlineMs, (broker) =>
+    const own = this.#producerFields();
+    await this.#sendToCoordinator(GROUP, groupId, deadlineMs, (broker) =>
       broker.txnOffsetCommit({ ...own, groupId, topics }),
     );
   }
 
   async end(outcome: 'commit' | 'abort', deadlineMs: number): Promise<void> {
     const transactionResult = outcome === 'commit';
-    await this.#atOwn(deadlineMs, (broker, own) => broker.endTxn({ ...own, transactionResult }));
+    await this.#sendToTransactionCoordinator(deadlineMs, (broker, own) =>
+      broker.endTxn({ ...own, transactionResult }),
+    );
   }
 
   close(): Promise<void> {
-    return this.#tries.close();
+    return this.#retries.close();
   }
 
-  async #atOwn(
+  async #sendToTransactionCoordinator(
     deadlineMs: number,
-    ask: (broker: CoordinatingBroker, own: AskingProducer) => Promise<unknown>,
+    send: (broker: CoordinatingBroker, own: ProducerFields) => Promise<unknown>,
   ): Promise<void> {
-    const own = this.#asAsked();
-    await this.#at(TRANSACTION, this.#own.id, deadlineMs, (broker) => ask(broker, own));
+    const own = this.#producerFields();
+    await this.#sendToCoordinator(TRANSACTION, this.#producer.id, deadlineMs, (broker) => send(broker, own));
   }
 
-  async #at<T>(
-    kind: Coordinated,
+  async #sendToCoordinator<T>(
+    kind: CoordinatorType,
     name: string,
     deadlineMs: number,
-    ask: (broker: CoordinatingBroker) => Promise<T>,
+    send: (broker: CoordinatingBroker) => Promise<T>,
   ): Promise<T> {
     const coordinators = this.#coordinators;
-    return await this.#tries.until({
+    return await this.#retries.run({
       find: (cluster) => coordinators.find(cluster, kind, name),
-      ask: async (broker) => {
+      send: async (broker) => {
         try {
-          return await ask(broker as CoordinatingBroker);
+          return await send(broker as CoordinatingBroker);
         } catch (error) {
           // Whatever it is, to ask again where it is costs one request.
-          if (!isOfType(error, 'CONCURRENT_TRANSACTIONS')) coordinators.forget();
+          if (!hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) coordinators.clear();
           throw error;
         }
       },
-      isHarmfulLate: true,
+      needsResponseBeforeRetry: true,
       deadlineMs,
     });
   }
 
-  #known(): ProducerIdentity {
-    if (this.#identity === undefined) throw new Error(`the producer ${this.#own.id} is not initialised`);
+  #initializedIdentity(): ProducerIdentity {
+    if (this.#identity === undefined) throw new Error(`the producer ${this.#producer.id} is not initialised`);
     return this.#identity;
   }
 
-  #asAsked(): AskingProducer {
-    const { producerId, epoch } = this.#known();
-    return { transactionalId: this.#own.id, producerId: String(producerId), producerEpoch: epoch };
+  #producerFields(): ProducerFields {
+    const { producerId, epoch } = this.#initializedIdentity();
+    return { transactionalId: this.#producer.id, producerId: String(producerId), producerEpoch: epoch };
   }
 }
 
 /** Found once, and again when one has moved or its connection is gone: kafkajs asks before each step. */
-class KnownCoordinators {
-  readonly #known = new Map<string, Broker>();
+class CoordinatorCache {
+  readonly #brokers = new Map<string, Broker>();
   /** A broker is of use only with the client that found it. */
-  #foundBy: Cluster | undefined;
+  #cluster: Cluster | undefined;
 
-  async find(cluster: Cluster, kind: Coordinated, name: string): Promise<Broker> {
-    if (this.#foundBy !== cluster) this.forget();
+  async find(cluster: Cluster, kind: CoordinatorType, name: string): Promise<Broker> {
+    if (this.#cluster !== cluster) this.clear();
     const key = `${kind} ${name}`;
-    const known = this.#known.get(key);
-    if (known?.isConnected() === true) return known;
-    const found = await (cluster as CoordinatedCluster).findGroupCoordinator({
+    const cached = this.#brokers.get(key);
+    if (cached?.isConnected() === true) return cached;
+    const found = await (cluster as ClusterInternals).findGroupCoordinator({
       groupId: name,
       coordinatorType: kind,
     });
-    this.#foundBy = cluster;
-    this.#known.set(key, found);
+    this.#cluster = cluster;
+    this.#brokers.set(key, found);
     return found;
   }
 
-  forget(): void {
-    this.#known.clear();
+  clear(): void {
+    this.#brokers.clear();
   }
 }
 
 /** What is missing in kafkajs's types. */
-interface CoordinatedCluster extends Cluster {
-  findGroupCoordinator(asked: {
+interface ClusterInternals extends Cluster {
+  findGroupCoordinator(request: {
     readonly groupId: string;
-    readonly coordinatorType?: Coordinated;
+    readonly coordinatorType?: CoordinatorType;
   }): Promise<Broker>;
 }
 
-interface AskingProducer {
+interface ProducerFields {
   readonly transactionalId: string;
   readonly producerId: string;
   readonly producerEpoch: number;
@@ -212,11 +218,11 @@ interface AskingProducer {
 
 interface CoordinatingBroker extends Broker {
   addPartitionsToTxn(
-    asked: AskingProducer & { topics: { topic: string; partitions: number[] }[] },
+    request: ProducerFields & { topics: { topic: string; partitions: number[] }[] },
   ): Promise<unknown>;
-  addOffsetsToTxn(asked: AskingProducer & { groupId: string }): Promise<unknown>;
+  addOffsetsToTxn(request: ProducerFields & { groupId: string }): Promise<unknown>;
   txnOffsetCommit(
-    asked: AskingProducer & { groupId: string; topics: GroupOffsets['topics'] },
+    request: ProducerFields & { groupId: string; topics: GroupOffsets['topics'] },
   ): Promise<unknown>;
-  endTxn(asked: AskingProducer & { transactionResult: boolean }): Promise<unknown>;
+  endTxn(request: ProducerFields & { transactionResult: boolean }): Promise<unknown>;
 }

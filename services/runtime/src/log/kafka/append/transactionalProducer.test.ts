@@ -77,7 +77,7 @@ function aProducer(own: Partial<TransactionSteps> = {}) {
   const done: string[] = [];
   const took = (step: string) => async () => void done.push(step);
   const steps: TransactionSteps = {
-    initialise: took('initialise'),
+    initialize: took('initialise'),
     begin: took('begin'),
     send: async () => {
       done.push('send');
@@ -92,7 +92,7 @@ function aProducer(own: Partial<TransactionSteps> = {}) {
   const limits = { topic: 't', partitions: 1, maxBatchBytes: 1_000_000, isCompacted: false };
   const nobody = async () => Promise.reject(new Error('not asked for'));
   const catalog = {
-    ...{ ranges: nobody, committed: nobody, partitionsThere: nobody, forget: () => undefined },
+    ...{ ranges: nobody, committed: nobody, actualPartitionCounts: nobody, evict: () => undefined },
     limits: async () => limits,
   };
   const deps = { catalog, nameOf: (name: string) => `p-${name}` };

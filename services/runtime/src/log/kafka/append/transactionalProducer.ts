@@ -1,15 +1,15 @@
 /** Appends to several partitions and moves offsets in one transaction, while no newer producer has the same id. */
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
-import { checkCommitted, type OwnCommit, ownCommit } from '../../groupPartition.ts';
+import { checkCommit, type PartitionCommit, toPartitionCommit } from '../../groupPartition.ts';
 import type { Appended, NewRecord, Transaction, TransactionalProducer } from '../../log.ts';
-import { asFailure } from '../client/failures.ts';
-import { answered } from '../client/renewable.ts';
+import { toLogError } from '../client/errors.ts';
+import { withinTimeout } from '../client/replaceableClient.ts';
 import { PartitionBuffer } from '../read/partitionBuffer.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
-import { batchRoom, checkedBytes } from './batchBytes.ts';
-import type { Send } from './partitionProducer.ts';
+import { checkSizes, maxRecordsBytes } from './batchSize.ts';
+import { isBrokerResponse } from './brokerRetries.ts';
+import type { PartitionBatch } from './partitionProducer.ts';
 import { type GroupOffsets, type TransactionSteps, transactionSteps } from './transactionSteps.ts';
-import { isAnswer } from './tries.ts';
 
 type TransactionDeps = Pick<KafkaDeps, 'kafka' | 'catalog' | 'nameOf'>;
 
@@ -24,16 +24,16 @@ export async function openTransactionalProducer(
   const id = deps.nameOf(transactionalId);
   const steps = transactionSteps(deps.kafka, { id, timeoutMs: TRANSACTION_TIMEOUT_MS });
   try {
-    await answered(steps.initialise(performance.now() + INITIALISE_LIMIT_MS), INITIALISE_LIMIT_MS);
+    await withinTimeout(steps.initialize(performance.now() + INITIALIZE_LIMIT_MS), INITIALIZE_LIMIT_MS);
     return new KafkaTransactionalProducer(deps, id, steps);
   } catch (error) {
     void steps.close();
-    throw asFailure(error, `the transactional producer ${id} cannot be initialised`);
+    throw toLogError(error, `the transactional producer ${id} cannot be initialised`);
   }
 }
 
 /** Includes the wait for what an older producer has begun to commit or abort. */
-const INITIALISE_LIMIT_MS = 12_000;
+const INITIALIZE_LIMIT_MS = 12_000;
 
 /** The brokers then abort an abandoned transaction; until then `read_committed` readers wait behind it. */
 const TRANSACTION_TIMEOUT_MS = 15_000;
@@ -52,7 +52,7 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
   readonly #resolveClosed: () => void;
   /** Settles when the commit before has; never rejects. */
   #last: Promise<unknown> = Promise.resolve();
-  #broken: Error | undefined;
+  #failure: Error | undefined;
   #isClosed = false;
 
   /** @param steps initialised. */
@@ -80,22 +80,22 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
 
   async #commit(transaction: Transaction): Promise<readonly Appended[]> {
     if (this.#isClosed) throw new Error(`the transactional producer ${this.#id} is closed`);
-    if (this.#broken !== undefined) throw this.#unusable(this.#broken);
-    const prepared = await preparedTransaction(this.#deps, transaction);
+    if (this.#failure !== undefined) throw this.#unusableError(this.#failure);
+    const prepared = await prepareTransaction(this.#deps, transaction);
     prepared.checkOwned();
     const running = new RunningTransaction(this.#steps, prepared);
     try {
-      return await answered(running.run(), COMMIT_LIMIT_MS);
+      return await withinTimeout(running.run(), COMMIT_LIMIT_MS);
     } catch (error) {
-      const failure = asFailure(error, `the transaction of ${this.#id} did not commit for certain`);
-      this.#broken = failure;
-      await running.giveUp();
+      const failure = toLogError(error, `the transaction of ${this.#id} did not commit for certain`);
+      this.#failure = failure;
+      await running.abandon();
       void this.#steps.close();
       throw failure;
     }
   }
 
-  #unusable(cause: Error): Error {
+  #unusableError(cause: Error): Error {
     if (cause instanceof Fenced) return cause;
     return new Unavailable(
       `an earlier transaction of ${this.#id} failed: a new producer must be opened; nothing was written`,
@@ -110,10 +110,10 @@ class RunningTransaction {
   readonly #prepared: PreparedTransaction;
   readonly #deadlineMs = performance.now() + COMMIT_LIMIT_MS;
   /** The brokers know of it, or may. */
-  #isBegun = false;
+  #hasStarted = false;
   /** A step is under way, or was lost there. */
-  #isOut = false;
-  #isGivenUp = false;
+  #isStepPending = false;
+  #isAbandoned = false;
 
   constructor(steps: TransactionSteps, prepared: PreparedTransaction) {
     this.#steps = steps;
@@ -122,16 +122,16 @@ class RunningTransaction {
 
   async run(): Promise<readonly Appended[]> {
     const { appends, offsets, checkOwned } = this.#prepared;
-    const sends = appends.flat();
-    if (sends.length > 0) await this.#step((steps, deadlineMs) => steps.begin(sends, deadlineMs));
+    const batches = appends.flat();
+    if (batches.length > 0) await this.#step((steps, deadlineMs) => steps.begin(batches, deadlineMs));
     const appended: Appended[] = [];
     for (const own of appends) appended.push(await this.#append(own));
-    for (const moved of offsets) {
-      await this.#step((steps, deadlineMs) => steps.beginOffsets(moved, deadlineMs));
-      await this.#step((steps, deadlineMs) => steps.commitOffsets(moved, deadlineMs));
+    for (const groupOffsets of offsets) {
+      await this.#step((steps, deadlineMs) => steps.beginOffsets(groupOffsets, deadlineMs));
+      await this.#step((steps, deadlineMs) => steps.commitOffsets(groupOffsets, deadlineMs));
     }
     checkOwned();
-    if (this.#isBegun) await this.#step((steps, deadlineMs) => steps.end('commit', deadlineMs));
+    if (this.#hasStarted) await this.#step((steps, deadlineMs) => steps.end('commit', deadlineMs));
     return appended;
   }
 
@@ -139,19 +139,19 @@ class RunningTransaction {
    * Aborts where that is still possible. The brokers do it after their timeout, or for the next producer of the id. A step
    * under way could arrive after our abort and begin a transaction that nobody ends; the next producer fences it.
    */
-  async giveUp(): Promise<void> {
-    this.#isGivenUp = true;
-    if (this.#isOut || !this.#isBegun) return;
+  async abandon(): Promise<void> {
+    this.#isAbandoned = true;
+    if (this.#isStepPending || !this.#hasStarted) return;
     const aborted = this.#steps.end('abort', performance.now() + ABORT_LIMIT_MS);
-    await answered(aborted, ABORT_LIMIT_MS).catch(() => undefined);
+    await withinTimeout(aborted, ABORT_LIMIT_MS).catch(() => undefined);
   }
 
-  async #append(sends: readonly Send[]): Promise<Appended> {
+  async #append(batches: readonly PartitionBatch[]): Promise<Appended> {
     let first: number | undefined;
-    for (const send of sends) {
+    for (const batch of batches) {
       const baseOffset = await this.#step(async (steps, deadlineMs) => {
         try {
-          return await steps.send(send, deadlineMs);
+          return await steps.send(batch, deadlineMs);
         } catch (cause) {
           throw new SendFailed(messageOf(cause), { cause });
         }
@@ -163,15 +163,15 @@ class RunningTransaction {
   }
 
   async #step<T>(step: (steps: TransactionSteps, deadlineMs: number) => Promise<T>): Promise<T> {
-    if (this.#isGivenUp) throw new Error('the transaction was given up');
-    this.#isBegun = true;
-    this.#isOut = true;
+    if (this.#isAbandoned) throw new Error('the transaction was given up');
+    this.#hasStarted = true;
+    this.#isStepPending = true;
     try {
       const result = await step(this.#steps, this.#deadlineMs);
-      this.#isOut = false;
+      this.#isStepPending = false;
       return result;
     } catch (error) {
-      this.#isOut = !isAnswer(error);
+      this.#isStepPending = !isBrokerResponse(error);
       throw error;
     }
   }
@@ -183,65 +183,70 @@ class SendFailed extends Error {}
 /** A transaction that was checked before anything of it is sent, in the shape in which it is sent. */
 interface PreparedTransaction {
   /** The sends of each append, in order. An append has several only if it exceeds a batch. */
-  readonly appends: readonly (readonly Send[])[];
+  readonly appends: readonly (readonly PartitionBatch[])[];
   readonly offsets: readonly GroupOffsets[];
   /** @throws Fenced when a partition is another's by now. */
   checkOwned(): void;
 }
 
 /** @throws RecordTooLarge when a record exceeds its topic's limit; anything else it throws is a bug of the caller. */
-async function preparedTransaction(
+async function prepareTransaction(
   deps: Pick<TransactionDeps, 'catalog' | 'nameOf'>,
   { appends, commits = [] }: Transaction,
 ): Promise<PreparedTransaction> {
   const prepared = await Promise.all(
     appends.map(async ({ topic, partition, records }) => {
       const limits = await deps.catalog.limits(topic);
-      const bytes = checkedBytes(limits, partition, records);
-      return sendsOf({ topic: deps.nameOf(topic), partition }, records, bytes, batchRoom(limits));
+      const bytes = checkSizes(limits, partition, records);
+      return splitIntoBatches(
+        { topic: deps.nameOf(topic), partition },
+        records,
+        bytes,
+        maxRecordsBytes(limits),
+      );
     }),
   );
-  const moves = commits.map((commit) => ownCommit(commit, PartitionBuffer));
+  const partitionCommits = commits.map((commit) => toPartitionCommit(commit, PartitionBuffer));
   return {
     appends: prepared,
-    offsets: offsetsOf(moves, deps.nameOf),
+    offsets: groupOffsetsOf(partitionCommits, deps.nameOf),
     checkOwned: () => {
-      for (const { owner } of moves) owner.checkOwned();
+      for (const { owner } of partitionCommits) owner.checkOwned();
     },
   };
 }
 
-function sendsOf(
-  target: Pick<Send, 'topic' | 'partition'>,
+function splitIntoBatches(
+  target: Pick<PartitionBatch, 'topic' | 'partition'>,
   records: readonly NewRecord[],
   bytes: readonly number[],
-  room: number,
-): Send[] {
-  const sends: { topic: string; partition: number; records: NewRecord[] }[] = [];
-  let free = 0;
+  maxBytes: number,
+): PartitionBatch[] {
+  const batches: { topic: string; partition: number; records: NewRecord[] }[] = [];
+  let freeBytes = 0;
   for (const [index, record] of records.entries()) {
     const recordBytes = bytes[index] ?? 0;
-    let send = sends.at(-1);
-    if (send === undefined || recordBytes > free) {
-      send = { ...target, records: [] };
-      sends.push(send);
-      free = room;
+    let batch = batches.at(-1);
+    if (batch === undefined || recordBytes > freeBytes) {
+      batch = { ...target, records: [] };
+      batches.push(batch);
+      freeBytes = maxBytes;
     }
-    send.records.push(record);
-    free -= recordBytes;
+    batch.records.push(record);
+    freeBytes -= recordBytes;
   }
-  return sends;
+  return batches;
 }
 
-function offsetsOf(
-  moves: readonly OwnCommit<PartitionBuffer>[],
+function groupOffsetsOf(
+  partitionCommits: readonly PartitionCommit<PartitionBuffer>[],
   nameOf: (name: string) => string,
 ): GroupOffsets[] {
   const groups = new Map<string, GroupOffsets>();
-  for (const { owner, cursor, committed } of moves) {
+  for (const { owner, cursor, committed } of partitionCommits) {
     const { clusterTopic: topic, partition } = cursor;
     // The topic's end is not asked for: the linker commits what it has read.
-    checkCommitted({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
+    checkCommit({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
     const { offset, metadata } = committed;
     const group = nameOf(owner.group);
     const offsets = groups.get(group) ?? { group, topics: [] };

@@ -11,8 +11,8 @@ export interface ClusterOptions {
 }
 
 /** Not connected yet. */
-export function newCluster(kafka: Kafka, options: ClusterOptions = {}): Cluster {
-  let given: Cluster | undefined;
+export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Cluster {
+  let captured: Cluster | undefined;
   kafka.consumer({
     // Never joined, so no broker hears of it.
     groupId: `questlog-offsets-${randomUUID()}`,
@@ -20,28 +20,28 @@ export function newCluster(kafka: Kafka, options: ClusterOptions = {}): Cluster 
     allowAutoTopicCreation: false,
     partitionAssigners: [
       (config) => {
-        given = config.cluster;
+        captured = config.cluster;
         return kafkajs.PartitionAssigners.roundRobin(config);
       },
     ],
   });
-  if (given === undefined) throw new Error('kafkajs gave no cluster to the partition assigner');
-  return given;
+  if (captured === undefined) throw new Error('kafkajs gave no cluster to the partition assigner');
+  return captured;
 }
 
 /**
  * Tells kafkajs where a group is that only keeps its membership. Its consumer would ask where to begin, also where all is
  * paused; and again and again without a pause, as long as a partition has no leader that could answer. Per join.
  */
-export function needNoOffsets(cluster: Cluster, group: string, topics: readonly string[]): void {
+export function skipOffsetFetch(cluster: Cluster, group: string, topics: readonly string[]): void {
   for (const topic of topics) {
     for (const { partitionId: partition } of cluster.findTopicPartitionMetadata(topic)) {
-      (cluster as MarkingCluster).markOffsetAsCommitted({ groupId: group, topic, partition, offset: '0' });
+      (cluster as ClusterInternals).markOffsetAsCommitted({ groupId: group, topic, partition, offset: '0' });
     }
   }
 }
 
 /** It is missing in kafkajs's types. Nothing is sent: it is what the client takes for committed. */
-interface MarkingCluster extends Cluster {
+interface ClusterInternals extends Cluster {
   markOffsetAsCommitted(at: { groupId: string; topic: string; partition: number; offset: string }): void;
 }

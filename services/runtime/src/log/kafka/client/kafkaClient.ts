@@ -2,7 +2,7 @@
 import type { ConnectionOptions } from 'node:tls';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
-import { TokenRefused } from './oauthTokens.ts';
+import { TokenRejected } from './oauthTokens.ts';
 import {
   patchDisconnects,
   patchMissingLeaders,
@@ -43,7 +43,7 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
     requestTimeout: REQUEST_LIMIT_MS,
     retry: RETRY,
     logLevel: kafkajs.logLevel.WARN,
-    logCreator: () => teller(logger),
+    logCreator: () => createLogWriter(logger),
   });
 }
 
@@ -56,7 +56,7 @@ const REQUEST_LIMIT_MS = 12_000;
 const RETRY = { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 };
 
 /** Messages that are no news. */
-const EXPECTED = [
+const IGNORED_MESSAGES = [
   // A transaction waits so for the markers of the one before, and a topic is made so by two processes at once.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
@@ -82,13 +82,13 @@ function saslOptions(sasl: KafkaSasl): SASLOptions {
   if (sasl.mechanism !== 'oauthbearer') return sasl;
   return {
     mechanism: 'oauthbearer',
-    oauthBearerProvider: async () => ({ value: await sasl.token().catch(notAgain) }),
+    oauthBearerProvider: async () => ({ value: await sasl.token().catch(withoutRetry) }),
   };
 }
 
 /** kafkajs would ask again and again, and hide from who waits why nothing comes. */
-function notAgain(error: unknown): never {
-  if (!(error instanceof TokenRefused)) throw error;
+function withoutRetry(error: unknown): never {
+  if (!(error instanceof TokenRejected)) throw error;
   throw new kafkajs.KafkaJSNonRetriableError(error);
 }
 
@@ -96,19 +96,19 @@ function notAgain(error: unknown): never {
  * kafkajs says `error` of what it then repairs by itself, and again for each try. What it cannot repair reaches the
  * caller as an exception.
  */
-function teller(logger: Logger): (entry: LogEntry) => void {
-  const toldAtMs = new Map<string, number>();
+function createLogWriter(logger: Logger): (entry: LogEntry) => void {
+  const loggedAtMs = new Map<string, number>();
   return ({ namespace, log }) => {
     const { message, broker, error, topic, groupId } = log;
-    if (EXPECTED.some((text) => message.includes(text) || String(error).includes(text))) return;
+    if (IGNORED_MESSAGES.some((text) => message.includes(text) || String(error).includes(text))) return;
     const now = performance.now();
     const key = `${namespace} ${message} ${broker} ${error}`;
-    if (now - (toldAtMs.get(key) ?? Number.NEGATIVE_INFINITY) < REPEAT_AFTER_MS) return;
-    if (toldAtMs.size >= MAX_REMEMBERED) toldAtMs.clear();
-    toldAtMs.set(key, now);
+    if (now - (loggedAtMs.get(key) ?? Number.NEGATIVE_INFINITY) < REPEAT_INTERVAL_MS) return;
+    if (loggedAtMs.size >= MAX_LOGGED_KEYS) loggedAtMs.clear();
+    loggedAtMs.set(key, now);
     logger.warn('kafka_client', { namespace, message, broker, cause: error, topic, groupId });
   };
 }
 
-const REPEAT_AFTER_MS = 10_000;
-const MAX_REMEMBERED = 200;
+const REPEAT_INTERVAL_MS = 10_000;
+const MAX_LOGGED_KEYS = 200;

@@ -10,13 +10,13 @@ export interface ClientCredentials {
 }
 
 /** The token server knows neither this client nor this secret, or gives it no such token. */
-export class TokenRefused extends Unavailable {}
+export class TokenRejected extends Unavailable {}
 
-const ANSWER_LIMIT_MS = 10_000;
+const RESPONSE_LIMIT_MS = 10_000;
 /** Each broker's connection asks, and again before its session ends: a token serves until so near its end. */
-const SPARE_MS = 60_000;
+const EXPIRY_MARGIN_MS = 60_000;
 /** A token's lifetime if the answer does not say it (RFC 6749 only recommends that). */
-const DEFAULT_LIFETIME_S = 300;
+const DEFAULT_LIFETIME_SECONDS = 300;
 
 /** Gives a token that is good for a while yet; those who ask at the same time share one request. */
 export function oauthTokens(
@@ -24,56 +24,56 @@ export function oauthTokens(
   now: () => number = Date.now,
 ): () => Promise<string> {
   let latest: Promise<Token> | undefined;
-  const ask = (): Promise<Token> => {
-    const asked = askForToken(credentials, now);
-    latest = asked;
-    asked.catch(() => {
-      if (latest === asked) latest = undefined;
+  const request = (): Promise<Token> => {
+    const requested = requestToken(credentials, now);
+    latest = requested;
+    requested.catch(() => {
+      if (latest === requested) latest = undefined;
     });
-    return asked;
+    return requested;
   };
   return async () => {
-    const asked = latest ?? ask();
-    const token = await asked;
-    if (now() < token.goodUntilMs) return token.value;
-    const next = latest === undefined || latest === asked ? ask() : latest;
+    const requested = latest ?? request();
+    const token = await requested;
+    if (now() < token.validUntilMs) return token.value;
+    const next = latest === undefined || latest === requested ? request() : latest;
     return (await next).value;
   };
 }
 
 interface Token {
   readonly value: string;
-  readonly goodUntilMs: number;
+  readonly validUntilMs: number;
 }
 
 /** @throws TokenRefused; Unavailable when the server gives nobody any. Both say what it answered, never the secret. */
-async function askForToken(credentials: ClientCredentials, now: () => number): Promise<Token> {
+async function requestToken(credentials: ClientCredentials, now: () => number): Promise<Token> {
   const { tokenUrl, clientId, clientSecret, scope } = credentials;
-  const basic = Buffer.from(`${encodeURIComponent(clientId)}:${encodeURIComponent(clientSecret)}`);
+  const basicCredentials = Buffer.from(`${encodeURIComponent(clientId)}:${encodeURIComponent(clientSecret)}`);
   const response = await fetch(tokenUrl, {
     method: 'POST',
-    headers: { Authorization: `Basic ${basic.toString('base64')}`, Accept: 'application/json' },
+    headers: { Authorization: `Basic ${basicCredentials.toString('base64')}`, Accept: 'application/json' },
     body: new URLSearchParams({ grant_type: 'client_credentials', ...(scope === '' ? {} : { scope }) }),
-    signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
+    signal: AbortSignal.timeout(RESPONSE_LIMIT_MS),
   }).catch((cause: unknown) => {
     throw new Unavailable(`the token server at ${tokenUrl} does not answer`, { cause });
   });
   const text = await response.text();
-  const { access_token: value, expires_in: lifetimeS = DEFAULT_LIFETIME_S } = fieldsOf(text);
-  if (REFUSALS.includes(response.status)) {
-    throw new TokenRefused(
+  const { access_token: value, expires_in: lifetimeSeconds = DEFAULT_LIFETIME_SECONDS } = fieldsOf(text);
+  if (REJECTION_STATUSES.includes(response.status)) {
+    throw new TokenRejected(
       `the token server at ${tokenUrl} refuses these credentials (status ${response.status})`,
     );
   }
-  if (!response.ok || typeof value !== 'string' || typeof lifetimeS !== 'number') {
+  if (!response.ok || typeof value !== 'string' || typeof lifetimeSeconds !== 'number') {
     throw new Unavailable(`the token server at ${tokenUrl} answered ${response.status} and no token`);
   }
   // A token shorter than the spare is used once.
-  return { value, goodUntilMs: now() + Math.max(0, lifetimeS * 1000 - SPARE_MS) };
+  return { value, validUntilMs: now() + Math.max(0, lifetimeSeconds * 1000 - EXPIRY_MARGIN_MS) };
 }
 
 /** `invalid_client` and the other errors of RFC 6749, section 5.2, and what stands before such a server says itself. */
-const REFUSALS = [400, 401, 403];
+const REJECTION_STATUSES = [400, 401, 403];
 
 function fieldsOf(text: string): Record<string, unknown> {
   try {

@@ -17,16 +17,16 @@ export class Outage {
     this.#fields = fields;
   }
 
-  failed(what: string, error?: unknown): void {
+  failed(name: string, error?: unknown): void {
     if (this.#failing.size === 0) {
       this.#sinceMs = performance.now();
       this.#logger.warn(`${this.#event}_interrupted`, { ...this.#fields, cause: messageOf(error) });
     }
-    this.#failing.add(what);
+    this.#failing.add(name);
   }
 
-  passed(what: string): void {
-    if (!this.#failing.delete(what) || this.#failing.size > 0) return;
+  recovered(name: string): void {
+    if (!this.#failing.delete(name) || this.#failing.size > 0) return;
     const outageMs = Math.round(performance.now() - this.#sinceMs);
     this.#logger.info(`${this.#event}_resumed`, { ...this.#fields, outageMs });
   }

@@ -11,9 +11,9 @@ import { createRequire } from 'node:module';
  */
 export function patchMissingLeaders(): void {
   for (const response of metadataResponses) {
-    once(response, () => {
+    patchOnce(response, () => {
       const { parse } = response;
-      response.parse = (answer) => parse(withoutMissingLeaders(answer));
+      response.parse = (metadata) => parse(clearLeaderErrors(metadata));
     });
   }
 }
@@ -24,7 +24,7 @@ export function patchMissingLeaders(): void {
  * partitions: one of unknown outcome after a few sessions.
  */
 export function patchReauthentication(): void {
-  once(connection.prototype, (prototype) => {
+  patchOnce(connection.prototype, (prototype) => {
     const { send } = prototype;
     prototype.send = async function sendEncoded(this: Connection, exchange: Exchange) {
       if (!this.sasl) return send.call(this, exchange);
@@ -41,7 +41,7 @@ export function patchReauthentication(): void {
  * negative time that Node 24 warns of. Idle, that is 2.5 % of a core a broker.
  */
 export function patchRequestQueueTimer(): void {
-  once(requestQueue.prototype, (prototype) => {
+  patchOnce(requestQueue.prototype, (prototype) => {
     const { scheduleCheckPendingRequests } = prototype;
     prototype.scheduleCheckPendingRequests = function schedule(this: RequestQueue) {
       // It is called again with every request that must wait.
@@ -56,7 +56,7 @@ export function patchRequestQueueTimer(): void {
  * it later hangs, too: of a process one group stood still for good, without a word, behind a broker that was silent for a while.
  */
 export function patchDisconnects(): void {
-  once(connection, ({ prototype }) => {
+  patchOnce(connection, ({ prototype }) => {
     const { disconnect } = prototype;
     prototype.disconnect = async function disconnectAndReject(this: Connection) {
       const { host, port } = this;
@@ -71,22 +71,22 @@ export function patchDisconnects(): void {
 export const NO_LEADER = -1;
 const NO_ERROR = 0;
 /** LEADER_NOT_AVAILABLE, and LISTENER_NOT_FOUND: a leader without the listener that was asked. */
-const OF_THE_LEADER: readonly number[] = [5, 72];
+const LEADER_ERRORS: readonly number[] = [5, 72];
 
 /** Errors of a topic stay: it does not exist, is being made, or is not this client's to see. */
-function withoutMissingLeaders(answer: MetadataAnswer): MetadataAnswer {
-  const topicMetadata = answer.topicMetadata.map((topic) => ({
+function clearLeaderErrors(metadata: ParsedMetadata): ParsedMetadata {
+  const topicMetadata = metadata.topicMetadata.map((topic) => ({
     ...topic,
     partitionMetadata: topic.partitionMetadata.map((partition) =>
-      OF_THE_LEADER.includes(partition.partitionErrorCode)
+      LEADER_ERRORS.includes(partition.partitionErrorCode)
         ? { ...partition, partitionErrorCode: NO_ERROR, leader: NO_LEADER }
         : partition,
     ),
   }));
-  return { ...answer, topicMetadata };
+  return { ...metadata, topicMetadata };
 }
 
-interface MetadataAnswer {
+interface ParsedMetadata {
   readonly topicMetadata: readonly {
     readonly partitionMetadata: readonly { readonly partitionErrorCode: number; readonly leader: number }[];
   }[];
@@ -94,7 +94,7 @@ interface MetadataAnswer {
 
 interface MetadataResponse {
   /** @throws the first error that the answer holds. */
-  parse(answer: MetadataAnswer): Promise<MetadataAnswer>;
+  parse(metadata: ParsedMetadata): Promise<ParsedMetadata>;
 }
 
 interface Connection {
@@ -133,7 +133,7 @@ const requestQueue: { readonly prototype: RequestQueue } = kafkajs('kafkajs/src/
 
 const isPatched = new WeakSet<object>();
 
-function once<Target extends object>(target: Target, patch: (target: Target) => void): void {
+function patchOnce<Target extends object>(target: Target, patch: (target: Target) => void): void {
   if (isPatched.has(target)) return;
   isPatched.add(target);
   patch(target);

@@ -8,17 +8,17 @@ import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts
 import type { Logger } from '../../../process/logger.ts';
 import { untilAvailable } from '../../../process/waiting.ts';
 import type { KafkaConnection } from './kafkaClient.ts';
-import { TokenRefused } from './oauthTokens.ts';
+import { TokenRejected } from './oauthTokens.ts';
 
 export interface BrokerContact {
   readonly connection: KafkaConnection;
   readonly logger: Logger;
   /** A start waits so long for a broker, and for the server that gives its tokens. */
-  readonly patienceMs?: number;
+  readonly limitMs?: number;
 }
 
-const PATIENCE_MS = 9000;
-const ANSWER_LIMIT_MS = 3000;
+const START_LIMIT_MS = 9000;
+const RESPONSE_LIMIT_MS = 3000;
 
 /**
  * Returns when a broker has answered, and where it wants a token there is one.
@@ -26,35 +26,35 @@ const ANSWER_LIMIT_MS = 3000;
  * say why.
  */
 export async function reachBrokers(contact: BrokerContact): Promise<void> {
-  const { connection, logger, patienceMs = PATIENCE_MS } = contact;
-  const patience = {
-    signal: AbortSignal.timeout(patienceMs),
+  const { connection, logger, limitMs = START_LIMIT_MS } = contact;
+  const retryOptions = {
+    signal: AbortSignal.timeout(limitMs),
     onDelay: ({ message }: Unavailable, backoffMs: number) =>
       logger.warn('kafka_awaited', { backoffMs, cause: message }),
   };
-  await untilAvailable(() => anyAnswers(connection), patience);
+  await untilAvailable(() => contactAnyBroker(connection), retryOptions);
   const { sasl } = connection;
-  if (sasl?.mechanism === 'oauthbearer') await untilAvailable(() => aToken(sasl), patience);
+  if (sasl?.mechanism === 'oauthbearer') await untilAvailable(() => checkToken(sasl), retryOptions);
 }
 
-async function aToken(sasl: { token(): Promise<string> }): Promise<void> {
+async function checkToken(sasl: { token(): Promise<string> }): Promise<void> {
   try {
     await sasl.token();
   } catch (error) {
-    if (error instanceof TokenRefused) throw new StartRefused(error.message, { cause: error });
+    if (error instanceof TokenRejected) throw new StartRefused(error.message, { cause: error });
     throw error;
   }
 }
 
-async function anyAnswers(connection: KafkaConnection): Promise<void> {
-  const asked = connection.brokers.map((broker) => answers(broker, connection));
+async function contactAnyBroker(connection: KafkaConnection): Promise<void> {
+  const contacts = connection.brokers.map((broker) => contactBroker(broker, connection));
   try {
-    await Promise.any(asked);
+    await Promise.any(contacts);
   } catch (error) {
     const failures: unknown[] = error instanceof AggregateError ? error.errors : [error];
     // One broker may be down while the others show what is wrong.
-    const refused = failures.find((failure) => failure instanceof StartRefused);
-    if (refused !== undefined) throw refused;
+    const startRefused = failures.find((failure) => failure instanceof StartRefused);
+    if (startRefused !== undefined) throw startRefused;
     const reasons = [...new Set(failures.map(messageOf))].slice(0, MAX_REASONS).join('; ');
     throw new Unavailable(`no Kafka broker can be reached: ${reasons}`, { cause: error });
   }
@@ -63,15 +63,15 @@ async function anyAnswers(connection: KafkaConnection): Promise<void> {
 const MAX_REASONS = 3;
 
 /** @throws StartRefused; Error with the broker's name and the reason. */
-async function answers(broker: string, connection: KafkaConnection): Promise<void> {
+async function contactBroker(broker: string, connection: KafkaConnection): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const fail = (reason: string) => reject(new Error(`${broker}: ${reason}`));
-  const timer = setTimeout(() => fail(`no answer within ${ANSWER_LIMIT_MS / 1000} s`), ANSWER_LIMIT_MS);
+  const timer = setTimeout(() => fail(`no answer within ${RESPONSE_LIMIT_MS / 1000} s`), RESPONSE_LIMIT_MS);
   let socket: Socket | undefined;
   try {
-    socket = open(broker, connection, (opened) => opened.write(question(connection)));
-    socket.on('data', (chunk) => (isAnswer(chunk) ? resolve() : reject(notKafka(broker, connection))));
-    socket.on('end', () => fail(`it closes the connection instead of answering${hint(connection)}`));
+    socket = openSocket(broker, connection, (opened) => opened.write(encodeRequest(connection)));
+    socket.on('data', (chunk) => (isResponse(chunk) ? resolve() : reject(notKafka(broker, connection))));
+    socket.on('end', () => fail(`it closes the connection instead of answering${likelyCause(connection)}`));
     socket.on('error', (error) => reject(failureOf(error, broker, connection)));
     await promise;
   } catch (error) {
@@ -84,7 +84,7 @@ async function answers(broker: string, connection: KafkaConnection): Promise<voi
   }
 }
 
-function open(broker: string, { ssl }: KafkaConnection, onOpen: (socket: Socket) => void): Socket {
+function openSocket(broker: string, { ssl }: KafkaConnection, onOpen: (socket: Socket) => void): Socket {
   const [host = '', port = ''] = broker.split(':');
   const address = { host, port: Number(port) };
   if (ssl === undefined || ssl === false) {
@@ -99,8 +99,9 @@ function open(broker: string, { ssl }: KafkaConnection, onOpen: (socket: Socket)
 }
 
 /** Failures of the network pass by themselves; every other failure of TLS is one of settings. */
-const OF_NETWORK = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_)/;
-const CUT_OFF = 'Client network socket disconnected before secure TLS connection was established';
+const NETWORK_ERROR = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_)/;
+const CLOSED_DURING_HANDSHAKE =
+  'Client network socket disconnected before secure TLS connection was established';
 
 function failureOf(error: unknown, broker: string, connection: KafkaConnection): Error {
   const field = (name: string): string => {
@@ -109,17 +110,17 @@ function failureOf(error: unknown, broker: string, connection: KafkaConnection):
   };
   // OpenSSL's own words; around them stand addresses and lines of its source.
   const [reason = ''] = (field('reason') || messageOf(error) || field('code')).split(/[;\n]/);
-  if (reason === CUT_OFF || field('code') === 'ECONNRESET') {
-    return new Error(`${broker}: it closes the connection instead of answering${hint(connection)}`);
+  if (reason === CLOSED_DURING_HANDSHAKE || field('code') === 'ECONNRESET') {
+    return new Error(`${broker}: it closes the connection instead of answering${likelyCause(connection)}`);
   }
-  if (OF_NETWORK.test(field('code'))) return new Error(`${broker}: ${reason}`);
-  const what = /alert/.test(reason)
+  if (NETWORK_ERROR.test(field('code'))) return new Error(`${broker}: ${reason}`);
+  const problem = /alert/.test(reason)
     ? 'the broker refuses the certificate of this client, or the lack of one'
     : 'no trusted connection over TLS';
-  return new StartRefused(`Kafka at ${broker}: ${what}: ${reason}`, { cause: error });
+  return new StartRefused(`Kafka at ${broker}: ${problem}: ${reason}`, { cause: error });
 }
 
-function hint({ ssl, sasl }: KafkaConnection): string {
+function likelyCause({ ssl, sasl }: KafkaConnection): string {
   if (ssl !== undefined && ssl !== false)
     return sasl === undefined ? '; it may want SASL' : '; it may speak no TLS';
   return sasl === undefined ? '; it may want TLS or SASL' : '; it may want TLS';
@@ -127,7 +128,7 @@ function hint({ ssl, sasl }: KafkaConnection): string {
 
 /** Such as the alert of a listener for TLS, which takes the question for the beginning of a handshake. */
 function notKafka(broker: string, connection: KafkaConnection): StartRefused {
-  return new StartRefused(`Kafka at ${broker}: what answers is not Kafka${hint(connection)}`);
+  return new StartRefused(`Kafka at ${broker}: what answers is not Kafka${likelyCause(connection)}`);
 }
 
 const API_VERSIONS = { key: 18, version: 0, body: [] } as const;
@@ -137,12 +138,12 @@ const METADATA = { key: 3, version: 1, body: [0, 0, 0, 0] } as const;
 const CORRELATION_ID = 1;
 
 /** An answer has the correlation id of its request behind its size. */
-function isAnswer(chunk: Buffer): boolean {
+function isResponse(chunk: Buffer): boolean {
   return chunk.length >= 8 && chunk.readInt32BE(4) === CORRELATION_ID;
 }
 
 /** A request of Kafka's protocol: its size, then key, version, correlation id and the client's name. */
-function question({ clientId, sasl }: KafkaConnection): Buffer {
+function encodeRequest({ clientId, sasl }: KafkaConnection): Buffer {
   const { key, version, body } = sasl === undefined ? METADATA : API_VERSIONS;
   const name = Buffer.from(clientId);
   const header = Buffer.alloc(14);

@@ -2,11 +2,11 @@
 
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
 import { Backoff } from '../../../process/waiting.ts';
-import { asFailure, isOfType } from './failures.ts';
+import { hasErrorType, toLogError } from './errors.ts';
 
 export interface RetryOptions {
   /** Says what is done, for the message of the failure. */
-  readonly doing: string;
+  readonly message: string;
   readonly limitMs: number;
   /** The brokers may not know a new topic for so long. Without it the topic is taken to be there. */
   readonly unknownLimitMs?: number;
@@ -21,8 +21,8 @@ export async function withRetries<T>(options: RetryOptions, attempt: () => Promi
     try {
       return await attempt();
     } catch (error) {
-      const leftMs = limitOf(error, options) - (performance.now() - startMs);
-      if (leftMs < pauseMs) throw failureOf(error, options);
+      const remainingMs = limitOf(error, options) - (performance.now() - startMs);
+      if (remainingMs < pauseMs) throw failureOf(error, options);
     }
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
@@ -30,21 +30,21 @@ export async function withRetries<T>(options: RetryOptions, attempt: () => Promi
 
 function limitOf(error: unknown, options: RetryOptions): number {
   const failure = failureOf(error, options);
-  if (isUnknown(error, options)) return options.unknownLimitMs ?? 0;
+  if (isUnknownTopic(error, options)) return options.unknownLimitMs ?? 0;
   // Our own is the last word: no broker can be reached, or the log was closed.
   return failure instanceof Unavailable && failure !== error ? options.limitMs : 0;
 }
 
 function failureOf(error: unknown, options: RetryOptions): Error {
   if (error instanceof StartRefused) return error;
-  if (isUnknown(error, options)) {
-    return new Error(`${options.doing}: ${messageOf(error)}`, { cause: error });
+  if (isUnknownTopic(error, options)) {
+    return new Error(`${options.message}: ${messageOf(error)}`, { cause: error });
   }
-  return asFailure(error, options.doing);
+  return toLogError(error, options.message);
 }
 
-function isUnknown(error: unknown, { unknownLimitMs }: RetryOptions): boolean {
-  return unknownLimitMs !== undefined && isOfType(error, 'UNKNOWN_TOPIC_OR_PARTITION');
+function isUnknownTopic(error: unknown, { unknownLimitMs }: RetryOptions): boolean {
+  return unknownLimitMs !== undefined && hasErrorType(error, 'UNKNOWN_TOPIC_OR_PARTITION');
 }
 
 const FIRST_PAUSE_MS = 10;

@@ -5,7 +5,7 @@ import { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatter
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { StartRefused, Unavailable } from '../../../process/errors.ts';
 import {
-  aHolder,
+  aMember,
   aName,
   aRecord,
   nextRecords,
@@ -13,7 +13,7 @@ import {
   textOf,
   textsToEnd,
   until,
-  untilHolds,
+  untilAssigned,
   untilReads,
 } from '../../contract/harness.ts';
 import type { Log } from '../../log.ts';
@@ -56,14 +56,14 @@ describe('a cluster with TLS, SASL and access control', () => {
     expect(await textsToEnd(log, topic)).toEqual([['appended']]);
 
     const group = aName('group');
-    const holder = await aHolder(log, group, topic);
-    await untilHolds(holder, 1);
+    const holder = await aMember(log, group, topic);
+    await untilAssigned(holder, 1);
     const owned = holder.current(0);
     expect((await nextRecords(owned)).map(textOf)).toEqual(['appended']);
     await owned.commit(topic, { offset: 0, metadata: 'begun' });
     expect(await log.committed(group, topic)).toEqual([{ offset: 0, metadata: 'begun' }]);
 
-    const producer = await log.transactional(aName('producer'));
+    const producer = await log.transactionalProducer(aName('producer'));
     await producer.commit({
       appends: [{ topic: results, partition: 0, records: [aRecord('made of it')] }],
       commits: [{ owned, topic, committed: { offset: 1, metadata: 'done' } }],
@@ -169,7 +169,7 @@ describe('a cluster with TLS, SASL and access control', () => {
     const topic = await aTopic(log);
     const before = await log.tail({ topic, from: 'earliest', onBatch: () => undefined });
     await log.append(topic, 0, [aRecord('allowed')]);
-    await before.reached([1]);
+    await before.waitForOffsets([1]);
     await deny(`${own}${topic}`, AclOperationTypes.READ);
     await expect(before.failed).rejects.toThrow(said(`${own}${topic}`));
     await expect(before.failed).rejects.not.toBeInstanceOf(StartRefused);

@@ -15,21 +15,24 @@ export function assignPartitions(
   partitions: readonly number[],
 ): Map<string, readonly number[]> {
   const claims = claimsOf(members, partitions);
-  const shares = sharesOf(claims, partitions.length);
-  const kept = claims.map(({ id, claimed }) => ({ id, own: spacedOut(claimed, shares.get(id) ?? 0) }));
-  const taken = new Set(kept.flatMap(({ own }) => own));
-  const room = ({ id, own }: { id: string; own: readonly number[] }): number =>
-    (shares.get(id) ?? 0) - own.length;
-  for (const partition of partitions.filter((one) => !taken.has(one))) {
+  const targetCounts = targetCountsOf(claims, partitions.length);
+  const assignments = claims.map(({ id, claimed }) => ({
+    id,
+    own: pickSpread(claimed, targetCounts.get(id) ?? 0),
+  }));
+  const assigned = new Set(assignments.flatMap(({ own }) => own));
+  const freeSlots = ({ id, own }: { id: string; own: readonly number[] }): number =>
+    (targetCounts.get(id) ?? 0) - own.length;
+  for (const partition of partitions.filter((one) => !assigned.has(one))) {
     // The member with the most room left is next.
-    const [next] = kept.toSorted((a, b) => room(b) - room(a));
+    const [next] = assignments.toSorted((a, b) => freeSlots(b) - freeSlots(a));
     next?.own.push(partition);
   }
-  return new Map(kept.map(({ id, own }) => [id, own.sort((a, b) => a - b)]));
+  return new Map(assignments.map(({ id, own }) => [id, own.sort((a, b) => a - b)]));
 }
 
 /** Picks so many of them, as far from one another as they come. */
-function spacedOut(claimed: readonly number[], count: number): number[] {
+function pickSpread(claimed: readonly number[], count: number): number[] {
   if (claimed.length <= count) return [...claimed];
   const sorted = claimed.toSorted((a, b) => a - b);
   return numbers(count).map((index) => sorted[Math.floor((index * sorted.length) / count)] ?? 0);
@@ -49,11 +52,11 @@ function claimsOf(members: readonly AssignedMember[], partitions: readonly numbe
 }
 
 /** Each member's number of partitions. If they do not divide evenly, those who have the most get one more. */
-function sharesOf(claims: readonly Claim[], partitions: number): Map<string, number> {
-  const least = Math.floor(partitions / claims.length);
+function targetCountsOf(claims: readonly Claim[], partitions: number): Map<string, number> {
+  const minimum = Math.floor(partitions / claims.length);
   const withOneMore = partitions % claims.length;
   const byClaim = claims.toSorted((a, b) => b.claimed.length - a.claimed.length);
-  return new Map(byClaim.map(({ id }, rank) => [id, least + (rank < withOneMore ? 1 : 0)]));
+  return new Map(byClaim.map(({ id }, rank) => [id, minimum + (rank < withOneMore ? 1 : 0)]));
 }
 
 function numbers(count: number): number[] {

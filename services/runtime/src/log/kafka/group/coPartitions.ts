@@ -26,15 +26,15 @@ export function coPartitions(
       }),
     }),
     assign: async ({ members, topics }) => {
-      const known = members.map(({ memberId, memberMetadata }) => {
+      const subscribers = members.map(({ memberId, memberMetadata }) => {
         const metadata = kafkajs.AssignerProtocol.MemberMetadata.decode(memberMetadata);
         return { id: memberId, topics: metadata?.topics ?? topics, owned: ownedOf(metadata?.userData) };
       });
-      const assigned = assignPartitions(known, partitions);
-      return known.map(({ id, topics: subscribed }) => {
-        const own = [...(assigned.get(id) ?? [])];
+      const assigned = assignPartitions(subscribers, partitions);
+      return subscribers.map(({ id, topics: subscribed }) => {
+        const memberPartitions = [...(assigned.get(id) ?? [])];
         // A topic is named even without a partition: kafkajs forgets the others, for all members in the process.
-        const assignment = Object.fromEntries(subscribed.map((topic) => [topic, own]));
+        const assignment = Object.fromEntries(subscribed.map((topic) => [topic, memberPartitions]));
         return {
           memberId: id,
           memberAssignment: kafkajs.AssignerProtocol.MemberAssignment.encode({

@@ -2,21 +2,21 @@ import { expect, onTestFinished, test } from 'vitest';
 import { Fenced } from '../../../process/errors.ts';
 import { silentLogger } from '../../../process/logger.ts';
 import {
-  aHolder,
+  aMember,
   aName,
   aRecord,
   aTopic,
-  lost,
   nextRecords,
   textOf,
   until,
-  untilHolds,
+  untilAssigned,
+  untilLost,
 } from '../../contract/harness.ts';
 import type { Consumer, OwnedPartition } from '../../log.ts';
-import { SickPartitions } from '../client/sickPartitions.ts';
+import { PartitionHealth } from '../client/partitionHealth.ts';
 import { oneDeployment } from '../testing/deployment.ts';
+import { catalogOf, type DisconnectableKafka, disconnectableKafka } from '../testing/disconnectableKafka.ts';
 import { describeKafka } from '../testing/engines.ts';
-import { catalogOf, type SeverableKafka, severableKafka } from '../testing/severable.ts';
 import { openConsumer } from './consumerGroup.ts';
 
 describeKafka('a consumer group on Kafka', ({ brokers }) => {
@@ -26,13 +26,19 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
   /** A member on a network of its own. */
   async function aSeverableMember(
     options: Parameters<typeof openConsumer>[1],
-  ): Promise<{ network: SeverableKafka; consumer: Consumer }> {
-    const network = severableKafka(brokers);
-    const sick = new SickPartitions(silentLogger);
-    const deps = { kafka: network.kafka, catalog: catalogOf(own.log), logger: silentLogger, sick, nameOf };
+  ): Promise<{ network: DisconnectableKafka; consumer: Consumer }> {
+    const network = disconnectableKafka(brokers);
+    const partitionHealth = new PartitionHealth(silentLogger);
+    const deps = {
+      kafka: network.kafka,
+      catalog: catalogOf(own.log),
+      logger: silentLogger,
+      partitionHealth,
+      nameOf,
+    };
     const consumer = await openConsumer(deps, options);
     onTestFinished(async () => {
-      network.mend();
+      network.reconnect();
       await consumer.stop();
     });
     return { network, consumer };
@@ -48,19 +54,19 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
       topics: [topic],
       process: async (partition) => {
         owned.push(partition);
-        await lost(partition);
+        await untilLost(partition);
       },
     });
-    const heir = await aHolder(own.log, group, topic);
+    const heir = await aMember(own.log, group, topic);
     onTestFinished(() => heir.consumer.stop());
     await until(() => heir.consumer.assigned().length === 2 && dying.consumer.assigned().length === 2);
     const its = owned.filter((one) => dying.consumer.assigned().includes(one.partition));
     await Promise.all(its.map((one) => one.commit(topic, { offset: 1, metadata: 'alive' })));
 
-    dying.network.sever();
+    dying.network.disconnect();
     const late = its.map((one) => one.commit(topic, { offset: 2, metadata: 'dead' }));
     const refused = expect(Promise.any(late)).rejects.toThrow();
-    await untilHolds(heir, 4);
+    await untilAssigned(heir, 4);
     for (const { partition } of its) {
       const inherited = heir.current(partition);
       expect(inherited.committed(topic)).toEqual({ offset: 1, metadata: 'alive' });
@@ -69,7 +75,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     }
     await until(() => its.every((one) => one.signal.aborted));
     await refused;
-    dying.network.mend();
+    dying.network.reconnect();
     for (const one of its) {
       await expect(one.commit(topic, { offset: 0, metadata: 'back' })).rejects.toBeInstanceOf(Fenced);
     }
@@ -95,9 +101,9 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
       },
     });
     await until(() => seen[0]?.texts.length === 2);
-    network.sever();
+    network.disconnect();
     await until(() => consumer.assigned().length === 0);
-    network.mend();
+    network.reconnect();
     await until(() => seen[1]?.texts.length === 1);
     expect(seen).toEqual([
       { texts: ['before', 'after'], from: 0 },
@@ -114,16 +120,16 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
       topics: [topic],
       process: async (owned) => {
         told.push('begins');
-        await lost(owned);
+        await untilLost(owned);
         // Like an owner whose insert into ClickHouse is still running.
         await ending.promise;
         told.push('ends');
       },
     });
     await until(() => told.length === 1);
-    network.sever();
+    network.disconnect();
     await until(() => consumer.assigned().length === 0);
-    network.mend();
+    network.reconnect();
     await until(() => consumer.assigned().length === 1);
     // What the new work asks for before it begins is answered by then, too: it was asked for earlier.
     await own.log.committed(group, topic);

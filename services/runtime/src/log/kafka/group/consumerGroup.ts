@@ -4,9 +4,9 @@
  */
 import type { Cluster } from 'kafkajs';
 import { Failure, settledWithin, untilAvailable } from '../../../process/waiting.ts';
-import { commonPartitions, GroupPartition, isOfLoss, NOT_OWNED } from '../../groupPartition.ts';
+import { commonPartitionCount, GroupPartition, isPartitionLoss, NOT_OWNED } from '../../groupPartition.ts';
 import type { Committed, ConsumeOptions, Consumer } from '../../log.ts';
-import { type Renewable, readersCluster } from '../client/renewable.ts';
+import { clusterForTopics, type ReplaceableClient } from '../client/replaceableClient.ts';
 import { Fetcher } from '../read/fetcher.ts';
 import type { PartitionBuffer } from '../read/partitionBuffer.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
@@ -18,20 +18,20 @@ import { Membership } from './membership.ts';
 export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Promise<Consumer> {
   const { group, topics } = options;
   const limits = await Promise.all(topics.map((topic) => deps.catalog.limits(topic)));
-  const own = commonPartitions(
+  const own = commonPartitionCount(
     group,
     limits.map(({ topic, partitions }) => ({ name: topic, partitions })),
   );
   const isAdded = options.partitions === 'added';
-  const there = isAdded ? Math.min(...(await deps.catalog.partitionsThere(topics))) : own;
-  const partitions = Array.from({ length: there }, (_, partition) => partition);
+  const partitionCount = isAdded ? Math.min(...(await deps.catalog.actualPartitionCounts(topics))) : own;
+  const partitions = Array.from({ length: partitionCount }, (_, partition) => partition);
   return new GroupMember(deps, options, isAdded ? partitions.slice(own) : partitions);
 }
 
 /** A stop waits so long for `process` to return; then its partition is fenced and the group is left. */
-const STOP_WAIT_MS = 7_000;
+const STOP_LIMIT_MS = 7_000;
 /** So long for silent brokers: with that, and with the log's own close, a stop takes less than the 15 s that it has. */
-const LEAVE_WAIT_MS = 3_000;
+const LEAVE_LIMIT_MS = 3_000;
 
 class GroupMember implements Consumer {
   readonly #failure = new Failure();
@@ -41,7 +41,7 @@ class GroupMember implements Consumer {
   readonly #partitions: readonly number[];
   readonly #generations = new Generations();
   readonly #changes = new ChangeSignal();
-  readonly #cluster: Renewable<Cluster>;
+  readonly #cluster: ReplaceableClient<Cluster>;
   readonly #fetcher: Fetcher;
   readonly #commits: GroupCommits;
   readonly #membership: Membership;
@@ -58,7 +58,7 @@ class GroupMember implements Consumer {
     this.#options = options;
     const [group, topics] = [deps.nameOf(options.group), options.topics.map((topic) => deps.nameOf(topic))];
     const onFailed = (error: unknown) => this.#fail(error);
-    this.#cluster = readersCluster(deps.kafka, topics);
+    this.#cluster = clusterForTopics(deps.kafka, topics);
     this.#fetcher = new Fetcher(deps, {
       cluster: this.#cluster,
       topics: options.topics,
@@ -79,11 +79,11 @@ class GroupMember implements Consumer {
       owned: () => this.#generations.owned(),
       onJoin: (memberId, assigned) => {
         // A leader that joined later may know of more; this member knows no starting point of those.
-        const known = assigned.filter((partition) => partitions.includes(partition));
-        this.#lose(this.#generations.join(memberId, known));
+        const knownPartitions = assigned.filter((partition) => partitions.includes(partition));
+        this.#release(this.#generations.join(memberId, knownPartitions));
       },
       onHeartbeat: (memberId, generation) => this.#settle(memberId, generation),
-      onLost: () => this.#lose(this.#generations.leave()),
+      onLost: () => this.#release(this.#generations.leave()),
       onFailed,
     });
   }
@@ -92,9 +92,9 @@ class GroupMember implements Consumer {
     return this.#generations.owned().filter((one) => this.#owned.get(one)?.signal.aborted === false);
   }
 
-  doing(partition: number): string {
+  activity(partition: number): string {
     const owned = this.#owned.get(partition);
-    if (owned !== undefined) return owned.doing;
+    if (owned !== undefined) return owned.activity;
     return this.#work.has(partition) ? 'does not own it, and its work on it has not ended' : NOT_OWNED;
   }
 
@@ -107,36 +107,36 @@ class GroupMember implements Consumer {
   async #stop(): Promise<void> {
     this.#stopped.abort();
     for (const owned of this.#owned.values()) owned.revoke();
-    await settledWithin(Promise.all(this.#work.values()), STOP_WAIT_MS);
-    this.#lose(this.#generations.owned());
+    await settledWithin(Promise.all(this.#work.values()), STOP_LIMIT_MS);
+    this.#release(this.#generations.owned());
     this.#fetcher.close();
-    await settledWithin(Promise.all([this.#membership.close(), this.#cluster.close()]), LEAVE_WAIT_MS);
+    await settledWithin(Promise.all([this.#membership.close(), this.#cluster.close()]), LEAVE_LIMIT_MS);
   }
 
   #settle(memberId: string, generation: number): void {
     const settled = this.#generations.heartbeat(memberId, generation);
     if (settled === undefined) return;
-    this.#lose(settled.lost);
-    if (this.#stopping === undefined && settled.gained.length > 0) this.#gain(settled.gained);
-    this.#changes.tell();
+    this.#release(settled.lost);
+    if (this.#stopping === undefined && settled.gained.length > 0) this.#assign(settled.gained);
+    this.#changes.notify();
   }
 
-  #lose(partitions: readonly number[]): void {
+  #release(partitions: readonly number[]): void {
     for (const partition of partitions) {
       this.#owned.get(partition)?.fence();
       this.#owned.delete(partition);
     }
-    this.#changes.tell();
+    this.#changes.notify();
   }
 
-  #gain(partitions: readonly number[]): void {
-    const starts = this.#startingPoints();
+  #assign(partitions: readonly number[]): void {
+    const startingPoints = this.#startingPoints();
     // Nobody waits for it if all of them are lost at once.
-    starts.catch(() => undefined);
+    startingPoints.catch(() => undefined);
     for (const partition of partitions) {
       const owned = new GroupPartition<PartitionBuffer>(this.#options.group, partition, this.#commits);
-      const before = this.#work.get(partition);
-      const work = this.#run(owned, starts, before).finally(() => {
+      const previous = this.#work.get(partition);
+      const work = this.#run(owned, startingPoints, previous).finally(() => {
         if (this.#work.get(partition) === work) this.#work.delete(partition);
       });
       this.#owned.set(partition, owned);
@@ -147,25 +147,25 @@ class GroupMember implements Consumer {
   /** Never rejects. */
   async #run(
     owned: GroupPartition<PartitionBuffer>,
-    starts: Promise<readonly StartingPoint[][]>,
-    before: Promise<void> | undefined,
+    startingPoints: Promise<readonly StartingPoint[][]>,
+    previous: Promise<void> | undefined,
   ): Promise<void> {
     const { partition, signal } = owned;
-    let hasBegun = false;
+    let hasStarted = false;
     try {
-      await before;
-      const own = (await starts)[partition] ?? [];
+      await previous;
+      const own = (await startingPoints)[partition] ?? [];
       if (signal.aborted) return;
       for (const { topic, committed, startOffset } of own) {
         const position = committed?.offset ?? startOffset;
-        owned.add(committed, (ring) => this.#fetcher.open(topic, partition, position, ring));
+        owned.add(committed, (notify) => this.#fetcher.open(topic, partition, position, notify));
       }
-      hasBegun = true;
+      hasStarted = true;
       await this.#options.process(owned);
     } catch (error) {
       // Before `process` has begun, a failure after the loss concerns nobody.
-      const isOver = hasBegun ? isOfLoss(error, signal) : signal.aborted;
-      if (!isOver) this.#fail(error);
+      const isExpected = hasStarted ? isPartitionLoss(error, signal) : signal.aborted;
+      if (!isExpected) this.#fail(error);
     } finally {
       owned.release();
     }
@@ -211,7 +211,7 @@ interface StartingPoint {
 class ChangeSignal {
   #next = Promise.withResolvers<void>();
 
-  tell(): void {
+  notify(): void {
     this.#next.resolve();
     this.#next = Promise.withResolvers<void>();
   }

@@ -46,7 +46,7 @@ export class Generations {
   /** Undefined when it tells nothing new. A partition may be both lost and gained: then it was another's in between. */
   heartbeat(memberId: string, number: number): { lost: number[]; gained: number[] } | undefined {
     const [current, joined] = [this.#current, this.#joined];
-    const isSame = this.#isSameAgain(memberId, number);
+    const isSame = this.#isRepeatedGeneration(memberId, number);
     if (current?.memberId === memberId && number <= current.number && !isSame) return undefined;
     if (joined === undefined) {
       if (current?.memberId !== memberId) return undefined;
@@ -79,7 +79,7 @@ export class Generations {
    * The brokers give the present generation again to a member that joins again and brings nothing new, for instance when
    * the coordinator has moved. A first such heartbeat may be a late one, sent before the join.
    */
-  #isSameAgain(memberId: string, number: number): boolean {
+  #isRepeatedGeneration(memberId: string, number: number): boolean {
     const joined = this.#joined;
     if (joined?.memberId !== memberId || number !== this.#current?.number) return false;
     joined.repeats += 1;

@@ -1,10 +1,10 @@
 import type { Broker, Cluster } from 'kafkajs';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Fenced } from '../../../process/errors.ts';
-import { SharedClient } from '../client/renewable.ts';
+import { SharedClient } from '../client/replaceableClient.ts';
 import { GroupCommits } from './groupCommits.ts';
 
-const PLACE = { topic: 't', clusterTopic: 'p-t', partition: 3, committable: 5 };
+const PLACE = { topic: 't', clusterTopic: 'p-t', partition: 3, maxCommitOffset: 5 };
 const COMMITTED = { offset: 5, metadata: 'm' };
 
 test('commits under the member and the generation of the owner, with its metadata', async () => {
@@ -117,12 +117,18 @@ function aCoordinator(errors: (string | undefined)[]) {
     },
   };
   const opened = new SharedClient(cluster as unknown as Cluster);
-  const renewable = { get: async () => opened, renew: () => undefined };
+  const replaceable = { get: async () => opened, replace: () => undefined };
   const member = aMember();
-  const [limits, committed, partitionsThere] = [unasked, unasked, unasked];
-  const catalog = { ranges: async () => [], limits, forget: () => undefined, committed, partitionsThere };
+  const [limits, committed, actualPartitionCounts] = [unasked, unasked, unasked];
+  const catalog = {
+    ranges: async () => [],
+    limits,
+    evict: () => undefined,
+    committed,
+    actualPartitionCounts,
+  };
   const commits = new GroupCommits({
-    ...{ log: { catalog }, group: 'g', cluster: renewable },
+    ...{ log: { catalog }, group: 'g', cluster: replaceable },
     generation: () =>
       member.number === undefined ? undefined : { memberId: 'member', number: member.number },
     changed: async () => member.onWait(),

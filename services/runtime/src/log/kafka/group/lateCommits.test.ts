@@ -58,8 +58,8 @@ function aPartition() {
   const owner = { isOwned: true };
   const fail: { next: Error | undefined } = { next: undefined };
   const commit = (what: string): void =>
-    late.begun('t/0', {
-      again: async () => {
+    late.started('t/0', {
+      resend: async () => {
         again.push(what);
         const error = fail.next;
         fail.next = undefined;

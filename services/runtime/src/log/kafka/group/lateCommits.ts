@@ -6,50 +6,50 @@
 
 export interface LastCommit {
   /** Sends it once more. @throws what an attempt at it throws. */
-  again(): Promise<void>;
+  resend(): Promise<void>;
   isOwned(): boolean;
 }
 
-const AGAIN_MS = 3_000;
+const RESEND_INTERVAL_MS = 3_000;
 /** A request outlives its connection in what the system has buffered of it, or before a broker that stands still. */
-const LATE_MS = 600_000;
+const MAX_REQUEST_AGE_MS = 600_000;
 
 export class LateCommits {
   /** By place. */
   readonly #last = new Map<string, LastCommit>();
   readonly #lateUntilMs = new Map<string, number>();
-  readonly #isUnknown: (error: unknown) => boolean;
+  readonly #isOutcomeUnknown: (error: unknown) => boolean;
 
-  /** @param isUnknown whether an attempt that failed so may have been, or may still be, done. */
-  constructor(isUnknown: (error: unknown) => boolean) {
-    this.#isUnknown = isUnknown;
+  /** @param isOutcomeUnknown whether an attempt that failed so may have been, or may still be, done. */
+  constructor(isOutcomeUnknown: (error: unknown) => boolean) {
+    this.#isOutcomeUnknown = isOutcomeUnknown;
   }
 
   /** To be told before each commit. */
-  begun(place: string, commit: LastCommit): void {
-    this.#last.set(place, commit);
+  started(partitionName: string, commit: LastCommit): void {
+    this.#last.set(partitionName, commit);
   }
 
   /** To be told of each attempt that failed. */
-  failed(place: string, error: unknown): void {
-    if (!this.#isUnknown(error)) return;
-    if (!this.#lateUntilMs.has(place)) this.#watch(place);
-    this.#lateUntilMs.set(place, performance.now() + LATE_MS);
+  failed(partitionName: string, error: unknown): void {
+    if (!this.#isOutcomeUnknown(error)) return;
+    if (!this.#lateUntilMs.has(partitionName)) this.#watch(partitionName);
+    this.#lateUntilMs.set(partitionName, performance.now() + MAX_REQUEST_AGE_MS);
   }
 
-  #watch(place: string): void {
-    let before: LastCommit | undefined;
+  #watch(partitionName: string): void {
+    let previous: LastCommit | undefined;
     const timer = setInterval(() => {
-      const last = this.#last.get(place);
-      const isOver = performance.now() > (this.#lateUntilMs.get(place) ?? 0);
+      const last = this.#last.get(partitionName);
+      const isOver = performance.now() > (this.#lateUntilMs.get(partitionName) ?? 0);
       if (isOver || last?.isOwned() !== true) {
         clearInterval(timer);
-        this.#lateUntilMs.delete(place);
-      } else if (last === before) {
-        last.again().catch((error: unknown) => this.failed(place, error));
+        this.#lateUntilMs.delete(partitionName);
+      } else if (last === previous) {
+        last.resend().catch((error: unknown) => this.failed(partitionName, error));
       }
-      before = last;
-    }, AGAIN_MS);
+      previous = last;
+    }, RESEND_INTERVAL_MS);
     timer.unref();
   }
 }

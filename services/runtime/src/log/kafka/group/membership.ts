@@ -6,8 +6,8 @@
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { Backoff, Failure, pause, settledWithin } from '../../../process/waiting.ts';
-import { needNoOffsets } from '../client/clusterAccess.ts';
-import { isOfType } from '../client/failures.ts';
+import { skipOffsetFetch } from '../client/clusterAccess.ts';
+import { hasErrorType } from '../client/errors.ts';
 import { Outage } from '../client/outage.ts';
 import { coPartitions } from './coPartitions.ts';
 
@@ -42,13 +42,13 @@ const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 
  * So long without a join or an answer to a heartbeat, and the coordinator is looked for anew. kafkajs asks one that is gone without
  * a word (a machine without power) for a minute and a half. Longer than a rebalance, in which there are no heartbeats.
  */
-const SILENCE_MS = SESSION_MS + 2 * REBALANCE_MS;
-const SILENCE_CHECK_MS = 1000;
+const SILENCE_LIMIT_MS = SESSION_MS + 2 * REBALANCE_MS;
+const SILENCE_CHECK_INTERVAL_MS = 1000;
 /** A coordinator that is gone does not hear that the member leaves. */
 const LEAVE_LIMIT_MS = 2000;
 
 /** Not a failed sign-in: kafkajs calls so whatever goes wrong meanwhile, and a broker may refuse what it takes later. */
-const HOPELESS = [
+const PERMANENT_ERRORS = [
   'INCONSISTENT_GROUP_PROTOCOL',
   'INVALID_GROUP_ID',
   'INVALID_SESSION_TIMEOUT',
@@ -82,7 +82,7 @@ export class Membership {
       } catch (error) {
         this.#options.onLost();
         if (!this.#isOpen) return;
-        if (isOfType(error, ...HOPELESS)) {
+        if (hasErrorType(error, ...PERMANENT_ERRORS)) {
           this.#options.onFailed(error);
           return;
         }
@@ -96,12 +96,12 @@ export class Membership {
   async #session(): Promise<void> {
     const { kafka, group, topics, partitions, owned } = this.#options;
     const assigner = coPartitions(owned, partitions);
-    let needNone = (): void => undefined;
+    let skipOffsets = (): void => undefined;
     const consumer = kafka.consumer({
       groupId: group,
       partitionAssigners: [
         (config) => {
-          needNone = () => needNoOffsets(config.cluster, group, topics);
+          skipOffsets = () => skipOffsetFetch(config.cluster, group, topics);
           return assigner(config);
         },
       ],
@@ -112,11 +112,11 @@ export class Membership {
       allowAutoTopicCreation: false,
       retry: { ...RETRY, restartOnFailure: async () => false },
     });
-    const { crashed, end } = this.#listen(consumer, () => needNone());
-    const joining = joined(consumer, topics);
+    const { crashed, end } = this.#listen(consumer, () => skipOffsets());
+    const joining = joinGroup(consumer, topics);
     try {
       await Promise.race([crashed, joining]);
-      await Promise.race([crashed, this.#isClosing()]);
+      await Promise.race([crashed, this.#untilClosing()]);
     } finally {
       end();
       // Not before: kafkajs would not leave, join all the same, and keep partitions that nobody works on.
@@ -129,15 +129,15 @@ export class Membership {
   #listen(consumer: Consumer, onJoined: () => void): { crashed: Promise<never>; end(): void } {
     const { group, topics, onJoin, onHeartbeat } = this.#options;
     const { failed: crashed, fail } = new Failure();
-    let [isOver, heardMs] = [false, performance.now()];
-    const watching = setInterval(() => {
-      if (performance.now() - heardMs < SILENCE_MS) return;
-      fail(new Error(`nothing was heard of the group for ${SILENCE_MS / 1000} s`));
-    }, SILENCE_CHECK_MS);
+    let [isEnded, lastResponseMs] = [false, performance.now()];
+    const silenceTimer = setInterval(() => {
+      if (performance.now() - lastResponseMs < SILENCE_LIMIT_MS) return;
+      fail(new Error(`nothing was heard of the group for ${SILENCE_LIMIT_MS / 1000} s`));
+    }, SILENCE_CHECK_INTERVAL_MS);
     consumer.on(consumer.events.CRASH, ({ payload }) => fail(payload.error));
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-      if (isOver) return;
-      heardMs = performance.now();
+      if (isEnded) return;
+      lastResponseMs = performance.now();
       // Called before the first fetch, so that there is none.
       consumer.pause(topics.map((topic) => ({ topic })));
       onJoined();
@@ -145,15 +145,15 @@ export class Membership {
       onJoin(payload.memberId, payload.memberAssignment[first] ?? []);
     });
     consumer.on(consumer.events.HEARTBEAT, ({ payload }) => {
-      if (isOver) return;
-      heardMs = performance.now();
+      if (isEnded) return;
+      lastResponseMs = performance.now();
       this.#backoff.reset();
-      this.#outage.passed(group);
+      this.#outage.recovered(group);
       onHeartbeat(payload.memberId, payload.groupGenerationId);
     });
     const end = () => {
-      isOver = true;
-      clearInterval(watching);
+      isEnded = true;
+      clearInterval(silenceTimer);
     };
     return { crashed, end };
   }
@@ -162,7 +162,7 @@ export class Membership {
     return !this.#closing.signal.aborted;
   }
 
-  #isClosing(): Promise<void> {
+  #untilClosing(): Promise<void> {
     const { signal } = this.#closing;
     return new Promise((resolve) => {
       if (signal.aborted) resolve();
@@ -172,7 +172,7 @@ export class Membership {
 }
 
 /** Resolves when the group was joined: before that kafkajs cannot leave it. */
-async function joined(consumer: Consumer, topics: readonly string[]): Promise<void> {
+async function joinGroup(consumer: Consumer, topics: readonly string[]): Promise<void> {
   await consumer.connect();
   await consumer.subscribe({ topics: [...topics], fromBeginning: true });
   await consumer.run({ autoCommit: false, eachBatch: async () => {} });

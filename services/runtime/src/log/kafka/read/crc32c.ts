@@ -35,15 +35,15 @@ const T0 = Int32Array.from({ length: 256 }, (_, value) => {
   for (let bit = 0; bit < 8; bit += 1) crc = crc & 1 ? (crc >>> 1) ^ POLYNOMIAL : crc >>> 1;
   return crc;
 });
-const T1 = behind(T0);
-const T2 = behind(T1);
-const T3 = behind(T2);
-const T4 = behind(T3);
-const T5 = behind(T4);
-const T6 = behind(T5);
-const T7 = behind(T6);
+const T1 = nextTable(T0);
+const T2 = nextTable(T1);
+const T3 = nextTable(T2);
+const T4 = nextTable(T3);
+const T5 = nextTable(T4);
+const T6 = nextTable(T5);
+const T7 = nextTable(T6);
 
 /** The table of a byte that one more byte follows. */
-function behind(table: Int32Array): Int32Array {
+function nextTable(table: Int32Array): Int32Array {
   return table.map((crc) => (crc >>> 8) ^ entry(T0, crc & 0xff));
 }

@@ -2,7 +2,7 @@
  * The bytes of a Fetch and of its answer, version 12 (Kafka 2.7). It says of each partition which leader epoch was read
  * last, and the broker compares that with its log before it reads (KIP-595).
  */
-import type { Request, Throttled } from '../client/exchange.ts';
+import type { Request, Throttled } from '../client/sendRequest.ts';
 import type { AbortedTransaction } from './recordBatches.ts';
 
 export interface Fetch {
@@ -21,13 +21,13 @@ export interface FetchedPartition {
   readonly lastFetchedEpoch: number;
 }
 
-export interface FetchAnswer extends Throttled {
+export interface FetchResponse extends Throttled {
   /** An error of the whole answer. */
   readonly errorCode: number;
-  readonly partitions: readonly PartitionAnswer[];
+  readonly partitions: readonly PartitionResponse[];
 }
 
-export interface PartitionAnswer {
+export interface PartitionResponse {
   readonly clusterTopic: string;
   readonly partition: number;
   readonly errorCode: number;
@@ -49,16 +49,18 @@ const READ_COMMITTED = 1;
 const NONE = -1;
 const NO_TAGS = 0;
 
-export function fetchRequest(fetch: Fetch): Request<FetchAnswer> {
+export function fetchRequest(fetch: Fetch): Request<FetchResponse> {
   return {
     ...{ apiKey: 1, apiVersion: 12, apiName: 'Fetch', since: '2.7' },
     body: encodeFetch(fetch),
-    decode: decodeAnswer,
+    decode: decodeResponse,
   };
 }
 
 function encodeFetch({ maxWaitMs, maxBytes, partitionMaxBytes, partitions }: Fetch): Buffer {
-  const writer = new Writer(64 + partitions.length * 64 + Buffer.byteLength(partitions.map(nameOf).join('')));
+  const writer = new Writer(
+    64 + partitions.length * 64 + Buffer.byteLength(partitions.map(topicOf).join('')),
+  );
   writer.bytes(NO_TAGS);
   writer.int32(NONE, maxWaitMs, 1, maxBytes);
   writer.bytes(READ_COMMITTED);
@@ -81,26 +83,26 @@ function encodeFetch({ maxWaitMs, maxBytes, partitionMaxBytes, partitions }: Fet
   return writer.written();
 }
 
-function nameOf({ clusterTopic }: FetchedPartition): string {
+function topicOf({ clusterTopic }: FetchedPartition): string {
   return clusterTopic;
 }
 
-function decodeAnswer(bytes: Buffer): FetchAnswer {
+function decodeResponse(bytes: Buffer): FetchResponse {
   const reader = new Reader(bytes);
   reader.tags();
   const clientSideThrottleTime = reader.int32();
   const errorCode = reader.int16();
   reader.int32();
-  const partitions: PartitionAnswer[] = [];
+  const partitions: PartitionResponse[] = [];
   reader.each(() => {
     const clusterTopic = reader.text();
-    reader.each(() => partitions.push(partitionOf(reader, clusterTopic)));
+    reader.each(() => partitions.push(readPartition(reader, clusterTopic)));
     reader.tags();
   });
   return { clientSideThrottleTime, errorCode, partitions };
 }
 
-function partitionOf(reader: Reader, clusterTopic: string): PartitionAnswer {
+function readPartition(reader: Reader, clusterTopic: string): PartitionResponse {
   const partition = reader.int32();
   const errorCode = reader.int16();
   // The high watermark, the last stable offset and the start of the log.
@@ -126,8 +128,8 @@ class Writer {
   readonly #buffer: Buffer;
   #at = 0;
 
-  constructor(room: number) {
-    this.#buffer = Buffer.allocUnsafe(room);
+  constructor(size: number) {
+    this.#buffer = Buffer.allocUnsafe(size);
   }
 
   bytes(...values: readonly number[]): void {
@@ -145,9 +147,9 @@ class Writer {
 
   /** Of an array, or of the bytes of a text. */
   count(count: number): void {
-    let rest = count + 1;
-    for (; rest >= 0x80; rest >>>= 7) this.bytes((rest & 0x7f) | 0x80);
-    this.bytes(rest);
+    let remaining = count + 1;
+    for (; remaining >= 0x80; remaining >>>= 7) this.bytes((remaining & 0x7f) | 0x80);
+    this.bytes(remaining);
   }
 
   text(text: string): void {

@@ -2,23 +2,23 @@ import { expect, test } from 'vitest';
 import { StartRefused } from '../../../process/errors.ts';
 import { aBatch } from './aBatch.testing.ts';
 import { aBroker } from './aBroker.testing.ts';
-import { fetchFrom } from './fetchRequest.ts';
+import { fetchFromBroker } from './fetchRequest.ts';
 import { PartitionBuffer } from './partitionBuffer.ts';
 
 const ALL = { maxRecords: 1000, maxBytes: 1_000_000 };
-const HERE = { isAnyLeftOut: false };
+const HERE = { isAnyExcluded: false };
 
 test('asks for all partitions together, each from where its buffer ends, with the leader epoch before it', async () => {
   const [one, other] = [aBuffer(0, 5), aBuffer(1, 2 ** 40)];
   const { broker, asked } = aBroker(({ offset }) => ({ batches: batchOf(offset, 2, 7) }));
-  expect(await fetchFrom(broker, [limited(one), limited(other)], HERE)).toEqual([]);
+  expect(await fetchFromBroker(broker, [limited(one), limited(other)], HERE)).toEqual([]);
   expect(one.take(ALL)).toMatchObject({
     records: [{ offset: 5 }, { offset: 6 }],
     nextOffset: 7,
     leaderEpoch: 7,
   });
   expect(other.take(ALL)).toMatchObject({ records: [{ offset: 2 ** 40 }, { offset: 2 ** 40 + 1 }] });
-  await fetchFrom(broker, [limited(one)], HERE);
+  await fetchFromBroker(broker, [limited(one)], HERE);
   expect(asked).toEqual([
     [
       { topic: 'prefix.t', partition: 0, offset: 5, leaderEpoch: -1 },
@@ -34,7 +34,7 @@ test('drops what comes for a position that was left meanwhile', async () => {
     buffer.seek(2);
     return { batches: batchOf(offset, 2) };
   });
-  expect(await fetchFrom(broker, [limited(buffer)], HERE)).toEqual([]);
+  expect(await fetchFromBroker(broker, [limited(buffer)], HERE)).toEqual([]);
   expect([buffer.isEmpty, buffer.position]).toEqual([true, 2]);
 });
 
@@ -44,14 +44,16 @@ test('waits where nothing comes, be there nothing or no room beside the others',
   const { broker } = aBroker(
     ({ partition }) => [{}, { batches: batchOf(7, 1) }, { batches: part }][partition],
   );
-  expect(await fetchFrom(broker, buffers.map(limited), HERE)).toEqual([]);
+  expect(await fetchFromBroker(broker, buffers.map(limited), HERE)).toEqual([]);
   expect(buffers.map(({ fetchOffset }) => fetchOffset)).toEqual([5, 8, 9]);
 });
 
 test('says when a broker sends only a part of the batch that it must send whole', async () => {
   const buffer = aBuffer(0, 5);
   const { broker } = aBroker(() => ({ batches: batchOf(5, 1).subarray(0, 50) }));
-  expect(await messages(fetchFrom(broker, [limited(buffer)], HERE))).toEqual([[0, 'no whole batch comes']]);
+  expect(await messages(fetchFromBroker(broker, [limited(buffer)], HERE))).toEqual([
+    [0, 'no whole batch comes'],
+  ]);
 });
 
 test('keeps what is wrong with one partition from the others', async () => {
@@ -68,7 +70,7 @@ test('keeps what is wrong with one partition from the others', async () => {
         { batches: batchOf(0, 3) },
       ][partition],
   );
-  expect(await messages(fetchFrom(broker, buffers.map(limited), HERE))).toEqual([
+  expect(await messages(fetchFromBroker(broker, buffers.map(limited), HERE))).toEqual([
     [0, expect.stringContaining('Disk error')],
     [1, 'the checksum of a batch is wrong'],
     [2, expect.stringContaining('lz4')],
@@ -82,7 +84,9 @@ test('refuses a bomb, unless its topic takes so much at once', async () => {
   const fetched = async (maxBatchBytes: number) => {
     const buffer = aBuffer(0, 0);
     const { broker } = aBroker(() => ({ batches: bomb }));
-    return messages(fetchFrom(broker, [{ buffer, limits: { maxBatchBytes, isCompacted: false } }], HERE));
+    return messages(
+      fetchFromBroker(broker, [{ buffer, limits: { maxBatchBytes, isCompacted: false } }], HERE),
+    );
   };
   expect(await fetched(1_000_000)).toEqual([[0, expect.stringContaining('inflates to more than 67108864')]]);
   expect(await fetched(70 * 1024 * 1024)).toEqual([]);
@@ -90,14 +94,16 @@ test('refuses a bomb, unless its topic takes so much at once', async () => {
 
 test('fails whole where the broker refuses the whole', async () => {
   const { broker } = aBroker(() => ({}), { errorCode: 70 });
-  await expect(fetchFrom(broker, [limited(aBuffer(0, 0))], HERE)).rejects.toMatchObject({
+  await expect(fetchFromBroker(broker, [limited(aBuffer(0, 0))], HERE)).rejects.toMatchObject({
     type: 'FETCH_SESSION_ID_NOT_FOUND',
   });
 });
 
 test('names the oldest Kafka that it can read', async () => {
   const { broker, asked } = aBroker(() => ({}), { maxVersion: 11 });
-  const refused = await fetchFrom(broker, [limited(aBuffer(0, 0))], HERE).catch((error: unknown) => error);
+  const refused = await fetchFromBroker(broker, [limited(aBuffer(0, 0))], HERE).catch(
+    (error: unknown) => error,
+  );
   expect(refused).toBeInstanceOf(StartRefused);
   expect(refused).toMatchObject({ message: expect.stringMatching(/Fetch 4 to 11: .* Kafka has since 2\.7/) });
   expect(asked).toEqual([]);
@@ -107,7 +113,7 @@ function limited(buffer: PartitionBuffer) {
   return { buffer, limits: { maxBatchBytes: 1_000_000, isCompacted: false } };
 }
 
-async function messages(failures: ReturnType<typeof fetchFrom>) {
+async function messages(failures: ReturnType<typeof fetchFromBroker>) {
   return (await failures).map(({ buffer, error }) => [buffer.partition, error.message]);
 }
 

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { expect, onTestFinished, test } from 'vitest';
 import {
-  aHolder,
+  aMember,
   aName,
   aRecord,
   aTopic,
@@ -10,7 +10,7 @@ import {
   textOf,
   textsToEnd,
   until,
-  untilHolds,
+  untilAssigned,
 } from '../../contract/harness.ts';
 import { LogTruncated } from '../../log.ts';
 import { createTopic } from '../testing/createTopic.ts';
@@ -44,7 +44,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     });
     onTestFinished(() => tail.close());
     await append();
-    await tail.reached([1]);
+    await tail.waitForOffsets([1]);
     for (const { nodeId } of [...nodes, ...nodes]) {
       const partitionAssignment = [{ partition: 0, replicas: [nodeId] }];
       await admin.alterPartitionReassignments({ topics: [{ topic: nameOf(topic), partitionAssignment }] });
@@ -54,7 +54,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
         return topics[0]?.partitions[0]?.leader === nodeId;
       });
     }
-    await Promise.race([tail.reached(await own.log.endOffsets(topic)), tail.failed]);
+    await Promise.race([tail.waitForOffsets(await own.log.endOffsets(topic)), tail.failed]);
     expect(texts).toEqual((await textsToEnd(own.log, topic))[0]);
     expect(new Set(texts).size).toBe(texts.length);
   });
@@ -157,13 +157,13 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     expect(texts).toEqual(['9']);
     // Also from inside of what is gone.
     const tail = await own.log.tail({ topic, from: [4], onBatch: () => undefined });
-    await tail.reached(await own.log.endOffsets(topic));
+    await tail.waitForOffsets(await own.log.endOffsets(topic));
     await tail.close();
   });
 
   async function aReader(topic: string) {
-    const holder = await aHolder(own.log, aName('group'), topic);
-    await untilHolds(holder, 1);
+    const holder = await aMember(own.log, aName('group'), topic);
+    await untilAssigned(holder, 1);
     return { consumer: holder.consumer, owned: holder.current(0) };
   }
 });

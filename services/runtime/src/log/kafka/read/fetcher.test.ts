@@ -4,8 +4,8 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { StartRefused } from '../../../process/errors.ts';
 import type { Fields } from '../../../process/logger.ts';
 import { until } from '../../contract/harness.ts';
-import { REQUEST_LIMIT_MS, type Renewable, SharedClient } from '../client/renewable.ts';
-import { SickPartitions } from '../client/sickPartitions.ts';
+import { PartitionHealth } from '../client/partitionHealth.ts';
+import { REQUEST_LIMIT_MS, type ReplaceableClient, SharedClient } from '../client/replaceableClient.ts';
 import { aBatch } from './aBatch.testing.ts';
 import { type AnsweredPartition, type AskedPartition, aBroker } from './aBroker.testing.ts';
 import { Fetcher } from './fetcher.ts';
@@ -28,7 +28,7 @@ test('reads the others while one partition has a lasting error, tells of it once
   expect(sick.offsets).toEqual([]);
   // It rests between its tries, and the others do not rest with it.
   expect(asked(0)).toBeGreaterThan(2 * asked(1));
-  const place = { doing: 'read', topic: 't', partition: 1 };
+  const place = { operation: 'read', topic: 't', partition: 1 };
   expect(listed.list()).toMatchObject([place]);
   isSick = false;
   await until(() => sick.offsets.length > 5);
@@ -136,7 +136,7 @@ test('leaves a batch in a coding that it does not know alone with its partition,
   await Promise.race([until(() => asked(1) >= 6 && well.offsets.length > 50), failed]);
   expect(ill.offsets).toEqual([0, 1]);
   const cause = 'a batch is compressed by lz4, which Questlog does not read';
-  expect(sick.list()).toMatchObject([{ doing: 'read', topic: 't', partition: 1, cause }]);
+  expect(sick.list()).toMatchObject([{ operation: 'read', topic: 't', partition: 1, cause }]);
   isThere = false;
   await until(() => ill.offsets.length > 5);
   expect(ill.offsets.slice(0, 4)).toEqual([0, 1, 2, 3]);
@@ -184,13 +184,19 @@ function aFetcher(
   const catalog = {
     limits: async () => ({ topic: 't', partitions: 2, maxBatchBytes: 1_000_000, isCompacted: false }),
     ranges: async () => [range, range],
-    forget: () => undefined,
+    evict: () => undefined,
     committed: async () => [],
-    partitionsThere: async () => [],
+    actualPartitionCounts: async () => [],
   };
   const { promise: failed, resolve: onFailed } = Promise.withResolvers<unknown>();
-  const sick = new SickPartitions(logger);
-  const deps = { kafka: undefined as never, catalog, logger, sick, nameOf: (name: string) => `p-${name}` };
+  const sick = new PartitionHealth(logger);
+  const deps = {
+    kafka: undefined as never,
+    catalog,
+    logger,
+    partitionHealth: sick,
+    nameOf: (name: string) => `p-${name}`,
+  };
   const fetcher = new Fetcher(deps, { cluster, topics: ['t'], onFailed });
   onTestFinished(() => fetcher.close());
   const open = (partition: number, position = 0) => {
@@ -211,7 +217,7 @@ function aFetcher(
   return { open, told, asked, failed, sick, refreshes: () => refreshes, renewals: () => renewals };
 }
 
-function aCluster(broker: Broker, onRefresh: () => void, renew: () => void): Renewable<Cluster> {
+function aCluster(broker: Broker, onRefresh: () => void, renew: () => void): ReplaceableClient<Cluster> {
   const client = {
     connect: async () => undefined,
     disconnect: async () => undefined,
@@ -220,5 +226,5 @@ function aCluster(broker: Broker, onRefresh: () => void, renew: () => void): Ren
     refreshMetadata: async () => onRefresh(),
   };
   const current = new SharedClient(client as unknown as Cluster);
-  return { current, get: async () => current, renew } as unknown as Renewable<Cluster>;
+  return { current, get: async () => current, replace: renew } as unknown as ReplaceableClient<Cluster>;
 }

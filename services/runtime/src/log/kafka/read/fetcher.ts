@@ -7,29 +7,29 @@ import { messageOf, StartRefused } from '../../../process/errors.ts';
 import { Backoff, pause } from '../../../process/waiting.ts';
 import { FollowingTail } from '../../followingTail.ts';
 import type { TailOptions } from '../../log.ts';
-import { isOfType } from '../client/failures.ts';
+import { hasErrorType } from '../client/errors.ts';
 import { Outage } from '../client/outage.ts';
+import type { PartitionWatch } from '../client/partitionHealth.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import {
-  answered,
-  NoAnswer,
+  clusterForTopics,
   REQUEST_LIMIT_MS,
-  type Renewable,
-  readersCluster,
+  type ReplaceableClient,
+  RequestTimedOut,
   type SharedClient,
-} from '../client/renewable.ts';
-import type { PartitionWatch } from '../client/sickPartitions.ts';
+  withinTimeout,
+} from '../client/replaceableClient.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
-import { type Asked, Diverged, fetchFrom, type ReadLimits } from './fetchRequest.ts';
-import { follow, moveIntoRange } from './moveIntoRange.ts';
+import { adjustPosition, handleTruncation } from './adjustPosition.ts';
+import { Diverged, fetchFromBroker, type ReadLimits, type WantedPartition } from './fetchRequest.ts';
 import { PartitionBuffer } from './partitionBuffer.ts';
-import { BatchRefused } from './recordBatches.ts';
+import { InvalidBatch } from './recordBatches.ts';
 
 /** @throws Error for a topic that is not there; Unavailable when no broker answers. */
 export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<FollowingTail> {
   const { topic } = options;
-  const ranges = (await deps.catalog.ranges(topic)).map((range) => range ?? UNKNOWN);
-  const cluster = readersCluster(deps.kafka, [deps.nameOf(topic)]);
+  const ranges = (await deps.catalog.ranges(topic)).map((range) => range ?? UNKNOWN_RANGE);
+  const cluster = clusterForTopics(deps.kafka, [deps.nameOf(topic)]);
   const onFailed = (error: unknown) => tail.fail(error);
   const fetcher = new Fetcher(deps, { cluster, topics: [topic], onFailed });
   const tail: FollowingTail = new FollowingTail(options, ranges, {
@@ -41,10 +41,10 @@ export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<F
 }
 
 /** Stands for a partition without a leader: once it has one, the fetches move into what there is. */
-const UNKNOWN = { startOffset: 0, endOffset: Number.POSITIVE_INFINITY };
+const UNKNOWN_RANGE = { startOffset: 0, endOffset: Number.POSITIVE_INFINITY };
 
 export interface FetcherOptions {
-  readonly cluster: Renewable<Cluster>;
+  readonly cluster: ReplaceableClient<Cluster>;
   /** Named in logs, without the prefix. */
   readonly topics: readonly string[];
   /** The positions are this group's; undefined for a tail, which loses nothing by going on. */
@@ -58,15 +58,15 @@ const MAX_READER_BYTES = 32 * 1024 * 1024;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
 /** After this many failures of one broker in a row, longer than a leader takes to move, all connections are replaced. */
-const RENEW_AFTER = 20;
+const REPLACE_AFTER_FAILURES = 20;
 /** Stands for the broker's id of a partition without a known leader. */
-const NOBODY = String(NO_LEADER);
+const NO_LEADER_ID = String(NO_LEADER);
 const CONNECTING = 'connecting';
 
-const DENIED = 'TOPIC_AUTHORIZATION_FAILED';
+const ACCESS_DENIED = 'TOPIC_AUTHORIZATION_FAILED';
 
 /** A leader has moved: nothing to tell anybody, unless it lasts. */
-const MOVED = [
+const LEADER_MOVED_ERRORS = [
   'NOT_LEADER_FOR_PARTITION',
   'LEADER_NOT_AVAILABLE',
   'FENCED_LEADER_EPOCH',
@@ -85,7 +85,7 @@ export class Fetcher {
   /** Partitions that have failed, until they are read again. */
   readonly #failing = new Map<PartitionBuffer, FailingPartition>();
   /** Those of them that are not asked for now. */
-  readonly #resting = new Set<PartitionBuffer>();
+  readonly #paused = new Set<PartitionBuffer>();
   readonly #closed = new AbortController();
   /** Brokers with a Fetch, or a pause after a failure, under way. */
   readonly #busy = new Set<string>();
@@ -117,7 +117,7 @@ export class Fetcher {
       },
     );
     this.#buffers.add(buffer);
-    void this.#learn(topic);
+    void this.#loadLimits(topic);
     return buffer;
   }
 
@@ -140,14 +140,15 @@ export class Fetcher {
 
   #start(): void {
     if (this.#buffers.size === 0) return;
-    const opened = this.#options.cluster.current;
-    if (opened === undefined) {
+    const sharedClient = this.#options.cluster.current;
+    if (sharedClient === undefined) {
       void this.#connect();
       return;
     }
-    for (const { asked, leader } of this.#wanted(opened.client)) {
-      if (leader === NOBODY) void this.#recover(opened, asked.buffer, new Leaderless('there is no leader'));
-      else if (!this.#busy.has(leader)) void this.#serve(leader);
+    for (const { wantedPartition, leader } of this.#wanted(sharedClient.client)) {
+      if (leader === NO_LEADER_ID)
+        void this.#recover(sharedClient, wantedPartition.buffer, new LeaderMissing('there is no leader'));
+      else if (!this.#busy.has(leader)) void this.#fetchLoop(leader);
     }
   }
 
@@ -169,74 +170,80 @@ export class Fetcher {
   }
 
   /** Fetches from one broker for as long as there is something to fetch from it. Never rejects. */
-  async #serve(leader: string): Promise<void> {
+  async #fetchLoop(leader: string): Promise<void> {
     this.#busy.add(leader);
     let failures = 0;
     const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
     while (this.#isOpen) {
-      const opened = this.#options.cluster.current;
-      if (opened === undefined) {
+      const sharedClient = this.#options.cluster.current;
+      if (sharedClient === undefined) {
         if (failures > 0) this.#outage.failed(CONNECTING);
         break;
       }
-      const wanted = this.#wanted(opened.client)
+      const wanted = this.#wanted(sharedClient.client)
         .filter((one) => one.leader === leader)
-        .map(({ asked }) => asked);
+        .map(({ wantedPartition }) => wantedPartition);
       if (wanted.length === 0) break;
       try {
-        await this.#fetch(opened, leader, wanted);
+        await this.#fetch(sharedClient, leader, wanted);
         failures = 0;
         backoff.reset();
-        this.#outage.passed(leader);
-        this.#outage.passed(CONNECTING);
+        this.#outage.recovered(leader);
+        this.#outage.recovered(CONNECTING);
       } catch (error) {
         failures += 1;
-        if (this.#isOpen) await this.#reconnect({ opened, leader, error, failures, backoff });
+        if (this.#isOpen) await this.#reconnect({ sharedClient, leader, error, failures, backoff });
       }
     }
     this.#busy.delete(leader);
-    this.#outage.passed(leader);
+    this.#outage.recovered(leader);
     this.#schedule();
   }
 
-  async #fetch(opened: SharedClient<Cluster>, leader: string, wanted: readonly Asked[]): Promise<void> {
-    const isAnyLeftOut = [...this.#buffers].some(
+  async #fetch(
+    sharedClient: SharedClient<Cluster>,
+    leader: string,
+    wanted: readonly WantedPartition[],
+  ): Promise<void> {
+    const isAnyExcluded = [...this.#buffers].some(
       (buffer) =>
         !wanted.some((one) => one.buffer === buffer) &&
-        !this.#resting.has(buffer) &&
-        leaderOf(opened.client, buffer) === leader,
+        !this.#paused.has(buffer) &&
+        leaderOf(sharedClient.client, buffer) === leader,
     );
-    const fetching = opened.use(async (cluster) => {
+    const fetching = sharedClient.use(async (cluster) => {
       const broker = await cluster.findBroker({ nodeId: leader });
-      return await fetchFrom(broker, wanted, { isAnyLeftOut });
+      return await fetchFromBroker(broker, wanted, { isAnyExcluded });
     });
-    const failures = await answered(fetching, REQUEST_LIMIT_MS);
-    for (const { buffer, error } of failures) void this.#recover(opened, buffer, error);
+    const failures = await withinTimeout(fetching, REQUEST_LIMIT_MS);
+    for (const { buffer, error } of failures) void this.#recover(sharedClient, buffer, error);
     for (const { buffer } of wanted) {
-      if (!failures.some((failure) => failure.buffer === buffer)) this.#passed(buffer);
+      if (!failures.some((failure) => failure.buffer === buffer)) this.#recovered(buffer);
     }
   }
 
-  #passed(buffer: PartitionBuffer): void {
+  #recovered(buffer: PartitionBuffer): void {
     this.#hasRead = true;
-    this.#failing.get(buffer)?.watch.passed();
+    this.#failing.get(buffer)?.watch.recovered();
     this.#failing.delete(buffer);
   }
 
   /** The buffers that want records, with their leaders. */
-  #wanted(cluster: Cluster): { asked: Asked; leader: string }[] {
+  #wanted(cluster: Cluster): { wantedPartition: WantedPartition; leader: string }[] {
     let total = 0;
     for (const { bufferedBytes } of this.#buffers) total += bufferedBytes;
     const isReaderFull = total >= MAX_READER_BYTES;
     return [...this.#buffers]
-      .filter((buffer) => !buffer.isFull && (buffer.isEmpty || !isReaderFull) && !this.#resting.has(buffer))
+      .filter((buffer) => !buffer.isFull && (buffer.isEmpty || !isReaderFull) && !this.#paused.has(buffer))
       .flatMap((buffer) => {
         const limits = this.#limits.get(buffer.topic);
-        return limits === undefined ? [] : { asked: { buffer, limits }, leader: leaderOf(cluster, buffer) };
+        return limits === undefined
+          ? []
+          : { wantedPartition: { buffer, limits }, leader: leaderOf(cluster, buffer) };
       });
   }
 
-  async #reconnect({ opened, leader, error, failures, backoff }: BrokerFailure): Promise<void> {
+  async #reconnect({ sharedClient, leader, error, failures, backoff }: BrokerFailure): Promise<void> {
     if (error instanceof StartRefused) {
       this.#fail(error);
       return;
@@ -244,48 +251,48 @@ export class Fetcher {
     const { cluster } = this.#options;
     this.#outage.failed(leader, error);
     await this.#pause(backoff.next());
-    const isSilent = error instanceof NoAnswer || isOfType(error, 'KafkaJSRequestTimeoutError');
-    if (isSilent || failures % RENEW_AFTER === 0) cluster.renew(opened);
-    else await this.#refresh(opened);
+    const isTimeout = error instanceof RequestTimedOut || hasErrorType(error, 'KafkaJSRequestTimeoutError');
+    if (isTimeout || failures % REPLACE_AFTER_FAILURES === 0) cluster.replace(sharedClient);
+    else await this.#refresh(sharedClient);
     // Leaders may have moved to brokers that nobody asks yet.
     this.#schedule();
   }
 
   /** Of one partition, which is not asked for meanwhile. Never rejects. */
-  async #recover(opened: SharedClient<Cluster>, buffer: PartitionBuffer, error: Error): Promise<void> {
-    if (!this.#isOpen || !this.#buffers.has(buffer) || this.#resting.has(buffer)) return;
-    if (isOfType(error, DENIED)) return this.#fail(this.#denied(buffer, error));
-    const failing = this.#failing.get(buffer) ?? failingOf(this.#deps, this.#options, buffer);
-    this.#resting.add(buffer);
-    const hasMoved = await this.#hasMoved(buffer, error, failing.isOutOfRange);
-    if (!hasMoved && this.#isOpen && this.#buffers.has(buffer)) {
+  async #recover(sharedClient: SharedClient<Cluster>, buffer: PartitionBuffer, error: Error): Promise<void> {
+    if (!this.#isOpen || !this.#buffers.has(buffer) || this.#paused.has(buffer)) return;
+    if (hasErrorType(error, ACCESS_DENIED)) return this.#fail(this.#accessDeniedError(buffer, error));
+    const failing = this.#failing.get(buffer) ?? newFailingPartition(this.#deps, this.#options, buffer);
+    this.#paused.add(buffer);
+    const isAdjusted = await this.#adjustPosition(buffer, error, failing.isOutOfRange);
+    if (!isAdjusted && this.#isOpen && this.#buffers.has(buffer)) {
       failing.failures += 1;
-      failing.isOutOfRange = isOfType(error, 'OFFSET_OUT_OF_RANGE');
+      failing.isOutOfRange = hasErrorType(error, 'OFFSET_OUT_OF_RANGE');
       this.#failing.set(buffer, failing);
-      const mayPass = error instanceof Leaderless || isOfType(error, ...MOVED);
-      if (failing.failures > 1 || !mayPass) failing.watch.failed(error);
+      const isTransient = error instanceof LeaderMissing || hasErrorType(error, ...LEADER_MOVED_ERRORS);
+      if (failing.failures > 1 || !isTransient) failing.watch.failed(error);
       await this.#pause(failing.backoff.next());
-      if (error instanceof BatchRefused) await this.#learnAgain(buffer.topic);
-      else if (isOfType(error, ...MOVED) && failing.failures % RENEW_AFTER === 0)
-        this.#options.cluster.renew(opened);
-      else await this.#refresh(opened);
+      if (error instanceof InvalidBatch) await this.#reloadLimits(buffer.topic);
+      else if (hasErrorType(error, ...LEADER_MOVED_ERRORS) && failing.failures % REPLACE_AFTER_FAILURES === 0)
+        this.#options.cluster.replace(sharedClient);
+      else await this.#refresh(sharedClient);
     }
-    this.#resting.delete(buffer);
+    this.#paused.delete(buffer);
     this.#schedule();
   }
 
-  async #hasMoved(buffer: PartitionBuffer, error: Error, isAgain: boolean): Promise<boolean> {
+  async #adjustPosition(buffer: PartitionBuffer, error: Error, isRepeated: boolean): Promise<boolean> {
     const { group } = this.#options;
     if (error instanceof Diverged) {
-      follow(this.#deps.logger, group, buffer, buffer.partingAt(error.at));
+      handleTruncation(this.#deps.logger, group, buffer, buffer.divergenceOffset(error.at));
       return true;
     }
-    if (!isOfType(error, 'OFFSET_OUT_OF_RANGE')) return false;
-    return await moveIntoRange(this.#deps, group, buffer, isAgain).catch(() => false);
+    if (!hasErrorType(error, 'OFFSET_OUT_OF_RANGE')) return false;
+    return await adjustPosition(this.#deps, group, buffer, isRepeated).catch(() => false);
   }
 
   /** Nothing of a topic is fetched before its limits are known. */
-  async #learn(topic: string): Promise<void> {
+  async #loadLimits(topic: string): Promise<void> {
     const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
     while (!this.#limits.has(topic) && this.#isOpen) {
       try {
@@ -295,33 +302,33 @@ export class Fetcher {
         await this.#pause(backoff.next());
       }
     }
-    this.#outage.passed(topic);
+    this.#outage.recovered(topic);
     this.#schedule();
   }
 
   /** What was refused may be good by limits that were changed since. */
-  async #learnAgain(topic: string): Promise<void> {
+  async #reloadLimits(topic: string): Promise<void> {
     const { catalog } = this.#deps;
-    catalog.forget(topic);
+    catalog.evict(topic);
     const limits = await catalog.limits(topic).catch(() => undefined);
     if (limits !== undefined) this.#limits.set(topic, limits);
   }
 
-  async #refresh(opened: SharedClient<Cluster>): Promise<void> {
+  async #refresh(sharedClient: SharedClient<Cluster>): Promise<void> {
     const { cluster } = this.#options;
     try {
-      if (cluster.current === opened)
-        await answered(
-          opened.use((one) => one.refreshMetadata()),
+      if (cluster.current === sharedClient)
+        await withinTimeout(
+          sharedClient.use((one) => one.refreshMetadata()),
           REQUEST_LIMIT_MS,
         );
     } catch (error) {
       // New connections would not know the topic either.
-      if (!isOfType(error, 'UNKNOWN_TOPIC_OR_PARTITION', DENIED)) cluster.renew(opened);
+      if (!hasErrorType(error, 'UNKNOWN_TOPIC_OR_PARTITION', ACCESS_DENIED)) cluster.replace(sharedClient);
     }
   }
 
-  #denied({ clusterTopic }: PartitionBuffer, cause: unknown): Error {
+  #accessDeniedError({ clusterTopic }: PartitionBuffer, cause: unknown): Error {
     const message = `the brokers do not let this process read the topic ${clusterTopic}: ${messageOf(cause)}`;
     return this.#hasRead ? new Error(message, { cause }) : new StartRefused(message, { cause });
   }
@@ -341,7 +348,7 @@ export class Fetcher {
 }
 
 interface BrokerFailure {
-  readonly opened: SharedClient<Cluster>;
+  readonly sharedClient: SharedClient<Cluster>;
   readonly leader: string;
   readonly error: unknown;
   /** Failures of this broker in a row. */
@@ -358,8 +365,8 @@ interface FailingPartition {
   readonly watch: PartitionWatch;
 }
 
-function failingOf(
-  { sick }: KafkaDeps,
+function newFailingPartition(
+  { partitionHealth: sick }: KafkaDeps,
   { group }: FetcherOptions,
   { topic, partition, fetchOffset }: PartitionBuffer,
 ): FailingPartition {
@@ -368,13 +375,13 @@ function failingOf(
     failures: 0,
     isOutOfRange: false,
     backoff: new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS),
-    watch: sick.watch({ doing: 'read', topic, partition }, fields),
+    watch: sick.watch({ operation: 'read', topic, partition }, fields),
   };
 }
 
-class Leaderless extends Error {}
+class LeaderMissing extends Error {}
 
 function leaderOf(cluster: Cluster, { clusterTopic, partition }: PartitionBuffer): string {
   const partitions = cluster.findTopicPartitionMetadata(clusterTopic);
-  return String(partitions.find(({ partitionId }) => partitionId === partition)?.leader ?? NOBODY);
+  return String(partitions.find(({ partitionId }) => partitionId === partition)?.leader ?? NO_LEADER_ID);
 }

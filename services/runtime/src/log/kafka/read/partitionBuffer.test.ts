@@ -89,23 +89,23 @@ test.each<[string, Diverging, number]>([
       ],
     }),
   );
-  expect(buffer.partingAt(diverging)).toBe(offset);
+  expect(buffer.divergenceOffset(diverging)).toBe(offset);
 });
 
 test('parts below its position from a log that lacks the epoch which it was opened with', () => {
   const buffer = aBuffer();
   buffer.seek(20, 5);
-  expect(buffer.partingAt({ epoch: 5, endOffset: 12 })).toBe(12);
-  expect(buffer.partingAt({ epoch: 3, endOffset: 300 })).toBe(19);
+  expect(buffer.divergenceOffset({ epoch: 5, endOffset: 12 })).toBe(12);
+  expect(buffer.divergenceOffset({ epoch: 3, endOffset: 300 })).toBe(19);
 });
 
 test('parts at its position, or below where the log ends, from one that lacks the epoch up to which it was known', () => {
   const buffer = aBuffer();
   buffer.seek(20, undefined, 5);
   expect([buffer.leaderEpoch, buffer.lastFetchedEpoch]).toEqual([-1, 5]);
-  expect(buffer.partingAt({ epoch: 3, endOffset: 12 })).toBe(12);
-  expect(buffer.partingAt({ epoch: 3, endOffset: 300 })).toBe(20);
-  buffer.cut(20);
+  expect(buffer.divergenceOffset({ epoch: 3, endOffset: 12 })).toBe(12);
+  expect(buffer.divergenceOffset({ epoch: 3, endOffset: 300 })).toBe(20);
+  buffer.truncate(20);
   // What is there is read, whatever its epoch.
   expect(buffer.lastFetchedEpoch).toBe(-1);
   buffer.seek(20, undefined, 5);
@@ -125,8 +125,8 @@ test('tells its reader once of a cut below its position, and what was read may b
     }),
   );
   buffer.take({ ...ALL, maxRecords: 3 });
-  buffer.cut(1);
-  expect([buffer.fetchOffset, buffer.leaderEpoch, buffer.committable]).toEqual([1, 2, 4]);
+  buffer.truncate(1);
+  expect([buffer.fetchOffset, buffer.leaderEpoch, buffer.maxCommitOffset]).toEqual([1, 2, 4]);
   buffer.put(aChunk([1], { epochs: [[4, 1]] }));
   expect(() => buffer.take(ALL)).toThrow(LogTruncated);
   expect(taken(buffer, ALL)).toEqual({ offsets: [1], nextOffset: 2 });
@@ -136,7 +136,7 @@ test('only fetches anew what its reader has not come to before the cut', () => {
   const buffer = aBuffer();
   buffer.put(aChunk([0, 1, 2, 3], { epochs: [[2, 0]] }));
   buffer.take({ ...ALL, maxRecords: 1 });
-  buffer.cut(2);
+  buffer.truncate(2);
   expect([buffer.fetchOffset, buffer.leaderEpoch]).toEqual([1, 2]);
   expect(taken(buffer, ALL)).toBeUndefined();
 });
@@ -149,7 +149,7 @@ test.each<[string, number, number | undefined, boolean]>([
   const buffer = aBuffer();
   buffer.put(aChunk([0, 1, 2, 3]));
   buffer.take(ALL);
-  buffer.cut(2);
+  buffer.truncate(2);
   buffer.seek(offset, leaderEpoch);
   if (isTold) expect(() => buffer.take(ALL)).toThrow(LogTruncated);
   else expect(taken(buffer, ALL)).toBeUndefined();
@@ -160,7 +160,7 @@ test('passes what retention has removed, of which no epoch is known', () => {
   const buffer = aBuffer();
   buffer.put(aChunk([0], { epochs: [[2, 0]] }));
   buffer.skipTo(9);
-  expect([buffer.fetchOffset, buffer.leaderEpoch, buffer.batchesFrom]).toEqual([9, -1, 0]);
+  expect([buffer.fetchOffset, buffer.leaderEpoch, buffer.minBatchOffset]).toEqual([9, -1, 0]);
   expect(taken(buffer, ALL)).toEqual({ offsets: [0], nextOffset: 9 });
 });
 

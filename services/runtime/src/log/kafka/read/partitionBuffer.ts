@@ -30,32 +30,32 @@ export class PartitionBuffer implements Cursor {
   readonly #listener: BufferListener;
   #chunks: Chunk[] = [];
   /** Records of the first chunk that were taken. */
-  #taken = 0;
+  #takenCount = 0;
   #bytes = 0;
   #position: number;
   #fetchOffset: number;
-  #batchesFrom = 0;
-  #readTo: number;
+  #minBatchOffset = 0;
+  #maxFetchedOffset: number;
   /** In offset order, those of what was fetched. */
   #epochs: LeaderEpoch[] = [];
   /** Its bound where the epoch before `fetchOffset` is not known: no record before it is of a newer one. */
-  #upToEpoch = UNKNOWN_EPOCH;
+  #maxLeaderEpoch = UNKNOWN_EPOCH;
   /** What the next `take` throws. */
-  #truncated: LogTruncated | undefined;
+  #truncation: LogTruncated | undefined;
   /** True if records before the next record expired before the reader took them. */
   #isAfterExpired = false;
   #isReleased = false;
 
   constructor(
-    at: { topic: string; clusterTopic: string; partition: number; position: number },
+    start: { topic: string; clusterTopic: string; partition: number; position: number },
     listener: BufferListener,
   ) {
-    this.topic = at.topic;
-    this.clusterTopic = at.clusterTopic;
-    this.partition = at.partition;
-    this.#position = at.position;
-    this.#fetchOffset = at.position;
-    this.#readTo = at.position;
+    this.topic = start.topic;
+    this.clusterTopic = start.clusterTopic;
+    this.partition = start.partition;
+    this.#position = start.position;
+    this.#fetchOffset = start.position;
+    this.#maxFetchedOffset = start.position;
     this.#listener = listener;
   }
 
@@ -70,8 +70,8 @@ export class PartitionBuffer implements Cursor {
   }
 
   /** No batch of the next fetch begins before it; 0 while that is not known. */
-  get batchesFrom(): number {
-    return this.#batchesFrom;
+  get minBatchOffset(): number {
+    return this.#minBatchOffset;
   }
 
   /** Of the record before `fetchOffset`; -1 while that is not known. */
@@ -81,12 +81,12 @@ export class PartitionBuffer implements Cursor {
 
   /** What the broker compares its log with: the epoch of the record before `fetchOffset` or, where only that is known, its bound. */
   get lastFetchedEpoch(): number {
-    return this.#epochs.at(-1)?.epoch ?? this.#upToEpoch;
+    return this.#epochs.at(-1)?.epoch ?? this.#maxLeaderEpoch;
   }
 
   /** Up to here the log holds what may be committed, or has lost it since. */
-  get committable(): number {
-    return this.#readTo;
+  get maxCommitOffset(): number {
+    return this.#maxFetchedOffset;
   }
 
   get bufferedBytes(): number {
@@ -104,9 +104,9 @@ export class PartitionBuffer implements Cursor {
   /**
    * Throws away what is buffered.
    * @param leaderEpoch of the record before the offset.
-   * @param upToEpoch where that is not known: no record before the offset is of a newer one.
+   * @param maxLeaderEpoch where that is not known: no record before the offset is of a newer one.
    */
-  seek(offset: number, leaderEpoch?: number, upToEpoch = UNKNOWN_EPOCH): void {
+  seek(offset: number, leaderEpoch?: number, maxLeaderEpoch = UNKNOWN_EPOCH): void {
     if (leaderEpoch !== undefined) {
       // Where it began is not known: the record before the offset is of it.
       this.#epochs = offset > 0 ? [{ epoch: leaderEpoch, startOffset: offset - 1 }] : [];
@@ -114,10 +114,14 @@ export class PartitionBuffer implements Cursor {
       this.#epochs = [];
     }
     // Whoever names an epoch is told by the next fetch.
-    if (leaderEpoch !== undefined || upToEpoch !== UNKNOWN_EPOCH || offset <= (this.#truncated?.offset ?? 0))
-      this.#truncated = undefined;
+    if (
+      leaderEpoch !== undefined ||
+      maxLeaderEpoch !== UNKNOWN_EPOCH ||
+      offset <= (this.#truncation?.offset ?? 0)
+    )
+      this.#truncation = undefined;
     this.#restart(offset);
-    this.#upToEpoch = upToEpoch;
+    this.#maxLeaderEpoch = maxLeaderEpoch;
   }
 
   /** A chunk that begins at `fetchOffset`. */
@@ -126,10 +130,10 @@ export class PartitionBuffer implements Cursor {
     this.#chunks.push(chunk);
     this.#bytes += bytesOf(chunk);
     this.#fetchOffset = chunk.nextOffset;
-    this.#batchesFrom = chunk.nextOffset;
-    this.#readTo = Math.max(this.#readTo, chunk.nextOffset);
+    this.#minBatchOffset = chunk.nextOffset;
+    this.#maxFetchedOffset = Math.max(this.#maxFetchedOffset, chunk.nextOffset);
     for (const epoch of chunk.epochs) this.#epochs.push(epoch);
-    this.#upToEpoch = UNKNOWN_EPOCH;
+    this.#maxLeaderEpoch = UNKNOWN_EPOCH;
     this.#epochs.splice(0, this.#epochs.length - MAX_EPOCHS);
     this.#listener.filled();
   }
@@ -138,22 +142,22 @@ export class PartitionBuffer implements Cursor {
   skipTo(startOffset: number): void {
     this.#isAfterExpired = true;
     this.put({ records: [], sizes: [], bytes: 0, nextOffset: startOffset, epochs: [] });
-    this.#batchesFrom = 0;
+    this.#minBatchOffset = 0;
     this.#epochs = [];
   }
 
   /** The first offset at which a log that has parted from what was fetched holds something else. */
-  partingAt({ epoch, endOffset }: Diverging): number {
-    const parted = this.#epochs.find((one) => one.epoch > epoch)?.startOffset ?? this.#fetchOffset;
-    return Math.min(endOffset, parted);
+  divergenceOffset({ epoch, endOffset }: Diverging): number {
+    const firstNewerOffset = this.#epochs.find((one) => one.epoch > epoch)?.startOffset ?? this.#fetchOffset;
+    return Math.min(endOffset, firstNewerOffset);
   }
 
   /** The log holds something else from `offset` on. The reader is told if it has come so far. */
-  cut(offset: number): void {
+  truncate(offset: number): void {
     const position = this.#position;
     if (offset < position) {
       const { topic, partition } = this;
-      this.#truncated = new LogTruncated({ topic, partition, offset, position });
+      this.#truncation = new LogTruncated({ topic, partition, offset, position });
     }
     this.#restart(Math.min(offset, position));
     this.#listener.filled();
@@ -170,11 +174,11 @@ export class PartitionBuffer implements Cursor {
   /** @throws LogTruncated once for a cut below the position. */
   take({ maxRecords, maxBytes }: ReadBounds) {
     if (!Number.isInteger(maxRecords) || maxRecords < 1) throw new Error(`a read of ${maxRecords} records`);
-    const truncated = this.#truncated;
-    if (truncated !== undefined) {
-      this.#truncated = undefined;
-      if (this.#position !== truncated.offset) this.#restart(truncated.offset);
-      throw truncated;
+    const truncation = this.#truncation;
+    if (truncation !== undefined) {
+      this.#truncation = undefined;
+      if (this.#position !== truncation.offset) this.#restart(truncation.offset);
+      throw truncation;
     }
     if (this.#chunks.length === 0) return undefined;
     const records: LogRecord[] = [];
@@ -186,13 +190,13 @@ export class PartitionBuffer implements Cursor {
       if (record === undefined) {
         this.#position = chunk.nextOffset;
         this.#chunks.shift();
-        this.#taken = 0;
+        this.#takenCount = 0;
         continue;
       }
       if (records.length > 0 && (records.length >= maxRecords || bytes + size > maxBytes)) break;
       records.push(record);
       bytes += size;
-      this.#taken += 1;
+      this.#takenCount += 1;
       this.#position = record.offset + 1;
     }
     this.#bytes -= bytes + records.length * RECORD_OVERHEAD_BYTES;
@@ -210,19 +214,19 @@ export class PartitionBuffer implements Cursor {
   #first() {
     const chunk = this.#chunks[0];
     if (chunk === undefined) return undefined;
-    return { chunk, record: chunk.records[this.#taken], size: chunk.sizes[this.#taken] ?? 0 };
+    return { chunk, record: chunk.records[this.#takenCount], size: chunk.sizes[this.#takenCount] ?? 0 };
   }
 
   /** Only what is before the offset is still known. */
   #restart(offset: number): void {
     this.#chunks = [];
-    this.#taken = 0;
+    this.#takenCount = 0;
     this.#bytes = 0;
     this.#position = offset;
     this.#fetchOffset = offset;
-    this.#batchesFrom = 0;
+    this.#minBatchOffset = 0;
     this.#epochs = this.#epochs.filter(({ startOffset }) => startOffset < offset);
-    this.#upToEpoch = UNKNOWN_EPOCH;
+    this.#maxLeaderEpoch = UNKNOWN_EPOCH;
     this.#listener.drained();
   }
 }

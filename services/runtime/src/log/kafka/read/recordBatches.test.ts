@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { registerZstd } from '../testing/kafkajsZstd.ts';
 import { aBatch, type RecordParts } from './aBatch.testing.ts';
 import { aRandomLog, randomOf } from './randomLog.testing.ts';
-import { BatchRefused, decodeBatches, type Wanted } from './recordBatches.ts';
+import { type DecodeOptions, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
 beforeAll(registerZstd);
 
@@ -40,7 +40,7 @@ test('refuses a batch of which any bit was turned, but for its leader epoch', ()
   for (const codec of ['none', 'gzip', 'zstd'] as const) {
     const whole = aBatch({ offset: 1000, leaderEpoch: 3, codec, records });
     const bytes = Buffer.concat([whole, aBatch({ offset: 1002, leaderEpoch: 3 })]);
-    const wanted = wanting({ position: 1000, batchesFrom: 1000, leaderEpoch: 3 });
+    const wanted = wanting({ position: 1000, minBatchOffset: 1000, leaderEpoch: 3 });
     expect(decodeBatches(bytes, wanted)?.nextOffset).toBe(1003);
     for (let bit = 0; bit < whole.length * 8; bit += 1) {
       const turned = Buffer.from(bytes);
@@ -87,7 +87,7 @@ test('reads what is in front of a batch that it refuses', () => {
 });
 
 test('refuses a batch of another place, and a gap that no compaction made', () => {
-  const wanted = wanting({ position: 10, batchesFrom: 10, leaderEpoch: 4 });
+  const wanted = wanting({ position: 10, minBatchOffset: 10, leaderEpoch: 4 });
   const at = (offset: number, leaderEpoch = 4) => aBatch({ offset, leaderEpoch });
   expect(outcomeOf(at(9), wanted)).toMatch(/refused: a batch of 9 to 9/);
   expect(outcomeOf(at(11), wanted)).toMatch(/refused: a batch begins at 11 where 10 comes next/);
@@ -121,7 +121,7 @@ test('passes batches that hold no record any more', () => {
 test.each(['gzip', 'zstd'] as const)('refuses a batch in %s that inflates beyond the bound', (codec) => {
   const bomb = aBatch({ codec, body: Buffer.alloc(4 * MIB) });
   expect(bomb.length).toBeLessThan(10_000);
-  const refused = outcomeOf(bomb, wanting({ maxInflatedBytes: MIB }));
+  const refused = outcomeOf(bomb, wanting({ maxDecompressedBytes: MIB }));
   expect(refused).toBe(`refused: a batch in ${codec}: inflates to more than ${MIB} bytes`);
 });
 
@@ -143,7 +143,7 @@ test('reads 130,000 records of one batch', () => {
 
 test.each(['snappy', 'lz4'] as const)('names %s as what it does not read', (codec) => {
   const read = () => decodeBatches(aBatch({ codec }), wanting());
-  expect(read).toThrow(BatchRefused);
+  expect(read).toThrow(InvalidBatch);
   expect(read).toThrow(`compressed by ${codec}`);
 });
 
@@ -172,20 +172,20 @@ test('holds values as views on the answer', () => {
 
 const MIB = 1024 * 1024;
 
-function wanting(wanted: Partial<Wanted> = {}): Wanted {
+function wanting(wanted: Partial<DecodeOptions> = {}): DecodeOptions {
   return {
-    ...{ position: 0, batchesFrom: 0, leaderEpoch: -1, isCompacted: false, aborted: [] },
-    ...{ maxInflatedBytes: 64 * MIB, maxBytes: 64 * MIB },
+    ...{ position: 0, minBatchOffset: 0, leaderEpoch: -1, isCompacted: false, aborted: [] },
+    ...{ maxDecompressedBytes: 64 * MIB, maxBytes: 64 * MIB },
     ...wanted,
   };
 }
 
 /** @throws what is no `BatchRefused`. */
-function outcomeOf(bytes: Buffer, wanted: Wanted): string {
+function outcomeOf(bytes: Buffer, wanted: DecodeOptions): string {
   try {
     return decodeBatches(bytes, wanted) === undefined ? 'nothing' : 'read';
   } catch (error) {
-    if (!(error instanceof BatchRefused)) throw error;
+    if (!(error instanceof InvalidBatch)) throw error;
     return `refused: ${error.message}`;
   }
 }

@@ -45,18 +45,18 @@ export interface LeaderEpoch {
   readonly startOffset: number;
 }
 
-export interface Wanted {
+export interface DecodeOptions {
   /** The first offset that is wanted. Batches come whole, so records before it may come with it. */
   readonly position: number;
   /** No batch begins before it; 0 while that is not known. */
-  readonly batchesFrom: number;
+  readonly minBatchOffset: number;
   /** Of the record before `position`; -1 while that is not known. */
   readonly leaderEpoch: number;
   /** Only compaction makes offsets that no batch has. */
   readonly isCompacted: boolean;
   readonly aborted: readonly AbortedTransaction[];
   /** A batch that inflates to more is refused. */
-  readonly maxInflatedBytes: number;
+  readonly maxDecompressedBytes: number;
   /** Decoding ends behind the batch that goes beyond so many bytes. */
   readonly maxBytes: number;
 }
@@ -68,18 +68,18 @@ export interface AbortedTransaction {
 }
 
 /** A batch that is not as its writer made it. Nothing of it is read; another answer may hold it whole. */
-export class BatchRefused extends Error {
-  override readonly name = 'BatchRefused';
+export class InvalidBatch extends Error {
+  override readonly name = 'InvalidBatch';
 }
 
 /**
  * The whole batches up to the first one that must be refused. Undefined where not even one batch has come whole.
  * @throws BatchRefused where the first must be refused.
  */
-export function decodeBatches(bytes: Buffer, wanted: Wanted): Chunk | undefined {
-  const decoder = new ChunkDecoder(wanted);
+export function decodeBatches(bytes: Buffer, options: DecodeOptions): Chunk | undefined {
+  const decoder = new ChunkDecoder(options);
   let at = 0;
-  while (decoder.bytes < wanted.maxBytes && at + LENGTH_END <= bytes.length) {
+  while (decoder.bytes < options.maxBytes && at + LENGTH_END <= bytes.length) {
     const end = at + LENGTH_END + bytes.readInt32BE(at + LENGTH);
     if (end > bytes.length) break;
     try {
@@ -94,23 +94,23 @@ export function decodeBatches(bytes: Buffer, wanted: Wanted): Chunk | undefined 
 }
 
 class ChunkDecoder {
-  readonly #wanted: Wanted;
+  readonly #options: DecodeOptions;
   readonly #records: LogRecord[] = [];
   readonly #sizes: number[] = [];
   readonly #epochs: LeaderEpoch[] = [];
   readonly #transactions: AbortedTransactions;
   #nextOffset: number;
-  #batchesFrom: number;
+  #minBatchOffset: number;
   #leaderEpoch: number;
   /** Inflated. */
   bytes = 0;
 
-  constructor(wanted: Wanted) {
-    this.#wanted = wanted;
-    this.#nextOffset = wanted.position;
-    this.#batchesFrom = wanted.batchesFrom;
-    this.#leaderEpoch = wanted.leaderEpoch;
-    this.#transactions = new AbortedTransactions(wanted.aborted);
+  constructor(options: DecodeOptions) {
+    this.#options = options;
+    this.#nextOffset = options.position;
+    this.#minBatchOffset = options.minBatchOffset;
+    this.#leaderEpoch = options.leaderEpoch;
+    this.#transactions = new AbortedTransactions(options.aborted);
   }
 
   get chunk(): Chunk {
@@ -122,32 +122,32 @@ class ChunkDecoder {
 
   /** @throws BatchRefused; nothing of the batch was added then. */
   add(batch: Buffer): void {
-    checkWhole(batch);
+    checkBatch(batch);
     const baseOffset = int64(batch, 0);
     const lastOffset = baseOffset + batch.readInt32BE(LAST_OFFSET_DELTA);
     const epoch = batch.readInt32BE(LEADER_EPOCH);
-    this.#checkPlace(baseOffset, lastOffset, epoch);
+    this.#checkOffsets(baseOffset, lastOffset, epoch);
     this.#decode(batch, baseOffset, lastOffset);
     if (epoch > this.#leaderEpoch) {
-      this.#epochs.push({ epoch, startOffset: Math.max(baseOffset, this.#wanted.position) });
+      this.#epochs.push({ epoch, startOffset: Math.max(baseOffset, this.#options.position) });
       this.#leaderEpoch = epoch;
     }
-    this.#batchesFrom = lastOffset + 1;
+    this.#minBatchOffset = lastOffset + 1;
     this.#nextOffset = Math.max(this.#nextOffset, lastOffset + 1);
   }
 
   /** The first offset and the leader epoch are not under the checksum: a broker sets them when it takes the batch. */
-  #checkPlace(baseOffset: number, lastOffset: number, epoch: number): void {
-    const { isCompacted } = this.#wanted;
-    const isKnown = this.#batchesFrom > 0;
-    if (baseOffset < this.#batchesFrom || lastOffset < baseOffset)
-      throw new BatchRefused(
-        `a batch of ${baseOffset} to ${lastOffset} cannot be behind ${this.#batchesFrom}`,
+  #checkOffsets(baseOffset: number, lastOffset: number, epoch: number): void {
+    const { isCompacted } = this.#options;
+    const isKnown = this.#minBatchOffset > 0;
+    if (baseOffset < this.#minBatchOffset || lastOffset < baseOffset)
+      throw new InvalidBatch(
+        `a batch of ${baseOffset} to ${lastOffset} cannot be behind ${this.#minBatchOffset}`,
       );
-    if (isKnown && baseOffset > this.#batchesFrom && !isCompacted)
-      throw new BatchRefused(`a batch begins at ${baseOffset} where ${this.#batchesFrom} comes next`);
+    if (isKnown && baseOffset > this.#minBatchOffset && !isCompacted)
+      throw new InvalidBatch(`a batch begins at ${baseOffset} where ${this.#minBatchOffset} comes next`);
     if (epoch < this.#leaderEpoch)
-      throw new BatchRefused(`a batch is of leader epoch ${epoch}, behind one of ${this.#leaderEpoch}`);
+      throw new InvalidBatch(`a batch is of leader epoch ${epoch}, behind one of ${this.#leaderEpoch}`);
   }
 
   #decode(batch: Buffer, baseOffset: number, lastOffset: number): void {
@@ -156,8 +156,8 @@ class ChunkDecoder {
     const isAborted =
       (attributes & IS_TRANSACTIONAL) !== 0 && this.#transactions.isAborted(batch, lastOffset, isControl);
     const count = batch.readInt32BE(COUNT);
-    if (isControl || isAborted || count === 0 || lastOffset < this.#wanted.position) return;
-    const body = inflated(batch.subarray(RECORDS), attributes & CODEC, this.#wanted.maxInflatedBytes);
+    if (isControl || isAborted || count === 0 || lastOffset < this.#options.position) return;
+    const body = decompress(batch.subarray(RECORDS), attributes & CODEC, this.#options.maxDecompressedBytes);
     const records = new RecordDecoder(body, {
       baseOffset,
       baseTimestamp: int64(batch, BASE_TIMESTAMP),
@@ -168,8 +168,8 @@ class ChunkDecoder {
       for (let index = 0; index < count; index += 1) {
         const record = records.next();
         if (record.offset > lastOffset)
-          throw new BatchRefused(`a record of ${record.offset} is behind its batch`);
-        if (record.offset < this.#wanted.position) continue;
+          throw new InvalidBatch(`a record of ${record.offset} is behind its batch`);
+        if (record.offset < this.#options.position) continue;
         this.#records.push(record);
         this.#sizes.push(records.size);
       }
@@ -183,14 +183,14 @@ class ChunkDecoder {
   }
 }
 
-function checkWhole(batch: Buffer): void {
+function checkBatch(batch: Buffer): void {
   const format = batch.length < RECORDS ? undefined : batch[MAGIC];
-  if (format !== FORMAT) throw new BatchRefused(`a batch of ${batch.length} bytes has the format ${format}`);
+  if (format !== FORMAT) throw new InvalidBatch(`a batch of ${batch.length} bytes has the format ${format}`);
   if (crc32c(batch, ATTRIBUTES) !== batch.readUInt32BE(CRC))
-    throw new BatchRefused('the checksum of a batch is wrong');
+    throw new InvalidBatch('the checksum of a batch is wrong');
 }
 
-function inflated(bytes: Buffer, codec: number, maxOutputLength: number): Buffer {
+function decompress(bytes: Buffer, codec: number, maxOutputLength: number): Buffer {
   const name = CODECS[codec];
   try {
     if (name === 'none') return bytes;
@@ -199,9 +199,9 @@ function inflated(bytes: Buffer, codec: number, maxOutputLength: number): Buffer
   } catch (error) {
     const isTooLarge = error instanceof RangeError;
     const what = isTooLarge ? `inflates to more than ${maxOutputLength} bytes` : messageOf(error);
-    throw new BatchRefused(`a batch in ${name}: ${what}`, { cause: error });
+    throw new InvalidBatch(`a batch in ${name}: ${what}`, { cause: error });
   }
-  throw new BatchRefused(`a batch is compressed by ${name ?? codec}, which Questlog does not read`);
+  throw new InvalidBatch(`a batch is compressed by ${name ?? codec}, which Questlog does not read`);
 }
 
 /**
@@ -210,27 +210,27 @@ function inflated(bytes: Buffer, codec: number, maxOutputLength: number): Buffer
  */
 class AbortedTransactions {
   /** The next to begin is the last. */
-  readonly #ahead: AbortedTransaction[];
-  readonly #aborting = new Set<bigint>();
+  readonly #upcoming: AbortedTransaction[];
+  readonly #open = new Set<bigint>();
 
   constructor(transactions: readonly AbortedTransaction[]) {
-    this.#ahead = [...transactions].sort((a, b) => b.firstOffset - a.firstOffset);
+    this.#upcoming = [...transactions].sort((a, b) => b.firstOffset - a.firstOffset);
   }
 
   /** To be asked of each batch of a transaction, in offset order. */
   isAborted(batch: Buffer, lastOffset: number, isControl: boolean): boolean {
     for (
-      let next = this.#ahead.at(-1);
+      let next = this.#upcoming.at(-1);
       next !== undefined && next.firstOffset <= lastOffset;
-      next = this.#ahead.at(-1)
+      next = this.#upcoming.at(-1)
     ) {
-      this.#aborting.add(next.producerId);
-      this.#ahead.pop();
+      this.#open.add(next.producerId);
+      this.#upcoming.pop();
     }
-    if (this.#aborting.size === 0) return false;
+    if (this.#open.size === 0) return false;
     const producerId = batch.readBigInt64BE(PRODUCER_ID);
-    if (isControl && isAbortMarker(batch)) this.#aborting.delete(producerId);
-    return this.#aborting.has(producerId);
+    if (isControl && isAbortMarker(batch)) this.#open.delete(producerId);
+    return this.#open.has(producerId);
   }
 }
 
@@ -266,45 +266,45 @@ class RecordDecoder {
   }
 
   next(): LogRecord {
-    this.#begin();
-    const keyLength = this.#number();
+    this.#beginRecord();
+    const keyLength = this.#varint();
     const key = keyLength < 0 ? null : this.#text(keyLength);
-    const value = this.#view(this.#number());
+    const value = this.#view(this.#varint());
     this.size = Math.max(keyLength, 0) + (value?.length ?? 0);
     const headers = this.#headers();
-    if (this.#at !== this.#end) throw new BatchRefused('a record is longer than what it holds');
+    if (this.#at !== this.#end) throw new InvalidBatch('a record is longer than what it holds');
     return { offset: this.#offset, timestampMs: this.#timestampMs, key, value, headers };
   }
 
   nextKey(): Buffer | null {
-    this.#begin();
-    return this.#view(this.#number());
+    this.#beginRecord();
+    return this.#view(this.#varint());
   }
 
   /** @throws BatchRefused where more follows. */
   end(): void {
-    if (this.#at !== this.#bytes.length) throw new BatchRefused('a batch holds more than its records');
+    if (this.#at !== this.#bytes.length) throw new InvalidBatch('a batch holds more than its records');
   }
 
-  #begin(): void {
+  #beginRecord(): void {
     this.#end = this.#bytes.length;
-    const length = this.#number();
-    this.#end = this.#behind(length);
+    const length = this.#varint();
+    this.#end = this.#endOf(length);
     // Attributes, of which there are none yet.
     this.#at += 1;
     const { baseOffset, baseTimestamp, appendTimestamp } = this.#base;
-    const timestampMs = baseTimestamp + this.#number();
+    const timestampMs = baseTimestamp + this.#varint();
     this.#timestampMs = appendTimestamp ?? timestampMs;
-    this.#offset = baseOffset + this.#number();
+    this.#offset = baseOffset + this.#varint();
   }
 
   /** The last value of a repeated header counts. */
   #headers(): Headers {
-    const count = this.#number();
+    const count = this.#varint();
     const headers: Record<string, string> = {};
     for (let index = 0; index < count; index += 1) {
-      const name = this.#text(this.#number());
-      const length = this.#number();
+      const name = this.#text(this.#varint());
+      const length = this.#varint();
       headers[name] = length < 0 ? '' : this.#text(length);
     }
     return headers;
@@ -312,25 +312,25 @@ class RecordDecoder {
 
   #text(length: number): string {
     const start = this.#at;
-    this.#at = this.#behind(length);
+    this.#at = this.#endOf(length);
     return this.#bytes.toString('utf8', start, this.#at);
   }
 
   #view(length: number): Buffer | null {
     if (length < 0) return null;
     const start = this.#at;
-    this.#at = this.#behind(length);
+    this.#at = this.#endOf(length);
     return this.#bytes.subarray(start, this.#at);
   }
 
-  #behind(length: number): number {
+  #endOf(length: number): number {
     const end = this.#at + length;
-    if (length < 0 || end > this.#end) throw new BatchRefused('a record is shorter than what it holds');
+    if (length < 0 || end > this.#end) throw new InvalidBatch('a record is shorter than what it holds');
     return end;
   }
 
   /** Exact up to 2^53, as offsets and times are. */
-  #number(): number {
+  #varint(): number {
     const first = this.#byte();
     if (first < 0x80) return (first >>> 1) ^ -(first & 1);
     let value = first & 0x7f;
@@ -344,7 +344,7 @@ class RecordDecoder {
 
   #byte(): number {
     const byte = this.#bytes[this.#at];
-    if (byte === undefined) throw new BatchRefused('a record ends too soon');
+    if (byte === undefined) throw new InvalidBatch('a record ends too soon');
     this.#at += 1;
     return byte;
   }

@@ -3,10 +3,10 @@ import { expect, onTestFinished, test } from 'vitest';
 import { type Fields, silentLogger } from '../../../process/logger.ts';
 import { aName, aRecord, aTopic, textOf, textsToEnd, until } from '../../contract/harness.ts';
 import type { Batch } from '../../log.ts';
-import { SickPartitions } from '../client/sickPartitions.ts';
+import { PartitionHealth } from '../client/partitionHealth.ts';
 import { oneDeployment } from '../testing/deployment.ts';
+import { catalogOf, disconnectableKafka } from '../testing/disconnectableKafka.ts';
 import { describeKafka } from '../testing/engines.ts';
-import { catalogOf, severableKafka } from '../testing/severable.ts';
 import { openTail } from './fetcher.ts';
 
 describeKafka('reading on Kafka', ({ brokers }) => {
@@ -72,13 +72,13 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     expect(await textsToEnd(own.log, elsewhere)).toEqual([['elsewhere']]);
     expect([texts, tail.positions()]).toEqual([[], [0]]);
     await open.commit();
-    await tail.reached([3]);
+    await tail.waitForOffsets([3]);
     expect(texts).toEqual(['open', 'behind']);
   });
 
   test('goes on after an outage with the next record, and tells of it once', async () => {
     const topic = await aTopic(own.log, { partitions: 2 });
-    const network = severableKafka(brokers);
+    const network = disconnectableKafka(brokers);
     const events: string[] = [];
     const logger = {
       ...silentLogger,
@@ -87,7 +87,13 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     };
     const texts: (string | undefined)[] = [];
     const tail = await openTail(
-      { kafka: network.kafka, catalog: catalogOf(own.log), logger, sick: new SickPartitions(logger), nameOf },
+      {
+        kafka: network.kafka,
+        catalog: catalogOf(own.log),
+        logger,
+        partitionHealth: new PartitionHealth(logger),
+        nameOf,
+      },
       {
         topic,
         from: 'earliest',
@@ -101,13 +107,13 @@ describeKafka('reading on Kafka', ({ brokers }) => {
       await tail.ended;
     });
     await own.log.append(topic, 0, [aRecord('before')]);
-    await tail.reached([1, 0]);
-    network.sever();
+    await tail.waitForOffsets([1, 0]);
+    network.disconnect();
     await until(() => events.length > 0);
     await own.log.append(topic, 0, [aRecord('meanwhile 0')]);
     await own.log.append(topic, 1, [aRecord('meanwhile 1')]);
-    network.mend();
-    await tail.reached([2, 1]);
+    network.reconnect();
+    await tail.waitForOffsets([2, 1]);
     expect(texts.toSorted()).toEqual(['before', 'meanwhile 0', 'meanwhile 1']);
     await until(() => events.length > 1);
     expect(events).toEqual(['log_reading_interrupted', 'log_reading_resumed']);
@@ -129,7 +135,7 @@ describeKafka('reading on Kafka', ({ brokers }) => {
       },
     });
     onTestFinished(() => tail.close());
-    await tail.reached([6000, 6000, 6000]);
+    await tail.waitForOffsets([6000, 6000, 6000]);
     for (const [partition, from] of [0, 3, 5999].entries()) {
       const offsets = batches
         .filter((batch) => batch.partition === partition)

@@ -12,11 +12,12 @@ const STACK = join(ROOT, 'deploy/kafka-local/stack.ts');
 /** A class path, or why there is none. `npm run stack` knows how they are fetched. */
 export async function brokerJars(): Promise<{ classPath: string } | { lack: string }> {
   const jars = process.env['QUESTLOG_STACK_JARS'] ?? join(ROOT, 'node_modules/.cache/questlog-jars');
-  const lack = (await javaLack()) ?? (existsSync(join(jars, 'pom.xml')) ? undefined : await fetchInto(jars));
+  const lack =
+    (await missingJava()) ?? (existsSync(join(jars, 'pom.xml')) ? undefined : await fetchJars(jars));
   return lack === undefined ? { classPath: join(jars, 'kafka', '*') } : { lack };
 }
 
-async function javaLack(): Promise<string | undefined> {
+async function missingJava(): Promise<string | undefined> {
   return await promisify(execFile)('java', ['-version']).then(
     () => undefined,
     () => 'there is no Java',
@@ -24,7 +25,7 @@ async function javaLack(): Promise<string | undefined> {
 }
 
 /** @returns what it lacks for that. */
-async function fetchInto(jars: string): Promise<string | undefined> {
+async function fetchJars(jars: string): Promise<string | undefined> {
   const dataDir = mkdtempSync(join(tmpdir(), 'questlog-jars-'));
   const env = { ...process.env, QUESTLOG_DATA_DIR: dataDir, QUESTLOG_STACK_JARS: jars };
   const stack = (command: string) => promisify(execFile)(process.execPath, [STACK, command], { env });
@@ -33,8 +34,8 @@ async function fetchInto(jars: string): Promise<string | undefined> {
     await stack('down');
     return undefined;
   } catch (error) {
-    const said = String(error instanceof Error ? Reflect.get(error, 'stderr') : error).trim();
-    if (/is needed|needs Linux/.test(said)) return said;
+    const output = String(error instanceof Error ? Reflect.get(error, 'stderr') : error).trim();
+    if (/is needed|needs Linux/.test(output)) return output;
     throw error;
   } finally {
     rmSync(dataDir, { recursive: true, force: true });

@@ -12,7 +12,7 @@ import { createServer } from 'node:net';
 const WATCHED = 'exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec java "$@" 3<&- </dev/null';
 
 /** @param output a file that what it writes is added to. */
-export function started(args: readonly string[], output: string): ChildProcess {
+export function startProcess(args: readonly string[], output: string): ChildProcess {
   const file = openSync(output, 'a');
   const child = spawn('sh', ['-c', WATCHED, 'sh', ...args], { stdio: ['pipe', file, file] });
   closeSync(file);
@@ -20,7 +20,7 @@ export function started(args: readonly string[], output: string): ChildProcess {
 }
 
 /** Kills it. */
-export async function ended(child: ChildProcess): Promise<void> {
+export async function endProcess(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, 'exit');
   child.stdin?.end();
@@ -43,7 +43,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return [...chosen];
 }
 
-export function at(port: number): string {
+export function localAddress(port: number): string {
   return `127.0.0.1:${port}`;
 }
 

@@ -2,7 +2,7 @@
 import type { ITopicConfig } from 'kafkajs';
 import { silentLogger } from '../../../process/logger.ts';
 import { until } from '../../contract/harness.ts';
-import { newCluster } from '../client/clusterAccess.ts';
+import { createCluster } from '../client/clusterAccess.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
 import { NO_LEADER } from '../client/patches.ts';
 
@@ -30,7 +30,7 @@ export async function leadersOf(
   brokers: readonly string[],
   topic: string,
 ): Promise<ReadonlyMap<number, number>> {
-  const cluster = newCluster(clientOf(brokers));
+  const cluster = createCluster(clientOf(brokers));
   try {
     await cluster.connect();
     await cluster.addMultipleTargetTopics([topic]);

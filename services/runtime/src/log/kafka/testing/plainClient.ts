@@ -1,6 +1,6 @@
 /** A client of Kafka that does nothing of its own: for tests of what a cluster keeps, whatever Questlog makes of it. */
 import { CompressionTypes, Kafka, logLevel } from 'kafkajs';
-import { newCluster } from '../client/clusterAccess.ts';
+import { createCluster } from '../client/clusterAccess.ts';
 import { patchRequestQueueTimer } from '../client/patches.ts';
 import { createTopic } from './createTopic.ts';
 
@@ -53,7 +53,7 @@ async function appendBatch(
   record: PlainRecord,
   count: number,
 ): Promise<void> {
-  const cluster = newCluster(kafka);
+  const cluster = createCluster(kafka);
   await cluster.connect();
   try {
     await cluster.addTargetTopic(topic);

@@ -11,7 +11,7 @@ import kafkajs, { type Admin, type Kafka, type KafkaConfig } from 'kafkajs';
 import { until } from '../../contract/harness.ts';
 import { patchRequestQueueTimer } from '../client/patches.ts';
 import { brokerJars } from './brokerJars.ts';
-import { at, clusterId, ended, freePorts, started } from './brokerProcess.ts';
+import { clusterId, endProcess, freePorts, localAddress, startProcess } from './brokerProcess.ts';
 import { type Authority, anAuthority, type Certificate } from './certificates.ts';
 import { ADMIN, brokerSettings, type Ports, SCRAM_AT_FORMAT } from './securedBrokerSettings.ts';
 
@@ -66,14 +66,14 @@ export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
   await promisify(execFile)('java', [...java, '-Xmx128m', ...kafkaOf, 'kafka.tools.StorageTool', ...format]);
 
   const output = join(folder, 'output.log');
-  const child = started([...java, '-Xmx384m', ...kafkaOf, 'kafka.Kafka', settings], output);
+  const child = startProcess([...java, '-Xmx384m', ...kafkaOf, 'kafka.Kafka', settings], output);
   patchRequestQueueTimer();
   const kafka = new kafkajs.Kafka({ ...asAdmin(ports, authority), logLevel: kafkajs.logLevel.NOTHING });
   const broker: SecuredBroker = {
-    sasl: at(ports.sasl),
-    shortSessions: at(ports.shortSessions),
-    mutualTls: at(ports.mutualTls),
-    plaintext: at(ports.controller),
+    sasl: localAddress(ports.sasl),
+    shortSessions: localAddress(ports.shortSessions),
+    mutualTls: localAddress(ports.mutualTls),
+    plaintext: localAddress(ports.controller),
     authority,
     client: authority.issue('questlog'),
     kafka,
@@ -85,7 +85,7 @@ export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
     reauthentications: () => readFileSync(output, 'utf8').split('Successfully re-authenticated').length - 1,
     output: () => readFileSync(output, 'utf8'),
     stop: async () => {
-      await ended(child);
+      await endProcess(child);
       rmSync(folder, { recursive: true, force: true });
     },
   };
@@ -118,7 +118,7 @@ const LOGGING = `<Configuration status="WARN">
 
 function asAdmin(ports: Ports, authority: Authority): KafkaConfig {
   return {
-    brokers: [at(ports.sasl)],
+    brokers: [localAddress(ports.sasl)],
     ssl: { ca: authority.caPem },
     sasl: { mechanism: 'scram-sha-512', ...ADMIN },
     retry: { retries: 0 },

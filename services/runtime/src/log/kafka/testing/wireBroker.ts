@@ -285,8 +285,8 @@ function produced(body: Buffer): { readonly waitMs: number; readonly batches: re
   const waitMs = body.readInt32BE(at);
   at += 4 + 4;
   at += 2 + body.readInt16BE(at) + 4;
-  const all = { position: 0, batchesFrom: 0, leaderEpoch: -1, isCompacted: false, aborted: [] };
-  const bounds = { maxInflatedBytes: 2 ** 26, maxBytes: 2 ** 26 };
+  const all = { position: 0, minBatchOffset: 0, leaderEpoch: -1, isCompacted: false, aborted: [] };
+  const bounds = { maxDecompressedBytes: 2 ** 26, maxBytes: 2 ** 26 };
   const batches: Produced[] = [];
   while (at < body.length) {
     const batch = body.subarray(at + 8, at + 8 + body.readInt32BE(at + 4));

@@ -1,7 +1,7 @@
 /** The catalog asks the brokers for a group's coordinator once, and that coordinator for its offsets. */
 import type { Admin, Broker, Cluster, ConsumerConfig, Kafka } from 'kafkajs';
 import { expect, test } from 'vitest';
-import type { Renewable } from '../client/renewable.ts';
+import type { ReplaceableClient } from '../client/replaceableClient.ts';
 import { BrokerCatalog } from './catalog.ts';
 
 const COMMITTED = [{ offset: 7, metadata: 'pending' }, undefined];
@@ -142,7 +142,7 @@ function aCatalog(errors: (string | undefined)[]) {
     kafka: kafka as unknown as Kafka,
     admin: {
       use: (_: number, work: (one: unknown) => unknown) => work(admin),
-    } as unknown as Renewable<Admin>,
+    } as unknown as ReplaceableClient<Admin>,
     replicationFactor: 1,
     nameOf: (name) => `p-${name}`,
   });

@@ -3,12 +3,12 @@ import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { nextRound } from '../../../process/waiting.ts';
 import type { AddedPartitions, Committed, OffsetRange } from '../../log.ts';
-import type { TopicLimits } from '../append/batchBytes.ts';
-import { newCluster } from '../client/clusterAccess.ts';
+import type { TopicLimits } from '../append/batchSize.ts';
+import { createCluster } from '../client/clusterAccess.ts';
+import type { PartitionHealth } from '../client/partitionHealth.ts';
 import { NO_LEADER } from '../client/patches.ts';
-import { Renewable } from '../client/renewable.ts';
+import { ReplaceableClient } from '../client/replaceableClient.ts';
 import { withRetries } from '../client/retries.ts';
-import type { SickPartitions } from '../client/sickPartitions.ts';
 import { describeTopic, type TopicsDeps } from './topics.ts';
 
 /** What the parts of the adapter share. */
@@ -16,7 +16,7 @@ export interface KafkaDeps {
   readonly kafka: Kafka;
   readonly catalog: KafkaCatalog;
   readonly logger: Logger;
-  readonly sick: SickPartitions;
+  readonly partitionHealth: PartitionHealth;
   /** The name on the cluster of a topic, a group or a transactional id: with the deployment's prefix. */
   nameOf(name: string): string;
 }
@@ -24,25 +24,25 @@ export interface KafkaDeps {
 /** Names of topics and groups go in without the prefix. */
 export type KafkaCatalog = Pick<
   BrokerCatalog,
-  'limits' | 'forget' | 'ranges' | 'committed' | 'partitionsThere'
+  'limits' | 'evict' | 'ranges' | 'committed' | 'actualPartitionCounts'
 >;
 
 export interface BrokerCatalogDeps extends TopicsDeps {
   readonly kafka: Kafka;
 }
 
-interface AskedTopic {
+interface TopicEntry {
   readonly limits: Promise<TopicLimits>;
   /** From the answer on. */
-  known: TopicLimits | undefined;
+  value: TopicLimits | undefined;
 }
 
 export class BrokerCatalog {
   /** The partitions that the deployment made each topic with. */
-  readonly madeWith = new Map<string, number>();
+  readonly originalPartitions = new Map<string, number>();
   readonly #deps: BrokerCatalogDeps;
-  readonly #topics = new Map<string, AskedTopic>();
-  readonly #clusters: Renewable<Cluster>;
+  readonly #topics = new Map<string, TopicEntry>();
+  readonly #clusters: ReplaceableClient<Cluster>;
   /** One a topic. */
   readonly #endOffsets = new Map<string, () => Promise<readonly (number | undefined)[]>>();
   /** By the group's name on the cluster. A coordinator is of use only with the client that found it. */
@@ -50,7 +50,7 @@ export class BrokerCatalog {
 
   constructor(deps: BrokerCatalogDeps) {
     this.#deps = deps;
-    this.#clusters = new Renewable(() => newCluster(deps.kafka, { readUncommitted: true }));
+    this.#clusters = new ReplaceableClient(() => createCluster(deps.kafka, { readUncommitted: true }));
   }
 
   /**
@@ -61,16 +61,16 @@ export class BrokerCatalog {
     const before = this.#topics.get(topic);
     if (before !== undefined) return before.limits;
     const limits = describeTopic(this.#deps, topic).then((described) => {
-      const made = this.madeWith.get(topic) ?? described.partitions;
+      const made = this.originalPartitions.get(topic) ?? described.partitions;
       return { ...described, partitions: Math.min(described.partitions, made) };
     });
-    const asked: AskedTopic = { limits, known: undefined };
+    const asked: TopicEntry = { limits, value: undefined };
     this.#topics.set(topic, asked);
     limits.then(
       (known) => {
-        asked.known = known;
+        asked.value = known;
       },
-      () => this.forget(topic),
+      () => this.evict(topic),
     );
     return limits;
   }
@@ -79,55 +79,57 @@ export class BrokerCatalog {
    * Those that `limits` would answer at once. Whoever waits there for them is told in the same turn in which they become
    * known, so that nobody overtakes him here.
    */
-  knownLimits(topic: string): TopicLimits | undefined {
-    return this.#topics.get(topic)?.known;
+  cachedLimits(topic: string): TopicLimits | undefined {
+    return this.#topics.get(topic)?.value;
   }
 
   /** Asks for the topic anew when it is next needed. */
-  forget(topic: string): void {
+  evict(topic: string): void {
     this.#topics.delete(topic);
   }
 
   async startOffsets(topic: string): Promise<number[]> {
     const { partitions: count } = await this.limits(topic);
-    return this.#withRetries(topic, async () => (await this.#look(topic, count, true)).map(known));
+    return this.#withRetries(topic, async () => (await this.#fetchOffsets(topic, count, true)).map(known));
   }
 
   /** One partition without a leader fails them all, since nobody knows where it ends. */
   endOffsets(topic: string): Promise<number[]> {
-    return this.#withRetries(topic, async () => (await this.#ends(topic)).map(known));
+    return this.#withRetries(topic, async () => (await this.#sharedEndOffsets(topic)).map(known));
   }
 
   endOffset(topic: string, partition: number): Promise<number> {
-    return this.#withRetries(topic, async () => known((await this.#ends(topic))[partition], partition));
+    return this.#withRetries(topic, async () =>
+      known((await this.#sharedEndOffsets(topic))[partition], partition),
+    );
   }
 
   /** Per topic, in their order, the partitions that it has by now, those that somebody added too. */
-  async partitionsThere(topics: readonly string[]): Promise<number[]> {
+  async actualPartitionCounts(topics: readonly string[]): Promise<number[]> {
     const names = topics.map((topic) => this.#deps.nameOf(topic));
-    const doing = 'the partitions of topics are not known';
-    const described = await withRetries({ doing, limitMs: LIMIT_MS }, () =>
-      this.#deps.admin.use(ANSWER_LIMIT_MS, (admin) => admin.fetchTopicMetadata({ topics: names })),
+    const message = 'the partitions of topics are not known';
+    const described = await withRetries({ message, limitMs: RETRY_LIMIT_MS }, () =>
+      this.#deps.admin.use(RESPONSE_LIMIT_MS, (admin) => admin.fetchTopicMetadata({ topics: names })),
     );
     const counts = new Map(described.topics.map(({ name, partitions }) => [name, partitions.length]));
     return names.map((name) => counts.get(name) ?? 0);
   }
 
-  async added(): Promise<AddedPartitions[]> {
-    const made = [...this.madeWith];
-    const there = await this.partitionsThere(made.map(([topic]) => topic));
-    const added: AddedPartitions[] = [];
-    for (const [index, [topic, madeWith]] of made.entries()) {
-      const partitions = there[index] ?? 0;
-      if (partitions <= madeWith) continue;
-      const ranges = (await this.ranges(topic, partitions)).slice(madeWith);
+  async addedPartitions(): Promise<AddedPartitions[]> {
+    const made = [...this.originalPartitions];
+    const actual = await this.actualPartitionCounts(made.map(([topic]) => topic));
+    const addedPartitions: AddedPartitions[] = [];
+    for (const [index, [topic, originalPartitions]] of made.entries()) {
+      const partitions = actual[index] ?? 0;
+      if (partitions <= originalPartitions) continue;
+      const ranges = (await this.ranges(topic, partitions)).slice(originalPartitions);
       const records = ranges.reduce(
         (sum, range) => sum + (range ? range.endOffset - range.startOffset : 0),
         0,
       );
-      added.push({ topic, madeWith, partitions, records });
+      addedPartitions.push({ topic, originalPartitions, partitions, records });
     }
-    return added;
+    return addedPartitions;
   }
 
   /**
@@ -138,8 +140,8 @@ export class BrokerCatalog {
   async ranges(topic: string, partitions = 0): Promise<(OffsetRange | undefined)[]> {
     const count = Math.max(partitions, (await this.limits(topic)).partitions);
     return this.#withRetries(topic, async () => {
-      const starts = await this.#look(topic, count, true);
-      const ends = await this.#look(topic, count, false);
+      const starts = await this.#fetchOffsets(topic, count, true);
+      const ends = await this.#fetchOffsets(topic, count, false);
       return starts.map((startOffset, partition) => {
         const endOffset = ends[partition];
         return startOffset === undefined || endOffset === undefined ? undefined : { startOffset, endOffset };
@@ -151,12 +153,12 @@ export class BrokerCatalog {
   async committed(group: string, topic: string, partitions = 0): Promise<(Committed | undefined)[]> {
     const count = Math.max(partitions, (await this.limits(topic)).partitions);
     const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
-    const doing = `what ${groupId} committed of ${name} is not known`;
+    const message = `what ${groupId} committed of ${name} is not known`;
     // Only the types of kafkajs ask for an offset; it is not sent.
     const asked = numbers(count).map((partition) => ({ partition, offset: NEVER_COMMITTED }));
-    return withRetries({ doing, limitMs: LIMIT_MS }, async () => {
+    return withRetries({ message, limitMs: RETRY_LIMIT_MS }, async () => {
       // An error of a partition rejects, too. The client is then replaced, and the coordinator is found anew.
-      const { responses } = await this.#clusters.use(ANSWER_LIMIT_MS, async (cluster) => {
+      const { responses } = await this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
         const coordinator = await this.#coordinator(cluster, groupId);
         return coordinator.offsetFetch({ groupId, topics: [{ topic: name, partitions: asked }] });
       });
@@ -184,38 +186,38 @@ export class BrokerCatalog {
   }
 
   /** Every reader of the service asks for the same ones, so that those who ask at about the same time share a look. */
-  #ends(topic: string): Promise<readonly (number | undefined)[]> {
+  #sharedEndOffsets(topic: string): Promise<readonly (number | undefined)[]> {
     let look = this.#endOffsets.get(topic);
     if (look === undefined) {
-      look = nextRound(async () => this.#look(topic, (await this.limits(topic)).partitions, false));
+      look = nextRound(async () => this.#fetchOffsets(topic, (await this.limits(topic)).partitions, false));
       this.#endOffsets.set(topic, look);
     }
     return look();
   }
 
   #withRetries<T>(topic: string, look: () => Promise<T>): Promise<T> {
-    const doing = `the offsets of ${this.#deps.nameOf(topic)} are not known`;
-    return withRetries({ doing, limitMs: LIMIT_MS }, look);
+    const message = `the offsets of ${this.#deps.nameOf(topic)} are not known`;
+    return withRetries({ message, limitMs: RETRY_LIMIT_MS }, look);
   }
 
   /** Undefined of a partition without a leader. */
-  async #look(topic: string, count: number, fromBeginning: boolean): Promise<(number | undefined)[]> {
+  async #fetchOffsets(topic: string, count: number, fromBeginning: boolean): Promise<(number | undefined)[]> {
     const name = this.#deps.nameOf(topic);
-    return this.#clusters.use(ANSWER_LIMIT_MS, async (cluster) => {
-      const led = await ledPartitions(cluster, name, count);
+    return this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
+      const led = await partitionsWithLeader(cluster, name, count);
       const partitions = led.map((partition) => ({ partition }));
       const answers = await cluster.fetchTopicsOffset([{ topic: name, partitions, fromBeginning }]);
       const answered = answers.find((answer) => answer.topic === name)?.partitions ?? [];
       const offsets = new Map(answered.map(({ partition, offset }) => [partition, Number(offset)]));
-      const leftOut = led.find((partition) => !offsets.has(partition));
-      if (leftOut !== undefined) throw new Error(`nothing was answered of partition ${leftOut}`);
+      const missing = led.find((partition) => !offsets.has(partition));
+      if (missing !== undefined) throw new Error(`nothing was answered of partition ${missing}`);
       return numbers(count).map((partition) => offsets.get(partition));
     });
   }
 }
 
 /** Those that a broker leads. What is known of leaders may be minutes old: where one is missing they are asked for anew. */
-async function ledPartitions(cluster: Cluster, name: string, count: number): Promise<number[]> {
+async function partitionsWithLeader(cluster: Cluster, name: string, count: number): Promise<number[]> {
   await cluster.addMultipleTargetTopics([name]);
   await cluster.refreshMetadataIfNecessary();
   const led = () =>
@@ -235,9 +237,9 @@ function known(offset: number | undefined, partition: number): number {
 /** The brokers' answer if a group never committed. */
 const NEVER_COMMITTED = '-1';
 
-const ANSWER_LIMIT_MS = 4000;
+const RESPONSE_LIMIT_MS = 4000;
 
-const LIMIT_MS = 10_000;
+const RETRY_LIMIT_MS = 10_000;
 
 function numbers(count: number): number[] {
   return Array.from({ length: count }, (_, partition) => partition);

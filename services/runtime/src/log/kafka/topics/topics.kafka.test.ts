@@ -49,14 +49,16 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     const topic = await aTopic(log, {});
     const hour = 3_600_000;
     const week = 7 * 24 * hour;
-    expect(await log.kept(topic)).toEqual({ retentionMs: hour, goneAfterMs: hour + week });
+    expect(await log.retention(topic)).toEqual({ retentionMs: hour, deletedAfterMs: hour + week });
     const configEntries = [
       { name: 'retention.ms', value: `${2 * hour}` },
       { name: 'segment.ms', value: `${hour}` },
     ];
     const resource = { type: kafkajs.ConfigResourceTypes.TOPIC, name: `${prefix}${topic}`, configEntries };
     await admin((one) => one.alterConfigs({ validateOnly: false, resources: [resource] }));
-    await expect.poll(() => log.kept(topic)).toEqual({ retentionMs: 2 * hour, goneAfterMs: 3 * hour });
+    await expect
+      .poll(() => log.retention(topic))
+      .toEqual({ retentionMs: 2 * hour, deletedAfterMs: 3 * hour });
   });
 
   test('warns of compacted topics of an older version, in which superseded records may stay for years', async () => {
@@ -163,8 +165,8 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(consumer.assigned().toSorted()).toEqual([0, 1]);
     await consumer.stop();
     // A broker that has not heard of a new partition's leader yet knows none of its records.
-    const added = [{ topic: one.name, madeWith: 2, partitions: 4, records: 1 }];
-    await expect.poll(() => log.added(), { timeout: 30_000 }).toEqual(added);
+    const added = [{ topic: one.name, originalPartitions: 2, partitions: 4, records: 1 }];
+    await expect.poll(() => log.addedPartitions(), { timeout: 30_000 }).toEqual(added);
 
     const refused = log.ensureTopics([
       { ...one, partitions: 4 },

@@ -7,28 +7,28 @@ import kafkajs, {
 } from 'kafkajs';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
-import type { Kept, TopicSpec } from '../../log.ts';
-import { BATCH_OVERHEAD_BYTES, type TopicLimits } from '../append/batchBytes.ts';
-import { isOfType } from '../client/failures.ts';
+import type { TopicRetention, TopicSpec } from '../../log.ts';
+import { BATCH_OVERHEAD_BYTES, type TopicLimits } from '../append/batchSize.ts';
+import { hasErrorType } from '../client/errors.ts';
 import { NO_LEADER } from '../client/patches.ts';
-import type { Renewable } from '../client/renewable.ts';
+import type { ReplaceableClient } from '../client/replaceableClient.ts';
 import { withRetries } from '../client/retries.ts';
 
 export interface TopicsDeps {
-  readonly admin: Renewable<Admin>;
+  readonly admin: ReplaceableClient<Admin>;
   /** -1: as the brokers do by default. */
   readonly replicationFactor: number;
   nameOf(name: string): string;
 }
 
 /**
- * @param madeWith the partitions that topics are known to have been made with.
+ * @param originalPartitions the partitions that topics are known to have been made with.
  * @throws StartRefused for a topic that is not as the spec says, or that the brokers refuse to make.
  */
 export async function ensureTopics(
   deps: TopicsDeps & { readonly logger: Logger },
   specs: readonly TopicSpec[],
-  madeWith: ReadonlyMap<string, number>,
+  originalPartitions: ReadonlyMap<string, number>,
 ): Promise<void> {
   const unique = [...new Map(specs.map((spec) => [spec.name, spec])).values()];
   if (unique.length === 0) return;
@@ -37,16 +37,19 @@ export async function ensureTopics(
       throw new Error(`not a topic: "${name}" with ${partitions} partitions`);
     }
   }
-  const made = await createMissing(deps, unique);
+  const created = await createMissing(deps, unique);
   // Those made just now are checked too: another process may have been quicker, with another spec.
   const described = await Promise.all(
     unique.map((spec) =>
-      describeTopic(deps, spec.name, { unknownLimitMs: NEW_UNKNOWN_LIMIT_MS, needsLeaders: made.has(spec) }),
+      describeTopic(deps, spec.name, {
+        unknownLimitMs: NEW_UNKNOWN_LIMIT_MS,
+        needsLeaders: created.has(spec),
+      }),
     ),
   );
   for (const [index, spec] of unique.entries()) {
     const description = described[index];
-    if (description !== undefined) check(spec, description, madeWith.get(spec.name));
+    if (description !== undefined) checkTopic(spec, description, originalPartitions.get(spec.name));
   }
   warnOfAddedPartitions(deps, unique, described);
   warnOfLateCompaction(deps, described);
@@ -63,13 +66,13 @@ export async function describeTopic(
   { unknownLimitMs = UNKNOWN_LIMIT_MS, needsLeaders = false } = {},
 ): Promise<TopicDescription> {
   const name = deps.nameOf(topic);
-  const doing = `the topic ${name} cannot be described`;
-  return withRetries({ doing, limitMs: LIMIT_MS, unknownLimitMs }, () =>
-    deps.admin.use(ANSWER_LIMIT_MS, async (admin) => {
+  const message = `the topic ${name} cannot be described`;
+  return withRetries({ message, limitMs: LIMIT_MS, unknownLimitMs }, () =>
+    deps.admin.use(RESPONSE_LIMIT_MS, async (admin) => {
       const { topics } = await admin.fetchTopicMetadata({ topics: [name] });
       const { resources } = await admin.describeConfigs({
         includeSynonyms: false,
-        resources: [wanted(name)],
+        resources: [configQuery(name)],
       });
       const entries = resources[0]?.configEntries ?? [];
       const config = new Map(entries.map(({ configName, configValue }) => [configName, configValue]));
@@ -104,10 +107,10 @@ export interface TopicDescription extends TopicLimits {
 }
 
 /** Kafka gives up whole segments, by the age of the newest record in them. */
-export function keptBy({ policy, retentionMs, segmentMs }: TopicDescription): Kept {
+export function retentionOf({ policy, retentionMs, segmentMs }: TopicDescription): TopicRetention {
   if (retentionMs < 0 || !policy.includes('delete'))
-    return { retentionMs: Number.POSITIVE_INFINITY, goneAfterMs: Number.POSITIVE_INFINITY };
-  return { retentionMs, goneAfterMs: retentionMs + segmentMs };
+    return { retentionMs: Number.POSITIVE_INFINITY, deletedAfterMs: Number.POSITIVE_INFINITY };
+  return { retentionMs, deletedAfterMs: retentionMs + segmentMs };
 }
 
 /** Kafka takes no partition away again, and a key's partition would be another one if they were used as the others are. */
@@ -117,8 +120,8 @@ function warnOfAddedPartitions(
   described: readonly TopicDescription[],
 ): void {
   const added = specs.flatMap(({ name, partitions: used }, index) => {
-    const there = described[index]?.partitions ?? used;
-    return there > used ? [`${name} ${there}, used: ${used}`] : [];
+    const actual = described[index]?.partitions ?? used;
+    return actual > used ? [`${name} ${actual}, used: ${used}`] : [];
   });
   if (added.length === 0) return;
   logger.warn('partitions_were_added', {
@@ -149,7 +152,7 @@ async function warnOfFewReplicas(
 ): Promise<void> {
   const few = described.filter(({ replicas, minInSync }) => replicas < 2 || minInSync < 2);
   if (few.length === 0) return;
-  const { brokers } = await admin.use(ANSWER_LIMIT_MS, (one) => one.describeCluster());
+  const { brokers } = await admin.use(RESPONSE_LIMIT_MS, (one) => one.describeCluster());
   if (brokers.length < SAFE_REPLICAS) return;
   const topics = few.map(({ topic, replicas, minInSync }) => `${topic} ${replicas}/${minInSync}`);
   logger.warn('acknowledged_events_may_be_lost_with_one_broker', {
@@ -163,23 +166,23 @@ const LIMIT_MS = 15_000;
 const UNKNOWN_LIMIT_MS = 500;
 /** One that this process has made or found is there, however long a broker under load takes to hear of it. */
 const NEW_UNKNOWN_LIMIT_MS = LIMIT_MS;
-const ANSWER_LIMIT_MS = 5000;
+const RESPONSE_LIMIT_MS = 5000;
 
 /** Waits until all brokers that will have the topics know them. */
 const CREATE_LIMIT_MS = 10_000;
 
 /** Returns those that were missing. */
 async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Promise<ReadonlySet<TopicSpec>> {
-  const doing = 'the topics cannot be created';
-  return withRetries({ doing, limitMs: LIMIT_MS }, () =>
-    deps.admin.use(CREATE_LIMIT_MS + ANSWER_LIMIT_MS, async (admin) => {
+  const message = 'the topics cannot be created';
+  return withRetries({ message, limitMs: LIMIT_MS }, () =>
+    deps.admin.use(CREATE_LIMIT_MS + RESPONSE_LIMIT_MS, async (admin) => {
       const existing = new Set(await admin.listTopics());
       const missing = specs.filter(({ name }) => !existing.has(deps.nameOf(name)));
       const topics = missing.map((spec) => topicConfig(deps, spec));
       if (topics.length > 0) {
         await admin
           .createTopics({ topics, waitForLeaders: false, timeout: CREATE_LIMIT_MS })
-          .catch(throwUnlessThere);
+          .catch(ignoreExisting);
       }
       return new Set(missing);
     }),
@@ -187,11 +190,11 @@ async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Pro
 }
 
 /** Another process may have made some of them meanwhile, which fails the request for these only. */
-function throwUnlessThere(error: unknown): void {
+function ignoreExisting(error: unknown): void {
   const errors: unknown[] = error instanceof kafkajs.KafkaJSAggregateError ? error.errors : [error];
   for (const one of errors) {
-    if (isOfType(one, 'TOPIC_ALREADY_EXISTS')) continue;
-    if (isOfType(one, ...REFUSALS)) {
+    if (hasErrorType(one, 'TOPIC_ALREADY_EXISTS')) continue;
+    if (hasErrorType(one, ...REJECTION_ERRORS)) {
       const topic: unknown = one instanceof Error ? Reflect.get(one, 'topic') : undefined;
       throw new StartRefused(`the brokers refuse to create the topic ${topic}: ${messageOf(one)}`, {
         cause: one,
@@ -202,7 +205,7 @@ function throwUnlessThere(error: unknown): void {
 }
 
 /** The deployment asks for what these brokers do not give. */
-const REFUSALS = [
+const REJECTION_ERRORS = [
   'INVALID_REPLICATION_FACTOR',
   'INVALID_PARTITIONS',
   'INVALID_CONFIG',
@@ -221,7 +224,7 @@ const SETTINGS = [
   'max.compaction.lag.ms',
 ];
 
-function wanted(name: string): ResourceConfigQuery {
+function configQuery(name: string): ResourceConfigQuery {
   return { type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames: [...SETTINGS] };
 }
 
@@ -286,24 +289,24 @@ function partitionsOf(
   return { partitions: partitions.length, replicas };
 }
 
-function check(
+function checkTopic(
   spec: TopicSpec,
-  { partitions: there, policy, maxBatchBytes }: TopicDescription,
-  madeWith: number | undefined,
+  { partitions: actual, policy, maxBatchBytes }: TopicDescription,
+  originalPartitions: number | undefined,
 ): void {
-  const refused = (has: string, needs: string) =>
+  const mismatch = (has: string, needs: string) =>
     new StartRefused(
       `topic ${spec.name} has ${has}, not ${needs}: Questlog changes no topic that is already there`,
     );
-  const partitions = Math.min(there, madeWith ?? there);
+  const partitions = Math.min(actual, originalPartitions ?? actual);
   if (partitions !== spec.partitions) {
-    throw refused(`${partitions} partitions`, `${spec.partitions}`);
+    throw mismatch(`${partitions} partitions`, `${spec.partitions}`);
   }
   if (policy !== spec.cleanup.policy) {
-    throw refused(`cleanup.policy ${policy}`, spec.cleanup.policy);
+    throw mismatch(`cleanup.policy ${policy}`, spec.cleanup.policy);
   }
   const needed = neededBatchBytes(spec);
   if (maxBatchBytes < needed) {
-    throw refused(`max.message.bytes ${maxBatchBytes}`, `at least ${needed}`);
+    throw mismatch(`max.message.bytes ${maxBatchBytes}`, `at least ${needed}`);
   }
 }

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import type { Broker } from 'kafkajs';
 import { StartRefused } from '../../../process/errors.ts';
 
-export interface Request<Answer> {
+export interface Request<Response> {
   readonly apiKey: number;
   readonly apiVersion: number;
   readonly apiName: string;
@@ -15,7 +15,7 @@ export interface Request<Answer> {
   /** Behind the client's name: tagged fields belong to it in a flexible version. */
   readonly body: Buffer;
   /** @param bytes behind the correlation id. */
-  decode(bytes: Buffer): Answer;
+  decode(bytes: Buffer): Response;
 }
 
 export interface Throttled {
@@ -24,16 +24,16 @@ export interface Throttled {
 }
 
 /** @throws StartRefused for a broker that does not take the version; what kafkajs throws, and `decode`. */
-export async function exchange<Answer extends Throttled>(
+export async function sendRequest<Response extends Throttled>(
   broker: Broker,
-  { apiKey, apiVersion, apiName, since, body, decode }: Request<Answer>,
-): Promise<Answer> {
-  const { connectionPool, versions, brokerAddress } = broker as unknown as BrokerInside;
+  { apiKey, apiVersion, apiName, since, body, decode }: Request<Response>,
+): Promise<Response> {
+  const { connectionPool, versions, brokerAddress } = broker as unknown as BrokerInternals;
   const { minVersion = apiVersion, maxVersion = apiVersion } = versions?.[apiKey] ?? {};
   if (apiVersion < minVersion || apiVersion > maxVersion) {
-    const needed = `Questlog needs ${apiName} ${apiVersion}, which Kafka has since ${since}`;
+    const requirement = `Questlog needs ${apiName} ${apiVersion}, which Kafka has since ${since}`;
     throw new StartRefused(
-      `the broker ${brokerAddress} takes ${apiName} ${minVersion} to ${maxVersion}: ${needed}`,
+      `the broker ${brokerAddress} takes ${apiName} ${minVersion} to ${maxVersion}: ${requirement}`,
     );
   }
   try {
@@ -53,12 +53,12 @@ export function protocolError(code: number): Error {
   return createErrorFromCode(code);
 }
 
-interface BrokerInside {
+interface BrokerInternals {
   readonly brokerAddress: string;
   /** By API key; null before the first connection. */
   readonly versions: Readonly<Record<number, { minVersion: number; maxVersion: number }>> | null;
   readonly connectionPool: {
-    send<Answer extends Throttled>(exchange: {
+    send<Response extends Throttled>(sendRequest: {
       readonly request: {
         readonly apiKey: number;
         readonly apiVersion: number;
@@ -66,10 +66,10 @@ interface BrokerInside {
         encode(): Promise<{ readonly buf: Buffer; readonly buffer: Buffer }>;
       };
       readonly response: {
-        decode(bytes: Buffer): Promise<Answer>;
-        parse(answer: Answer): Promise<Answer>;
+        decode(bytes: Buffer): Promise<Response>;
+        parse(answer: Response): Promise<Response>;
       };
-    }): Promise<Answer>;
+    }): Promise<Response>;
   };
 }
 

@@ -1,15 +1,15 @@
 /** The log on Kafka against the contract of a log that lost its end: a broker is killed, and starts with less. */
 import { afterAll, describe } from 'vitest';
 import { silentLogger } from '../../process/logger.ts';
-import { describeCuts } from '../contract/cuts.contract.ts';
+import { describeTruncation } from '../contract/truncation.contract.ts';
 import { describeLogContract } from '../log.contract.ts';
-import { withMethods } from '../testing/withMethods.ts';
+import { withMethods } from '../testing/alteredLog.ts';
 import { openKafkaLog } from './kafkaLog.ts';
-import { startFragileBroker } from './testing/fragileBroker.ts';
+import { startDamageableBroker } from './testing/damageableBroker.ts';
 
 const PREFIX = 'contract-';
 const nameOf = (name: string) => PREFIX + name;
-const broker = await startFragileBroker({ isBeside: true });
+const broker = await startDamageableBroker({ hasSecondBroker: true });
 
 describe.runIf(broker !== undefined)('brokers whose files can be changed', () => {
   afterAll(() => broker?.stop());
@@ -24,13 +24,13 @@ describe.runIf(broker !== undefined)('brokers whose files can be changed', () =>
       return withMethods(log, {
         ensureTopics: async (specs) => {
           await log.ensureTopics(specs);
-          for (const { name } of specs) await broker.claim(nameOf(name));
+          for (const { name } of specs) await broker.takeOver(nameOf(name));
         },
       });
     },
     cut: (_: unknown, topic: string, partition: number, offset: number) =>
-      broker.cut(nameOf(topic), partition, offset),
+      broker.truncate(nameOf(topic), partition, offset),
     dispose: async () => undefined,
   };
-  describeLogContract('the log on Kafka', harness, [describeCuts]);
+  describeLogContract('the log on Kafka', harness, [describeTruncation]);
 });

@@ -6,25 +6,25 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { Unavailable } from '../../../process/errors.ts';
 import { type Fields, silentLogger } from '../../../process/logger.ts';
 import {
-  aHolder,
+  aMember,
   aName,
   aRecord,
   aTopic,
   nextRecords,
   textOf,
   until,
-  untilHolds,
+  untilAssigned,
 } from '../../contract/harness.ts';
 import { type Log, LogTruncated } from '../../log.ts';
-import { SickPartitions } from '../client/sickPartitions.ts';
+import { PartitionHealth } from '../client/partitionHealth.ts';
 import { openKafkaLog } from '../kafkaLog.ts';
-import { type FragileBroker, startFragileBroker } from '../testing/fragileBroker.ts';
-import { catalogOf, severableKafka } from '../testing/severable.ts';
+import { type DamageableBroker, startDamageableBroker } from '../testing/damageableBroker.ts';
+import { catalogOf, disconnectableKafka } from '../testing/disconnectableKafka.ts';
 import { openTail } from './fetcher.ts';
 
 const PREFIX = 'cuts-';
 const nameOf = (name: string) => `${PREFIX}${name}`;
-const broker = await startFragileBroker();
+const broker = await startDamageableBroker();
 
 describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () => {
   const told: [string, Fields | undefined][] = [];
@@ -48,11 +48,17 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
   test('is noticed by who comes back when it has grown past where it ended', async () => {
     const topic = await aTopic(log());
     await appendEach(topic, 'a', 'b', 'c');
-    const network = severableKafka(there().address);
+    const network = disconnectableKafka(there().address);
     const seen: unknown[] = [];
-    const sick = new SickPartitions(silentLogger);
+    const sick = new PartitionHealth(silentLogger);
     const tail = await openTail(
-      { kafka: network.kafka, catalog: catalogOf(log()), logger: silentLogger, sick, nameOf },
+      {
+        kafka: network.kafka,
+        catalog: catalogOf(log()),
+        logger: silentLogger,
+        partitionHealth: sick,
+        nameOf,
+      },
       {
         topic,
         from: 'earliest',
@@ -61,11 +67,11 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
       },
     );
     onTestFinished(() => tail.close());
-    await tail.reached([3]);
-    network.sever();
-    await there().cut(nameOf(topic), 0, 1);
+    await tail.waitForOffsets([3]);
+    network.disconnect();
+    await there().truncate(nameOf(topic), 0, 1);
     await appendEach(topic, 'x', 'y', 'z', '!');
-    network.mend();
+    network.reconnect();
     await until(() => seen.at(-1) === '!');
     expect(seen).toEqual(['a', 'b', 'c', { partition: 0, offset: 1 }, 'x', 'y', 'z', '!']);
   });
@@ -77,7 +83,7 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
     const batch = await first.read({ topic, maxRecords: 3, maxBytes: 1000, waitMs: 5000 });
     const epoch = batch?.leaderEpoch;
     expect(epoch).toBeTypeOf('number');
-    await there().cut(nameOf(topic), 0, 1);
+    await there().truncate(nameOf(topic), 0, 1);
     await appendEach(topic, 'x', 'y', 'z', '!');
     const second = await aReader(topic);
     second.seek(topic, 3, epoch);
@@ -100,7 +106,7 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
   test('gives nothing of a batch with a turned bit, and the other partitions go on', async () => {
     const topic = await aTopic(log(), { partitions: 2 });
     await log().append(topic, 1, [aRecord('whole'), aRecord('turned')]);
-    there().turnBit(nameOf(topic), 1);
+    there().flipBit(nameOf(topic), 1);
     told.length = 0;
     const texts: (string | undefined)[] = [];
     const tail = await log().tail({
@@ -113,10 +119,10 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
     expect(told[0]).toMatchObject(['log_reading_interrupted', { topic, partition: 1, offset: 0 }]);
     expect(told[0]?.[1]?.['cause']).toContain('checksum');
     await appendEach(topic, 'beside');
-    await tail.reached([1, 0]);
+    await tail.waitForOffsets([1, 0]);
     expect(texts).toEqual(['beside']);
-    there().turnBit(nameOf(topic), 1);
-    await tail.reached([1, 2]);
+    there().flipBit(nameOf(topic), 1);
+    await tail.waitForOffsets([1, 2]);
     expect(texts).toEqual(['beside', 'whole', 'turned']);
   });
 
@@ -125,7 +131,7 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
     return opened;
   }
 
-  function there(): FragileBroker {
+  function there(): DamageableBroker {
     if (broker === undefined) throw new Error('there is no broker');
     return broker;
   }
@@ -141,9 +147,9 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
   }
 
   async function aReader(topic: string) {
-    const holder = await aHolder(log(), aName('group'), topic);
+    const holder = await aMember(log(), aName('group'), topic);
     onTestFinished(() => holder.consumer.stop());
-    await untilHolds(holder, 1);
+    await untilAssigned(holder, 1);
     return holder.current(0);
   }
 });

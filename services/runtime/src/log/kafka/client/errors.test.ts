@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import kafkajs from 'kafkajs';
 import { expect, test } from 'vitest';
 import { Fenced, Unavailable } from '../../../process/errors.ts';
-import { asFailure, isOfSettings, isOfType } from './failures.ts';
+import { hasErrorType, isSettingsError, toLogError } from './errors.ts';
 
 const protocol = (type: string, message = 'said so') =>
   new kafkajs.KafkaJSProtocolError({ type, message, name: type, code: 1, retriable: false } as Error);
@@ -20,7 +20,7 @@ test.each([
   ['credentials refused while it runs', refusedCredentials(), Unavailable],
   ['a missing permission', protocol('TOPIC_AUTHORIZATION_FAILED'), Error],
 ])('%s', (_, error, kind) => {
-  const failure = asFailure(error, 'the append');
+  const failure = toLogError(error, 'the append');
   expect(failure.constructor).toBe(kind);
   expect(failure.message).toContain('the append');
   expect(failure.cause).toBe(error);
@@ -28,7 +28,7 @@ test.each([
 
 test('our own failures pass as they are', () => {
   for (const failure of [new Fenced('lost'), new Unavailable('closed')]) {
-    expect(asFailure(failure, 'the append')).toBe(failure);
+    expect(toLogError(failure, 'the append')).toBe(failure);
   }
 });
 
@@ -38,27 +38,29 @@ test.each([
   ['a name used before it is there', readTooEarly],
 ])('a bug of ours passes as it is, and is no outage: %s', (_, bug) => {
   const error = thrownBy(bug);
-  expect(asFailure(error, 'the append')).toBe(error);
+  expect(toLogError(error, 'the append')).toBe(error);
 });
 
 test('kafkajs’s own errors while brokers go away are an outage', () => {
   const decoder = createRequire(import.meta.url)('kafkajs/src/protocol/decoder.js');
   const error = thrownBy(() => new decoder(Buffer.alloc(2)).readInt32());
   expect(error).toBeInstanceOf(RangeError);
-  expect(asFailure(error, 'the append')).toBeInstanceOf(Unavailable);
+  expect(toLogError(error, 'the append')).toBeInstanceOf(Unavailable);
 });
 
 test('Node’s socket errors are an outage', () => {
   const error = new RangeError('of a socket');
   error.stack = 'RangeError: of a socket\n    at Socket.write (node:net:1:1)';
-  expect(asFailure(error, 'the append')).toBeInstanceOf(Unavailable);
+  expect(toLogError(error, 'the append')).toBeInstanceOf(Unavailable);
 });
 
 test('wrong settings are known under what was made of them', () => {
   const refused = refusedCredentials();
-  expect(isOfSettings(asFailure(refused, 'the connection'))).toBe(true);
-  expect(isOfSettings(asFailure(new kafkajs.KafkaJSConnectionError('gone'), 'the connection'))).toBe(false);
-  expect(isOfType(retried(protocol('MESSAGE_TOO_LARGE')), 'MESSAGE_TOO_LARGE')).toBe(true);
+  expect(isSettingsError(toLogError(refused, 'the connection'))).toBe(true);
+  expect(isSettingsError(toLogError(new kafkajs.KafkaJSConnectionError('gone'), 'the connection'))).toBe(
+    false,
+  );
+  expect(hasErrorType(retried(protocol('MESSAGE_TOO_LARGE')), 'MESSAGE_TOO_LARGE')).toBe(true);
 });
 
 function readTooEarly(): number {

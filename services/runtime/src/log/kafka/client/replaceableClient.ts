@@ -5,8 +5,8 @@
 import type { Cluster, Kafka } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
 import { withinLimit } from '../../../process/waiting.ts';
-import { newCluster } from './clusterAccess.ts';
-import { asFailure } from './failures.ts';
+import { createCluster } from './clusterAccess.ts';
+import { toLogError } from './errors.ts';
 
 /** All clients of kafkajs have these. */
 export interface Connectable {
@@ -14,16 +14,16 @@ export interface Connectable {
   disconnect(): Promise<void>;
 }
 
-export class Renewable<T extends Connectable> {
+export class ReplaceableClient<T extends Connectable> {
   readonly #create: () => T;
-  readonly #options: RenewableOptions<T>;
+  readonly #options: ReplaceableClientOptions<T>;
   readonly #open = new Set<SharedClient<T>>();
   #current: SharedClient<T> | undefined;
   #opening: Promise<SharedClient<T>> | undefined;
   #isClosed = false;
 
   /** @param create makes a client that is not connected yet. */
-  constructor(create: () => T, options: RenewableOptions<T> = {}) {
+  constructor(create: () => T, options: ReplaceableClientOptions<T> = {}) {
     this.#create = create;
     this.#options = options;
   }
@@ -52,15 +52,15 @@ export class Renewable<T extends Connectable> {
     // One that is there is used before anybody else can give it up.
     const shared = this.#current ?? (await this.get());
     try {
-      return await answered(shared.use(work), limitMs);
+      return await withinTimeout(shared.use(work), limitMs);
     } catch (error) {
-      this.renew(shared);
+      this.replace(shared);
       throw error;
     }
   }
 
   /** The next one to ask gets a new client. Who uses the old one finishes there. */
-  renew(shared: SharedClient<T>): void {
+  replace(shared: SharedClient<T>): void {
     if (this.#current !== shared) return;
     this.#current = undefined;
     shared.retire();
@@ -80,12 +80,12 @@ export class Renewable<T extends Connectable> {
   }
 
   async #connect(): Promise<SharedClient<T>> {
-    const client = await connectedOf(this.#create);
+    const client = await connectClient(this.#create);
     const shared = new SharedClient(client);
     this.#open.add(shared);
     void shared.closed.then(() => this.#open.delete(shared));
     try {
-      await answered(Promise.resolve(this.#options.prepare?.(client)), REQUEST_LIMIT_MS);
+      await withinTimeout(Promise.resolve(this.#options.prepare?.(client)), REQUEST_LIMIT_MS);
     } catch (error) {
       shared.retire();
       throw error;
@@ -95,15 +95,15 @@ export class Renewable<T extends Connectable> {
   }
 }
 
-export interface RenewableOptions<T> {
+export interface ReplaceableClientOptions<T> {
   /** What a client needs once it has connected. */
   prepare?(client: T): Promise<void>;
 }
 
 /** A kafkajs `Cluster` of its own for one reader. The leaders of the topics (as the cluster names them) are known. */
-export function readersCluster(kafka: Kafka, topics: readonly string[]): Renewable<Cluster> {
+export function clusterForTopics(kafka: Kafka, topics: readonly string[]): ReplaceableClient<Cluster> {
   const prepare = (cluster: Cluster) => cluster.addMultipleTargetTopics([...topics]);
-  return new Renewable(() => newCluster(kafka), { prepare });
+  return new ReplaceableClient(() => createCluster(kafka), { prepare });
 }
 
 /**
@@ -111,30 +111,30 @@ export function readersCluster(kafka: Kafka, topics: readonly string[]): Renewab
  * next begins with another.
  * @throws Unavailable when no broker can be reached.
  */
-async function connectedOf<T extends Connectable>(create: () => T): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
+async function connectClient<T extends Connectable>(create: () => T): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
     const client = create();
     const connecting = client.connect();
     try {
-      await answered(connecting, CONNECT_LIMIT_MS);
+      await withinTimeout(connecting, CONNECT_LIMIT_MS);
       return client;
     } catch (error) {
       const disconnect = () => client.disconnect().catch(() => undefined);
       connecting.then(disconnect, disconnect);
-      const failure = asFailure(error, 'no broker can be reached; nothing was done');
-      if (!(failure instanceof Unavailable) || tries === MAX_TRIES) throw failure;
+      const failure = toLogError(error, 'no broker can be reached; nothing was done');
+      if (!(failure instanceof Unavailable) || attempt === MAX_ATTEMPTS) throw failure;
     }
   }
 }
 
 /** @throws NoAnswer when the work takes longer; it goes on, and its outcome is nobody's. */
-export function answered<T>(work: Promise<T>, limitMs: number): Promise<T> {
+export function withinTimeout<T>(work: Promise<T>, limitMs: number): Promise<T> {
   return withinLimit(work, limitMs, () => {
-    throw new NoAnswer(`no answer within ${limitMs} ms`);
+    throw new RequestTimedOut(`no answer within ${limitMs} ms`);
   });
 }
 
-export class NoAnswer extends Error {}
+export class RequestTimedOut extends Error {}
 
 /**
  * kafkajs gives up a request after 12 s, and after another broker or connection it tries again. It has forgotten requests,
@@ -143,7 +143,7 @@ export class NoAnswer extends Error {}
 export const REQUEST_LIMIT_MS = 30_000;
 /** One try takes no longer, with the first requests. */
 const CONNECT_LIMIT_MS = 3000;
-const MAX_TRIES = 3;
+const MAX_ATTEMPTS = 3;
 /**
  * A kafkajs client that is replaced while others still use it. It is closed when its last user has ended, since kafkajs
  * reconnects a client that is used after its close, and nobody would close that again.

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Unavailable } from '../../process/errors.ts';
 import { LogTruncated, type OwnedPartition } from '../log.ts';
 import {
-  aHolder,
+  aMember,
   aName,
   aRecord,
   aTopic,
@@ -11,18 +11,18 @@ import {
   type Subject,
   textOf,
   until,
-  untilHolds,
+  untilAssigned,
 } from './harness.ts';
 
-export function describeCuts({ harness, log }: Subject): void {
-  const cut = async (topic: string, partition: number, offset: number) => {
-    if (harness.cut === undefined) throw new Error('this harness cannot cut the log');
-    await harness.cut(log(), topic, partition, offset);
+export function describeTruncation({ harness, log }: Subject): void {
+  const truncate = async (topic: string, partition: number, offset: number) => {
+    if (harness.truncate === undefined) throw new Error('this harness cannot cut the log');
+    await harness.truncate(log(), topic, partition, offset);
   };
   const aReader = async (group: string, topic: string) => {
-    const holder = await aHolder(log(), group, topic);
-    await untilHolds(holder, 1);
-    return { holder, owned: holder.current(0) };
+    const member = await aMember(log(), group, topic);
+    await untilAssigned(member, 1);
+    return { member, owned: member.current(0) };
   };
   const read = async (owned: OwnedPartition, topic: string, count: number) => {
     const texts: unknown[] = [];
@@ -32,8 +32,10 @@ export function describeCuts({ harness, log }: Subject): void {
   /** Each by itself, as a log may only be cut between appends. What was cut may have forgotten its writers, and say so once. */
   const append = async (topic: string, partition: number, ...texts: string[]) => {
     for (const text of texts) {
-      const one = () => log().append(topic, partition, [aRecord(text)]);
-      await one().catch((error: unknown) => (error instanceof Unavailable ? one() : Promise.reject(error)));
+      const appendOne = () => log().append(topic, partition, [aRecord(text)]);
+      await appendOne().catch((error: unknown) =>
+        error instanceof Unavailable ? appendOne() : Promise.reject(error),
+      );
     }
   };
 
@@ -44,9 +46,9 @@ export function describeCuts({ harness, log }: Subject): void {
     ])('tells a member of a group once, when it %s', async (_, later, [offset, end]) => {
       const topic = await aTopic(log());
       await append(topic, 0, 'a', 'b', 'c');
-      const { holder, owned } = await aReader(aName('group'), topic);
+      const { member, owned } = await aReader(aName('group'), topic);
       expect(await read(owned, topic, 3)).toEqual(['a', 'b', 'c']);
-      await cut(topic, 0, 1);
+      await truncate(topic, 0, 1);
       await append(topic, 0, ...later);
       const failure = await nextRecords(owned, topic).catch((error: unknown) => error);
       expect(failure).toBeInstanceOf(LogTruncated);
@@ -54,27 +56,27 @@ export function describeCuts({ harness, log }: Subject): void {
       expect(owned.position(topic)).toBe(offset);
       expect(await read(owned, topic, later.length)).toEqual(later);
       expect(owned.position(topic)).toBe(end);
-      await holder.consumer.stop();
+      await member.consumer.stop();
     });
 
     it('tells only who was given what is gone, and nobody misses what is there now', async () => {
       const topic = await aTopic(log());
       await append(topic, 0, 'a', 'b', 'c');
-      const { holder, owned } = await aReader(aName('group'), topic);
+      const { member, owned } = await aReader(aName('group'), topic);
       expect((await owned.read({ maxRecords: 1, maxBytes: 1, waitMs: 5_000 }))?.nextOffset).toBe(1);
-      await cut(topic, 0, 1);
+      await truncate(topic, 0, 1);
       await append(topic, 0, 'x');
       const seen: unknown[] = [];
       while (seen.at(-1) !== 'x') {
-        const given = read(owned, topic, 1).catch((error: unknown) =>
+        const batch = read(owned, topic, 1).catch((error: unknown) =>
           error instanceof LogTruncated ? [{ offset: error.offset }] : Promise.reject(error),
         );
-        seen.push(...(await given));
+        seen.push(...(await batch));
       }
       // A log may read ahead for its readers.
-      const told = { offset: 1 };
-      expect([['x'], ['b', told, 'x'], ['b', 'c', told, 'x']]).toContainEqual(seen);
-      await holder.consumer.stop();
+      const truncation = { offset: 1 };
+      expect([['x'], ['b', truncation, 'x'], ['b', 'c', truncation, 'x']]).toContainEqual(seen);
+      await member.consumer.stop();
     });
 
     it('takes a commit of what was read before, and tells whoever comes back to it', async () => {
@@ -82,16 +84,16 @@ export function describeCuts({ harness, log }: Subject): void {
       await append(topic, 0, 'a', 'b', 'c');
       const first = await aReader(group, topic);
       expect(await read(first.owned, topic, 3)).toEqual(['a', 'b', 'c']);
-      await cut(topic, 0, 1);
+      await truncate(topic, 0, 1);
       await first.owned.commit(topic, { offset: 3, metadata: 'read' });
-      await first.holder.consumer.stop();
-      const { holder, owned } = await aReader(group, topic);
+      await first.member.consumer.stop();
+      const { member, owned } = await aReader(group, topic);
       expect(owned.committed(topic)).toEqual({ offset: 3, metadata: 'read' });
       await owned.commit(topic, { offset: 3, metadata: 'again' });
       await expect(nextRecords(owned, topic)).rejects.toMatchObject({ offset: 1, position: 3 });
       await append(topic, 0, 'x');
       expect(await read(owned, topic, 1)).toEqual(['x']);
-      await holder.consumer.stop();
+      await member.consumer.stop();
     });
 
     /**
@@ -108,11 +110,11 @@ export function describeCuts({ harness, log }: Subject): void {
         epoch = (await first.owned.read({ topic, maxRecords: 3, maxBytes: 1000, waitMs: 5_000 }))
           ?.leaderEpoch;
       await first.owned.commit(topic, { offset: 3, metadata: 'read' });
-      await first.holder.consumer.stop();
-      await cut(topic, 0, 1);
+      await first.member.consumer.stop();
+      await truncate(topic, 0, 1);
       const later = ['x', 'y', 'z', '!'];
       await append(topic, 0, ...later);
-      const { holder, owned } = await aReader(group, topic);
+      const { member, owned } = await aReader(group, topic);
       expect(owned.position(topic)).toBe(3);
       owned.seek(topic, 3, epoch);
       if (epoch === undefined) {
@@ -123,18 +125,18 @@ export function describeCuts({ harness, log }: Subject): void {
         expect(failure).toMatchObject({ topic, partition: 0, offset: 1, position: 3 });
         expect(await read(owned, topic, later.length)).toEqual(later);
       }
-      await holder.consumer.stop();
+      await member.consumer.stop();
     });
 
     it('tells whoever seeks beyond its end', async () => {
       const topic = await aTopic(log());
       await append(topic, 0, 'a');
-      const { holder, owned } = await aReader(aName('group'), topic);
+      const { member, owned } = await aReader(aName('group'), topic);
       owned.seek(topic, 7);
       await expect(nextRecords(owned, topic)).rejects.toMatchObject({ offset: 1, position: 7 });
       await append(topic, 0, 'b');
       expect(await read(owned, topic, 1)).toEqual(['b']);
-      await holder.consumer.stop();
+      await member.consumer.stop();
     });
 
     it.each([
@@ -150,14 +152,14 @@ export function describeCuts({ harness, log }: Subject): void {
         onBatch: (batch) => void seen.push(...batch.records.map(textOf)),
         onTruncated: (partition, offset) => void seen.push({ partition, offset }),
       });
-      await tail.reached([0, 2]);
-      await cut(topic, 1, 1);
+      await tail.waitForOffsets([0, 2]);
+      await truncate(topic, 1, 1);
       await append(topic, 1, ...later);
       // Others wait with it: a position that lies before the cut is reached at once.
-      await tail.reached([0, 1]);
+      await tail.waitForOffsets([0, 1]);
       await until(() => seen.at(-1) === later.at(-1));
       expect(seen).toEqual(['a', 'b', { partition: 1, offset: 1 }, ...later]);
-      await tail.reached([0, 1 + later.length]);
+      await tail.waitForOffsets([0, 1 + later.length]);
       await tail.close();
     });
   });

@@ -18,21 +18,21 @@ import kafkajs, { type Admin, type Kafka } from 'kafkajs';
 import { until } from '../../contract/harness.ts';
 import { patchRequestQueueTimer } from '../client/patches.ts';
 import { brokerJars } from './brokerJars.ts';
-import { at, clusterId, ended, freePorts, started } from './brokerProcess.ts';
-import { cutSegment, segmentsOf } from './cutSegment.ts';
+import { clusterId, endProcess, freePorts, localAddress, startProcess } from './brokerProcess.ts';
+import { segmentsOf, truncateSegments } from './truncateSegments.ts';
 
-export interface FragileBroker {
+export interface DamageableBroker {
   /** `host:port`, and of the broker beside it, separated by a comma. */
   readonly address: string;
   /** Moves all partitions of a topic to it, where there is another one beside it. */
-  claim(topic: string): Promise<void>;
+  takeOver(topic: string): Promise<void>;
   /**
    * Kills it, takes the batches away that begin at the offset or behind it, and starts it again.
    * @param topic as the cluster names it.
    */
-  cut(topic: string, partition: number, offset: number): Promise<void>;
+  truncate(topic: string, partition: number, offset: number): Promise<void>;
   /** Turns a bit of the last byte of the partition, also back. */
-  turnBit(topic: string, partition: number): void;
+  flipBit(topic: string, partition: number): void;
   stop(): Promise<void>;
 }
 
@@ -42,7 +42,9 @@ export interface FragileBroker {
  *   members of a group keep their partitions.
  * @throws where `QUESTLOG_REQUIRE` asks for kafka.
  */
-export async function startFragileBroker({ isBeside = false } = {}): Promise<FragileBroker | undefined> {
+export async function startDamageableBroker({
+  hasSecondBroker = false,
+} = {}): Promise<DamageableBroker | undefined> {
   const jars = await brokerJars();
   if ('lack' in jars) {
     if (/\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? ''))
@@ -52,29 +54,29 @@ export async function startFragileBroker({ isBeside = false } = {}): Promise<Fra
   }
   const folder = mkdtempSync(join(tmpdir(), 'questlog-fragile-'));
   const [port = 0, controller = 0, another = 0] = await freePorts(3);
-  const kafka = { classPath: jars.classPath, cluster: clusterId(), controller: at(controller) };
+  const kafka = { classPath: jars.classPath, cluster: clusterId(), controller: localAddress(controller) };
   patchRequestQueueTimer();
-  const first = new Node({ ...kafka, id: 1, folder: join(folder, '1'), address: at(port) });
-  await first.start([at(port)]);
+  const first = new Node({ ...kafka, id: 1, folder: join(folder, '1'), address: localAddress(port) });
+  await first.start([localAddress(port)]);
   const nodes = [first];
-  if (isBeside) {
-    await withAdmin(at(port), makeInternalTopics);
-    const second = new Node({ ...kafka, id: 2, folder: join(folder, '2'), address: at(another) });
-    await second.start([at(port), at(another)]);
+  if (hasSecondBroker) {
+    await withAdmin(localAddress(port), createInternalTopics);
+    const second = new Node({ ...kafka, id: 2, folder: join(folder, '2'), address: localAddress(another) });
+    await second.start([localAddress(port), localAddress(another)]);
     nodes.push(second);
   }
   const addresses = nodes.map(({ address }) => address);
-  const fragile = nodes.at(-1) ?? first;
-  const { logFolder } = fragile;
+  const damageable = nodes.at(-1) ?? first;
+  const { logFolder } = damageable;
   return {
     address: addresses.join(','),
-    claim: (topic) => withAdmin(first.address, (admin) => moveTo(admin, topic, fragile.id)),
-    cut: async (topic, partition, offset) => {
-      await fragile.kill();
-      cutSegment({ logFolder, topic, partition }, offset);
-      await fragile.start(addresses);
+    takeOver: (topic) => withAdmin(first.address, (admin) => moveTo(admin, topic, damageable.id)),
+    truncate: async (topic, partition, offset) => {
+      await damageable.kill();
+      truncateSegments({ logFolder, topic, partition }, offset);
+      await damageable.start(addresses);
     },
-    turnBit: (topic, partition) => {
+    flipBit: (topic, partition) => {
       const { path = '' } = segmentsOf(join(logFolder, `${topic}-${partition}`)).at(-1) ?? {};
       const bytes = readFileSync(path);
       const file = openSync(path, 'r+');
@@ -125,7 +127,7 @@ class Node {
       await promisify(execFile)('java', [...java, '-Xmx128m', 'kafka.tools.StorageTool', ...format]);
     }
     const output = join(folder, 'output.log');
-    const child = started([...java, '-Xmx384m', 'kafka.Kafka', settings], output);
+    const child = startProcess([...java, '-Xmx384m', 'kafka.Kafka', settings], output);
     this.#child = child;
     await until(async () => {
       if (child.exitCode !== null) throw new Error(`the broker has ended: ${readFileSync(output, 'utf8')}`);
@@ -134,7 +136,7 @@ class Node {
   }
 
   async kill(): Promise<void> {
-    if (this.#child !== undefined) await ended(this.#child);
+    if (this.#child !== undefined) await endProcess(this.#child);
   }
 }
 
@@ -149,7 +151,7 @@ async function isLeading(admin: Admin, all: readonly string[]): Promise<boolean>
 }
 
 /** Of groups and transactions. While there is one broker, they are on that one. */
-async function makeInternalTopics(admin: Admin): Promise<void> {
+async function createInternalTopics(admin: Admin): Promise<void> {
   const topics = ['__consumer_offsets', '__transaction_state'].map((topic) => ({
     topic,
     numPartitions: 1,

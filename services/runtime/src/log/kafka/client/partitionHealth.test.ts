@@ -1,9 +1,9 @@
 /** What is sick is told once, and forgotten when nobody knows any more. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Fields } from '../../../process/logger.ts';
-import { SickPartitions } from './sickPartitions.ts';
+import { PartitionHealth } from './partitionHealth.ts';
 
-const PLACE = { doing: 'append', topic: 'events', partition: 3 } as const;
+const PLACE = { operation: 'append', topic: 'events', partition: 3 } as const;
 
 test('lists a partition since it failed first, tells once, and again when it is well', () => {
   const { sick, told, pass } = aList();
@@ -14,8 +14,8 @@ test('lists a partition since it failed first, tells once, and again when it is 
   watch.failed(new Error('no leader'));
   pass(10_000);
   expect(sick.list()).toEqual([{ ...PLACE, forMs: 50_000, cause: 'no leader' }]);
-  watch.passed();
-  watch.passed();
+  watch.recovered();
+  watch.recovered();
   expect(sick.list()).toEqual([]);
   expect(told).toEqual([
     ['log_appending_interrupted', { topic: 'events', partition: 3, cause: 'no answer yet' }],
@@ -25,20 +25,20 @@ test('lists a partition since it failed first, tells once, and again when it is 
 
 test('names once what several read, for as long as one of them cannot', () => {
   const { sick, told, pass } = aList();
-  const place = { ...PLACE, doing: 'read' } as const;
+  const place = { ...PLACE, operation: 'read' } as const;
   const [first, second] = [sick.watch(place, { group: 'a' }), sick.watch(place, { group: 'b' })];
   first.failed(new Error('first'));
   pass(1000);
   second.failed(new Error('second'));
   sick.watch(PLACE).failed(new Error('third'));
-  expect(sick.list().map(({ doing, forMs }) => [doing, forMs])).toEqual([
+  expect(sick.list().map(({ operation, outageMs }) => [operation, outageMs])).toEqual([
     ['read', 1000],
     ['append', 0],
   ]);
   first.end();
   expect(sick.list().map(({ cause }) => cause)).toEqual(['second', 'third']);
-  second.passed();
-  expect(sick.list()).toMatchObject([{ doing: 'append' }]);
+  second.recovered();
+  expect(sick.list()).toMatchObject([{ operation: 'append' }]);
   expect(told[0]?.[1]).toMatchObject({ group: 'a' });
 });
 
@@ -56,6 +56,6 @@ function aList() {
   onTestFinished(() => void vi.useRealTimers());
   const told: [string, Fields | undefined][] = [];
   const tell = (event: string, fields?: Fields) => void told.push([event, fields]);
-  const sick = new SickPartitions({ info: tell, warn: tell, error: () => undefined });
+  const sick = new PartitionHealth({ info: tell, warn: tell, error: () => undefined });
   return { sick, told, pass: (ms: number) => vi.advanceTimersByTime(ms) };
 }

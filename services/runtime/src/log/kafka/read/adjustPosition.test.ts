@@ -1,7 +1,7 @@
 /** A position outside of the log is moved into it, and what a group has lost by that is an error, of a tail no more than news. */
 import { expect, test } from 'vitest';
 import type { Fields } from '../../../process/logger.ts';
-import { moveIntoRange } from './moveIntoRange.ts';
+import { adjustPosition } from './adjustPosition.ts';
 import { PartitionBuffer } from './partitionBuffer.ts';
 
 test('retention that passes a group is told as an error, with what it has lost', async () => {
@@ -92,7 +92,7 @@ async function afterMove(of: Case) {
   };
   const nobody = async () => Promise.reject(new Error('not asked for'));
   const catalog = {
-    ...{ limits: nobody, committed: nobody, partitionsThere: nobody, forget: () => undefined },
+    ...{ limits: nobody, committed: nobody, actualPartitionCounts: nobody, evict: () => undefined },
     // The topic was made with one.
     ranges: async (_: string, partitions = 1) =>
       Array.from({ length: partitions }, () => range && { startOffset: range[0], endOffset: range[1] }),
@@ -104,6 +104,6 @@ async function afterMove(of: Case) {
     released: () => undefined,
   });
   if (leaderEpoch !== undefined || upToEpoch !== undefined) buffer.seek(position, leaderEpoch, upToEpoch);
-  const moved = await moveIntoRange({ catalog, logger }, group, buffer, isAgain);
+  const moved = await adjustPosition({ catalog, logger }, group, buffer, isAgain);
   return { told, moved, buffer };
 }

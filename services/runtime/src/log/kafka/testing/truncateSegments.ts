@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 
-export interface CutPlace {
+export interface TruncatedPartition {
   /** The broker's `log.dirs`. */
   readonly logFolder: string;
   /** As the cluster names it. */
@@ -15,17 +15,20 @@ export interface CutPlace {
  * was stopped believes its files as they were. Every replica needs the same cut, or those that have more bring it back.
  * @returns the first offset that is gone; undefined where the partition ends before the offset.
  */
-export function cutSegment({ logFolder, topic, partition }: CutPlace, offset: number): number | undefined {
+export function truncateSegments(
+  { logFolder, topic, partition }: TruncatedPartition,
+  offset: number,
+): number | undefined {
   const folder = join(logFolder, `${topic}-${partition}`);
-  let gone: number | undefined;
+  let firstRemoved: number | undefined;
   for (const segment of segmentsOf(folder)) {
     const bytes = readFileSync(segment.path);
-    const begin = beginOf(bytes, offset);
-    if (begin < bytes.length) gone ??= Number(bytes.readBigInt64BE(begin));
-    if (segment.isFirst || begin > 0) truncateSync(segment.path, begin);
+    const position = positionOf(bytes, offset);
+    if (position < bytes.length) firstRemoved ??= Number(bytes.readBigInt64BE(position));
+    if (segment.isFirst || position > 0) truncateSync(segment.path, position);
     else for (const ending of ['log', 'index', 'timeindex', 'txnindex']) removeFile(segment.path, ending);
   }
-  return gone;
+  return firstRemoved;
 }
 
 /** The oldest first. */
@@ -41,10 +44,10 @@ function removeFile(path: string, ending: string): void {
 }
 
 /** Where the first batch begins that is not before the offset. */
-function beginOf(bytes: Buffer, offset: number): number {
-  let begin = 0;
-  while (begin < bytes.length && Number(bytes.readBigInt64BE(begin)) < offset) {
-    begin += 12 + bytes.readInt32BE(begin + 8);
+function positionOf(bytes: Buffer, offset: number): number {
+  let position = 0;
+  while (position < bytes.length && Number(bytes.readBigInt64BE(position)) < offset) {
+    position += 12 + bytes.readInt32BE(position + 8);
   }
-  return begin;
+  return position;
 }

@@ -2,62 +2,62 @@
 import kafkajs, { type Broker, type Cluster } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
 import { Backoff, pause } from '../../../process/waiting.ts';
-import { protocolError } from '../client/exchange.ts';
-import { isOfType } from '../client/failures.ts';
+import { hasErrorType } from '../client/errors.ts';
 import { NO_LEADER } from '../client/patches.ts';
-import { answered, type Renewable, type SharedClient } from '../client/renewable.ts';
+import { type ReplaceableClient, type SharedClient, withinTimeout } from '../client/replaceableClient.ts';
+import { protocolError } from '../client/sendRequest.ts';
 
-export interface Question<T> {
+export interface RetriedRequest<T> {
   /** The broker to ask, by what is known just now. */
   find(cluster: Cluster): Promise<Broker>;
   /** Does nothing more when it is repeated. */
-  ask(broker: Broker): Promise<T>;
+  send(broker: Broker): Promise<T>;
   /** It would do harm if a broker took it late, behind its repetition: it is repeated only after an answer. */
-  readonly isHarmfulLate?: boolean;
+  readonly needsResponseBeforeRetry?: boolean;
   /** No try begins later, by the process's own clock. */
   readonly deadlineMs: number;
 }
 
-export class Tries {
-  readonly #cluster: Renewable<Cluster>;
+export class BrokerRetries {
+  readonly #cluster: ReplaceableClient<Cluster>;
   readonly #closed = new AbortController();
 
-  constructor(cluster: Renewable<Cluster>) {
+  constructor(cluster: ReplaceableClient<Cluster>) {
     this.#cluster = cluster;
   }
 
   /** @throws what the last try that reached a broker threw. */
-  async until<T>({ find, ask, isHarmfulLate = false, deadlineMs }: Question<T>): Promise<T> {
+  async run<T>({ find, send, needsResponseBeforeRetry = false, deadlineMs }: RetriedRequest<T>): Promise<T> {
     const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
     let failure: unknown;
     for (;;) {
-      let opened: SharedClient<Cluster> | undefined;
-      let isAsked = false;
+      let sharedClient: SharedClient<Cluster> | undefined;
+      let isSent = false;
       try {
-        opened = await this.#cluster.get();
-        return await opened.use(async (cluster) => {
+        sharedClient = await this.#cluster.get();
+        return await sharedClient.use(async (cluster) => {
           const broker = await find(cluster);
-          isAsked = true;
-          return await ask(broker);
+          isSent = true;
+          return await send(broker);
         });
       } catch (error) {
-        if (isAsked && isHarmfulLate && !isAnswer(error)) throw error;
-        const isInDoubt = failure !== undefined;
+        if (isSent && needsResponseBeforeRetry && !isBrokerResponse(error)) throw error;
+        const isOutcomeUnknown = failure !== undefined;
         // That no broker can be reached now says nothing of what was asked before.
-        if (opened !== undefined || !isInDoubt) failure = error;
-        if (!mayPass(error) && !(isInDoubt && error instanceof Unavailable)) throw failure;
+        if (sharedClient !== undefined || !isOutcomeUnknown) failure = error;
+        if (!isRetriable(error) && !(isOutcomeUnknown && error instanceof Unavailable)) throw failure;
         const pauseMs = backoff.next();
         if (this.#closed.signal.aborted || performance.now() + pauseMs > deadlineMs) throw failure;
         await pause(pauseMs, this.#closed.signal);
-        if (opened !== undefined) await this.#refresh(opened, error);
+        if (sharedClient !== undefined) await this.#refresh(sharedClient, error);
       }
     }
   }
 
   /** The next try has new connections. */
-  renew(): void {
+  replaceConnections(): void {
     const { current } = this.#cluster;
-    if (current !== undefined) this.#cluster.renew(current);
+    if (current !== undefined) this.#cluster.replace(current);
   }
 
   /** No other try begins; waits for those that run. */
@@ -67,12 +67,13 @@ export class Tries {
   }
 
   /** A broker that answers is well, and another may lead by now. */
-  async #refresh(opened: SharedClient<Cluster>, error: unknown): Promise<void> {
+  async #refresh(sharedClient: SharedClient<Cluster>, error: unknown): Promise<void> {
     // What a transaction waits for so is over within milliseconds.
-    if (isOfType(error, 'CONCURRENT_TRANSACTIONS')) return;
+    if (hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) return;
     const isFresh =
-      isAnswer(error) && (await answered(refreshed(opened), REFRESH_LIMIT_MS).catch(() => false));
-    if (!isFresh) this.#cluster.renew(opened);
+      isBrokerResponse(error) &&
+      (await withinTimeout(refreshed(sharedClient), REFRESH_LIMIT_MS).catch(() => false));
+    if (!isFresh) this.#cluster.replace(sharedClient);
   }
 }
 
@@ -90,20 +91,20 @@ export async function leaderOf(cluster: Cluster, topic: string, partition: numbe
 
 const LEADER_NOT_AVAILABLE = 5;
 
-async function refreshed(opened: SharedClient<Cluster>): Promise<boolean> {
-  await opened.use((cluster) => cluster.refreshMetadata());
+async function refreshed(sharedClient: SharedClient<Cluster>): Promise<boolean> {
+  await sharedClient.use((cluster) => cluster.refreshMetadata());
   return true;
 }
 
 /** What the broker was asked is over: nothing of it is under way. */
-export function isAnswer(error: unknown): boolean {
+export function isBrokerResponse(error: unknown): boolean {
   return error instanceof kafkajs.KafkaJSProtocolError;
 }
 
 /** kafkajs says so of a moved leader, too few replicas and what else a broker cannot take now, and of lost connections. */
-function mayPass(error: unknown): boolean {
-  for (let at = error; at instanceof Error; at = at.cause) {
-    if (at instanceof kafkajs.KafkaJSError && at.retriable) return true;
+function isRetriable(error: unknown): boolean {
+  for (let current = error; current instanceof Error; current = current.cause) {
+    if (current instanceof kafkajs.KafkaJSError && current.retriable) return true;
   }
   return false;
 }

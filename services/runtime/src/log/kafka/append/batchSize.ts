@@ -22,7 +22,7 @@ export const BATCH_OVERHEAD_BYTES = 1024;
  * The bytes of each record in a batch, at most, uncompressed.
  * @throws RecordTooLarge for the first record above the topic's limit; anything else it throws is a bug of the caller.
  */
-export function checkedBytes(
+export function checkSizes(
   { topic, partitions, maxBatchBytes, isCompacted }: TopicLimits,
   partition: number,
   records: readonly NewRecord[],
@@ -31,15 +31,15 @@ export function checkedBytes(
     throw new Error(`${topic} has no partition ${partition}`);
   }
   const maxRecordBytes = maxBatchBytes - BATCH_OVERHEAD_BYTES;
-  const given = checkRecords({ topic, maxRecordBytes, isCompacted }, records);
+  const sizes = checkRecords({ topic, maxRecordBytes, isCompacted }, records);
   return records.map(
     ({ headers = {} }, index) =>
-      (given[index] ?? 0) + RECORD_FRAMING_BYTES + HEADER_FRAMING_BYTES * Object.keys(headers).length,
+      (sizes[index] ?? 0) + RECORD_FRAMING_BYTES + HEADER_FRAMING_BYTES * Object.keys(headers).length,
   );
 }
 
 /** A batch's room for its records. */
-export function batchRoom({ maxBatchBytes }: Pick<TopicLimits, 'maxBatchBytes'>): number {
+export function maxRecordsBytes({ maxBatchBytes }: Pick<TopicLimits, 'maxBatchBytes'>): number {
   return maxBatchBytes - BATCH_HEADER_BYTES;
 }
 

@@ -4,16 +4,16 @@ import kafkajs, { type Kafka } from 'kafkajs';
 import type { Log } from '../../log.ts';
 import type { KafkaCatalog } from '../topics/catalog.ts';
 
-export interface SeverableKafka {
+export interface DisconnectableKafka {
   readonly kafka: Kafka;
   /** Every connection breaks, and no new one succeeds. */
-  sever(): void;
-  mend(): void;
+  disconnect(): void;
+  reconnect(): void;
 }
 
-export function severableKafka(brokers: string): SeverableKafka {
+export function disconnectableKafka(brokers: string): DisconnectableKafka {
   const sockets = new Set<Socket>();
-  let isSevered = false;
+  let isDisconnected = false;
   const kafka = new kafkajs.Kafka({
     brokers: brokers.split(','),
     clientId: 'questlog-severable',
@@ -21,7 +21,7 @@ export function severableKafka(brokers: string): SeverableKafka {
     retry: { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 },
     socketFactory: ({ host, port, onConnect }) => {
       // Port 1: nobody listens there.
-      const socket = createConnection({ host, port: isSevered ? 1 : port }, onConnect);
+      const socket = createConnection({ host, port: isDisconnected ? 1 : port }, onConnect);
       sockets.add(socket);
       socket.on('close', () => sockets.delete(socket));
       return socket;
@@ -29,12 +29,12 @@ export function severableKafka(brokers: string): SeverableKafka {
   });
   return {
     kafka,
-    sever: () => {
-      isSevered = true;
+    disconnect: () => {
+      isDisconnected = true;
       for (const socket of sockets) socket.destroy(new Error('severed'));
     },
-    mend: () => {
-      isSevered = false;
+    reconnect: () => {
+      isDisconnected = false;
     },
   };
 }
@@ -47,8 +47,8 @@ export function catalogOf(log: Log): KafkaCatalog {
       return { topic, partitions, maxBatchBytes: 1_000_000, isCompacted: false };
     },
     ranges: (topic) => log.offsetRanges(topic),
-    partitionsThere: async () => [],
-    forget: () => undefined,
+    actualPartitionCounts: async () => [],
+    evict: () => undefined,
     committed: (group, topic) => log.committed(group, topic),
   };
 }

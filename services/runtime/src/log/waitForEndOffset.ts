@@ -4,7 +4,11 @@ import { untilAvailable } from '../process/waiting.ts';
 import type { Log } from './log.ts';
 
 /** The end of a topic of one partition, once that has a leader. Until then the log says what is waited for. */
-export function endOnceLed(log: Pick<Log, 'endOffset'>, logger: Logger, topic: string): Promise<number> {
+export function waitForEndOffset(
+  log: Pick<Log, 'endOffset'>,
+  logger: Logger,
+  topic: string,
+): Promise<number> {
   const partition = 0;
   return untilAvailable(() => log.endOffset(topic, partition), {
     // A stop ends the process.
