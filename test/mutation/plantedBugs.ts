@@ -278,8 +278,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'a bound a partition removed',
     lost: 'one sick partition takes all the room, and every tenant gets 503',
     file: APPENDER,
-    text: 'if (this.#reservedBytes > 0 && partitionBytes + bytes > this.#maxBytes - this.#reservedBytes) return false;',
-    by: 'if (this.#reservedBytes > 0 && bytes > this.#maxBytes - this.#reservedBytes) return false;',
+    text: 'if (this.#reserved > 0 && partitionBytes + bytes > this.#maxBytes - this.#reserved) return false;',
+    by: 'if (this.#reserved > 0 && bytes > this.#maxBytes - this.#reserved) return false;',
     tests: [APPENDER_TEST],
   },
   {

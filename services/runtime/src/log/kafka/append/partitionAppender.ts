@@ -174,7 +174,7 @@ export class PartitionAppender {
  */
 export class AppendBudget {
   readonly #maxBytes: number;
-  #reservedBytes = 0;
+  #reserved = 0;
 
   constructor(maxBytes = MAX_TOTAL_BYTES) {
     this.#maxBytes = maxBytes;
@@ -185,14 +185,13 @@ export class AppendBudget {
    * @param partitionBytes what the partition holds already.
    */
   reserve(bytes: number, partitionBytes: number): boolean {
-    if (this.#reservedBytes > 0 && partitionBytes + bytes > this.#maxBytes - this.#reservedBytes)
-      return false;
-    this.#reservedBytes += bytes;
+    if (this.#reserved > 0 && partitionBytes + bytes > this.#maxBytes - this.#reserved) return false;
+    this.#reserved += bytes;
     return true;
   }
 
   release(bytes: number): void {
-    this.#reservedBytes -= bytes;
+    this.#reserved -= bytes;
   }
 }
 

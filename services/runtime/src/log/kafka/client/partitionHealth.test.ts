@@ -13,7 +13,7 @@ test('lists a partition since it failed first, tells once, and again when it is 
   pass(40_000);
   watch.failed(new Error('no leader'));
   pass(10_000);
-  expect(sick.list()).toEqual([{ ...PLACE, forMs: 50_000, cause: 'no leader' }]);
+  expect(sick.list()).toEqual([{ ...PLACE, outageMs: 50_000, cause: 'no leader' }]);
   watch.recovered();
   watch.recovered();
   expect(sick.list()).toEqual([]);
