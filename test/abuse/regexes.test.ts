@@ -39,7 +39,7 @@ const HARMLESS: readonly (readonly [string, string, string])[] = [
     'the engine prints the text',
   ],
   [
-    'services/ingest/src/rejects/core/offendingPart.ts',
+    'services/ingest/src/rejections/core/offendingPart.ts',
     '/("[^"]{0,64}(?:token',
     'it goes back over 64 characters',
   ],

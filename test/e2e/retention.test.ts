@@ -45,7 +45,7 @@ test('rows past their days vanish, another project’s stay, and so do counts an
       uploads: undefined,
       projects: own,
       clock,
-      keptMs: async () => 30 * DAY_MS,
+      logRetentionMs: async () => 30 * DAY_MS,
       caughtUp: async () => {},
     },
     playerKey: async () => ({ id: 1, bytes: Buffer.alloc(32) }),

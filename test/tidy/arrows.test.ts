@@ -61,7 +61,7 @@ const ROOMS_OF_INGEST = [
   'rejected.ts',
 ];
 /** They stand beside the others: used by `http` only, and using what lies below `sessions`. */
-const BESIDE = ['admin', 'erasures', 'linkedEvents', 'rejects', 'retention'];
+const BESIDE = ['admin', 'erasures', 'linkedEvents', 'rejections', 'retention'];
 
 /** Adapters keep their library to themselves. */
 const HOMES: Readonly<Record<string, string>> = {

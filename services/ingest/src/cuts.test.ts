@@ -85,7 +85,7 @@ test('a cut is told in the log, counted, and a warning for a day', async () => {
   expect(await warning()).toBeUndefined();
   cuts.onCut({ topic: TOPICS.sessions, partition: 3, offset: 7 });
   expect(told).toMatchObject([['log_cut_short', { topic: TOPICS.sessions, partition: 3, offset: 7 }]]);
-  expect((await metrics.logCuts.get()).values).toMatchObject([
+  expect((await metrics.logTruncations.get()).values).toMatchObject([
     { value: 1, labels: { topic: TOPICS.sessions } },
   ]);
   expect(await warning()).toContain(`${TOPICS.sessions}/3`);

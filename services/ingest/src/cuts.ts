@@ -22,7 +22,7 @@ export interface Cuts {
 
 interface CutsDeps extends LostAppendsDeps {
   readonly log: Log;
-  readonly metrics: Pick<IngestMetrics, 'logCuts' | 'appendedAgain' | 'lostAppends'>;
+  readonly metrics: Pick<IngestMetrics, 'logTruncations' | 'appendedAgain' | 'lostAppends'>;
   readonly health: Health;
   /** What is remembered of events may be gone from the offset on. */
   onEventsCut(partition: number, offset: number): void;
@@ -39,7 +39,7 @@ export function openCuts(deps: CutsDeps, { lookEveryMs, lookAfterMs } = PACE): C
   const lately = new Map<string, number>();
   const onCut = ({ topic, partition, offset }: Cut): void => {
     logger.error('log_cut_short', LOST, { topic, partition, offset });
-    metrics.logCuts.inc({ topic });
+    metrics.logTruncations.inc({ topic });
     lately.set(`${topic}/${partition}`, clock.now());
     if (topic === TOPICS.events) deps.onEventsCut(partition, offset);
   };

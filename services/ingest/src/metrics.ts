@@ -38,14 +38,14 @@ export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition 
       help: 'Requests answered with the stored events of an earlier one with the same key.',
       registers,
     }),
-    ...refusals(registers),
+    ...rejectionMetrics(registers),
     ...groupLagMetrics(registers),
     ledgerDropped: new Counter({
       name: 'questlog_ledger_dropped_changes_total',
       help: 'Changes of the books that `ledger` lacks, since ClickHouse was away or a bound was met.',
       registers,
     }),
-    ...cutMetrics(registers),
+    ...truncationMetrics(registers),
     deadLettersOpen: new Gauge({
       name: 'questlog_dead_letters_open',
       help: 'Dead letters that nobody has replayed or discarded, by the consumer group they are of, `other` where it is none of Questlog’s; the same at each ingest.',
@@ -78,7 +78,7 @@ export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition 
   return metrics;
 }
 
-function refusals(registers: MetricsRegistry[]) {
+function rejectionMetrics(registers: MetricsRegistry[]) {
   return {
     rateLimited: new Counter({
       name: 'questlog_rate_limited_total',
@@ -100,9 +100,9 @@ function refusals(registers: MetricsRegistry[]) {
   };
 }
 
-function cutMetrics(registers: MetricsRegistry[]) {
+function truncationMetrics(registers: MetricsRegistry[]) {
   return {
-    logCuts: new Counter({
+    logTruncations: new Counter({
       name: 'questlog_log_cuts_total',
       help: 'Cuts of the log that this process came upon: it had read or appended what is no longer there.',
       labelNames: ['topic'],

@@ -38,7 +38,7 @@ export class Rejected extends Error {
  * A bug report whose record is in the log while some of its events are not, or that nobody here has read back yet. The
  * answer says how it becomes whole.
  */
-export class CutShort extends Unavailable {
+export class IncompleteReport extends Unavailable {
   readonly reportId: string;
 
   constructor(reportId: string, cause: Unavailable, what = 'not all of its events could be stored') {

@@ -21,7 +21,7 @@ import { type EventsAccepted, eventsAccepted, type Revision } from '@questlog/sc
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type Koa from 'koa';
-import { type Letters, openLetters } from './admin/deadLetters.ts';
+import { type DeadLetterAdmin, openDeadLetterAdmin } from './admin/deadLetters.ts';
 import { type Cuts, openCuts } from './cuts.ts';
 import { openErasures } from './erasures/erasures.ts';
 import { openPlayerSessions } from './erasures/playerSessions.ts';
@@ -30,7 +30,7 @@ import { OrdinaryIngest } from './events/ingestOrdinary.ts';
 import { openQuotas } from './events/quotas.ts';
 import { openReplays } from './events/replays.ts';
 import { RandomPool } from './events/storeEvents.ts';
-import { longestKeptMs } from './expired/expiredSessions.ts';
+import { maxLogRetentionMs } from './expired/expiredSessions.ts';
 import { type PlayerKey, playerKeyOf } from './expired/playerHash.ts';
 import { type AdminPages, adminApp } from './http/adminApp.ts';
 import { openAudit } from './http/audit/audit.ts';
@@ -45,8 +45,8 @@ import { type Projection, watchLinks, watchRows } from './known/projection.ts';
 import { openReports, reportsLeft } from './known/reports.ts';
 import { warnOfRestored, watchRestored } from './known/restoredTable.ts';
 import { isErasedIn, openSessions, sessionsLeft } from './known/sessions.ts';
-import { heldBy } from './ledger/held.ts';
-import { openReceived } from './ledger/received.ts';
+import { openRequestOutcomes } from './ledger/requestOutcomes.ts';
+import { openStoredRows } from './ledger/storedRows.ts';
 import { openVerifier } from './ledger/verify.ts';
 import { openAddressLimits } from './limits/addresses.ts';
 import { watchIngests } from './limits/ingests.ts';
@@ -56,7 +56,7 @@ import { UnauthenticatedLimit } from './limits/unauthenticated.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
 import { openSeals, secretOf } from './places/seals.ts';
-import { openRejects } from './rejects/rejects.ts';
+import { openRejections } from './rejections/rejections.ts';
 import { openRetention } from './retention/retention.ts';
 import { holderOf } from './tokens/credential.ts';
 import type { JwtOptions, JwtVerifier } from './tokens/jwt/jwtVerifier.ts';
@@ -64,7 +64,7 @@ import { openTokenUses } from './tokens/tokenUses.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import { openSweep } from './uploads/sweep.ts';
 import type { UploadStore } from './uploads/uploadStore.ts';
-import { checksAttachments } from './uploads/uploads.ts';
+import { openAttachmentChecks } from './uploads/uploads.ts';
 import { watchLag } from './watchLag.ts';
 
 export interface IngestServiceDeps {
@@ -122,7 +122,8 @@ export interface IngestService {
 export async function startIngest(deps: IngestServiceDeps): Promise<IngestService> {
   const { log, store, registry, directory, clock, logger, metrics, health, lifecycle, settings } = deps;
   const partitions = await log.partitionCount(TOPICS.events);
-  const { events, registered, filed, linked } = watchProjections(deps);
+  const projections = watchProjections(deps);
+  const { events, sessions: sessionProjection, reports: reportProjection, links } = projections;
 
   const quotas = openQuotas({ store, projection: events, logId: log.id, clock, logger });
   lifecycle.onStop('quotas', () => quotas.close());
@@ -132,60 +133,57 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     quotas.cut(partition, offset);
     replays.cut();
   });
-  const { sessions, reports } = await openKnown({ ...deps, ...lookUps }, { registered, filed }, cuts);
+  const { sessions, reports } = await openCaches({ ...deps, ...lookUps }, projections, cuts);
   const codec = await createCodec(registry, eventsAccepted);
   const { seals, verifier, linkedEvents } = await openReaders(deps, codec, events);
-  const letters = await openLetters({ ...deps, erased: erasedBy(directory) });
-  lifecycle.onStop('dead letters', () => letters.close());
-  warnOfEngines(deps);
-
-  dropOld(deps, { events, registered, filed });
+  const deadLetters = await openDeadLetterAdmin({ ...deps, erased: erasedBy(directory) });
+  lifecycle.onStop('dead letters', () => deadLetters.close());
+  registerWarnings(deps);
+  startRetention(deps, projections);
 
   // What is known of a project: in ClickHouse, and ahead of it in this process.
   const known = { ...lookUps, sessions, reports, clock, erased: directory.current.erased };
   const [tokens, perReport] = [await openTokens(deps), new KeyedMutex()];
   // What storing events takes.
   const [processId, random] = [randomUUID(), new RandomPool()];
-  const received = openReceived({ ...deps, processId, dropped: metrics.ledgerDropped });
+  const received = openRequestOutcomes({ ...deps, processId, dropped: metrics.ledgerDropped });
+  const rejections = openRejections({ ...deps, dropped: metrics.rejectsDropped });
   const limits = openLimits({ clock, metrics, ingestsOf: watchIngests({ ...deps, processId }) });
   const storing = { log, codec, quotas, limits, received, own: cuts.own, random, metrics, partitions };
   const ingest = { ...known, ...storing, replays, ordinary: new OrdinaryIngest(codec.schemaId) };
   // What a read waits for before it asks ClickHouse.
-  const settling = { projection: events, linksSettled: watchLinks(log, linked), partitions };
+  const settling = { projection: events, linksSettled: watchLinks(log, links), partitions };
   const shared = { store: sharedReads(store, directory.current.projects, settings), seals };
   const toGames = gamesHandler({
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
     ...{ ...tokens, directory: directory.current, hasDocs: settings.hasDocs, ingest, clock, logger, metrics },
-    reads: { ...known, ...settling, ...shared, registered, reportProjection: filed },
+    reads: { ...known, ...settling, ...shared, registered: sessionProjection, reportProjection },
     reports: {
       ...{ ...known, ...storing, projection: events, perReport, maxSessionLinks: settings.maxSessionLinks },
-      checkAttachments: checksAttachments({ store: deps.uploads, clock }),
+      checkAttachments: openAttachmentChecks({ store: deps.uploads, clock }),
     },
     uploads: {
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock, erased: known.erased },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),
       holderOf: (target) => holderOf(directory.current, target, clock.now()),
     },
-    ...{ linkedEvents, limits, received, rejects: openRejects({ ...deps, dropped: metrics.rejectsDropped }) },
+    ...{ linkedEvents, limits, received, rejections },
   });
   const toOperators = adminApp({
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },
     ...{ adminToken: deps.adminToken, pages: deps.pages, uploads: deps.uploads },
-    ...{ ...tokens, ingest, verifier, letters, perReport, defaultRevision: settings.defaultRevision },
+    ...{ ...tokens, ingest, verifier, deadLetters, perReport, defaultRevision: settings.defaultRevision },
     ...{ ledger: { store, projection: events, clock }, audit: await openAudit(deps) },
-    erasures: await openErasing(deps, letters, { events, registered, filed, linked }),
+    erasures: await startErasures(deps, deadLetters, projections),
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const [open, admin] = await openListeners(deps, toGames, toOperators, tokens.unauthenticated);
   // Before the listeners, which wait for running answers.
   lifecycle.onStop('streams of linked events', () => linkedEvents.close());
   lifecycle.onStop('recount', () => verifier.close());
-  return {
-    port: open.port,
-    adminPort: admin?.port,
-    failed: Promise.race([sessions.failed, reports.failed, directory.failed]),
-  };
+  const failed = Promise.race([sessions.failed, reports.failed, directory.failed]);
+  return { port: open.port, adminPort: admin?.port, failed };
 }
 
 /** That of games, and that of operators. */
@@ -223,7 +221,7 @@ function openUnauthenticated(
   jwts: JwtVerifier | undefined,
 ): UnauthenticatedLimit {
   const adminSha256 = sha256Hex(adminToken);
-  const isJwt = (text: string): boolean => jwts?.isOne(text) === true;
+  const isJwt = (text: string): boolean => jwts?.isJwt(text) === true;
   return new UnauthenticatedLimit({
     ...{ clock, metrics, trustedProxies: settings.trustedProxies },
     credentialsOf: (request) => {
@@ -236,36 +234,40 @@ function openUnauthenticated(
   });
 }
 
-function dropOld(
+function startRetention(
   { uploads, lifecycle, ...deps }: IngestServiceDeps,
-  { events, registered, filed }: Omit<Projections, 'linked'>,
+  { events, sessions, reports }: Projections,
 ): void {
   const retention = openRetention({
     ...{ ...deps, uploads, projects: deps.directory.current.projects },
     playerKey: () => playerKey({ ...deps, uploads, lifecycle }),
-    keptMs: () => longestKeptMs(deps.log),
+    logRetentionMs: () => maxLogRetentionMs(deps.log),
     caughtUp: async () =>
-      void (await Promise.all([events, registered, filed].map((of) => of.caughtUp('all')))),
+      void (await Promise.all([events, sessions, reports].map((projection) => projection.caughtUp('all')))),
   });
   lifecycle.onStop('retention', () => retention.close());
   if (uploads === undefined) return;
-  const sweep = openSweep({ ...deps, uploads, projection: filed });
+  const sweep = openSweep({ ...deps, uploads, projection: reports });
   lifecycle.onStop('sweep of uploads', () => sweep.close());
 }
 
 type Projections = ReturnType<typeof watchProjections>;
 
-async function openKnown(
+async function openCaches(
   deps: IngestServiceDeps,
-  { registered, filed }: Pick<Projections, 'registered' | 'filed'>,
+  projections: Projections,
   { onCut, onAppendedAgain }: Cuts,
 ) {
   const { current } = deps.directory;
   const reading = { ...deps, onCut, onAppendedAgain, isErased: isErasedIn(current) };
   const table = (of: 'sessions' | 'reports') => watchRestored({ ...deps, clock: steadyClock }, PROJECTED[of]);
-  const sessions = await openSessions({ ...reading, projection: registered, table: table('sessions') });
+  const sessions = await openSessions({
+    ...reading,
+    projection: projections.sessions,
+    table: table('sessions'),
+  });
   deps.lifecycle.onStop('sessions', () => sessions.close());
-  const reports = await openReports({ ...reading, projection: filed, table: table('reports') });
+  const reports = await openReports({ ...reading, projection: projections.reports, table: table('reports') });
   deps.lifecycle.onStop('reports', () => reports.close());
   warnOfRestored(deps.health, [sessions, reports]);
   return { sessions: sessionsLeft(sessions, current), reports: reportsLeft(reports, current.erased) };
@@ -277,29 +279,33 @@ async function openReaders(deps: IngestServiceDeps, codec: Codec<EventsAccepted>
   const reading = { ...deps, seals, erased: deps.directory.current.erased };
   return {
     seals,
-    verifier: await openVerifier({ ...reading, held: heldBy(deps.store), codec, projection }),
+    verifier: await openVerifier({ ...reading, storedRows: openStoredRows(deps.store), codec, projection }),
     linkedEvents: await openLinkedEventStreams(reading),
   };
 }
 
-async function openErasing(deps: IngestServiceDeps, letters: Letters, projections: Projections) {
-  const { events, registered, filed, linked } = projections;
+async function startErasures(
+  deps: IngestServiceDeps,
+  deadLetters: DeadLetterAdmin,
+  projections: Projections,
+) {
+  const { events, sessions, reports, links } = projections;
   const { lifecycle, settings } = deps;
   const sessionCodec = await createCodec(deps.registry, sessionRegistered);
   const players = openPlayerSessions({
     ...deps,
-    letters,
-    registered,
+    deadLetters,
+    sessionProjection: sessions,
     sessionCodec,
     playerKey: () => playerKey(deps),
   });
   const runs = runErasures({
-    ...{ ...deps, letters, players },
-    projections: [events, registered, filed, linked],
+    ...{ ...deps, deadLetters, players },
+    projections: [events, sessions, reports, links],
   });
   lifecycle.onStop('erasures', () => runs.close());
   const { maxErasedIds } = settings;
-  return openErasures({ ...deps, players, filed, maxErasedIds }, () => runs.ring());
+  return openErasures({ ...deps, players, reportProjection: reports, maxErasedIds }, () => runs.notify());
 }
 
 /** Key for the hashes of players' ids in `expired_sessions`. */
@@ -323,27 +329,29 @@ function watchProjections({ log, store }: IngestServiceDeps) {
   const deps = { log, tableUuid: knownTableUuids(store) };
   const watch = (of: Projected) => watchRows(deps, of);
   return {
-    ...{ events: watch('events'), registered: watch('sessions') },
-    ...{ filed: watch('reports'), linked: watch('links') },
+    events: watch('events'),
+    sessions: watch('sessions'),
+    reports: watch('reports'),
+    links: watch('links'),
   };
 }
 
-function warnOfEngines(deps: IngestServiceDeps): void {
+function registerWarnings(deps: IngestServiceDeps): void {
   const { health, store, log, lifecycle } = deps;
   lifecycle.onStop('lag of the groups', watchLag(deps));
   health.warn('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
   health.warn('log', async () => {
-    const without = await Promise.all(WRITTEN.map(async (topic) => withoutLeader(log, topic)));
-    const named = without.flat().slice(0, MAX_NAMED).join(', ');
+    const without = await Promise.all(REQUEST_TOPICS.map(async (topic) => leaderlessPartitions(log, topic)));
+    const named = without.flat().slice(0, MAX_NAMED_PARTITIONS).join(', ');
     return named === '' ? undefined : `without a leader, so that their tenants wait: ${named}`;
   });
 }
 
 /** Games' requests wait for the log to have them. */
-const WRITTEN = [TOPICS.events, TOPICS.sessions, TOPICS.reportLinks];
-const MAX_NAMED = 5;
+const REQUEST_TOPICS = [TOPICS.events, TOPICS.sessions, TOPICS.reportLinks];
+const MAX_NAMED_PARTITIONS = 5;
 
-async function withoutLeader(log: Log, topic: string): Promise<string[]> {
+async function leaderlessPartitions(log: Log, topic: string): Promise<string[]> {
   const ranges = await log.offsetRanges(topic);
   return ranges.flatMap((range, partition) => (range === undefined ? [`${topic}/${partition}`] : []));
 }

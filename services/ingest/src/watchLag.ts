@@ -17,17 +17,17 @@ interface WatchLagDeps {
   >;
 }
 
-const LOOK_EVERY_MS = 10_000;
+const INTERVAL_MS = 10_000;
 /** As on the console's page Health. */
-const NEAR_LOSS = 0.1;
+const NEAR_LOSS_RATIO = 0.1;
 const HOUR_MS = 60 * 60 * 1000;
 
 /** Whoever asks hears of the last look, and never waits for the log. @returns what ends it. */
-export function watchLag(deps: WatchLagDeps, lookEveryMs = LOOK_EVERY_MS): () => void {
-  const looks = groupLags(deps, false).map((group) => watchGroup(deps, group));
-  const lookAtAll = () => looks.forEach((look) => void look());
-  const looking = setInterval(lookAtAll, lookEveryMs);
-  lookAtAll();
+export function watchLag(deps: WatchLagDeps, intervalMs = INTERVAL_MS): () => void {
+  const checks = groupLags(deps, false).map((group) => watchGroup(deps, group));
+  const checkAll = () => checks.forEach((look) => void look());
+  const looking = setInterval(checkAll, intervalMs);
+  checkAll();
   return () => clearInterval(looking);
 }
 
@@ -36,27 +36,27 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
   const standstill = new Standstill(group, topic);
   let warning: string | undefined;
   let worstMs = 0;
-  let isLooking = false;
+  let isRunning = false;
   // As the processes of the group name their checks.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
   return async () => {
-    if (isLooking) return;
-    isLooking = true;
+    if (isRunning) return;
+    isRunning = true;
     try {
       const nowMs = clock.now();
       const lag = await of.look(nowMs);
-      tell(metrics, lag, nowMs);
+      setMetrics(metrics, lag, nowMs);
       worstMs = Math.max(worstMs, lag.lagMs ?? 0);
-      warning = standstill.look(lag.partitions, nowMs) ?? nearLoss(lag) ?? tooShort(lag, worstMs);
+      warning = standstill.look(lag.partitions, nowMs) ?? nearLoss(lag) ?? retentionTooShort(lag, worstMs);
     } catch {
       // What was known stays, and the time at which it was; the warning `log` says why.
     } finally {
-      isLooking = false;
+      isRunning = false;
     }
   };
 }
 
-function tell(metrics: WatchLagDeps['metrics'], lag: ConsumerLag, nowMs: number): void {
+function setMetrics(metrics: WatchLagDeps['metrics'], lag: ConsumerLag, nowMs: number): void {
   const { group, topic, lagRecords, lagMs, shareOfRetention } = lag;
   const of = { group, topic };
   metrics.groupLagRecords.set(of, lagRecords);
@@ -72,13 +72,13 @@ function tell(metrics: WatchLagDeps['metrics'], lag: ConsumerLag, nowMs: number)
 
 /** A group that moves too slowly, or has moved again too late. */
 function nearLoss({ group, topic, lagMs, shareOfRetention }: ConsumerLag): string | undefined {
-  if (lagMs === null || shareOfRetention === null || shareOfRetention <= NEAR_LOSS) return undefined;
+  if (lagMs === null || shareOfRetention === null || shareOfRetention <= NEAR_LOSS_RATIO) return undefined;
   const share = Math.round(100 * shareOfRetention);
   return `${group} is ${Math.round(lagMs / HOUR_MS)} h behind on ${topic}, ${share} % of what the log keeps`;
 }
 
 /** A lag that was once survived by less than its own length is not survived the next time. */
-function tooShort({ group, topic, retentionMs }: ConsumerLag, worstMs: number): string | undefined {
+function retentionTooShort({ group, topic, retentionMs }: ConsumerLag, worstMs: number): string | undefined {
   if (retentionMs >= 2 * worstMs) return undefined;
   const [worst, kept] = [worstMs, retentionMs].map((ms) => `${Math.round(ms / HOUR_MS)} h`);
   return `${group} was ${worst} behind on ${topic} since this ingest started: the log keeps ${kept}, which is less than twice that`;

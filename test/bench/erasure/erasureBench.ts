@@ -113,12 +113,12 @@ async function erased(of: Store): Promise<ErasureOutput> {
   const players = { sessionsOf: async () => [], unresolved: async () => null };
   const runs = runErasures({
     ...{ ...shared, players, uploads: undefined, projections: [], logger: createLogger('bench') },
-    letters: { discardErased: async () => 0 },
+    deadLetters: { discardErased: async () => 0 },
   });
   const written = { caughtUp: async () => {} };
   const log = { retention: async () => ({ retentionMs: 0, deletedAfterMs: 0 }) };
-  const erasures = openErasures({ ...shared, players, filed: written, log, maxErasedIds: 0 }, () =>
-    runs.ring(),
+  const erasures = openErasures({ ...shared, players, reportProjection: written, log, maxErasedIds: 0 }, () =>
+    runs.notify(),
   );
   const { id } = await erasures.request({ tenantId, projectId: GONE });
   const isOver = ({ state }: ErasureOutput): boolean => state === 'done' || state === 'failed';

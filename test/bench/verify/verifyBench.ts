@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ReceivedCounts } from '@questlog/ingest/ledger/core/receivedCounts';
-import { heldBy } from '@questlog/ingest/ledger/held';
+import { openStoredRows } from '@questlog/ingest/ledger/storedRows';
 import { openVerifier, VERIFY_LIMITS } from '@questlog/ingest/ledger/verify';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { createCodec } from '@questlog/runtime/registry/registry';
@@ -82,7 +82,7 @@ async function fill({ log, registry }: LinksHouse, receivedAt: number): Promise<
 
 async function recount({ log, store, registry }: LinksHouse, receivedAt: number): Promise<Recounted> {
   const verifier = await openVerifier({
-    ...{ log, registry, held: heldBy(store), clock: systemClock, erased: new ErasedData() },
+    ...{ log, registry, storedRows: openStoredRows(store), clock: systemClock, erased: new ErasedData() },
     codec: await createCodec(registry, eventsAccepted),
     projection: { caughtUp: async () => {}, projected: () => log.endOffsets(TOPICS.events) },
     limits: { ...VERIFY_LIMITS, bytesPerSecond: Number.POSITIVE_INFINITY },
@@ -113,8 +113,8 @@ function noteMicros(): number {
       tenantId: TENANTS[n % TENANTS.length] ?? '',
       what: n % 2 === 0 ? 'accepted' : 'logged',
     }));
-    for (const { tenantId, what } of notes) counts.note(nowMs, nowMs, tenantId, what, EVENTS_A_RECORD);
-    counts.take(nowMs);
+    for (const { tenantId, what } of notes) counts.add(nowMs, nowMs, tenantId, what, EVENTS_A_RECORD);
+    counts.takeChanged(nowMs);
   }
   const { user, system } = process.cpuUsage(cpu);
   return (user + system) / (rounds * 500 * EVENTS_A_RECORD);

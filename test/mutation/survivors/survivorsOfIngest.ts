@@ -11,7 +11,7 @@ const EVENTS = 'services/ingest/src/events/core';
 const KNOWN = 'services/ingest/src/known/core';
 const LEDGER = 'services/ingest/src/ledger/core';
 const LINKED = 'services/ingest/src/linkedEvents/core';
-const REJECTS = 'services/ingest/src/rejects/core';
+const REJECTIONS = 'services/ingest/src/rejections/core';
 const REPORTS = 'services/ingest/src/reports/core';
 const SESSIONS = 'services/ingest/src/sessions/core';
 const UPLOADS = 'services/ingest/src/uploads/core';
@@ -50,7 +50,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     reason: 'a name in the tables, which the tests on ClickHouse read',
   },
   {
-    file: `${LINKED}/linkedEventToken.ts`,
+    file: `${LINKED}/streamId.ts`,
     line: '.replace(/^(.{8})',
     reason: 'it is 32 characters, and all of them are in the groups',
   },
@@ -187,38 +187,38 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     reason: 'a minute at its bound is full a moment earlier; who is refused is told either way',
   },
   { file: `${LEDGER}/receivedCounts.ts`, line: 'const cell = { count: 0', reason: 'it is changed at once' },
-  ...alike(`${LINKED}/linkedEventToken.ts`, SAME_BY_ANOTHER_WAY, ["if (from === 'start' || from.logId"]),
+  ...alike(`${LINKED}/streamId.ts`, SAME_BY_ANOTHER_WAY, ["if (from === 'start' || from.logId"]),
   ...alike(`${LINKED}/linkedEventText.ts`, SAME_BY_ANOTHER_WAY, [
     'if (!bytes.includes(LF)',
     'for (let at = 0; at < bytes.length',
   ]),
-  ...alike(`${REJECTS}/offendingPart.ts`, 'a problem names no place that the body does not have', [
+  ...alike(`${REJECTIONS}/offendingPart.ts`, 'a problem names no place that the body does not have', [
     'if (start === undefined) return this.around',
     'const to = Math.min(end === FAILED',
     'const next = isObject ? members?.valueAt',
     'if (json.at(at) !== OPEN_ARRAY ||',
     'if (end === FAILED) return undefined;',
   ]),
-  ...alike(`${REJECTS}/offendingPart.ts`, SAME_BY_ANOTHER_WAY, [
+  ...alike(`${REJECTIONS}/offendingPart.ts`, SAME_BY_ANOTHER_WAY, [
     'if (json.at(i) === COMMA) i =',
     'while (end > 0 && end < bytes.length',
-    'export function masked(',
+    'export function mask(',
     "const known = ownToken === ''",
     "if (name === 'eventType' && json.at",
   ]),
   {
-    file: `${REJECTS}/rejectCounts.ts`,
+    file: `${REJECTIONS}/rejectionCounts.ts`,
     line: 'if (rows.size === 0) this.#projects.delete',
     reason: 'memory: a project without a row stays, and projects are few',
   },
   {
-    file: `${REJECTS}/rejectCounts.ts`,
+    file: `${REJECTIONS}/rejectionCounts.ts`,
     line: 'const path = pointer.slice(0',
     reason: 'time: of a longer name the begin is shown either way',
   },
   {
-    file: `${REJECTS}/rejectCounts.ts`,
-    line: 'export const NOBODY =',
+    file: `${REJECTIONS}/rejectionCounts.ts`,
+    line: 'export const NIL_UUID =',
     reason: 'ClickHouse alone minds what is no UUID, and its tests notice it',
   },
   ...alike(`${REPORTS}/readReport.ts`, 'a text that is no UUID is as good as none', [
@@ -232,7 +232,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     'eventIds: [...new Set((value.eventIds ?? [])',
     'const inline: InlineEvents =',
     'const { elements = [], count = 0',
-    'const given = withoutEmpty(fields, [])',
+    'const sentFields = omitEmpty(fields, [])',
   ]),
   ...alike(`${REPORTS}/readReport.ts`, SAME_BY_ANOTHER_WAY, [
     "const { start, end } = spans['context']",

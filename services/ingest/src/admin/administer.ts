@@ -44,9 +44,9 @@ export function administer(
 
 function tenantOperations({ current, change }: DirectoryHandle, clock: Clock) {
   return {
-    tenants: () => [...current.tenants.values()].map(shown),
+    tenants: () => [...current.tenants.values()].map(toOutput),
     createTenant: async (input: TenantInput) => {
-      const wanted: Tenant = {
+      const tenant: Tenant = {
         id: canonicalUuid(input.id ?? '') ?? randomUUID(),
         name: input.name,
         monthlySoftQuota: input.monthlySoftQuota ?? null,
@@ -54,18 +54,18 @@ function tenantOperations({ current, change }: DirectoryHandle, clock: Clock) {
         ...UNLIMITED,
         createdAt: clock.now(),
       };
-      return await change('tenant', wanted.id, (known) => created('tenant', known, wanted));
+      return await change('tenant', tenant.id, (previous) => createdOrExisting('tenant', previous, tenant));
     },
     patchTenant: async (patch: TenantPatch, id: string) =>
       await change('tenant', canonicalUuid(id) ?? '', (entity) => {
-        const known = found('tenant', id, entity);
-        return changed({
-          ...known,
-          name: patch.name ?? known.name,
+        const previous = existing('tenant', id, entity);
+        return updated({
+          ...previous,
+          name: patch.name ?? previous.name,
           monthlySoftQuota:
-            patch.monthlySoftQuota === undefined ? known.monthlySoftQuota : patch.monthlySoftQuota,
-          spread: patch.spread ?? known.spread,
-          ...limitedBy(patch, known),
+            patch.monthlySoftQuota === undefined ? previous.monthlySoftQuota : patch.monthlySoftQuota,
+          spread: patch.spread ?? previous.spread,
+          ...limitsFor(patch, previous),
         });
       }),
   };
@@ -75,13 +75,13 @@ function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
   return {
     projects: () =>
       [...current.projects.values()].map((project) => ({
-        ...shown(project),
+        ...toOutput(project),
         switches: switchesAt(project.switches, clock.now()).length,
       })),
     createProject: async (input: ProjectInput) => {
       const id = canonicalUuid(input.id ?? '') ?? randomUUID();
-      return await change('project', id, (known) => {
-        return created('project', known, {
+      return await change('project', id, (previous) => {
+        return createdOrExisting('project', previous, {
           id,
           tenantId: tenantOf(current, input.tenantId).id,
           name: input.name,
@@ -96,15 +96,15 @@ function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
     },
     patchProject: async (patch: ProjectPatch, id: string) =>
       await change('project', canonicalUuid(id) ?? '', (entity) => {
-        const known = found('project', id, entity);
-        return changed({
-          ...known,
-          name: patch.name ?? known.name,
-          revision: patch.revision === undefined ? known.revision : patch.revision,
+        const previous = existing('project', id, entity);
+        return updated({
+          ...previous,
+          name: patch.name ?? previous.name,
+          revision: patch.revision === undefined ? previous.revision : patch.revision,
           reportWindow:
-            patch.reportWindow === undefined ? (known.reportWindow ?? null) : windowOf(patch.reportWindow),
-          ...limitedBy(patch, known),
-          retentionDays: keptFor(patch, known),
+            patch.reportWindow === undefined ? (previous.reportWindow ?? null) : windowOf(patch.reportWindow),
+          ...limitsFor(patch, previous),
+          retentionDays: retentionFor(patch, previous),
         });
       }),
   };
@@ -113,9 +113,9 @@ function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
 const UNLIMITED = { limits: null, suspended: false };
 const DEFAULT_BURST_S = 10;
 
-function limitedBy(patch: Limiting, known: Pick<Tenant, 'limits' | 'suspended'>) {
-  const suspended = patch.suspended ?? known.suspended ?? false;
-  if (patch.limits === undefined) return { limits: known.limits ?? null, suspended };
+function limitsFor(patch: LimitsPatch, previous: Pick<Tenant, 'limits' | 'suspended'>) {
+  const suspended = patch.suspended ?? previous.suspended ?? false;
+  if (patch.limits === undefined) return { limits: previous.limits ?? null, suspended };
   if (patch.limits === null) return { limits: null, suspended };
   const { eventsPerSecond, requestsPerSecond, bytesPerSecond, burstSeconds } = patch.limits;
   const limits: RateLimits = {
@@ -127,17 +127,17 @@ function limitedBy(patch: Limiting, known: Pick<Tenant, 'limits' | 'suspended'>)
   return { limits, suspended };
 }
 
-type Limiting = Pick<TenantPatch, 'limits' | 'suspended'>;
+type LimitsPatch = Pick<TenantPatch, 'limits' | 'suspended'>;
 
 /** What the patch leaves out stays; nothing is left of days that are all null. @throws Rejected where sessions go first. */
-function keptFor(patch: ProjectPatch, known: Project): RetentionDays | null {
-  if (patch.retentionDays === undefined) return known.retentionDays ?? null;
-  const asked = { ...(patch.retentionDays === null ? {} : known.retentionDays), ...patch.retentionDays };
-  const { events = null, sessions = null, reports = null, links = null, uploads = null } = asked;
-  const days: RetentionDays = { ...asked, events, sessions, reports, links, uploads };
-  const isNothingLeft = Object.values(days).every((each) => each === null);
+function retentionFor(patch: ProjectPatch, previous: Project): RetentionDays | null {
+  if (patch.retentionDays === undefined) return previous.retentionDays ?? null;
+  const merged = { ...(patch.retentionDays === null ? {} : previous.retentionDays), ...patch.retentionDays };
+  const { events = null, sessions = null, reports = null, links = null, uploads = null } = merged;
+  const days: RetentionDays = { ...merged, events, sessions, reports, links, uploads };
+  const isUnlimited = Object.values(days).every((each) => each === null);
   // What only a later version knows is not among the values.
-  return isNothingLeft && Object.getOwnPropertySymbols(days).length === 0 ? null : days;
+  return isUnlimited && Object.getOwnPropertySymbols(days).length === 0 ? null : days;
 }
 
 /** With its fields in one order, whatever order they came in, so that the same window is the same text. */
@@ -152,7 +152,7 @@ function tokenOperations(
 ) {
   const { current, change, put } = directory;
   return {
-    tokens: () => [...current.tokens.values()].map((token) => tokenShown(token, lastUsedAt(token.id))),
+    tokens: () => [...current.tokens.values()].map((token) => tokenOutput(token, lastUsedAt(token.id))),
     createToken: async (input: TokenInput) => {
       const [id, token] = [randomUUID(), newToken()];
       return await change('token', id, () => {
@@ -162,7 +162,7 @@ function tokenOperations(
           sha256: sha256Hex(token),
           scopes: [...new Set(input.scopes ?? DEFAULT_SCOPES)],
           addressRequestsPerSecond: input.perAddress?.requestsPerSecond ?? null,
-          buildIds: input.buildIds == null ? null : eachOnce(input.buildIds),
+          buildIds: input.buildIds == null ? null : distinctUuids(input.buildIds),
           expiresAt: input.expiresAt == null ? null : expiryOf(input.expiresAt, clock.now()),
           createdAt: clock.now(),
         };
@@ -172,8 +172,8 @@ function tokenOperations(
     rotateToken: (input: TokenRotation, id: string) => rotateToken(directory, clock, input, id),
     revokeToken: async (idText: string) => {
       const id = canonicalUuid(idText) ?? '';
-      await change('token', id, (known) => {
-        found('token', idText, known);
+      await change('token', id, (previous) => {
+        existing('token', idText, previous);
         return { entity: null, answer: undefined };
       });
       if (current.uses.has(id)) await put('use', id, null);
@@ -182,49 +182,54 @@ function tokenOperations(
 }
 
 /** In lower case. */
-function eachOnce(ids: readonly string[]): string[] {
+function distinctUuids(ids: readonly string[]): string[] {
   return [...new Set(ids.flatMap((id) => canonicalUuid(id) ?? []))];
 }
 
 function tenantOf(current: Directory, id: string): Tenant {
-  return found('tenant', id, current.tenants.get(canonicalUuid(id) ?? ''));
+  return existing('tenant', id, current.tenants.get(canonicalUuid(id) ?? ''));
 }
 
 function projectOf(current: Directory, id: string): Project {
-  return found('project', id, current.projects.get(canonicalUuid(id) ?? ''));
+  return existing('project', id, current.projects.get(canonicalUuid(id) ?? ''));
 }
 
-function found<T>(kind: string, id: string, entity: T | undefined): T {
+function existing<T>(kind: string, id: string, entity: T | undefined): T {
   if (entity === undefined) throw new Rejected('not_found', `there is no ${kind} ${id}`);
   return entity;
 }
 
 /** What is to be written and answered; nothing is written where it is there already. */
-function created<T extends { readonly createdAt: number }>(kind: string, known: T | undefined, wanted: T) {
-  return known === undefined
-    ? { entity: wanted, answer: { status: 201, body: shown(wanted) } }
-    : { answer: { status: 200, body: shown(same(kind, known, wanted)) } };
+function createdOrExisting<T extends { readonly createdAt: number }>(
+  kind: string,
+  previous: T | undefined,
+  tenant: T,
+) {
+  return previous === undefined
+    ? { entity: tenant, answer: { status: 201, body: toOutput(tenant) } }
+    : { answer: { status: 200, body: toOutput(sameOrConflict(kind, previous, tenant)) } };
 }
 
-function changed<T extends { readonly createdAt: number }>(entity: T) {
-  return { entity, answer: { status: 200, body: shown(entity) } };
+function updated<T extends { readonly createdAt: number }>(entity: T) {
+  return { entity, answer: { status: 200, body: toOutput(entity) } };
 }
 
 /** The same request again is answered as the first; anything else under a known id is a conflict. */
-function same<T extends { readonly createdAt: number }>(kind: string, known: T, wanted: T): T {
-  const { createdAt } = known;
-  if (JSON.stringify({ ...wanted, createdAt }) === JSON.stringify({ ...known, createdAt })) return known;
+function sameOrConflict<T extends { readonly createdAt: number }>(kind: string, previous: T, tenant: T): T {
+  const { createdAt } = previous;
+  if (JSON.stringify({ ...tenant, createdAt }) === JSON.stringify({ ...previous, createdAt }))
+    return previous;
   throw new Rejected('conflict', `the id is taken by another ${kind}`);
 }
 
 /** Switches are a list of their own. */
-function shown<T extends { readonly createdAt: number }>(
+function toOutput<T extends { readonly createdAt: number }>(
   entity: T,
 ): Omit<T, 'createdAt' | 'switches'> & { createdAt: string } {
   return { ...entity, switches: undefined, createdAt: formatMillis(entity.createdAt) };
 }
 
-function tokenShown(
+function tokenOutput(
   { id, projectId, scopes, expiresAt, rotatedFrom, rotatedTo, createdAt, ...of }: Token,
   usedAt: number | null,
 ): object {

@@ -18,11 +18,11 @@ import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { readNewestFirst } from '../core/newestFirst.ts';
-import { openLetters } from './deadLetters.ts';
-import type { LetterFilters } from './letterMemory.ts';
+import type { DeadLetterFilters } from './deadLetterIndex.ts';
+import { openDeadLetterAdmin } from './deadLetters.ts';
 
 const PARTITIONS = 3;
-const EVERY: LetterFilters = {
+const EVERY: DeadLetterFilters = {
   state: 'open',
   group: undefined,
   topic: undefined,
@@ -46,9 +46,9 @@ async function aDeployment() {
   const ingest = async (on: Log = log) => {
     const deps = { log: on, registry, health, logger: silentLogger, metrics: metrics as never };
     const knowing = { ...deps, erased: { all: async () => erased } };
-    const letters = await openLetters(knowing);
+    const letters = await openDeadLetterAdmin(knowing);
     onTestFinished(() => letters.close());
-    const list = async (filters: Partial<LetterFilters> = {}, limit = '100', cursor?: string) =>
+    const list = async (filters: Partial<DeadLetterFilters> = {}, limit = '100', cursor?: string) =>
       await letters.page({ ...EVERY, ...filters }, readNewestFirst({ limit, cursor }));
     return { ...letters, list };
   };
@@ -103,7 +103,7 @@ test('lists what is open, the newest first, by group, topic, cause and time, pag
   const { list } = await ingest();
   // Before anybody asks for them.
   await expect.poll(warned).toBe('3 wait for a decision: questlog dead-letters list');
-  const ids = async (filters: Partial<LetterFilters>) =>
+  const ids = async (filters: Partial<DeadLetterFilters>) =>
     (await list(filters)).deadLetters.map(({ id }) => id);
 
   expect(await ids({})).toEqual([third, second, first]);
@@ -264,7 +264,7 @@ test('a letter is of an erasure where it holds nothing else, whatever key its pr
   const { discardErased, list } = await ingest();
   const sessions = [{ projectId, ids: [gone] }];
   expect(await discardErased(erasedBy({ tenantId, projectId, sessions }))).toBe(3);
-  const ids = async (state: LetterFilters['state']) =>
+  const ids = async (state: DeadLetterFilters['state']) =>
     (await list({ state })).deadLetters.map(({ id }) => id).sort();
   expect(await ids('discarded')).toEqual([keyed, foreign, keyless].sort());
   // A replay brings what others sent.

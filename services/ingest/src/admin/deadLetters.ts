@@ -22,15 +22,15 @@ import { KeyedMutex } from '../known/keyedMutex.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import {
-  type KnownLetter,
-  type LetterDecision,
-  type LetterFilters,
-  LetterMemory,
-  listedLetter,
-} from './letterMemory.ts';
-import { type LetterRecord, openLetterRecords } from './letterRecords.ts';
+  type DeadLetterDecision,
+  type DeadLetterFilters,
+  DeadLetterIndex,
+  type IndexedDeadLetter,
+  listedDeadLetter,
+} from './deadLetterIndex.ts';
+import { type DeadLetterRecord, openDeadLetterRecords } from './deadLetterRecords.ts';
 
-export interface LetterDeps {
+export interface DeadLetterAdminDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly logger: Logger;
@@ -40,8 +40,8 @@ export interface LetterDeps {
 }
 
 /** Each takes the id as the path has it. @throws Rejected; Unavailable while the topic is not read to its end. */
-export interface Letters {
-  page(filters: LetterFilters, page: NewestFirstPage): Promise<LetterPage>;
+export interface DeadLetterAdmin {
+  page(filters: DeadLetterFilters, page: NewestFirstPage): Promise<LetterPage>;
   /** Without what was erased. @throws Rejected `not_found` also where that is all of it. */
   inspect(id: string): Promise<InspectedLetter>;
   replay(id: string): Promise<ReplayedLetter>;
@@ -53,9 +53,11 @@ export interface Letters {
   close(): Promise<void>;
 }
 
+type DecidedState = DeadLetterDecision['state'];
+
 const TOPIC = TOPICS.deadLetters;
 /** Somebody waits for the answer. */
-const READ_WITHIN = { limitMs: 5_000, message: 'the dead letters have not been read yet' };
+const READ_LIMIT = { limitMs: 5_000, message: 'the dead letters have not been read yet' };
 /** Decoded and shown as its schema reads it. */
 const MAX_SHOWN_BYTES = 1024 * 1024;
 const MAX_RAW_BYTES = 64 * 1024;
@@ -63,99 +65,104 @@ const MAX_KEY_CHARACTERS = 200;
 const MAX_REASON_CHARACTERS = 300;
 
 /** Begins to read; nobody waits for that until somebody asks. */
-export async function openLetters(deps: LetterDeps): Promise<Letters> {
+export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<DeadLetterAdmin> {
   const { log, registry, logger } = deps;
   const codec = await createCodec(registry, deadLetter);
-  const records = await openLetterRecords(registry);
-  const view = new LetterView(deps, codec);
+  const records = await openDeadLetterRecords(registry);
+  const view = new DeadLetterView(deps, codec);
   /** Both of two replays would append the record, which counts once; but only one of them is answered so. */
-  const turns = new KeyedMutex();
+  const mutex = new KeyedMutex();
 
-  const found = async (idText: string) => {
+  const find = async (idText: string) => {
     const id = pathUuid(idText);
-    const memory = await view.caughtUp();
-    const entry = memory.find(id);
+    const index = await view.caughtUp();
+    const entry = index.find(id);
     if (entry === undefined) throw new Rejected('not_found', `there is no dead letter ${id}`);
     return entry;
   };
-  const whole = async ({ id, place }: KnownLetter): Promise<DeadLetter> => {
-    const record = await recordAt(log, place);
+  const readMessage = async ({ id, position }: IndexedDeadLetter): Promise<DeadLetter> => {
+    const record = await recordAt(log, position);
     if (record?.headers[APPEND_ID_HEADER] !== id)
       throw new Rejected('not_found', `the log has no longer the dead letter ${id}`);
     return await codec.decode(record.value);
   };
-  const decide = async ({ id, place }: KnownLetter, state: LetterDecision['state']): Promise<void> => {
+  const decide = async ({ id, position }: IndexedDeadLetter, state: DecidedState): Promise<void> => {
     const headers = { [LETTER_ID_HEADER]: id, [DECISION_HEADER]: state };
-    await log.append(TOPIC, place.partition, [{ key: null, value: null, headers }]);
+    await log.append(TOPIC, position.partition, [{ key: null, value: null, headers }]);
     logger.info('dead_letter_decided', { id, decision: state });
   };
   return {
     page: async (filters, page) => {
-      const memory = await view.caughtUp();
-      const { rows, next } = memory.page(filters, page);
-      return { deadLetters: [...rows], next, open: openIn(memory) };
+      const index = await view.caughtUp();
+      const { rows, next } = index.page(filters, page);
+      return { deadLetters: [...rows], next, open: openCountOf(index) };
     },
     inspect: async (id) => {
-      const entry = await found(id);
-      const dead = await whole(entry.letter);
-      const record = await records.read(await deps.erased.all(), dead);
+      const entry = await find(id);
+      const message = await readMessage(entry.deadLetter);
+      const record = await records.read(await deps.erased.all(), message);
       if (record.state === 'erased')
-        throw new Rejected('not_found', `what the dead letter ${entry.letter.id} held was erased`);
-      const { key, reason, headers } = dead;
-      return { ...listedLetter(entry), key, reason, headers: { ...headers }, ...shownValue(record, dead) };
+        throw new Rejected('not_found', `what the dead letter ${entry.deadLetter.id} held was erased`);
+      const { key, reason, headers } = message;
+      const shown = { key, reason, headers: { ...headers }, ...shownValue(record, message) };
+      return { ...listedDeadLetter(entry), ...shown };
     },
     replay: async (id) =>
-      await turns.run(pathUuid(id), async () => {
-        const { letter, decision } = await found(id);
-        if (decision !== undefined) throw decided(letter, decision);
-        const dead = await whole(letter);
-        const place = await appendAgain(log, letter.id, dead, records.isOurs(dead.sourceTopic));
-        await decide(letter, 'replayed');
-        return { id: letter.id, ...place };
+      await mutex.run(pathUuid(id), async () => {
+        const { deadLetter, decision } = await find(id);
+        if (decision !== undefined) throw alreadyDecided(deadLetter, decision);
+        const message = await readMessage(deadLetter);
+        const isReplayable = records.isReplayable(message.sourceTopic);
+        const position = await appendToSource(log, deadLetter.id, message, isReplayable);
+        await decide(deadLetter, 'replayed');
+        return { id: deadLetter.id, ...position };
       }),
     discard: async (id) =>
-      await turns.run(pathUuid(id), async () => {
-        const { letter, decision } = await found(id);
-        if (decision?.state === 'replayed') throw decided(letter, decision);
-        if (decision === undefined) await decide(letter, 'discarded');
+      await mutex.run(pathUuid(id), async () => {
+        const { deadLetter, decision } = await find(id);
+        if (decision?.state === 'replayed') throw alreadyDecided(deadLetter, decision);
+        if (decision === undefined) await decide(deadLetter, 'discarded');
       }),
     discardErased: async (erased) => {
       let discarded = 0;
-      for await (const [letter, dead] of lettersThere((await view.caughtUp()).open(), whole)) {
-        if ((await records.read(erased, dead)).state !== 'erased') continue;
-        await decide(letter, 'discarded');
+      for await (const [deadLetter, message] of readMessages((await view.caughtUp()).open(), readMessage)) {
+        if ((await records.read(erased, message)).state !== 'erased') continue;
+        await decide(deadLetter, 'discarded');
         discarded += 1;
       }
       return discarded;
     },
-    valuesOf: async (topic) => await valuesIn(lettersThere((await view.caughtUp()).ofTopic(topic), whole)),
+    valuesOf: async (topic) =>
+      await valuesIn(readMessages((await view.caughtUp()).ofTopic(topic), readMessage)),
     close: () => view.close(),
   };
 }
 
 /** Reads dead letters one by one. Skips dead letters that have expired since they were listed. */
-async function* lettersThere(
-  letters: readonly KnownLetter[],
-  whole: (letter: KnownLetter) => Promise<DeadLetter>,
-): AsyncGenerator<[KnownLetter, DeadLetter]> {
-  for (const letter of letters) {
-    const dead = await whole(letter).catch(undefinedIfGone);
-    if (dead !== undefined) yield [letter, dead];
+async function* readMessages(
+  deadLetters: readonly IndexedDeadLetter[],
+  readMessage: (deadLetter: IndexedDeadLetter) => Promise<DeadLetter>,
+): AsyncGenerator<[IndexedDeadLetter, DeadLetter]> {
+  for (const deadLetter of deadLetters) {
+    const message = await readMessage(deadLetter).catch(undefinedIfExpired);
+    if (message !== undefined) yield [deadLetter, message];
   }
 }
 
-async function valuesIn(letters: AsyncIterable<[KnownLetter, DeadLetter]>): Promise<(Buffer | null)[]> {
+async function valuesIn(
+  deadLetters: AsyncIterable<[IndexedDeadLetter, DeadLetter]>,
+): Promise<(Buffer | null)[]> {
   const values: (Buffer | null)[] = [];
-  for await (const [, dead] of letters) values.push(dead.value);
+  for await (const [, message] of deadLetters) values.push(message.value);
   return values;
 }
 
 /** It has expired since it was listed. */
-function undefinedIfGone(error: unknown): undefined {
+function undefinedIfExpired(error: unknown): undefined {
   if (!(error instanceof Rejected && error.code === 'not_found')) throw error;
 }
 
-function decided({ id }: KnownLetter, { state, atMs }: LetterDecision): Rejected {
+function alreadyDecided({ id }: IndexedDeadLetter, { state, atMs }: DeadLetterDecision): Rejected {
   return new Rejected('already_decided', `dead letter ${id} was ${state} at ${new Date(atMs).toISOString()}`);
 }
 
@@ -163,21 +170,21 @@ function decided({ id }: KnownLetter, { state, atMs }: LetterDecision): Rejected
  * As it was, to where it stood: a tenant's records may lie at any of its lanes. From a partition that somebody added, to the
  * home of its key. The header tells the linker to look for what it may have linked before.
  */
-async function appendAgain(
+async function appendToSource(
   log: Log,
   id: string,
   { sourceTopic: topic, sourcePartition, key, value, headers, reason }: DeadLetter,
-  isOurs: boolean,
+  isReplayable: boolean,
 ): Promise<Omit<ReplayedLetter, 'id'>> {
-  if (!isOurs) throw new Rejected('not_replayable', `${topic} is no topic whose records are replayed`);
+  if (!isReplayable) throw new Rejected('not_replayable', `${topic} is no topic whose records are replayed`);
   if (value === null) throw new Rejected('not_replayable', `it is not kept here: ${reason}`);
   if (sourcePartition < 0)
     throw new Rejected('not_replayable', `${topic} has no partition ${sourcePartition}`);
   const partitions = await log.partitionCount(topic);
   const partition = sourcePartition < partitions ? sourcePartition : partitionOf(key ?? '', 0, partitions);
   try {
-    const again = { key, value, headers: { ...headers, [LETTER_ID_HEADER]: id } };
-    const { baseOffset } = await log.append(topic, partition, [again]);
+    const replayed = { key, value, headers: { ...headers, [LETTER_ID_HEADER]: id } };
+    const { baseOffset } = await log.append(topic, partition, [replayed]);
     return { topic, partition, offset: baseOffset };
   } catch (error) {
     if (!(error instanceof RecordTooLarge)) throw error;
@@ -186,29 +193,29 @@ async function appendAgain(
 }
 
 function shownValue(
-  record: LetterRecord,
+  record: DeadLetterRecord,
   { value }: DeadLetter,
 ): Pick<InspectedLetter, 'value' | 'valueBase64'> {
   if (value === null) return {};
   const isReadable = record.state === 'read';
-  if (isReadable && value.length <= MAX_SHOWN_BYTES) return { value: forJson(record.message) };
+  if (isReadable && value.length <= MAX_SHOWN_BYTES) return { value: toJson(record.message) };
   // The bytes are those of what was erased, too.
-  if (isReadable && !record.isWhole) return {};
+  if (isReadable && !record.isUnchanged) return {};
   return { valueBase64: value.subarray(0, MAX_RAW_BYTES).toString('base64') };
 }
 
-function forJson(value: unknown): unknown {
+function toJson(value: unknown): unknown {
   if (typeof value === 'bigint') return Number(value);
   if (Buffer.isBuffer(value)) return value.toString(isUtf8(value) ? 'utf8' : 'base64');
-  if (Array.isArray(value)) return value.map(forJson);
+  if (Array.isArray(value)) return value.map(toJson);
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, forJson(field)]));
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, toJson(field)]));
 }
 
 /** Undefined where the log has it no longer. */
 async function recordAt(
   log: Log,
-  { partition, offset }: KnownLetter['place'],
+  { partition, offset }: IndexedDeadLetter['position'],
 ): Promise<LogRecord | undefined> {
   const { promise, resolve } = Promise.withResolvers<LogRecord | undefined>();
   const partitions = await log.partitionCount(TOPIC);
@@ -222,7 +229,7 @@ async function recordAt(
     },
   });
   try {
-    return await withinLimit(Promise.race([promise, tail.failed]), READ_WITHIN.limitMs, () => {
+    return await withinLimit(Promise.race([promise, tail.failed]), READ_LIMIT.limitMs, () => {
       throw new Unavailable('the dead letter cannot be read');
     });
   } finally {
@@ -231,33 +238,33 @@ async function recordAt(
 }
 
 /** Follows the topic from the start of this process on. */
-class LetterView {
-  readonly #deps: LetterDeps;
+class DeadLetterView {
+  readonly #deps: DeadLetterAdminDeps;
   readonly #codec: Codec<DeadLetter>;
   readonly #stopped = new AbortController();
   readonly #open: () => Promise<void>;
-  #memory = new LetterMemory();
+  #index = new DeadLetterIndex();
   #tail: Tail | undefined;
 
-  constructor(deps: LetterDeps, codec: Codec<DeadLetter>) {
+  constructor(deps: DeadLetterAdminDeps, codec: Codec<DeadLetter>) {
     this.#deps = deps;
     this.#codec = codec;
     this.#open = nextRound(() => this.#follow());
     const { signal } = this.#stopped;
     const onDelay = (cause: Unavailable): void => deps.logger.error('dead_letters_unread', cause);
-    deps.health.warn('dead_letters', () => waitingIn(this.#memory));
+    deps.health.warn('dead_letters', () => openWarning(this.#index));
     untilAvailable(this.#open, { signal, onDelay }).catch((error: unknown) => this.#failed(error));
   }
 
-  async caughtUp(): Promise<LetterMemory> {
+  async caughtUp(): Promise<DeadLetterIndex> {
     const { log } = this.#deps;
     await this.#open();
     const [starts, ends] = await Promise.all([log.startOffsets(TOPIC), log.endOffsets(TOPIC)]);
-    if (this.#tail === undefined) throw new Unavailable(READ_WITHIN.message);
-    await waitForTail(this.#tail, ends, READ_WITHIN);
-    this.#memory.expire(starts);
-    this.#tell(this.#memory);
-    return this.#memory;
+    if (this.#tail === undefined) throw new Unavailable(READ_LIMIT.message);
+    await waitForTail(this.#tail, ends, READ_LIMIT);
+    this.#index.expire(starts);
+    this.#setGauges(this.#index);
+    return this.#index;
   }
 
   async close(): Promise<void> {
@@ -267,17 +274,17 @@ class LetterView {
 
   async #follow(): Promise<void> {
     if (this.#tail !== undefined || this.#stopped.signal.aborted) return;
-    const memory = new LetterMemory();
+    const index = new DeadLetterIndex();
     const tail = await this.#deps.log.tail({
       topic: TOPIC,
       from: 'earliest',
-      onTruncated: (partition, offset) => memory.cut(partition, offset),
+      onTruncated: (partition, offset) => index.truncate(partition, offset),
       onBatch: async ({ partition, records }) => {
-        for (const record of records) await this.#take(memory, partition, record);
-        this.#tell(memory);
+        for (const record of records) await this.#apply(index, partition, record);
+        this.#setGauges(index);
       },
     });
-    [this.#memory, this.#tail] = [memory, tail];
+    [this.#index, this.#tail] = [index, tail];
     // The next request begins anew.
     tail.failed.catch((error: unknown) => {
       this.#tail = undefined;
@@ -291,54 +298,58 @@ class LetterView {
     this.#deps.logger.error('dead_letters_unread', error, { bug: !(error instanceof Unavailable) });
   }
 
-  async #take(memory: LetterMemory, partition: number, record: LogRecord): Promise<void> {
+  async #apply(index: DeadLetterIndex, partition: number, record: LogRecord): Promise<void> {
     const { offset, headers, value, timestampMs: atMs } = record;
     const state = headers[DECISION_HEADER];
     if (state === 'replayed' || state === 'discarded')
-      return memory.decide(headers[LETTER_ID_HEADER] ?? '', { state, atMs, offset });
+      return index.decide(headers[LETTER_ID_HEADER] ?? '', { state, atMs, offset });
     const id = canonicalUuid(headers[APPEND_ID_HEADER] ?? '');
     if (id === undefined || value === null) return;
     // One may have megabytes, and games wait beside it.
     await nextTurn();
     try {
-      const patience = { signal: this.#stopped.signal, onDelay: (cause: Unavailable) => this.#failed(cause) };
-      const letter = await untilAvailable(() => this.#codec.decode(value), patience);
-      memory.put(knownLetter(id, letter, { partition, offset }));
+      const retry = { signal: this.#stopped.signal, onDelay: (cause: Unavailable) => this.#failed(cause) };
+      const deadLetter = await untilAvailable(() => this.#codec.decode(value), retry);
+      index.put(indexedDeadLetter(id, deadLetter, { partition, offset }));
     } catch (error) {
       // Nobody's letter.
       if (!(error instanceof Invalid)) throw error;
     }
   }
 
-  #tell(memory: LetterMemory): void {
-    for (const [group, open] of memory.openOf) this.#deps.metrics.deadLettersOpen.set({ group }, open);
+  #setGauges(index: DeadLetterIndex): void {
+    for (const [group, open] of index.openByGroup) this.#deps.metrics.deadLettersOpen.set({ group }, open);
   }
 }
 
-function openIn({ openOf }: LetterMemory): number {
+function openCountOf({ openByGroup: openOf }: DeadLetterIndex): number {
   return [...openOf.values()].reduce((sum, n) => sum + n, 0);
 }
 
 /** As of the last record that was read: whoever asks for readiness waits for no log. */
-function waitingIn(memory: LetterMemory): string | undefined {
-  const open = openIn(memory);
+function openWarning(index: DeadLetterIndex): string | undefined {
+  const open = openCountOf(index);
   return open === 0 ? undefined : `${open} wait for a decision: questlog dead-letters list`;
 }
 
-function knownLetter(id: string, letter: DeadLetter, place: KnownLetter['place']): KnownLetter {
-  const { key, value } = letter;
+function indexedDeadLetter(
+  id: string,
+  deadLetter: DeadLetter,
+  position: IndexedDeadLetter['position'],
+): IndexedDeadLetter {
+  const { key, value } = deadLetter;
   return {
-    ...{ id, place, deadAtMs: letter.deadAt },
-    group: headOf(letter.group, MAX_KEY_CHARACTERS),
-    topic: headOf(letter.sourceTopic, MAX_KEY_CHARACTERS),
-    ...{ partition: letter.sourcePartition, offset: letter.sourceOffset },
+    ...{ id, position, deadAtMs: deadLetter.deadAt },
+    group: prefixOf(deadLetter.group, MAX_KEY_CHARACTERS),
+    topic: prefixOf(deadLetter.sourceTopic, MAX_KEY_CHARACTERS),
+    ...{ partition: deadLetter.sourcePartition, offset: deadLetter.sourceOffset },
     valueBytes: value === null ? null : value.length,
-    key: key === null ? null : headOf(key, MAX_KEY_CHARACTERS),
-    reason: headOf(letter.reason, MAX_REASON_CHARACTERS),
+    key: key === null ? null : prefixOf(key, MAX_KEY_CHARACTERS),
+    reason: prefixOf(deadLetter.reason, MAX_REASON_CHARACTERS),
   };
 }
 
 /** A copy: a part of a text keeps all of it in memory. */
-function headOf(text: string, characters: number): string {
+function prefixOf(text: string, characters: number): string {
   return Buffer.from(text.slice(0, characters)).toString();
 }

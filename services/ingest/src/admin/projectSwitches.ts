@@ -15,15 +15,15 @@ import { Rejected } from '../rejected.ts';
 export function projectSwitches({ current, change }: DirectoryHandle, clock: Clock) {
   return {
     list: (id: string): TaggedSwitches =>
-      tagged(found(id, current.projects.get(canonicalUuid(id) ?? '')), clock.now()),
+      withEtag(existingProject(id, current.projects.get(canonicalUuid(id) ?? '')), clock.now()),
     /** @param ifMatch tags of lists, one of which must be the one that is replaced; '' or `*`: whichever that is. */
     replace: async (id: string, body: unknown, ifMatch = ''): Promise<TaggedSwitches> => {
       const switches = readSwitches(body, clock.now());
       return await change('project', canonicalUuid(id) ?? '', (known) => {
-        const project = found(id, known);
-        if (!isMatch(ifMatch, tagged(project, clock.now()).etag)) throw changedSince();
+        const project = existingProject(id, known);
+        if (!matchesEtag(ifMatch, withEtag(project, clock.now()).etag)) throw preconditionFailed();
         const entity = { ...project, switches };
-        return { entity, answer: tagged(entity, clock.now()) };
+        return { entity, answer: withEtag(entity, clock.now()) };
       });
     },
   };
@@ -35,30 +35,30 @@ export interface TaggedSwitches {
   readonly etag: string;
 }
 
-function tagged(project: Project, nowMs: number): TaggedSwitches {
-  const switches = shown(project, nowMs);
+function withEtag(project: Project, nowMs: number): TaggedSwitches {
+  const switches = toOutput(project, nowMs);
   return { switches, etag: `"${sha256Hex(JSON.stringify(switches)).slice(0, 32)}"` };
 }
 
 /** RFC 9110, section 13.1.1. Tags of ours have no comma, and none is weak. */
-function isMatch(header: string, etag: string): boolean {
+function matchesEtag(header: string, etag: string): boolean {
   const tags = header.split(',').map((tag) => tag.trim());
   return header === '' || tags.some((tag) => tag === '*' || tag === etag);
 }
 
-function changedSince(): Rejected {
+function preconditionFailed(): Rejected {
   return new Rejected(
     'precondition_failed',
     'the switches are no longer those that If-Match names: nothing was changed; ask for them again',
   );
 }
 
-function found(id: string, project: Project | undefined): Project {
+function existingProject(id: string, project: Project | undefined): Project {
   if (project === undefined) throw new Rejected('not_found', `there is no project ${id}`);
   return project;
 }
 
-function shown({ switches }: Project, nowMs: number): SwitchOutput[] {
+function toOutput({ switches }: Project, nowMs: number): SwitchOutput[] {
   return switchesAt(switches, nowMs).map((one) => ({
     ...one,
     until: one.until === null ? null : formatMicros(BigInt(one.until) * 1000n),

@@ -9,7 +9,7 @@ import type { Reports } from '../known/reports.ts';
 /** Of one request; each is a look-up of the linker's. */
 const MAX_REPORTS = 1_000;
 /** Appends that share a commit of the log. */
-const AT_ONCE = 50;
+const APPENDS_PER_BATCH = 50;
 
 export async function retryLinks(
   { store, reports }: { store: Store; reports: Reports },
@@ -38,12 +38,12 @@ export async function retryLinks(
       reportId: canonicalUuid(input.reportId ?? ''),
     },
   );
-  for (let at = 0; at < rows.length; at += AT_ONCE) {
-    await Promise.all(rows.slice(at, at + AT_ONCE).map((row) => reports.append(retried(row))));
+  for (let at = 0; at < rows.length; at += APPENDS_PER_BATCH) {
+    await Promise.all(rows.slice(at, at + APPENDS_PER_BATCH).map((row) => reports.append(retryOf(row))));
   }
   return { reports: rows.length, links: rows.reduce((sum, { unresolved }) => sum + Number(unresolved), 0) };
 }
 
-function retried(row: ReportRow): ReportLink {
+function retryOf(row: ReportRow): ReportLink {
   return { ...storedReport(row).filed, kind: 'retried' };
 }

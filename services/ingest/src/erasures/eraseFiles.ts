@@ -10,13 +10,13 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const UNNAMED_DAYS = 3;
 
 /** Those that are there. One by one: a project may have more than a process may have open. */
-export async function filesThere(
+export async function existingFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
 ): Promise<UploadKey[]> {
-  const there: UploadKey[] = [];
-  for (const key of keys) if ((await uploads?.find(key)) !== undefined) there.push(key);
-  return there;
+  const existing: UploadKey[] = [];
+  for (const key of keys) if ((await uploads?.find(key)) !== undefined) existing.push(key);
+  return existing;
 }
 
 /** Also bytes without a description, which came when it was gone. */
@@ -36,14 +36,15 @@ export async function removeFiles(
 export async function unnamedFiles(
   uploads: UploadStore | undefined,
   erasure: Erasure,
-  { erased, projects, nowMs, sinceMs }: Looked,
+  { erased, projects, nowMs, sinceMs }: UnnamedFileSearch,
 ): Promise<UploadKey[]> {
   if (uploads === undefined) return [];
   const found: UploadKey[] = [];
-  const made = [...projects.values()].map(({ createdAt }) => createdAt);
-  const ofSessionsMs = nowMs - (UNNAMED_DAYS - 1) * DAY_MS;
-  const ofAllMs = erasure.sessions === null ? made.reduce((a, b) => Math.min(a, b), nowMs) : ofSessionsMs;
-  const fromMs = sinceMs ?? ofAllMs;
+  const createdTimes = [...projects.values()].map(({ createdAt }) => createdAt);
+  const sessionsSinceMs = nowMs - (UNNAMED_DAYS - 1) * DAY_MS;
+  const defaultSinceMs =
+    erasure.sessions === null ? createdTimes.reduce((a, b) => Math.min(a, b), nowMs) : sessionsSinceMs;
+  const fromMs = sinceMs ?? defaultSinceMs;
   for (let dayMs = nowMs + DAY_MS; dayOf(dayMs) >= dayOf(fromMs); dayMs -= DAY_MS) {
     for await (const key of uploads.list(dayOf(dayMs))) {
       if (!projects.has(key.projectId)) continue;
@@ -52,18 +53,18 @@ export async function unnamedFiles(
       const description = sessions === null ? undefined : (await uploads.find(key))?.description;
       const sessionId = description?.sessionId ?? null;
       const isOfSession = sessionId !== null && erased.hasSession(tenantId, key.projectId, sessionId);
-      const isOfIt = sessions === null ? isBefore : isOfSession || description === undefined;
-      if (isOfIt) found.push(key);
+      const isErased = sessions === null ? isBefore : isOfSession || description === undefined;
+      if (isErased) found.push(key);
     }
   }
   return found;
 }
 
-interface Looked {
+interface UnnamedFileSearch {
   readonly erased: ErasedData;
-  readonly projects: ProjectsOf;
+  readonly projects: ProjectsById;
   readonly nowMs: number;
   readonly sinceMs?: number;
 }
 
-type ProjectsOf = ReadonlyMap<string, Pick<Project, 'createdAt'>>;
+type ProjectsById = ReadonlyMap<string, Pick<Project, 'createdAt'>>;

@@ -5,8 +5,8 @@ import { systemClock } from '@questlog/runtime/process/clock';
 import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { expect, onTestFinished, test } from 'vitest';
 import { sharedStore } from '../known/storedReports.testing.ts';
-import { ERASED_TABLES, NOTHING_FOUND, scopesOf } from './core/scope.ts';
-import { accountFor, countRows, dropFromDisk, hideRows, reportsIn } from './eraseRows.ts';
+import { ERASED_TABLES, scopesOf, ZERO_COUNTS } from './core/scope.ts';
+import { countRows, dropFromDisk, hideRows, recordErasedEvents, reportsIn } from './eraseRows.ts';
 import { openErasures } from './erasures.ts';
 import { openPlayerSessions } from './playerSessions.ts';
 
@@ -39,7 +39,7 @@ test('of a record with events of sessions of two parts, both are accounted for, 
   expect(scopes.length).toBeGreaterThan(1);
   const id = randomUUID();
   for (const _ of [1, 2])
-    for (const [part, scope] of scopes.entries()) await accountFor(shared.store, { id }, scope, part);
+    for (const [part, scope] of scopes.entries()) await recordErasedEvents(shared.store, { id }, scope, part);
   const told = await shared.store.query<{ n: string }>(
     'SELECT sum(events) AS n FROM erased_events FINAL WHERE tenant_id = {tenantId:UUID}',
     { tenantId },
@@ -56,7 +56,7 @@ test('links of erased events and reports go, those of other events stay', async 
     await add('report_link_versions', { report_id: randomUUID(), event_id: event });
   const [scope] = scopesOf({ ...asked, sessions: [{ projectId, ids: [session] }] });
   if (scope === undefined) throw new Error('no scope');
-  expect(await countRows(shared.store, scope)).toEqual({ ...NOTHING_FOUND, events: 1, links: 1, log: 1 });
+  expect(await countRows(shared.store, scope)).toEqual({ ...ZERO_COUNTS, events: 1, links: 1, log: 1 });
   await hideRows(shared.store, scope, ERASED_TABLES, new AbortController().signal);
   const left = await shared.store.query(
     `SELECT event_id AS id FROM report_link_versions WHERE project_id = {projectId:UUID}
@@ -74,7 +74,7 @@ test('links of a project whose events and reports are past their days already go
   await add('report_link_versions', { ...link, event_id: kept, changed_at: '2026-11-22 00:00:01.000' });
   const [scope] = scopesOf({ ...asked, sessions: null });
   if (scope === undefined) throw new Error('no scope');
-  expect(await countRows(shared.store, scope)).toEqual({ ...NOTHING_FOUND, links: 1, linkedEvents: 1 });
+  expect(await countRows(shared.store, scope)).toEqual({ ...ZERO_COUNTS, links: 1, linkedEvents: 1 });
   await hideRows(shared.store, scope, ERASED_TABLES, new AbortController().signal);
   const left = await shared.store.query(
     'SELECT event_id AS id FROM report_link_versions WHERE project_id = {projectId:UUID}',
@@ -149,7 +149,7 @@ test('rows are hidden although a dropped partition has cut short the mutation be
   const [scope] = scopesOf({ ...asked, sessions: null });
   if (scope === undefined) throw new Error('no scope');
   await hideRows(store, scope, ['events'], new AbortController().signal);
-  expect(await countRows(store, scope)).toEqual(NOTHING_FOUND);
+  expect(await countRows(store, scope)).toEqual(ZERO_COUNTS);
   expect((await slow())?.isDone).toBe(1);
 });
 
@@ -185,10 +185,10 @@ test('a player’s sessions are read in pages of which none leaves one out, what
       store: shared.store,
       clock: systemClock,
     },
-    ...{ registered: { caughtUp }, filed: { caughtUp } },
+    ...{ sessionProjection: { caughtUp }, reportProjection: { caughtUp } },
   };
   const players = openPlayerSessions({
-    ...{ ...deps, log: {} as never, sessionCodec: {} as never, letters: NO_LETTERS },
+    ...{ ...deps, log: {} as never, sessionCodec: {} as never, deadLetters: NO_LETTERS },
     playerKey: async () => ({ id: 1, bytes: Buffer.alloc(32) }),
   });
   const erasures = openErasures(

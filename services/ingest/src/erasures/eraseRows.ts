@@ -7,19 +7,19 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause } from '@questlog/runtime/process/waiting';
 import type { Erasure, ErasureFound, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
-import { daysOf } from '../expired/eventDays.ts';
+import { dayRangesOf } from '../expired/eventDays.ts';
 import type { UploadKey } from '../uploads/core/uploadKey.ts';
 import {
   ERASED_TABLES,
-  type ErasedRows,
   type ErasedTable,
-  literal,
-  MAX_IDS_OF_RECORD,
-  NOTHING_FOUND,
+  type ErasureScope,
+  MAX_IDS_PER_RECORD,
+  uuidLiteral,
+  ZERO_COUNTS,
 } from './core/scope.ts';
 
 /** Each other table is asked once: what a project's links are takes a look at its events. */
-export async function countRows(store: Store, scope: ErasedRows): Promise<ErasureFound> {
+export async function countRows(store: Store, scope: ErasureScope): Promise<ErasureFound> {
   const [row] = await store.query<Record<'ofReports' | 'ofLinks', string[]> & { sessions: string }>(
     `SELECT
        (SELECT uniqExact(project_id, id) FROM (
@@ -30,15 +30,15 @@ export async function countRows(store: Store, scope: ErasedRows): Promise<Erasur
        (SELECT [uniqExact(project_id, report_id, event_id),
                 uniqExactIf((project_id, report_id, event_id, version), version >= 2)]
         FROM report_link_versions WHERE ${scope.report_link_versions}) AS ofLinks
-     SETTINGS ${GROUPS_ON_DISK}`,
+     SETTINGS ${SPILL_GROUPS}`,
   );
-  if (row === undefined) return NOTHING_FOUND;
+  if (row === undefined) return ZERO_COUNTS;
   let [events, eventRecords] = [0, 0];
-  for (const days of await daysOf(store, scope.events)) {
+  for (const days of await dayRangesOf(store, scope.events)) {
     const [of] = await store.query<{ events: string; records: string }>(
       `SELECT sum(n) AS events, count() AS records FROM (SELECT count() AS n FROM events
          WHERE ${scope.events} AND ${days} GROUP BY log_id, log_partition, log_offset)
-       SETTINGS max_execution_time = ${AT_ONCE_S}, ${GROUPS_ON_DISK}`,
+       SETTINGS max_execution_time = ${STATEMENT_LIMIT_SECONDS}, ${SPILL_GROUPS}`,
     );
     events += Number(of?.events ?? 0);
     eventRecords += Number(of?.records ?? 0);
@@ -47,16 +47,16 @@ export async function countRows(store: Store, scope: ErasedRows): Promise<Erasur
   const [links = 0, linkedEvents = 0] = row.ofLinks.map(Number);
   const sessions = Number(row.sessions);
   const log = eventRecords + sessions + reportRecords;
-  return { ...NOTHING_FOUND, events, sessions, reports, links, linkedEvents, log };
+  return { ...ZERO_COUNTS, events, sessions, reports, links, linkedEvents, log };
 }
 
 /** Nobody waits longer for an answer: asked again, it would run beside its copies. */
-const AT_ONCE_S = 25;
+const STATEMENT_LIMIT_SECONDS = 25;
 
 /** A project may have as many records as events: their groups need not fit into the memory of a query. */
-const GROUPS_ON_DISK = 'max_bytes_before_external_group_by = 134217728';
+const SPILL_GROUPS = 'max_bytes_before_external_group_by = 134217728';
 
-export async function countReports(store: Store, scope: ErasedRows): Promise<number> {
+export async function countReports(store: Store, scope: ErasureScope): Promise<number> {
   const [row] = await store.query<{ reports: string }>(
     `SELECT uniqExact(project_id, id) AS reports FROM report_versions WHERE ${scope.report_versions}`,
   );
@@ -66,7 +66,7 @@ export async function countReports(store: Store, scope: ErasedRows): Promise<num
 /** The reports of the scope, and the files that they name. */
 export async function reportsIn(
   store: Store,
-  scope: ErasedRows,
+  scope: ErasureScope,
 ): Promise<{ reports: IdsOfProject[]; files: UploadKey[] }> {
   const rows = await store.query<{ projectId: string; id: string; uploads: string[] }>(
     `SELECT project_id AS projectId, id, groupUniqArrayArray(attachments.upload_id) AS uploads
@@ -77,7 +77,7 @@ export async function reportsIn(
       ? rows
       : await store.query<{ projectId: string; id: string }>(
           `SELECT DISTINCT project_id AS projectId, report_id AS id FROM report_link_versions
-           WHERE ${scope.laterLinks} LIMIT ${MAX_IDS_OF_RECORD}`,
+           WHERE ${scope.laterLinks} LIMIT ${MAX_IDS_PER_RECORD}`,
         );
   const byProject = Map.groupBy(known, ({ projectId }) => projectId);
   return {
@@ -90,19 +90,19 @@ export async function reportsIn(
  * What the counts have beyond the rows, told before the rows go: `verify` must not miss them.
  * @param part of the scopes: one record may bring events of several, and each tells its own.
  */
-export async function accountFor(
+export async function recordErasedEvents(
   store: Store,
   { id }: Pick<Erasure, 'id'>,
-  scope: ErasedRows,
+  scope: ErasureScope,
   part: number,
 ): Promise<void> {
-  for (const days of await daysOf(store, scope.events)) {
+  for (const days of await dayRangesOf(store, scope.events)) {
     await store.command(
       `INSERT INTO erased_events (erasure_id, part, tenant_id, received_at, log_id, log_partition, log_offset, events)
-       SELECT ${literal(id)}, ${part}, tenant_id, received_at, log_id, log_partition, log_offset, uniqExact(log_index)
+       SELECT ${uuidLiteral(id)}, ${part}, tenant_id, received_at, log_id, log_partition, log_offset, uniqExact(log_index)
        FROM events WHERE ${scope.events} AND ${days}
        GROUP BY tenant_id, received_at, log_id, log_partition, log_offset
-       SETTINGS max_execution_time = ${AT_ONCE_S}, ${GROUPS_ON_DISK}`,
+       SETTINGS max_execution_time = ${STATEMENT_LIMIT_SECONDS}, ${SPILL_GROUPS}`,
     );
   }
 }
@@ -114,12 +114,12 @@ const POLL_MS = 200;
 /** Resolves once reading finds none of it. @throws Unavailable where ClickHouse cannot finish a mutation: it is gone on with later. */
 export async function hideRows(
   store: Store,
-  scope: ErasedRows,
+  scope: ErasureScope,
   tables: readonly ErasedTable[],
   signal: AbortSignal,
 ): Promise<void> {
   for (const table of tables) {
-    await untilNone(signal, async () => {
+    await waitUntilNone(signal, async () => {
       const [left] = await store.query<{ rows: string }>(
         `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
       );
@@ -136,24 +136,24 @@ export async function hideRows(
 }
 
 /** For how long the parts that were replaced stay on disk while somebody waits for them to go; ClickHouse's own are 8 minutes. */
-const OLD_PARTS_S = 60;
+const OLD_PARTS_LIFETIME_SECONDS = 60;
 
 /**
  * Resolves once no file of ClickHouse's has the hidden rows of the tenant. ClickHouse keeps a part that was replaced for
  * minutes, as the new one may not be on the disk itself yet; so while the wait is shorter, what replaces a part is flushed.
  */
 export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
-  await refuseDetached(store);
+  await rejectDetachedParts(store);
   // Where somebody else has set it, it stays.
   const tables = (await settingsOf(store))
-    .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN))
+    .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN_SETTING))
     .map(({ name }) => name);
-  const settings = `old_parts_lifetime = ${OLD_PARTS_S}, min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1`;
+  const settings = `old_parts_lifetime = ${OLD_PARTS_LIFETIME_SECONDS}, min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1`;
   for (const table of tables) await store.command(`ALTER TABLE ${table} MODIFY SETTING ${settings}`);
   for (const table of ERASED_TABLES) {
-    await untilNone(signal, async () => {
+    await waitUntilNone(signal, async () => {
       const [left] = await store.query<{ rows: string }>(
-        `SELECT count() AS rows FROM ${table} WHERE tenant_id = ${literal(tenantId)} AND _row_exists = 0
+        `SELECT count() AS rows FROM ${table} WHERE tenant_id = ${uuidLiteral(tenantId)} AND _row_exists = 0
          SETTINGS apply_deleted_mask = 0`,
       );
       if (Number(left?.rows ?? 0) === 0) return true;
@@ -164,16 +164,16 @@ export async function dropFromDisk(store: Store, tenantId: string, signal: Abort
   }
   const replaced = await replacedParts(store);
   while ([...(await replacedParts(store))].some((name) => replaced.has(name))) {
-    await sweepParts(store);
+    await removeOldParts(store);
     await pause(PARTS_POLL_MS, signal);
     signal.throwIfAborted();
   }
   // A start meanwhile may have put one aside.
-  await refuseDetached(store);
+  await rejectDetachedParts(store);
 }
 
 /** No query reads them, and nobody but an operator may drop them: they are there since ClickHouse took them for broken. */
-async function refuseDetached(store: Store): Promise<void> {
+async function rejectDetachedParts(store: Store): Promise<void> {
   const parts = await store.query<{ part: string }>(
     `SELECT concat(table, ' ', name) AS part FROM system.detached_parts
      WHERE database = currentDatabase() AND table IN {tables:Array(String)} ORDER BY part LIMIT 10`,
@@ -192,7 +192,7 @@ const PARTS_POLL_MS = 2_000;
  * ClickHouse looks for parts to remove when a table has work, else after up to ten minutes; and whenever a partition is
  * dropped, for which this names one that no table has. (Tried on 26.7: starting merges, OPTIMIZE or a mutation is no reason.)
  */
-async function sweepParts(store: Store): Promise<void> {
+async function removeOldParts(store: Store): Promise<void> {
   for (const table of ERASED_TABLES)
     await store.command(`ALTER TABLE ${table} DROP PARTITION ID '${NO_PARTITION}'`);
 }
@@ -203,7 +203,7 @@ const NO_PARTITION = 'none';
 /** Also what a process that was killed has left. */
 export async function restoreSettings(store: Store): Promise<void> {
   const settings = await settingsOf(store);
-  const own = settings.filter(({ engine }) => engine.includes(OWN));
+  const own = settings.filter(({ engine }) => engine.includes(OWN_SETTING));
   for (const { name } of own) {
     await store.command(
       `ALTER TABLE ${name} RESET SETTING old_parts_lifetime, min_rows_to_fsync_after_merge, min_compressed_bytes_to_fsync_after_merge`,
@@ -212,7 +212,7 @@ export async function restoreSettings(store: Store): Promise<void> {
 }
 
 /** Tells a table whose settings were changed here. */
-const OWN = 'min_compressed_bytes_to_fsync_after_merge = 1';
+const OWN_SETTING = 'min_compressed_bytes_to_fsync_after_merge = 1';
 
 async function settingsOf(store: Store): Promise<{ name: string; engine: string }[]> {
   return await store.query(
@@ -231,7 +231,7 @@ async function replacedParts(store: Store): Promise<Set<string>> {
   return new Set(rows.map(({ part }) => part));
 }
 
-async function untilNone(signal: AbortSignal, isNone: () => Promise<boolean>): Promise<void> {
+async function waitUntilNone(signal: AbortSignal, isNone: () => Promise<boolean>): Promise<void> {
   const polls = new Backoff(FIRST_POLL_MS, POLL_MS);
   while (!(await isNone())) {
     await pause(polls.next(), signal);

@@ -11,7 +11,7 @@ import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { directoryEntry, type Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { MAX_ERASED_SESSIONS, MAX_IDS_OF_RECORD } from './core/scope.ts';
+import { MAX_IDS_PER_RECORD, MAX_SESSIONS_PER_RECORD } from './core/scope.ts';
 import { MAX_LISTED, openErasures } from './erasures.ts';
 import { openPlayerSessions } from './playerSessions.ts';
 
@@ -68,10 +68,10 @@ function asking(of: Asking) {
   const caughtUp = async () => {};
   const deps = {
     ...{ directory: { current, change, caughtUp } as never, store: { query } as never, clock: systemClock },
-    ...{ registered: { caughtUp }, filed: { caughtUp: filedIn } },
+    ...{ sessionProjection: { caughtUp }, reportProjection: { caughtUp: filedIn } },
   };
   const players = openPlayerSessions({
-    ...{ ...deps, log: {} as never, sessionCodec: {} as never, letters: NO_LETTERS },
+    ...{ ...deps, log: {} as never, sessionCodec: {} as never, deadLetters: NO_LETTERS },
     playerKey: async () => ({ id: 1, bytes: Buffer.alloc(32) }),
   });
   const erasures = openErasures(
@@ -85,7 +85,7 @@ test('a player whom somebody has given more sessions than a record holds is eras
   const player = { externalId: 'kim' };
   const { erasures, written, pages } = asking({ sessions: 45_000 });
   const unasked = erasures.request({ tenantId: TENANT, player });
-  await expect(unasked).rejects.toThrow(`more than ${MAX_ERASED_SESSIONS} sessions have it`);
+  await expect(unasked).rejects.toThrow(`more than ${MAX_SESSIONS_PER_RECORD} sessions have it`);
   expect(written).toEqual([]);
   const { id } = await erasures.request({ tenantId: TENANT, player, many: true });
   const ids = written.map(({ sessions }) => sessions?.flatMap((of) => of.ids) ?? []);
@@ -128,9 +128,9 @@ test('the largest part of an erasure fits into a record', async () => {
   const ids = (count: number) => [
     { projectId: PROJECT, ids: Array.from({ length: count }, () => randomUUID()) },
   ];
-  const reports = MAX_IDS_OF_RECORD - MAX_ERASED_SESSIONS;
+  const reports = MAX_IDS_PER_RECORD - MAX_SESSIONS_PER_RECORD;
   const erasure = anErasure({
-    ...{ sessions: ids(MAX_ERASED_SESSIONS), reports: ids(reports), problem: 'p'.repeat(2_000) },
+    ...{ sessions: ids(MAX_SESSIONS_PER_RECORD), reports: ids(reports), problem: 'p'.repeat(2_000) },
   });
   const value = codec.encode({
     tenant: null,

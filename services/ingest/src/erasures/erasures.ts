@@ -9,11 +9,11 @@ import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure
 import type { ErasedPlayer, Erasure, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, refusal } from '../core/fieldProblems.ts';
-import { longestKeptMs } from '../expired/expiredSessions.ts';
+import { maxLogRetentionMs } from '../expired/expiredSessions.ts';
 import type { Projection } from '../known/projection.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
-import { askedAs, intoParts, together } from './core/parts.ts';
-import { MAX_ERASED_SESSIONS, NOTHING_FOUND, scopesOf } from './core/scope.ts';
+import { mergeParts, requestIdOf, splitIntoParts } from './core/parts.ts';
+import { MAX_SESSIONS_PER_RECORD, scopesOf, ZERO_COUNTS } from './core/scope.ts';
 import { countReports } from './eraseRows.ts';
 import type { Owner, PlayerSessions } from './playerSessions.ts';
 
@@ -23,7 +23,7 @@ export interface ErasureDeps {
   readonly store: Store;
   readonly players: Pick<PlayerSessions, 'sessionsOf'>;
   /** Of the reports'. */
-  readonly filed: Pick<Projection, 'caughtUp'>;
+  readonly reportProjection: Pick<Projection, 'caughtUp'>;
   readonly clock: Clock;
   /** Sessions and reports of all erasures together. */
   readonly maxErasedIds: number;
@@ -48,22 +48,22 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
   return {
     request: async (input) => {
       await directory.caughtUp();
-      const owner = ownerOf(directory.current, input);
+      const owner = resolveOwner(directory.current, input);
       const player = playerOf(input);
       const sessionId = canonicalUuid(input.sessionId ?? '') ?? null;
       if (player !== null && sessionId !== null) {
         throw refusal(problem('/player', 'field_invalid', 'a session or a player is erased, not both'));
       }
       const requestedAt = clock.now();
-      const asked = { ...owner, sessionId, player, requestedAt };
-      const sessions = await sessionsOf(deps, asked, input.many ?? false);
-      const [first = [], ...others] = intoParts(sessions ?? [], MAX_ERASED_SESSIONS);
+      const target = { ...owner, sessionId, player, requestedAt };
+      const sessions = await resolveSessions(deps, target, input.many ?? false);
+      const [first = [], ...others] = splitIntoParts(sessions ?? [], MAX_SESSIONS_PER_RECORD);
       const erasure: Erasure = {
-        ...{ id: randomUUID(), ...asked, state: 'queued', reports: [] },
+        ...{ id: randomUUID(), ...target, state: 'queued', reports: [] },
         sessions: sessions === null ? null : first,
         problem: null,
-        ...{ found: NOTHING_FOUND, hiddenAt: null, goneAt: null },
-        logExpiresAt: await logExpiry(deps.log, requestedAt),
+        ...{ found: ZERO_COUNTS, hiddenAt: null, goneAt: null },
+        logExpiresAt: await logExpiryMs(deps.log, requestedAt),
       };
       const write = async (entity: Erasure): Promise<void> =>
         await directory.change('erasure', entity.id, () => ({ entity, answer: undefined }));
@@ -71,20 +71,22 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
         await write({ ...erasure, id: randomUUID(), partOf: erasure.id, sessions: part });
       await write(erasure);
       onRequest();
-      return shown(erasure);
+      return toOutput(erasure);
     },
     find: (id) => {
       const named = pathUuid(id);
       // Logs and `erased_events` name parts.
-      const asked = askedAs(erasures.get(named) ?? { id: named });
-      const [first, ...others] = [...erasures.values()].filter((one) => askedAs(one) === asked);
+      const requestId = requestIdOf(erasures.get(named) ?? { id: named });
+      const [first, ...others] = [...erasures.values()].filter((one) => requestIdOf(one) === requestId);
       if (first === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);
-      return shown(together(first, others));
+      return toOutput(mergeParts(first, others));
     },
     list: () => {
       const newestFirst = [...erasures.values()].sort((a, b) => b.requestedAt - a.requestedAt);
-      const all = [...Map.groupBy(newestFirst, askedAs).values()].slice(0, MAX_LISTED);
-      return all.flatMap(([first, ...others]) => (first === undefined ? [] : shown(together(first, others))));
+      const all = [...Map.groupBy(newestFirst, requestIdOf).values()].slice(0, MAX_LISTED);
+      return all.flatMap(([first, ...others]) =>
+        first === undefined ? [] : toOutput(mergeParts(first, others)),
+      );
     },
   };
 }
@@ -93,11 +95,11 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
 const NEVER_MS = Date.UTC(9999, 11, 31);
 
 /** By the retention that the topics have now. */
-async function logExpiry(log: ErasureDeps['log'], requestedAt: number): Promise<number> {
-  return Math.min(NEVER_MS, requestedAt + (await longestKeptMs(log)));
+async function logExpiryMs(log: ErasureDeps['log'], requestedAt: number): Promise<number> {
+  return Math.min(NEVER_MS, requestedAt + (await maxLogRetentionMs(log)));
 }
 
-function ownerOf({ tenants, projects }: Directory, input: ErasureInput): Owner {
+function resolveOwner({ tenants, projects }: Directory, input: ErasureInput): Owner {
   const tenantId = canonicalUuid(input.tenantId) ?? '';
   if (!tenants.has(tenantId)) throw new Rejected('not_found', `there is no tenant ${input.tenantId}`);
   if (input.projectId === undefined) return { tenantId, projectId: null };
@@ -112,15 +114,15 @@ function playerOf({ player }: ErasureInput): ErasedPlayer | null {
 }
 
 /** @returns null where it is everything of the project or tenant. */
-async function sessionsOf(
+async function resolveSessions(
   deps: ErasureDeps,
-  asked: Owner & Pick<Erasure, 'sessionId' | 'player' | 'requestedAt'>,
-  isManyMeant: boolean,
+  target: Owner & Pick<Erasure, 'sessionId' | 'player' | 'requestedAt'>,
+  allowsMany: boolean,
 ): Promise<IdsOfProject[] | null> {
-  const { tenantId, projectId, sessionId, player } = asked;
+  const { tenantId, projectId, sessionId, player } = target;
   // A report whose row is left out, as its session is erased by then, would leave its links with events of others.
-  if (player !== null || sessionId !== null) await deps.filed.caughtUp('all');
-  if (player !== null) return await idsOfPlayer(deps, asked, player, isManyMeant);
+  if (player !== null || sessionId !== null) await deps.reportProjection.caughtUp('all');
+  if (player !== null) return await idsOfPlayer(deps, target, player, allowsMany);
   if (sessionId === null) return null;
   const { projects } = deps.directory.current;
   const all = [...projects.values()].filter((project) => project.tenantId === tenantId).map(({ id }) => id);
@@ -128,24 +130,24 @@ async function sessionsOf(
     projectId: project,
     ids: [sessionId],
   }));
-  await checkRoom(deps, { ...asked, sessions });
+  await checkIdLimit(deps, { ...target, sessions });
   return sessions;
 }
 
 /** @throws Rejected where memory has no room for the ids: of a project or tenant as a whole nobody has to know them. */
-async function checkRoom(
+async function checkIdLimit(
   { store, directory, maxErasedIds }: ErasureDeps,
-  asked: Owner & { readonly sessions: readonly IdsOfProject[]; readonly requestedAt: number },
+  target: Owner & { readonly sessions: readonly IdsOfProject[]; readonly requestedAt: number },
 ): Promise<void> {
   const { erased } = directory.current;
-  const isNew = (projectId: string) => (id: string) => !erased.hasSession(asked.tenantId, projectId, id);
-  let more = asked.sessions.reduce((sum, of) => sum + of.ids.filter(isNew(of.projectId)).length, 0);
-  for (const scope of scopesOf(asked)) {
-    if (erased.ids + more > maxErasedIds) break;
-    more += await countReports(store, scope);
+  const isNew = (projectId: string) => (id: string) => !erased.hasSession(target.tenantId, projectId, id);
+  let newIds = target.sessions.reduce((sum, of) => sum + of.ids.filter(isNew(of.projectId)).length, 0);
+  for (const scope of scopesOf(target)) {
+    if (erased.ids + newIds > maxErasedIds) break;
+    newIds += await countReports(store, scope);
   }
-  if (erased.ids + more <= maxErasedIds) return;
-  const detail = `${erased.ids} sessions and reports were erased one by one, and every process has them in memory for ever; ${more} or more besides would be above ${maxErasedIds}. Raise QUESTLOG_ERASED_IDS; a project or tenant can be erased as a whole without.`;
+  if (erased.ids + newIds <= maxErasedIds) return;
+  const detail = `${erased.ids} sessions and reports were erased one by one, and every process has them in memory for ever; ${newIds} or more besides would be above ${maxErasedIds}. Raise QUESTLOG_ERASED_IDS; a project or tenant can be erased as a whole without.`;
   throw new Rejected('invalid_request', detail);
 }
 
@@ -153,12 +155,12 @@ async function idsOfPlayer(
   deps: ErasureDeps,
   { tenantId, projectId, requestedAt }: Owner & Pick<Erasure, 'requestedAt'>,
   player: ErasedPlayer,
-  isManyMeant: boolean,
+  allowsMany: boolean,
 ): Promise<IdsOfProject[]> {
-  const limit = (isManyMeant ? deps.maxErasedIds : MAX_ERASED_SESSIONS) + 1;
+  const limit = (allowsMany ? deps.maxErasedIds : MAX_SESSIONS_PER_RECORD) + 1;
   const found = await deps.players.sessionsOf({ tenantId, projectId }, player, limit);
-  if (found.length > MAX_ERASED_SESSIONS && !isManyMeant) {
-    const detail = `more than ${MAX_ERASED_SESSIONS} sessions have it: is it the id of a model, which many players share? If all of them are meant, ask with "many": true`;
+  if (found.length > MAX_SESSIONS_PER_RECORD && !allowsMany) {
+    const detail = `more than ${MAX_SESSIONS_PER_RECORD} sessions have it: is it the id of a model, which many players share? If all of them are meant, ask with "many": true`;
     throw refusal(problem('/player', 'field_invalid', detail));
   }
   const byProject = Map.groupBy(found, (session) => session.projectId);
@@ -166,11 +168,11 @@ async function idsOfPlayer(
     projectId: project,
     ids: of.map(({ id }) => id),
   }));
-  await checkRoom(deps, { tenantId, projectId, sessions, requestedAt });
+  await checkIdLimit(deps, { tenantId, projectId, sessions, requestedAt });
   return sessions;
 }
 
-function shown({ id, state, problem: why, found, requestedAt, ...of }: Erasure): ErasureOutput {
+function toOutput({ id, state, problem: why, found, requestedAt, ...of }: Erasure): ErasureOutput {
   const { tenantId, projectId, sessionId, player } = of;
   return {
     ...{ id, state, problem: why },

@@ -138,18 +138,18 @@ async function aGame(days: object = {}) {
   const caughtUp = async () => {};
   const letters: Buffer[] = [];
   const deps = {
-    ...{ store, log, clock, sessionCodec, registered: { caughtUp }, filed: { caughtUp } },
-    ...{ playerKey: async () => KEY, keptMs: async () => 30 * DAY_MS, caughtUp, maxErasedIds: 1_000 },
-    letters: { valuesOf: async () => letters },
+    ...{ store, log, clock, sessionCodec, sessionProjection: { caughtUp }, reportProjection: { caughtUp } },
+    ...{ playerKey: async () => KEY, logRetentionMs: async () => 30 * DAY_MS, caughtUp, maxErasedIds: 1_000 },
+    deadLetters: { valuesOf: async () => letters },
     ...{ projects: current.projects as never, uploads: undefined, logger: silentLogger },
     directory: { current, change, caughtUp } as never,
   };
   const players = openPlayerSessions(deps);
   const runs = runErasures({
-    ...{ ...deps, players, projections: [], letters: { discardErased: async () => 0 } },
+    ...{ ...deps, players, projections: [], deadLetters: { discardErased: async () => 0 } },
   });
   onTestFinished(() => runs.close());
-  const erasures = openErasures({ ...deps, players }, () => runs.ring());
+  const erasures = openErasures({ ...deps, players }, () => runs.notify());
   const addRows = async (table: string, rows: readonly object[]) => {
     const columns = Object.keys(rows[0] ?? {});
     const values = rows.map((row) => `(${Object.values(row).map((value) => `'${value}'`)})`);

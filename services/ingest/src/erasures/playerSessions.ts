@@ -17,7 +17,7 @@ import { recordUnknown } from '../expired/expiredSessions.ts';
 import { type PlayerKey, playerHash } from '../expired/playerHash.ts';
 import type { Projection } from '../known/projection.ts';
 import { readRange } from '../ledger/readRange.ts';
-import { ownerOf } from './core/scope.ts';
+import { ownerCondition } from './core/scope.ts';
 
 export type Owner = Pick<Erasure, 'tenantId' | 'projectId'>;
 
@@ -31,10 +31,10 @@ export interface PlayerSessionsDeps {
   readonly log: Pick<Log, 'tail' | 'offsetRanges' | 'partitionCount'>;
   readonly sessionCodec: Codec<SessionRegistered>;
   /** Values of dead letters, by topic. */
-  readonly letters: { valuesOf(topic: string): Promise<(Buffer | null)[]> };
+  readonly deadLetters: { valuesOf(topic: string): Promise<(Buffer | null)[]> };
   readonly directory: { readonly current: Pick<Directory, 'projects' | 'erasures'> };
   /** Projection of the sessions topic. */
-  readonly registered: Pick<Projection, 'caughtUp'>;
+  readonly sessionProjection: Pick<Projection, 'caughtUp'>;
   readonly playerKey: () => Promise<PlayerKey>;
   readonly clock: Clock;
 }
@@ -63,11 +63,11 @@ async function sessionsOfPlayer(
   player: ErasedPlayer,
   limit: number,
 ): Promise<SessionOfPlayer[]> {
-  const { store, directory, registered } = deps;
+  const { store, directory, sessionProjection } = deps;
   // Waits, because sessions that were registered before this request must be found.
-  await registered.caughtUp('all');
+  await sessionProjection.caughtUp('all');
   const found = new Map<string, SessionOfPlayer>();
-  const add = (session: SessionOfPlayer): void => void found.set(nameOf(session), session);
+  const add = (session: SessionOfPlayer): void => void found.set(keyOf(session), session);
   // Reads rows before records, because a session is recorded before its row is dropped.
   (await storedSessions(store, owner, player, limit)).forEach(add);
   (await recordedSessions(store, await deps.playerKey(), { owner, player, limit })).forEach(add);
@@ -75,11 +75,11 @@ async function sessionsOfPlayer(
     if (isPlayers(session, player)) add({ projectId: session.projectId, id: session.sessionId });
   };
   await readRegistrations(deps, owner, addPlayers);
-  for (const value of await deps.letters.valuesOf(TOPICS.sessions)) {
-    const session = await readable(deps.sessionCodec, value);
+  for (const value of await deps.deadLetters.valuesOf(TOPICS.sessions)) {
+    const session = await decodedOrUndefined(deps.sessionCodec, value);
     if (session !== undefined && isOwned(session, owner)) addPlayers(session);
   }
-  begunSessions(directory.current, owner, player).forEach(add);
+  unfinishedErasureSessions(directory.current, owner, player).forEach(add);
   return [...found.values()];
 }
 
@@ -87,7 +87,7 @@ async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<str
   const { store, clock, directory } = deps;
   await recordUnknown(store, projectsOf(directory.current, owner), clock.now());
   const { id } = await deps.playerKey();
-  const owned = ownerOf(owner.tenantId, owner.projectId);
+  const owned = ownerCondition(owner.tenantId, owner.projectId);
   const unknown = `${owned} AND key_id != ${id}`;
   const rows = await store.query<SessionOfPlayer>(
     `SELECT DISTINCT project_id AS projectId, session_id AS id FROM expired_sessions WHERE ${unknown}
@@ -97,10 +97,10 @@ async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<str
      LIMIT ${MAX_UNKNOWN}`,
   );
   const isLimited = rows.length === MAX_UNKNOWN;
-  const left = new Map(rows.map((row) => [nameOf(row), row]));
-  const forget = ({ projectId, sessionId }: SessionRegistered): void =>
-    void left.delete(nameOf({ projectId, id: sessionId }));
-  if (rows.length > 0 && !isLimited) await readRegistrations(deps, owner, forget);
+  const left = new Map(rows.map((row) => [keyOf(row), row]));
+  const remove = ({ projectId, sessionId }: SessionRegistered): void =>
+    void left.delete(keyOf({ projectId, id: sessionId }));
+  if (rows.length > 0 && !isLimited) await readRegistrations(deps, owner, remove);
   if (left.size === 0) return null;
   const projects = [...new Set([...left.values()].map(({ projectId }) => projectId))].join(', ');
   const count = isLimited ? `${left.size} or more` : `${left.size}`;
@@ -126,12 +126,12 @@ async function storedSessions(
   limit: number,
 ): Promise<SessionOfPlayer[]> {
   const conditions = [
-    ownerOf(owner.tenantId, owner.projectId),
+    ownerCondition(owner.tenantId, owner.projectId),
     ...(externalId === null ? [] : ['player_external_id = {externalId:String}']),
     ...(deviceId === null ? [] : ['player_device_id = {deviceId:String}']),
   ];
   const selected = { table: 'sessions', id: 'id', where: conditions.join(' AND ') };
-  return await paged(store, selected, { externalId, deviceId }, limit);
+  return await readPages(store, selected, { externalId, deviceId }, limit);
 }
 
 async function recordedSessions(
@@ -141,17 +141,17 @@ async function recordedSessions(
 ): Promise<SessionOfPlayer[]> {
   const { externalId, deviceId } = player;
   const conditions = [
-    `${ownerOf(owner.tenantId, owner.projectId)} AND key_id = ${key.id}`,
+    `${ownerCondition(owner.tenantId, owner.projectId)} AND key_id = ${key.id}`,
     ...(externalId === null ? [] : ['external_id_hash = unhex({external:String})']),
     ...(deviceId === null ? [] : ['device_id_hash = unhex({device:String})']),
   ];
   const external = playerHash(key, 'external', owner.tenantId, externalId ?? '');
   const device = playerHash(key, 'device', owner.tenantId, deviceId ?? '');
   const selected = { table: 'expired_sessions', id: 'session_id', where: conditions.join(' AND ') };
-  return await paged(store, selected, { external, device }, limit);
+  return await readPages(store, selected, { external, device }, limit);
 }
 
-interface Selected {
+interface Selection {
   readonly table: string;
   readonly id: string;
   readonly where: string;
@@ -160,9 +160,9 @@ interface Selected {
 const PAGE_OF_SESSIONS = 20_000;
 
 /** Reads pages, because this process would serve no other request while it reads an answer of half a million rows. */
-async function paged(
+async function readPages(
   store: PlayerSessionsDeps['store'],
-  { table, id, where }: Selected,
+  { table, id, where }: Selection,
   params: object,
   limit: number,
 ): Promise<SessionOfPlayer[]> {
@@ -218,8 +218,8 @@ async function readRegistrations(
   };
   await readRange(log, range, async ({ records }) => {
     for (const [index, record] of records.entries()) {
-      if (index % RECORDS_AT_ONCE === 0) await nextTurn();
-      const session = await readable(sessionCodec, record.value);
+      if (index % RECORDS_PER_TURN === 0) await nextTurn();
+      const session = await decodedOrUndefined(sessionCodec, record.value);
       if (session !== undefined && isOwned(session, owner)) take(session);
     }
   });
@@ -228,14 +228,14 @@ async function readRegistrations(
 const DAY_MS = 24 * 60 * 60 * 1000;
 const BYTES_PER_SECOND = 64 * 1024 * 1024;
 /** Number of records that are decoded before requests are served again. */
-const RECORDS_AT_ONCE = 1_000;
+const RECORDS_PER_TURN = 1_000;
 
 function isOwned({ tenantId, projectId }: SessionRegistered, owner: Owner): boolean {
-  return tenantId === owner.tenantId && isIn(projectId, owner.projectId);
+  return tenantId === owner.tenantId && matches(projectId, owner.projectId);
 }
 
 /** Returns undefined if the record does not decode. */
-async function readable(
+async function decodedOrUndefined(
   codec: Codec<SessionRegistered>,
   value: Buffer | null,
 ): Promise<SessionRegistered | undefined> {
@@ -248,14 +248,14 @@ async function readable(
 }
 
 function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedPlayer): boolean {
-  return isIn(session.playerExternalId, externalId) && isIn(session.playerDeviceId, deviceId);
+  return matches(session.playerExternalId, externalId) && matches(session.playerDeviceId, deviceId);
 }
 
 /**
  * Returns the sessions of unfinished erasures of the same player. The rows of these sessions may be hidden already while
  * their events are not.
  */
-function begunSessions(
+function unfinishedErasureSessions(
   { erasures }: Pick<Directory, 'erasures'>,
   owner: Owner,
   { externalId, deviceId }: ErasedPlayer,
@@ -265,19 +265,19 @@ function begunSessions(
       state !== 'done' &&
       tenantId === owner.tenantId &&
       player !== null &&
-      isIn(player.externalId, externalId) &&
-      isIn(player.deviceId, deviceId),
+      matches(player.externalId, externalId) &&
+      matches(player.deviceId, deviceId),
   );
   return same
     .flatMap(({ sessions }) => sessions ?? [])
-    .filter(({ projectId }) => isIn(projectId, owner.projectId))
+    .filter(({ projectId }) => matches(projectId, owner.projectId))
     .flatMap(({ projectId, ids }) => ids.map((id) => ({ projectId, id })));
 }
 
-function isIn(of: string | null | undefined, asked: string | null): boolean {
-  return asked === null || of === asked;
+function matches(of: string | null | undefined, wanted: string | null): boolean {
+  return wanted === null || of === wanted;
 }
 
-function nameOf({ projectId, id }: SessionOfPlayer): string {
+function keyOf({ projectId, id }: SessionOfPlayer): string {
   return `${projectId}/${id}`;
 }

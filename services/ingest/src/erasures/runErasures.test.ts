@@ -94,7 +94,7 @@ async function done(erasure: Erasure, around: Around = {}) {
     store: store as never,
     uploads: files?.uploads as never,
     players: { unresolved: async () => unresolved },
-    letters: { discardErased: async (erased) => judged.push(erased) - judged.length },
+    deadLetters: { discardErased: async (erased) => judged.push(erased) - judged.length },
     projections: [
       {
         caughtUp: async (_, limitMs) => {

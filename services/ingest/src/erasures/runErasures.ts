@@ -15,27 +15,34 @@ import type { Erasure, ErasureFound, IdsOfProject, Project } from '@questlog/sch
 import type { Projection } from '../known/projection.ts';
 import { storageKey, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
-import { askedAs, countOf, intoParts } from './core/parts.ts';
+import { countOf, requestIdOf, splitIntoParts } from './core/parts.ts';
 import {
   EARLY_TABLES,
   ERASED_TABLES,
-  type ErasedRows,
-  earlyOf,
-  MAX_IDS_OF_RECORD,
-  mostOf,
-  NOTHING_FOUND,
+  type ErasureScope,
+  earlyCounts,
+  MAX_IDS_PER_RECORD,
+  maxCounts,
   scopesOf,
-  sumOf,
+  sumCounts,
+  ZERO_COUNTS,
 } from './core/scope.ts';
-import { filesThere, removeFiles, unnamedFiles } from './eraseFiles.ts';
-import { accountFor, countRows, dropFromDisk, hideRows, reportsIn, restoreSettings } from './eraseRows.ts';
+import { existingFiles, removeFiles, unnamedFiles } from './eraseFiles.ts';
+import {
+  countRows,
+  dropFromDisk,
+  hideRows,
+  recordErasedEvents,
+  reportsIn,
+  restoreSettings,
+} from './eraseRows.ts';
 import type { PlayerSessions } from './playerSessions.ts';
 
 export interface ErasureRunDeps {
   readonly directory: DirectoryHandle;
   readonly store: Store;
   readonly uploads: UploadStore | undefined;
-  readonly letters: {
+  readonly deadLetters: {
     /** Discards the open ones that hold nothing else. @returns how many. */
     discardErased(erased: ErasedData): Promise<number>;
   };
@@ -47,96 +54,96 @@ export interface ErasureRunDeps {
 }
 
 /** An ingest that was asked begins at once; another one takes over what nobody has ended by then. */
-const OTHERS_AFTER_MS = 10 * 60_000;
-const LOOK_MS = 60_000;
+const TAKEOVER_AFTER_MS = 10 * 60_000;
+const POLL_INTERVAL_MS = 60_000;
 /** ClickHouse may say a whole statement. */
 const MAX_PROBLEM_CHARACTERS = 2_000;
 /** For the end of the log as it was when it was asked: a projector that is seconds behind all the time gets there. */
-const CATCH_UP_MS = 10 * 60_000;
+const CATCH_UP_LIMIT_MS = 10 * 60_000;
 
 export interface ErasureRuns {
   /** There is one more. */
-  ring(): void;
+  notify(): void;
   close(): Promise<void>;
 }
 
 /** Begins with those that an earlier run of this process may have left. Hiding one does not wait for the disk of another. */
 export function runErasures(deps: ErasureRunDeps): ErasureRuns {
-  const drops = follow(
+  const drops = runSteps(
     deps,
     ({ hiddenAt }) => hiddenAt !== null,
     async (run) => {
       // What has come since is hidden first.
-      if (!(await run.drop())) hides.ring();
+      if (!(await run.drop())) hides.notify();
     },
   );
-  const hides = follow(
+  const hides = runSteps(
     deps,
     ({ hiddenAt }) => hiddenAt === null,
     async (run, parts) => {
       await run.hide(parts);
-      drops.ring();
+      drops.notify();
     },
   );
   return {
-    ring: () => hides.ring(),
+    notify: () => hides.notify(),
     close: async () => void (await Promise.all([hides.close(), drops.close()])),
   };
 }
 
 /** Does a step of those that need it, one at a time. */
-function follow(
+function runSteps(
   deps: ErasureRunDeps,
   isWanted: (erasure: Erasure) => boolean,
-  step: (run: Run, parts: PartsTogether) => Promise<void>,
+  step: (run: Run, parts: MergedParts) => Promise<void>,
 ): ErasureRuns {
   const { directory, clock, logger } = deps;
   const stopping = new AbortController();
   const { signal } = stopping;
-  const bell = new Doorbell();
+  const doorbell = new Doorbell();
   const backoff = new Backoff();
-  let isAsked = true;
+  let isNotified = true;
   /** Those that wait for what is away: the others do not wait with them. */
-  let late = new Map<string, Run>();
+  let delayed = new Map<string, Run>();
   const isDue = ({ state, requestedAt }: Erasure, isOwn: boolean): boolean =>
-    (state === 'queued' || state === 'running') && (isOwn || clock.now() - requestedAt > OTHERS_AFTER_MS);
+    (state === 'queued' || state === 'running') && (isOwn || clock.now() - requestedAt > TAKEOVER_AFTER_MS);
   /** @returns those that are late. */
-  const goThrough = async (due: readonly Erasure[]): Promise<Map<string, Run>> => {
-    const parts = new PartsTogether();
+  const runAll = async (due: readonly Erasure[]): Promise<Map<string, Run>> => {
+    const parts = new MergedParts();
     const left = new Map<string, Run>();
     for (const { id } of due) {
-      const run = late.get(id) ?? new Run(deps, id, signal);
-      if (!(await run.isOver(() => step(run, parts)))) left.set(id, run);
+      const run = delayed.get(id) ?? new Run(deps, id, signal);
+      if (!(await run.runStep(() => step(run, parts)))) left.set(id, run);
     }
     return left;
   };
   const running = (async () => {
     while (!signal.aborted) {
-      const isOwn = isAsked;
-      isAsked = false;
+      const isOwn = isNotified;
+      isNotified = false;
       const due = [...directory.current.erasures.values()]
-        .filter((erasure) => isDue(erasure, isOwn || late.has(erasure.id)) && isWanted(erasure))
+        .filter((erasure) => isDue(erasure, isOwn || delayed.has(erasure.id)) && isWanted(erasure))
         .sort((a, b) => a.requestedAt - b.requestedAt);
-      late = await goThrough(due);
-      if (late.size === 0) backoff.reset();
-      if (!signal.aborted) await bell.wait(late.size === 0 ? LOOK_MS : backoff.next());
+      delayed = await runAll(due);
+      if (delayed.size === 0) backoff.reset();
+      if (!signal.aborted) await doorbell.wait(delayed.size === 0 ? POLL_INTERVAL_MS : backoff.next());
     }
   })().catch((error: unknown) => logger.error('erasures_failed', error));
   return {
-    ring: () => {
-      isAsked = true;
-      bell.ring();
+    notify: () => {
+      isNotified = true;
+      doorbell.ring();
     },
     close: async () => {
       stopping.abort();
-      bell.ring();
+      doorbell.ring();
       await settledSoon(running);
     },
   };
 }
 
 /** A dead letter may have events of several parts. Put together anew for each of 25 parts, they would take seconds. */
-class PartsTogether {
+class MergedParts {
   #asked = '';
   #erased = new ErasedData();
   #added = new WeakSet<Erasure>();
@@ -149,7 +156,7 @@ class PartsTogether {
       this.#added = new WeakSet();
     }
     for (const one of all) {
-      if (askedAs(one) !== asked || this.#added.has(one)) continue;
+      if (requestIdOf(one) !== asked || this.#added.has(one)) continue;
       this.#erased.add(one);
       this.#added.add(one);
     }
@@ -157,7 +164,7 @@ class PartsTogether {
   }
 }
 
-type Progress = Partial<
+type ErasureUpdate = Partial<
   Pick<Erasure, 'state' | 'problem' | 'found' | 'reports' | 'hiddenAt' | 'goneAt' | 'logExpiresAt'>
 >;
 
@@ -166,7 +173,7 @@ class Run {
   readonly #id: string;
   readonly #signal: AbortSignal;
   /** By looks that this run has ended. */
-  #found: ErasureFound = NOTHING_FOUND;
+  #found: ErasureFound = ZERO_COUNTS;
   /** Each counts once, also where a look breaks off behind its removal and is done again. */
   readonly #files = new Set<string>();
 
@@ -177,50 +184,50 @@ class Run {
   }
 
   /** False: something is away, and it is gone on with later; anything else makes it fail. */
-  async isOver(step: () => Promise<void>): Promise<boolean> {
+  async runStep(step: () => Promise<void>): Promise<boolean> {
     const { logger, store } = this.#deps;
     try {
       await step();
       return true;
     } catch (error) {
       if (this.#signal.aborted) return true;
-      const isLate = error instanceof Unavailable;
-      logger.error(isLate ? 'erasure_delayed' : 'erasure_failed', error, { id: this.#id });
-      const told = {
+      const isDelayed = error instanceof Unavailable;
+      logger.error(isDelayed ? 'erasure_delayed' : 'erasure_failed', error, { id: this.#id });
+      const failure = {
         problem: messageOf(error).slice(0, MAX_PROBLEM_CHARACTERS),
-        ...(isLate ? {} : { state: 'failed' as const }),
+        ...(isDelayed ? {} : { state: 'failed' as const }),
       };
-      const isTold = await this.#note(told).then(
+      const isUpdated = await this.#update(failure).then(
         () => true,
         () => false,
       );
-      if (isLate || !isTold) return false;
+      if (isDelayed || !isUpdated) return false;
       await restoreSettings(store).catch(() => undefined);
       return true;
     }
   }
 
-  async hide(parts: PartsTogether): Promise<void> {
-    const { letters, clock, directory } = this.#deps;
+  async hide(parts: MergedParts): Promise<void> {
+    const { deadLetters, clock, directory } = this.#deps;
     const { erasures, erased } = directory.current;
     const erasure = this.#erasure();
-    await this.#note({ state: 'running' });
+    await this.#update({ state: 'running' });
     const scopes = scopesOf(erasure);
     // Links go at once, even where the projector is dead. But some that it has planned before it knew may still come, and
     // which those are the rows of reports and events tell: they stay until it has caught up.
-    for (const scope of scopes) await this.#look(scope);
-    await this.#caughtUp();
+    for (const scope of scopes) await this.#eraseScope(scope);
+    await this.#waitForProjections();
     if (erasure.sessions !== null) {
       const { changes } = erased;
-      for (const scope of scopes) await this.#look(scope);
+      for (const scope of scopes) await this.#eraseScope(scope);
       // Until now nobody knew that what is linked to them is erased.
-      if (erased.changes !== changes) await this.#caughtUp();
+      if (erased.changes !== changes) await this.#waitForProjections();
     }
-    for (const [part, scope] of scopes.entries()) await this.#look(scope, part);
+    for (const [part, scope] of scopes.entries()) await this.#eraseScope(scope, part);
     this.#found = { ...this.#found, attachments: await this.#removeUnnamed(erasure) };
-    const deadLetters = await letters.discardErased(parts.of(askedAs(erasure), erasures.values()));
-    this.#found = sumOf(this.#found, { ...NOTHING_FOUND, deadLetters });
-    await this.#note({ found: this.#found, problem: null, hiddenAt: clock.now() });
+    const discarded = await deadLetters.discardErased(parts.of(requestIdOf(erasure), erasures.values()));
+    this.#found = sumCounts(this.#found, { ...ZERO_COUNTS, deadLetters: discarded });
+    await this.#update({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }
 
   /** False: rows have come since, by an insert of an owner that was replaced. */
@@ -231,15 +238,18 @@ class Run {
     for (const scope of scopesOf(erasure)) {
       const { events, sessions, reports, links } = await countRows(store, scope);
       if (events + sessions + reports + links === 0) continue;
-      await this.#note({ hiddenAt: null });
+      await this.#update({ hiddenAt: null });
       return false;
     }
     // An address takes bytes for an hour, whatever was removed meanwhile.
-    const late = await this.#removeUnnamed(erasure, (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_MS);
-    const found = { ...erasure.found, attachments: erasure.found.attachments + late };
+    const lateAttachments = await this.#removeUnnamed(
+      erasure,
+      (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_MS,
+    );
+    const found = { ...erasure.found, attachments: erasure.found.attachments + lateAttachments };
     const problem = erasure.player === null ? null : await this.#deps.players.unresolved(erasure);
     const state = problem === null ? 'done' : 'failed';
-    await this.#note({ state, found, problem, goneAt: clock.now() });
+    await this.#update({ state, found, problem, goneAt: clock.now() });
     if (problem === null) logger.info('erasure_done', { id: this.#id });
     else logger.warn('erasure_incomplete', { id: this.#id, problem });
     const isLast = ![...directory.current.erasures.values()].some(({ state }) => state === 'running');
@@ -248,26 +258,26 @@ class Run {
   }
 
   /** With what was planned before this process knew. */
-  async #caughtUp(): Promise<void> {
-    await this.#note({ problem: 'it waits until the projector has what the log has' });
+  async #waitForProjections(): Promise<void> {
+    await this.#update({ problem: 'it waits until the projector has what the log has' });
     for (const projection of this.#deps.projections)
-      await projection.caughtUp('all', CATCH_UP_MS, this.#signal);
+      await projection.caughtUp('all', CATCH_UP_LIMIT_MS, this.#signal);
   }
 
   /**
    * One look: what is found is told before it goes.
    * @param part of the scopes, where all of it goes; undefined: the early tables.
    */
-  async #look(scope: ErasedRows, part?: number): Promise<void> {
+  async #eraseScope(scope: ErasureScope, part?: number): Promise<void> {
     const { store, uploads } = this.#deps;
     const rows = await countRows(store, scope);
     const { reports, files } = await reportsIn(store, scope);
     const attachments = await this.#count(files);
-    const looked = { ...(part === undefined ? earlyOf(rows) : rows), attachments: 0 };
-    const found = { ...sumOf(this.#found, looked), attachments };
+    const counts = { ...(part === undefined ? earlyCounts(rows) : rows), attachments: 0 };
+    const found = { ...sumCounts(this.#found, counts), attachments };
     if (Object.values(found).some((n) => n > 0) || reports.length > 0)
-      await this.#note({ found, reports: await this.#withRoom(reports) });
-    if (part !== undefined) await accountFor(store, this.#erasure(), scope, part);
+      await this.#update({ found, reports: await this.#splitReports(reports) });
+    if (part !== undefined) await recordErasedEvents(store, this.#erasure(), scope, part);
     await removeFiles(uploads, files);
     await hideRows(store, scope, part === undefined ? EARLY_TABLES : ERASED_TABLES, this.#signal);
     this.#found = found;
@@ -277,7 +287,7 @@ class Run {
    * Of reports that nobody knows yet: those that its record has room for. The others stand in records of their own, with
    * which there is nothing to do.
    */
-  async #withRoom(reports: readonly IdsOfProject[]): Promise<readonly IdsOfProject[]> {
+  async #splitReports(reports: readonly IdsOfProject[]): Promise<readonly IdsOfProject[]> {
     const { directory, clock } = this.#deps;
     const erasure = this.#erasure();
     const { erased } = directory.current;
@@ -286,18 +296,18 @@ class Run {
       .map(({ projectId, ids }) => ({ projectId, ids: ids.filter(isNew(projectId)) }))
       .filter(({ ids }) => ids.length > 0);
     const there = countOf(erasure.sessions ?? []) + countOf(erasure.reports);
-    if (there + countOf(more) <= MAX_IDS_OF_RECORD) return more;
+    if (there + countOf(more) <= MAX_IDS_PER_RECORD) return more;
     const now = clock.now();
-    for (const part of intoParts(more, MAX_IDS_OF_RECORD)) {
+    for (const part of splitIntoParts(more, MAX_IDS_PER_RECORD)) {
       const ended = {
         state: 'done',
         problem: null,
-        found: NOTHING_FOUND,
+        found: ZERO_COUNTS,
         hiddenAt: now,
         goneAt: now,
       } as const;
       const id = randomUUID();
-      const entity = { ...erasure, ...ended, id, partOf: askedAs(erasure), sessions: [], reports: part };
+      const entity = { ...erasure, ...ended, id, partOf: requestIdOf(erasure), sessions: [], reports: part };
       await directory.change('erasure', id, () => ({ entity, answer: undefined }));
     }
     return [];
@@ -320,7 +330,7 @@ class Run {
 
   /** @returns how many files there were until now, with these. */
   async #count(files: readonly UploadKey[]): Promise<number> {
-    for (const key of await filesThere(this.#deps.uploads, files)) this.#files.add(storageKey(key));
+    for (const key of await existingFiles(this.#deps.uploads, files)) this.#files.add(storageKey(key));
     return this.#files.size;
   }
 
@@ -331,10 +341,10 @@ class Run {
   }
 
   /** Nothing is written where nothing changes; the end stays the end. */
-  async #note(progress: Progress): Promise<void> {
+  async #update(progress: ErasureUpdate): Promise<void> {
     await this.#deps.directory.change('erasure', this.#id, (known) => {
       if (known === undefined || known.state === 'done') return { answer: undefined };
-      const found = mostOf(known.found, progress.found ?? NOTHING_FOUND);
+      const found = maxCounts(known.found, progress.found ?? ZERO_COUNTS);
       const reports = merged(known.reports, progress.reports ?? []);
       const entity: Erasure = { ...known, ...progress, found, reports };
       return JSON.stringify(entity) === JSON.stringify(known)

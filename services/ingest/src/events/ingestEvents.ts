@@ -12,7 +12,7 @@ import { foundNearly, type UnknownField, unknownFieldProblems } from '../core/un
 import { linkedReports } from '../known/links.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
-import type { AcceptedEvents } from '../ledger/received.ts';
+import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
 import { type Switched, switchEvents } from '../limits/core/switchEvents.ts';
 import type { Taken } from '../limits/limits.ts';
 import type { Rejected } from '../rejected.ts';

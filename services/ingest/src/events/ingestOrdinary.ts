@@ -11,7 +11,7 @@ import { uuidV8 } from '@questlog/schemas/uuid';
 import { isSkewed } from '../core/clockSkew.ts';
 import type { Reports } from '../known/reports.ts';
 import type { Sessions } from '../known/sessions.ts';
-import type { AcceptedEvents } from '../ledger/received.ts';
+import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
 import { answerOf, type OrdinaryBatch, recordOf } from './core/ordinaryBytes.ts';
 import { ABSENT, MAX_EVENTS, OrdinaryEvents, UUID_LENGTH } from './core/ordinaryEvents.ts';
 import { monthOf, type Quotas } from './quotas.ts';

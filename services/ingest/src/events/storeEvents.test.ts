@@ -7,7 +7,7 @@ import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';
-import type { Received } from '../ledger/received.ts';
+import type { RequestOutcomes } from '../ledger/requestOutcomes.ts';
 import { QuotaLedger } from './core/quotaLedger.ts';
 import { OwnAppends } from './ownAppends.ts';
 import {
@@ -43,8 +43,8 @@ test('an append that fails gives its events back to the quota; those beside it a
   expect(ledger.used()).toBe(3);
   expect(appended.map(({ partition }) => partition)).toEqual([good]);
   expect(counted).toEqual({ accepted: 0, overQuota: 0 });
-  const note = (what: string, events: number) => {
-    return { tenantId: principal.tenant.id, what, of: { receivedAtMs: NOW_MS, events } };
+  const note = (outcome: string, events: number) => {
+    return { tenantId: principal.tenant.id, outcome, accepted: { receivedAtMs: NOW_MS, events } };
   };
   expect(received).toEqual([note(UNCERTAIN, 2), note(LOGGED, 3)]);
 });
@@ -213,7 +213,7 @@ function aProcess({ quota }: { quota: number | null }) {
   };
   const ledger = new QuotaLedger(LOG);
   const [appended, asked]: [Appended[], string[]] = [[], []];
-  const received: Received = [];
+  const received: RequestOutcomes = [];
   const cuts: unknown[] = [];
   const counted = { accepted: 0, overQuota: 0 };
   const counter = (name: keyof typeof counted) => ({ inc: (by: number) => (counted[name] += by) });

@@ -7,7 +7,7 @@ import { freeBytes } from '@questlog/schemas/ownBytes';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
 import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';
-import type { Received } from '../ledger/received.ts';
+import type { RequestOutcomes } from '../ledger/requestOutcomes.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import {
@@ -27,7 +27,7 @@ export interface StoreEventsDeps {
   readonly codec: Codec<EventsAccepted>;
   readonly quotas: Pick<Quotas, 'ledger'>;
   readonly limits: Pick<Limits, 'takeEvents'>;
-  readonly received: Received;
+  readonly received: RequestOutcomes;
   readonly own: OwnAppends;
   readonly random: RandomPool;
   readonly metrics: IngestMetrics;
@@ -123,7 +123,7 @@ export async function appendRecords(
   let failure: unknown;
   const note = (records: readonly OwnAppend[], what: string): void => {
     for (const { receivedAt: receivedAtMs, events } of records)
-      deps.received.push({ tenantId, what, of: { receivedAtMs, events } });
+      deps.received.push({ tenantId, outcome: what, accepted: { receivedAtMs, events } });
   };
   // It keeps its failure instead of rejecting: until the others have ended nobody would look at it.
   const appendTo = async ({ partition, records, encode }: EventsAppend): Promise<void> => {

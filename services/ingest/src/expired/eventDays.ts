@@ -2,12 +2,12 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 
 /** Maximum events of one statement, so that it groups events by their records within the time limit, also on a slow disk. */
-const EVENTS_AT_ONCE = 5_000_000;
+const MAX_EVENTS_PER_STATEMENT = 5_000_000;
 /**
  * Returns conditions that together cover all days of the selected events. Each condition covers one day, or several days
  * with at most 5 million events.
  */
-export async function daysOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {
+export async function dayRangesOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {
   const days = await store.query<{ day: number; events: string }>(
     `SELECT toYYYYMMDD(received_at) AS day, count() AS events FROM events WHERE ${where}
      GROUP BY day ORDER BY day`,
@@ -15,7 +15,7 @@ export async function daysOf(store: Pick<Store, 'query'>, where: string): Promis
   const spans: { from: number; to: number; events: number }[] = [];
   for (const { day, events } of days) {
     const last = spans.at(-1);
-    if (last === undefined || last.events + Number(events) > EVENTS_AT_ONCE)
+    if (last === undefined || last.events + Number(events) > MAX_EVENTS_PER_STATEMENT)
       spans.push({ from: day, to: day, events: Number(events) });
     else [last.to, last.events] = [day, last.events + Number(events)];
   }

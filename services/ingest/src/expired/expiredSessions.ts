@@ -6,10 +6,10 @@
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import { daysOf } from './eventDays.ts';
+import { dayRangesOf } from './eventDays.ts';
 import { type PlayerKey, playerHashSql } from './playerHash.ts';
 
-type Rows = Pick<Store, 'query' | 'command'>;
+type StoreQueries = Pick<Store, 'query' | 'command'>;
 
 interface OwnedProject {
   readonly tenantId: string;
@@ -20,12 +20,12 @@ interface OwnedProject {
 export const SESSION_RECORDS = 'session_records';
 
 /** Maximum sessions of one statement. Sets of their ids fit into the memory of a query (448 MiB in the embedded engine). */
-const SESSIONS_AT_ONCE = 250_000;
+const MAX_SESSIONS_PER_STATEMENT = 250_000;
 /** Without these settings, an insert collects a block of a million rows in memory. */
 const SMALL_BLOCKS =
   'max_insert_threads = 1, min_insert_block_size_rows = 100000, min_insert_block_size_bytes = 16777216';
 const DAY_MS = 24 * 60 * 60 * 1000;
-const PROJECTS_AT_ONCE = 1_000;
+const MAX_PROJECTS_PER_STATEMENT = 1_000;
 const KEY_COLUMNS =
   'tenant_id, project_id, session_id, key_id, external_id_hash, device_id_hash, registered_at';
 const COLUMNS = `${KEY_COLUMNS}, noted_at`;
@@ -35,7 +35,7 @@ const TABLES = ['events', 'report_versions'] as const;
 type NamingTable = (typeof TABLES)[number];
 
 /** Topics with data of players. The audit topic names operators. */
-const TOPICS_OF_PLAYERS = [
+const PLAYER_DATA_TOPICS = [
   TOPICS.events,
   TOPICS.sessions,
   TOPICS.reportLinks,
@@ -47,14 +47,14 @@ const TOPICS_OF_PLAYERS = [
  * Returns the time in milliseconds after which the log has removed a record of a player, by the present settings of the
  * topics.
  */
-export async function longestKeptMs(log: Pick<Log, 'retention'>): Promise<number> {
-  const kept = await Promise.all(TOPICS_OF_PLAYERS.map((topic) => log.retention(topic)));
+export async function maxLogRetentionMs(log: Pick<Log, 'retention'>): Promise<number> {
+  const kept = await Promise.all(PLAYER_DATA_TOPICS.map((topic) => log.retention(topic)));
   return Math.max(...kept.map(({ deletedAfterMs }) => deletedAfterMs));
 }
 
 /** Records the sessions that a condition on `sessions` selects. */
 export async function recordSessions(
-  store: Rows,
+  store: StoreQueries,
   key: PlayerKey,
   expired: string,
   nowMs: number,
@@ -75,14 +75,14 @@ export async function recordSessions(
  * @param expired a condition on the table.
  */
 export async function renewNamed(
-  store: Rows,
-  { table, expired, projects, nowMs }: Naming & { readonly expired: string },
+  store: StoreQueries,
+  { table, expired, projects, nowMs }: RenewalRange & { readonly expired: string },
 ): Promise<void> {
   const recorded = `project_id IN (${listOf(projects.map(({ projectId }) => projectId))})`;
   await renew(store, { table, where: `(${expired})`, recorded, nowMs });
 }
 
-interface Naming {
+interface RenewalRange {
   readonly table: NamingTable;
   readonly projects: readonly OwnedProject[];
   readonly nowMs: number;
@@ -95,18 +95,22 @@ interface Naming {
  * @returns a condition that selects the records to drop; undefined if there are none.
  */
 export async function renewOld(
-  store: Rows,
-  { keptMs, nowMs, caughtUp }: { keptMs: number; nowMs: number; caughtUp: () => Promise<void> },
+  store: StoreQueries,
+  {
+    logRetentionMs,
+    nowMs,
+    caughtUp,
+  }: { logRetentionMs: number; nowMs: number; caughtUp: () => Promise<void> },
 ): Promise<string | undefined> {
-  if (!Number.isFinite(keptMs)) return undefined;
+  if (!Number.isFinite(logRetentionMs)) return undefined;
   // Rounds down to a day, so that parts are rewritten at most once a day.
-  const old = `noted_at < ${secondsOf(Math.floor((nowMs - keptMs) / DAY_MS) * DAY_MS)}`;
+  const old = `noted_at < ${secondsOf(Math.floor((nowMs - logRetentionMs) / DAY_MS) * DAY_MS)}`;
   const projects = await store.query<OwnedProject>(
     `SELECT DISTINCT tenant_id AS tenantId, project_id AS projectId FROM expired_sessions WHERE ${old}`,
   );
   if (projects.length === 0) return undefined;
   await caughtUp();
-  for (const some of partsOf(projects, PROJECTS_AT_ONCE)) {
+  for (const some of partsOf(projects, MAX_PROJECTS_PER_STATEMENT)) {
     const owned = ownedBy(some);
     const recorded = `${old} AND ${owned}`;
     for (const table of TABLES) await renew(store, { table, where: owned, recorded, nowMs });
@@ -120,7 +124,7 @@ export async function renewOld(
  * that rows name and that have no row themselves. Skips projects whose sessions were all recorded.
  */
 export async function recordUnknown(
-  store: Rows,
+  store: StoreQueries,
   projects: readonly OwnedProject[],
   nowMs: number,
 ): Promise<void> {
@@ -141,7 +145,7 @@ export async function recordUnknown(
 }
 
 async function recordUnnamed(
-  store: Rows,
+  store: StoreQueries,
   { owner, projectId, rows, nowMs }: { owner: string; projectId: string; rows: string; nowMs: number },
 ): Promise<void> {
   const ids = `(SELECT assumeNotNull(session_id) FROM ${rows})`;
@@ -157,7 +161,7 @@ async function recordUnnamed(
 
 /** Returns the projects whose sessions may have expired without a record. */
 async function unrecorded(
-  store: Rows,
+  store: StoreQueries,
   projects: readonly OwnedProject[],
 ): Promise<(OwnedProject & { readonly before: string })[]> {
   const owners = new Map(projects.map((project) => [project.projectId, project]));
@@ -181,7 +185,7 @@ interface Renewal {
   readonly nowMs: number;
 }
 
-async function renew(store: Rows, { table, where, recorded, nowMs }: Renewal): Promise<void> {
+async function renew(store: StoreQueries, { table, where, recorded, nowMs }: Renewal): Promise<void> {
   const id = SESSION_NAMED_BY[table];
   for (const slice of await slicesOf(store, 'session_id', 'count()', `expired_sessions WHERE ${recorded}`)) {
     const records = `expired_sessions WHERE (${recorded}) AND ${slice}`;
@@ -189,7 +193,7 @@ async function renew(store: Rows, { table, where, recorded, nowMs }: Renewal): P
       await store.command(
         `INSERT INTO expired_sessions (${COLUMNS})
          SELECT ${KEY_COLUMNS}, ${secondsOf(nowMs)} FROM ${records} AND (project_id, session_id) IN (
-           SELECT project_id, ifNull(${id}, toUUID('${NONE}')) FROM ${table}
+           SELECT project_id, ifNull(${id}, toUUID('${NIL_UUID}')) FROM ${table}
            WHERE ${where} AND ${span} AND ${id} IN (SELECT session_id FROM ${records}))
          SETTINGS ${SMALL_BLOCKS}`,
       );
@@ -203,17 +207,21 @@ const SESSION_NAMED_BY = {
   report_versions: 'coalesce(session_id, named_session_id)',
   sessions: 'id',
 } as const;
-const NONE = '00000000-0000-0000-0000-000000000000';
+const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 
 /** Splits by days, because a project can have more events than one statement reads within the time limit. */
-async function spansOf(store: Rows, table: Renewal['table'], where: string): Promise<readonly string[]> {
-  return table === 'events' ? await daysOf(store, where) : ['1'];
+async function spansOf(
+  store: StoreQueries,
+  table: Renewal['table'],
+  where: string,
+): Promise<readonly string[]> {
+  return table === 'events' ? await dayRangesOf(store, where) : ['1'];
 }
 
 /** Returns conditions that together select all rows, each for a number of sessions that one statement handles. */
-async function slicesOf(store: Rows, id: string, count: string, from: string): Promise<string[]> {
+async function slicesOf(store: StoreQueries, id: string, count: string, from: string): Promise<string[]> {
   const [row] = await store.query<{ sessions: string }>(`SELECT ${count} AS sessions FROM ${from}`);
-  const slices = Math.ceil(Number(row?.sessions ?? 0) / SESSIONS_AT_ONCE);
+  const slices = Math.ceil(Number(row?.sessions ?? 0) / MAX_SESSIONS_PER_STATEMENT);
   return Array.from({ length: slices }, (_, slice) =>
     slices === 1 ? '1' : `cityHash64(${id}) % ${slices} = ${slice}`,
   );

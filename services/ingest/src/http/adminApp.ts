@@ -24,10 +24,10 @@ import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import Koa, { type Middleware } from 'koa';
 import type { TSchema } from 'typebox';
 import { administer } from '../admin/administer.ts';
-import { askSql, SQL_LIMITS } from '../admin/askSql.ts';
-import type { Letters } from '../admin/deadLetters.ts';
+import type { DeadLetterAdmin } from '../admin/deadLetters.ts';
 import { projectSwitches, type TaggedSwitches } from '../admin/projectSwitches.ts';
 import { retryLinks } from '../admin/retryLinks.ts';
+import { runSql, SQL_LIMITS } from '../admin/runSql.ts';
 import type { Erasures } from '../erasures/erasures.ts';
 import type { IngestDeps } from '../events/ingestEvents.ts';
 import { operatorIn, sendTestEvent } from '../events/sendTestEvent.ts';
@@ -66,7 +66,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly ingest: IngestDeps;
   readonly verifier: Verifier;
   readonly ledger: LedgerDeps;
-  readonly letters: Letters;
+  readonly deadLetters: DeadLetterAdmin;
   readonly audit: Audit;
   readonly erasures: Erasures;
   readonly defaultRevision: Revision;
@@ -108,7 +108,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   retryRoute(router, deps);
   sqlRoute(router, deps.reader);
   ledgerRoutes(router, deps);
-  deadLetterRoutes(router, deps.letters);
+  deadLetterRoutes(router, deps.deadLetters);
   auditRoute(router, deps.store);
   costRoute(router, { ...deps, log: deps.ingest.log, projects: deps.directory.current.projects });
   erasureRoutes(router, deps.erasures);
@@ -247,13 +247,13 @@ function sqlRoute(router: RouterInstance, reader: AddressedStore | undefined): v
   let underWay = 0;
   router.post('/admin/sql', jsonBody(), async (ctx) => {
     const input = sqlBody(ctx.request.body);
-    if (underWay >= SQL_LIMITS.atOnce)
-      throw new Unavailable(`${SQL_LIMITS.atOnce} questions are being asked already`);
+    if (underWay >= SQL_LIMITS.maxConcurrent)
+      throw new Unavailable(`${SQL_LIMITS.maxConcurrent} questions are being asked already`);
     const gone = new AbortController();
     ctx.res.once('close', () => gone.abort());
     underWay++;
     try {
-      const { contentType, body } = await askSql(reader, input, gone.signal);
+      const { contentType, body } = await runSql(reader, input, gone.signal);
       ctx.body = body;
       ctx.set('Content-Type', contentType);
     } finally {

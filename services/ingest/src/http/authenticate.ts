@@ -91,7 +91,7 @@ export function validPrincipal(
 export function verifiesJwts(verifier: JwtVerifier): Middleware {
   return async (ctx, next) => {
     const text = BEARER.exec(ctx.get('Authorization'))?.[1];
-    if (text !== undefined && verifier.isOne(text)) {
+    if (text !== undefined && verifier.isJwt(text)) {
       const verdict: JwtVerdict = await verifier.verify(text).then(
         (jwt) => ({ jwt }),
         (refusal: unknown) => ({ refusal }),

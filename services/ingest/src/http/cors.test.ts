@@ -83,7 +83,7 @@ async function aListener(setting: string) {
     logger: silentLogger,
     metrics: ingestMetrics(createMetricsRegistry()),
     uploads: {},
-    rejects: { note: () => undefined },
+    rejections: { record: () => undefined },
     unauthenticated: { count: () => undefined },
   };
   const app = publicApp(deps as unknown as PublicAppDeps);

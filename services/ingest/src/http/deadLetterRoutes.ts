@@ -2,33 +2,33 @@
 import type { RouterInstance } from '@koa/router';
 import { LETTER_STATES } from '@questlog/schemas/http/letter';
 import { LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import type { Letters } from '../admin/deadLetters.ts';
-import type { LetterFilters } from '../admin/letterMemory.ts';
+import type { DeadLetterFilters } from '../admin/deadLetterIndex.ts';
+import type { DeadLetterAdmin } from '../admin/deadLetters.ts';
 import { choiceFilter, textFilter, timeFilter } from '../core/listFilters.ts';
 import { readNewestFirst } from '../core/newestFirst.ts';
 
 const MAX_CAUSE_CHARACTERS = 300;
 
-export function deadLetterRoutes(router: RouterInstance, letters: Letters): void {
+export function deadLetterRoutes(router: RouterInstance, deadLetters: DeadLetterAdmin): void {
   router.get('/admin/dead-letters', async (ctx) => {
     const query = new URLSearchParams(ctx.querystring);
     const given = (name: string): string | undefined => query.get(name) ?? undefined;
     const page = readNewestFirst({ limit: given('limit'), cursor: given('cursor') });
-    ctx.body = await letters.page(filtersOf(given), page);
+    ctx.body = await deadLetters.page(filtersOf(given), page);
   });
   router.get('/admin/dead-letters/:id', async (ctx) => {
-    ctx.body = await letters.inspect(ctx.params['id'] ?? '');
+    ctx.body = await deadLetters.inspect(ctx.params['id'] ?? '');
   });
   router.post('/admin/dead-letters/:id/replay', async (ctx) => {
-    ctx.body = await letters.replay(ctx.params['id'] ?? '');
+    ctx.body = await deadLetters.replay(ctx.params['id'] ?? '');
   });
   router.delete('/admin/dead-letters/:id', async (ctx) => {
-    await letters.discard(ctx.params['id'] ?? '');
+    await deadLetters.discard(ctx.params['id'] ?? '');
     ctx.status = 204;
   });
 }
 
-function filtersOf(given: (name: string) => string | undefined): LetterFilters {
+function filtersOf(given: (name: string) => string | undefined): DeadLetterFilters {
   const state = choiceFilter('state', given('state'), LETTER_STATES);
   const millis = (name: string): number | undefined => {
     const micros = timeFilter(name, given(name));

@@ -22,7 +22,7 @@ import { openAddressLimits, proxiesIn } from '../limits/addresses.ts';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
-import type { RejectedRequest } from '../rejects/rejects.ts';
+import type { RejectedRequest } from '../rejections/rejections.ts';
 import { callerOf } from './authenticate.ts';
 import { hotRoute } from './hotRoute.ts';
 import { gamesHandler, type PublicAppDeps, publicApp } from './publicApp.ts';
@@ -229,7 +229,7 @@ function masked(answer: string): string {
 
 function aVerifier(): PublicAppDeps['jwts'] {
   return {
-    isOne: (token) => token.includes('.'),
+    isJwt: (token) => token.includes('.'),
     verify: async (token) => {
       if (token.startsWith('refused')) throw new Rejected('unauthorized', 'it is not signed');
       return {
@@ -248,7 +248,7 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
   const metrics = ingestMetrics(createMetricsRegistry());
   const clock = { now: () => NOW_MS };
   const received: PublicAppDeps['received'] = [];
-  const rejects: Pick<RejectedRequest, 'endpoint' | 'token' | 'failedAt' | 'rejects'>[] = [];
+  const rejects: Pick<RejectedRequest, 'endpoint' | 'token' | 'failedAt' | 'rejections'>[] = [];
   const uses: string[] = [];
   const unauthenticated: unknown[] = [];
   const limits = openLimits({ clock, metrics, ingestsOf: () => 1 });
@@ -271,8 +271,8 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
   const deps = {
     ...{ metrics, clock, received, limits, ingest, hasDocs: false, corsOrigins: '*', defaultRevision: 'B' },
     ...{ logger: silentLogger, directory: aDirectory(), uploads: {}, reads: {}, reports: {} },
-    rejects: {
-      note: ({ principal, body, ...rest }: RejectedRequest) =>
+    rejections: {
+      record: ({ principal, body, ...rest }: RejectedRequest) =>
         rejects.push({ ...rest, ...{ tenantId: principal?.tenant.id, body: body?.toString('hex') } }),
     },
     uses: { note: (tokenId: string) => uses.push(tokenId) },

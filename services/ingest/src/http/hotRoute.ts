@@ -7,11 +7,11 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { freeBytes } from '@questlog/schemas/ownBytes';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
-import type { Received } from '../ledger/received.ts';
+import type { RequestOutcomes } from '../ledger/requestOutcomes.ts';
 import type { UnauthenticatedLimit } from '../limits/unauthenticated.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
-import type { Rejects } from '../rejects/rejects.ts';
+import type { Rejections } from '../rejections/rejections.ts';
 import type { JwtVerifier } from '../tokens/jwt/jwtVerifier.ts';
 import type { Asked, CallerOf } from './authenticate.ts';
 import { type AllowedOrigins, headersOfEveryAnswer } from './cors.ts';
@@ -33,8 +33,8 @@ import { type BodyDeps, withLimitedBody } from './readBody.ts';
 export const EVENTS_PATH = '/v1/ingest/events';
 
 export interface HotRouteDeps extends EventsDeps {
-  readonly received: Received;
-  readonly rejects: Rejects;
+  readonly received: RequestOutcomes;
+  readonly rejections: Rejections;
   readonly unauthenticated: Pick<UnauthenticatedLimit, 'count'>;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
@@ -154,7 +154,7 @@ function tell(response: ServerResponse, head: string[], told: Told, endsConnecti
 const SMALL_BYTES = 16 * 1024;
 
 function note(
-  { received, rejects, metrics, unauthenticated }: HotRouteDeps,
+  { received, rejections, metrics, unauthenticated }: HotRouteDeps,
   request: IncomingMessage,
   { state, startedMs }: Begun,
   { status, isReplay }: Told,
@@ -164,6 +164,6 @@ function note(
   if (state.principal === undefined) unauthenticated.count(request);
   noteReceived(received, state, rejected?.code ?? (isReplay ? 'replayed' : 'accepted'));
   if (rejected !== undefined || state.body !== undefined)
-    noteAnswer(rejects, { endpoint: `POST ${EVENTS_PATH}`, authorization, state }, rejected);
+    noteAnswer(rejections, { endpoint: `POST ${EVENTS_PATH}`, authorization, state }, rejected);
   noteRequest(metrics, { startedMs, method: 'POST', status }, EVENTS_PATH);
 }

@@ -8,8 +8,8 @@ import { VerifyInput, type VerifyLine } from '@questlog/schemas/http/ledger';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { timestampField } from '../core/fieldProblems.ts';
 import { uuidFilter } from '../core/listFilters.ts';
-import type { Times } from '../ledger/held.ts';
 import { type LedgerDeps, readLedger } from '../ledger/readLedger.ts';
+import type { TimeRange } from '../ledger/storedRows.ts';
 import type { Verifier } from '../ledger/verify.ts';
 import { Rejected } from '../rejected.ts';
 import { checkedBody, jsonBody } from './route.ts';
@@ -57,7 +57,7 @@ interface Asked {
 }
 
 /** Whole minutes, up to now at most. */
-function timesOf({ from, to, tenantId }: Asked, nowMs: number): Times {
+function timesOf({ from, to, tenantId }: Asked, nowMs: number): TimeRange {
   const fromMs = millisOf('from', from);
   const toMs = Math.min(to == null ? nowMs : millisOf('to', to), nowMs);
   if (fromMs >= toMs) throw new Rejected('invalid_request', 'from must lie before to, and in the past');

@@ -16,20 +16,20 @@ import type { Middleware, ParameterizedContext } from 'koa';
 import type { SkewedTime } from '../core/clockSkew.ts';
 import type { UnknownField } from '../core/unknownFields.ts';
 import { SAMPLED } from '../ledger/core/receivedCounts.ts';
-import type { AcceptedEvents, Received } from '../ledger/received.ts';
+import type { AcceptedEvents, RequestOutcomes } from '../ledger/requestOutcomes.ts';
 import type { UnauthenticatedLimit } from '../limits/unauthenticated.ts';
 import type { IngestMetrics } from '../metrics.ts';
-import { CutShort, Rejected } from '../rejected.ts';
-import { NOBODY } from '../rejects/core/rejectCounts.ts';
-import type { Rejects } from '../rejects/rejects.ts';
+import { IncompleteReport, Rejected } from '../rejected.ts';
+import { NIL_UUID } from '../rejections/core/rejectionCounts.ts';
+import type { Rejections } from '../rejections/rejections.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /** Of what games sent: of what is wrong in it, and of how it was answered. */
 interface Books {
-  readonly rejects: Rejects;
-  readonly received: Received;
+  readonly rejections: Rejections;
+  readonly received: RequestOutcomes;
   readonly unauthenticated: Pick<UnauthenticatedLimit, 'count'>;
 }
 
@@ -71,7 +71,7 @@ export function problems(
       const raw: unknown = Reflect.get(ctx.request, 'rawBody');
       const parsed = typeof raw === 'string' ? raw : undefined;
       noteAnswer(
-        books.rejects,
+        books.rejections,
         { endpoint, authorization: ctx.get('Authorization'), parsed, state },
         rejected,
       );
@@ -116,11 +116,11 @@ export function rejectedFor(error: unknown, logger: Logger, requestId: string): 
   if (error instanceof RecordTooLarge)
     return new Rejected('event_too_large', error.message, { cause: error });
   if (error instanceof Unavailable) {
-    const cause = error instanceof CutShort ? messageOf(error.cause) : error.message;
+    const cause = error instanceof IncompleteReport ? messageOf(error.cause) : error.message;
     logger.warn('request_unavailable', { requestId, cause });
     const headers = {
       'Retry-After': String(error.retryAfterS),
-      ...(error instanceof CutShort ? { Location: `/v1/reports/${error.reportId}` } : {}),
+      ...(error instanceof IncompleteReport ? { Location: `/v1/reports/${error.reportId}` } : {}),
     };
     return new Rejected('unavailable', unavailableDetail(error), { headers });
   }
@@ -130,7 +130,7 @@ export function rejectedFor(error: unknown, logger: Logger, requestId: string): 
 
 /** Our own sentence; what a dependency said stays in the log. */
 function unavailableDetail(error: Unavailable): string {
-  return error.cause === undefined || error instanceof CutShort
+  return error.cause === undefined || error instanceof IncompleteReport
     ? error.message
     : 'a dependency does not answer or takes no more; try again';
 }
@@ -244,13 +244,13 @@ function whatBecame({ response }: ParameterizedContext): 'replayed' | 'accepted'
  * @param what it became: `accepted`, `replayed`, or the code of its problem
  */
 export function noteReceived(
-  received: Received,
+  received: RequestOutcomes,
   { principal, accepted: of }: NotedState,
   what: string,
 ): void {
-  const tenantId = principal?.tenant.id ?? NOBODY;
-  received.push({ tenantId, what, of });
-  if (of?.sampled) received.push({ tenantId, what: SAMPLED, of: { ...of, events: of.sampled } });
+  const tenantId = principal?.tenant.id ?? NIL_UUID;
+  received.push({ tenantId, outcome: what, accepted: of });
+  if (of?.sampled) received.push({ tenantId, outcome: SAMPLED, accepted: { ...of, events: of.sampled } });
 }
 
 interface NotedRequest {
@@ -264,7 +264,7 @@ interface NotedRequest {
 
 /** @param rejected undefined where the request was taken. */
 export function noteAnswer(
-  rejects: Rejects,
+  rejections: Rejections,
   { endpoint, authorization, parsed, state }: NotedRequest,
   rejected: Rejected | undefined,
 ): void {
@@ -276,13 +276,13 @@ export function noteAnswer(
   const text = requested ?? parsed;
   const sent = body ?? (text === undefined ? undefined : Buffer.from(text));
   const isAboutFields = rejected === undefined || (rejected.errors ?? []).length > 0;
-  rejects.note({
+  rejections.record({
     principal,
     endpoint,
     token: authorization.replace(/^bearer +/i, ''),
     body: isAboutFields || requested !== undefined || isAboutBody(rejected) ? sent : undefined,
     failedAt: isAboutFields ? undefined : rejected.failedAt,
-    rejects: [
+    rejections: [
       ...found.map(({ code, index, pointer }) => ({ kind: 'rejected' as const, code, index, pointer })),
       ...ignored.map((field) => ({ ...field, kind: 'ignored' as const, code: 'field_unknown' as const })),
       ...warned.map(({ index, pointer, code }) => ({ kind: 'warned' as const, code, index, pointer })),

@@ -9,8 +9,8 @@ import { type SkewedTime, skewHeader } from '../core/clockSkew.ts';
 import { unknownOf } from '../core/unknownFields.ts';
 import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
 import type { UnauthenticatedLimit } from '../limits/unauthenticated.ts';
-import { isStreamId } from '../linkedEvents/core/linkedEventToken.ts';
-import type { LinkedEventStreams, WantedPlace } from '../linkedEvents/streams.ts';
+import { isStreamId } from '../linkedEvents/core/streamId.ts';
+import type { LinkedEventStreams, StartPosition } from '../linkedEvents/streams.ts';
 import { Rejected } from '../rejected.ts';
 import { createReport, type ReportDeps } from '../reports/createReport.ts';
 import { listReports } from '../reports/listReports.ts';
@@ -128,7 +128,7 @@ export async function streamLinkedEvents(
 }
 
 /** A client that lost its connection repeats its first URL, and says in the header how far it came since. */
-function wantedPosition(ctx: RouterContext): WantedPlace {
+function wantedPosition(ctx: RouterContext): StartPosition {
   const name = nameOfPosition(ctx);
   const text = name === 'from' ? query(ctx)['from'] : ctx.get(LAST_EVENT_ID);
   if (name === 'from' && (text === undefined || text === 'start')) return 'start';

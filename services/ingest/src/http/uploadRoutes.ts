@@ -17,7 +17,7 @@ import type { UploadTarget } from '../uploads/core/uploadKey.ts';
 import { essenceOf } from '../uploads/core/uploadRequest.ts';
 import { receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
-import { findUpload, makeUpload, type StoredUpload } from '../uploads/uploads.ts';
+import { createUpload, findUpload, type StoredUpload } from '../uploads/uploads.ts';
 import type { CallerOf } from './authenticate.ts';
 import { isStrict, tellHandling } from './prefer.ts';
 import { checkedBody, jsonBody } from './route.ts';
@@ -70,7 +70,7 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: 
       if (first !== undefined) throw new Rejected('invalid_request', first.detail, { errors });
       const baseUrl = deps.publicUrl || baseUrlOf(ctx);
       const upload = await made.run(principal.tenant.id, () =>
-        makeUpload({ store, clock, erased }, principal, input, baseUrl),
+        createUpload({ store, clock, erased }, principal, input, baseUrl),
       );
       ctx.status = 201;
       tellHandling(ctx, strict ? 'strict' : undefined, unknown);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { applyEntry, type Directory, emptyDirectory } from '@questlog/runtime/directory/directory';
 import { aReportLink, aSession } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
-import { NOTHING_FOUND } from '../erasures/core/scope.ts';
+import { ZERO_COUNTS } from '../erasures/core/scope.ts';
 import type { KnownSession } from './core/packedSessions.ts';
 import { type Reports, reportsLeft } from './reports.ts';
 import { knownSession, type Sessions, sessionsLeft } from './sessions.ts';
@@ -21,7 +21,7 @@ function anErasure(): Directory {
       goneAt: null,
       logExpiresAt: 0,
     },
-    ...{ sessions: [{ projectId: PROJECT, ids: [GONE] }], found: NOTHING_FOUND },
+    ...{ sessions: [{ projectId: PROJECT, ids: [GONE] }], found: ZERO_COUNTS },
   };
   applyEntry(directory, 'erasure:e', { tenant: null, project: null, token: null, erasure });
   return directory;

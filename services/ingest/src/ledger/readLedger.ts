@@ -4,11 +4,11 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { LedgerAnswer, LedgerMinute } from '@questlog/schemas/http/ledger';
 import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
-import type { Times } from './held.ts';
+import type { TimeRange } from './storedRows.ts';
 
 const MAX_MINUTES = 10_000;
 /** Under load the projector is a second or two behind. */
-const SETTLE_MS = 3_000;
+const PROJECTION_WAIT_MS = 3_000;
 
 export interface LedgerDeps {
   readonly store: Store;
@@ -19,11 +19,11 @@ export interface LedgerDeps {
 
 export async function readLedger(
   { store, projection, clock }: LedgerDeps,
-  times: Times,
+  times: TimeRange,
 ): Promise<LedgerAnswer> {
-  const askedMs = clock.now();
-  const settledMs = await projection.caughtUp('all', SETTLE_MS).then(
-    () => askedMs,
+  const requestedMs = clock.now();
+  const settledMs = await projection.caughtUp('all', PROJECTION_WAIT_MS).then(
+    () => requestedMs,
     (error: unknown) => {
       if (error instanceof Unavailable) return undefined;
       throw error;

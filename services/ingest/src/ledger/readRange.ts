@@ -23,11 +23,13 @@ export async function readRange(
   onBatch: (batch: Batch, bytes: number) => Promise<void>,
 ): Promise<void> {
   signal.throwIfAborted();
-  const left = new Set(ends.flatMap((end, partition) => ((from[partition] ?? 0) < end ? [partition] : [])));
-  if (left.size === 0) return;
-  const over = Promise.withResolvers<void>();
-  over.promise.catch(() => undefined);
-  const aborted = () => over.reject(signal.reason);
+  const remaining = new Set(
+    ends.flatMap((end, partition) => ((from[partition] ?? 0) < end ? [partition] : [])),
+  );
+  if (remaining.size === 0) return;
+  const finished = Promise.withResolvers<void>();
+  finished.promise.catch(() => undefined);
+  const aborted = () => finished.reject(signal.reason);
   signal.addEventListener('abort', aborted);
   const take = async (batch: Batch): Promise<void> => {
     const { partition, nextOffset } = batch;
@@ -37,36 +39,36 @@ export async function readRange(
     const records = batch.records.filter(({ offset }) => offset < end);
     const bytes = records.reduce((sum, { value }) => sum + (value?.length ?? 0), 0);
     await onBatch({ ...batch, records, nextOffset: Math.min(nextOffset, end) }, bytes);
-    if (nextOffset >= end || (records.at(-1)?.timestampMs ?? 0) >= untilMs) left.delete(partition);
-    if (left.size === 0) return over.resolve();
-    const restMs = (bytes * 1000) / bytesPerSecond - (performance.now() - startedMs);
-    if (restMs > 0) await pause(restMs, signal);
+    if (nextOffset >= end || (records.at(-1)?.timestampMs ?? 0) >= untilMs) remaining.delete(partition);
+    if (remaining.size === 0) return finished.resolve();
+    const waitMs = (bytes * 1000) / bytesPerSecond - (performance.now() - startedMs);
+    if (waitMs > 0) await pause(waitMs, signal);
   };
-  let turn: Promise<void> = Promise.resolve();
+  let queue: Promise<void> = Promise.resolve();
   const tail = await log.tail({
     topic,
-    from: ends.map((end, partition) => (left.has(partition) ? (from[partition] ?? 0) : end)),
+    from: ends.map((end, partition) => (remaining.has(partition) ? (from[partition] ?? 0) : end)),
     onBatch: async (batch) => {
-      if (left.has(batch.partition)) {
-        turn = turn.then(() => take(batch));
-        await turn;
+      if (remaining.has(batch.partition)) {
+        queue = queue.then(() => take(batch));
+        await queue;
       }
       // Nothing behind it is read.
-      if (!left.has(batch.partition)) await over.promise.catch(() => undefined);
+      if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });
   try {
-    await Promise.race([over.promise, tail.failed]);
+    await Promise.race([finished.promise, tail.failed]);
   } finally {
     signal.removeEventListener('abort', aborted);
-    over.resolve();
+    finished.resolve();
     await tail.close();
   }
 }
 
 /** So many records are read in vain rather than looked for. */
-const NEAR_RECORDS = 10_000;
-const PROBE_WITHIN_MS = 5_000;
+const MAX_SKIPPED_RECORDS = 10_000;
+const PROBE_LIMIT_MS = 5_000;
 
 /** Per partition, an offset before which the log took nothing at `sinceMs` or later. Looks by halving. */
 export async function offsetsBefore(
@@ -81,44 +83,44 @@ export async function offsetsBefore(
     const probes = new Map<number, number>();
     for (const [partition, from] of low.entries()) {
       const to = high[partition] ?? from;
-      if (to - from > NEAR_RECORDS) probes.set(partition, from + Math.floor((to - from) / 2));
+      if (to - from > MAX_SKIPPED_RECORDS) probes.set(partition, from + Math.floor((to - from) / 2));
     }
     if (probes.size === 0) return low;
-    const taken = await takenAt(log, topic, ends, probes);
+    const timestamps = await timestampsAt(log, topic, ends, probes);
     for (const [partition, offset] of probes) {
-      const takenMs = taken.get(partition) ?? Number.POSITIVE_INFINITY;
-      (takenMs < sinceMs ? low : high)[partition] = offset;
+      const timestampMs = timestamps.get(partition) ?? Number.POSITIVE_INFINITY;
+      (timestampMs < sinceMs ? low : high)[partition] = offset;
     }
   }
 }
 
 /** When the log took what lies at or behind these offsets; of some partitions nothing, if it takes long. */
-async function takenAt(
+async function timestampsAt(
   log: Pick<Log, 'tail'>,
   topic: string,
   ends: readonly number[],
   probes: ReadonlyMap<number, number>,
 ): Promise<Map<number, number>> {
-  const taken = new Map<number, number>();
+  const timestamps = new Map<number, number>();
   const all = Promise.withResolvers<void>();
   const tail = await log.tail({
     topic,
     from: ends.map((end, partition) => probes.get(partition) ?? end),
     onBatch: async ({ partition, records: [first] }) => {
       if (first === undefined || !probes.has(partition)) return;
-      taken.set(partition, first.timestampMs);
-      if (taken.size === probes.size) all.resolve();
+      timestamps.set(partition, first.timestampMs);
+      if (timestamps.size === probes.size) all.resolve();
       await all.promise;
     },
   });
   try {
     await settledWithin(
       Promise.race([all.promise, tail.failed]).catch(() => undefined),
-      PROBE_WITHIN_MS,
+      PROBE_LIMIT_MS,
     );
   } finally {
     all.resolve();
     await tail.close();
   }
-  return taken;
+  return timestamps;
 }

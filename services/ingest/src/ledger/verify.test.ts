@@ -10,9 +10,9 @@ import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { DECISION_HEADER, GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import type { HeldRows, LoggedRecord } from './core/recount.ts';
-import type { Held, Miscount } from './held.ts';
+import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';
 import { offsetsBefore } from './readRange.ts';
+import type { MinuteCount, StoredRows } from './storedRows.ts';
 import { openVerifier, VERIFY_LIMITS } from './verify.ts';
 
 const TENANT = randomUUID();
@@ -26,25 +26,25 @@ async function aQuestlog() {
   const codec = await createCodec(registry, eventsAccepted);
   const letters = await createCodec(registry, deadLetter);
   /** By partition and offset. */
-  const rows = new Map<string, HeldRows>();
+  const rows = new Map<string, StoredOffset>();
   const brought = new Set<string>();
   /** Projects. */
   const expired = new Set<string>();
-  const miscounts: Miscount[][] = [];
+  const miscounts: MinuteCount[][] = [];
   const projected = { to: [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] };
   const erased = new ErasedData();
-  const held: Held = {
+  const held: StoredRows = {
     rowsOf: async (_, { partition, start, end }) =>
       [...rows].flatMap(([key, row]) => {
         const isAsked = key.startsWith(`${partition}/`) && row.offset >= start && row.offset < end;
         return isAsked ? [row] : [];
       }),
-    broughtByOthers: async (records) =>
+    storedByOtherRecords: async (records) =>
       new Set(records.filter(({ firstId }: LoggedRecord) => brought.has(firstId))),
-    pastRetention: async (records) => new Set(records.filter(({ projectId }) => expired.has(projectId))),
-    withoutRecords: async () => ({ expired: 7, cut: 0, ofOtherLogs: 0 }),
-    miscounted: async () => miscounts.shift() ?? [],
-    unaccounted: async () => [],
+    expiredRecords: async (records) => new Set(records.filter(({ projectId }) => expired.has(projectId))),
+    countWithoutRecords: async () => ({ expired: 7, cut: 0, ofOtherLogs: 0 }),
+    miscountedMinutes: async () => miscounts.shift() ?? [],
+    unbalancedMinutes: async () => [],
   };
   const append = async (value: Buffer, partition = 0): Promise<number> => {
     const { baseOffset } = await log.append(TOPICS.events, partition, [{ key: TENANT, value }]);
@@ -57,7 +57,7 @@ async function aQuestlog() {
     accepted,
     raw: append,
     append: (message: EventsAccepted, partition = 0) => append(codec.encode(message), partition),
-    hold: (offset: number, of: Partial<HeldRows> = {}, partition = 0) => {
+    hold: (offset: number, of: Partial<StoredOffset> = {}, partition = 0) => {
       const row = { offset, tenantId: TENANT, receivedAtMs: clock.nowMs, rows: 2, events: 2 };
       rows.set(`${partition}/${offset}`, { ...row, ...of });
     },
@@ -72,8 +72,8 @@ async function aQuestlog() {
     verify: async (limits: Partial<typeof VERIFY_LIMITS> = {}) => {
       const projection = { caughtUp: async () => {}, projected: async () => projected.to };
       const verifier = await openVerifier({
-        ...{ log, held, registry, codec, projection, clock, erased },
-        limits: { ...VERIFY_LIMITS, recountAfterMs: 0, ...limits },
+        ...{ log, storedRows: held, registry, codec, projection, clock, erased },
+        limits: { ...VERIFY_LIMITS, recheckAfterMs: 0, ...limits },
       });
       const lines: VerifyLine[] = [];
       const times = { fromMs: clock.nowMs - MINUTE_MS, toMs: clock.nowMs + MINUTE_MS, tenantId: undefined };
@@ -154,7 +154,7 @@ test('a count that differs only while it is being written is none', async () => 
     expected: 5,
     found: 3,
   };
-  const passing = (expected: number): Miscount => ({ ...miscount, expected });
+  const passing = (expected: number): MinuteCount => ({ ...miscount, expected });
   questlog.miscounts.push([miscount, passing(9)], [miscount, passing(11)]);
 
   const { differences } = await questlog.verify();

@@ -15,13 +15,20 @@ import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Rejected } from '../rejected.ts';
-import { compare, differenceOf, type LoggedRecord, missing, NONE, plus } from './core/recount.ts';
-import type { Held, Times } from './held.ts';
+import {
+  addRecords,
+  compare,
+  differenceOf,
+  type LoggedRecord,
+  missingRecord,
+  ZERO_AMOUNT,
+} from './core/compareRecords.ts';
 import { offsetsBefore, readRange } from './readRange.ts';
+import type { StoredRows, TimeRange } from './storedRows.ts';
 
 export interface VerifyDeps {
   readonly log: Log;
-  readonly held: Held;
+  readonly storedRows: StoredRows;
   readonly registry: SchemaRegistry;
   readonly codec: Codec<EventsAccepted>;
   /** Of the events topic. */
@@ -39,18 +46,18 @@ export const VERIFY_LIMITS = {
   /** Of the log: an eighth of a thread. */
   bytesPerSecond: 4 * 1024 * 1024,
   /** Decoded before requests have their turn. */
-  bytesAtOnce: 256 * 1024,
+  bytesPerTurn: 256 * 1024,
   /** More are counted by nobody: something is wrong with all of them. */
   maxDifferences: 10_000,
   /** A record may be taken so much later or, where clocks differ, earlier than its `receivedAt` says. */
-  slackMs: 15 * 60_000,
+  clockSkewMs: 15 * 60_000,
   projectionWaitMs: 5_000,
   /** A block's counts are written behind its rows. */
-  recountAfterMs: 3_000,
+  recheckAfterMs: 3_000,
 };
 export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
 
-interface RecountDeps extends VerifyDeps {
+interface VerificationDeps extends VerifyDeps {
   readonly deadLetters: Codec<DeadLetter>;
 }
 
@@ -60,22 +67,22 @@ export async function openVerifier(deps: VerifyDeps): Promise<Verifier> {
 
 /** One recount at a time in this process. */
 export class Verifier {
-  readonly #deps: RecountDeps;
+  readonly #deps: VerificationDeps;
   readonly #stop = new AbortController();
   #isRunning = false;
 
-  constructor(deps: RecountDeps) {
+  constructor(deps: VerificationDeps) {
     this.#deps = deps;
   }
 
   /** @throws Rejected while another runs. */
-  start(): (times: Times, signal: AbortSignal, tell: (line: VerifyLine) => void) => Promise<void> {
+  start(): (times: TimeRange, signal: AbortSignal, send: (line: VerifyLine) => void) => Promise<void> {
     if (this.#isRunning)
       throw new Rejected('already_running', 'this process verifies already; ask when it is done');
     this.#isRunning = true;
-    return async (times, signal, tell) => {
+    return async (times, signal, send) => {
       try {
-        await new Recount(this.#deps, times, AbortSignal.any([signal, this.#stop.signal]), tell).run();
+        await new Verification(this.#deps, times, AbortSignal.any([signal, this.#stop.signal]), send).run();
       } finally {
         this.#isRunning = false;
       }
@@ -96,15 +103,15 @@ interface Unexplained {
 
 type Totals = Record<'logged' | 'projected' | 'repeated' | 'dead' | 'pastRetention' | 'notYet', Amount>;
 
-class Recount {
-  readonly #deps: RecountDeps;
+class Verification {
+  readonly #deps: VerificationDeps;
   readonly #limits: VerifyLimits;
-  readonly #times: Times;
+  readonly #times: TimeRange;
   readonly #signal: AbortSignal;
-  readonly #tell: (line: VerifyLine) => void;
+  readonly #send: (line: VerifyLine) => void;
   readonly #totals: Totals = {
-    ...{ logged: NONE, projected: NONE, repeated: NONE, dead: NONE },
-    ...{ pastRetention: NONE, notYet: NONE },
+    ...{ logged: ZERO_AMOUNT, projected: ZERO_AMOUNT, repeated: ZERO_AMOUNT, dead: ZERO_AMOUNT },
+    ...{ pastRetention: ZERO_AMOUNT, notYet: ZERO_AMOUNT },
   };
   /** By partition and offset. */
   readonly #unexplained = new Map<string, Unexplained>();
@@ -113,37 +120,42 @@ class Recount {
   readonly #read = { records: 0, bytes: 0 };
   #differences = 0;
 
-  constructor(deps: RecountDeps, times: Times, signal: AbortSignal, tell: (line: VerifyLine) => void) {
+  constructor(
+    deps: VerificationDeps,
+    times: TimeRange,
+    signal: AbortSignal,
+    send: (line: VerifyLine) => void,
+  ) {
     this.#deps = deps;
     this.#limits = deps.limits ?? VERIFY_LIMITS;
     this.#times = times;
     this.#signal = signal;
-    this.#tell = tell;
+    this.#send = send;
   }
 
   async run(): Promise<void> {
-    const { log, held, clock } = this.#deps;
-    const beganMs = clock.now();
+    const { log, storedRows, clock } = this.#deps;
+    const startedMs = clock.now();
     const [starts, ends] = await Promise.all([
       log.startOffsets(TOPICS.events),
       log.endOffsets(TOPICS.events),
     ]);
     const projected = await this.#projected();
-    const isWhole = await this.#recountLog(starts, ends, projected);
+    const isWhole = await this.#verifyLog(starts, ends, projected);
     await this.#explainByDeadLetters();
-    for (const { difference } of this.#unexplained.values()) this.#differs(difference);
-    await this.#recountMinutes(beganMs);
-    const beside = await held.withoutRecords(this.#times, { logId: log.id, starts });
+    for (const { difference } of this.#unexplained.values()) this.#reportDifference(difference);
+    await this.#verifyMinutes(startedMs);
+    const uncompared = await storedRows.countWithoutRecords(this.#times, { logId: log.id, starts });
     const summary: VerifySummary = {
       kind: 'summary',
       from: new Date(this.#times.fromMs).toISOString(),
       to: new Date(this.#times.toMs).toISOString(),
       ...this.#totals,
-      ...beside,
+      ...uncompared,
       differences: this.#differences,
       isWhole,
     };
-    this.#tell(summary);
+    this.#send(summary);
   }
 
   /** Per partition, the offset below which ClickHouse must have everything. */
@@ -156,63 +168,63 @@ class Recount {
   }
 
   /** @returns false where it was broken off. */
-  async #recountLog(
+  async #verifyLog(
     starts: readonly number[],
     ends: readonly number[],
     projected: readonly number[],
   ): Promise<boolean> {
     const { log } = this.#deps;
-    const { bytesPerSecond, slackMs } = this.#limits;
+    const { bytesPerSecond, clockSkewMs } = this.#limits;
     const { fromMs, toMs } = this.#times;
-    const from = await offsetsBefore(log, TOPICS.events, { starts, ends }, fromMs - slackMs);
-    const enough = new AbortController();
-    const signal = AbortSignal.any([this.#signal, enough.signal]);
-    const range = { topic: TOPICS.events, from, ends, untilMs: toMs + slackMs, bytesPerSecond, signal };
+    const from = await offsetsBefore(log, TOPICS.events, { starts, ends }, fromMs - clockSkewMs);
+    const tooMany = new AbortController();
+    const signal = AbortSignal.any([this.#signal, tooMany.signal]);
+    const range = { topic: TOPICS.events, from, ends, untilMs: toMs + clockSkewMs, bytesPerSecond, signal };
     const next = [...from];
     try {
       await readRange(log, range, async (batch, bytes) => {
         const start = next[batch.partition] ?? 0;
         next[batch.partition] = batch.nextOffset;
-        await this.#take(batch, start, projected[batch.partition] ?? 0);
+        await this.#verifyBatch(batch, start, projected[batch.partition] ?? 0);
         this.#read.records += batch.records.length;
         this.#read.bytes += bytes;
-        this.#tell({ kind: 'progress', ...this.#read });
-        if (this.#differences + this.#unexplained.size >= this.#limits.maxDifferences) enough.abort();
+        this.#send({ kind: 'progress', ...this.#read });
+        if (this.#differences + this.#unexplained.size >= this.#limits.maxDifferences) tooMany.abort();
       });
       return true;
     } catch (error) {
-      if (enough.signal.aborted && !this.#signal.aborted) return false;
+      if (tooMany.signal.aborted && !this.#signal.aborted) return false;
       throw error;
     }
   }
 
   /** @param start the batch covers the offsets from here. */
-  async #take(batch: Batch, start: number, projectedTo: number): Promise<void> {
-    const { log, held } = this.#deps;
+  async #verifyBatch(batch: Batch, start: number, projectedTo: number): Promise<void> {
+    const { log, storedRows } = this.#deps;
     const { partition, nextOffset } = batch;
     const logged = await this.#decoded(batch, projectedTo);
-    this.#add('logged', logged);
-    this.#add(
+    this.#addToTotal('logged', logged);
+    this.#addToTotal(
       'notYet',
       logged.filter(({ offset }) => offset >= projectedTo),
     );
     const end = Math.min(nextOffset, projectedTo);
     if (start >= end) return;
-    const due = logged.filter(({ offset }) => offset < projectedTo);
-    const rows = await held.rowsOf(this.#times, { logId: log.id, partition, start, end });
-    const { projected, absent, differences } = compare(partition, due, rows);
-    this.#add('projected', projected);
-    const others = await held.broughtByOthers(absent);
-    const expired = await held.pastRetention(absent);
-    const lacking = new Set(absent);
-    for (const record of due) {
+    const projectedRecords = logged.filter(({ offset }) => offset < projectedTo);
+    const rows = await storedRows.rowsOf(this.#times, { logId: log.id, partition, start, end });
+    const { projected, absent, differences } = compare(partition, projectedRecords, rows);
+    this.#addToTotal('projected', projected);
+    const others = await storedRows.storedByOtherRecords(absent);
+    const expired = await storedRows.expiredRecords(absent);
+    const absentRecords = new Set(absent);
+    for (const record of projectedRecords) {
       const isRepeat = others.has(record) || this.#appendIds.has(record.appendId);
-      if (lacking.has(record) && isRepeat) this.#add('repeated', [record]);
-      else if (expired.has(record)) this.#add('pastRetention', [record]);
-      else if (lacking.has(record)) this.#suspect(missing(record), record.events);
+      if (absentRecords.has(record) && isRepeat) this.#addToTotal('repeated', [record]);
+      else if (expired.has(record)) this.#addToTotal('pastRetention', [record]);
+      else if (absentRecords.has(record)) this.#addUnexplained(missingRecord(record), record.events);
       this.#remember(record.appendId);
     }
-    for (const difference of differences) this.#differs(difference);
+    for (const difference of differences) this.#reportDifference(difference);
   }
 
   /** Those of the times. One that cannot be read is set apart: it has the log's time and its key's tenant. */
@@ -225,18 +237,18 @@ class Recount {
     for (const record of records) {
       if (tenantId !== undefined && record.key !== tenantId) continue;
       bytes += record.value?.length ?? 0;
-      if (bytes > this.#limits.bytesAtOnce) {
+      if (bytes > this.#limits.bytesPerTurn) {
         bytes = 0;
         await nextTurn();
       }
-      const message = readable(await decoded(codec, record));
+      const message = storableOrUndefined(await decodedOrUndefined(codec, record));
       if (message === undefined) {
         const { offset, timestampMs, key } = record;
         if (!isInside(timestampMs)) continue;
         const of = { tenantId: key, receivedAtMs: timestampMs, expected: 0, found: 0, partition, offset };
-        this.#add('logged', [{ events: 0 }]);
-        if (offset < projectedTo) this.#suspect(differenceOf('unreadable', of), 0);
-        else this.#add('notYet', [{ events: 0 }]);
+        this.#addToTotal('logged', [{ events: 0 }]);
+        if (offset < projectedTo) this.#addUnexplained(differenceOf('unreadable', of), 0);
+        else this.#addToTotal('notYet', [{ events: 0 }]);
       } else if (isInside(message.receivedAt)) {
         const left = withoutErased(this.#deps.erased, message);
         logged.push(loggedRecord(message, left, { partition, offset: record.offset }));
@@ -263,52 +275,60 @@ class Recount {
     };
     await readRange(log, { ...range, signal: this.#signal }, async ({ records }) => {
       for (const record of records) {
-        const letter = await decoded(deadLetters, record);
-        if (letter?.logId !== log.id || letter.group !== GROUPS.projectEvents) continue;
-        const key = keyOf(letter.sourcePartition, letter.sourceOffset);
+        const deadLetter = await decodedOrUndefined(deadLetters, record);
+        if (deadLetter?.logId !== log.id || deadLetter.group !== GROUPS.projectEvents) continue;
+        const key = keyOf(deadLetter.sourcePartition, deadLetter.sourceOffset);
         const dead = this.#unexplained.get(key);
         if (dead === undefined) continue;
         this.#unexplained.delete(key);
-        this.#add('dead', [dead]);
+        this.#addToTotal('dead', [dead]);
       }
       await nextTurn();
     });
   }
 
-  async #recountMinutes(beganMs: number): Promise<void> {
-    const { held } = this.#deps;
-    await this.#differsTwice('miscounted', beganMs, held.miscounted);
+  async #verifyMinutes(startedMs: number): Promise<void> {
+    const { storedRows } = this.#deps;
+    await this.#reportPersistentDifferences('miscounted', startedMs, storedRows.miscountedMinutes);
     // Of a minute that the projector has not come to the books are not even yet.
     if (this.#totals.notYet.records > 0) return;
-    await this.#differsTwice('unaccounted', beganMs - LEDGER_GRACE_MS, held.unaccounted);
+    await this.#reportPersistentDifferences(
+      'unaccounted',
+      startedMs - LEDGER_GRACE_MS,
+      storedRows.unbalancedMinutes,
+    );
   }
 
   /** Of a block that is being written, the rows are there before the counts. */
-  async #differsTwice(what: Difference['what'], settledMs: number, look: Held['miscounted']): Promise<void> {
-    const { maxDifferences, recountAfterMs } = this.#limits;
+  async #reportPersistentDifferences(
+    what: Difference['what'],
+    settledMs: number,
+    look: StoredRows['miscountedMinutes'],
+  ): Promise<void> {
+    const { maxDifferences, recheckAfterMs } = this.#limits;
     const times = { ...this.#times, toMs: Math.min(this.#times.toMs, minuteOf(settledMs)) };
     if (times.fromMs >= times.toMs) return;
     const first = await look(times, maxDifferences);
     if (first.length === 0) return;
-    await pause(recountAfterMs, this.#signal);
+    await pause(recheckAfterMs, this.#signal);
     this.#signal.throwIfAborted();
     const before = new Set(first.map((minute) => JSON.stringify(minute)));
     for (const minute of await look(times, maxDifferences)) {
-      if (before.has(JSON.stringify(minute))) this.#differs(differenceOf(what, minute));
+      if (before.has(JSON.stringify(minute))) this.#reportDifference(differenceOf(what, minute));
     }
   }
 
-  #add(what: keyof Totals, records: readonly { readonly events: number }[]): void {
-    this.#totals[what] = plus(this.#totals[what], records);
+  #addToTotal(what: keyof Totals, records: readonly { readonly events: number }[]): void {
+    this.#totals[what] = addRecords(this.#totals[what], records);
   }
 
-  #suspect(difference: Difference, events: number): void {
+  #addUnexplained(difference: Difference, events: number): void {
     this.#unexplained.set(keyOf(difference.partition ?? 0, difference.offset ?? 0), { difference, events });
   }
 
-  #differs(difference: Difference): void {
+  #reportDifference(difference: Difference): void {
     this.#differences += 1;
-    this.#tell(difference);
+    this.#send(difference);
   }
 
   #remember(appendId: string): void {
@@ -323,7 +343,7 @@ class Recount {
 const MAX_APPEND_IDS = 50_000;
 
 /** Undefined where it can never be read. */
-async function decoded<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {
+async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {
   try {
     return await codec.decode(value);
   } catch (error) {
@@ -333,7 +353,7 @@ async function decoded<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | un
 }
 
 /** A foreign record may say of itself what no table can hold: then it is a dead letter, too. */
-function readable(message: EventsAccepted | undefined): EventsAccepted | undefined {
+function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepted | undefined {
   const { tenantId = '', projectId = '', receivedAt = 0, events = [] } = message ?? {};
   const ids = [tenantId, projectId, ...events.slice(0, 1).map(({ id }) => id)];
   const isReadable = receivedAt < MAX_MS && ids.every((id) => canonicalUuid(id) !== undefined);

@@ -6,7 +6,7 @@ import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { expect, test } from 'vitest';
-import { openReceived } from '../ledger/received.ts';
+import { openRequestOutcomes } from '../ledger/requestOutcomes.ts';
 import { watchIngests } from './ingests.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
@@ -79,11 +79,11 @@ async function answered(
   { nowMs, processId, notes }: { nowMs: number; processId: string; notes: readonly string[] },
 ): Promise<void> {
   const closers: (() => Promise<void> | void)[] = [];
-  const received = openReceived({
+  const received = openRequestOutcomes({
     ...{ store, processId, clock: { now: () => nowMs }, logger: silentLogger },
     lifecycle: { onStop: (_, close) => closers.push(close) },
     dropped: { inc: () => expect.unreachable('nothing is dropped') },
   });
-  for (const tenantId of notes) received.push({ tenantId, what: 'accepted', of: undefined });
+  for (const tenantId of notes) received.push({ tenantId, outcome: 'accepted', accepted: undefined });
   for (const close of closers) await close();
 }

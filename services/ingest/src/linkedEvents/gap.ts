@@ -5,7 +5,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { withinLimit } from '@questlog/runtime/process/waiting';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Gap } from './core/linkedEventText.ts';
-import type { StreamPosition } from './core/linkedEventToken.ts';
+import type { StreamPosition } from './core/streamId.ts';
 
 export interface GapDeps {
   readonly log: Log;
@@ -13,7 +13,7 @@ export interface GapDeps {
   readonly clock: Clock;
 }
 
-export interface GapAt {
+export interface GapRequest {
   readonly projectId: string;
   /** Position that the client sent; 'start' if the position cannot be read. */
   readonly position: StreamPosition | 'start';
@@ -24,24 +24,24 @@ export interface GapAt {
 }
 
 /** Maximum delay of a stream. If the range is not found in this time, a wider range is sent. */
-const LIMIT_MS = 2_000;
+const TIME_LIMIT_MS = 2_000;
 
 /** Returns the range from the last link before the position to the first record that the log keeps. */
-export async function gapBehind(deps: GapDeps, at: GapAt): Promise<Gap> {
-  const [fromMs, toMs] = await Promise.all([lastLinkBefore(deps, at), firstKept(deps, at)]);
+export async function findGap(deps: GapDeps, at: GapRequest): Promise<Gap> {
+  const [fromMs, toMs] = await Promise.all([lastLinkMs(deps, at), firstKeptMs(deps, at)]);
   return { fromMs, toMs };
 }
 
 /** Returns undefined if ClickHouse has no such link or does not answer. */
-async function lastLinkBefore({ log, store }: GapDeps, at: GapAt): Promise<number | undefined> {
+async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<number | undefined> {
   const { projectId, position } = at;
   if (position === 'start' || position.logId !== log.id) return undefined;
   const sql = `SELECT count() AS links, toUnixTimestamp64Milli(max(changed_at)) AS lastMs FROM report_link_versions
     WHERE project_id = {projectId:UUID} AND log_id = {logId:UUID} AND state IN ('linked', 'retracted')
       AND log_offset < arrayElement({nextOffsets:Array(UInt64)}, log_partition + 1)`;
-  const asked = { projectId, logId: position.logId, nextOffsets: position.nextOffsets };
-  const found = store.query<{ links: string; lastMs: string }>(sql, asked).catch(() => []);
-  const [row] = await withinLimit(found, LIMIT_MS, () => []);
+  const parameters = { projectId, logId: position.logId, nextOffsets: position.nextOffsets };
+  const found = store.query<{ links: string; lastMs: string }>(sql, parameters).catch(() => []);
+  const [row] = await withinLimit(found, TIME_LIMIT_MS, () => []);
   return row === undefined || Number(row.links) === 0 ? undefined : Number(row.lastMs);
 }
 
@@ -49,9 +49,9 @@ async function lastLinkBefore({ log, store }: GapDeps, at: GapAt): Promise<numbe
  * Returns the latest time among the first kept records of the partitions. Returns the present time if a partition has no
  * record.
  */
-async function firstKept({ log, clock }: GapDeps, { offsets, partitions }: GapAt): Promise<number> {
+async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: GapRequest): Promise<number> {
   const times = new Map<number, number>();
-  const [isFound, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const [isFound, isDone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const tail = await log.tail({
     topic: TOPICS.linkedEvents,
     from: offsets,
@@ -61,14 +61,14 @@ async function firstKept({ log, clock }: GapDeps, { offsets, partitions }: GapAt
       if (first === undefined) return;
       times.set(partition, first.timestampMs);
       if (times.size === partitions.length) isFound.resolve();
-      return isOver.promise;
+      return isDone.promise;
     },
   });
   const ends = await log.endOffsets(TOPICS.linkedEvents);
   const isEmpty = partitions.some((partition) => (offsets[partition] ?? 0) >= (ends[partition] ?? 0));
   const failed = tail.failed.catch(() => undefined);
-  if (!isEmpty) await withinLimit(Promise.race([isFound.promise, failed]), LIMIT_MS, () => undefined);
-  isOver.resolve();
+  if (!isEmpty) await withinLimit(Promise.race([isFound.promise, failed]), TIME_LIMIT_MS, () => undefined);
+  isDone.resolve();
   await tail.close();
   return times.size === partitions.length ? Math.max(...times.values()) : clock.now();
 }

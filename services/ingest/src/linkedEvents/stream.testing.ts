@@ -26,7 +26,7 @@ import { problems } from '../http/problems.ts';
 import { streamLinkedEvents } from '../http/publicApp.ts';
 import { type IngestMetrics, ingestMetrics } from '../metrics.ts';
 import { openSeals } from '../places/seals.ts';
-import { placeIn, type StreamPosition } from './core/linkedEventToken.ts';
+import { positionIn, type StreamPosition } from './core/streamId.ts';
 import {
   type LinkedEventStreams,
   openLinkedEventStreams,
@@ -115,7 +115,7 @@ export async function aStreamBench(
       await log.append(TOPICS.linkedEvents, partition, [record]);
       return link;
     },
-    placeOf: async ({ projectId }, id) => placeIn(id, await seals.of('stream', projectId)),
+    placeOf: async ({ projectId }, id) => positionIn(id, await seals.of('stream', projectId)),
     expire: async (afterMs) => {
       aheadMs += afterMs;
       await log.maintain();

@@ -11,7 +11,7 @@ import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Seal } from '../core/sealed.ts';
 import { type Gap, gapText, heartbeatText, linkedEventText, openingText } from './core/linkedEventText.ts';
-import { placeBytes } from './core/linkedEventToken.ts';
+import { positionBytes } from './core/streamId.ts';
 
 export interface StreamDeps {
   readonly log: Log;
@@ -58,10 +58,10 @@ export async function startLinkedEventStream(
   const tail = await deps.log.tail({
     topic: TOPICS.linkedEvents,
     from,
-    onBatch: (batch) => connection.take(batch),
-    onTruncated: (partition, offset) => connection.goBack(partition, offset),
+    onBatch: (batch) => connection.writeBatch(batch),
+    onTruncated: (partition, offset) => connection.truncate(partition, offset),
   });
-  connection.begin(tail, gap);
+  connection.start(tail, gap);
   return connection;
 }
 
@@ -83,13 +83,13 @@ class Connection implements LinkedEventStream {
   readonly #nextOffsets: number[];
   /** Time of the last record that was read from each partition. */
   readonly #readToMs: number[] = [];
-  readonly #begun = Promise.withResolvers<void>();
+  readonly #started = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<void>();
   #isOver = false;
   #tail: Tail | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
   #check: NodeJS.Timeout | undefined;
-  #room: Promise<void> | undefined;
+  #draining: Promise<void> | undefined;
   #stopWaiting: (() => void) | undefined;
 
   constructor(deps: StreamDeps, client: StreamClient, from: readonly number[]) {
@@ -103,7 +103,7 @@ class Connection implements LinkedEventStream {
     if (client.response.destroyed) this.#finish();
   }
 
-  begin(tail: Tail, gap: Gap | undefined): void {
+  start(tail: Tail, gap: Gap | undefined): void {
     const { response } = this.#client;
     this.#tail = tail;
     tail.failed.catch((error: unknown) => {
@@ -113,20 +113,20 @@ class Connection implements LinkedEventStream {
     });
     if (this.#isOver) return void this.#closeTail();
     response.writeHead(200, HEAD);
-    this.#write(openingText(this.#token(), RETRY_MS, gap));
-    this.#heartbeat = setInterval(() => this.#beat(), this.#deps.heartbeatMs);
-    this.#check = setInterval(() => this.#endIfRefused(), this.#deps.checkMs);
-    this.#begun.resolve();
+    this.#write(openingText(this.#positionId(), RETRY_MS, gap));
+    this.#heartbeat = setInterval(() => this.#sendHeartbeat(), this.#deps.heartbeatMs);
+    this.#check = setInterval(() => this.#endIfRevoked(), this.#deps.checkMs);
+    this.#started.resolve();
   }
 
   /** Of several partitions at once: their messages take turns wherever the connection is full. */
-  async take({ topic, partition, records, nextOffset, isAfterExpired }: Batch): Promise<void> {
-    await this.#begun.promise;
-    if (isAfterExpired) this.#tellGap(partition, records[0]);
+  async writeBatch({ topic, partition, records, nextOffset, isAfterExpired }: Batch): Promise<void> {
+    await this.#started.promise;
+    if (isAfterExpired) this.#sendGap(partition, records[0]);
     const last = records.at(-1);
     if (last !== undefined) this.#readToMs[partition] = last.timestampMs;
     for (const record of records) {
-      const link = await this.#ownLink(record, { topic, partition });
+      const link = await this.#decodeOwnLink(record, { topic, partition });
       if (link === undefined) continue;
       while (!this.#isOver && this.#client.response.writableNeedDrain) await this.#drained();
       if (this.#isOver) return;
@@ -134,21 +134,21 @@ class Connection implements LinkedEventStream {
       // The position and the message in one go: a token never tells of more than was written before it.
       this.#nextOffsets[partition] = record.offset + 1;
       const showsOverQuota = this.#client.principal.revision === 'A';
-      this.#write(linkedEventText(link, { token: this.#token(), showsOverQuota }));
+      this.#write(linkedEventText(link, { positionId: this.#positionId(), showsOverQuota }));
     }
     this.#nextOffsets[partition] = nextOffset;
   }
 
   /** Reports records that expired before they were read, because the client or this process was too slow. */
-  #tellGap(partition: number, firstKept: LogRecord | undefined): void {
+  #sendGap(partition: number, firstKept: LogRecord | undefined): void {
     if (this.#isOver) return;
     const toMs = firstKept?.timestampMs ?? this.#deps.clock.now();
     if (firstKept !== undefined) this.#nextOffsets[partition] = firstKept.offset;
-    this.#write(gapText({ fromMs: this.#readToMs[partition], toMs }, this.#token()));
+    this.#write(gapText({ fromMs: this.#readToMs[partition], toMs }, this.#positionId()));
   }
 
   /** The log was cut, and goes on at the offset: a token of what is gone would leave out what comes there now. */
-  goBack(partition: number, offset: number): void {
+  truncate(partition: number, offset: number): void {
     this.#nextOffsets[partition] = Math.min(this.#nextOffsets[partition] ?? 0, offset);
   }
 
@@ -162,7 +162,7 @@ class Connection implements LinkedEventStream {
   }
 
   /** The record as a link of this client's project. Of other tenants nothing is decoded: the key tells. */
-  async #ownLink(
+  async #decodeOwnLink(
     record: LogRecord,
     { topic, partition }: { topic: string; partition: number },
   ): Promise<LinkedEvent | undefined> {
@@ -182,22 +182,22 @@ class Connection implements LinkedEventStream {
   }
 
   /** Also how a quiet hour is not read again: it moves the client's position past what was not for it. */
-  #beat(): void {
-    if (!this.#client.response.writableNeedDrain) this.#write(heartbeatText(this.#token()));
+  #sendHeartbeat(): void {
+    if (!this.#client.response.writableNeedDrain) this.#write(heartbeatText(this.#positionId()));
     if (this.#client.response.writableNeedDrain) void this.#drained();
   }
 
   /** An idle stream ends too, and one whose client reads nothing. */
-  #endIfRefused(): void {
+  #endIfRevoked(): void {
     if (!this.#client.isAllowed()) this.end();
   }
 
   /** Resolves when the connection takes more, or never will; gives it up when that takes too long. */
   #drained(): Promise<void> {
-    this.#room ??= this.#nextDrain().finally(() => {
-      this.#room = undefined;
+    this.#draining ??= this.#nextDrain().finally(() => {
+      this.#draining = undefined;
     });
-    return this.#room;
+    return this.#draining;
   }
 
   async #nextDrain(): Promise<void> {
@@ -218,8 +218,8 @@ class Connection implements LinkedEventStream {
     this.#client.response.write(text);
   }
 
-  #token(): string {
-    return this.#deps.seal.close(placeBytes({ logId: this.#deps.log.id, nextOffsets: this.#nextOffsets }));
+  #positionId(): string {
+    return this.#deps.seal.close(positionBytes({ logId: this.#deps.log.id, nextOffsets: this.#nextOffsets }));
   }
 
   #finish(): void {
@@ -228,7 +228,7 @@ class Connection implements LinkedEventStream {
     clearInterval(this.#heartbeat);
     clearInterval(this.#check);
     this.#stopWaiting?.();
-    this.#begun.resolve();
+    this.#started.resolve();
     this.#closeTail();
   }
 

@@ -15,19 +15,19 @@ import { Places } from '../limits/places.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import type { Seals } from '../places/seals.ts';
 import type { Gap } from './core/linkedEventText.ts';
-import { expiredPartitions, offsetsFrom, placeIn } from './core/linkedEventToken.ts';
-import { gapBehind } from './gap.ts';
+import { expiredPartitions, offsetsFrom, positionIn } from './core/streamId.ts';
+import { findGap } from './gap.ts';
 import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './stream.ts';
 
 /** The oldest kept, what comes from now on, or what follows the message of this id. */
-export type WantedPlace = 'start' | 'end' | { readonly id: string };
+export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
   /**
    * Answers the client's request with a stream; resolves once it runs. Undefined: the position is none of this topic's.
    * @throws Unavailable when there are too many, the process stops, or the log cannot be read; nothing was sent then.
    */
-  open(client: StreamClient, from: WantedPlace): Promise<LinkedEventStream | undefined>;
+  open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
   /** Ends every stream; none begins any more. */
   close(): Promise<void>;
 }
@@ -70,15 +70,15 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
   const { log, logger, clock, metrics, erased, limits = STREAM_LIMITS } = deps;
   const codec = await createCodec(deps.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
-  const places = new Places(limits.maxStreams, limits.maxStreamsOfProject);
+  const permits = new Places(limits.maxStreams, limits.maxStreamsOfProject);
   /** Streams that are not answered yet have a place, too, so that many at once do not all find room. @throws Unavailable */
-  const takePlace = ({ tenant, project }: Principal): (() => void) => {
-    const leave = places.take({ tenantId: tenant.id, projectId: project.id });
-    if (leave === undefined) throw new Unavailable(FULL, { retryAfterS: FULL_RETRY_AFTER_S });
-    metrics.linkedEventStreams.set(places.taken);
+  const takePermit = ({ tenant, project }: Principal): (() => void) => {
+    const release = permits.take({ tenantId: tenant.id, projectId: project.id });
+    if (release === undefined) throw new Unavailable(FULL, { retryAfterS: FULL_RETRY_AFTER_S });
+    metrics.linkedEventStreams.set(permits.taken);
     return () => {
-      leave();
-      metrics.linkedEventStreams.set(places.taken);
+      release();
+      metrics.linkedEventStreams.set(permits.taken);
     };
   };
   let isClosed = false;
@@ -86,12 +86,12 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
   return {
     open: async (client, from) => {
       if (isClosed) throw new Unavailable('this process is stopping');
-      const leave = takePlace(client.principal);
+      const release = takePermit(client.principal);
       try {
         const seal = await deps.seals.of('stream', client.principal.project.id);
         const start = await startOf(deps, client, from, seal);
         if (start === undefined) {
-          leave();
+          release();
           return undefined;
         }
         const stream = await startLinkedEventStream(
@@ -103,12 +103,12 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
         running.add(stream);
         void stream.ended.then(() => {
           running.delete(stream);
-          leave();
+          release();
         });
         if (isClosed) stream.end();
         return stream;
       } catch (error) {
-        leave();
+        release();
         throw error;
       }
     },
@@ -123,11 +123,11 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
 async function startOf(
   deps: LinkedEventStreamsDeps,
   { principal }: StreamClient,
-  wanted: WantedPlace,
+  requested: StartPosition,
   seal: Seal,
 ): Promise<{ offsets: number[]; gap: Gap | undefined } | undefined> {
   const { log } = deps;
-  const from = typeof wanted === 'string' ? wanted : placeIn(wanted.id, seal);
+  const from = typeof requested === 'string' ? requested : positionIn(requested.id, seal);
   const [startOffsets, endOffsets] = await Promise.all([
     log.startOffsets(TOPICS.linkedEvents),
     log.endOffsets(TOPICS.linkedEvents),
@@ -136,9 +136,9 @@ async function startOf(
   const offsets = offsetsFrom(from, topic);
   if (offsets === undefined) return undefined;
   // A client that starts with the oldest kept link has not read any earlier link.
-  if (typeof wanted === 'string' || from === 'end') return { offsets, gap: undefined };
+  if (typeof requested === 'string' || from === 'end') return { offsets, gap: undefined };
   const partitions = expiredPartitions(from, topic);
   if (partitions.length === 0) return { offsets, gap: undefined };
   const at = { projectId: principal.project.id, position: from, offsets, partitions };
-  return { offsets, gap: await gapBehind(deps, at) };
+  return { offsets, gap: await findGap(deps, at) };
 }

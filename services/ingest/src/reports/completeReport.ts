@@ -20,7 +20,7 @@ import {
 import type { ShownLink } from '../known/links.ts';
 import type { Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
-import { CutShort } from '../rejected.ts';
+import { IncompleteReport } from '../rejected.ts';
 
 export interface CompleteDeps extends StoreEventsDeps {
   readonly store: Store;
@@ -28,7 +28,7 @@ export interface CompleteDeps extends StoreEventsDeps {
   readonly clock: Clock;
 }
 
-export interface Completed {
+export interface CompletedEvents {
   /** In the order of the record's ids. */
   readonly events: readonly AcceptedEvent[];
   /** Something was missing and is stored now. */
@@ -45,7 +45,7 @@ export async function completeEvents(
   principal: Principal,
   filed: ReportLink,
   drafts: readonly Draft[],
-): Promise<Completed> {
+): Promise<CompletedEvents> {
   const ids = filed.inlineEventIds;
   if (ids.length === 0) return { events: [], isCompleted: false };
   const lanes = ids.map(laneOf);
@@ -76,12 +76,12 @@ export async function appendInlineEvents(
   try {
     await appendEvents(deps, principal, decided);
   } catch (error) {
-    throw error instanceof Unavailable ? new CutShort(reportId, error) : error;
+    throw error instanceof Unavailable ? new IncompleteReport(reportId, error) : error;
   }
 }
 
 /** Whether the linker gave up on events that came inside the report, which are stored by now. */
-export function hasStragglers(links: readonly ShownLink[]): boolean {
+export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean {
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
@@ -89,7 +89,7 @@ export function hasStragglers(links: readonly ShownLink[]): boolean {
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
 /** Has the linker look up a report that it may have let go without its events. */
-export async function lookAgain(
+export async function appendRetry(
   { reports, clock }: { reports: Reports; clock: Clock },
   filed: ReportLink,
 ): Promise<void> {

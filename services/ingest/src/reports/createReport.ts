@@ -41,11 +41,16 @@ import type { Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
 import type { FiledReport } from '../known/storedReports.ts';
-import type { AcceptedEvents } from '../ledger/received.ts';
+import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
 import type { Holder } from '../limits/places.ts';
-import { CutShort, Rejected } from '../rejected.ts';
+import { IncompleteReport, Rejected } from '../rejected.ts';
 import type { CheckAttachments } from '../uploads/uploads.ts';
-import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
+import {
+  appendInlineEvents,
+  appendRetry,
+  completeEvents,
+  hasUnresolvedInlineEvents,
+} from './completeReport.ts';
 import { attachedBytesProblems, insideEvents, type ReportDraft, readReport } from './core/readReport.ts';
 import { type CreatedExtras, createdReport } from './core/reportAnswer.ts';
 
@@ -73,7 +78,7 @@ export interface ReportAnswer {
   readonly accepted?: AcceptedEvents;
 }
 
-interface Checked extends Placed {
+interface CheckedReport extends Placed {
   readonly draft: ReportDraft;
   readonly id: string;
   /** Null also for a session that the project does not know. */
@@ -83,7 +88,7 @@ interface Checked extends Placed {
   readonly attachments: readonly Attachment[];
   readonly body: Buffer;
   /** What is told of a malformed report, unless it repeats one that was taken: a repeat is one whatever else it says. */
-  readonly refusal?: Rejected;
+  readonly rejection?: Rejected;
 }
 
 /**
@@ -99,18 +104,18 @@ export async function createReport(
   const checked = await check(deps, principal, body, isStrict);
   const { tenant, project } = principal;
   const answer = await deps.perReport.run(`${project.id}/${checked.id}`, async () => {
-    const mayBeKnown = !isDrawn(checked) && (await deps.reports.areThere(tenant.id, project.id));
+    const mayBeKnown = !hasGeneratedId(checked) && (await deps.reports.areThere(tenant.id, project.id));
     const known = mayBeKnown ? await deps.reports.find(tenant.id, project.id, checked.id) : undefined;
     if (known !== undefined) return await replay(deps, principal, checked, known);
-    if (checked.refusal !== undefined) throw checked.refusal;
-    return await file(deps, principal, checked);
+    if (checked.rejection !== undefined) throw checked.rejection;
+    return await fileReport(deps, principal, checked);
   });
   const warned = skewedTimes(checked.draft.times, deps.clock.now());
   return { ...answer, ignored: checked.draft.unknown, warned };
 }
 
 /** An id that was drawn here is nobody else's. */
-function isDrawn({ draft }: Checked): boolean {
+function hasGeneratedId({ draft }: CheckedReport): boolean {
   return draft.id === null && draft.clientRequestId === null;
 }
 
@@ -119,11 +124,11 @@ async function check(
   principal: Principal,
   body: Buffer,
   isStrict: boolean,
-): Promise<Checked> {
+): Promise<CheckedReport> {
   const { tenant, project, revision, buildIds } = principal;
   const draft = readReport(body, revision, isStrict);
   const { sessionId, problems, clientRequestId } = draft;
-  const requestId = idOf(project.id, clientRequestId);
+  const requestId = idFromClientRequest(project.id, clientRequestId);
   if (requestId !== undefined && problems.length > 0) return malformed(draft, requestId, body);
   const named = [...new Set([...(sessionId === null ? [] : [sessionId]), ...sessionsOf(draft.drafts)])];
   const refusal = problems.length > 0 ? () => bodyVerdict(problems) : undefined;
@@ -135,7 +140,7 @@ async function check(
   // repeat would bring it back as nobody's.
   const isKept = (session: string): boolean =>
     clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
-  const drafts = draft.drafts.map((event) => withoutUnknown(event, known, isKept));
+  const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));
   const placed = placeDrafts({ drafts, problems: [] }, known, { lane, projectId: project.id, buildIds });
   const session = sessionId === null ? undefined : known.get(sessionId);
   const isUnknown = sessionId !== null && session === undefined && !isKept(sessionId);
@@ -153,19 +158,19 @@ async function check(
 }
 
 /** Of its content nothing is taken, in an answer neither. */
-function malformed(draft: ReportDraft, id: string, body: Buffer): Checked {
+function malformed(draft: ReportDraft, id: string, body: Buffer): CheckedReport {
   const { problems } = draft;
   const nothing = { drafts: [], attachments: [], sessionId: null, sessionLane: null, buildId: null };
-  return { ...nothing, problems, draft, id, body, refusal: bodyVerdict(problems) };
+  return { ...nothing, problems, draft, id, body, rejection: bodyVerdict(problems) };
 }
 
 /** The same in every process and for ever, so that a repeat needs no look-up to be one. */
-function idOf(projectId: string, clientRequestId: string | null): string | undefined {
+function idFromClientRequest(projectId: string, clientRequestId: string | null): string | undefined {
   if (clientRequestId === null) return undefined;
   return uuidV8(createHash('sha256').update(`report/${projectId}/${clientRequestId}`).digest());
 }
 
-function withoutUnknown(
+function excludeUnknownSession(
   event: Draft,
   known: ReadonlyMap<string, unknown>,
   isKept: (sessionId: string) => boolean,
@@ -204,7 +209,11 @@ async function checkedAttachments(
   return checked;
 }
 
-async function file(deps: ReportDeps, principal: Principal, checked: Checked): Promise<ReportAnswer> {
+async function fileReport(
+  deps: ReportDeps,
+  principal: Principal,
+  checked: CheckedReport,
+): Promise<ReportAnswer> {
   const { id, drafts, attachments } = checked;
   // What the request says of sizes was checked; it need not say them.
   const tooLarge = attachedBytesProblems(attachments.filter(({ state }) => state === 'stored'));
@@ -215,9 +224,11 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
   const toStore = { receivedAt, drafts, idempotency: null, isSplit: false, reportId: id };
   const decided = await decideEvents(deps, principal, toStore);
   const record = recordOf(deps, principal, checked, decided.created, receivedAt);
-  const filed = await deps.reports.file(record, isDrawn(checked)).catch((error: unknown) => {
+  const filed = await deps.reports.file(record, hasGeneratedId(checked)).catch((error: unknown) => {
     releaseEvents(decided);
-    throw error instanceof NotReadBack ? new CutShort(id, error, 'it could not be read back in time') : error;
+    throw error instanceof NotReadBack
+      ? new IncompleteReport(id, error, 'it could not be read back in time')
+      : error;
   });
   if (!filed.isOwn) {
     releaseEvents(decided);
@@ -226,7 +237,7 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
   await appendInlineEvents(deps, principal, id, decided);
   const truncated = record.sessionId !== null && record.maxSessionLinks === 0;
   const links = { links: pendingLinks(record), linksTruncated: false, truncated };
-  const events = answered(deps, principal, decided.created, [id]);
+  const events = withReportIds(deps, principal, decided.created, [id]);
   return {
     isReplay: false,
     id,
@@ -234,16 +245,16 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
     body: createdReport(
       { filed: record, isRetracted: false, ...links },
       events,
-      toldOf(checked, record.eventIds),
+      extrasOf(checked, record.eventIds),
     ),
   };
 }
 
 /** What only the answer to the report's own request says. */
-function toldOf({ draft, attachments }: Checked, taken: readonly string[]): CreatedExtras {
+function extrasOf({ draft, attachments }: CheckedReport, eventIds: readonly string[]): CreatedExtras {
   const missing = attachments.filter(({ state }) => state === 'missing');
   return {
-    eventIdsTruncated: draft.eventIdsTruncated || taken.length < draft.eventIds.length,
+    eventIdsTruncated: draft.eventIdsTruncated || eventIds.length < draft.eventIds.length,
     attachmentsMissing: missing.map(({ uploadId }) => uploadId),
   };
 }
@@ -251,7 +262,7 @@ function toldOf({ draft, attachments }: Checked, taken: readonly string[]): Crea
 function recordOf(
   { reports, maxSessionLinks }: ReportDeps,
   { tenant, project, tokenId, firstTokenId }: Principal,
-  { id, draft, sessionId, sessionLane, buildId, attachments, body }: Checked,
+  { id, draft, sessionId, sessionLane, buildId, attachments, body }: CheckedReport,
   created: readonly CreatedEvent[],
   receivedAt: number,
 ): ReportLink {
@@ -259,7 +270,7 @@ function recordOf(
   const room = reports.roomFor({ projectId: project.id, sessionId, eventIds: draft.eventIds });
   const content = contentOf(draft, attachments);
   const isEmpty = content === null && sessionId === null && created.length + room.eventIds.length === 0;
-  if (isEmpty && draft.eventIds.length > 0) throw allTaken();
+  if (isEmpty && draft.eventIds.length > 0) throw tooManyReports();
   return {
     kind: 'filed',
     tenantId: tenant.id,
@@ -283,7 +294,7 @@ function recordOf(
 }
 
 /** Nothing of it would be left. */
-function allTaken(): Rejected {
+function tooManyReports(): Rejected {
   const detail = `each of the events is named by ${MAX_REPORTS_OF_ONE} open reports already`;
   return new Rejected('rate_limited', detail, { headers: { 'Retry-After': `${GRACE_MS / 1000}` } });
 }
@@ -307,7 +318,7 @@ const NO_TEXTS = {
 async function replay(
   deps: ReportDeps,
   principal: Principal,
-  checked: Checked,
+  checked: CheckedReport,
   report: FiledReport,
 ): Promise<ReportAnswer> {
   const { id, body, draft } = checked;
@@ -323,15 +334,15 @@ async function replay(
     linksOfReport(deps.store, report, deps.clock.now()),
     linkedReports(deps.store, principal.project.id, filed.inlineEventIds),
   ]);
-  if (!isRetracted && (isCompleted || hasStragglers(links.links))) await lookAgain(deps, filed);
-  const events = answered(deps, principal, stored, isRetracted ? [] : [id], linked);
+  if (!isRetracted && (isCompleted || hasUnresolvedInlineEvents(links.links))) await appendRetry(deps, filed);
+  const events = withReportIds(deps, principal, stored, isRetracted ? [] : [id], linked);
   deps.metrics.replays.inc();
-  const told = { ...toldOf(checked, isSame ? filed.eventIds : draft.eventIds), idempotent: true };
-  return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, told) };
+  const extras = { ...extrasOf(checked, isSame ? filed.eventIds : draft.eventIds), idempotent: true };
+  return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, extras) };
 }
 
 /** Each event is linked to its report, to those of its session whose window is open, and to those that name it. */
-function answered(
+function withReportIds(
   { reports }: ReportDeps,
   { project, revision }: Principal,
   events: readonly AcceptedEvent[],

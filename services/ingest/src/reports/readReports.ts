@@ -57,9 +57,9 @@ export async function readReport(
   principal: Principal,
   idText: string,
 ): Promise<Buffer> {
-  const report = await knownReport(deps, principal, pathUuid(idText));
+  const report = await findReport(deps, principal, pathUuid(idText));
   const { filed, retractedAt } = report;
-  await settled(deps, filed);
+  await waitForProjection(deps, filed);
   const { tenantId, projectId, sessionId } = filed;
   const [links, content, sequence] = await Promise.all([
     linksOfReport(deps.store, report, deps.clock.now()),
@@ -105,9 +105,9 @@ export async function readReportEvents(
 ): Promise<Buffer> {
   const { project, revision } = principal;
   const wanted = readPage(query, await deps.seals.of('page', project.id));
-  const report = await knownReport(deps, principal, pathUuid(idText));
+  const report = await findReport(deps, principal, pathUuid(idText));
   const { filed, retractedAt } = report;
-  await settled(deps, filed);
+  await waitForProjection(deps, filed);
   const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
   // The ids lead to the events by the primary key, which begins with the time inside them.
   const { page, found } = await askPage(wanted, (asked, settings) =>
@@ -142,7 +142,7 @@ export async function readReportEvents(
 }
 
 /** @throws Rejected `not_found`. */
-export async function knownReport(
+export async function findReport(
   { reports }: Pick<ReportReadDeps, 'reports'>,
   { tenant, project }: Principal,
   id: string,
@@ -155,7 +155,7 @@ export async function knownReport(
 }
 
 /** Waits until the report and the events that it names are in ClickHouse; waits a little for links that the linker makes. */
-async function settled(
+async function waitForProjection(
   { projection, reportProjection, linksSettled, partitions }: ReportReadDeps,
   filed: ReportLink,
 ): Promise<void> {
@@ -181,9 +181,9 @@ export async function retractReport(
 ): Promise<void> {
   const id = pathUuid(idText);
   await deps.perReport.run(`${principal.project.id}/${id}`, async () => {
-    const { filed, retractedAt } = await knownReport(deps, principal, id);
+    const { filed, retractedAt } = await findReport(deps, principal, id);
     const filer = principal.firstTokenId ?? principal.tokenId;
-    if (filer !== null && filed.filedBy !== filer) throw notFiledByIt(id);
+    if (filer !== null && filed.filedBy !== filer) throw notFiledByToken(id);
     if (retractedAt !== null) return;
     await deps.reports.append({
       ...filed,
@@ -195,7 +195,7 @@ export async function retractReport(
   });
 }
 
-function notFiledByIt(id: string): Rejected {
+function notFiledByToken(id: string): Rejected {
   const detail = `report ${id} was not filed with this access token; an operator may retract it`;
   return new Rejected('forbidden', detail);
 }

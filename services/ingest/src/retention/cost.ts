@@ -7,7 +7,7 @@ import type { RetentionOutput } from '@questlog/schemas/http/admin';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { uuidFilter } from '../core/listFilters.ts';
 import { Rejected } from '../rejected.ts';
-import { bytesAMonth, type Measured, partOf, RECENT_MS } from './core/bytesAMonth.ts';
+import { bytesOfRows, bytesPerMonth, type Measurement, RECENT_MS } from './core/bytesPerMonth.ts';
 import { RETAINED_TABLES } from './retention.ts';
 import { type MeasuredLog, measureTopics } from './topicCost.ts';
 
@@ -36,9 +36,13 @@ export async function retentionCost(deps: CostDeps, project: Project | undefined
   const tables: RetentionOutput['tables'] = [];
   for (const [what, { table, at }] of Object.entries(RETAINED_TABLES)) {
     const all = whole.get(table) ?? { rows: 0, bytes: 0 };
-    const found = await measured(store, `${table} WHERE ${ofProject(project, table)}`, { at, nowMs });
-    const ofIt = project === undefined ? all : { rows: found.rows, bytes: partOf(all, found.rows) };
-    tables.push(told({ what, name: table, project }, { ...found, ...ofIt }, nowMs));
+    const measurement = await measureRows(store, `${table} WHERE ${ofProject(project, table)}`, {
+      at,
+      nowMs,
+    });
+    const ofIt =
+      project === undefined ? all : { rows: measurement.rows, bytes: bytesOfRows(all, measurement.rows) };
+    tables.push(costOf({ what, name: table, project }, { ...measurement, ...ofIt }, nowMs));
   }
   // Those that went with their days are named still.
   const files = `(
@@ -49,16 +53,18 @@ export async function retentionCost(deps: CostDeps, project: Project | undefined
       WHERE what = 'uploads' GROUP BY project_id
     ) AS marks ON marks.project_id = named.project_id
     WHERE file.state = 'stored' AND received_at >= expired_before`;
-  const found = await measured(store, files, {
+  const measurement = await measureRows(store, files, {
     at: 'received_at',
     nowMs,
     size: 'ifNull(file.size_bytes, 0)',
   });
-  tables.push(told({ what: 'uploads', name: 'files that reports name', project }, found, nowMs));
+  tables.push(costOf({ what: 'uploads', name: 'files that reports name', project }, measurement, nowMs));
   return { tables, topics: project === undefined ? await measureTopics(log, nowMs) : [] };
 }
 
-async function wholeTables(store: CostDeps['store']): Promise<Map<string, Pick<Measured, 'rows' | 'bytes'>>> {
+async function wholeTables(
+  store: CostDeps['store'],
+): Promise<Map<string, Pick<Measurement, 'rows' | 'bytes'>>> {
   const rows = await store.query<Record<'name' | 'rows' | 'bytes', string>>(
     `SELECT table AS name, sum(rows) AS rows, sum(bytes_on_disk) AS bytes FROM system.parts
      WHERE database = currentDatabase() AND active GROUP BY name`,
@@ -69,11 +75,11 @@ async function wholeTables(store: CostDeps['store']): Promise<Map<string, Pick<M
 }
 
 /** @param from a table and its conditions, from the directory: no text of a caller is in it. */
-async function measured(
+async function measureRows(
   store: CostDeps['store'],
   from: string,
   { at, nowMs, size = '0' }: { at: string; nowMs: number; size?: string },
-): Promise<Measured> {
+): Promise<Measurement> {
   const isRecent = `${at} >= fromUnixTimestamp64Milli({sinceMs:Int64})`;
   const [row] = await store.query<
     Record<'rows' | 'bytes' | 'recentRows', string> & { firstMs: string | null }
@@ -97,14 +103,14 @@ function ofProject(project: Project | undefined, table: string): string {
   return `${ofTenant}project_id = '${project.id}'`;
 }
 
-interface Named {
+interface CostLabel {
   readonly what: string;
   readonly name: string;
   readonly project: Project | undefined;
 }
 
-function told({ what, name, project }: Named, measure: Measured, nowMs: number) {
+function costOf({ what, name, project }: CostLabel, measurement: Measurement, nowMs: number) {
   const days: number | null = Reflect.get(project?.retentionDays ?? {}, what) ?? null;
-  const { rows, bytes } = measure;
-  return { what, name, days, rows, bytes, bytesAMonth: bytesAMonth(measure, nowMs) };
+  const { rows, bytes } = measurement;
+  return { what, name, days, rows, bytes, bytesAMonth: bytesPerMonth(measurement, nowMs) };
 }

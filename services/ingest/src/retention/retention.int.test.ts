@@ -9,7 +9,7 @@ import type { Project, RetentionDays } from '@questlog/schemas/topics/directoryE
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, onTestFinished, test } from 'vitest';
 import { sharedStore } from '../known/storedReports.testing.ts';
-import { heldBy } from '../ledger/held.ts';
+import { openStoredRows } from '../ledger/storedRows.ts';
 import { openFolderStore } from '../uploads/folderStore.ts';
 import { dropExpired, openRetention, type RetentionDeps } from './retention.ts';
 
@@ -24,7 +24,7 @@ const TABLES = {
 };
 const RECORDING = {
   playerKey: async () => ({ id: 1, bytes: Buffer.alloc(32) }),
-  ...{ keptMs: async () => 30 * DAY_MS, caughtUp: async () => {} },
+  ...{ logRetentionMs: async () => 30 * DAY_MS, caughtUp: async () => {} },
 };
 const shared = sharedStore();
 
@@ -65,7 +65,7 @@ test('a recount takes dropped rows for no loss, and still finds a row that is mi
   for (const ageDays of [0.5, 5]) await addCount(project, ageDays, 1);
   const { deps } = aRetention(project);
   const times = { fromMs: NOW - 9 * DAY_MS, toMs: NOW, tenantId: project.tenantId };
-  const held = heldBy(shared.store);
+  const held = openStoredRows(shared.store);
   const record = (ageDays: number) => ({
     ...{ partition: 0, offset: 1, tenantId: project.tenantId, projectId: project.id },
     ...{
@@ -77,14 +77,14 @@ test('a recount takes dropped rows for no loss, and still finds a row that is mi
     },
   });
   const [young, old] = [record(0.5), record(5)];
-  expect(await held.pastRetention([young, old])).toEqual(new Set());
+  expect(await held.expiredRecords([young, old])).toEqual(new Set());
 
   await dropExpired(deps);
 
-  expect(await held.pastRetention([young, old])).toEqual(new Set([old]));
-  expect(await held.miscounted(times, 10)).toEqual([]);
+  expect(await held.expiredRecords([young, old])).toEqual(new Set([old]));
+  expect(await held.miscountedMinutes(times, 10)).toEqual([]);
   await addCount(project, 0.25, 7);
-  expect(await held.miscounted(times, 10)).toMatchObject([{ expected: 0, found: 7 }]);
+  expect(await held.miscountedMinutes(times, 10)).toMatchObject([{ expected: 0, found: 7 }]);
 });
 
 test('what may be gone is written down before anything goes', async () => {

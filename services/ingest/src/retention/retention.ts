@@ -21,7 +21,7 @@ import {
 import type { PlayerKey } from '../expired/playerHash.ts';
 import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
-import { DAY_MS, type Due, dueOf, markOf, type Retained } from './core/due.ts';
+import { DAY_MS, type Expiration, expirationsOf, markKey, type RetainedKind } from './core/expirations.ts';
 
 /** Where rows lie, and which of their times says when they came. */
 export const RETAINED_TABLES = {
@@ -30,14 +30,17 @@ export const RETAINED_TABLES = {
   reports: { table: 'report_versions', at: 'received_at' },
   links: { table: 'report_link_versions', at: 'changed_at' },
 } as const;
-const TABLES = Object.entries(RETAINED_TABLES) as readonly [Exclude<Retained, 'uploads'>, Rows][];
-type Rows = (typeof RETAINED_TABLES)[keyof typeof RETAINED_TABLES];
+const TABLES = Object.entries(RETAINED_TABLES) as readonly [
+  Exclude<RetainedKind, 'uploads'>,
+  RetainedTable,
+][];
+type RetainedTable = (typeof RETAINED_TABLES)[keyof typeof RETAINED_TABLES];
 
 /** The first is not in the way of a start. */
-const PACE = { firstMs: 60_000, everyMs: 60 * 60 * 1000 };
+const INTERVALS = { firstMs: 60_000, everyMs: 60 * 60 * 1000 };
 const POLL_MS = 1_000;
 /** Of one statement: its text stays below what ClickHouse reads of one. */
-const PROJECTS_AT_ONCE = 1_000;
+const MAX_PROJECTS_PER_STATEMENT = 1_000;
 
 export interface RetentionDeps {
   readonly store: Pick<Store, 'query' | 'command'>;
@@ -47,7 +50,7 @@ export interface RetentionDeps {
   readonly clock: Clock;
   readonly playerKey: () => Promise<PlayerKey>;
   /** Returns the time after which the log has removed a record of a player. */
-  readonly keptMs: () => Promise<number>;
+  readonly logRetentionMs: () => Promise<number>;
   /** Resolves once all events and reports of the log are rows. @throws Unavailable */
   readonly caughtUp: () => Promise<void>;
 }
@@ -55,7 +58,7 @@ export interface RetentionDeps {
 /** Looks a minute after the start, and every hour. */
 export function openRetention(
   deps: RetentionDeps & { logger: Logger; health: Pick<Health, 'warn'> },
-  pace = PACE,
+  pace = INTERVALS,
 ): { close(): Promise<void> } {
   const { logger, health } = deps;
   const stopping = new AbortController();
@@ -90,15 +93,15 @@ export function openRetention(
 export async function dropExpired(
   deps: RetentionDeps,
   signal = new AbortController().signal,
-): Promise<Due[]> {
+): Promise<Expiration[]> {
   const nowMs = deps.clock.now();
   const owned = [...deps.projects.values()].map(({ id: projectId, tenantId }) => ({ projectId, tenantId }));
   // An earlier version may have dropped sessions without a record.
   await recordUnknown(deps.store, owned, nowMs);
-  const due = dueOf(deps.projects.values(), await marks(deps.store), nowMs);
-  const dropped: Due[] = [];
+  const due = expirationsOf(deps.projects.values(), await marks(deps.store), nowMs);
+  const dropped: Expiration[] = [];
   const failures: unknown[] = [];
-  const attempt = async (work: () => Promise<readonly Due[]>): Promise<void> => {
+  const attempt = async (work: () => Promise<readonly Expiration[]>): Promise<void> => {
     signal.throwIfAborted();
     await work().then(
       (some) => dropped.push(...some),
@@ -107,7 +110,7 @@ export async function dropExpired(
   };
   for (const [what, rows] of TABLES) {
     const ofTable = due.filter((one) => one.what === what);
-    for (const part of partsOf(ofTable, PROJECTS_AT_ONCE)) {
+    for (const part of partsOf(ofTable, MAX_PROJECTS_PER_STATEMENT)) {
       await attempt(() => dropRows(deps, { what, rows, due: part }, signal));
     }
   }
@@ -120,25 +123,25 @@ export async function dropExpired(
 
 /** Per project and kind, before when nothing is left. */
 async function marks(store: RetentionDeps['store']): Promise<Map<string, number>> {
-  const rows = await store.query<{ projectId: string; what: Retained; beforeMs: string }>(
+  const rows = await store.query<{ projectId: string; what: RetainedKind; beforeMs: string }>(
     `SELECT project_id AS projectId, what, toUnixTimestamp64Milli(max(expired_before)) AS beforeMs
      FROM retention_marks WHERE is_done GROUP BY projectId, what`,
   );
-  return new Map(rows.map(({ projectId, what, beforeMs }) => [markOf(projectId, what), Number(beforeMs)]));
+  return new Map(rows.map(({ projectId, what, beforeMs }) => [markKey(projectId, what), Number(beforeMs)]));
 }
 
 /** Checked by reading, before and behind: a mutation may say that it is done before every row is gone. */
 async function dropRows(
   deps: RetentionDeps,
-  { what, rows, due }: DueRows,
+  { what, rows, due }: ExpiredRows,
   signal: AbortSignal,
-): Promise<readonly Due[]> {
+): Promise<readonly Expiration[]> {
   const { store, playerKey, clock } = deps;
   const expired = `(${conditionsOf(rows, due).join(') OR (')})`;
   const isLeft = async () =>
     (await store.query(`SELECT 1 FROM ${rows.table} WHERE ${expired} LIMIT 1`)).length > 0;
   // Another ingest's, or one that was begun before a restart.
-  await untilNoneRuns(store, rows.table, signal);
+  await waitForMutations(store, rows.table, signal);
   const hadSome = await isLeft();
   const nowMs = clock.now();
   if (hadSome && what === 'sessions') await recordSessions(store, await playerKey(), expired, nowMs);
@@ -148,8 +151,8 @@ async function dropRows(
     await renewNamed(store, { table: RETAINED_TABLES[what].table, expired, projects: due, nowMs });
   if (hadSome) {
     await mark(store, due, false);
-    await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(unlessInterrupted);
-    await untilNoneRuns(store, rows.table, signal);
+    await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(ignoreUnfinished);
+    await waitForMutations(store, rows.table, signal);
     // Rows that came meanwhile are a later look's.
     if (await isLeft()) return due;
   }
@@ -157,10 +160,10 @@ async function dropRows(
   return hadSome ? due : [];
 }
 
-interface DueRows {
-  readonly what: Retained;
-  readonly rows: Rows;
-  readonly due: readonly Due[];
+interface ExpiredRows {
+  readonly what: RetainedKind;
+  readonly rows: RetainedTable;
+  readonly due: readonly Expiration[];
 }
 
 /**
@@ -170,7 +173,7 @@ interface DueRows {
 async function dropNamedFiles(
   { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,
   expired: string,
-  due: readonly Due[],
+  due: readonly Expiration[],
   signal: AbortSignal,
 ): Promise<void> {
   if (uploads === undefined) return;
@@ -178,12 +181,12 @@ async function dropNamedFiles(
   const projects = [...new Set(due.map(({ projectId }) => `'${projectId}'`))].join(', ');
   const later = `project_id IN (${projects}) AND received_at < toDateTime(${last / 1000}, 'UTC') AND NOT (${expired})`;
   const named = `SELECT project_id, arrayJoin(attachments).upload_id AS upload_id FROM report_versions`;
-  for (let after = NO_UPLOAD; ; ) {
+  for (let after = FIRST_KEY; ; ) {
     const keys = await store.query<UploadKey>(
       `SELECT DISTINCT project_id AS projectId, upload_id AS uploadId FROM (${named} WHERE (${expired}))
        WHERE (project_id, upload_id) > ({projectId:UUID}, {uploadId:UUID})
          AND (project_id, upload_id) NOT IN (${named} WHERE ${later})
-       ORDER BY project_id, upload_id LIMIT ${FILES_AT_ONCE}`,
+       ORDER BY project_id, upload_id LIMIT ${FILES_PER_PAGE}`,
       { ...after },
     );
     for (const key of keys) {
@@ -191,13 +194,13 @@ async function dropNamedFiles(
       await uploads.remove(key);
     }
     const final = keys.at(-1);
-    if (final === undefined || keys.length < FILES_AT_ONCE) return;
+    if (final === undefined || keys.length < FILES_PER_PAGE) return;
     after = final;
   }
 }
 
-const FILES_AT_ONCE = 10_000;
-const NO_UPLOAD: UploadKey = {
+const FILES_PER_PAGE = 10_000;
+const FIRST_KEY: UploadKey = {
   projectId: '00000000-0000-0000-0000-000000000000',
   uploadId: '00000000-0000-0000-0000-000000000000',
 };
@@ -206,19 +209,19 @@ const NO_UPLOAD: UploadKey = {
  * Removes records of expired sessions without any other data. Returns an empty list, because only rows of games are
  * reported.
  */
-async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise<readonly Due[]> {
-  const { store, clock, keptMs, caughtUp } = deps;
+async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise<readonly Expiration[]> {
+  const { store, clock, logRetentionMs, caughtUp } = deps;
   const table = 'expired_sessions';
-  await untilNoneRuns(store, table, signal);
-  const old = await renewOld(store, { keptMs: await keptMs(), nowMs: clock.now(), caughtUp });
+  await waitForMutations(store, table, signal);
+  const old = await renewOld(store, { logRetentionMs: await logRetentionMs(), nowMs: clock.now(), caughtUp });
   if (old === undefined) return [];
-  await store.command(`ALTER TABLE ${table} DELETE WHERE ${old}`).catch(unlessInterrupted);
-  await untilNoneRuns(store, table, signal);
+  await store.command(`ALTER TABLE ${table} DELETE WHERE ${old}`).catch(ignoreUnfinished);
+  await waitForMutations(store, table, signal);
   return [];
 }
 
 /** A mutation that was begun goes on by itself, and what is left is read behind it. */
-function unlessInterrupted(error: unknown): void {
+function ignoreUnfinished(error: unknown): void {
   const cause: unknown = error instanceof Unavailable ? error.cause : undefined;
   if (!(cause instanceof Error && 'code' in cause && cause.code === UNFINISHED)) throw error;
 }
@@ -227,7 +230,7 @@ function unlessInterrupted(error: unknown): void {
 const UNFINISHED = '341';
 
 /** One a time, with constants: a mutation runs again after a restart, and must find the same. */
-function conditionsOf({ table, at }: Rows, due: readonly Due[]): string[] {
+function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]): string[] {
   const list = (ids: readonly string[]): string => [...new Set(ids)].map((id) => `'${id}'`).join(', ');
   return [...Map.groupBy(due, ({ beforeMs }) => beforeMs)].map(([beforeMs, some]) => {
     // The events are sorted by their tenants first.
@@ -239,7 +242,7 @@ function conditionsOf({ table, at }: Rows, due: readonly Due[]): string[] {
 }
 
 /** A mutation may take longer than an answer is waited for. @throws Unavailable where one fails. */
-async function untilNoneRuns(
+async function waitForMutations(
   store: RetentionDeps['store'],
   table: string,
   signal: AbortSignal,
@@ -253,7 +256,7 @@ async function untilNoneRuns(
 
 async function mark(
   store: RetentionDeps['store'],
-  due: readonly Due[],
+  due: readonly Expiration[],
   isDone: boolean,
   as?: typeof SESSION_RECORDS,
 ): Promise<void> {
@@ -269,13 +272,13 @@ async function mark(
 /** By the days of their ids, from where the last time ended. Reports keep their names. */
 async function dropFiles(
   { uploads, store, projects }: RetentionDeps,
-  due: readonly Due[],
+  due: readonly Expiration[],
   signal: AbortSignal,
-): Promise<readonly Due[]> {
+): Promise<readonly Expiration[]> {
   if (uploads === undefined || due.length === 0) return [];
   const of = new Map(due.map((one) => [one.projectId, one]));
   await mark(store, due, false);
-  const dropped = new Set<Due>();
+  const dropped = new Set<Expiration>();
   const since = due.map((one) => one.sinceMs ?? projects.get(one.projectId)?.createdAt ?? one.beforeMs);
   const sinceMs = since.reduce((a, b) => Math.min(a, b));
   const beforeMs = due.map((one) => one.beforeMs).reduce((a, b) => Math.max(a, b));
@@ -292,6 +295,6 @@ async function dropFiles(
   return [...dropped];
 }
 
-function named({ what, projectId, beforeMs }: Due): object {
+function named({ what, projectId, beforeMs }: Expiration): object {
   return { what, project: projectId, before: new Date(beforeMs).toISOString() };
 }

@@ -6,8 +6,8 @@ import type { Log } from '@questlog/runtime/log/log';
 import { settledWithin } from '@questlog/runtime/process/waiting';
 import type { RetentionOutput } from '@questlog/schemas/http/admin';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
-import { bytesAMonth } from './core/bytesAMonth.ts';
-import { DAY_MS } from './core/due.ts';
+import { bytesPerMonth } from './core/bytesPerMonth.ts';
+import { DAY_MS } from './core/expirations.ts';
 
 /** Of the batches of a topic that were looked into. */
 interface Sample {
@@ -17,7 +17,7 @@ interface Sample {
 }
 
 export type MeasuredLog = Pick<Log, 'retention' | 'offsetRanges' | 'tail'>;
-const READ_WITHIN_MS = 2_000;
+const READ_LIMIT_MS = 2_000;
 
 export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<RetentionOutput['topics']> {
   return await Promise.all(
@@ -36,7 +36,7 @@ export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<Re
         days: Number.isFinite(retentionMs) ? retentionMs / DAY_MS : null,
         records,
         bytes,
-        bytesAMonth: bytesAMonth(measure, nowMs),
+        bytesAMonth: bytesPerMonth(measure, nowMs),
       };
     }),
   );
@@ -74,7 +74,7 @@ async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promis
   });
   await settledWithin(
     Promise.race([all.promise, tail.failed]).catch(() => undefined),
-    READ_WITHIN_MS,
+    READ_LIMIT_MS,
   );
   all.resolve();
   await tail.close();

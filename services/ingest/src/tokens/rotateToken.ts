@@ -36,7 +36,7 @@ export async function rotateToken(
       // All that it may and may not, also what only a later version knows of.
       ...old,
       ...{ id, sha256: sha256Hex(text) },
-      expiresAt: expiresAt == null ? sameLife(old, expiresAt, nowMs) : expiryOf(expiresAt, nowMs),
+      expiresAt: expiresAt == null ? sameLifetime(old, expiresAt, nowMs) : expiryOf(expiresAt, nowMs),
       ...{ rotatedFrom: old.id, rotatedTo: null, firstId: old.firstId ?? old.id, createdAt: nowMs },
     };
     return { entity, answer: entity };
@@ -70,9 +70,9 @@ export function formatMillis(millis: number): string {
   return formatMicros(BigInt(millis) * 1000n);
 }
 
-/** @param given null: it never ends. */
-function sameLife(old: Token, given: null | undefined, nowMs: number): number | null {
-  if (given === undefined && old.rotatedTo != null)
+/** @param expiresAt null: it never ends. */
+function sameLifetime(old: Token, expiresAt: null | undefined, nowMs: number): number | null {
+  if (expiresAt === undefined && old.rotatedTo != null)
     throw refusal(
       problem(
         '/expiresAt',
@@ -80,5 +80,5 @@ function sameLife(old: Token, given: null | undefined, nowMs: number): number | 
         'expiresAt: how long the token was made for went with its first rotation',
       ),
     );
-  return given === null || old.expiresAt === null ? null : nowMs + old.expiresAt - old.createdAt;
+  return expiresAt === null || old.expiresAt === null ? null : nowMs + old.expiresAt - old.createdAt;
 }

@@ -24,7 +24,7 @@ const WRITE_EVERY_MS = 1_000;
  */
 export const MAX_WRITES_PER_MINUTE = 1_000;
 /** Records that are appended at once, and share a commit of the log. */
-const BATCH = 50;
+const APPENDS_PER_BATCH = 50;
 
 export interface TokenUsesDeps {
   readonly directory: Pick<DirectoryHandle, 'current' | 'put'>;
@@ -41,7 +41,7 @@ export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): Toke
   const nextBatch = (limit: number): [tokenId: string, usedAt: number][] => {
     const batch: [string, number][] = [];
     for (const [tokenId, usedAt] of noted) {
-      if (batch.length >= Math.min(limit, BATCH)) break;
+      if (batch.length >= Math.min(limit, APPENDS_PER_BATCH)) break;
       const known = uses.get(tokenId)?.usedAt ?? Number.NEGATIVE_INFINITY;
       if (tokens.has(tokenId) && usedAt > known) batch.push([tokenId, usedAt]);
       else noted.delete(tokenId);

@@ -35,10 +35,10 @@ const DESCRIPTION = '.json';
 const COMPARED_BYTES = 64 * 1024;
 
 /** Of the disk, for events, the log and ClickHouse: a token in a game could fill it with files. A small disk keeps a share. */
-const KEPT_BYTES = 1024 * 1024 * 1024;
-const KEPT_SHARE = 0.1;
+const RESERVED_BYTES = 1024 * 1024 * 1024;
+const RESERVED_SHARE = 0.1;
 /** A whole file at once would hold up the disk, and with it the log, ten times as long. */
-const FLUSHED_AT_ONCE_BYTES = 1024 * 1024;
+const FLUSH_INTERVAL_BYTES = 1024 * 1024;
 
 export interface FolderStoreOptions {
   /** Uploads have it for themselves. Made where it is not there. */
@@ -51,36 +51,36 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
   const incoming = join(folder, INCOMING);
   await mkdir(incoming, { recursive: true, mode: FOLDER_MODE });
   // One process has the folder: nobody writes there now.
-  for (const name of await readdir(incoming)) await unlink(join(incoming, name)).catch(unlessMissing);
-  const key = signingKey === '' ? await keptKey(join(folder, SIGNING_KEY)) : Buffer.from(signingKey);
+  for (const name of await readdir(incoming)) await unlink(join(incoming, name)).catch(undefinedIfMissing);
+  const key = signingKey === '' ? await persistedKey(join(folder, SIGNING_KEY)) : Buffer.from(signingKey);
   const files = new UploadFiles(folder);
   const { pathOf } = files;
   return {
     isSizeNeeded: false,
     describe: (of, description) =>
-      onDisk(async () => {
-        await checkRoom(folder);
+      withDiskErrors(async () => {
+        await checkFreeSpace(folder);
         await files.describe(of, JSON.stringify(description));
       }),
     address: async (target, baseUrl) => baseUrl + uploadPath(target, key),
     find: (of) =>
-      onDisk(async () => {
-        const text = await readFile(pathOf(of) + DESCRIPTION, 'utf8').catch(unlessMissing);
+      withDiskErrors(async () => {
+        const text = await readFile(pathOf(of) + DESCRIPTION, 'utf8').catch(undefinedIfMissing);
         if (text === undefined) return undefined;
-        const bytes = await stat(pathOf(of)).catch(unlessMissing);
+        const bytes = await stat(pathOf(of)).catch(undefinedIfMissing);
         return { description: parseDescription(text), sizeBytes: bytes?.size };
       }),
     read: (of) =>
-      onDisk(async () => {
-        const file = await open(pathOf(of), constants.O_RDONLY).catch(unlessMissing);
+      withDiskErrors(async () => {
+        const file = await open(pathOf(of), constants.O_RDONLY).catch(undefinedIfMissing);
         if (file === undefined) throw new Rejected('not_found', 'the upload was removed just now');
         return file.createReadStream();
       }),
     list: (day) => uploadsOf(folder, day),
-    remove: (of) => onDisk(() => files.remove(of)),
+    remove: (of) => withDiskErrors(() => files.remove(of)),
     receiver: {
       signingKey: key,
-      receive: (of, bytes) => onDisk(() => files.receive(of, bytes)),
+      receive: (of, bytes) => withDiskErrors(() => files.receive(of, bytes)),
     },
   };
 }
@@ -104,27 +104,28 @@ class UploadFiles {
   async describe(key: UploadKey, text: string): Promise<void> {
     const path = this.pathOf(key);
     await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
-    await this.#beside(key, async (temporary) => {
+    await this.#withTemporaryFile(key, async (temporary) => {
       await writeFile(temporary, text, { flag: 'wx', mode: FILE_MODE });
       await rename(temporary, path + DESCRIPTION);
     });
   }
 
   /** @returns the size, once bytes and description are there for good. */
-  async receive(key: UploadKey, pieces: AsyncIterable<Buffer>): Promise<number> {
+  async receive(key: UploadKey, chunks: AsyncIterable<Buffer>): Promise<number> {
     const path = this.pathOf(key);
-    const description = await open(path + DESCRIPTION, constants.O_RDONLY).catch(unlessMissing);
-    if (description === undefined) throw removed();
+    const description = await open(path + DESCRIPTION, constants.O_RDONLY).catch(undefinedIfMissing);
+    if (description === undefined) throw uploadRemoved();
     try {
-      return await this.#beside(key, async (temporary) => {
+      return await this.#withTemporaryFile(key, async (temporary) => {
         const file = await open(temporary, 'wx', FILE_MODE);
         try {
-          const sizeBytes = await this.#fill(file, pieces);
+          const sizeBytes = await this.#fill(file, chunks);
           await this.#writes.run(WRITES, async () => {
             await file.datasync();
             await description.datasync();
             // Nobody could tell whose bytes they are that come behind a removal.
-            if ((await stat(path + DESCRIPTION).catch(unlessMissing)) === undefined) throw removed();
+            if ((await stat(path + DESCRIPTION).catch(undefinedIfMissing)) === undefined)
+              throw uploadRemoved();
             await keepFirst(temporary, path);
             for (let folder = path; folder !== this.#folder; ) {
               folder = dirname(folder);
@@ -145,50 +146,50 @@ class UploadFiles {
   async remove(key: UploadKey): Promise<void> {
     const path = this.pathOf(key);
     await this.#writes.run(WRITES, async () => {
-      await unlink(path).catch(unlessMissing);
-      await unlink(path + DESCRIPTION).catch(unlessMissing);
+      await unlink(path).catch(undefinedIfMissing);
+      await unlink(path + DESCRIPTION).catch(undefinedIfMissing);
       const project = dirname(path);
-      for (const emptied of [project, dirname(project)]) await rmdir(emptied).catch(unlessInUse);
+      for (const emptied of [project, dirname(project)]) await rmdir(emptied).catch(ignoreInUse);
     });
   }
 
-  async #fill(file: FileHandle, pieces: AsyncIterable<Buffer>): Promise<number> {
+  async #fill(file: FileHandle, chunks: AsyncIterable<Buffer>): Promise<number> {
     let sizeBytes = 0;
     let unflushedBytes = 0;
-    for await (const piece of pieces) {
-      sizeBytes += piece.length;
-      unflushedBytes += piece.length;
+    for await (const chunk of chunks) {
+      sizeBytes += chunk.length;
+      unflushedBytes += chunk.length;
       await this.#writes.run(WRITES, async () => {
-        await file.writeFile(piece);
-        if (unflushedBytes < FLUSHED_AT_ONCE_BYTES) return;
+        await file.writeFile(chunk);
+        if (unflushedBytes < FLUSH_INTERVAL_BYTES) return;
         unflushedBytes = 0;
         await file.datasync();
-        await checkRoom(this.#folder);
+        await checkFreeSpace(this.#folder);
       });
     }
     return sizeBytes;
   }
 
   /** A file gets its name when it is whole. Whatever fails, nothing stays beside. */
-  async #beside<T>({ uploadId }: UploadKey, work: (temporary: string) => Promise<T>): Promise<T> {
+  async #withTemporaryFile<T>({ uploadId }: UploadKey, work: (temporary: string) => Promise<T>): Promise<T> {
     const temporary = join(this.#folder, INCOMING, `${uploadId}.${randomUUID()}`);
     try {
       return await work(temporary);
     } finally {
-      await unlink(temporary).catch(unlessMissing);
+      await unlink(temporary).catch(undefinedIfMissing);
     }
   }
 }
 
-function removed(): Rejected {
+function uploadRemoved(): Rejected {
   return new Rejected('invalid_upload_address', 'the upload is gone; ask for a new one');
 }
 
 /** Drawn at the first start: addresses outlive a restart. Of two processes that start at once both have the first one's. */
-async function keptKey(path: string): Promise<Buffer> {
-  const kept = await readFile(path).catch(unlessMissing);
+async function persistedKey(path: string): Promise<Buffer> {
+  const kept = await readFile(path).catch(undefinedIfMissing);
   if (kept?.length === SIGNING_KEY_BYTES) return kept;
-  if (kept !== undefined) await unlink(path).catch(unlessMissing);
+  if (kept !== undefined) await unlink(path).catch(undefinedIfMissing);
   const temporary = `${path}.${randomUUID()}`;
   const file = await open(temporary, 'wx', FILE_MODE);
   try {
@@ -223,12 +224,12 @@ async function keepFirst(temporary: string, path: string): Promise<void> {
     await link(temporary, path);
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
-    if (await areSame(temporary, path)) return;
+    if (await haveSameBytes(temporary, path)) return;
     throw new Rejected('conflict', 'the upload has other bytes already; ask for a new one');
   }
 }
 
-async function areSame(onePath: string, otherPath: string): Promise<boolean> {
+async function haveSameBytes(onePath: string, otherPath: string): Promise<boolean> {
   const one = await open(onePath, constants.O_RDONLY);
   const other = await open(otherPath, constants.O_RDONLY);
   try {
@@ -246,8 +247,8 @@ async function areSame(onePath: string, otherPath: string): Promise<boolean> {
 }
 
 async function* uploadsOf(folder: string, day: string): AsyncGenerator<UploadKey> {
-  for (const projectId of (await readdir(join(folder, day)).catch(unlessMissing)) ?? []) {
-    const names = (await readdir(join(folder, day, projectId)).catch(unlessMissing)) ?? [];
+  for (const projectId of (await readdir(join(folder, day)).catch(undefinedIfMissing)) ?? []) {
+    const names = (await readdir(join(folder, day, projectId)).catch(undefinedIfMissing)) ?? [];
     const ids = names.map((name) => canonicalUuid(name.replace(DESCRIPTION, '')) ?? '').filter(isUuidV7);
     for (const uploadId of new Set(ids)) yield { projectId, uploadId };
   }
@@ -256,30 +257,30 @@ async function* uploadsOf(folder: string, day: string): AsyncGenerator<UploadKey
 /** A full, lost or broken disk is for the operator, and may be better later. */
 const DISK_CODES = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE'];
 
-async function onDisk<T>(work: () => Promise<T>): Promise<T> {
+async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (cause) {
-    throw DISK_CODES.includes(codeOf(cause)) ? full(cause) : cause;
+    throw DISK_CODES.includes(codeOf(cause)) ? storeUnavailable(cause) : cause;
   }
 }
 
 /** @throws Unavailable */
-async function checkRoom(folder: string): Promise<void> {
+async function checkFreeSpace(folder: string): Promise<void> {
   const { bavail, blocks, bsize } = await statfs(folder);
-  if (bavail * bsize < Math.min(KEPT_BYTES, blocks * bsize * KEPT_SHARE)) throw full();
+  if (bavail * bsize < Math.min(RESERVED_BYTES, blocks * bsize * RESERVED_SHARE)) throw storeUnavailable();
 }
 
-function full(cause?: unknown): Unavailable {
+function storeUnavailable(cause?: unknown): Unavailable {
   return new Unavailable('the disk of uploads takes no more', { cause, retryAfterS: 60 });
 }
 
-function unlessMissing(error: unknown): undefined {
+function undefinedIfMissing(error: unknown): undefined {
   if (codeOf(error) !== 'ENOENT') throw error;
 }
 
 /** Another upload of the day, or of the project, is there. */
-function unlessInUse(error: unknown): void {
+function ignoreInUse(error: unknown): void {
   if (!['ENOTEMPTY', 'EEXIST', 'ENOENT'].includes(codeOf(error))) throw error;
 }
 

@@ -27,12 +27,12 @@ test('half of what a process takes at one time is a tenant’s; the rest are tol
   const inFlight = new UploadsInFlight({ set: (value) => (open = value) });
   const held = Promise.withResolvers<void>();
   const one = { tenantId: 'one', projectId: 'one' };
-  const running = Array.from({ length: 256 }, () => inFlight.during(one, () => held.promise));
-  await expect(inFlight.during(one, async () => {})).rejects.toThrow('too many uploads at once');
-  await inFlight.during({ tenantId: 'other', projectId: 'other' }, async () => {});
+  const running = Array.from({ length: 256 }, () => inFlight.run(one, () => held.promise));
+  await expect(inFlight.run(one, async () => {})).rejects.toThrow('too many uploads at once');
+  await inFlight.run({ tenantId: 'other', projectId: 'other' }, async () => {});
   expect(open).toBe(256);
   held.resolve();
   await Promise.all(running);
-  await inFlight.during(one, async () => {});
+  await inFlight.run(one, async () => {});
   expect(open).toBe(0);
 });

@@ -13,38 +13,38 @@ import type { UploadReceiver } from './uploadStore.ts';
  * Uploads that a process takes at one time, each with a piece or two in memory; past it, and for a tenant past half of it, a
  * client is told to come again.
  */
-const MAX_UPLOADS_AT_ONCE = 512;
+const MAX_CONCURRENT_UPLOADS = 512;
 /** Of all uploads of a process together. Files have time, events have not: they share its thread and its disk. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
 /** A timer that comes late costs the uploads nothing of their pace. */
-const MADE_UP_MS = 50;
+const MAX_CATCH_UP_MS = 50;
 /** A client that sends nothing for so long is gone. */
-const IDLE_MS = 30_000;
+const IDLE_TIMEOUT_MS = 30_000;
 
 /** How often it is looked whether an upload that sends nothing may go on: a revocation takes effect within 2 s. */
-const CHECK_MS = 1_000;
+const CHECK_INTERVAL_MS = 1_000;
 
 /** The uploads that a process is taking: how many, and their pace. */
 export class UploadsInFlight {
   readonly #gauge: { set(value: number): void };
-  readonly #places = new Places(MAX_UPLOADS_AT_ONCE);
+  readonly #permits = new Places(MAX_CONCURRENT_UPLOADS);
   readonly #turns = new Shares('pieces of uploads', 1);
   /** When the pieces that had their turn are paid for. */
-  #dueMs = 0;
+  #nextChunkMs = 0;
 
   constructor(gauge: { set(value: number): void }) {
     this.#gauge = gauge;
   }
 
-  async during<T>(holder: Holder, work: () => Promise<T>): Promise<T> {
-    const leave = this.#places.take(holder);
-    if (leave === undefined) throw new Unavailable('too many uploads at once');
-    this.#gauge.set(this.#places.taken);
+  async run<T>(holder: Holder, work: () => Promise<T>): Promise<T> {
+    const releasePermit = this.#permits.take(holder);
+    if (releasePermit === undefined) throw new Unavailable('too many uploads at once');
+    this.#gauge.set(this.#permits.taken);
     try {
       return await work();
     } finally {
-      leave();
-      this.#gauge.set(this.#places.taken);
+      releasePermit();
+      this.#gauge.set(this.#permits.taken);
     }
   }
 
@@ -52,8 +52,9 @@ export class UploadsInFlight {
   async pace(tenantId: string, bytes: number): Promise<void> {
     await this.#turns.run(tenantId, async () => {
       const nowMs = performance.now();
-      this.#dueMs = Math.max(nowMs - MADE_UP_MS, this.#dueMs) + (bytes * 1000) / BYTES_PER_SECOND;
-      if (this.#dueMs > nowMs) await delay(this.#dueMs - nowMs);
+      this.#nextChunkMs =
+        Math.max(nowMs - MAX_CATCH_UP_MS, this.#nextChunkMs) + (bytes * 1000) / BYTES_PER_SECOND;
+      if (this.#nextChunkMs > nowMs) await delay(this.#nextChunkMs - nowMs);
     });
   }
 }
@@ -72,12 +73,12 @@ export async function receiveUpload(
   holderOf: () => Holder | undefined,
 ): Promise<number> {
   const holder = holderOf();
-  if (holder === undefined) throw revoked();
+  if (holder === undefined) throw tokenRevoked();
   checkHead(request, target);
-  return await inFlight.during(holder, async () => {
+  return await inFlight.run(holder, async () => {
     // Both end the connection, so that the iteration throws.
-    request.setTimeout(IDLE_MS);
-    const check = setInterval(() => holderOf() ?? request.destroy(), CHECK_MS);
+    request.setTimeout(IDLE_TIMEOUT_MS);
+    const check = setInterval(() => holderOf() ?? request.destroy(), CHECK_INTERVAL_MS);
     try {
       return await receiver.receive(target.key, bounded(request, inFlight, target, holderOf));
     } finally {
@@ -102,10 +103,10 @@ function checkHead({ headers }: IncomingMessage, { mimeType, maxBytes, isExact }
     // RFC 9110, section 14.5: a part would be kept as the whole.
     throw new Rejected('invalid_request', 'a file is sent whole, without a Content-Range');
   }
-  const announced = headers['content-length'];
-  if (announced === undefined) return;
-  if (Number(announced) > maxBytes) throw tooLarge(maxBytes);
-  if (isExact && Number(announced) < maxBytes) throw incomplete(maxBytes);
+  const contentLength = headers['content-length'];
+  if (contentLength === undefined) return;
+  if (Number(contentLength) > maxBytes) throw tooLarge(maxBytes);
+  if (isExact && Number(contentLength) < maxBytes) throw incomplete(maxBytes);
 }
 
 async function* bounded(
@@ -117,14 +118,14 @@ async function* bounded(
   let sizeBytes = 0;
   try {
     // Leaving it early must not tear down the connection that the answer needs.
-    for await (const piece of request.iterator({ destroyOnReturn: false })) {
-      const { length } = piece;
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      const { length } = chunk;
       sizeBytes += length;
       if (sizeBytes > maxBytes) throw tooLarge(maxBytes);
       const holder = holderOf();
-      if (holder === undefined) throw revoked();
-      yield piece;
-      release(piece);
+      if (holder === undefined) throw tokenRevoked();
+      yield chunk;
+      releaseMemory(chunk);
       await inFlight.pace(holder.tenantId, length);
     }
   } catch (cause) {
@@ -132,20 +133,20 @@ async function* bounded(
     throw new Rejected('incomplete_upload', 'the connection ended before the file was complete', { cause });
   }
   if (isExact && sizeBytes < maxBytes) throw incomplete(maxBytes);
-  if (holderOf() === undefined) throw revoked();
+  if (holderOf() === undefined) throw tokenRevoked();
 }
 
 /**
  * Gives the memory of a piece back at once. Left to the garbage collector, pieces make it look through the whole heap once
  * or twice a second, and events wait for that.
  */
-function release(piece: Buffer): void {
-  const { buffer } = piece;
-  const isItsOwn = buffer.byteLength === piece.byteLength;
+function releaseMemory(chunk: Buffer): void {
+  const { buffer } = chunk;
+  const isItsOwn = buffer.byteLength === chunk.byteLength;
   if (isItsOwn && buffer instanceof ArrayBuffer) buffer.transfer(0);
 }
 
-function revoked(): Rejected {
+function tokenRevoked(): Rejected {
   return new Rejected(
     'invalid_upload_address',
     'the access token that asked for it was revoked or has expired, or its project or tenant is suspended',

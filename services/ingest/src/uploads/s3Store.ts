@@ -20,10 +20,10 @@ import { parseDescription, storageKey, type UploadKey } from './core/uploadKey.t
 import type { UploadStore } from './uploadStore.ts';
 
 /** Of one request, with its connection; a silent service is told to games as a 503 by then. */
-const CONNECT_MS = 3_000;
-const IDLE_MS = 10_000;
+const CONNECT_TIMEOUT_MS = 3_000;
+const IDLE_TIMEOUT_MS = 10_000;
 /** Twice what downloads may hold, for as long as their clients like. */
-const CONNECTIONS = 128;
+const MAX_CONNECTIONS = 128;
 const DESCRIPTION = '.json';
 /** A presigned address bounds what it takes only by headers that are signed. */
 const SIGNED_HEADERS = new Set(['content-length', 'content-type', 'host']);
@@ -58,21 +58,21 @@ export function openS3Store(
     describe: async (key, description) => {
       const Body = JSON.stringify(description);
       const object = { Bucket, Key: storageKey(key) + DESCRIPTION, Body, ContentType: 'application/json' };
-      await answered(s3.send(new PutObjectCommand(object)));
+      await withServiceErrors(s3.send(new PutObjectCommand(object)));
     },
     address: ({ key, mimeType, maxBytes }) => {
       const object = { Bucket, Key: storageKey(key), ContentType: mimeType, ContentLength: maxBytes };
       const expiresIn = UPLOAD_ADDRESS_MS / 1000;
       const signing = { expiresIn, signableHeaders: SIGNED_HEADERS };
-      return answered(getSignedUrl(toGames, new PutObjectCommand(object), signing));
+      return withServiceErrors(getSignedUrl(toGames, new PutObjectCommand(object), signing));
     },
     find: async (key) => {
       const Key = storageKey(key);
-      const [told, bytes] = await Promise.all([
-        unlessMissing(s3.send(new GetObjectCommand({ Bucket, Key: Key + DESCRIPTION }))),
-        unlessMissing(s3.send(new HeadObjectCommand({ Bucket, Key }))),
+      const [described, bytes] = await Promise.all([
+        undefinedIfMissing(s3.send(new GetObjectCommand({ Bucket, Key: Key + DESCRIPTION }))),
+        undefinedIfMissing(s3.send(new HeadObjectCommand({ Bucket, Key }))),
       ]);
-      const text = await told?.Body?.transformToString();
+      const text = await described?.Body?.transformToString();
       if (text === undefined) return undefined;
       const description = parseDescription(text);
       // Of bytes that were cut off, a service may keep those that had come: versitygw 1.8.0 does.
@@ -80,14 +80,18 @@ export function openS3Store(
       return { description, sizeBytes: isWhole ? bytes?.ContentLength : undefined };
     },
     read: async (key) => {
-      const object = await unlessMissing(s3.send(new GetObjectCommand({ Bucket, Key: storageKey(key) })));
+      const object = await undefinedIfMissing(
+        s3.send(new GetObjectCommand({ Bucket, Key: storageKey(key) })),
+      );
       if (object?.Body instanceof Readable) return object.Body;
       throw new Rejected('not_found', 'the upload was removed just now');
     },
     list: (day) => uploadsOf(s3, Bucket, day),
     remove: async (key) => {
       const Objects = [{ Key: storageKey(key) }, { Key: storageKey(key) + DESCRIPTION }];
-      await answered(s3.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } })));
+      await withServiceErrors(
+        s3.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } })),
+      );
     },
   };
 }
@@ -101,8 +105,8 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {
-      ...{ connectionTimeout: CONNECT_MS, socketTimeout: IDLE_MS },
-      ...{ httpAgent: { maxSockets: CONNECTIONS }, httpsAgent: { maxSockets: CONNECTIONS } },
+      ...{ connectionTimeout: CONNECT_TIMEOUT_MS, socketTimeout: IDLE_TIMEOUT_MS },
+      ...{ httpAgent: { maxSockets: MAX_CONNECTIONS }, httpsAgent: { maxSockets: MAX_CONNECTIONS } },
     },
   });
 }
@@ -114,8 +118,8 @@ async function allowBrowsers(
   { origins, logger }: { origins: readonly string[]; logger: Logger },
 ): Promise<void> {
   try {
-    const there = await s3.send(new GetBucketCorsCommand({ Bucket })).catch(() => undefined);
-    if ((there?.CORSRules ?? []).length > 0) return;
+    const existing = await s3.send(new GetBucketCorsCommand({ Bucket })).catch(() => undefined);
+    if ((existing?.CORSRules ?? []).length > 0) return;
     const rule = { AllowedMethods: ['PUT'], AllowedOrigins: [...origins], AllowedHeaders: ['content-type'] };
     const CORSConfiguration = { CORSRules: [{ ...rule, MaxAgeSeconds: CORS_MAX_AGE_S }] };
     await s3.send(new PutBucketCorsCommand({ Bucket, CORSConfiguration }));
@@ -128,7 +132,7 @@ async function* uploadsOf(client: S3Client, Bucket: string, day: string): AsyncG
   const pages = paginateListObjectsV2({ client }, { Bucket, Prefix: `${day}/` });
   let last = '';
   for (;;) {
-    const { value: page, done } = await answered(pages.next());
+    const { value: page, done } = await withServiceErrors(pages.next());
     if (done === true) return;
     for (const { Key = '' } of page.Contents ?? []) {
       const [, projectId = '', name = ''] = Key.split('/');
@@ -140,9 +144,9 @@ async function* uploadsOf(client: S3Client, Bucket: string, day: string): AsyncG
   }
 }
 
-async function unlessMissing<T>(asked: Promise<T>): Promise<T | undefined> {
-  return await answered(
-    asked.catch((error: unknown) => {
+async function undefinedIfMissing<T>(request: Promise<T>): Promise<T | undefined> {
+  return await withServiceErrors(
+    request.catch((error: unknown) => {
       if (error instanceof Error && ['NoSuchKey', 'NotFound'].includes(error.name)) return undefined;
       throw error;
     }),
@@ -150,9 +154,9 @@ async function unlessMissing<T>(asked: Promise<T>): Promise<T | undefined> {
 }
 
 /** Whatever the service says against a request of ours, and its silence, is for the operator. */
-async function answered<T>(asked: Promise<T>): Promise<T> {
+async function withServiceErrors<T>(request: Promise<T>): Promise<T> {
   try {
-    return await asked;
+    return await request;
   } catch (cause) {
     throw new Unavailable('the store of uploads does not answer, or refuses', { cause });
   }

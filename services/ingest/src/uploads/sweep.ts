@@ -12,16 +12,16 @@ import type { UploadStore } from './uploadStore.ts';
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
 /** A report may name a file of the last 24 h; its request may have begun a little earlier. */
-const KEPT_MS = 25 * HOUR_MS;
+const MIN_AGE_MS = 25 * HOUR_MS;
 /**
  * Older days were swept on each of the days before. The log gives back 7 days of the reports that ClickHouse has lost: files that
  * older ones name are left alone.
  */
 const SWEPT_DAYS = 6;
 /** The first is not in the way of a start. */
-const PACE = { firstMs: 60_000, everyMs: HOUR_MS };
+const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
 /** Files of one question to ClickHouse. */
-const ASKED_AT_ONCE = 1_000;
+const KEYS_PER_QUERY = 1_000;
 /** Longer than a read waits. */
 const PROJECTION_WAIT_MS = 10_000;
 
@@ -34,7 +34,10 @@ export interface SweepDeps {
 }
 
 /** Sweeps a minute after the start, and every hour. */
-export function openSweep(deps: SweepDeps & { logger: Logger }, pace = PACE): { close(): Promise<void> } {
+export function openSweep(
+  deps: SweepDeps & { logger: Logger },
+  pace = INTERVALS,
+): { close(): Promise<void> } {
   const { logger } = deps;
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -72,7 +75,7 @@ export async function sweepUploads(
   signal?: AbortSignal,
 ): Promise<number> {
   const nowMs = clock.now();
-  const isOld = ({ uploadId }: UploadKey): boolean => nowMs - millisOf(uploadId) > KEPT_MS;
+  const isOld = ({ uploadId }: UploadKey): boolean => nowMs - millisOf(uploadId) > MIN_AGE_MS;
   let removed = 0;
   for (const day of lastDays(nowMs)) {
     for await (const listed of batches(uploads.list(day))) {
@@ -113,7 +116,7 @@ async function* batches(keys: AsyncIterable<UploadKey>): AsyncGenerator<UploadKe
   let batch: UploadKey[] = [];
   for await (const key of keys) {
     batch.push(key);
-    if (batch.length < ASKED_AT_ONCE) continue;
+    if (batch.length < KEYS_PER_QUERY) continue;
     yield batch;
     batch = [];
   }

@@ -8,7 +8,7 @@ import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import type { FoundUpload, UploadStore } from './uploadStore.ts';
-import { checkAttachment, checksAttachments, findUpload, makeUpload } from './uploads.ts';
+import { checkAttachment, createUpload, findUpload, openAttachmentChecks } from './uploads.ts';
 
 const NOW = Date.UTC(2026, 10, 22);
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -56,7 +56,7 @@ test('however many files the reports of a tenant name, another tenant’s is loo
   const looked: { whose: string; answer(): void }[] = [];
   const find: UploadStore['find'] = ({ projectId: whose }) =>
     new Promise((resolve) => looked.push({ whose, answer: () => resolve(undefined) }));
-  const check = checksAttachments({ store: { find } as UploadStore, clock });
+  const check = openAttachmentChecks({ store: { find } as UploadStore, clock });
   const ofReport = (tenantId: string, files: number) =>
     check(
       { tenantId, projectId: tenantId },
@@ -86,7 +86,7 @@ test('an erased session has no room for files any more', async () => {
   const principal = { tenant: { id: tenantId }, project: { id: projectId } } as unknown as Principal;
   const input = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' } as const;
   const make = (sessionId: string) =>
-    makeUpload({ store, clock, erased }, principal, { ...input, sessionId }, '');
+    createUpload({ store, clock, erased }, principal, { ...input, sessionId }, '');
   await expect(make(gone.toUpperCase())).rejects.toMatchObject({ code: 'unknown_session' });
   const stays = randomUUID();
   await make(stays);

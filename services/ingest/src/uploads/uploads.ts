@@ -19,7 +19,7 @@ import type { UploadStore } from './uploadStore.ts';
  * @param baseUrl where the game reaches this ingest.
  * @throws Rejected naming the field that is not in order; for an erased session.
  */
-export async function makeUpload(
+export async function createUpload(
   { store, clock, erased }: { store: UploadStore; clock: Clock; erased: ErasedData },
   principal: Principal,
   input: UploadInput,
@@ -58,7 +58,7 @@ export interface StoredUpload {
 }
 
 /** Project of an upload, and how long it keeps uploads. */
-interface UploadsOf {
+interface UploadScope {
   readonly projectId: string;
   /** Days for which the project keeps uploads; forever if null or undefined. */
   readonly days?: number | null | undefined;
@@ -70,7 +70,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** @throws Rejected `not_found` where the project has no such upload, or its bytes have not come. */
 export async function findUpload(
   store: UploadStore | undefined,
-  { projectId, days = null, nowMs }: UploadsOf,
+  { projectId, days = null, nowMs }: UploadScope,
   id: string,
 ): Promise<StoredUpload> {
   const key = { projectId, uploadId: pathUuid(id) };
@@ -86,7 +86,7 @@ export async function findUpload(
 }
 
 /** From the request for an upload to the report that names it. */
-const NAMED_WITHIN_MS = 24 * 60 * 60 * 1000;
+const MAX_AGE_OF_NAMED_FILE_MS = 24 * 60 * 60 * 1000;
 
 /** A file as a bug report names it. */
 export interface NamedAttachment {
@@ -100,7 +100,7 @@ export type AttachmentState =
   | { readonly state: 'missing' };
 
 /** A file is one or two questions to the store, which other requests for uploads wait for, and a report may name many. */
-const FILES_AT_ONCE = 16;
+const MAX_CONCURRENT_CHECKS = 16;
 
 /** Of the files that a report names; one after the other, tenants in turn. @throws Unavailable where too many of a tenant wait. */
 export type CheckAttachments = (
@@ -108,8 +108,8 @@ export type CheckAttachments = (
   named: readonly NamedAttachment[],
 ) => Promise<readonly AttachmentState[]>;
 
-export function checksAttachments(deps: Parameters<typeof checkAttachment>[0]): CheckAttachments {
-  const turns = new Shares('reports with files', FILES_AT_ONCE);
+export function openAttachmentChecks(deps: Parameters<typeof checkAttachment>[0]): CheckAttachments {
+  const turns = new Shares('reports with files', MAX_CONCURRENT_CHECKS);
   return async ({ tenantId, projectId }, named) => {
     const states: AttachmentState[] = [];
     for (const one of named)
@@ -128,7 +128,7 @@ export async function checkAttachment(
   { uploadId, sizeBytes }: NamedAttachment,
 ): Promise<AttachmentState> {
   const id = canonicalUuid(uploadId) ?? '';
-  if (store === undefined || !isUuidV7(id) || clock.now() - millisOf(id) > NAMED_WITHIN_MS) {
+  if (store === undefined || !isUuidV7(id) || clock.now() - millisOf(id) > MAX_AGE_OF_NAMED_FILE_MS) {
     return { state: 'missing' };
   }
   const stored = (await store.find({ projectId, uploadId: id }))?.sizeBytes;

@@ -8,7 +8,7 @@ async function expositionOf(worker: number, events: number): Promise<string> {
   const registry = createMetricsRegistry({ worker });
   const metrics = ingestMetrics(registry);
   metrics.accepted.inc(events);
-  metrics.logCuts.inc({ topic: 'a\n\nb' }, worker);
+  metrics.logTruncations.inc({ topic: 'a\n\nb' }, worker);
   return await registry.metrics();
 }
 

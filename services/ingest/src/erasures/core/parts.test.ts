@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
-import { countOf, intoParts, together } from './parts.ts';
+import { countOf, mergeParts, splitIntoParts } from './parts.ts';
 
 test('every id stands in one part, and each part but the last is full', () => {
   const ids = (projectId: string, count: number) => ({
@@ -10,34 +10,34 @@ test('every id stands in one part, and each part but the last is full', () => {
     ids: Array.from({ length: count }, () => randomUUID()),
   });
   const all = [ids('a', 5), ids('b', 1), ids('c', 6)];
-  const parts = intoParts(all, 4);
+  const parts = splitIntoParts(all, 4);
   expect(parts.map(countOf)).toEqual([4, 4, 4]);
   const left = Map.groupBy(parts.flat(), ({ projectId }) => projectId);
   expect([...left].map(([projectId, of]) => ({ projectId, ids: of.flatMap((some) => some.ids) }))).toEqual(
     all,
   );
-  expect(intoParts([], 4)).toEqual([]);
+  expect(splitIntoParts([], 4)).toEqual([]);
 });
 
 test('an erasure is as far as the last of its parts, and has found what they have', () => {
   const first = anErasure({ state: 'done', hiddenAt: 1, goneAt: 5 });
   const found = { ...first.found, events: 3 };
   const part = anErasure({ partOf: first.id, state: 'running', problem: 'it waits', hiddenAt: 2, found });
-  expect(together(part, [{ ...first, found }])).toMatchObject({
+  expect(mergeParts(part, [{ ...first, found }])).toMatchObject({
     ...{ id: first.id, state: 'running', problem: 'it waits', hiddenAt: 2, goneAt: null },
     found: { events: 6 },
   });
-  const ended = together(first, [{ ...part, state: 'done', problem: null, goneAt: 4 }]);
+  const ended = mergeParts(first, [{ ...part, state: 'done', problem: null, goneAt: 4 }]);
   expect(ended).toMatchObject({ state: 'done', problem: null, hiddenAt: 2, goneAt: 5 });
-  expect(together({ ...first, state: 'failed' }, [part]).state).toBe('failed');
-  expect(together({ ...first, state: 'queued' }, [{ ...part, state: 'queued' }]).state).toBe('queued');
+  expect(mergeParts({ ...first, state: 'failed' }, [part]).state).toBe('failed');
+  expect(mergeParts({ ...first, state: 'queued' }, [{ ...part, state: 'queued' }]).state).toBe('queued');
 });
 
 test('parts without what they were asked as are no erasure that is done: its own sessions were never written down', () => {
   const asked = { partOf: randomUUID(), hiddenAt: 1, goneAt: 2 };
   const parts = (['done', 'running'] as const).map((state) => anErasure({ ...asked, state }));
   for (const [first, ...others] of [parts, parts.slice(0, 1)])
-    expect(together(first ?? anErasure(), others)).toMatchObject({
+    expect(mergeParts(first ?? anErasure(), others)).toMatchObject({
       ...{ id: asked.partOf, state: 'failed', problem: expect.stringContaining('ask again') },
       ...{ hiddenAt: null, goneAt: null },
     });

@@ -1,21 +1,21 @@
 /** An erasure of more ids than one record of the log takes is several: each is done by itself, all are told as one. Pure. */
 import type { Erasure, ErasureState, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
-import { sumOf } from './scope.ts';
+import { sumCounts } from './scope.ts';
 
 /** Of at most so many ids each. */
-export function intoParts(all: readonly IdsOfProject[], maxIds: number): IdsOfProject[][] {
+export function splitIntoParts(all: readonly IdsOfProject[], maxIds: number): IdsOfProject[][] {
   const parts: IdsOfProject[][] = [];
-  let room = 0;
+  let remaining = 0;
   for (const { projectId, ids } of all) {
     for (let from = 0; from < ids.length; ) {
-      if (room === 0) {
+      if (remaining === 0) {
         parts.push([]);
-        room = maxIds;
+        remaining = maxIds;
       }
-      const some = ids.slice(from, from + room);
+      const some = ids.slice(from, from + remaining);
       parts.at(-1)?.push({ projectId, ids: some });
       from += some.length;
-      room -= some.length;
+      remaining -= some.length;
     }
   }
   return parts;
@@ -26,26 +26,26 @@ export function countOf(ids: readonly IdsOfProject[]): number {
 }
 
 /** The id by which it is asked for. */
-export function askedAs({ id, partOf }: Pick<Erasure, 'id' | 'partOf'>): string {
+export function requestIdOf({ id, partOf }: Pick<Erasure, 'id' | 'partOf'>): string {
   return partOf ?? id;
 }
 
 /** It is as far as the last of its parts. */
-export function together(first: Erasure, others: readonly Erasure[]): Erasure {
+export function mergeParts(first: Erasure, others: readonly Erasure[]): Erasure {
   const parts = [first, ...others];
-  const id = askedAs(first);
+  const id = requestIdOf(first);
   // What it is asked as is written last: the process died before, and nobody does the rest.
-  const isWhole = parts.some((one) => one.id === id);
+  const isComplete = parts.some((one) => one.id === id);
   const problems = new Set(parts.flatMap(({ problem }) => problem ?? []));
-  if (!isWhole) problems.add('it was not asked to its end: ask again');
+  if (!isComplete) problems.add('it was not asked to its end: ask again');
   return {
     ...first,
     id,
-    state: isWhole ? stateOf(new Set(parts.map(({ state }) => state))) : 'failed',
+    state: isComplete ? stateOf(new Set(parts.map(({ state }) => state))) : 'failed',
     problem: problems.size === 0 ? null : [...problems].join('; '),
-    found: others.reduce((sum, { found }) => sumOf(sum, found), first.found),
-    hiddenAt: isWhole ? latestOf(parts.map(({ hiddenAt }) => hiddenAt)) : null,
-    goneAt: isWhole ? latestOf(parts.map(({ goneAt }) => goneAt)) : null,
+    found: others.reduce((sum, { found }) => sumCounts(sum, found), first.found),
+    hiddenAt: isComplete ? latestOf(parts.map(({ hiddenAt }) => hiddenAt)) : null,
+    goneAt: isComplete ? latestOf(parts.map(({ goneAt }) => goneAt)) : null,
   };
 }
 

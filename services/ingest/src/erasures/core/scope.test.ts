@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { earlyOf, mostOf, NOTHING_FOUND, scopesOf, sumOf } from './scope.ts';
+import { earlyCounts, maxCounts, scopesOf, sumCounts, ZERO_COUNTS } from './scope.ts';
 
 const [TENANT, PROJECT, SESSION] = [randomUUID(), randomUUID(), randomUUID()];
 const OF = { tenantId: TENANT, projectId: PROJECT, requestedAt: 7 };
@@ -47,8 +47,8 @@ test('links go with their reports and with their events, and of a whole project 
 });
 
 test('what goes with the early tables is counted with them, and nothing else', () => {
-  const found = { ...NOTHING_FOUND, events: 1, links: 2, reports: 3, sessions: 4, linkedEvents: 5 };
-  expect(earlyOf(found)).toEqual({ ...NOTHING_FOUND, links: 2, sessions: 4, linkedEvents: 5, log: 4 });
+  const found = { ...ZERO_COUNTS, events: 1, links: 2, reports: 3, sessions: 4, linkedEvents: 5 };
+  expect(earlyCounts(found)).toEqual({ ...ZERO_COUNTS, links: 2, sessions: 4, linkedEvents: 5, log: 4 });
 });
 
 test('what is no UUID never stands in a statement', () => {
@@ -59,7 +59,7 @@ test('what is no UUID never stands in a statement', () => {
 });
 
 test('looks add up, and one that is done again counts once', () => {
-  const look = { ...NOTHING_FOUND, events: 3, links: 1 };
-  expect(sumOf(look, { ...NOTHING_FOUND, events: 2 })).toEqual({ ...look, events: 5 });
-  expect(mostOf(look, { ...NOTHING_FOUND, events: 2, reports: 4 })).toEqual({ ...look, reports: 4 });
+  const look = { ...ZERO_COUNTS, events: 3, links: 1 };
+  expect(sumCounts(look, { ...ZERO_COUNTS, events: 2 })).toEqual({ ...look, events: 5 });
+  expect(maxCounts(look, { ...ZERO_COUNTS, events: 2, reports: 4 })).toEqual({ ...look, reports: 4 });
 });

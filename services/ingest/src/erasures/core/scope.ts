@@ -4,7 +4,7 @@ import { ERASURE_PLACES } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 
 /** Each table with the rows of it that go. */
-export interface ErasedRows {
+export interface ErasureScope {
   readonly events: string;
   readonly sessions: string;
   readonly expired_sessions: string;
@@ -29,19 +29,19 @@ export const ERASED_TABLES = [
 export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
 /** Keeps a statement below ClickHouse's limit of 256 KiB. The statement that counts rows contains each id 8 times. */
-const MAX_SESSIONS_OF_STATEMENT = 400;
+const MAX_SESSIONS_PER_STATEMENT = 400;
 /** Of a player, unless more are meant; of one record of the log, so that it has room for reports of theirs. */
-export const MAX_ERASED_SESSIONS = 20_000;
+export const MAX_SESSIONS_PER_RECORD = 20_000;
 /** Sessions and reports of one record, which has at most 1 MiB, in 37 bytes each. */
-export const MAX_IDS_OF_RECORD = 28_000;
+export const MAX_IDS_PER_RECORD = 28_000;
 
-type Asked = Pick<Erasure, 'tenantId' | 'projectId' | 'sessions' | 'requestedAt'>;
+type ErasureRequest = Pick<Erasure, 'tenantId' | 'projectId' | 'sessions' | 'requestedAt'>;
 
-export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Asked): ErasedRows[] {
+export function scopesOf({ tenantId, projectId, sessions, requestedAt }: ErasureRequest): ErasureScope[] {
   const before = `fromUnixTimestamp64Milli(${Math.trunc(requestedAt)})`;
   if (sessions === null) {
-    const owner = ownerOf(tenantId, projectId);
-    const rows = withLinks(
+    const owner = ownerCondition(tenantId, projectId);
+    const rows = addLinkCondition(
       owner,
       {
         events: `${owner} AND received_at < ${before}`,
@@ -53,15 +53,15 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Asked):
       `changed_at < ${before}`,
     );
     // The linker may have read such an event before it read of the request; its clock is another one, too.
-    const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${withLink(owner)})`;
+    const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
     return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
   }
   return sessions.flatMap(({ projectId: project, ids }) =>
     chunksOf(ids).map((chunk) => {
-      const owner = ownerOf(tenantId, project);
-      const list = chunk.map(literal).join(', ');
-      return withLinks(owner, {
+      const owner = ownerCondition(tenantId, project);
+      const list = chunk.map(uuidLiteral).join(', ');
+      return addLinkCondition(owner, {
         events: `${owner} AND session_id IN (${list})`,
         sessions: `${owner} AND id IN (${list})`,
         expired_sessions: `${owner} AND session_id IN (${list})`,
@@ -73,29 +73,29 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Asked):
 }
 
 /** @param links more of them. */
-function withLinks(
+function addLinkCondition(
   owner: string,
-  scope: Pick<ErasedRows, 'events' | 'sessions' | 'expired_sessions' | 'report_versions'>,
+  scope: Pick<ErasureScope, 'events' | 'sessions' | 'expired_sessions' | 'report_versions'>,
   links?: string,
-): ErasedRows {
+): ErasureScope {
   const reports = `report_id IN (SELECT id FROM report_versions WHERE ${scope.report_versions})`;
-  const events = `event_id IN (SELECT id FROM events WHERE ${scope.events} AND ${withLink(owner)})`;
+  const events = `event_id IN (SELECT id FROM events WHERE ${scope.events} AND ${isLinkedCondition(owner)})`;
   const all = [...(links === undefined ? [] : [links]), reports, events];
   return { ...scope, report_link_versions: `${owner} AND (${all.join(' OR ')})` };
 }
 
 /** Of a project's events only those that have links: all of their ids would not fit into memory. */
-function withLink(owner: string): string {
+function isLinkedCondition(owner: string): string {
   return `id IN (SELECT event_id FROM report_link_versions WHERE ${owner})`;
 }
 
-export function ownerOf(tenantId: string, projectId: string | null): string {
-  const ofProject = projectId === null ? '' : ` AND project_id = ${literal(projectId)}`;
-  return `tenant_id = ${literal(tenantId)}${ofProject}`;
+export function ownerCondition(tenantId: string, projectId: string | null): string {
+  const ofProject = projectId === null ? '' : ` AND project_id = ${uuidLiteral(projectId)}`;
+  return `tenant_id = ${uuidLiteral(tenantId)}${ofProject}`;
 }
 
 /** @throws where it is no UUID: it would stand in the text of a statement. */
-export function literal(id: string): string {
+export function uuidLiteral(id: string): string {
   const uuid = canonicalUuid(id);
   if (uuid === undefined) throw new Error(`${id} is no UUID`);
   return `'${uuid}'`;
@@ -103,33 +103,33 @@ export function literal(id: string): string {
 
 function chunksOf(ids: readonly string[]): string[][] {
   const chunks: string[][] = [];
-  for (let i = 0; i < ids.length; i += MAX_SESSIONS_OF_STATEMENT)
-    chunks.push(ids.slice(i, i + MAX_SESSIONS_OF_STATEMENT));
+  for (let i = 0; i < ids.length; i += MAX_SESSIONS_PER_STATEMENT)
+    chunks.push(ids.slice(i, i + MAX_SESSIONS_PER_STATEMENT));
   return chunks;
 }
 
-export const NOTHING_FOUND: ErasureFound = Object.freeze({
+export const ZERO_COUNTS: ErasureFound = Object.freeze({
   ...{ events: 0, links: 0, reports: 0, attachments: 0 },
   ...{ sessions: 0, deadLetters: 0, linkedEvents: 0, log: 0 },
 });
 
 /** What is found of the early tables, and goes with them. */
-export function earlyOf({ sessions, links, linkedEvents }: ErasureFound): ErasureFound {
-  return { ...NOTHING_FOUND, sessions, links, linkedEvents, log: sessions };
+export function earlyCounts({ sessions, links, linkedEvents }: ErasureFound): ErasureFound {
+  return { ...ZERO_COUNTS, sessions, links, linkedEvents, log: sessions };
 }
 
-export function sumOf(one: ErasureFound, other: ErasureFound): ErasureFound {
-  return mapped(one, (place) => one[place] + other[place]);
+export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
+  return mapCounts(one, (key) => one[key] + other[key]);
 }
 
 /** A look that was cut short is done again, and finds what is left: the most that was ever found together counts. */
-export function mostOf(one: ErasureFound, other: ErasureFound): ErasureFound {
-  return mapped(one, (place) => Math.max(one[place], other[place]));
+export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
+  return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }
 
 /** A copy, with what only a later version counts. */
-function mapped(known: ErasureFound, of: (place: keyof ErasureFound) => number): ErasureFound {
+function mapCounts(known: ErasureFound, of: (key: keyof ErasureFound) => number): ErasureFound {
   const found: Record<keyof ErasureFound, number> = { ...known };
-  for (const place of ERASURE_PLACES) found[place] = of(place);
+  for (const key of ERASURE_PLACES) found[key] = of(key);
   return found;
 }

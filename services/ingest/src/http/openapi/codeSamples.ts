@@ -45,13 +45,13 @@ const JSON_TYPE = 'application/json';
 
 /** @param document with an example in each schema that is a body. It stays as it is. */
 export function withExamples(document: Record<string, unknown>): Document {
-  const told: Document = JSON.parse(JSON.stringify(document));
-  for (const [path, operations] of Object.entries(told.paths)) {
+  const copy: Document = JSON.parse(JSON.stringify(document));
+  for (const [path, operations] of Object.entries(copy.paths)) {
     const tag = /^\/(?:v1\/(?:ingest\/)?|admin\/)([\w-]+)/.exec(path)?.[1];
     for (const [method, operation] of Object.entries(operations)) {
       if (tag !== undefined) operation.tags = [tag];
       const body = operation.requestBody?.content[JSON_TYPE];
-      if (body !== undefined) body.example = exampleOf(body.schema, told);
+      if (body !== undefined) body.example = exampleOf(body.schema, copy);
       const isAnsweredInJson = Object.entries(operation.responses).some(
         ([status, { content = {} }]) => status === '204' || (status < '300' && JSON_TYPE in content),
       );
@@ -59,7 +59,7 @@ export function withExamples(document: Record<string, unknown>): Document {
       operation['x-codeSamples'] = samplesOf({ method: method.toUpperCase(), path, body: body?.example });
     }
   }
-  return told;
+  return copy;
 }
 
 /** Of several shapes that a body may have, the first one's. */
@@ -69,9 +69,9 @@ function exampleOf({ $ref = '', anyOf }: Reference, document: Document): unknown
 }
 
 /** Each takes `url` and `token`, the two settings of a game, and prints the answer. */
-function samplesOf(given: Request): CodeSample[] {
-  const { method, body } = given;
-  const path = given.path.replaceAll(/\{(\w+)\}/g, '<$1>');
+function samplesOf(operation: Request): CodeSample[] {
+  const { method, body } = operation;
+  const path = operation.path.replaceAll(/\{(\w+)\}/g, '<$1>');
   const request = { method, path, body };
   return [
     { lang: 'Shell', label: 'curl', source: curl(request) },

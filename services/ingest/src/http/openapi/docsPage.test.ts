@@ -61,7 +61,7 @@ async function aListener(hasDocs: boolean) {
     logger: silentLogger,
     metrics,
     uploads: {},
-    rejects: { note: () => undefined },
+    rejections: { record: () => undefined },
     unauthenticated: { count: () => undefined },
     received: [],
   };

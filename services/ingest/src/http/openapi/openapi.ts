@@ -7,14 +7,14 @@ import * as session from '@questlog/schemas/http/session';
 import * as upload from '@questlog/schemas/http/upload';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
-import { accepted, REPORT_RULES } from './accepted.ts';
+import { acceptedSchema, REPORT_RULES } from './acceptedSchema.ts';
 import { type Document, withExamples } from './codeSamples.ts';
 import {
   answer,
   BAD_LIST,
   CLOCK_SKEW,
   CODING,
-  COMMON,
+  COMMON_RESPONSES,
   EVENT_PAGE,
   filter,
   header,
@@ -52,13 +52,13 @@ export function openApi(revision: Revision): Document {
         get: read(
           'The events of the project, the newest first by the time inside their ids: when they were accepted.',
           answer('A page of events.', 'EventPage'),
-          { parameters: [...FILTERS, ...EVENT_PAGE], refusals: BAD_LIST },
+          { parameters: [...FILTERS, ...EVENT_PAGE], rejections: BAD_LIST },
         ),
       },
       '/v1/events/{id}': {
         get: read('One event.', answer('The event.', 'Event'), {
           parameters: [id],
-          refusals: NOT_THERE,
+          rejections: NOT_THERE,
         }),
       },
       ...uploadPaths(),
@@ -101,11 +101,11 @@ const FILTERS = [
 ];
 
 const SCHEMAS = {
-  EventInputA: accepted(event.EventInputA),
-  EventInputB: accepted(event.EventInputB),
+  EventInputA: acceptedSchema(event.EventInputA),
+  EventInputB: acceptedSchema(event.EventInputB),
   Event: event.EventOutput,
   EventPage: event.EventPage,
-  SessionInput: accepted(session.SessionInput, true),
+  SessionInput: acceptedSchema(session.SessionInput, true),
   SessionCreated: session.SessionCreated,
   ListedSession: session.ListedSession,
   Session: session.SessionOutput,
@@ -113,10 +113,10 @@ const SCHEMAS = {
   Build: session.BuildOutput,
   BuildPage: session.BuildPage,
   Quota: QuotaOutput,
-  UploadInput: accepted(upload.UploadInput),
+  UploadInput: acceptedSchema(upload.UploadInput),
   Upload: upload.UploadOutput,
   UploadStored: upload.UploadStored,
-  ReportInput: { ...accepted(report.ReportInput, true), ...REPORT_RULES },
+  ReportInput: { ...acceptedSchema(report.ReportInput, true), ...REPORT_RULES },
   Report: report.ReportOutput,
   ListedReport: report.ListedReport,
   ReportPage: report.ReportPage,
@@ -131,10 +131,10 @@ const SCHEMAS = {
 
 const HEALTH = { type: 'object', properties: { status: { const: 'ok' } }, required: ['status'] };
 
-const SAMPLED =
+const SAMPLED_HEADER =
   'An operator has some events sampled, by session: of those that are answered so many are not stored. Also in a 200 and 207.';
 
-const MOST =
+const SIZE_LIMITS =
   `A body has at most ${event.LIMITS.maxBodyBytes / MIB} MiB once inflated, an event ${event.LIMITS.maxEventBytes / 1024} KiB as ` +
   `sent; a payload nests at most ${MAX_DEPTH} levels.`;
 
@@ -148,11 +148,11 @@ function ingestOperation(): object {
   const created = { type: 'array', items: ref('Event') };
   const key = 'A UUIDv7. Requests with the same key and body within 24 h are stored once.';
   const lenient = '`handling=lenient` stores the good elements of a batch and answers 207.';
-  const said = {
+  const texts = {
     summary: 'Submits one event or a batch of events.',
     description:
       'Register the session first: `POST /v1/ingest/sessions`. Scope `events:write`. One bad element refuses the whole ' +
-      `batch, unless \`Prefer\` says otherwise. ${MOST}`,
+      `batch, unless \`Prefer\` says otherwise. ${SIZE_LIMITS}`,
     parameters: [header('Idempotency-Key', key, UUID_V7), header('Prefer', `${lenient} ${STRICT}`), CODING],
   };
   const input = {
@@ -164,11 +164,14 @@ function ingestOperation(): object {
     ],
   };
   const elements = { type: 'array', items: { anyOf: [ref('Event'), ref('Problem')] } };
-  return write(said, input, {
+  return write(texts, input, {
     201: {
       ...answer('The created events, in request order.', created),
       headers: {
-        'Questlog-Sampled': { schema: { type: 'string', examples: ['3 of 20'] }, description: SAMPLED },
+        'Questlog-Sampled': {
+          schema: { type: 'string', examples: ['3 of 20'] },
+          description: SAMPLED_HEADER,
+        },
         ...CLOCK_SKEW,
       },
     },
@@ -210,7 +213,7 @@ function linkedEventsOperation(): object {
         content: { 'text/event-stream': { schema: { type: 'string' } } },
       },
       400: problem('`from` or `Last-Event-ID` is not the id of a message.'),
-      ...COMMON,
+      ...COMMON_RESPONSES,
     },
   };
 }

@@ -7,10 +7,10 @@ import { DIFFERENCES, LedgerAnswer, VerifyInput } from '@questlog/schemas/http/l
 import { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
-import { SQL_LIMITS } from '../../admin/askSql.ts';
-import { accepted } from './accepted.ts';
+import { SQL_LIMITS } from '../../admin/runSql.ts';
+import { acceptedSchema } from './acceptedSchema.ts';
+import { deadLetterPaths } from './openapiDeadLetters.ts';
 import { backupPaths, erasurePaths } from './openapiJobs.ts';
-import { letterPaths } from './openapiLetters.ts';
 import {
   answer,
   filter,
@@ -74,14 +74,14 @@ export function adminApi(): Record<string, unknown> {
       '/admin/ledger': { get: ledgerOperation() },
       '/admin/verify': { post: verifyOperation() },
       '/admin/audit': { get: auditOperation() },
-      ...letterPaths(REFUSED),
-      ...erasurePaths(written, REFUSED),
-      ...backupPaths(REFUSED),
+      ...deadLetterPaths(COMMON_RESPONSES),
+      ...erasurePaths(written, COMMON_RESPONSES),
+      ...backupPaths(COMMON_RESPONSES),
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
-      '/healthz': { get: open('The process runs. For load balancers.', state('ok')) },
+      '/healthz': { get: unauthenticated('The process runs. For load balancers.', state('ok')) },
       '/readyz': { get: readyOperation() },
-      '/metrics': { get: open('Figures in Prometheus text.') },
-      '/openapi.json': { get: open('This API as OpenAPI 3.1.', { type: 'object' }) },
+      '/metrics': { get: unauthenticated('Figures in Prometheus text.') },
+      '/openapi.json': { get: unauthenticated('This API as OpenAPI 3.1.', { type: 'object' }) },
     },
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: TOKEN } },
@@ -98,13 +98,13 @@ const SQL =
   `At most ${SQL_LIMITS.seconds} s, ${SQL_LIMITS.rows.toLocaleString('en')} rows and ${SQL_LIMITS.bytes / MIB} MiB of result: ` +
   'above that, and above the memory limit of a query, the answer is a 400 `query_failed` with ClickHouse’s text. ' +
   'The query is cancelled when the client disconnects. ' +
-  `A process runs ${SQL_LIMITS.atOnce} queries at a time: above that, and above limits that queries share, the answer is a 503.`;
+  `A process runs ${SQL_LIMITS.maxConcurrent} queries at a time: above that, and above limits that queries share, the answer is a 503.`;
 const READY =
   'Its consumers progress. An ingest without the log or ClickHouse only warns. For rollouts and alerts.';
 
 function readyOperation() {
   return {
-    ...open(READY, state('ready', 'warnings')),
+    ...unauthenticated(READY, state('ready', 'warnings')),
     responses: {
       200: answer('Ready; `warnings` name what is wrong elsewhere.', state('ready', 'warnings')),
       503: answer('Not ready.', state('not ready', 'problems')),
@@ -113,24 +113,24 @@ function readyOperation() {
 }
 
 const SCHEMAS = {
-  TenantInput: accepted(admin.TenantInput),
-  TenantPatch: accepted(admin.TenantPatch),
+  TenantInput: acceptedSchema(admin.TenantInput),
+  TenantPatch: acceptedSchema(admin.TenantPatch),
   Tenant: admin.TenantOutput,
-  ProjectInput: accepted(admin.ProjectInput),
-  ProjectPatch: accepted(admin.ProjectPatch),
+  ProjectInput: acceptedSchema(admin.ProjectInput),
+  ProjectPatch: acceptedSchema(admin.ProjectPatch),
   Project: admin.ProjectOutput,
-  SwitchInput: accepted(admin.SwitchInput),
+  SwitchInput: acceptedSchema(admin.SwitchInput),
   Switch: admin.SwitchOutput,
-  TokenInput: accepted(admin.TokenInput),
+  TokenInput: acceptedSchema(admin.TokenInput),
   TokenCreated: admin.TokenCreated,
-  TokenRotation: accepted(admin.TokenRotation),
+  TokenRotation: acceptedSchema(admin.TokenRotation),
   TokenRotated: admin.TokenRotated,
   Token: admin.TokenOutput,
-  LinkRetryInput: accepted(LinkRetryInput),
+  LinkRetryInput: acceptedSchema(LinkRetryInput),
   LinkRetry: LinkRetryOutput,
-  SqlInput: accepted(admin.SqlInput),
+  SqlInput: acceptedSchema(admin.SqlInput),
   Retention: admin.RetentionOutput,
-  VerifyInput: accepted(VerifyInput),
+  VerifyInput: acceptedSchema(VerifyInput),
   Ledger: LedgerAnswer,
   Audit: AuditPage,
   DeadLetters: LetterPage,
@@ -143,7 +143,7 @@ const SCHEMAS = {
   Problem,
 };
 
-const REFUSED = {
+const COMMON_RESPONSES = {
   401: problem('This is not the admin token.'),
   429: tooMany('the admin token'),
   417: problem('`Expect` says something other than `100-continue`.'),
@@ -165,7 +165,7 @@ function switchOperations(): object {
     get: {
       summary: 'The switches of a project that have not ended.',
       parameters: [id],
-      responses: { 200: switches, 404: NOT_THERE, ...REFUSED },
+      responses: { 200: switches, 404: NOT_THERE, ...COMMON_RESPONSES },
     },
     put: {
       ...written(put, 'SwitchInput', { 200: switches, 404: NOT_THERE, 412: problem('It has changed.') }),
@@ -182,7 +182,7 @@ function revokeOperation(): object {
   return {
     summary: 'Revokes a token.',
     parameters: [id],
-    responses: { 204: { description: 'No request has it any more.' }, 404: NOT_THERE, ...REFUSED },
+    responses: { 204: { description: 'No request has it any more.' }, 404: NOT_THERE, ...COMMON_RESPONSES },
   };
 }
 
@@ -211,7 +211,7 @@ function testEventOperation(): object {
       201: answer('The created event.', { type: 'object' }),
       403: problem('A switch of the project refuses such events: `switched_off`.'),
       404: NOT_THERE,
-      ...REFUSED,
+      ...COMMON_RESPONSES,
       429: problem('The project or its tenant sends faster than its limit: `rate_limited`.'),
     },
   };
@@ -221,12 +221,15 @@ function retractOperation(): object {
   return {
     summary: 'Retracts a bug report and its links, whoever filed it. A repeat is a 204 too.',
     parameters: [id, { ...id, name: 'reportId' }],
-    responses: { 204: { description: 'Retracted.' }, 404: NOT_THERE, ...REFUSED },
+    responses: { 204: { description: 'Retracted.' }, 404: NOT_THERE, ...COMMON_RESPONSES },
   };
 }
 
 function listed(summary: string, name: string): object {
-  return { summary, responses: { 200: answer(summary, { type: 'array', items: ref(name) }), ...REFUSED } };
+  return {
+    summary,
+    responses: { 200: answer(summary, { type: 'array', items: ref(name) }), ...COMMON_RESPONSES },
+  };
 }
 
 function written(summary: string, input: string, responses: object): object {
@@ -238,7 +241,7 @@ function written(summary: string, input: string, responses: object): object {
       408: problem('The body did not come in time.'),
       413: problem('The body is too large.'),
       415: problem('The media type or content coding is not supported.'),
-      ...REFUSED,
+      ...COMMON_RESPONSES,
       ...responses,
     },
   };
@@ -278,7 +281,7 @@ function tailOperation(): object {
       200: { description: 'The stream.', content: { 'text/event-stream': { schema: { type: 'string' } } } },
       400: problem('A parameter is not valid, or not known.'),
       404: problem('There is no such project.'),
-      ...REFUSED,
+      ...COMMON_RESPONSES,
     },
   };
 }
@@ -288,7 +291,7 @@ function lagOperation(): object {
     summary:
       'How far each consumer group is behind the log, as records, as time and as a share of what the log keeps, ' +
       'and the disk of the data folder.',
-    responses: { 200: answer('As it was within the last second.', { type: 'object' }), ...REFUSED },
+    responses: { 200: answer('As it was within the last second.', { type: 'object' }), ...COMMON_RESPONSES },
   };
 }
 
@@ -300,7 +303,7 @@ function retentionOperation(): object {
       200: answer('As it is now.', 'Retention'),
       400: problem('The parameter is not valid.'),
       404: NOT_THERE,
-      ...REFUSED,
+      ...COMMON_RESPONSES,
     },
   };
 }
@@ -317,7 +320,7 @@ function ledgerOperation(): object {
     responses: {
       200: answer('The books. An ingest that was killed lacks its last seconds in them.', 'Ledger'),
       400: problem('A parameter is not valid.'),
-      ...REFUSED,
+      ...COMMON_RESPONSES,
     },
   };
 }
@@ -359,7 +362,7 @@ function auditOperation(): object {
     responses: {
       200: answer('What ClickHouse has by now: normally all but the last second.', 'Audit'),
       400: problem('A parameter is not valid: the detail names it and what it may be.'),
-      ...REFUSED,
+      ...COMMON_RESPONSES,
     },
   };
 }
@@ -374,12 +377,12 @@ function uploadOperation(): object {
       { ...id, name: 'projectId' },
       { ...id, name: 'uploadId' },
     ],
-    responses: { 200: { description: 'The file.', content: bytes }, 404: NOT_THERE, ...REFUSED },
+    responses: { 200: { description: 'The file.', content: bytes }, 404: NOT_THERE, ...COMMON_RESPONSES },
   };
 }
 
 /** Asks for no token. */
-function open(summary: string, shape?: object): object {
+function unauthenticated(summary: string, shape?: object): object {
   const text = { description: 'The figures.', content: { 'text/plain': { schema: { type: 'string' } } } };
   return {
     summary,
@@ -388,11 +391,11 @@ function open(summary: string, shape?: object): object {
   };
 }
 
-function state(status: string, told?: string): object {
+function state(status: string, details?: string): object {
   const named = { type: 'object', additionalProperties: { type: 'string' } };
   return {
     type: 'object',
-    properties: { status: { const: status }, ...(told && { [told]: named }) },
+    properties: { status: { const: status }, ...(details && { [details]: named }) },
     required: ['status'],
   };
 }

@@ -4,7 +4,7 @@ import { answer, id, problem, ref } from './openapiParts.ts';
 /** @param written what every operation with a body has. */
 export function erasurePaths(
   written: (summary: string, input: string, responses: object) => object,
-  refused: object,
+  commonResponses: object,
 ): Record<string, object> {
   const operation = written(
     'Erases a session, a player, a project or a tenant: from ClickHouse, the uploads and the dead letters.',
@@ -21,7 +21,10 @@ export function erasurePaths(
     '/admin/erasures': {
       get: {
         summary: 'The newest 1,000 erasures, the newest first.',
-        responses: { 200: answer('All of them.', { type: 'array', items: ref('Erasure') }), ...refused },
+        responses: {
+          200: answer('All of them.', { type: 'array', items: ref('Erasure') }),
+          ...commonResponses,
+        },
       },
       post: {
         ...operation,
@@ -36,17 +39,17 @@ export function erasurePaths(
         responses: {
           200: answer('As it is now.', 'Erasure'),
           404: problem('The id does not exist.'),
-          ...refused,
+          ...commonResponses,
         },
       },
     },
   };
 }
 
-const NOT_HERE = problem('The log or ClickHouse is not embedded: back up what it is with its own tools.');
+const NOT_EMBEDDED = problem('The log or ClickHouse is not embedded: back up what it is with its own tools.');
 
-/** @param refused what every operation may answer. */
-export function backupPaths(refused: object): Record<string, object> {
+/** @param commonResponses what every operation may answer. */
+export function backupPaths(commonResponses: object): Record<string, object> {
   const list = { type: 'array', items: ref('Backup') };
   return {
     '/admin/backups': {
@@ -58,8 +61,8 @@ export function backupPaths(refused: object): Record<string, object> {
             ...{ type: 'object', required: ['into', 'backups'] },
             properties: { into: { type: 'string' }, backups: list },
           }),
-          501: NOT_HERE,
-          ...refused,
+          501: NOT_EMBEDDED,
+          ...commonResponses,
         },
       },
       post: {
@@ -67,8 +70,8 @@ export function backupPaths(refused: object): Record<string, object> {
         responses: {
           202: answer('It is being made: `GET /admin/backups` shows it.', 'Backup'),
           409: problem('One is being made already.'),
-          501: NOT_HERE,
-          ...refused,
+          501: NOT_EMBEDDED,
+          ...commonResponses,
         },
       },
     },

@@ -28,7 +28,7 @@ export const CODING = header('Content-Encoding', 'gzip, deflate, br or zstd.');
 
 const RETRY_AFTER = { schema: { type: 'integer' }, description: 'Seconds until it fits.' };
 
-export const COMMON = {
+export const COMMON_RESPONSES = {
   401: problem('No valid access token.'),
   403: problem('The access token lacks the scope.'),
   429: tooMany('a valid token'),
@@ -37,7 +37,7 @@ export const COMMON = {
 };
 
 /** Of whatever writes. */
-export const WRITES = {
+export const WRITE_RESPONSES = {
   403: problem(
     'The access token lacks the scope or is for other builds (`build_not_allowed`), or the project or its tenant is suspended.',
   ),
@@ -66,7 +66,7 @@ export function tooMany(credentials: string): object {
 export const MIB = 1024 * 1024;
 
 /** Of a request with a body. */
-export const LATE = {
+export const BODY_TIMEOUT = {
   408: problem('The body did not come in time, or gave its place up to others that waited.'),
 };
 
@@ -104,27 +104,27 @@ export const BAD_LIST = { 400: problem('A parameter is not valid: the detail nam
 export function read(
   summary: string,
   ok: object,
-  { parameters = [], refusals = {} }: { parameters?: object[]; refusals?: object } = {},
+  { parameters = [], rejections = {} }: { parameters?: object[]; rejections?: object } = {},
 ): object {
   return {
     summary,
     description: 'Scope `read`.',
     parameters,
-    responses: { 200: ok, ...refusals, ...COMMON },
+    responses: { 200: ok, ...rejections, ...COMMON_RESPONSES },
   };
 }
 
 /** @param input a schema of the body, or the name of one of the document's. */
 export function write(
-  said: { summary: string; description: string; parameters: object[] },
+  texts: { summary: string; description: string; parameters: object[] },
   input: object | string,
   responses: object,
 ): object {
   const content = json(typeof input === 'string' ? ref(input) : input);
   return {
-    ...said,
+    ...texts,
     requestBody: { required: true, content },
-    responses: { ...COMMON, ...WRITES, ...LATE, ...responses },
+    responses: { ...COMMON_RESPONSES, ...WRITE_RESPONSES, ...BODY_TIMEOUT, ...responses },
   };
 }
 

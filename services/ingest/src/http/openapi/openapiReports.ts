@@ -8,7 +8,7 @@ import {
   BAD_PAGE,
   CLOCK_SKEW,
   CODING,
-  COMMON,
+  COMMON_RESPONSES,
   EVENT_PAGE,
   filter,
   id,
@@ -20,7 +20,7 @@ import {
   read,
   TIME,
   UUID_TEXT,
-  WRITES,
+  WRITE_RESPONSES,
   write,
 } from './openapiParts.ts';
 
@@ -43,13 +43,13 @@ export function reportPaths(): Record<string, object> {
         'The bug reports of the project, the one received last first; a retracted one stays, with its state. ' +
           '`GET /v1/reports/{id}` has the description, the context, the files and the links too.',
         answer('A page of reports.', 'ReportPage'),
-        { parameters: [...FILTERS, ...PAGE], refusals: BAD_LIST },
+        { parameters: [...FILTERS, ...PAGE], rejections: BAD_LIST },
       ),
     },
     '/v1/reports/{id}': {
       get: read('A bug report with its links, at most 10000.', answer('The report.', 'Report'), {
         parameters: [id],
-        refusals: NOT_THERE,
+        rejections: NOT_THERE,
       }),
       delete: {
         summary: 'Retracts a bug report and its links. The report stays readable.',
@@ -57,21 +57,26 @@ export function reportPaths(): Record<string, object> {
           'Scope `reports:write`. Only with the token that filed it (otherwise 403): an operator retracts any. A repeat is ' +
           'a 204 too.',
         parameters: [id],
-        responses: { 204: { description: 'The report is retracted.' }, ...NOT_THERE, ...COMMON, ...WRITES },
+        responses: {
+          204: { description: 'The report is retracted.' },
+          ...NOT_THERE,
+          ...COMMON_RESPONSES,
+          ...WRITE_RESPONSES,
+        },
       },
     },
     '/v1/reports/{id}/events': {
       get: read(
         'The stored events that are or were linked to a report, by `occurredAt`.',
         answer('A page of events.', 'ReportEventPage'),
-        { parameters: [id, ...EVENT_PAGE], refusals: { ...BAD_PAGE, ...NOT_THERE } },
+        { parameters: [id, ...EVENT_PAGE], rejections: { ...BAD_PAGE, ...NOT_THERE } },
       ),
     },
   };
 }
 
 function createOperation(): object {
-  const said = {
+  const texts = {
     summary: 'Files a bug report with its content, context, files and events.',
     description:
       'Scope `reports:write`, for its events too. Events of the session inside the report’s window are linked. A repeat ' +
@@ -86,7 +91,7 @@ function createOperation(): object {
   const headers = {
     Location: { schema: { type: 'string' }, description: 'The report, if it exists.' },
   };
-  return write(said, 'ReportInput', {
+  return write(texts, 'ReportInput', {
     201: { ...answer('The report, its created events, its links.', 'ReportCreated'), headers: CLOCK_SKEW },
     200: answer('The report, filed earlier (`Idempotency-Replayed: true`).', 'ReportCreated'),
     400: problem('The body is not valid. Every bad field and event is named.'),
@@ -94,6 +99,6 @@ function createOperation(): object {
     409: problem('The id belongs to a report with other content.'),
     413: problem('The body, the events or one of them is too large.'),
     415: problem('The media type or content coding is not supported.'),
-    503: { ...COMMON[503], headers },
+    503: { ...COMMON_RESPONSES[503], headers },
   });
 }

@@ -22,41 +22,41 @@ export function sessionPaths(): Record<string, object> {
     '/v1/sessions/{id}': {
       get: read('A session of the project.', answer('The session.', 'Session'), {
         parameters: [id],
-        refusals: NOT_THERE,
+        rejections: NOT_THERE,
       }),
     },
     '/v1/sessions/{id}/events': {
       get: read('The events of a session, by `occurredAt`.', answer('A page of events.', 'EventPage'), {
         parameters: [id, ...EVENT_PAGE],
-        refusals: { ...BAD_PAGE, ...NOT_THERE },
+        rejections: { ...BAD_PAGE, ...NOT_THERE },
       }),
     },
     '/v1/players/{externalId}/sessions': {
       get: read(
         'The sessions of a player, the newest first; none where nobody has such a player.',
         answer('A page of sessions.', 'SessionPage'),
-        { parameters: [externalId, ...PAGE], refusals: BAD_PAGE },
+        { parameters: [externalId, ...PAGE], rejections: BAD_PAGE },
       ),
     },
     '/v1/builds': {
       get: read(
         'The builds that sessions were registered with, the newest first.',
         answer('A page of builds.', 'BuildPage'),
-        { parameters: PAGE, refusals: BAD_PAGE },
+        { parameters: PAGE, rejections: BAD_PAGE },
       ),
     },
   };
 }
 
 function registerOperation(): object {
-  const said = {
+  const texts = {
     summary: 'Registers a session with its build and its player.',
     description:
       'Scope `events:write`. A repeat with the same `id` is answered 200. An empty string in an optional field is as if ' +
       'it were omitted. Events of the session that name no `buildId` get its build’s.',
     parameters: [PREFER, CODING],
   };
-  return write(said, 'SessionInput', {
+  return write(texts, 'SessionInput', {
     201: { ...answer('The new session.', 'SessionCreated'), headers: CLOCK_SKEW },
     200: answer('The session, registered earlier.', 'SessionCreated'),
     400: problem('The body is not valid. Every bad field is named.'),

@@ -1,10 +1,10 @@
 /** The operations of uploads in the OpenAPI document. */
 import {
   answer,
-  COMMON,
+  BODY_TIMEOUT,
+  COMMON_RESPONSES,
   header,
   id,
-  LATE,
   NOT_THERE,
   PREFER,
   problem,
@@ -23,7 +23,7 @@ export function uploadPaths(): Record<string, object> {
 }
 
 function makeOperation(): object {
-  const said = {
+  const texts = {
     summary: 'Makes room for a file, and answers with an address that takes it.',
     description:
       'Scope `reports:write`. `PUT` the bytes to `uploadUrl` with `requiredHeaders`, then name the `uploadId` in a bug ' +
@@ -31,7 +31,7 @@ function makeOperation(): object {
       'A file that no report names within 24 h is removed.',
     parameters: [PREFER],
   };
-  return write(said, 'UploadInput', {
+  return write(texts, 'UploadInput', {
     201: answer('The upload and its address.', 'Upload'),
     400: problem('The body is not valid. Every bad field is named.'),
     404: problem('The session was erased.'),
@@ -67,14 +67,14 @@ function putOperation(): object {
       409: problem('The upload has other bytes already.'),
       413: problem('More bytes than the address takes.'),
       415: problem('Another media type than was asked for, or a content coding.'),
-      ...LATE,
-      417: COMMON[417],
-      503: COMMON[503],
+      ...BODY_TIMEOUT,
+      417: COMMON_RESPONSES[417],
+      503: COMMON_RESPONSES[503],
     },
   };
 }
 
 function readOperation(): object {
   const file = { description: 'The file, as a download with the name that it came with.', content: BYTES };
-  return read('A file of the project.', file, { parameters: [id], refusals: NOT_THERE });
+  return read('A file of the project.', file, { parameters: [id], rejections: NOT_THERE });
 }

@@ -7,16 +7,16 @@ const MINUTE_MS = 60_000;
 
 test('a row has all of its minute, and is taken again only once it has changed', () => {
   const counts = new ReceivedCounts();
-  counts.note(NOON_MS, NOON_MS, 'tenant', 'accepted', 3);
-  counts.note(NOON_MS, NOON_MS, 'tenant', LOGGED, 3);
-  counts.note(NOON_MS, NOON_MS, 'another', 'accepted', 1);
-  expect(counts.take(NOON_MS)).toHaveLength(3);
-  expect(counts.take(NOON_MS)).toEqual([]);
-  counts.note(NOON_MS + 50_000, NOON_MS + 50_000, 'tenant', 'accepted', 4);
-  counts.note(NOON_MS + MINUTE_MS, NOON_MS + MINUTE_MS, 'tenant', 'accepted', 9);
+  counts.add(NOON_MS, NOON_MS, 'tenant', 'accepted', 3);
+  counts.add(NOON_MS, NOON_MS, 'tenant', LOGGED, 3);
+  counts.add(NOON_MS, NOON_MS, 'another', 'accepted', 1);
+  expect(counts.takeChanged(NOON_MS)).toHaveLength(3);
+  expect(counts.takeChanged(NOON_MS)).toEqual([]);
+  counts.add(NOON_MS + 50_000, NOON_MS + 50_000, 'tenant', 'accepted', 4);
+  counts.add(NOON_MS + MINUTE_MS, NOON_MS + MINUTE_MS, 'tenant', 'accepted', 9);
 
-  const row = { tenantId: 'tenant', what: 'accepted' };
-  expect(counts.take(NOON_MS + MINUTE_MS)).toEqual([
+  const row = { tenantId: 'tenant', outcome: 'accepted' };
+  expect(counts.takeChanged(NOON_MS + MINUTE_MS)).toEqual([
     { ...row, minuteS: NOON_MS / 1000, count: 2, events: 7 },
     { ...row, minuteS: NOON_MS / 1000 + 60, count: 1, events: 9 },
   ]);
@@ -24,51 +24,53 @@ test('a row has all of its minute, and is taken again only once it has changed',
 
 test('a minute that was let go is never counted anew from zero', () => {
   const counts = new ReceivedCounts();
-  counts.note(NOON_MS, NOON_MS, 'tenant', 'accepted', 3);
+  counts.add(NOON_MS, NOON_MS, 'tenant', 'accepted', 3);
   const laterMs = NOON_MS + 16 * MINUTE_MS;
 
-  expect(counts.take(laterMs)).toHaveLength(1);
-  expect(counts.note(laterMs, NOON_MS, 'tenant', 'accepted', 1)).toBe(false);
-  expect(counts.take(laterMs)).toEqual([]);
+  expect(counts.takeChanged(laterMs)).toHaveLength(1);
+  expect(counts.add(laterMs, NOON_MS, 'tenant', 'accepted', 1)).toBe(false);
+  expect(counts.takeChanged(laterMs)).toEqual([]);
 });
 
 test('a minute counts on as long as it takes anything', () => {
   const counts = new ReceivedCounts();
-  counts.note(NOON_MS, NOON_MS, 'tenant', 'accepted', 3);
+  counts.add(NOON_MS, NOON_MS, 'tenant', 'accepted', 3);
   const lastMs = NOON_MS + 15 * MINUTE_MS;
-  counts.take(lastMs);
+  counts.takeChanged(lastMs);
 
-  expect(counts.note(lastMs, NOON_MS, 'tenant', 'accepted', 1)).toBe(true);
-  expect(counts.take(lastMs)).toMatchObject([{ count: 2, events: 4 }]);
+  expect(counts.add(lastMs, NOON_MS, 'tenant', 'accepted', 1)).toBe(true);
+  expect(counts.takeChanged(lastMs)).toMatchObject([{ count: 2, events: 4 }]);
 });
 
 test('what is beyond the bound is told, what is known counts on, and old minutes make room', () => {
   const counts = new ReceivedCounts();
-  for (let n = 0; n < MAX_CELLS; n++) counts.note(NOON_MS, NOON_MS, `tenant ${n}`, 'accepted', 1);
+  for (let n = 0; n < MAX_CELLS; n++) counts.add(NOON_MS, NOON_MS, `tenant ${n}`, 'accepted', 1);
 
-  expect(counts.note(NOON_MS, NOON_MS, 'one more', 'accepted', 1)).toBe(false);
-  expect(counts.note(NOON_MS, NOON_MS, 'tenant 7', 'accepted', 1)).toBe(true);
+  expect(counts.add(NOON_MS, NOON_MS, 'one more', 'accepted', 1)).toBe(false);
+  expect(counts.add(NOON_MS, NOON_MS, 'tenant 7', 'accepted', 1)).toBe(true);
   const laterMs = NOON_MS + 16 * MINUTE_MS;
-  counts.take(laterMs);
-  counts.take(laterMs);
+  counts.takeChanged(laterMs);
+  counts.takeChanged(laterMs);
   for (let n = 0; n < MAX_CELLS; n++)
-    expect(counts.note(laterMs, laterMs, `tenant ${n}`, 'accepted', 1)).toBe(true);
-  expect(counts.note(laterMs, laterMs, 'one more', 'accepted', 1)).toBe(false);
+    expect(counts.add(laterMs, laterMs, `tenant ${n}`, 'accepted', 1)).toBe(true);
+  expect(counts.add(laterMs, laterMs, 'one more', 'accepted', 1)).toBe(false);
 });
 
 test('a tenant’s minute is counted whole or not at all, or events would seem to be lost', () => {
   const counts = new ReceivedCounts();
   const note = (tenantId: string, what: string, events: number, nowMs = NOON_MS): boolean =>
-    counts.note(nowMs, NOON_MS, tenantId, what, events);
+    counts.add(nowMs, NOON_MS, tenantId, what, events);
   note('counted', 'accepted', 0);
   const longAgoMs = NOON_MS - 15 * MINUTE_MS;
-  for (let n = 1; n < MAX_CELLS; n++) counts.note(NOON_MS, longAgoMs, `tenant ${n}`, 'accepted', 1);
+  for (let n = 1; n < MAX_CELLS; n++) counts.add(NOON_MS, longAgoMs, `tenant ${n}`, 'accepted', 1);
   const isNoted = ['counted', 'refused'].map((tenantId) => note(tenantId, LOGGED, 3));
-  counts.take(NOON_MS + MINUTE_MS);
+  counts.takeChanged(NOON_MS + MINUTE_MS);
   // There is room again, but what the log took of it is not counted.
   isNoted.push(...['counted', 'refused'].map((id) => note(id, 'accepted', 3, NOON_MS + MINUTE_MS)));
 
   expect(isNoted).toEqual([true, false, true, false]);
   const row = { tenantId: 'counted', minuteS: NOON_MS / 1000 };
-  expect(counts.take(NOON_MS + MINUTE_MS)).toEqual([{ ...row, what: 'accepted', count: 2, events: 3 }]);
+  expect(counts.takeChanged(NOON_MS + MINUTE_MS)).toEqual([
+    { ...row, outcome: 'accepted', count: 2, events: 3 },
+  ]);
 });

@@ -10,7 +10,7 @@ export interface ReceivedRow {
   readonly tenantId: string;
   /** Seconds since the epoch. */
   readonly minuteS: number;
-  readonly what: string;
+  readonly outcome: string;
   /** Requests or records, from the begin of the minute. */
   readonly count: number;
   readonly events: number;
@@ -25,7 +25,7 @@ interface Cell {
 /** Of all tenants and minutes; 100 bytes each or so. A tenant's minute that has one may add the others: outcomes are few. */
 export const MAX_CELLS = 40_000;
 /** No request takes so long: what was written of a minute is not counted on from zero. */
-const KEPT_S = 15 * 60;
+const RETENTION_SECONDS = 15 * 60;
 
 interface Minute {
   /** By tenant and what. */
@@ -39,12 +39,12 @@ export class ReceivedCounts {
   #cells = 0;
 
   /** @returns false where a bound is met, or the minute is gone: it is not counted. */
-  note(nowMs: number, atMs: number, tenantId: string, what: string, events: number): boolean {
+  add(nowMs: number, atMs: number, tenantId: string, outcome: string, events: number): boolean {
     const minuteS = minuteOf(atMs);
-    if (minuteS < minuteOf(nowMs) - KEPT_S) return false;
+    if (minuteS < minuteOf(nowMs) - RETENTION_SECONDS) return false;
     const cells = this.#cellsOf(minuteS, tenantId);
     if (cells === undefined) return false;
-    const cell = cells.get(what) ?? this.#newCell(cells, what);
+    const cell = cells.get(outcome) ?? this.#newCell(cells, outcome);
     cell.count++;
     cell.events += events;
     cell.isChanged = true;
@@ -52,18 +52,19 @@ export class ReceivedCounts {
   }
 
   /** What has changed since the last time. A minute is let go some time after its last change was taken. */
-  take(nowMs: number): ReceivedRow[] {
-    const taken: ReceivedRow[] = [];
+  takeChanged(nowMs: number): ReceivedRow[] {
+    const rows: ReceivedRow[] = [];
     for (const [minuteS, { tenants }] of this.#minutes) {
       for (const [tenantId, cells] of tenants) {
         for (const [what, cell] of cells) {
-          if (cell.isChanged) taken.push({ tenantId, minuteS, what, count: cell.count, events: cell.events });
+          if (cell.isChanged)
+            rows.push({ tenantId, minuteS, outcome: what, count: cell.count, events: cell.events });
           cell.isChanged = false;
         }
       }
-      if (minuteS < minuteOf(nowMs) - KEPT_S) this.#letGo(minuteS, tenants);
+      if (minuteS < minuteOf(nowMs) - RETENTION_SECONDS) this.#evict(minuteS, tenants);
     }
-    return taken;
+    return rows;
   }
 
   /** Undefined where there is no room. */
@@ -81,14 +82,14 @@ export class ReceivedCounts {
     return cells;
   }
 
-  #newCell(cells: Map<string, Cell>, what: string): Cell {
+  #newCell(cells: Map<string, Cell>, outcome: string): Cell {
     const cell = { count: 0, events: 0, isChanged: false };
-    cells.set(what, cell);
+    cells.set(outcome, cell);
     this.#cells++;
     return cell;
   }
 
-  #letGo(minuteS: number, tenants: ReadonlyMap<string, ReadonlyMap<string, Cell>>): void {
+  #evict(minuteS: number, tenants: ReadonlyMap<string, ReadonlyMap<string, Cell>>): void {
     for (const cells of tenants.values()) this.#cells -= cells.size;
     this.#minutes.delete(minuteS);
   }

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { heartbeatText, linkedEventText, openingText } from './linkedEventText.ts';
 
-const OPTIONS = { token: 'tOkEn', showsOverQuota: true };
+const OPTIONS = { positionId: 'tOkEn', showsOverQuota: true };
 
 /** What a client gets by the standard's own rules, as bytes: line ends, `data` lines joined with LF, one space taken off. */
 function received(sent: Buffer): { event: string; id: string; data: Buffer; dispatched: number } {

@@ -9,27 +9,27 @@
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { formatMicros } from '../../core/occurredAt.ts';
 
-export interface TextOptions {
+export interface MessageOptions {
   /** The position behind the message, which a client hands back to go on from there. */
-  readonly token: string;
+  readonly positionId: string;
   /** Revision B has no such field. */
   readonly showsOverQuota: boolean;
 }
 
-export function linkedEventText(link: LinkedEvent, { token, showsOverQuota }: TextOptions): Buffer {
+export function linkedEventText(link: LinkedEvent, { positionId, showsOverQuota }: MessageOptions): Buffer {
   const { id, sessionId, buildId, eventType, occurredAt, receivedAt, payload, overQuota, sequence } =
     link.event;
   const session = sessionId === null ? 'null' : `"${sessionId}"`;
   const build = buildId === null ? 'null' : `"${buildId}"`;
-  const counted = sequence === null ? '' : `,"sequence":${sequence}`;
+  const sequenceField = sequence === null ? '' : `,"sequence":${sequence}`;
   const quota = showsOverQuota ? `,"overQuota":${overQuota}` : '';
   return Buffer.concat([
     Buffer.from(
-      `event: ${link.kind}\nid: ${token}\n` +
+      `event: ${link.kind}\nid: ${positionId}\n` +
         `data: {"linkId":"${link.linkId}","kind":"${link.kind}","version":${link.version},` +
         `"reportId":"${link.reportId}","source":"${link.source}","changedAt":"${formatMillis(link.changedAt)}",` +
         `"event":{"id":"${id}","sessionId":${session},"buildId":${build},"eventType":${JSON.stringify(eventType)},` +
-        `"occurredAt":"${formatMicros(occurredAt)}","receivedAt":"${formatMillis(receivedAt)}"${counted},"payload":`,
+        `"occurredAt":"${formatMicros(occurredAt)}","receivedAt":"${formatMillis(receivedAt)}"${sequenceField},"payload":`,
     ),
     ...dataLines(payload),
     Buffer.from(`${quota}}}\n\n`),
@@ -47,23 +47,23 @@ export interface Gap {
  * Returns the message that reports a gap. Its id is a position after the gap, so that a client that resumes there does
  * not receive the message again.
  */
-export function gapText({ fromMs, toMs }: Gap, token: string): string {
+export function gapText({ fromMs, toMs }: Gap, positionId: string): string {
   const from = fromMs === undefined ? 'null' : `"${formatMillis(Math.min(fromMs, toMs))}"`;
-  return `event: gap\nid: ${token}\ndata: {"from":${from},"to":"${formatMillis(toMs)}"}\n\n`;
+  return `event: gap\nid: ${positionId}\ndata: {"from":${from},"to":"${formatMillis(toMs)}"}\n\n`;
 }
 
 /** The first lines: how long to wait before coming back, and where the stream begins. */
-export function openingText(token: string, retryMs: number, gap?: Gap): string {
-  return `retry: ${retryMs}\n${gap === undefined ? positionText(token) : gapText(gap, token)}`;
+export function openingText(positionId: string, retryMs: number, gap?: Gap): string {
+  return `retry: ${retryMs}\n${gap === undefined ? positionText(positionId) : gapText(gap, positionId)}`;
 }
 
 /** Tells that the connection lives and moves the client's position on; without data no message is dispatched. */
-export function heartbeatText(token: string): string {
-  return `: heartbeat\n${positionText(token)}`;
+export function heartbeatText(positionId: string): string {
+  return `: heartbeat\n${positionText(positionId)}`;
 }
 
-function positionText(token: string): string {
-  return `id: ${token}\n\n`;
+function positionText(positionId: string): string {
+  return `id: ${positionId}\n\n`;
 }
 
 function formatMillis(millis: number): string {

@@ -184,33 +184,33 @@ function smallFields({ fields }: ScannedObject): {
   eventIdsTruncated: boolean;
   problems: ElementProblem[];
 } {
-  const given = asIfOmitted(fields);
-  const eventIds = given['eventIds'];
+  const sentFields = omitEmptyFields(fields);
+  const eventIds = sentFields['eventIds'];
   const isTooMany = Array.isArray(eventIds) && eventIds.length > MAX_NAMED_EVENTS;
   // A game whose queue outlived a connection names all events of its run in every report.
-  const eventIdsTruncated = isTooMany && 'clientRequestId' in given;
-  const leftOut = isTooMany ? eventIds.length - MAX_NAMED_EVENTS : 0;
-  if (isTooMany) given['eventIds'] = eventIds.slice(leftOut);
-  const { value, problems } = checkedFields(validator, given);
+  const eventIdsTruncated = isTooMany && 'clientRequestId' in sentFields;
+  const skipped = isTooMany ? eventIds.length - MAX_NAMED_EVENTS : 0;
+  if (isTooMany) sentFields['eventIds'] = eventIds.slice(skipped);
+  const { value, problems } = checkedFields(validator, sentFields);
   if (isTooMany && !eventIdsTruncated) {
     const detail = `eventIds takes at most ${MAX_NAMED_EVENTS} ids, this one has ${eventIds.length}`;
     problems.push(problem('/eventIds', 'batch_too_large', detail));
   }
-  problems.push(...valueProblems(value, leftOut));
+  problems.push(...valueProblems(value, skipped));
   const occurredAt = timestampIn('occurredAt', value.occurredAt, problems);
   return { value, occurredAt, eventIdsTruncated, problems };
 }
 
 /**
  * What a schema alone does not say.
- * @param leftOut so many ids stood before `eventIds`.
+ * @param skipped so many ids stood before `eventIds`.
  */
 function valueProblems(
   { id, clientRequestId, eventIds = [], report, attachments = [] }: ReportFields,
-  leftOut: number,
+  skipped: number,
 ): ElementProblem[] {
   const found = eventIds.flatMap((one, i) => {
-    return uuidsOf(one).length > 0 ? [] : [uuidProblem(`/eventIds/${leftOut + i}`)];
+    return uuidsOf(one).length > 0 ? [] : [uuidProblem(`/eventIds/${skipped + i}`)];
   });
   if (id !== undefined && clientRequestId !== undefined) {
     found.push(
@@ -245,22 +245,22 @@ export function attachedBytesProblems(
 }
 
 /** `null` in an optional field is as if it were omitted, and so is an empty string, which game plugins send. */
-function asIfOmitted(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const given = withoutEmpty(fields, []);
+function omitEmptyFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const sentFields = omitEmpty(fields, []);
   for (const name of ['window', 'report'] as const) {
-    if (isObject(given[name])) given[name] = withoutEmpty(given[name], ['title']);
+    if (isObject(sentFields[name])) sentFields[name] = omitEmpty(sentFields[name], ['title']);
   }
-  const { attachments } = given;
+  const { attachments } = sentFields;
   if (Array.isArray(attachments)) {
-    given['attachments'] = attachments.map((one: unknown) =>
-      isObject(one) ? withoutEmpty(one, ['fileName']) : one,
+    sentFields['attachments'] = attachments.map((one: unknown) =>
+      isObject(one) ? omitEmpty(one, ['fileName']) : one,
     );
   }
-  return given;
+  return sentFields;
 }
 
 /** @param needed of these an empty string is an empty string. */
-function withoutEmpty(value: object, needed: readonly string[]): Record<string, unknown> {
+function omitEmpty(value: object, needed: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).filter(
       ([name, inner]) => inner !== null && (inner !== '' || needed.includes(name)),

@@ -9,9 +9,9 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { createRemoteJWKSet, customFetch, type JWTVerifyGetKey } from 'jose';
 
 const REFRESH_MS = 10 * 60_000;
-const HOLD_MS = 60 * 60_000;
+const CACHE_MAX_AGE_MS = 60 * 60_000;
 const COOLDOWN_MS = 30_000;
-const TIMEOUT_MS = 5_000;
+const REQUEST_TIMEOUT_MS = 5_000;
 /** An issuer that does not answer is not asked again for so long: requests do not wait for it one by one. */
 const RETRY_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
@@ -41,7 +41,7 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
     }
   };
   const keys = createRemoteJWKSet(url, {
-    ...{ cacheMaxAge: HOLD_MS, cooldownDuration: COOLDOWN_MS, timeoutDuration: TIMEOUT_MS },
+    ...{ cacheMaxAge: CACHE_MAX_AGE_MS, cooldownDuration: COOLDOWN_MS, timeoutDuration: REQUEST_TIMEOUT_MS },
     [customFetch]: read,
   });
   return async (header, token) => {

@@ -38,7 +38,7 @@ export interface VerifiedJwt {
 
 export interface JwtVerifier {
   /** Whether a bearer token is to be verified here: tokens of the directory have no dots. */
-  isOne(text: string): boolean;
+  isJwt(text: string): boolean;
   /** @throws Rejected 401 that says why; Unavailable while the issuer's keys cannot be read. */
   verify(text: string): Promise<VerifiedJwt>;
 }
@@ -46,7 +46,7 @@ export interface JwtVerifier {
 /** Before anything of it is decoded. */
 const MAX_JWT_LENGTH = 8 * 1024;
 /** One that is stolen ends by its expiry alone. */
-const MAX_LIFE_MS = 24 * 3_600_000;
+const MAX_LIFETIME_MS = 24 * 3_600_000;
 
 export function openJwtVerifier(
   options: JwtOptions,
@@ -56,7 +56,7 @@ export function openJwtVerifier(
   const keys = issuerKeys(options.jwksUrl, deps);
   const { issuer, audience, algorithms, clockSkewSeconds } = options;
   return {
-    isOne: (text) => text.includes('.'),
+    isJwt: (text) => text.includes('.'),
     verify: async (text) => {
       if (text.length > MAX_JWT_LENGTH) throw invalid(`it has more than ${MAX_JWT_LENGTH} characters`);
       const currentDate = new Date(clock.now());
@@ -67,19 +67,19 @@ export function openJwtVerifier(
         if (error instanceof Unavailable) throw error;
         const reason = reasonOf(error);
         // A key that cannot be used is the issuer's fault, which its operators must hear of.
-        if (reason === undefined) logger.warn('jwt_key_unusable', { kind: kindOf(error) });
+        if (reason === undefined) logger.warn('jwt_key_unusable', { kind: errorNameOf(error) });
         throw invalid(reason ?? 'the key that it names cannot be used');
       });
-      return claimed(verified.payload, options, clock.now());
+      return claimsOf(verified.payload, options, clock.now());
     },
   };
 }
 
-function claimed(payload: JWTPayload, { claims, clockSkewSeconds }: JwtOptions, nowMs: number): VerifiedJwt {
+function claimsOf(payload: JWTPayload, { claims, clockSkewSeconds }: JwtOptions, nowMs: number): VerifiedJwt {
   const { iss, sub, exp = 0 } = payload;
   if (typeof sub !== 'string' || sub === '') throw invalid('its claim sub is not a text');
   const endsAtMs = Math.floor((exp + clockSkewSeconds) * 1000);
-  if (exp * 1000 - nowMs > MAX_LIFE_MS) throw invalid('its claim exp is more than 24 hours ahead');
+  if (exp * 1000 - nowMs > MAX_LIFETIME_MS) throw invalid('its claim exp is more than 24 hours ahead');
   const uuidIn = (claim: string, value = payload[claim]): string => {
     const id = typeof value === 'string' ? canonicalUuid(value) : undefined;
     if (id === undefined) throw invalid(`its claim ${claim} is missing, or is no UUID`);
@@ -130,7 +130,7 @@ function reasonOf(error: unknown): string | undefined {
   return error instanceof errors.JOSENotSupported ? 'it asks for what is not supported here' : undefined;
 }
 
-function kindOf(error: unknown): string {
+function errorNameOf(error: unknown): string {
   return error instanceof Error ? error.name : typeof error;
 }
 

@@ -17,7 +17,7 @@ export interface LoggedRecord {
 }
 
 /** The rows that ClickHouse has of one offset. */
-export interface HeldRows {
+export interface StoredOffset {
   readonly offset: number;
   readonly tenantId: string;
   readonly receivedAtMs: number;
@@ -26,7 +26,7 @@ export interface HeldRows {
   readonly events: number;
 }
 
-export interface Compared {
+export interface Comparison {
   readonly projected: readonly LoggedRecord[];
   /** Nothing of them is there: dropped as repeats, dead, or missing. */
   readonly absent: readonly LoggedRecord[];
@@ -37,18 +37,18 @@ export interface Compared {
 export function compare(
   partition: number,
   logged: readonly LoggedRecord[],
-  held: readonly HeldRows[],
-): Compared {
-  const rowsOf = new Map(held.map((rows) => [rows.offset, rows]));
+  stored: readonly StoredOffset[],
+): Comparison {
+  const rowsOf = new Map(stored.map((rows) => [rows.offset, rows]));
   const projected: LoggedRecord[] = [];
   const absent: LoggedRecord[] = [];
   const differences: Difference[] = [];
   for (const record of logged) {
     const found = rowsOf.get(record.offset);
     rowsOf.delete(record.offset);
-    const least = record.events - record.erased;
-    if (found === undefined) (least === 0 ? projected : absent).push(record);
-    else if (found.events < least) differences.push(missing(record, found.events));
+    const expected = record.events - record.erased;
+    if (found === undefined) (expected === 0 ? projected : absent).push(record);
+    else if (found.events < expected) differences.push(missingRecord(record, found.events));
     else if (found.rows > record.events)
       differences.push(differenceOf('twice', { ...record, expected: record.events, found: found.rows }));
     else projected.push(record);
@@ -59,7 +59,7 @@ export function compare(
   return { projected, absent, differences };
 }
 
-export function missing(record: LoggedRecord, found = 0): Difference {
+export function missingRecord(record: LoggedRecord, found = 0): Difference {
   return differenceOf('missing', { ...record, expected: record.events - record.erased, found });
 }
 
@@ -80,12 +80,12 @@ export function differenceOf(
   return { kind: 'difference', what, tenantId, minute, expected, found, partition, offset, appendId };
 }
 
-export function plus(amount: Amount, records: readonly { readonly events: number }[]): Amount {
+export function addRecords(amount: Amount, records: readonly { readonly events: number }[]): Amount {
   return {
     records: amount.records + records.length,
     events: records.reduce((sum, { events }) => sum + events, amount.events),
   };
 }
 
-export const NONE: Amount = { records: 0, events: 0 };
+export const ZERO_AMOUNT: Amount = { records: 0, events: 0 };
 const MINUTE_MS = 60_000;

@@ -4,9 +4,9 @@ import { ReportInput } from '@questlog/schemas/http/report';
 import { Compile } from 'typebox/schema';
 import { expect, test } from 'vitest';
 import { readReport } from '../../reports/core/readReport.ts';
-import { accepted, REPORT_RULES } from './accepted.ts';
+import { acceptedSchema, REPORT_RULES } from './acceptedSchema.ts';
 
-const documented = Compile({ ...accepted(ReportInput, true), ...REPORT_RULES });
+const documented = Compile({ ...acceptedSchema(ReportInput, true), ...REPORT_RULES });
 const [ID, REQUEST] = [randomUUID(), randomUUID()];
 
 test.each([

@@ -5,16 +5,16 @@ import { answer, filter, id, PAGE, problem, TIME } from './openapiParts.ts';
 
 const NOT_THERE = problem('The id does not exist.');
 
-/** @param refused what every operation may answer. */
-export function letterPaths(refused: object): Record<string, object> {
+/** @param commonResponses what every operation may answer. */
+export function deadLetterPaths(commonResponses: object): Record<string, object> {
   return {
-    '/admin/dead-letters': { get: lettersOperation(refused) },
-    '/admin/dead-letters/{id}': letterOperations(refused),
-    '/admin/dead-letters/{id}/replay': { post: replayOperation(refused) },
+    '/admin/dead-letters': { get: listOperation(commonResponses) },
+    '/admin/dead-letters/{id}': deadLetterOperations(commonResponses),
+    '/admin/dead-letters/{id}/replay': { post: replayOperation(commonResponses) },
   };
 }
 
-function lettersOperation(refused: object): object {
+function listOperation(commonResponses: object): object {
   return {
     summary: 'Records that a consumer could not process, the newest first; of the newest 50,000.',
     parameters: [
@@ -34,17 +34,17 @@ function lettersOperation(refused: object): object {
     responses: {
       200: answer('Without their values.', 'DeadLetters'),
       400: problem('A parameter is not valid: the detail names it and what it may be.'),
-      ...refused,
+      ...commonResponses,
     },
   };
 }
 
-function letterOperations(refused: object): object {
+function deadLetterOperations(commonResponses: object): object {
   return {
     get: {
       summary: 'A dead letter with its headers and its value, decoded where that can be.',
       parameters: [id],
-      responses: { 200: answer('The letter.', 'DeadLetter'), 404: NOT_THERE, ...refused },
+      responses: { 200: answer('The letter.', 'DeadLetter'), 404: NOT_THERE, ...commonResponses },
     },
     delete: {
       summary: 'Discards a dead letter: it is not open any more, and stays until it expires.',
@@ -53,13 +53,13 @@ function letterOperations(refused: object): object {
         204: { description: 'It is discarded, now or before.' },
         404: NOT_THERE,
         409: problem('It was replayed.'),
-        ...refused,
+        ...commonResponses,
       },
     },
   };
 }
 
-function replayOperation(refused: object): object {
+function replayOperation(commonResponses: object): object {
   return {
     summary:
       'Appends the record of a dead letter again, as it was, where it stood. Whoever has processed it drops it, so it counts once.',
@@ -69,7 +69,7 @@ function replayOperation(refused: object): object {
       404: NOT_THERE,
       409: problem('It was replayed or discarded before.'),
       422: problem('Its bytes are not kept, or its topic does not take them: the detail says why.'),
-      ...refused,
+      ...commonResponses,
     },
   };
 }

@@ -3,7 +3,7 @@ import { eachMember } from '../../core/scanObject.ts';
 import { decodeString, FAILED, JsonBytes } from '../../core/scanValue.ts';
 import { pathOf, type UnknownField } from '../../core/unknownFields.ts';
 
-export interface Part {
+export interface OffendingPart {
   /** JSON, or the begin of it; empty where there is nothing to show. */
   readonly sample: string;
   /** Of the event that the part lies in; empty where it says none. */
@@ -28,18 +28,18 @@ export class BodyParts {
   }
 
   /** The value of a field, or what should hold it where there is none. */
-  at({ index, pointer }: UnknownField): Part {
+  at({ index, pointer }: UnknownField): OffendingPart {
     const start = this.#startOf(index);
     if (start === undefined) return this.around(0);
     const path = pathOf(pointer);
     const found = walk(this.#json, start, path);
-    const eventType = masked(cutUtf8(Buffer.from(found.eventType), MAX_TYPE_BYTES), this.#ownToken);
+    const eventType = mask(truncateUtf8(Buffer.from(found.eventType), MAX_TYPE_BYTES), this.#ownToken);
     if (path.some((name) => SECRET_NAME.test(name))) return { sample: MASK, eventType };
     return { sample: this.#shown(found.at, this.#json.skipValue(found.at)), eventType };
   }
 
   /** What stands before and behind an offset. */
-  around(offset: number): Part {
+  around(offset: number): OffendingPart {
     return { sample: this.#shown(Math.max(0, offset - MAX_SAMPLE_BYTES / 2), this.#json.end), eventType: '' };
   }
 
@@ -56,10 +56,10 @@ export class BodyParts {
     const from = Math.max(0, start - MAX_SECRET_BYTES);
     const to = Math.min(end === FAILED ? body.length : end, start + MAX_SAMPLE_BYTES + MAX_SECRET_BYTES);
     // One character a byte: a mask is as long as what it hides.
-    const text = masked(body.toString('latin1', from, to), this.#ownToken);
+    const text = mask(body.toString('latin1', from, to), this.#ownToken);
     const bytes = Buffer.from(text.slice(start - from), 'latin1');
     const begin = bytes.findIndex((byte) => !isContinuation(byte));
-    return cutUtf8(bytes.subarray(Math.max(0, begin)), MAX_SAMPLE_BYTES);
+    return truncateUtf8(bytes.subarray(Math.max(0, begin)), MAX_SAMPLE_BYTES);
   }
 }
 
@@ -116,7 +116,7 @@ function elementOf(json: JsonBytes, at: number, index: number): number | undefin
 }
 
 /** The begin of the text, not cut inside a character. */
-export function cutUtf8(bytes: Buffer, maxBytes: number): string {
+export function truncateUtf8(bytes: Buffer, maxBytes: number): string {
   let end = Math.min(bytes.length, maxBytes);
   while (end > 0 && end < bytes.length && isContinuation(bytes[end] ?? 0)) end--;
   return bytes.toString('utf8', 0, end);
@@ -128,11 +128,11 @@ function isContinuation(byte: number): boolean {
 }
 
 /** As long as it was, with stars for whatever looks like a secret. */
-export function masked(text: string, ownToken = ''): string {
+export function mask(text: string, ownToken = ''): string {
   const known = ownToken === '' ? text : text.replaceAll(ownToken, stars);
   return known
-    .replaceAll(TOKENS, (found, scheme = '') => scheme + stars(found.slice(scheme.length)))
-    .replaceAll(NAMED_SECRETS, (_, name: string, value: string) => name + stars(value));
+    .replaceAll(TOKEN_PATTERN, (found, scheme = '') => scheme + stars(found.slice(scheme.length)))
+    .replaceAll(NAMED_SECRET_PATTERN, (_, name: string, value: string) => name + stars(value));
 }
 
 function stars(secret: string): string {
@@ -143,9 +143,9 @@ const MASK = '***';
 const SECRET_NAME = /token|secret|password|authorization|credential|api_?key/i;
 // Clients choose the text: each pattern needs time in proportion to its length only, and so bounds what it goes back over.
 /** A token of ours, a JWT, and what stands in an `Authorization`. */
-const TOKENS = /ql[at]_[\w-]{8,}|eyJ[\w-]{16,}[\w.-]*|(bearer +)[\w.~+/-]+=*/gi;
+const TOKEN_PATTERN = /ql[at]_[\w-]{8,}|eyJ[\w-]{16,}[\w.-]*|(bearer +)[\w.~+/-]+=*/gi;
 /** A string whose name says that it is one, also in JSON that is itself a string. */
-const NAMED_SECRETS =
+const NAMED_SECRET_PATTERN =
   /("[^"]{0,64}(?:token|secret|password|authorization|credential|api_?key)[^"]{0,64}"\s*:\s*\\*")((?:[^"\\]|\\.)*)/gi;
 
 const QUOTE = 0x22;

@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
 import { expect, test } from 'vitest';
-import type { LoggedRecord } from './core/recount.ts';
-import { heldBy } from './held.ts';
+import type { LoggedRecord } from './core/compareRecords.ts';
+import { openStoredRows } from './storedRows.ts';
 
 test('a batch of repeats that one query cannot ask for has a cause all the same', async () => {
   const records = Array.from({ length: 4_000 }, (_, offset): LoggedRecord => {
@@ -16,6 +16,6 @@ test('a batch of repeats that one query cannot ask for has a cause all the same'
     expect(Math.max(tenants.length, projects.length, ids.length)).toBeLessThanOrEqual(MAX_IDS);
     return ids.map((id) => ({ id }));
   };
-  const held = heldBy({ query } as unknown as Store);
-  expect(await held.broughtByOthers(records)).toEqual(new Set(records));
+  const held = openStoredRows({ query } as unknown as Store);
+  expect(await held.storedByOtherRecords(records)).toEqual(new Set(records));
 });

@@ -3,7 +3,7 @@ import type { Insert } from '@questlog/runtime/clickhouse/store';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { openRejects, type RejectedRequest } from './rejects.ts';
+import { openRejections, type RejectedRequest } from './rejections.ts';
 
 beforeEach(() => void vi.useFakeTimers({ now: Date.UTC(2026, 10, 22, 12) }));
 afterEach(() => void vi.useRealTimers());
@@ -14,7 +14,7 @@ function aStart() {
   const inserts: Insert[] = [];
   const closers: (() => Promise<void> | void)[] = [];
   const state = { failure: undefined as Error | undefined, dropped: 0 };
-  const rejects = openRejects({
+  const rejects = openRejections({
     store: {
       insert: async (insert) => {
         inserts.push(insert);
@@ -42,14 +42,14 @@ function aRequest(of: Partial<RejectedRequest> = {}): RejectedRequest {
       body: undefined,
       failedAt: undefined,
     },
-    rejects: [{ kind: 'rejected', code: 'field_type', index: 0, pointer: '/payload' }],
+    rejections: [{ kind: 'rejected', code: 'field_type', index: 0, pointer: '/payload' }],
     ...of,
   };
 }
 
 test('what many requests had refused is one insert, and nothing is none', async () => {
   const { rejects, inserts } = aStart();
-  for (let request = 0; request < 50; request++) rejects.note(aRequest());
+  for (let request = 0; request < 50; request++) rejects.record(aRequest());
   await vi.advanceTimersByTimeAsync(FLUSH_MS);
   await vi.advanceTimersByTimeAsync(10 * FLUSH_MS);
 
@@ -59,9 +59,9 @@ test('what many requests had refused is one insert, and nothing is none', async 
 test('while ClickHouse is away the same insert is tried again under its token, then what came since', async () => {
   const { rejects, inserts, state } = aStart();
   state.failure = new Unavailable('away');
-  rejects.note(aRequest());
+  rejects.record(aRequest());
   await vi.advanceTimersByTimeAsync(FLUSH_MS);
-  rejects.note(aRequest({ endpoint: 'POST /v1/ingest/reports' }));
+  rejects.record(aRequest({ endpoint: 'POST /v1/ingest/reports' }));
   await vi.advanceTimersByTimeAsync(FLUSH_MS);
   state.failure = undefined;
   await vi.advanceTimersByTimeAsync(2 * FLUSH_MS);
@@ -76,8 +76,8 @@ test('while ClickHouse is away the same insert is tried again under its token, t
 test('what ClickHouse itself refuses is given up and told as dropped, each with its count', async () => {
   const { rejects, inserts, state } = aStart();
   state.failure = new Invalid('not of this table');
-  rejects.note(aRequest());
-  rejects.note(aRequest());
+  rejects.record(aRequest());
+  rejects.record(aRequest());
   await vi.advanceTimersByTimeAsync(3 * FLUSH_MS);
 
   expect(state.dropped).toBe(2);
@@ -87,13 +87,13 @@ test('what ClickHouse itself refuses is given up and told as dropped, each with 
 test('what is beyond the bounds while ClickHouse is away is told as dropped', async () => {
   const { rejects, state } = aStart();
   state.failure = new Unavailable('away');
-  rejects.note(aRequest());
+  rejects.record(aRequest());
   await vi.advanceTimersByTimeAsync(60_000);
   for (let minute = 0; minute < 5; minute++) {
     const names = Array.from({ length: 100 }, (_, n) => `name${'x'.repeat(n)}`);
     const of = (name: string) =>
       ({ kind: 'ignored', code: 'field_unknown', index: 0, pointer: `/${name}` }) as const;
-    rejects.note(aRequest({ rejects: names.map(of) }));
+    rejects.record(aRequest({ rejections: names.map(of) }));
     await vi.advanceTimersByTimeAsync(60_000);
   }
 
@@ -103,18 +103,18 @@ test('what is beyond the bounds while ClickHouse is away is told as dropped', as
 
 test('what no game sent is not counted: no route has the path, and there is no token', async () => {
   const { rejects, inserts } = aStart();
-  rejects.note(aRequest({ endpoint: '' }));
+  rejects.record(aRequest({ endpoint: '' }));
   await vi.advanceTimersByTimeAsync(FLUSH_MS);
   expect(inserts).toEqual([]);
 
-  rejects.note(aRequest({ endpoint: '', token: 'qlt_a' }));
+  rejects.record(aRequest({ endpoint: '', token: 'qlt_a' }));
   await vi.advanceTimersByTimeAsync(FLUSH_MS);
   expect(inserts).toHaveLength(1);
 });
 
 test('a stop writes what is left', async () => {
   const { rejects, inserts, stop } = aStart();
-  rejects.note(aRequest());
+  rejects.record(aRequest());
   await stop();
   await vi.advanceTimersByTimeAsync(10 * FLUSH_MS);
 
@@ -127,7 +127,7 @@ test('a request that is wrong in many ways has its body walked over ten times at
   const body = Buffer.from(JSON.stringify(Object.fromEntries(names.map((name) => [name, 'in sight']))));
   const of = (name: string) =>
     ({ kind: 'ignored', code: 'field_unknown', index: 0, pointer: `/${name}` }) as const;
-  rejects.note(aRequest({ body, rejects: names.map(of) }));
+  rejects.record(aRequest({ body, rejections: names.map(of) }));
   await vi.advanceTimersByTimeAsync(FLUSH_MS);
 
   expect(String(inserts[0]?.rows).split('"in sight"')).toHaveLength(11);
@@ -137,5 +137,5 @@ test('a bug in the counting fails no answer', () => {
   const { rejects } = aStart();
   const broken = { ...aRequest(), rejects: undefined } as unknown as RejectedRequest;
 
-  expect(() => rejects.note(broken)).not.toThrow();
+  expect(() => rejects.record(broken)).not.toThrow();
 });

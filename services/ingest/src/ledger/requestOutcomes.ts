@@ -12,31 +12,31 @@ export interface AcceptedEvents {
 }
 
 /** A request to store something was answered, or a record of events was appended or may have been. */
-export interface ReceivedNote {
+export interface RequestOutcome {
   readonly tenantId: string;
   /** `accepted`, `replayed`, the code of the problem; or `logged`, `uncertain`, `sampled`. */
-  readonly what: string;
+  readonly outcome: string;
   /** Undefined where no events were stored. */
-  readonly of: AcceptedEvents | undefined;
+  readonly accepted: AcceptedEvents | undefined;
 }
 
 /** A list that requests add to, and that is taken apart every two seconds: none of them spends time on counting. */
-export type Received = ReceivedNote[];
+export type RequestOutcomes = RequestOutcome[];
 
 /** @param deps `processId` names one run of an ingest */
-export function openReceived(deps: FlushDeps & { readonly processId: string }): Received {
+export function openRequestOutcomes(deps: FlushDeps & { readonly processId: string }): RequestOutcomes {
   const { clock, dropped, processId } = deps;
   const counts = new ReceivedCounts();
   let version = 0;
-  const notes: Received = [];
+  const notes: RequestOutcomes = [];
   const count = (nowMs: number): void => {
-    for (const { tenantId, what, of } of notes.splice(0)) {
-      if (!counts.note(nowMs, of?.receivedAtMs ?? nowMs, tenantId, what, of?.events ?? 0)) dropped.inc(1);
+    for (const { tenantId, outcome: what, accepted: of } of notes.splice(0)) {
+      if (!counts.add(nowMs, of?.receivedAtMs ?? nowMs, tenantId, what, of?.events ?? 0)) dropped.inc(1);
     }
   };
   const take = (nowMs: number): CountedInsert | undefined => {
     count(nowMs);
-    const rows = counts.take(nowMs);
+    const rows = counts.takeChanged(nowMs);
     return rows.length === 0 ? undefined : insertOf(rows, processId, ++version);
   };
   // Also while an insert hangs.
@@ -46,7 +46,7 @@ export function openReceived(deps: FlushDeps & { readonly processId: string }): 
 
 function insertOf(rows: readonly ReceivedRow[], processId: string, version: number): CountedInsert {
   const out = new RowBinaryWriter();
-  for (const { tenantId, minuteS, what, count, events } of rows) {
+  for (const { tenantId, minuteS, outcome: what, count, events } of rows) {
     out.uuid(tenantId);
     out.uint32(minuteS);
     out.string(what);

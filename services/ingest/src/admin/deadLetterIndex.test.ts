@@ -2,12 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { type KnownLetter, LetterMemory } from './letterMemory.ts';
+import { DeadLetterIndex, type IndexedDeadLetter } from './deadLetterIndex.ts';
 
-function aLetter(of: Partial<KnownLetter> = {}): KnownLetter {
+function aLetter(of: Partial<IndexedDeadLetter> = {}): IndexedDeadLetter {
   return {
     ...{ id: randomUUID(), group: GROUPS.link, topic: 'topic', partition: 0, offset: 0, valueBytes: 1 },
-    ...{ key: null, reason: 'a test', deadAtMs: 1, place: { partition: 0, offset: 0 } },
+    ...{ key: null, reason: 'a test', deadAtMs: 1, position: { partition: 0, offset: 0 } },
     ...of,
   };
 }
@@ -15,30 +15,30 @@ function aLetter(of: Partial<KnownLetter> = {}): KnownLetter {
 const DISCARDED = { state: 'discarded', atMs: 2 } as const;
 
 test('a cut of the log takes letters and decisions with it, of that partition from that offset on', () => {
-  const memory = new LetterMemory();
-  const [kept, other] = [aLetter(), aLetter({ place: { partition: 1, offset: 9 } })];
-  const lost = aLetter({ place: { partition: 0, offset: 2 } });
+  const memory = new DeadLetterIndex();
+  const [kept, other] = [aLetter(), aLetter({ position: { partition: 1, offset: 9 } })];
+  const lost = aLetter({ position: { partition: 0, offset: 2 } });
   for (const letter of [kept, lost, other]) memory.put(letter);
   memory.decide(kept.id, { ...DISCARDED, offset: 3 });
   memory.decide(other.id, { ...DISCARDED, offset: 10 });
-  expect(memory.openOf.get(GROUPS.link)).toBe(1);
-  memory.cut(0, 2);
+  expect(memory.openByGroup.get(GROUPS.link)).toBe(1);
+  memory.truncate(0, 2);
   expect(memory.find(lost.id)).toBeUndefined();
   expect([kept, other].map(({ id }) => memory.find(id)?.decision?.state)).toEqual([undefined, 'discarded']);
-  expect(memory.openOf.get(GROUPS.link)).toBe(1);
+  expect(memory.openByGroup.get(GROUPS.link)).toBe(1);
 });
 
 test('what retention has taken is no letter any more', () => {
-  const memory = new LetterMemory();
-  const [old, young] = [aLetter(), aLetter({ place: { partition: 0, offset: 1 } })];
+  const memory = new DeadLetterIndex();
+  const [old, young] = [aLetter(), aLetter({ position: { partition: 0, offset: 1 } })];
   for (const letter of [old, young]) memory.put(letter);
   memory.expire([1, 0]);
-  expect([old, young].map(({ id }) => memory.find(id)?.letter)).toEqual([undefined, young]);
-  expect(memory.openOf.get(GROUPS.link)).toBe(1);
+  expect([old, young].map(({ id }) => memory.find(id)?.deadLetter)).toEqual([undefined, young]);
+  expect(memory.openByGroup.get(GROUPS.link)).toBe(1);
 });
 
 test('the newest are kept, and one that comes again or is decided twice counts once', () => {
-  const memory = new LetterMemory(2);
+  const memory = new DeadLetterIndex(2);
   const letters = [aLetter(), aLetter(), aLetter()];
   for (const letter of [...letters, ...letters.slice(1)]) memory.put(letter);
   expect(letters.map(({ id }) => memory.find(id) !== undefined)).toEqual([false, true, true]);
@@ -46,18 +46,18 @@ test('the newest are kept, and one that comes again or is decided twice counts o
   memory.decide(letters[1]?.id ?? '', { state: 'replayed', atMs: 3, offset: 4 });
   memory.decide(letters[0]?.id ?? '', { ...DISCARDED, offset: 5 });
   expect(memory.find(letters[1]?.id ?? '')?.decision?.state).toBe('discarded');
-  expect(memory.openOf.get(GROUPS.link)).toBe(1);
+  expect(memory.openByGroup.get(GROUPS.link)).toBe(1);
 });
 
 test('letters of groups that are none of Questlog’s count as one, and are found by their own', () => {
-  const memory = new LetterMemory();
+  const memory = new DeadLetterIndex();
   const letters = ['made-up-1', 'made-up-2', GROUPS.link].map((group) => aLetter({ group }));
   for (const letter of letters) memory.put(letter);
-  expect([...memory.openOf]).toEqual([
+  expect([...memory.openByGroup]).toEqual([
     ['other', 2],
     [GROUPS.link, 1],
   ]);
   memory.decide(letters[0]?.id ?? '', { ...DISCARDED, offset: 3 });
-  expect(memory.openOf.get('other')).toBe(1);
-  expect(memory.find(letters[1]?.id ?? '')?.letter.group).toBe('made-up-2');
+  expect(memory.openByGroup.get('other')).toBe(1);
+  expect(memory.find(letters[1]?.id ?? '')?.deadLetter.group).toBe('made-up-2');
 });

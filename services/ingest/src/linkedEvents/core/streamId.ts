@@ -14,7 +14,7 @@ export interface TopicBounds {
 }
 
 /** Binary, since every message carries one: the log's 16 bytes, and the offsets, each as long as any. */
-export function placeBytes({ logId, nextOffsets }: StreamPosition): Buffer {
+export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   const bytes = Buffer.alloc(LOG_ID_BYTES + nextOffsets.length * OFFSET_BYTES);
   bytes.write(logId.replaceAll('-', ''), 'hex');
   for (const [partition, offset] of nextOffsets.entries()) {
@@ -28,7 +28,7 @@ export function isStreamId(text: string): boolean {
   const bytes = Buffer.from(text, 'base64url');
   // Decoding base64url ignores what does not belong there; an id that was cut or mangled is none.
   if (bytes.toString('base64url') !== text) return false;
-  if (bytes[0] === OPEN) return bytes.length > LOG_ID_BYTES + 1;
+  if (bytes[0] === UNENCRYPTED) return bytes.length > LOG_ID_BYTES + 1;
   const offsetBytes = bytes.length - SEAL_BYTES - LOG_ID_BYTES;
   return bytes[0] === SEALED && offsetBytes > 0 && offsetBytes % OFFSET_BYTES === 0;
 }
@@ -38,7 +38,7 @@ export function isStreamId(text: string): boolean {
  * version, which did not seal: a client could write such an id itself, with any offset, and would learn from what comes
  * how long the log is. What is sent again is dropped by its version, what is left out is missed for ever.
  */
-export function placeIn(id: string, seal: Seal): StreamPosition | 'start' {
+export function positionIn(id: string, seal: Seal): StreamPosition | 'start' {
   const bytes = seal.open(id);
   if (bytes === undefined) return 'start';
   const logId = bytes
@@ -82,7 +82,7 @@ export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBo
 }
 
 /** The first byte of an id of an earlier version. */
-const OPEN = 1;
+const UNENCRYPTED = 1;
 const LOG_ID_BYTES = 16;
 /** A million records a second fill a partition's offsets of 48 bits in nine years. */
 const OFFSET_BYTES = 6;

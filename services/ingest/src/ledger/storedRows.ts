@@ -3,68 +3,68 @@ import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { VerifySummary } from '@questlog/schemas/http/ledger';
 import { ERASED_OF_RECORD } from '@questlog/schemas/tables/erasedEvents';
 import { millisOf } from '@questlog/schemas/uuid';
-import type { HeldRows, LoggedRecord } from './core/recount.ts';
+import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';
 
 /** Of one tenant, or of all. */
-export interface Times {
+export interface TimeRange {
   readonly fromMs: number;
   /** The first that is not wanted. */
   readonly toMs: number;
   readonly tenantId: string | undefined;
 }
 
-interface Offsets {
+interface OffsetRange {
   readonly logId: string;
   readonly partition: number;
   readonly start: number;
   readonly end: number;
 }
 
-export interface Miscount {
+export interface MinuteCount {
   readonly tenantId: string;
   readonly receivedAtMs: number;
   readonly expected: number;
   readonly found: number;
 }
 
-type Beside = Pick<VerifySummary, 'expired' | 'cut' | 'ofOtherLogs'>;
+type UncomparedCounts = Pick<VerifySummary, 'expired' | 'cut' | 'ofOtherLogs'>;
 
 /** ClickHouse as a recount asks it. */
-export interface Held {
-  rowsOf(times: Times, offsets: Offsets): Promise<HeldRows[]>;
+export interface StoredRows {
+  rowsOf(times: TimeRange, offsets: OffsetRange): Promise<StoredOffset[]>;
   /** Of records without rows, those whose events are there all the same: another record brought them. */
-  broughtByOthers(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
+  storedByOtherRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
   /** Of records without rows, those that the retention of their project may have dropped. */
-  pastRetention(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
+  expiredRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
   /** Events whose records cannot be compared: the log gave them up, was cut, or is another. */
-  withoutRecords(
-    times: Times,
+  countWithoutRecords(
+    times: TimeRange,
     log: { readonly logId: string; readonly starts: readonly number[] },
-  ): Promise<Beside>;
+  ): Promise<UncomparedCounts>;
   /** The minutes whose count of events is not what `events` holds. */
-  miscounted(times: Times, limit: number): Promise<Miscount[]>;
+  miscountedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
   /** The minutes whose books are not even. */
-  unaccounted(times: Times, limit: number): Promise<Miscount[]>;
+  unbalancedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
 }
 
-export function heldBy(store: Store): Held {
+export function openStoredRows(store: Store): StoredRows {
   return {
     rowsOf: (times, offsets) => rowsOf(store, times, offsets),
-    broughtByOthers: (records) => broughtByOthers(store, records),
-    pastRetention: (records) => pastRetention(store, records),
-    withoutRecords: (times, log) => withoutRecords(store, times, log),
-    miscounted: (times, limit) => miscounted(store, times, limit),
-    unaccounted: (times, limit) => unaccounted(store, times, limit),
+    storedByOtherRecords: (records) => storedByOtherRecords(store, records),
+    expiredRecords: (records) => expiredRecords(store, records),
+    countWithoutRecords: (times, log) => countWithoutRecords(store, times, log),
+    miscountedMinutes: (times, limit) => miscountedMinutes(store, times, limit),
+    unbalancedMinutes: (times, limit) => unbalancedMinutes(store, times, limit),
   };
 }
 
-async function rowsOf(store: Store, times: Times, offsets: Offsets): Promise<HeldRows[]> {
+async function rowsOf(store: Store, times: TimeRange, offsets: OffsetRange): Promise<StoredOffset[]> {
   const rows = await store.query<Record<'offset' | 'receivedAtMs' | 'rows' | 'events' | 'tenantId', string>>(
     `SELECT log_offset AS offset, any(tenant_id) AS tenantId, count() AS rows, uniqExact(log_index) AS events,
        toUnixTimestamp64Milli(min(received_at)) AS receivedAtMs
      FROM events
      WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
-       AND log_offset >= {start:UInt64} AND log_offset < {end:UInt64} AND ${inTimes(times)}
+       AND log_offset >= {start:UInt64} AND log_offset < {end:UInt64} AND ${inTimeRange(times)}
      GROUP BY log_offset`,
     { ...offsets, ...times },
   );
@@ -77,11 +77,11 @@ async function rowsOf(store: Store, times: Times, offsets: Offsets): Promise<Hel
   }));
 }
 
-async function broughtByOthers(
+async function storedByOtherRecords(
   store: Store,
   records: readonly LoggedRecord[],
 ): Promise<ReadonlySet<LoggedRecord>> {
-  const there = new Set<string>();
+  const storedIds = new Set<string>();
   for (const part of partsOf(records)) {
     const millis = part.map(({ firstId }) => millisOf(firstId));
     const rows = await store.query<{ id: string }>(
@@ -97,12 +97,12 @@ async function broughtByOthers(
         ids: part.map(({ firstId }) => firstId),
       },
     );
-    for (const { id } of rows) there.add(id);
+    for (const { id } of rows) storedIds.add(id);
   }
-  return new Set(records.filter(({ firstId }) => there.has(firstId)));
+  return new Set(records.filter(({ firstId }) => storedIds.has(firstId)));
 }
 
-async function pastRetention(
+async function expiredRecords(
   store: Store,
   records: readonly LoggedRecord[],
 ): Promise<ReadonlySet<LoggedRecord>> {
@@ -120,15 +120,15 @@ async function pastRetention(
   );
 }
 
-async function withoutRecords(
+async function countWithoutRecords(
   store: Store,
-  times: Times,
+  times: TimeRange,
   log: { readonly logId: string; readonly starts: readonly number[] },
-): Promise<Beside> {
+): Promise<UncomparedCounts> {
   const [row] = await store.query<Record<'expired' | 'cut' | 'others', string>>(
     `SELECT countIf(log_id = {logId:UUID} AND log_offset < {starts:Array(UInt64)}[log_partition + 1]) AS expired,
        countIf(log_id IN (SELECT orphan_id FROM truncations)) AS cut, countIf(log_id != {logId:UUID}) AS others
-     FROM events WHERE ${inTimes(times)}`,
+     FROM events WHERE ${inTimeRange(times)}`,
     { ...log, ...times },
   );
   return {
@@ -138,7 +138,7 @@ async function withoutRecords(
   };
 }
 
-async function miscounted(store: Store, times: Times, limit: number): Promise<Miscount[]> {
+async function miscountedMinutes(store: Store, times: TimeRange, limit: number): Promise<MinuteCount[]> {
   const rows = await store.query<MinuteRow>(
     // While an erasure is at work, its rows are there still, or not any more.
     `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted,
@@ -146,10 +146,10 @@ async function miscounted(store: Store, times: Times, limit: number): Promise<Mi
      FROM (
        SELECT tenant_id, minute, rows, count, 0 AS gone FROM (
          SELECT tenant_id, project_id, toStartOfMinute(received_at) AS minute, count() AS rows, 0 AS count
-         FROM events WHERE ${inTimes(times)} GROUP BY tenant_id, project_id, minute
+         FROM events WHERE ${inTimeRange(times)} GROUP BY tenant_id, project_id, minute
          UNION ALL
          SELECT tenant_id, project_id, minute, 0 AS rows, sum(count) AS count FROM event_counts_by_minute
-         WHERE ${inTimes(times, 'minute')} GROUP BY tenant_id, project_id, minute
+         WHERE ${inTimeRange(times, 'minute')} GROUP BY tenant_id, project_id, minute
        ) AS minutes
        LEFT JOIN (
          SELECT project_id, max(expired_before) AS expired_before FROM retention_marks
@@ -159,7 +159,7 @@ async function miscounted(store: Store, times: Times, limit: number): Promise<Mi
        UNION ALL
        SELECT tenant_id, toStartOfMinute(received_at) AS minute, 0 AS rows, 0 AS count, sum(of_record) AS gone
        FROM (
-         SELECT tenant_id, received_at, ${ERASED_OF_RECORD} AS of_record FROM erased_events FINAL WHERE ${inTimes(times)}
+         SELECT tenant_id, received_at, ${ERASED_OF_RECORD} AS of_record FROM erased_events FINAL WHERE ${inTimeRange(times)}
          GROUP BY tenant_id, received_at, log_id, log_partition, log_offset, erasure_id
          SETTINGS optimize_aggregation_in_order = 1
        ) GROUP BY tenant_id, minute
@@ -173,19 +173,19 @@ async function miscounted(store: Store, times: Times, limit: number): Promise<Mi
 
 type MinuteRow = Record<'tenantId' | 'minuteS' | 'held' | 'counted', string>;
 
-async function unaccounted(store: Store, times: Times, limit: number): Promise<Miscount[]> {
+async function unbalancedMinutes(store: Store, times: TimeRange, limit: number): Promise<MinuteCount[]> {
   const rows = await store.query<MinuteRow>(
     `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS,
        greatest(accepted_events - least(sampled_events, accepted_events), logged_events) AS held, held - missing_events - unlogged_events AS counted
      FROM ledger
-     WHERE ${inTimes(times, 'minute')} AND missing_events + unlogged_events > 0
+     WHERE ${inTimeRange(times, 'minute')} AND missing_events + unlogged_events > 0
      ORDER BY minute, tenantId LIMIT {limit:UInt32}`,
     { ...times, limit },
   );
   return rows.map(minuteOf);
 }
 
-function minuteOf({ tenantId, minuteS, held, counted }: MinuteRow): Miscount {
+function minuteOf({ tenantId, minuteS, held, counted }: MinuteRow): MinuteCount {
   return {
     tenantId,
     receivedAtMs: Number(minuteS) * 1000,
@@ -194,7 +194,7 @@ function minuteOf({ tenantId, minuteS, held, counted }: MinuteRow): Miscount {
   };
 }
 
-function inTimes({ tenantId }: Times, column = 'received_at'): string {
+function inTimeRange({ tenantId }: TimeRange, column = 'received_at'): string {
   const ofTenant = tenantId === undefined ? '' : 'AND tenant_id = {tenantId:UUID}';
   return `${column} >= fromUnixTimestamp64Milli({fromMs:Int64}) AND ${column} < fromUnixTimestamp64Milli({toMs:Int64}) ${ofTenant}`;
 }

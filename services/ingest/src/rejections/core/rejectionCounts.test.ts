@@ -1,51 +1,56 @@
 /** What is told apart, what is bounded, and that one project's flood leaves the others their counts. */
 import { describe, expect, test } from 'vitest';
 import {
-  MAX_FIELDS_A_MINUTE,
-  MAX_ROWS_OF_A_PROJECT,
-  type Reject,
-  RejectCounts,
-  type RejectRow,
-} from './rejectCounts.ts';
+  MAX_FIELDS_PER_MINUTE,
+  MAX_ROWS_PER_PROJECT,
+  type Rejection,
+  RejectionCounts,
+  type RejectionRow,
+} from './rejectionCounts.ts';
 
 const NOON_MS = Date.UTC(2026, 10, 22, 12);
 const MINUTE_MS = 60_000;
 const origin = { tenantId: 'tenant', projectId: 'game', endpoint: 'POST /v1/ingest/events' };
 const part = { sample: '"x"', eventType: 'checkpoint' };
 
-function aReject(of: Partial<Reject> = {}): Reject {
+function aReject(of: Partial<Rejection> = {}): Rejection {
   return { kind: 'rejected', code: 'field_type', index: 0, pointer: '/payload', ...of };
 }
 
-function note(counts: RejectCounts, rejects: readonly Reject[], nowMs = NOON_MS, projectId = 'game'): number {
-  return counts.note(nowMs, { ...origin, projectId }, rejects, () => part);
+function note(
+  counts: RejectionCounts,
+  rejects: readonly Rejection[],
+  nowMs = NOON_MS,
+  projectId = 'game',
+): number {
+  return counts.add(nowMs, { ...origin, projectId }, rejects, () => part);
 }
 
 /** Ever new names. */
-function names(count: number, of = 'name'): Reject[] {
+function names(count: number, of = 'name'): Rejection[] {
   return Array.from({ length: count }, (_, n) =>
     aReject({ pointer: `/${of}${String.fromCharCode(97 + (n % 26)).repeat(1 + n / 26)}` }),
   );
 }
 
-function countsOf(rows: readonly RejectRow[]): Record<string, number> {
+function countsOf(rows: readonly RejectionRow[]): Record<string, number> {
   return Object.fromEntries(rows.map(({ kind, code, field, count }) => [`${kind} ${code} ${field}`, count]));
 }
 
 describe('counts', () => {
   test('are apart by minute, project, endpoint, kind, code and field', () => {
-    const counts = new RejectCounts();
+    const counts = new RejectionCounts();
     note(counts, [aReject(), aReject({ kind: 'ignored' }), aReject({ code: 'field_required' })]);
     note(counts, [aReject({ pointer: '/sessionId' })]);
     note(counts, [aReject()], NOON_MS + MINUTE_MS);
     note(counts, [aReject()], NOON_MS + MINUTE_MS, 'other game');
-    counts.note(NOON_MS, { ...origin, endpoint: 'POST /v1/ingest/reports' }, [aReject()], () => part);
+    counts.add(NOON_MS, { ...origin, endpoint: 'POST /v1/ingest/reports' }, [aReject()], () => part);
 
-    expect(counts.take(NOON_MS).map(({ count }) => count)).toEqual([1, 1, 1, 1, 1, 1, 1]);
+    expect(counts.takeCounts(NOON_MS).map(({ count }) => count)).toEqual([1, 1, 1, 1, 1, 1, 1]);
   });
 
   test('are of one field whatever the index, and of one request however often it has the field', () => {
-    const counts = new RejectCounts();
+    const counts = new RejectionCounts();
     note(counts, [
       aReject({ index: 0, pointer: '/events/0/eventType' }),
       aReject({ index: 0, pointer: '/events/12/eventType' }),
@@ -53,7 +58,7 @@ describe('counts', () => {
     ]);
     note(counts, [aReject({ index: 7, pointer: '/events/3/eventType' })], NOON_MS + 59_999);
 
-    expect(counts.take(NOON_MS)).toEqual([
+    expect(counts.takeCounts(NOON_MS)).toEqual([
       {
         ...origin,
         ...{ kind: 'rejected', code: 'field_type', field: '/events/*/eventType', part },
@@ -64,23 +69,23 @@ describe('counts', () => {
   });
 
   test('are taken once, and what comes in the same minute is taken later with its sample', () => {
-    const counts = new RejectCounts();
+    const counts = new RejectionCounts();
     note(counts, [aReject()]);
-    expect(counts.take(NOON_MS)).toHaveLength(1);
-    expect(counts.take(NOON_MS)).toEqual([]);
-    counts.note(NOON_MS, origin, [aReject()], () => expect.unreachable('it has a sample'));
+    expect(counts.takeCounts(NOON_MS)).toHaveLength(1);
+    expect(counts.takeCounts(NOON_MS)).toEqual([]);
+    counts.add(NOON_MS, origin, [aReject()], () => expect.unreachable('it has a sample'));
 
-    expect(counts.take(NOON_MS + MINUTE_MS)).toMatchObject([{ count: 1, requests: 1, part }]);
+    expect(counts.takeCounts(NOON_MS + MINUTE_MS)).toMatchObject([{ count: 1, requests: 1, part }]);
   });
 
   test('keep nothing of a token that is a name, and little of a long one', () => {
-    const counts = new RejectCounts();
+    const counts = new RejectionCounts();
     note(counts, [
       aReject({ pointer: '/qlt_0123456789abcdef' }),
       aReject({ pointer: `/${'é'.repeat(100)}` }),
     ]);
 
-    const [token, long] = counts.take(NOON_MS).map(({ field }) => field);
+    const [token, long] = counts.takeCounts(NOON_MS).map(({ field }) => field);
     expect(token).toBe('/********************');
     expect(long).toBe(`/${'é'.repeat(63)}`);
   });
@@ -88,71 +93,71 @@ describe('counts', () => {
 
 describe('bounds', () => {
   test('the names beyond those of a minute are counted as other', () => {
-    const counts = new RejectCounts();
-    expect(note(counts, names(MAX_FIELDS_A_MINUTE + 5))).toBe(0);
+    const counts = new RejectionCounts();
+    expect(note(counts, names(MAX_FIELDS_PER_MINUTE + 5))).toBe(0);
     note(counts, [aReject({ pointer: '/one more', kind: 'ignored', code: 'field_unknown' })]);
 
-    const rows = countsOf(counts.take(NOON_MS));
-    expect(Object.keys(rows)).toHaveLength(MAX_FIELDS_A_MINUTE + 2);
+    const rows = countsOf(counts.takeCounts(NOON_MS));
+    expect(Object.keys(rows)).toHaveLength(MAX_FIELDS_PER_MINUTE + 2);
     expect(rows['rejected field_type other']).toBe(5);
     expect(rows['ignored field_unknown other']).toBe(1);
   });
 
   test('hold for the whole minute, also after what was counted is taken, and no longer', () => {
-    const counts = new RejectCounts();
-    note(counts, names(MAX_FIELDS_A_MINUTE));
-    counts.take(NOON_MS);
+    const counts = new RejectionCounts();
+    note(counts, names(MAX_FIELDS_PER_MINUTE));
+    counts.takeCounts(NOON_MS);
     note(counts, names(3, 'second'));
-    expect(countsOf(counts.take(NOON_MS))).toEqual({ 'rejected field_type other': 3 });
+    expect(countsOf(counts.takeCounts(NOON_MS))).toEqual({ 'rejected field_type other': 3 });
 
     note(counts, names(3, 'second'), NOON_MS + MINUTE_MS);
-    expect(counts.take(NOON_MS + MINUTE_MS).map(({ field }) => field)).toEqual(
+    expect(counts.takeCounts(NOON_MS + MINUTE_MS).map(({ field }) => field)).toEqual(
       names(3, 'second').map(({ pointer }) => pointer),
     );
   });
 
   test('of one project are nobody else’s, however long nothing is taken', () => {
-    const counts = new RejectCounts();
+    const counts = new RejectionCounts();
     let dropped = 0;
     for (let minute = 0; minute < 10; minute++) {
-      dropped += note(counts, names(MAX_FIELDS_A_MINUTE), NOON_MS + minute * MINUTE_MS);
+      dropped += note(counts, names(MAX_FIELDS_PER_MINUTE), NOON_MS + minute * MINUTE_MS);
     }
-    expect(dropped).toBe(10 * MAX_FIELDS_A_MINUTE - MAX_ROWS_OF_A_PROJECT);
+    expect(dropped).toBe(10 * MAX_FIELDS_PER_MINUTE - MAX_ROWS_PER_PROJECT);
     expect(note(counts, [aReject()], NOON_MS, 'other game')).toBe(0);
 
-    const rows = counts.take(NOON_MS + 10 * MINUTE_MS);
-    expect(rows.filter(({ projectId }) => projectId === 'game')).toHaveLength(MAX_ROWS_OF_A_PROJECT);
+    const rows = counts.takeCounts(NOON_MS + 10 * MINUTE_MS);
+    expect(rows.filter(({ projectId }) => projectId === 'game')).toHaveLength(MAX_ROWS_PER_PROJECT);
     expect(rows.filter(({ projectId }) => projectId === 'other game')).toMatchObject([{ count: 1 }]);
-    expect(note(counts, names(MAX_FIELDS_A_MINUTE), NOON_MS + 11 * MINUTE_MS)).toBe(0);
+    expect(note(counts, names(MAX_FIELDS_PER_MINUTE), NOON_MS + 11 * MINUTE_MS)).toBe(0);
   });
 
   test('of one project hold for the others among its names too', () => {
-    const counts = new RejectCounts();
-    const minutes = MAX_ROWS_OF_A_PROJECT / MAX_FIELDS_A_MINUTE;
+    const counts = new RejectionCounts();
+    const minutes = MAX_ROWS_PER_PROJECT / MAX_FIELDS_PER_MINUTE;
     for (let minute = 1; minute <= minutes; minute++)
-      note(counts, names(MAX_FIELDS_A_MINUTE), NOON_MS + minute * MINUTE_MS);
+      note(counts, names(MAX_FIELDS_PER_MINUTE), NOON_MS + minute * MINUTE_MS);
     expect(note(counts, names(1, 'beyond'), NOON_MS + minutes * MINUTE_MS)).toBe(1);
   });
 
   test('of all projects together are kept too, and are free again once taken', () => {
-    const counts = new RejectCounts();
+    const counts = new RejectionCounts();
     const flood = (nowMs: number): number => {
       let dropped = 0;
       for (let project = 0; project < 500; project++)
-        dropped += note(counts, names(MAX_FIELDS_A_MINUTE), nowMs, `game ${project}`);
+        dropped += note(counts, names(MAX_FIELDS_PER_MINUTE), nowMs, `game ${project}`);
       return dropped;
     };
     expect(flood(NOON_MS)).toBe(10_000);
-    expect(counts.take(NOON_MS + MINUTE_MS)).toHaveLength(40_000);
+    expect(counts.takeCounts(NOON_MS + MINUTE_MS)).toHaveLength(40_000);
     expect(flood(NOON_MS + MINUTE_MS)).toBe(10_000);
   });
 
   test('a part is not asked for where the name is one of the others', () => {
-    const counts = new RejectCounts();
-    note(counts, names(MAX_FIELDS_A_MINUTE));
-    counts.note(NOON_MS, origin, names(1, 'beyond'), () => expect.unreachable('nobody looks at it'));
+    const counts = new RejectionCounts();
+    note(counts, names(MAX_FIELDS_PER_MINUTE));
+    counts.add(NOON_MS, origin, names(1, 'beyond'), () => expect.unreachable('nobody looks at it'));
 
-    expect(counts.take(NOON_MS).at(-1)).toMatchObject({
+    expect(counts.takeCounts(NOON_MS).at(-1)).toMatchObject({
       field: 'other',
       endpoint: '',
       part: { sample: '', eventType: '' },

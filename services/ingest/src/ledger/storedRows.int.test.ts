@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { NEVER_WRITTEN } from '@questlog/schemas/tables/erasedEvents';
 import { expect, test } from 'vitest';
 import { sharedStore } from '../known/storedReports.testing.ts';
-import { heldBy } from './held.ts';
+import { openStoredRows } from './storedRows.ts';
 
 const shared = sharedStore();
 
@@ -21,7 +21,7 @@ test('what was erased in parts, and was told once more by a new projection, coun
     );
   const fromMs = Date.UTC(2026, 10, 22);
   const miscounted = async () =>
-    await heldBy(shared.store).miscounted({ fromMs, toMs: fromMs + 60_000, tenantId }, 10);
+    await openStoredRows(shared.store).miscountedMinutes({ fromMs, toMs: fromMs + 60_000, tenantId }, 10);
   await told(0, 2);
   await told(1, 1);
   await told(NEVER_WRITTEN, 3);

@@ -1,8 +1,8 @@
 /** What is kept for how long, and what it costs. Pure. */
-import { DAY_MS } from './due.ts';
+import { DAY_MS } from './expirations.ts';
 
 /** Rows or records as they are now, and how many of them came of late. */
-export interface Measured {
+export interface Measurement {
   readonly rows: number;
   readonly bytes: number;
   readonly recentRows: number;
@@ -11,14 +11,17 @@ export interface Measured {
 }
 
 /** What comes in a month at the rate of late. Less than a day is taken for a day: an hour's trial is no rate. */
-export function bytesAMonth({ rows, bytes, recentRows, recentSinceMs }: Measured, nowMs: number): number {
+export function bytesPerMonth(
+  { rows, bytes, recentRows, recentSinceMs }: Measurement,
+  nowMs: number,
+): number {
   if (rows === 0 || recentSinceMs === undefined) return 0;
   const overMs = Math.max(nowMs - recentSinceMs, DAY_MS);
   return Math.round((bytes / rows) * recentRows * (MONTH_MS / overMs));
 }
 
 /** A project's part of a table, by its rows. */
-export function partOf(whole: Pick<Measured, 'rows' | 'bytes'>, rows: number): number {
+export function bytesOfRows(whole: Pick<Measurement, 'rows' | 'bytes'>, rows: number): number {
   return whole.rows === 0 ? 0 : Math.round((whole.bytes * rows) / whole.rows);
 }
 

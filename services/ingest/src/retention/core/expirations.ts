@@ -1,12 +1,12 @@
 /** Which of a project's rows and files are past their days. Pure. */
 import type { Project, RetentionDays } from '@questlog/schemas/topics/directoryEntry';
 
-export type Retained = keyof RetentionDays;
-export const RETAINED: readonly Retained[] = ['events', 'sessions', 'reports', 'links', 'uploads'];
+export type RetainedKind = keyof RetentionDays;
+export const RETAINED_KINDS: readonly RetainedKind[] = ['events', 'sessions', 'reports', 'links', 'uploads'];
 
 /** What a project received before a time, and what of it is to go. */
-export interface Due {
-  readonly what: Retained;
+export interface Expiration {
+  readonly what: RetainedKind;
   readonly tenantId: string;
   readonly projectId: string;
   /** The beginning of a UTC day: a project's rows of a table go once a day, since each time parts are written anew. */
@@ -16,26 +16,26 @@ export interface Due {
 }
 
 /** @param doneMs per `markOf`, before which nothing is left. */
-export function dueOf(
+export function expirationsOf(
   projects: Iterable<Project>,
   doneMs: ReadonlyMap<string, number>,
   nowMs: number,
-): Due[] {
-  const due: Due[] = [];
+): Expiration[] {
+  const expirations: Expiration[] = [];
   for (const { id: projectId, tenantId, retentionDays } of projects) {
-    for (const what of RETAINED) {
+    for (const what of RETAINED_KINDS) {
       const days = retentionDays?.[what] ?? null;
       if (days === null) continue;
       const beforeMs = Math.floor(nowMs / DAY_MS - days) * DAY_MS;
-      const sinceMs = doneMs.get(markOf(projectId, what));
+      const sinceMs = doneMs.get(markKey(projectId, what));
       if (sinceMs === undefined || beforeMs > sinceMs)
-        due.push({ what, tenantId, projectId, beforeMs, sinceMs });
+        expirations.push({ what, tenantId, projectId, beforeMs, sinceMs });
     }
   }
-  return due;
+  return expirations;
 }
 
-export function markOf(projectId: string, what: Retained): string {
+export function markKey(projectId: string, what: RetainedKind): string {
   return `${projectId}/${what}`;
 }
 

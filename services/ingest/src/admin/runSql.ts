@@ -12,10 +12,10 @@ export const SQL_LIMITS = {
   /** Of the result as ClickHouse counts it, and of its text as it comes. */
   bytes: 256 * 1024 * 1024,
   /** Of a process, running or waiting for a connection: whoever comes then would wait for minutes. */
-  atOnce: 32,
+  maxConcurrent: 32,
 } as const;
 /** Advice for a query that hits one of its own limits, by ClickHouse's error code. */
-const CURES: Readonly<Record<string, string>> = {
+const ADVICE: Readonly<Record<string, string>> = {
   158: ' Filter, or aggregate less.', // TOO_MANY_ROWS
   159: ' Filter, or aggregate less.', // TIMEOUT_EXCEEDED
   160: ' Filter, or aggregate less.', // TOO_SLOW
@@ -36,15 +36,15 @@ const NOT_ALLOWED = new Set([
 
 /**
  * In ClickHouse's own `JSON` format unless the query says another.
- * @param gone aborts when nobody waits for the answer any more.
+ * @param disconnected aborts when nobody waits for the answer any more.
  * @throws Rejected when it is not allowed, fails, or nobody waits.
  */
-export async function askSql(
+export async function runSql(
   reader: AddressedStore | undefined,
   { query, parameters }: SqlInput,
-  gone: AbortSignal,
+  disconnected: AbortSignal,
 ): Promise<StoreAnswer> {
-  if (reader === undefined) throw new Rejected('query_not_allowed', NO_READER);
+  if (reader === undefined) throw new Rejected('query_not_allowed', READER_NOT_CONFIGURED);
   try {
     const settings = {
       max_result_rows: SQL_LIMITS.rows,
@@ -52,16 +52,16 @@ export async function askSql(
       result_overflow_mode: 'throw',
       max_execution_time: SQL_LIMITS.seconds,
     };
-    return await reader.ask(query, settings, SQL_LIMITS.bytes, parameters, gone);
+    return await reader.ask(query, settings, SQL_LIMITS.bytes, parameters, disconnected);
   } catch (error) {
     // No failure of ClickHouse, which a 503 would count as.
-    if (gone.aborted) throw new Rejected('query_failed', 'its asker has left', { cause: error });
+    if (disconnected.aborted) throw new Rejected('query_failed', 'its asker has left', { cause: error });
     if (error instanceof QueryRefused) {
       const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';
-      const text = `${error.message.trim()}${placeOf(error.message, query)}`;
-      throw new Rejected(code, `${text}${cureFor(error, reader)}`, { cause: error });
+      const text = `${error.message.trim()}${textAtPosition(error.message, query)}`;
+      throw new Rejected(code, `${text}${adviceFor(error, reader)}`, { cause: error });
     }
-    if (error instanceof Unavailable && isOfClickHouse(error.cause)) {
+    if (error instanceof Unavailable && isClickHouseError(error.cause)) {
       const headers = { 'Retry-After': String(error.retryAfterS) };
       throw new Rejected('unavailable', error.message.trim(), { cause: error, headers });
     }
@@ -70,28 +70,28 @@ export async function askSql(
 }
 
 /** True if the error has a numeric code of ClickHouse. A failed connection has a name instead, such as ECONNREFUSED. */
-function isOfClickHouse(cause: unknown): boolean {
+function isClickHouseError(cause: unknown): boolean {
   return cause instanceof Error && /^\d+$/.test(String(Reflect.get(cause, 'code')));
 }
 
-function cureFor({ code, message }: QueryRefused, reader: AddressedStore): string {
+function adviceFor({ code, message }: QueryRefused, reader: AddressedStore): string {
   if (code === TOO_MANY_ROWS_OR_BYTES) {
-    const itself = `ClickHouse itself has no limit of rows: ask it as ${reader.username} at ${reader.url}, database ${reader.database}.`;
-    return ` Ask for fewer: a LIMIT, or a GROUP BY. ${/max rows/.test(message) ? itself : ''}`.trimEnd();
+    const directAccess = `ClickHouse itself has no limit of rows: ask it as ${reader.username} at ${reader.url}, database ${reader.database}.`;
+    return ` Ask for fewer: a LIMIT, or a GROUP BY. ${/max rows/.test(message) ? directAccess : ''}`.trimEnd();
   }
-  if (code !== MEMORY_LIMIT_EXCEEDED) return CURES[code] ?? '';
+  if (code !== MEMORY_LIMIT_EXCEEDED) return ADVICE[code] ?? '';
   const [, amount, unit] = /maximum: ([\d.]+) (\w+)/.exec(message) ?? [];
   const limit = amount === undefined ? '' : ` is ${Number(amount)} ${unit}`;
   return ` The query’s memory limit${limit}: select fewer columns, or filter.`;
 }
 
 /** ClickHouse names the word behind the position, and its client cuts the message there if that is in capitals. */
-function placeOf(message: string, query: string): string {
+function textAtPosition(message: string, query: string): string {
   const [, position] = /failed at position (\d+) $/.exec(message) ?? [];
-  return position === undefined ? '' : `: ${query.slice(Number(position) - 1).slice(0, PLACE_CHARACTERS)}`;
+  return position === undefined ? '' : `: ${query.slice(Number(position) - 1).slice(0, EXCERPT_CHARACTERS)}`;
 }
 
-const PLACE_CHARACTERS = 60;
+const EXCERPT_CHARACTERS = 60;
 
-const NO_READER =
+const READER_NOT_CONFIGURED =
   'CLICKHOUSE_READER_URL is not set: it names ClickHouse with an account that only reads; docs/operating/kafka.md says how to make one';

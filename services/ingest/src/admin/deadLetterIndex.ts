@@ -3,20 +3,20 @@ import type { LetterState, ListedLetter } from '@questlog/schemas/http/letter';
 import { LETTER_GROUPS } from '@questlog/schemas/topics/topics';
 import { type NewestFirstPage, newestFirstOf, type Place } from '../core/newestFirst.ts';
 
-export interface KnownLetter extends Omit<ListedLetter, 'state' | 'deadAt' | 'decidedAt'> {
+export interface IndexedDeadLetter extends Omit<ListedLetter, 'state' | 'deadAt' | 'decidedAt'> {
   readonly deadAtMs: number;
   /** Where the letter itself stands. */
-  readonly place: { readonly partition: number; readonly offset: number };
+  readonly position: { readonly partition: number; readonly offset: number };
 }
 
-export interface LetterDecision {
+export interface DeadLetterDecision {
   readonly state: Exclude<LetterState, 'open'>;
   readonly atMs: number;
   /** In the partition of its letter. */
   readonly offset: number;
 }
 
-export interface LetterFilters {
+export interface DeadLetterFilters {
   readonly state: LetterState;
   readonly group: string | undefined;
   readonly topic: string | undefined;
@@ -28,47 +28,47 @@ export interface LetterFilters {
 }
 
 interface Entry {
-  readonly letter: KnownLetter;
-  decision: LetterDecision | undefined;
+  readonly deadLetter: IndexedDeadLetter;
+  decision: DeadLetterDecision | undefined;
 }
 
 /** Under 1 KiB each. */
-export const MAX_LETTERS_KNOWN = 50_000;
+export const MAX_INDEXED_DEAD_LETTERS = 50_000;
 
-export class LetterMemory {
+export class DeadLetterIndex {
   /** In the order in which they were read; of two of an id the first counts. */
   readonly #entries = new Map<string, Entry>();
-  readonly #openOf = new Map<string, number>();
+  readonly #openByGroup = new Map<string, number>();
   readonly #max: number;
 
-  constructor(max = MAX_LETTERS_KNOWN) {
+  constructor(max = MAX_INDEXED_DEAD_LETTERS) {
     this.#max = max;
   }
 
-  put(letter: KnownLetter): void {
-    if (this.#entries.has(letter.id)) return;
-    this.#entries.set(letter.id, { letter, decision: undefined });
-    this.#count(letter.group, 1);
+  put(deadLetter: IndexedDeadLetter): void {
+    if (this.#entries.has(deadLetter.id)) return;
+    this.#entries.set(deadLetter.id, { deadLetter, decision: undefined });
+    this.#addOpen(deadLetter.group, 1);
     const [oldest] = this.#entries.values();
     if (this.#entries.size > this.#max && oldest !== undefined) this.#remove(oldest);
   }
 
   /** The first decision about a letter counts; one about a letter that is not known is passed over. */
-  decide(id: string, decision: LetterDecision): void {
+  decide(id: string, decision: DeadLetterDecision): void {
     const entry = this.#entries.get(id);
     if (entry === undefined || entry.decision !== undefined) return;
     entry.decision = decision;
-    this.#count(entry.letter.group, -1);
+    this.#addOpen(entry.deadLetter.group, -1);
   }
 
   /** The log has no longer what was read of the partition from the offset on. */
-  cut(partition: number, offset: number): void {
+  truncate(partition: number, offset: number): void {
     for (const entry of [...this.#entries.values()]) {
-      if (entry.letter.place.partition !== partition) continue;
-      if (entry.letter.place.offset >= offset) this.#remove(entry);
+      if (entry.deadLetter.position.partition !== partition) continue;
+      if (entry.deadLetter.position.offset >= offset) this.#remove(entry);
       else if (entry.decision !== undefined && entry.decision.offset >= offset) {
         entry.decision = undefined;
-        this.#count(entry.letter.group, 1);
+        this.#addOpen(entry.deadLetter.group, 1);
       }
     }
   }
@@ -76,7 +76,7 @@ export class LetterMemory {
   /** Retention has taken what is below these offsets, one a partition. */
   expire(starts: readonly number[]): void {
     for (const entry of [...this.#entries.values()]) {
-      const { partition, offset } = entry.letter.place;
+      const { partition, offset } = entry.deadLetter.position;
       if (offset < (starts[partition] ?? 0)) this.#remove(entry);
     }
   }
@@ -86,64 +86,66 @@ export class LetterMemory {
   }
 
   /** Dead letters of one topic, including replayed and discarded ones. */
-  ofTopic(topic: string): KnownLetter[] {
-    return [...this.#entries.values()].map(({ letter }) => letter).filter((one) => one.topic === topic);
+  ofTopic(topic: string): IndexedDeadLetter[] {
+    return [...this.#entries.values()]
+      .map(({ deadLetter }) => deadLetter)
+      .filter((one) => one.topic === topic);
   }
 
   /** Those that wait for a decision. */
-  open(): KnownLetter[] {
+  open(): IndexedDeadLetter[] {
     const open = [...this.#entries.values()].filter(({ decision }) => decision === undefined);
-    return open.map(({ letter }) => letter);
+    return open.map(({ deadLetter }) => deadLetter);
   }
 
   /** How many are open, of each of Questlog's groups that ever had one, and as `other` of those that letters made up. */
-  get openOf(): ReadonlyMap<string, number> {
-    return this.#openOf;
+  get openByGroup(): ReadonlyMap<string, number> {
+    return this.#openByGroup;
   }
 
   page(
-    filters: LetterFilters,
+    filters: DeadLetterFilters,
     page: NewestFirstPage,
   ): { rows: readonly ListedLetter[]; next: string | null } {
     const { state, group, topic, cause, fromMs = 0, toMs = Number.POSITIVE_INFINITY } = filters;
-    const isWanted = ({ letter, decision }: Entry): boolean =>
+    const isWanted = ({ deadLetter, decision }: Entry): boolean =>
       (decision?.state ?? 'open') === state &&
-      (group === undefined || letter.group === group) &&
-      (topic === undefined || letter.topic === topic) &&
-      (cause === undefined || letter.reason.includes(cause)) &&
-      letter.deadAtMs >= fromMs &&
-      letter.deadAtMs < toMs &&
-      isBefore(letter, page.before);
+      (group === undefined || deadLetter.group === group) &&
+      (topic === undefined || deadLetter.topic === topic) &&
+      (cause === undefined || deadLetter.reason.includes(cause)) &&
+      deadLetter.deadAtMs >= fromMs &&
+      deadLetter.deadAtMs < toMs &&
+      isBefore(deadLetter, page.before);
     const found = [...this.#entries.values()].filter(isWanted);
-    found.sort((one, other) => (isBefore(one.letter, placeOf(other.letter)) ? 1 : -1));
-    const { rows, next } = newestFirstOf(found, page, ({ letter }) => placeOf(letter));
-    return { rows: rows.map(listedLetter), next };
+    found.sort((one, other) => (isBefore(one.deadLetter, cursorOf(other.deadLetter)) ? 1 : -1));
+    const { rows, next } = newestFirstOf(found, page, ({ deadLetter }) => cursorOf(deadLetter));
+    return { rows: rows.map(listedDeadLetter), next };
   }
 
-  #remove({ letter, decision }: Entry): void {
-    this.#entries.delete(letter.id);
-    if (decision === undefined) this.#count(letter.group, -1);
+  #remove({ deadLetter, decision }: Entry): void {
+    this.#entries.delete(deadLetter.id);
+    if (decision === undefined) this.#addOpen(deadLetter.group, -1);
   }
 
   /** Whoever writes to the topic names the group, and each name would be a line of metrics for good. */
-  #count(named: string, more: number): void {
-    const group = LETTER_GROUPS.includes(named) ? named : 'other';
-    this.#openOf.set(group, (this.#openOf.get(group) ?? 0) + more);
+  #addOpen(name: string, change: number): void {
+    const group = LETTER_GROUPS.includes(name) ? name : 'other';
+    this.#openByGroup.set(group, (this.#openByGroup.get(group) ?? 0) + change);
   }
 }
 
-export function listedLetter({ letter, decision }: Readonly<Entry>): ListedLetter {
-  const { deadAtMs, place: _, id, ...rest } = letter;
+export function listedDeadLetter({ deadLetter, decision }: Readonly<Entry>): ListedLetter {
+  const { deadAtMs, position: _, id, ...rest } = deadLetter;
   const deadAt = new Date(deadAtMs).toISOString();
   const decidedAt = decision === undefined ? null : new Date(decision.atMs).toISOString();
   return { id, state: decision?.state ?? 'open', deadAt, decidedAt, ...rest };
 }
 
-function placeOf({ deadAtMs, id }: KnownLetter): Place {
+function cursorOf({ deadAtMs, id }: IndexedDeadLetter): Place {
   return { millis: String(deadAtMs), id };
 }
 
-function isBefore({ deadAtMs, id }: KnownLetter, place: Place): boolean {
-  const millis = Number(place.millis);
-  return deadAtMs < millis || (deadAtMs === millis && id < place.id);
+function isBefore({ deadAtMs, id }: IndexedDeadLetter, cursor: Place): boolean {
+  const millis = Number(cursor.millis);
+  return deadAtMs < millis || (deadAtMs === millis && id < cursor.id);
 }

@@ -7,7 +7,13 @@ import { type CountedInsert, type FlushDeps, flushEvery } from '@questlog/runtim
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { BodyParts } from './core/offendingPart.ts';
-import { NO_PART, NOBODY, type Reject, RejectCounts, type RejectRow } from './core/rejectCounts.ts';
+import {
+  EMPTY_PART,
+  NIL_UUID,
+  type Rejection,
+  RejectionCounts,
+  type RejectionRow,
+} from './core/rejectionCounts.ts';
 
 export interface RejectedRequest {
   /** Undefined without a valid token. */
@@ -20,26 +26,26 @@ export interface RejectedRequest {
   readonly body: Buffer | undefined;
   /** Where to look in the body; undefined: at the field of each reject. */
   readonly failedAt: number | undefined;
-  readonly rejects: readonly Reject[];
+  readonly rejections: readonly Rejection[];
 }
 
-export interface Rejects {
+export interface Rejections {
   /** Never throws. */
-  note(request: RejectedRequest): void;
+  record(request: RejectedRequest): void;
 }
 
 /** Each walks over the body: no request may hold up the others by being wrong in many ways. */
-const MAX_PARTS_OF_A_REQUEST = 10;
+const MAX_PARTS_PER_REQUEST = 10;
 
-export function openRejects(deps: FlushDeps): Rejects {
+export function openRejections(deps: FlushDeps): Rejections {
   const { clock, logger, dropped } = deps;
-  const counts = new RejectCounts();
-  flushEvery(deps, 'rejects', (nowMs) => insertOf(counts.take(nowMs)));
+  const counts = new RejectionCounts();
+  flushEvery(deps, 'rejects', (nowMs) => insertOf(counts.takeCounts(nowMs)));
   return {
-    note: (request) => {
+    record: (request) => {
       try {
-        const beyond = note(counts, clock.now(), request);
-        if (beyond > 0) dropped.inc(beyond);
+        const droppedCount = note(counts, clock.now(), request);
+        if (droppedCount > 0) dropped.inc(droppedCount);
       } catch (error) {
         logger.error('reject_not_counted', error, { bug: true });
       }
@@ -48,27 +54,27 @@ export function openRejects(deps: FlushDeps): Rejects {
 }
 
 function note(
-  counts: RejectCounts,
+  counts: RejectionCounts,
   nowMs: number,
-  { principal, endpoint, token, body, failedAt, rejects }: RejectedRequest,
+  { principal, endpoint, token, body, failedAt, rejections: rejects }: RejectedRequest,
 ): number {
   // A browser or a scanner, and no game.
   if (endpoint === '' && token === '') return 0;
   const origin = {
-    tenantId: principal?.tenant.id ?? NOBODY,
-    projectId: principal?.project.id ?? NOBODY,
+    tenantId: principal?.tenant.id ?? NIL_UUID,
+    projectId: principal?.project.id ?? NIL_UUID,
     endpoint,
   };
   const parts = body === undefined ? undefined : new BodyParts(body, token);
-  let left = MAX_PARTS_OF_A_REQUEST;
-  return counts.note(nowMs, origin, rejects, (reject) => {
+  let left = MAX_PARTS_PER_REQUEST;
+  return counts.add(nowMs, origin, rejects, (reject) => {
     // Nothing is wrong with what came too fast.
-    if (parts === undefined || reject.code === 'rate_limited' || left-- <= 0) return NO_PART;
+    if (parts === undefined || reject.code === 'rate_limited' || left-- <= 0) return EMPTY_PART;
     return failedAt === undefined ? parts.at(reject) : parts.around(failedAt);
   });
 }
 
-function insertOf(rows: readonly RejectRow[]): CountedInsert | undefined {
+function insertOf(rows: readonly RejectionRow[]): CountedInsert | undefined {
   if (rows.length === 0) return undefined;
   const out = new RowBinaryWriter();
   for (const row of rows) writeRow(out, row);
@@ -86,7 +92,7 @@ function insertOf(rows: readonly RejectRow[]): CountedInsert | undefined {
 /** Values of the column's Enum8. */
 const KINDS = { rejected: 0, ignored: 1, warned: 2 } as const;
 
-function writeRow(out: RowBinaryWriter, row: RejectRow): void {
+function writeRow(out: RowBinaryWriter, row: RejectionRow): void {
   out.uuid(row.tenantId);
   out.uuid(row.projectId);
   out.uint32(row.minuteS);

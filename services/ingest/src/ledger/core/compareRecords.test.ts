@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { compare, NONE, plus } from './recount.ts';
+import { addRecords, compare, ZERO_AMOUNT } from './compareRecords.ts';
 
 const AT = {
   tenantId: 'tenant',
@@ -57,6 +57,6 @@ test('rows that lack, and rows of no record, are told with their tenant, minute,
 });
 
 test('amounts add up', () => {
-  const two = plus(NONE, [{ events: 2 }, { events: 3 }]);
-  expect(plus(two, [{ events: 4 }])).toEqual({ records: 3, events: 9 });
+  const two = addRecords(ZERO_AMOUNT, [{ events: 2 }, { events: 3 }]);
+  expect(addRecords(two, [{ events: 4 }])).toEqual({ records: 3, events: 9 });
 });

@@ -1,6 +1,6 @@
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { expect, test } from 'vitest';
-import { dueOf, markOf } from './due.ts';
+import { expirationsOf, markKey } from './expirations.ts';
 
 const NOW = Date.UTC(2026, 10, 22, 15, 30);
 const NONE = { events: null, sessions: null, reports: null, links: null, uploads: null };
@@ -8,7 +8,7 @@ const TODAY = Date.UTC(2026, 10, 22);
 const DAY_MS = 86_400_000;
 
 test('what came before the day on which its days began is due, and nothing of what has no days', () => {
-  const due = dueOf(
+  const due = expirationsOf(
     [project({ ...NONE, events: 30, uploads: 1 }), project(null, 'q'), project(NONE, 'r')],
     new Map(),
     NOW,
@@ -20,8 +20,9 @@ test('what came before the day on which its days began is due, and nothing of wh
 });
 
 test('each kind is due once a day, and again once its days are fewer', () => {
-  const done = new Map([[markOf('p', 'events'), TODAY - 2 * DAY_MS]]);
-  const dueIn = (days: number, nowMs: number) => dueOf([project({ ...NONE, events: days })], done, nowMs);
+  const done = new Map([[markKey('p', 'events'), TODAY - 2 * DAY_MS]]);
+  const dueIn = (days: number, nowMs: number) =>
+    expirationsOf([project({ ...NONE, events: days })], done, nowMs);
   expect(dueIn(2, NOW)).toEqual([]);
   expect(dueIn(2, TODAY + DAY_MS - 1)).toEqual([]);
   expect(dueIn(2, TODAY + DAY_MS)).toMatchObject([{ beforeMs: TODAY - DAY_MS, sinceMs: TODAY - 2 * DAY_MS }]);
@@ -32,8 +33,8 @@ test('each kind is due once a day, and again once its days are fewer', () => {
 
 test('what went of one kind or project says nothing of another, and each kind has its days', () => {
   const days = { events: 1, sessions: 2, reports: 3, links: 4, uploads: 5 };
-  const done = new Map([[markOf('p', 'events'), TODAY]]);
-  const due = dueOf([project(days), project({ ...NONE, events: 1 }, 'q')], done, NOW);
+  const done = new Map([[markKey('p', 'events'), TODAY]]);
+  const due = expirationsOf([project(days), project({ ...NONE, events: 1 }, 'q')], done, NOW);
   expect(due.map(({ projectId, what, beforeMs }) => [projectId, what, (TODAY - beforeMs) / DAY_MS])).toEqual([
     ...[
       ['p', 'sessions', 2],

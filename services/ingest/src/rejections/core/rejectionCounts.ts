@@ -5,7 +5,7 @@
 import type { ProblemCode } from '@questlog/schemas/http/problem';
 import type { TimeWarning } from '../../core/clockSkew.ts';
 import { minuteOf } from '../../ledger/core/receivedCounts.ts';
-import { cutUtf8, masked, type Part } from './offendingPart.ts';
+import { mask, type OffendingPart, truncateUtf8 } from './offendingPart.ts';
 
 /** Where a request went, and whose it was; zeros where nobody knows. */
 export interface Origin {
@@ -15,9 +15,9 @@ export interface Origin {
   readonly endpoint: string;
 }
 
-export const NOBODY = '00000000-0000-0000-0000-000000000000';
+export const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 
-export interface Reject {
+export interface Rejection {
   readonly kind: 'rejected' | 'ignored' | 'warned';
   readonly code: ProblemCode | TimeWarning;
   /** Position in the request's array. */
@@ -26,7 +26,7 @@ export interface Reject {
   readonly pointer: string;
 }
 
-export interface RejectRow extends Origin, Pick<Reject, 'kind' | 'code'> {
+export interface RejectionRow extends Origin, Pick<Rejection, 'kind' | 'code'> {
   /** Seconds since the epoch. */
   readonly minuteS: number;
   readonly field: string;
@@ -34,13 +34,13 @@ export interface RejectRow extends Origin, Pick<Reject, 'kind' | 'code'> {
   requests: number;
   /** Seconds since the epoch. */
   lastSeenS: number;
-  readonly part: Part;
+  readonly part: OffendingPart;
 }
 
 /** Of one project in one minute; what is beyond is told apart by its code only, as the field `other`. */
-export const MAX_FIELDS_A_MINUTE = 100;
+export const MAX_FIELDS_PER_MINUTE = 100;
 /** Of one project, while ClickHouse takes nothing. */
-export const MAX_ROWS_OF_A_PROJECT = 400;
+export const MAX_ROWS_PER_PROJECT = 400;
 /** Of all projects. */
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;
@@ -49,13 +49,13 @@ const MAX_POINTER_CHARACTERS = 1_024;
 const OTHER = 'other';
 
 interface RowsOfProject {
-  readonly rows: Map<string, RejectRow>;
+  readonly rows: Map<string, RejectionRow>;
   /** The fields that are told apart in this minute. */
   minuteS: number;
   fields: number;
 }
 
-export class RejectCounts {
+export class RejectionCounts {
   readonly #projects = new Map<string, RowsOfProject>();
   #size = 0;
 
@@ -64,11 +64,16 @@ export class RejectCounts {
    * @param partOf is asked for the first of a kind in a minute only.
    * @returns how many were beyond a bound and are not counted.
    */
-  note(nowMs: number, origin: Origin, rejects: readonly Reject[], partOf: (reject: Reject) => Part): number {
-    const touched = new Set<RejectRow>();
+  add(
+    nowMs: number,
+    origin: Origin,
+    rejections: readonly Rejection[],
+    partOf: (rejection: Rejection) => OffendingPart,
+  ): number {
+    const touched = new Set<RejectionRow>();
     let dropped = 0;
-    for (const reject of rejects) {
-      const row = this.#rowOf(nowMs, origin, reject, partOf);
+    for (const rejection of rejections) {
+      const row = this.#rowOf(nowMs, origin, rejection, partOf);
       if (row === undefined) {
         dropped++;
         continue;
@@ -82,11 +87,11 @@ export class RejectCounts {
   }
 
   /** What was counted since the last time. The rows of this minute stay, from zero. */
-  take(nowMs: number): RejectRow[] {
-    const taken: RejectRow[] = [];
+  takeCounts(nowMs: number): RejectionRow[] {
+    const counted: RejectionRow[] = [];
     for (const [projectId, { rows }] of this.#projects) {
       for (const [key, row] of rows) {
-        if (row.count > 0) taken.push({ ...row });
+        if (row.count > 0) counted.push({ ...row });
         row.count = 0;
         row.requests = 0;
         if (row.minuteS === minuteOf(nowMs)) continue;
@@ -95,33 +100,33 @@ export class RejectCounts {
       }
       if (rows.size === 0) this.#projects.delete(projectId);
     }
-    return taken;
+    return counted;
   }
 
   #rowOf(
     nowMs: number,
     origin: Origin,
-    reject: Reject,
-    partOf: (reject: Reject) => Part,
-  ): RejectRow | undefined {
+    rejection: Rejection,
+    partOf: (rejection: Rejection) => OffendingPart,
+  ): RejectionRow | undefined {
     const minuteS = minuteOf(nowMs);
     const project = this.#projectOf(origin.projectId, minuteS);
-    const { kind, code } = reject;
-    const field = fieldOf(reject.pointer);
+    const { kind, code } = rejection;
+    const field = fieldOf(rejection.pointer);
     const key = `${minuteS} ${kind} ${code} ${origin.endpoint} ${field}`;
     const known = project.rows.get(key);
     if (known !== undefined) return known;
     const row = { ...origin, kind, code, minuteS, field, count: 0, requests: 0, lastSeenS: 0 };
-    if (project.fields < MAX_FIELDS_A_MINUTE) {
+    if (project.fields < MAX_FIELDS_PER_MINUTE) {
       if (!this.#hasRoom(project)) return undefined;
       project.fields++;
-      return this.#added(project, key, { ...row, part: partOf(reject) });
+      return this.#added(project, key, { ...row, part: partOf(rejection) });
     }
     const otherKey = `${minuteS} ${kind} ${code}`;
     const other = project.rows.get(otherKey);
     if (other !== undefined) return other;
     if (!this.#hasRoom(project)) return undefined;
-    return this.#added(project, otherKey, { ...row, endpoint: '', field: OTHER, part: NO_PART });
+    return this.#added(project, otherKey, { ...row, endpoint: '', field: OTHER, part: EMPTY_PART });
   }
 
   #projectOf(projectId: string, minuteS: number): RowsOfProject {
@@ -132,20 +137,20 @@ export class RejectCounts {
   }
 
   #hasRoom({ rows }: RowsOfProject): boolean {
-    return rows.size < MAX_ROWS_OF_A_PROJECT && this.#size < MAX_ROWS;
+    return rows.size < MAX_ROWS_PER_PROJECT && this.#size < MAX_ROWS;
   }
 
-  #added({ rows }: RowsOfProject, key: string, row: RejectRow): RejectRow {
+  #added({ rows }: RowsOfProject, key: string, row: RejectionRow): RejectionRow {
     rows.set(key, row);
     this.#size++;
     return row;
   }
 }
 
-export const NO_PART: Part = { sample: '', eventType: '' };
+export const EMPTY_PART: OffendingPart = { sample: '', eventType: '' };
 
 /** A name may be anything that a client sends, and megabytes long. */
 function fieldOf(pointer: string): string {
   const path = pointer.slice(0, MAX_POINTER_CHARACTERS).replaceAll(/\/\d+(?=\/|$)/g, '/*');
-  return cutUtf8(Buffer.from(masked(path)), MAX_FIELD_BYTES);
+  return truncateUtf8(Buffer.from(mask(path)), MAX_FIELD_BYTES);
 }

@@ -1,10 +1,10 @@
 /** What a game team is shown of a body that was wrong, and what nobody may be shown. */
 import { describe, expect, test } from 'vitest';
-import { BodyParts, cutUtf8, MAX_SAMPLE_BYTES, masked, type Part } from './offendingPart.ts';
+import { BodyParts, MAX_SAMPLE_BYTES, mask, type OffendingPart, truncateUtf8 } from './offendingPart.ts';
 
 const TOKEN = 'the-token-of-a-game';
 
-function partAt(body: string, pointer: string, index = 0): Part {
+function partAt(body: string, pointer: string, index = 0): OffendingPart {
   return new BodyParts(Buffer.from(body), TOKEN).at({ index, pointer });
 }
 
@@ -53,7 +53,7 @@ describe('the part that a problem is about', () => {
 describe('a sample', () => {
   test.each(['x', 'é', '€', '😀'])('is cut at a character’s boundary: %s', (character) => {
     for (let maxBytes = 0; maxBytes < 20; maxBytes++) {
-      const cut = cutUtf8(Buffer.from(character.repeat(10)), maxBytes);
+      const cut = truncateUtf8(Buffer.from(character.repeat(10)), maxBytes);
       const fits = Math.min(10, Math.floor(maxBytes / Buffer.byteLength(character)));
       expect(cut).toBe(character.repeat(fits));
     }
@@ -110,11 +110,11 @@ describe('a sample', () => {
     ['spaces', ' '],
     ['the name of a secret', 'token'],
   ])('is looked for in time that grows with the text, be it all %s', (_, part) => {
-    expect(masked(`"${part.repeat(200_000)}`)).toContain(part);
+    expect(mask(`"${part.repeat(200_000)}`)).toContain(part);
   });
 
   test('has stars for the secret alone, as many as it had characters', () => {
-    expect(masked('Bearer abc, eyJot')).toBe('Bearer ***, eyJot');
+    expect(mask('Bearer abc, eyJot')).toBe('Bearer ***, eyJot');
   });
 
   test('shows the text beside a secret as it was sent', () => {

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { openStore } from '@questlog/runtime/clickhouse/store';
 import { expect, onTestFinished, test } from 'vitest';
 import { Rejected } from '../rejected.ts';
-import { askSql } from './askSql.ts';
+import { runSql } from './runSql.ts';
 
 /** The texts of ClickHouse 23.8 and 26.7. */
 const OF_THE_QUERY = [
@@ -104,7 +104,7 @@ async function failureOf(
     await store.close();
     server.close();
   });
-  return await askSql(store, { query: 'SELECT 1' }, new AbortController().signal).catch(
+  return await runSql(store, { query: 'SELECT 1' }, new AbortController().signal).catch(
     (error: unknown) => error,
   );
 }

@@ -10,36 +10,36 @@ import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 
 /** `unreadable`: whose it is, only its key says. */
-export type LetterRecord =
+export type DeadLetterRecord =
   | { readonly state: 'erased' | 'unreadable' }
   /** `isWhole`: nothing of it was erased. */
-  | { readonly state: 'read'; readonly message: unknown; readonly isWhole: boolean };
+  | { readonly state: 'read'; readonly message: unknown; readonly isUnchanged: boolean };
 
-export interface LetterRecords {
+export interface DeadLetterRecords {
   /** Whether it is a topic whose records are replayed. */
-  isOurs(topic: string): boolean;
+  isReplayable(topic: string): boolean;
   /** What is left of the letter's record: `erased` where that is nothing. */
-  read(erased: ErasedData, letter: DeadLetter): Promise<LetterRecord>;
+  read(erased: ErasedData, deadLetter: DeadLetter): Promise<DeadLetterRecord>;
 }
 
-export async function openLetterRecords(registry: SchemaRegistry): Promise<LetterRecords> {
-  const readers = new Map<string, (erased: ErasedData, value: Buffer | null) => Promise<LetterRecord>>();
+export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<DeadLetterRecords> {
+  const readers = new Map<string, (erased: ErasedData, value: Buffer | null) => Promise<DeadLetterRecord>>();
   const add = async <T>(
     contract: MessageContract<T>,
-    leftOf: (erased: ErasedData, message: T) => T | undefined,
+    excludeErasedFrom: (erased: ErasedData, message: T) => T | undefined,
   ): Promise<void> => {
     const codec = await createCodec(registry, contract);
     readers.set(contract.topic, async (erased, value) => {
       const message = await codec.decode(value);
-      const left = leftOf(erased, message);
-      if (left === undefined) return { state: 'erased' };
-      return { state: 'read', message: left, isWhole: left === message };
+      const remaining = excludeErasedFrom(erased, message);
+      if (remaining === undefined) return { state: 'erased' };
+      return { state: 'read', message: remaining, isUnchanged: remaining === message };
     });
   };
   await add(eventsAccepted, (erased, message) => {
     // Of others too: a replay brings theirs, and leaves out the erased ones.
-    const left = withoutErased(erased, message);
-    return left !== message && left.events.length === 0 ? undefined : left;
+    const remaining = withoutErased(erased, message);
+    return remaining !== message && remaining.events.length === 0 ? undefined : remaining;
   });
   await add(sessionRegistered, (erased, message) =>
     erased.by({ ...message, receivedAt: message.registeredAt }) === undefined ? message : undefined,
@@ -47,12 +47,14 @@ export async function openLetterRecords(registry: SchemaRegistry): Promise<Lette
   await add(reportLinks, (erased, message) => (isErasedReport(erased, message) ? undefined : message));
   await add(linkedEvents, (erased, message) => (isErasedLink(erased, message) ? undefined : message));
   return {
-    isOurs: (topic) => readers.has(topic),
-    read: async (erased, letter) => {
+    isReplayable: (topic) => readers.has(topic),
+    read: async (erased, deadLetter) => {
       // A letter of a tenant that is erased as a whole is of it whatever it holds.
-      if (isOfErasedTenant(erased, letter)) return { state: 'erased' };
+      if (isOfErasedTenant(erased, deadLetter)) return { state: 'erased' };
       try {
-        return (await readers.get(letter.sourceTopic)?.(erased, letter.value)) ?? { state: 'unreadable' };
+        return (
+          (await readers.get(deadLetter.sourceTopic)?.(erased, deadLetter.value)) ?? { state: 'unreadable' }
+        );
       } catch (error) {
         if (!(error instanceof Invalid)) throw error;
         return { state: 'unreadable' };

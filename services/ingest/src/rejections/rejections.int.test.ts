@@ -6,7 +6,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { expect, test } from 'vitest';
-import { openRejects } from './rejects.ts';
+import { openRejections } from './rejections.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
 /** Of this minute: the table drops what is old. */
@@ -15,7 +15,7 @@ const BEGIN_MS = Math.floor(Date.now() / 60_000) * 60_000;
 /** A process that sees this many rejects of one field, and stops. */
 async function aProcess(insert: Store['insert'], count: number, nowMs: number): Promise<void> {
   const closers: (() => Promise<void> | void)[] = [];
-  const { note } = openRejects({
+  const { record: note } = openRejections({
     store: { insert },
     clock: { now: () => nowMs },
     logger: silentLogger,
@@ -30,7 +30,7 @@ async function aProcess(insert: Store['insert'], count: number, nowMs: number): 
     failedAt: undefined,
   };
   for (let n = 0; n < count; n++)
-    note({ ...request, body: Buffer.from(`{"payload":${count}}`), rejects: [reject] });
+    note({ ...request, body: Buffer.from(`{"payload":${count}}`), rejections: [reject] });
   for (const close of closers) await close();
 }
 

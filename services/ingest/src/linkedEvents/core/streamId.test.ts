@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { aSeal } from '../../places/seals.testing.ts';
-import { isStreamId, offsetsFrom, placeBytes, placeIn } from './linkedEventToken.ts';
+import { isStreamId, offsetsFrom, positionBytes, positionIn } from './streamId.ts';
 
 const LOG = '0d5a7a3e-6d3c-4b1f-9e0a-5f6b7c8d9e0f';
 const OTHER_LOG = 'ffffffff-6d3c-4b1f-9e0a-5f6b7c8d9e0f';
@@ -14,9 +14,9 @@ test('an id comes back as the position it was made of, for any offset a log can 
   fc.assert(
     fc.property(offsets, (nextOffsets) => {
       const position = { logId: LOG, nextOffsets };
-      const id = seal.close(placeBytes(position));
+      const id = seal.close(positionBytes(position));
       expect(isStreamId(id)).toBe(true);
-      expect(placeIn(id, seal)).toEqual(position);
+      expect(positionIn(id, seal)).toEqual(position);
     }),
     { examples: [[[0, 127, 128, MAX_OFFSET]]] },
   );
@@ -26,14 +26,14 @@ test('ids are as long whatever the offsets are, and small enough for a header: 6
   const seal = await aSeal();
   const lengths = [0, 250_000_000, MAX_OFFSET].map((offset) => {
     const nextOffsets = Array.from({ length: 64 }, () => offset);
-    return seal.close(placeBytes({ logId: LOG, nextOffsets })).length;
+    return seal.close(positionBytes({ logId: LOG, nextOffsets })).length;
   });
   expect(new Set(lengths).size).toBe(1);
   expect(lengths[0]).toBeLessThan(600);
 });
 
 test('what was cut, mangled or made up is no id', async () => {
-  const id = (await aSeal()).close(placeBytes({ logId: LOG, nextOffsets: [300, 70_000] }));
+  const id = (await aSeal()).close(positionBytes({ logId: LOG, nextOffsets: [300, 70_000] }));
   const madeUp = ['', 'start ', 'é', 'Ag', '17', id.slice(0, -1), `${id}=`, ` ${id}`, `B${id.slice(1)}`];
   for (const text of madeUp) expect(isStreamId(text), text).toBe(false);
   // The forms without an offset, or with a part of one.
@@ -44,13 +44,13 @@ test('what was cut, mangled or made up is no id', async () => {
 
 test('an id that this secret did not close starts at the oldest: of another project, changed by a client, unsealed', async () => {
   const [seal, other] = [await aSeal(), await aSeal()];
-  const bytes = placeBytes({ logId: LOG, nextOffsets: [300, 70_000] });
+  const bytes = positionBytes({ logId: LOG, nextOffsets: [300, 70_000] });
   const changed = Buffer.from(seal.close(bytes), 'base64url');
   changed[20] = (changed[20] ?? 0) ^ 1;
   const unsealed = Buffer.concat([Buffer.of(1), bytes.subarray(0, 16), Buffer.of(5, 7)]);
   for (const id of [other.close(bytes), changed.toString('base64url'), unsealed.toString('base64url')]) {
     expect(isStreamId(id)).toBe(true);
-    expect(placeIn(id, seal)).toBe('start');
+    expect(positionIn(id, seal)).toBe('start');
   }
 });
 

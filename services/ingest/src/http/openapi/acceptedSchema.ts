@@ -12,18 +12,18 @@ interface Schema {
   readonly required?: readonly string[];
 }
 
-/** @param emptyToo an empty optional text is as if it were omitted. */
-export function accepted(schema: object, emptyToo = false): Schema {
+/** @param allowsEmpty an empty optional text is as if it were omitted. */
+export function acceptedSchema(schema: object, allowsEmpty = false): Schema {
   const { properties, required = [], items, anyOf, ...rest }: Schema = schema;
   return {
     ...rest,
-    ...(anyOf && { anyOf: anyOf.map((one) => accepted(one, emptyToo)) }),
-    ...(items && { items: accepted(items) }),
+    ...(anyOf && { anyOf: anyOf.map((one) => acceptedSchema(one, allowsEmpty)) }),
+    ...(items && { items: acceptedSchema(items) }),
     ...(properties && {
       properties: Object.fromEntries(
         Object.entries(properties).map(([name, field]) => {
-          const inside = accepted(field, emptyToo);
-          return [name, required.includes(name) ? inside : orOmitted(inside, emptyToo)];
+          const inside = acceptedSchema(field, allowsEmpty);
+          return [name, required.includes(name) ? inside : optionalSchema(inside, allowsEmpty)];
         }),
       ),
       required,
@@ -31,13 +31,13 @@ export function accepted(schema: object, emptyToo = false): Schema {
   };
 }
 
-function orOmitted({ description, ...field }: Schema, emptyToo: boolean): Schema {
-  const told = description === undefined ? {} : { description };
-  const ways: readonly Schema[] = field.anyOf ?? [field];
-  const isNullable = ways.some(({ type }) => type === 'null');
-  const isText = emptyToo && ways.some(({ type, ...more }) => type === 'string' || 'enum' in more);
+function optionalSchema({ description, ...field }: Schema, allowsEmpty: boolean): Schema {
+  const described = description === undefined ? {} : { description };
+  const alternatives: readonly Schema[] = field.anyOf ?? [field];
+  const isNullable = alternatives.some(({ type }) => type === 'null');
+  const isText = allowsEmpty && alternatives.some(({ type, ...more }) => type === 'string' || 'enum' in more);
   const empty = isText ? [{ type: 'string', const: '' }] : [];
-  return { ...told, anyOf: [...ways, ...empty, ...(isNullable ? [] : [{ type: 'null' }])] };
+  return { ...described, anyOf: [...alternatives, ...empty, ...(isNullable ? [] : [{ type: 'null' }])] };
 }
 
 /** What a type of fields does not say of a report. */
