@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { beforeAll, expect, test } from 'vitest';
-import { ROOT } from '../tidy/house.ts';
+import { ROOT } from '../tidy/projectFiles.ts';
 import { parseSources } from '../tidy/sources.ts';
 import { tell } from './figures.ts';
 

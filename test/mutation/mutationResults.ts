@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ROOT } from '../tidy/house.ts';
+import { ROOT } from '../tidy/projectFiles.ts';
 import type { PlantedBug } from './plantedBugs.ts';
 
 const HERE = join(ROOT, 'test/mutation');

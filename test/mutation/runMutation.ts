@@ -9,7 +9,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { isTest, projectFiles, ROOT } from '../tidy/house.ts';
+import { isTest, projectFiles, ROOT } from '../tidy/projectFiles.ts';
 import { keepResults, type MutantScore } from './mutationResults.ts';
 import { runPlanted, say } from './runPlanted.ts';
 import { SURVIVORS } from './survivors/survivors.ts';

@@ -17,7 +17,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { projectFiles, ROOT, workspaces } from '../tidy/house.ts';
+import { projectFiles, ROOT, workspaces } from '../tidy/projectFiles.ts';
 import { keepResults, type PlantedResult } from './mutationResults.ts';
 import { PLANTED_BUGS, type PlantedBug } from './plantedBugs.ts';
 

@@ -1,11 +1,11 @@
 /**
- * `npm run lock:complete`: npm leaves a package of another platform without a checksum where it was not installed. This asks the
- * registry for each that lacks, and names those that it does not have.
+ * `npm run lock:complete`: adds missing checksums to package-lock.json. npm records no checksum for a package of another
+ * platform that it did not install. The script requests the checksums from the registry and lists packages without one.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ROOT } from './house.ts';
+import { ROOT } from './projectFiles.ts';
 
 const path = join(ROOT, 'package-lock.json');
 const lock: { packages: Record<string, { version?: string; integrity?: string; link?: boolean }> } =

@@ -1,7 +1,15 @@
-/** A `package.json` has exactly the dependencies that its sources import, all from the registry. */
+/** Checks that each `package.json` has exactly the dependencies that its sources import, all from the registry. */
 import { expect, test } from 'vitest';
 import { packageOf, reached } from './graph.ts';
-import { isMain, type Manifest, manifestOf, projectFiles, textOf, workspaceOf, workspaces } from './house.ts';
+import {
+  isMain,
+  type Manifest,
+  manifestOf,
+  projectFiles,
+  textOf,
+  workspaceOf,
+  workspaces,
+} from './projectFiles.ts';
 import { parseSources } from './sources.ts';
 import { expectNone } from './violations.ts';
 
@@ -13,7 +21,7 @@ const product = reached([...sources.keys()].filter(isMain), {
   throughLiterals: false,
 });
 
-/** Tools that no source imports: what would be missing without them. */
+/** Tools that no source imports, each with its purpose. */
 const TOOLS: Readonly<Record<string, string>> = {
   '@biomejs/biome': 'biome.json',
   rolldown: 'services/client/build.mjs',
@@ -40,7 +48,7 @@ test.each(workspaces())('%s depends on exactly what it imports', (folder) => {
   ]);
 });
 
-test('the root asks only for tools in use', () => {
+test('the root has only tools that are used', () => {
   const imported = new Set(workspaces().flatMap((folder) => [...importedBy(folder, () => true)]));
   const idle = Object.keys(root.devDependencies ?? {}).filter((name) => {
     if (imported.has(name)) return false;
@@ -53,7 +61,7 @@ test('the root asks only for tools in use', () => {
   );
 });
 
-test('npm ci warns of no package that wants a newer Node than the 20 that README promises', () => {
+test('no package requires a newer Node than version 20 of the README', () => {
   const { packages }: { packages: Record<string, { engines?: { node?: string } }> } = JSON.parse(
     textOf('package-lock.json'),
   );
@@ -67,7 +75,7 @@ test('npm ci warns of no package that wants a newer Node than the 20 that README
   );
 });
 
-test('nothing runs when npm installs: no workspace has an install script', () => {
+test('no workspace has an install script', () => {
   const hooks = ['preinstall', 'install', 'postinstall', 'prepare'];
   expectNone(
     ['', ...workspaces()].flatMap((folder) =>
@@ -78,7 +86,7 @@ test('nothing runs when npm installs: no workspace has an install script', () =>
   );
 });
 
-test('every workspace says what it is for and is never published by mistake', () => {
+test('every workspace has a description and is private', () => {
   expectNone(
     workspaces().flatMap((folder) => {
       const manifest: Manifest & { private?: boolean } = manifestOf(folder);
@@ -90,7 +98,7 @@ test('every workspace says what it is for and is never published by mistake', ()
   );
 });
 
-test('package-lock.json names no host, so that any registry serves', () => {
+test('package-lock.json names no registry host', () => {
   const lines = textOf('package-lock.json').split('\n');
   expectNone(
     lines.flatMap((line, i) =>
@@ -99,7 +107,7 @@ test('package-lock.json names no host, so that any registry serves', () => {
   );
 });
 
-test('package-lock.json is of these package.json files', () => {
+test('package-lock.json matches the package.json files', () => {
   const lock: { packages: Record<string, Manifest> } = JSON.parse(textOf('package-lock.json'));
   for (const folder of ['', ...workspaces()]) {
     const { dependencies, devDependencies, optionalDependencies } = manifestOf(folder);
@@ -114,7 +122,7 @@ test('package-lock.json is of these package.json files', () => {
   }
 });
 
-test('package-lock.json holds the packages of every platform, so that npm ci works on each', () => {
+test('package-lock.json has the packages of every platform', () => {
   const { packages }: { packages: Record<string, Manifest> } = JSON.parse(textOf('package-lock.json'));
   expectNone(
     Object.entries(packages)
@@ -136,7 +144,7 @@ function importedBy(folder: string, counts: (path: string) => boolean): Set<stri
   return new Set(packages);
 }
 
-/** `@types/x` is of use where somebody imports x and x brings no types of its own. */
+/** True if `@types/x` is needed: a source imports x, and x has no types. */
 function isNeededTypes(name: string, imported: ReadonlySet<string>): boolean {
   if (!name.startsWith('@types/')) return false;
   const typed = name.slice('@types/'.length).replace(/^(\w+)__/, '@$1/');
@@ -147,7 +155,7 @@ function isNeededTypes(name: string, imported: ReadonlySet<string>): boolean {
   return types === undefined && typings === undefined;
 }
 
-/** One of the alternatives is 20, or anything from 20 or earlier on. */
+/** True if an alternative of the `engines` range includes version 20. */
 function takesNode20(range: string): boolean {
   return range.split('||').some((alternative) => {
     const { sign = '', major = '' } =

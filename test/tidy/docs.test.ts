@@ -1,7 +1,7 @@
-/** Pages that can be found, links that lead somewhere, files and commands that exist. */
+/** Checks that pages are linked, and that linked files, headings, and commands exist. */
 import { posix } from 'node:path';
 import { expect, test } from 'vitest';
-import { lineAt, manifestOf, projectFiles, textOf } from './house.ts';
+import { lineAt, manifestOf, projectFiles, textOf } from './projectFiles.ts';
 import { expectNone } from './violations.ts';
 
 const files = projectFiles();
@@ -10,12 +10,12 @@ const pages = files.filter((path) => path.endsWith('.md'));
 interface Link {
   readonly page: string;
   readonly line: number;
-  /** The path from the root; a folder's has no last slash. */
+  /** Path from the root; the path of a folder does not end with a slash. */
   readonly target: string;
   readonly anchor: string | undefined;
 }
 
-test('every page is found by following links from the README', () => {
+test('every page is reachable by links from the README', () => {
   const found = new Set(['README.md']);
   for (const page of found) {
     for (const { target } of linksOf(page)) {
@@ -30,18 +30,19 @@ test('every page is found by following links from the README', () => {
   );
 });
 
-test('every relative link leads to a file, a folder or a heading that is there', () => {
+test('every relative link leads to an existing file, folder, or heading', () => {
   const folders = new Set(files.flatMap((path) => ancestorsOf(path)));
   expectNone(
     pages.flatMap(linksOf).flatMap(({ page, line, target, anchor }) => {
-      if (!files.includes(target) && !folders.has(target)) return [`${page}:${line}: there is no ${target}`];
+      if (!files.includes(target) && !folders.has(target))
+        return [`${page}:${line}: ${target} does not exist`];
       if (anchor === undefined || !target.endsWith('.md') || headingsOf(target).includes(anchor)) return [];
       return [`${page}:${line}: ${target} has no heading #${anchor}`];
     }),
   );
 });
 
-test('every source file that a page or a comment names is there', () => {
+test('every source file that a page or a comment names exists', () => {
   const isThere = (name: string): boolean => files.some((path) => `/${path}`.endsWith(`/${name}`));
   expectNone(
     files
@@ -55,7 +56,7 @@ test('every source file that a page or a comment names is there', () => {
       .flatMap(({ at, line }) =>
         [...line.matchAll(/`(?:\.\/)?(?<name>[\w/-]+(?:\.[\w-]+)*\.(?:ts|sql))`/g)].flatMap(({ groups }) => {
           const name = groups?.['name'] ?? '';
-          return isThere(name) || /^(x|001-name)\./.test(name) ? [] : [`${at}: there is no ${name}`];
+          return isThere(name) || /^(x|001-name)\./.test(name) ? [] : [`${at}: ${name} does not exist`];
         }),
       ),
   );
@@ -86,7 +87,7 @@ test('the README starts in two commands, and CI runs both', () => {
   expect(ci, '.ci/run: runs the README’s test command').toMatch(/\bnpm (run )?test\b|^tested \w+ test$/m);
 });
 
-/** Relative links of a page, those in code left out. */
+/** Returns the relative links of a page, except links in code. */
 function linksOf(page: string): Link[] {
   if (!files.includes(page)) return [];
   const text = textOf(page).replace(/```[\s\S]*?```|`[^`\n]*`/g, (code) => code.replace(/[^\n]/g, ' '));
@@ -102,7 +103,7 @@ function linksOf(page: string): Link[] {
   });
 }
 
-/** The anchors that GitHub gives to a page's headings. */
+/** Returns the anchors that GitHub creates for the headings of a page. */
 function headingsOf(page: string): string[] {
   const text = textOf(page).replace(/```[\s\S]*?```/g, '');
   return [...text.matchAll(/^#{1,6} (?<title>.+)$/gm)].map(({ groups }) =>
@@ -118,7 +119,7 @@ function ancestorsOf(path: string): string[] {
   return ['.', ...names.map((_, i) => names.slice(0, i + 1).join('/'))];
 }
 
-/** The lines of a page's fenced `sh` blocks. */
+/** Returns the lines of the fenced `sh` blocks of a page. */
 function fencedCommands(text: string): string[] {
   return [...text.matchAll(/^```(?:sh|bash|shell)\n(?<body>[\s\S]*?)^```/gm)].flatMap(({ groups }) =>
     (groups?.['body'] ?? '').split('\n').map((line) => line.trim()),

@@ -1,9 +1,9 @@
-/** Who imports whom, across the workspaces. */
+/** Resolves imports across the workspaces. */
 import { posix } from 'node:path';
-import { manifestOf, workspaces } from './house.ts';
+import { manifestOf, workspaces } from './projectFiles.ts';
 import type { Import, Source } from './sources.ts';
 
-/** The project's file that an import means; undefined where it means a package or a module of Node. */
+/** Returns the path of the project's file that an import names. Undefined if the import names a package or a Node module. */
 export function targetOf(from: string, specifier: string): string | undefined {
   if (specifier.startsWith('.')) return posix.join(posix.dirname(from), specifier);
   const folder = workspaceNamed(packageOf(specifier));
@@ -13,7 +13,7 @@ export function targetOf(from: string, specifier: string): string | undefined {
   return `${folder}/${isFixture ? subpath : `src/${subpath}`}.ts`;
 }
 
-/** The npm package, or `node:…`, that a specifier that is not relative belongs to. */
+/** Returns the npm package or the `node:…` module of a specifier that is not relative. */
 export function packageOf(specifier: string): string {
   if (specifier.startsWith('node:')) return specifier;
   return specifier
@@ -25,11 +25,11 @@ export function packageOf(specifier: string): string {
 export interface Walk {
   readonly sources: ReadonlyMap<string, Source>;
   follow(from: Source, imported: Import): boolean;
-  /** Also go to files that a string names, as `new URL('./writer.ts', import.meta.url)` does. */
+  /** True if string literals are followed too, for example `new URL('./writer.ts', import.meta.url)`. */
   readonly throughLiterals: boolean;
 }
 
-/** All files that can be come to from the entries, themselves included. */
+/** Returns all files that are reachable from the entries, including the entries. */
 export function reached(entries: readonly string[], walk: Walk): ReadonlySet<string> {
   const found = new Set<string>();
   const waiting = [...entries];

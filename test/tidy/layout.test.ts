@@ -1,11 +1,11 @@
 /** Checks the layout of folders, the size of files, and file names. */
 import { posix } from 'node:path';
 import { test } from 'vitest';
-import { isTest, projectFiles, textOf } from './house.ts';
+import { isTest, projectFiles, textOf } from './projectFiles.ts';
 import { expectNone } from './violations.ts';
 
 const files = projectFiles();
-/** Without tests and what only they use. */
+/** Sources without tests and test support. */
 const sources = files.filter(
   (path) =>
     path.endsWith('.ts') &&
@@ -27,7 +27,7 @@ const MAX_FILES = 12;
 /** Files and folders above the limits, with their reasons. */
 const LARGE: Readonly<Record<string, string>> = {};
 
-test('the top folder holds only what a newcomer looks for there', () => {
+test('the top folder has only the listed files and folders', () => {
   const names = new Set(files.map((path) => path.split('/')[0] ?? ''));
   expectNone(
     [...names]
@@ -36,7 +36,7 @@ test('the top folder holds only what a newcomer looks for there', () => {
   );
 });
 
-test('services holds those of the map and nothing else', () => {
+test('the folder services has only the listed services', () => {
   const names = new Set(
     files.filter((path) => path.startsWith('services/')).map((path) => path.split('/')[1]),
   );
@@ -64,7 +64,7 @@ test('TypeScript files and their folders are named in camelCase', () => {
   expectNone(
     files
       .filter((path) => path.endsWith('.ts'))
-      // A folder of these two is named as packages and charts are.
+      // Folders in `examples` and `deploy` are named like packages and charts.
       .filter(
         (path) =>
           !path
@@ -76,22 +76,25 @@ test('TypeScript files and their folders are named in camelCase', () => {
   );
 });
 
-test('no name says nothing: utils, helpers, common, manager', () => {
+test('no file is named utils, helpers, common, or manager', () => {
   const empty =
     /(^|[^a-zA-Z])(utils?|helpers?|common|managers?)([^a-z]|$)|(Utils?|Helpers?|Common|Managers?)([^a-z]|$)/;
   expectNone(
     files
       .filter((path) => empty.test(path))
-      .map((path) => `${path}: "${empty.exec(path)?.[0]}" names nothing; name the file for its one job`),
+      .map(
+        (path) =>
+          `${path}: "${empty.exec(path)?.[0]}" does not describe the content; name the file for its main export`,
+      ),
   );
 });
 
-test('a TypeScript file begins with a comment that says its one job', () => {
+test('a TypeScript file begins with a comment that states its purpose', () => {
   expectNone(
     files
       .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'))
       .filter((path) => !/^(#!.*\n)?\/\*\*/.test(textOf(path)))
-      .map((path) => `${path}: begins without a comment; say in a sentence what the file is for`),
+      .map((path) => `${path}: has no comment at the top; state the purpose of the file in one sentence`),
   );
 });
 

@@ -1,8 +1,8 @@
-/** README's map names every room, and the path of one event leads through files that call each other. */
+/** Checks that the README's map names every folder, and that the path of one event follows the imports. */
 import { posix } from 'node:path';
 import { expect, test } from 'vitest';
 import { reached } from './graph.ts';
-import { projectFiles, textOf } from './house.ts';
+import { projectFiles, textOf } from './projectFiles.ts';
 import type { Source } from './sources.ts';
 
 const PATH_BEGINS = {
@@ -10,7 +10,7 @@ const PATH_BEGINS = {
   'docs/architecture.md': '## A request, step by step',
 };
 
-test('README’s map names every folder of services/*/src, and no other', () => {
+test('the README’s map names every folder of services/*/src and no other folder', () => {
   const rooms = projectFiles()
     .flatMap((path) => /^services\/[a-z]+\/src\/(?:.+\/)?(?=[^/]+\.ts$)/.exec(path)?.[0].slice(0, -1) ?? [])
     .filter((folder) => !folder.split('/').includes('testing'))
@@ -22,7 +22,7 @@ test('the path of one event is the same in README and in the architecture', () =
   expect(pathOf('docs/architecture.md')).toEqual(pathOf('README.md'));
 });
 
-test('each stop on the path of one event is reached from where its service begins', () => {
+test('each file on the path of one event is imported by an earlier file of its service', () => {
   const stops = pathOf('README.md').filter((path) => path.endsWith('.ts'));
   const begins = stops.filter((path) => /hotRoute|projector\.ts/.test(path));
   const met = reached(begins, { sources: importsOnly(), follow: () => true, throughLiterals: false });
@@ -30,7 +30,10 @@ test('each stop on the path of one event is reached from where its service begin
   expect(stops.filter((path) => !met.has(path))).toEqual([]);
 });
 
-/** A line of the map is a folder and folders inside it (`kafka/ client/ read/  what they are for`), inside the line above it that is less indented. */
+/**
+ * Reads the map. A line names a folder and its subfolders (`kafka/ client/ read/  purpose`). The folder is inside the folder of
+ * the closest line above with less indentation.
+ */
 function roomsOfMap(): string[] {
   const map = /^services\/\n(?<lines>[\s\S]*?)^```/m.exec(textOf('README.md'))?.groups?.['lines'] ?? '';
   const outer: { depth: number; path: string }[] = [{ depth: 0, path: 'services' }];
@@ -48,7 +51,7 @@ function roomsOfMap(): string[] {
   return rooms.sort();
 }
 
-/** The files that a page links to between the words that begin its path and the next heading or paragraph of prose. */
+/** Returns the files that a page links to between the words that start the path and the next heading or paragraph. */
 function pathOf(page: keyof typeof PATH_BEGINS): string[] {
   const text = textOf(page);
   const from = text.indexOf(PATH_BEGINS[page]) + PATH_BEGINS[page].length;
@@ -57,7 +60,7 @@ function pathOf(page: keyof typeof PATH_BEGINS): string[] {
   return links.map(({ groups }) => posix.join(posix.dirname(page), groups?.['link'] ?? ''));
 }
 
-/** Imports by their text: quicker than the compiler, and enough to follow a path. */
+/** Finds imports by their text, which is faster than the compiler and sufficient to follow a path. */
 function importsOnly(): ReadonlyMap<string, Source> {
   const paths = projectFiles().filter((path) => path.endsWith('.ts'));
   return new Map(

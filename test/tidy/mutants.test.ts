@@ -1,18 +1,18 @@
-/** What the lists of mutants say of the product is still in it: a bug that cannot be planted proves nothing. */
+/** Checks that the planted bugs and the listed survivors match the current sources; a bug that cannot be planted proves nothing. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { PLANTED_BUGS } from '../mutation/plantedBugs.ts';
 import { SURVIVORS } from '../mutation/survivors/survivors.ts';
-import { ROOT, textOf } from './house.ts';
+import { ROOT, textOf } from './projectFiles.ts';
 
-test.each(PLANTED_BUGS)('"$name" can be planted, and there are tests that may notice it', (bug) => {
+test.each(PLANTED_BUGS)('"$name" can be planted, and its tests exist', (bug) => {
   expect(textOf(bug.file).split(bug.text)).toHaveLength(2);
   expect(bug.by).not.toBe(bug.text);
   expect(bug.tests.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
 });
 
-test('each planted bug and each reason for a survivor is there once', () => {
+test('each planted bug and each reason for a survivor is listed once', () => {
   const names = PLANTED_BUGS.map(({ name }) => name);
   const places = SURVIVORS.map(({ file, line }) => `${file} ${line}`);
   expect(names).toEqual([...new Set(names)]);

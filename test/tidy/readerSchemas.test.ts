@@ -1,7 +1,7 @@
 /** Tests that the schemas for readers are the registered schemas with other names, and that each type has its own name. */
 import { parseSchema } from '@questlog/schemas/topics/contract';
 import { expect, test } from 'vitest';
-import { projectFiles, textOf } from './house.ts';
+import { projectFiles, textOf } from './projectFiles.ts';
 import { CONTRACTS, READERS, readerSchemas } from './reference/readerSchemas.ts';
 
 const schemas = readerSchemas();

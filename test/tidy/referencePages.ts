@@ -1,4 +1,4 @@
-/** The pages of `docs/reference`, made from the code that they describe. */
+/** Generates the pages of `docs/reference` from the code. */
 import { clickhousePage } from './reference/clickhousePage.ts';
 import { commandsPage } from './reference/commandsPage.ts';
 import { configPage } from './reference/configPage.ts';
@@ -9,7 +9,7 @@ import { topicsPage } from './reference/topicsPage.ts';
 
 export const REFERENCE = 'docs/reference';
 
-/** The pages by their names. */
+/** Texts of the pages by name. */
 export async function referencePages(): Promise<Readonly<Record<string, string>>> {
   return {
     'clickhouse.md': clickhousePage(),

@@ -1,6 +1,6 @@
 /**
- * The facts that the rules need of each TypeScript file, taken from the compiler's own parse and not from patterns over
- * text. The compiler's API is called unstable by its makers; `package-lock.json` holds its version.
+ * Extracts facts about each TypeScript file from the compiler's syntax tree. The compiler's API is declared unstable;
+ * `package-lock.json` fixes its version.
  */
 import {
   type Expression,
@@ -26,19 +26,19 @@ import {
   SyntaxKind,
 } from 'typescript/unstable/ast';
 import { API } from 'typescript/unstable/sync';
-import { ROOT } from './house.ts';
+import { ROOT } from './projectFiles.ts';
 
 export interface Import {
   readonly specifier: string;
-  /** The names that it imports; a default or namespace import has none. */
+  /** Imported names; empty for a default or namespace import. */
   readonly names: readonly string[];
   readonly isTypeOnly: boolean;
-  /** By a call, when the file has already been loaded. */
+  /** True for a dynamic import or a call of `require`. */
   readonly isLater: boolean;
   readonly line: number;
 }
 
-/** Something the file does or says: `Date.now`, `setTimeout()`, `new Date()`, `async`, `as`; or the text of a literal. */
+/** An expression or keyword such as `Date.now`, `setTimeout()`, `new Date()`, `async`, and `as`, or the text of a literal. */
 export interface Mention {
   readonly text: string;
   readonly line: number;
@@ -49,18 +49,18 @@ export interface Source {
   readonly imports: readonly Import[];
   readonly uses: readonly Mention[];
   readonly literals: readonly Mention[];
-  /** Regular expressions, as they stand there. */
+  /** Source texts of regular expressions. */
   readonly patterns: readonly Mention[];
 }
 
-/** Modules for browsers have types of their own. */
+/** Modules for browsers have their own tsconfig. */
 const PROJECTS = ['tsconfig.base.json', 'services/console/ui/tsconfig.json'];
 
 let parsed: ReadonlyMap<string, Source> | undefined;
 
 /**
- * Every TypeScript file that the types of are checked, by its path from the root. A worker parses them once: it takes
- * seconds, and test files of one worker share their modules.
+ * Returns every type-checked TypeScript file by its path from the root. A test worker parses the files once, because parsing
+ * takes seconds and the test files of a worker share their modules.
  */
 export function parseSources(): ReadonlyMap<string, Source> {
   parsed ??= parse();
@@ -132,7 +132,7 @@ function importedNames({ importClause }: ImportDeclaration): Pick<Import, 'names
   return { names: elements.map((one) => (one.propertyName ?? one.name).text), isTypeOnly };
 }
 
-/** `import(…)`, `require(…)` and `require.resolve(…)`. */
+/** True for `import(…)`, `require(…)`, and `require.resolve(…)`. */
 function loadsModule(callee: Expression): boolean {
   if (callee.kind === SyntaxKind.ImportKeyword) return true;
   if (isPropertyAccessExpression(callee)) return useOf(callee) === 'require.resolve';

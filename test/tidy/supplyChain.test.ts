@@ -1,14 +1,14 @@
-/** What comes from others is what was meant: checksums, licences, and a list of it all. */
+/** Checks third-party packages: checksums, licences, and the list of all packages. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { ROOT, textOf } from './house.ts';
+import { ROOT, textOf } from './projectFiles.ts';
 import { expectNone } from './violations.ts';
 
 interface LockEntry {
-  /** Where another package stands in its place. */
+  /** Name of the package that replaces this package. Undefined if the package is not replaced. */
   readonly name?: string;
   readonly version?: string;
   readonly integrity?: string;
@@ -21,14 +21,14 @@ interface LockEntry {
 
 const LOCKS = ['package-lock.json', 'test/mutation/package-lock.json'];
 const lock = entriesOf('package-lock.json');
-/** What the image installs: deploy/Dockerfile names this workspace. */
+/** Workspace that the image installs (deploy/Dockerfile). */
 const shipped = shippedBy('services/cli');
 
 /**
- * Without a checksum in the lock: npm adds it where it installs one, `npm run lock:complete` asks for the rest. A version of
- * its own each, so that an upgrade looks again.
+ * Packages without a checksum in package-lock.json. npm adds the checksum of a package that it installs, and
+ * `npm run lock:complete` requests the others. Each entry has a version, so that an upgrade checks again.
  */
-const UNKNOWN: readonly string[] = [
+const WITHOUT_CHECKSUM: readonly string[] = [
   ...[
     'android-arm64',
     'android-x64',
@@ -43,7 +43,7 @@ const UNKNOWN: readonly string[] = [
   ...['darwin-64', 'darwin-arm64', 'windows-64', 'windows-arm64'].map((name) => `@turbo/${name}@2.11.11`),
 ];
 
-/** Each lets Questlog be run, changed and passed on under Apache-2.0, and asks for no more than to be named. */
+/** Licences that allow use, change, and distribution under Apache-2.0 and require only attribution. */
 const ALLOWED = [
   'MIT',
   'Apache-2.0',
@@ -54,40 +54,44 @@ const ALLOWED = [
   '0BSD',
   'Unlicense',
 ];
-/** Of packages that tell none where npm looks, and where they do. */
-const TOLD_ELSEWHERE: Readonly<Record<string, string>> = {
+/** Packages whose package.json names no licence, each with the file that does. */
+const LICENCES_IN_OTHER_FILES: Readonly<Record<string, string>> = {
   '@kafkajs/confluent-schema-registry': 'MIT', // its file LICENSE
   '@chdb/lib-darwin-arm64': 'Apache-2.0', // the package of linux-x64, of the same source
   '@chdb/lib-darwin-x64': 'Apache-2.0',
   '@chdb/lib-linux-arm64-gnu': 'Apache-2.0',
 };
 
-test('every package has a checksum in its lock, so that npm ci takes no other', () => {
+test('every package has a checksum in package-lock.json', () => {
   const lacking = LOCKS.flatMap((path) =>
     fromRegistry(entriesOf(path)).filter(([, { integrity = '' }]) => !/^sha512-\S{88}$/.test(integrity)),
   ).map(([path, { version }]) => `${nameOf(path)}@${version}`);
   expectNone([
     ...lacking
-      .filter((one) => !UNKNOWN.includes(one))
+      .filter((one) => !WITHOUT_CHECKSUM.includes(one))
       .map((one) => `package-lock.json: ${one} has no SHA-512; run npm run lock:complete`),
-    ...UNKNOWN.filter((one) => !lacking.includes(one)).map(
-      (one) => `test/tidy/supplyChain.test.ts: ${one} has a checksum or is gone; take it out of UNKNOWN`,
+    ...WITHOUT_CHECKSUM.filter((one) => !lacking.includes(one)).map(
+      (one) =>
+        `test/tidy/supplyChain.test.ts: ${one} has a checksum or is not installed; remove the entry from WITHOUT_CHECKSUM`,
     ),
   ]);
 });
 
-test('what is shipped may be shipped: each package’s licence is an allowed one', () => {
+test('each shipped package has an allowed licence', () => {
   expect(shipped.size).toBeGreaterThan(100);
   expectNone(
     [...shipped]
-      .map((path) => ({ name: nameOf(path), licence: lock[path]?.license ?? TOLD_ELSEWHERE[nameOf(path)] }))
+      .map((path) => ({
+        name: nameOf(path),
+        licence: lock[path]?.license ?? LICENCES_IN_OTHER_FILES[nameOf(path)],
+      }))
       .filter(({ licence }) => !ALLOWED.includes(licence ?? ''))
       .map(({ name, licence = 'no licence' }) => `package-lock.json: ${name} has ${licence}`),
   );
 });
 
-/** Without `--omit dev`, which leaves out what any other workspace also has as a tool: typebox, for one. */
-test('npm run sbom lists every package that is shipped, and no other, with its checksum and licence', () => {
+// Without `--omit dev`, because that option excludes packages that another workspace has as a development tool, for example typebox.
+test('npm run sbom lists exactly the shipped packages, with checksums and licences', () => {
   const { stdout, stderr } = spawnSync('npm', ['run', '--silent', 'sbom'], {
     cwd: ROOT,
     encoding: 'utf8',
@@ -108,11 +112,11 @@ test('npm run sbom lists every package that is shipped, and no other, with its c
   const bare = bom.components
     .filter(({ hashes = [], licenses = [] }) => hashes.length * licenses.length === 0)
     .map(({ purl }) => decodeURIComponent(purl).replace('pkg:npm/', ''))
-    .filter((one) => !one.startsWith('@questlog/') && !UNKNOWN.includes(one));
+    .filter((one) => !one.startsWith('@questlog/') && !WITHOUT_CHECKSUM.includes(one));
   expect(bare.map((one) => one.replace(/@[^@]+$/, ''))).toEqual(['@kafkajs/confluent-schema-registry']);
 });
 
-test('a jar that is another than the listed one is not run: the local Kafka does not start', ({ skip }) => {
+test('the local Kafka does not start with a jar whose checksum differs from the list', ({ skip }) => {
   if (process.platform !== 'linux') skip('the local Kafka needs Linux');
   const folder = mkdtempSync(join(tmpdir(), 'questlog-jars-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
@@ -120,7 +124,7 @@ test('a jar that is another than the listed one is not run: the local Kafka does
     writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`, { mode: 0o700 });
   const [jar] = textOf('deploy/kafka-local/jars.sha256').match(/\S+$/m) ?? [];
   program('java', 'echo \'openjdk version "17"\' >&2');
-  // Maven that was lied to: the first jar of the list is another, and the rest is not there.
+  // Simulates a manipulated download: the first jar of the list has other bytes, and the other jars are missing.
   const put = `mkdir -p "$to/kafka" "$to/registry"; echo other > "$to/${jar}"; echo new > "$to/kafka/new.jar"`;
   program('mvn', `for a; do case $a in -Djars=*) to="\${a#-Djars=}"; ${put};; esac; done`);
   const { status, stderr } = spawnSync(process.execPath, ['deploy/kafka-local/stack.ts', 'up'], {
@@ -145,12 +149,12 @@ function entriesOf(path: string): Record<string, LockEntry> {
   return JSON.parse(textOf(path)).packages;
 }
 
-/** Less the workspaces. */
+/** Returns the packages without the workspaces. */
 function fromRegistry(entries: Record<string, LockEntry>): [string, LockEntry][] {
   return Object.entries(entries).filter(([path, { link }]) => path.includes('node_modules/') && !link);
 }
 
-/** Paths of the packages from the registry that a workspace needs, with those of every platform. */
+/** Returns the paths of the registry packages that a workspace needs, on every platform. */
 function shippedBy(workspace: string): Set<string> {
   const found = new Set([workspace]);
   for (const path of found) {
@@ -163,7 +167,7 @@ function shippedBy(workspace: string): Set<string> {
   return new Set([...found].filter((path) => path.includes('node_modules/')));
 }
 
-/** As Node looks: beside the asker, then further up. */
+/** Resolves a package like Node: in the importer's node_modules, then in the parent folders. */
 function placeOf(name: string, asker: string): string {
   for (let from = asker; ; from = from.slice(0, Math.max(0, from.lastIndexOf('/')))) {
     const place = from === '' ? `node_modules/${name}` : `${from}/node_modules/${name}`;

@@ -1,7 +1,7 @@
-/** Tests run whole, wait for conditions instead of times, and say why where one cannot run. */
+/** Checks that all tests run, wait for conditions instead of times, and print the reason if they are skipped. */
 import { test } from 'vitest';
 import { reached } from './graph.ts';
-import { isMain, isTest } from './house.ts';
+import { isMain, isTest } from './projectFiles.ts';
 import { parseSources, type Source } from './sources.ts';
 import { expectNone } from './violations.ts';
 
@@ -13,34 +13,34 @@ const product = reached([...sources.keys()].filter(isMain), {
   throughLiterals: false,
 });
 
-/** Test code that lets time pass, each with its reason. */
+/** Test files that wait for a time, each with its reason. */
 const SLEEPERS: Readonly<Record<string, string>> = {
   'deploy/kafka-local/waitUntil.ts': 'polls a condition',
   'services/runtime/src/log/contract/harness.ts': 'polls a condition',
-  'test/bench/pace.ts': 'the events have a pace, whatever the machine',
-  'test/cluster/load.ts': 'the load has a pace, whatever the machine',
-  'test/console/screenshots.ts': 'figures of a page that counts by the second come to rest',
+  'test/bench/pace.ts': 'sends events at a fixed rate',
+  'test/cluster/load.ts': 'sends load at a fixed rate',
+  'test/console/screenshots.ts': 'waits until the figures of a page no longer change',
   'test/e2e/builders.ts': 'polls a condition',
-  'test/faults/campaign/tryRows.ts': 'the instants of faults are drawn, and their seed is printed',
-  'test/simulation/world/virtualTime.ts': 'puts a simulated time in the place of Node’s',
-  'test/faults/killCampaign.ts': 'the instant of a kill is drawn, and its seed is printed',
+  'test/faults/campaign/tryRows.ts': 'draws the times of faults, and prints the seed',
+  'test/simulation/world/virtualTime.ts': 'replaces the timers of Node by simulated timers',
+  'test/faults/killCampaign.ts': 'draws the time of a kill, and prints the seed',
 };
 
-test('no test is focused, switched off or put off', () => {
-  const held = /^(test|it|describe|suite|bench)\.(only|skip|todo|fails)$/;
+test('no test is focused, skipped, or marked as todo', () => {
+  const focused = /^(test|it|describe|suite|bench)\.(only|skip|todo|fails)$/;
   expectNone(
     tests.flatMap(({ path, uses }) =>
       uses
-        .filter(({ text }) => held.test(text))
+        .filter(({ text }) => focused.test(text))
         .map(
           ({ text, line }) =>
-            `${path}:${line}: no ${text}; one that cannot run here says why: context.skip(reason)`,
+            `${path}:${line}: no ${text}; if the test cannot run here, call context.skip(reason)`,
         ),
     ),
   );
 });
 
-test('a test that depends on its surroundings prints why it does not run', () => {
+test('a test that is skipped prints the reason', () => {
   expectNone(
     tests.flatMap(({ path, uses }) => {
       const conditional = uses.filter(({ text }) => /^(test|it|describe|suite)\.skipIf$/.test(text));
@@ -48,7 +48,7 @@ test('a test that depends on its surroundings prints why it does not run', () =>
       return tells
         ? []
         : conditional.map(
-            ({ text, line }) => `${path}:${line}: ${text} hides its reason; use context.skip(reason)`,
+            ({ text, line }) => `${path}:${line}: ${text} prints no reason; use context.skip(reason)`,
           );
     }),
   );
@@ -61,13 +61,13 @@ test('a test waits for a condition, never for a time', () => {
   expectNone(
     support.flatMap((source) =>
       sleepsOf(source).map((line) => {
-        return `${source.path}:${line}: sleeps; wait for a condition, or give the reason in SLEEPERS`;
+        return `${source.path}:${line}: waits for a time; wait for a condition, or add the reason to SLEEPERS`;
       }),
     ),
   );
 });
 
-test('a file that may let time pass still does', () => {
+test('each exception of the list is still needed', () => {
   expectNone(
     Object.keys(SLEEPERS)
       .filter((path) => {
@@ -76,12 +76,12 @@ test('a file that may let time pass still does', () => {
       })
       .map(
         (path) =>
-          `${path}: does not let time pass any more; take it out of SLEEPERS in test/tidy/testing.test.ts`,
+          `${path}: does not wait for a time; remove the entry from SLEEPERS in test/tidy/testing.test.ts`,
       ),
   );
 });
 
-/** Lines that let time pass. A timer that the file also clears is a deadline for something else. */
+/** Returns the lines that wait for a time. A timer that the file also clears is a deadline. */
 function sleepsOf({ imports, uses }: Source): number[] {
   const isDeadline = uses.some(({ text }) => text === 'clearTimeout()');
   return [

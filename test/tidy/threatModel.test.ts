@@ -1,7 +1,7 @@
-/** Whatever the threat model says stops somebody is shown by a test that is there. */
+/** Checks that each defence of the threat model names an existing test. */
 import { posix } from 'node:path';
 import { expect, test } from 'vitest';
-import { isTest, projectFiles, textOf } from './house.ts';
+import { isTest, projectFiles, textOf } from './projectFiles.ts';
 import { expectNone } from './violations.ts';
 
 const PAGE = 'docs/threat-model.md';
@@ -18,7 +18,7 @@ test('each row of the threat model names a test, and each test that it names exi
       const named = [...shownBy.matchAll(/\]\(([^)]+)\)/g)].map(([, path]) => posix.join('docs', path ?? ''));
       const missing = named.filter((path) => !(files.has(path) && isTest(path)));
       return [
-        ...(named.length === 0 ? [`${PAGE}: no test shows: ${row}`] : []),
+        ...(named.length === 0 ? [`${PAGE}: no test is named for: ${row}`] : []),
         ...missing.map((path) => `${PAGE}: ${path} is no test`),
       ];
     }),

@@ -1,6 +1,6 @@
-/** The failure of a rule of the house: one line for each place that breaks it. */
+/** Fails a test with one line per violation. */
 
-/** @param violations each `file:line: the rule it breaks`. @throws where there is one, naming all. */
+/** @param violations lines `file:line: problem`. @throws Error that lists all violations, if there are any. */
 export function expectNone(violations: readonly string[]): void {
   if (violations.length === 0) return;
   const failure = new Error(`\n  ${violations.join('\n  ')}\n`);

@@ -5,7 +5,7 @@ import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
 import { PERFORMANCE_PAGE, performancePage } from '../bench/path/performancePage.ts';
 import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
 import { readResults } from '../faults/campaign/results.ts';
-import { ROOT } from './house.ts';
+import { ROOT } from './projectFiles.ts';
 import { READERS, readerSchemas } from './reference/readerSchemas.ts';
 import { REFERENCE, referencePages } from './referencePages.ts';
 

@@ -2,7 +2,7 @@
  * `npm run sample:language -- <seed>`: prints 100 comments of the product and 40 sentences of Markdown, drawn at random. A
  * reader who does not know the code marks each text that has to be read twice.
  */
-import { projectFiles, textOf } from '../house.ts';
+import { projectFiles, textOf } from '../projectFiles.ts';
 import { blocksOf, sentencesIn } from './prose.ts';
 
 const COMMENTS = 100;

@@ -1,5 +1,5 @@
 /** `docs/reference/clickhouse.md`: the tables and views as all migrations together leave them, with their comments. */
-import { projectFiles, textOf } from '../house.ts';
+import { projectFiles, textOf } from '../projectFiles.ts';
 import { code, fence, page } from './markdown.ts';
 
 const FOLDER = 'deploy/clickhouse';

@@ -1,11 +1,11 @@
-/** The project's files as a fresh clone has them: what lies on the disk, without what `.gitignore` names. */
+/** Lists and reads the files of a fresh clone: all files on the disk except the files that `.gitignore` names. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Paths from the root, `/`-separated, sorted. */
+/** Returns the paths from the root, with `/`, sorted. */
 export function projectFiles(): string[] {
   const ignored = ignoredNames();
   return filesUnder('', ignored).sort();
@@ -15,7 +15,7 @@ export function textOf(path: string): string {
   return readFileSync(join(ROOT, path), 'utf8');
 }
 
-/** The fields of a `package.json` that a rule looks at. */
+/** Fields of a `package.json` that the tests read. */
 export interface Manifest {
   readonly name: string;
   readonly description?: string;
@@ -25,12 +25,12 @@ export interface Manifest {
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
-/** @param folder of a workspace, '' for the root. */
+/** @param folder path of a workspace; '' for the root. */
 export function manifestOf(folder: string): Manifest {
   return JSON.parse(textOf(folder === '' ? 'package.json' : `${folder}/package.json`));
 }
 
-/** The folders that are npm workspaces. */
+/** Returns the folders of the npm workspaces. */
 export function workspaces(): string[] {
   const services = readdirSync(join(ROOT, 'services'), { withFileTypes: true });
   return [
@@ -40,12 +40,12 @@ export function workspaces(): string[] {
   ];
 }
 
-/** The workspace that a file belongs to; undefined for what belongs to the project as a whole. */
+/** Returns the workspace of a file. Undefined if the file is in no workspace. */
 export function workspaceOf(path: string): string | undefined {
   return workspaces().find((folder) => path.startsWith(`${folder}/`));
 }
 
-/** The first file of a process or of a page, or an entry of the package for games. */
+/** True if the file is the entry of a process, of a page, or of the client package. */
 export function isMain(path: string): boolean {
   return /^services\/(\w+\/(?:src|ui)\/main|client\/src\/(client|indexedDb|file|automatic))\.ts$/.test(path);
 }
@@ -54,7 +54,7 @@ export function isTest(path: string): boolean {
   return path.endsWith('.test.ts');
 }
 
-/** 1-based line of a position in a text. */
+/** Returns the 1-based line of a position in a text. */
 export function lineAt(text: string, position: number): number {
   return text.slice(0, position).split('\n').length;
 }
@@ -69,7 +69,7 @@ function filesUnder(folder: string, ignored: RegExp): string[] {
   });
 }
 
-/** Two forms are all that `.gitignore` needs here: `name/` and `*.ending`. */
+/** Supports the two forms that this `.gitignore` uses: `name/` and `*.ending`. */
 function ignoredNames(): RegExp {
   const lines = textOf('.gitignore').split('\n');
   const patterns = lines

@@ -1,15 +1,15 @@
-/** The arrows of the house: who may import whom. */
+/** Checks which modules may import which. */
 import { test } from 'vitest';
 import { packageOf, reached, targetOf } from './graph.ts';
-import { isMain, isTest, workspaceOf } from './house.ts';
+import { isMain, isTest, workspaceOf } from './projectFiles.ts';
 import { type Import, parseSources, type Source } from './sources.ts';
 import { expectNone } from './violations.ts';
 
 const sources = parseSources();
 const inServices = [...sources.values()].filter(({ path }) => /^(schemas|services)\//.test(path));
 
-/** Each may import what stands lower; of two on the same step neither may import the other. */
-const STEPS: Readonly<Record<string, number>> = {
+/** Layers of the workspaces. A workspace may import only from lower layers. */
+const LAYERS: Readonly<Record<string, number>> = {
   schemas: 0,
   'services/client': 0,
   'services/runtime': 1,
@@ -22,19 +22,19 @@ const STEPS: Readonly<Record<string, number>> = {
   test: 5,
 };
 
-/** Where people or supervisors wait for the first line, and the packages that may be loaded before it. */
+/** Entry files for whose first output people or supervisors wait, and the packages that may be loaded before that output. */
 const LOADED_BY: readonly (readonly [entry: string, packages: RegExp])[] = [
   ['services/cli/src/main.ts', /^commander$/],
   ['services/questlog/src/main.ts', /^(avsc|pino|typebox)$/],
   ['services/questlog/src/credentials.ts', /^typebox$/],
-  // ClickHouse's process is started before the rest is loaded.
+  // The ClickHouse process starts before the other modules are loaded.
   ['services/questlog/src/services.ts', /^(@clickhouse\/client|avsc|pino|typebox)$/],
   ['services/questlog/src/wiring.ts', /^(?!jose|kafkajs|@kafkajs|@aws-sdk)/],
   ['services/runtime/src/clickhouse/chdb/main.ts', /^pino$/],
 ];
 
-/** In runtime each room may import what stands lower. */
-const STEPS_OF_RUNTIME: Readonly<Record<string, number>> = {
+/** Layers of the folders of runtime. A folder may import only from lower layers. */
+const RUNTIME_LAYERS: Readonly<Record<string, number>> = {
   process: 0,
   log: 1,
   clickhouse: 1,
@@ -43,8 +43,8 @@ const STEPS_OF_RUNTIME: Readonly<Record<string, number>> = {
   consumer: 3,
 };
 
-/** In ingest each room may import those to its right; `service.ts` wires all of them. */
-const ROOMS_OF_INGEST = [
+/** Folders of ingest. A folder may import only from later folders of this list; `service.ts` wires all folders. */
+const INGEST_LAYERS = [
   'http',
   'reports',
   'events',
@@ -60,11 +60,11 @@ const ROOMS_OF_INGEST = [
   'metrics.ts',
   'rejected.ts',
 ];
-/** They stand beside the others: used by `http` only, and using what lies below `sessions`. */
-const BESIDE = ['admin', 'erasures', 'linkedEvents', 'rejections', 'retention'];
+/** Folders that only `http` imports and that import only from folders after `sessions`. */
+const HTTP_ONLY = ['admin', 'erasures', 'linkedEvents', 'rejections', 'retention'];
 
-/** Adapters keep their library to themselves. */
-const HOMES: Readonly<Record<string, string>> = {
+/** Libraries and the only folders that may import them. */
+const ALLOWED_FOLDERS: Readonly<Record<string, string>> = {
   kafkajs: 'services/runtime/src/log/kafka/',
   '@kafkajs/confluent-schema-registry': 'services/runtime/src/registry/',
   'node:sqlite': 'services/runtime/src/log/embedded/',
@@ -75,7 +75,7 @@ const HOMES: Readonly<Record<string, string>> = {
   jose: 'services/ingest/src/tokens/',
 };
 
-/** Nothing of these reaches out of the process, or asks for a time or a random number, as they are used here. */
+/** Packages without IO, clock, and random numbers, as far as this project uses them. */
 const PURE_PACKAGES = ['avsc', 'node:buffer', 'node:crypto', 'typebox'];
 const PURE_CRYPTO = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'Hash', 'Hmac'];
 const IMPURE =
@@ -92,7 +92,7 @@ test('imports point one way: schemas ← runtime ← console, ingest, linker, pr
   );
 });
 
-test('another workspace is imported by its name, not by a path into it', () => {
+test('a file imports another workspace by its package name, not by a path', () => {
   expectNone(
     imports([...sources.values()])
       .filter(({ from, specifier, target }) => {
@@ -102,21 +102,21 @@ test('another workspace is imported by its name, not by a path into it', () => {
   );
 });
 
-test('every import leads to a file that is there', () => {
+test('every imported file exists', () => {
   expectNone(
     imports([...sources.values()])
       .filter(({ target }) => target !== undefined && !sources.has(target))
-      .map(({ at, target }) => `${at}: there is no ${target}, or tsconfig.base.json does not include it`),
+      .map(({ at, target }) => `${at}: ${target} does not exist, or tsconfig.base.json does not include it`),
   );
 });
 
-test('no file comes to import itself, by values or by types', () => {
+test('there are no import cycles of values or types', () => {
   const product = inServices.filter(({ path }) => !isTest(path));
   expectNone(
     product
       .map(({ path }) => ({ path, circle: circleThrough(path) }))
       .filter(({ path, circle }) => circle.length > 0 && circle.every((other) => path <= other))
-      .map(({ path, circle }) => `${path}: is imported by what it imports, ${circle.join(' and ')}`),
+      .map(({ path, circle }) => `${path}: is in an import cycle with ${circle.join(' and ')}`),
   );
 });
 
@@ -127,13 +127,13 @@ test('inside runtime imports point one way: process ← log, clickhouse ← regi
     imports(notOfTests).flatMap(({ at, from, target }) => {
       const [own, other] = [roomOf(from), roomOf(target ?? '')];
       if (own === undefined || other === undefined || own === other) return [];
-      const isAllowed = (STEPS_OF_RUNTIME[other] ?? 9) < (STEPS_OF_RUNTIME[own] ?? 0);
+      const isAllowed = (RUNTIME_LAYERS[other] ?? 9) < (RUNTIME_LAYERS[own] ?? 0);
       return isAllowed ? [] : [`${at}: ${own} must not import ${other}`];
     }),
   );
 });
 
-test('process, the ground floor, imports nothing of ours', () => {
+test('runtime/process imports no other folder of the project', () => {
   const process = inServices.filter(({ path }) => path.startsWith('services/runtime/src/process/'));
   expectNone(
     imports(process)
@@ -149,17 +149,17 @@ test('inside ingest imports point one way: http → reports → events → sessi
       ({ at, from, target }) => {
         const [own, other] = [roomOf(from), roomOf(target ?? '')];
         if (own === undefined || other === undefined || own === other || own === 'service.ts') return [];
-        const isAllowed = BESIDE.includes(other) ? own === 'http' : stepIn(own) < stepIn(other);
+        const isAllowed = HTTP_ONLY.includes(other) ? own === 'http' : stepIn(own) < stepIn(other);
         return isAllowed ? [] : [`${at}: ${own} must not import ${other}`];
       },
     ),
   );
 });
 
-/** Servers that Questlog is measured against, as others would write them. */
+/** Servers that the benchmark compares with Questlog. */
 const PEERS = 'test/bench/peers/';
 
-test.each(Object.entries(HOMES))('%s is imported only in %s', (library, home) => {
+test.each(Object.entries(ALLOWED_FOLDERS))('%s is imported only in %s', (library, home) => {
   expectNone(
     imports([...sources.values()])
       .filter(({ from }) => !from.startsWith(PEERS))
@@ -173,21 +173,21 @@ test('sources do not import fixtures, contracts or tests', () => {
   expectNone(
     [...product]
       .filter((path) => /\.(test|contract|fixture|testing)\.ts$|\/fixtures\//.test(path))
-      .map((path) => `${path}: is for tests, yet a main.ts comes to import it`),
+      .map((path) => `${path}: is test support, but a main.ts imports it directly or indirectly`),
   );
 });
 
-test('what only tests use says so: it is *.testing.ts or *.contract.ts, or stands in testing/', () => {
+test('code that only tests use is named *.testing.ts or *.contract.ts, or is in a folder testing/', () => {
   const product = reached(mains(), { sources, follow: () => true, throughLiterals: true });
   const ofTests = /\.(test|testing|contract)\.ts$|\/main\.ts$|\/(testing|contract|fixtures)\//;
   expectNone(
     inServices
       .filter(({ path }) => !product.has(path) && !ofTests.test(path))
-      .map(({ path }) => `${path}: no main.ts comes to import it; put it into testing/`),
+      .map(({ path }) => `${path}: no main.ts imports it; move it to testing/`),
   );
 });
 
-test('core is pure: neither it nor what it imports does IO or asks for time, chance or environment', () => {
+test('core and its imports are pure: no IO, clock, random numbers, or environment', () => {
   const core = inServices.map(({ path }) => path).filter((path) => path.includes('/core/') && !isTest(path));
   const pure = reached(core, {
     sources,
@@ -209,7 +209,7 @@ test('core returns values, not promises, and trusts its types without casts', ()
   );
 });
 
-test('process.env is read only where a process begins, and in tests', () => {
+test('only entry files and tests read process.env', () => {
   const product = reached(mains(), { sources, follow: () => true, throughLiterals: false });
   expectNone(
     inServices
@@ -218,32 +218,34 @@ test('process.env is read only where a process begins, and in tests', () => {
         uses
           .filter(({ text }) => text === 'process.env')
           .map(
-            ({ line }) =>
-              `${path}:${line}: settings come in as an argument; only a main.ts reads process.env`,
+            ({ line }) => `${path}:${line}: only a main.ts reads process.env; pass settings as an argument`,
           ),
       ),
   );
 });
 
-test('help, refusals and starts load what they need: the rest is imported by the call that needs it', () => {
+test('help, rejected starts, and first output load no other packages', () => {
   expectNone(
     LOADED_BY.flatMap(([entry, packages]) =>
       imports(loadedWith(entry))
         .filter(({ specifier, target }) => target === undefined && !specifier.startsWith('node:'))
         .filter(({ specifier }) => !packages.test(specifier))
-        .map(({ at, specifier }) => `${at}: ${specifier} is loaded with ${entry}, which begins without it`),
+        .map(
+          ({ at, specifier }) =>
+            `${at}: ${specifier} is loaded by ${entry}; import it dynamically where it is used`,
+        ),
     ),
   );
 });
 
-test('nothing is exported as default, except to vitest', () => {
+test('there are no default exports, except for vitest', () => {
   expectNone(
     [...sources.values()]
       .filter(({ path }) => !/^test\/.*\.config\.ts$/.test(path))
       .flatMap(({ path, uses }) =>
         uses
           .filter(({ text }) => text === 'export default')
-          .map(({ line }) => `${path}:${line}: exports are named, never default`),
+          .map(({ line }) => `${path}:${line}: use a named export`),
       ),
   );
 });
@@ -262,14 +264,14 @@ function imports(of: readonly Source[]): {
 }
 
 function stepOf(workspace: string | undefined): number {
-  return STEPS[workspace ?? 'test'] ?? 0;
+  return LAYERS[workspace ?? 'test'] ?? 0;
 }
 
 function stepIn(room: string): number {
-  return ROOMS_OF_INGEST.indexOf(BESIDE.includes(room) ? 'sessions' : room);
+  return INGEST_LAYERS.indexOf(HTTP_ONLY.includes(room) ? 'sessions' : room);
 }
 
-/** The other files that a file reaches and that reach it. */
+/** Returns the other files of the import cycles that contain the file. */
 function circleThrough(path: string): string[] {
   const follow = { sources, follow: () => true, throughLiterals: false };
   const targets = (from: string) =>
@@ -279,7 +281,7 @@ function circleThrough(path: string): string[] {
   );
 }
 
-/** The file and all that is loaded before its first line runs, without the types of it. */
+/** Returns the file and all files that are loaded before its first statement runs; type imports do not count. */
 function loadedWith(entry: string): Source[] {
   const isLoaded = ({ isTypeOnly, isLater }: Import): boolean => !isTypeOnly && !isLater;
   const walk = { sources, follow: (_: Source, one: Import) => isLoaded(one), throughLiterals: false };
@@ -288,7 +290,7 @@ function loadedWith(entry: string): Source[] {
     .map((source) => ({ ...source, imports: source.imports.filter(isLoaded) }));
 }
 
-/** Where a process of the product begins. */
+/** True if a process of the product starts with the file. */
 function mains(): string[] {
   return [...sources.keys()].filter(isMain);
 }
@@ -304,9 +306,9 @@ function impurities(source: Source | undefined): string[] {
         return names.length === 0 || !names.every((name) => PURE_CRYPTO.includes(name));
       return !PURE_PACKAGES.includes(library);
     })
-    .map(({ specifier, line }) => `${path}:${line}: core comes to import ${specifier}, which is not pure`);
+    .map(({ specifier, line }) => `${path}:${line}: core imports ${specifier}, which is not pure`);
   const uses = source.uses
     .filter(({ text }) => IMPURE.test(text))
-    .map(({ text, line }) => `${path}:${line}: core comes to ${text}; such values come in as arguments`);
+    .map(({ text, line }) => `${path}:${line}: core uses ${text}; pass the value as an argument`);
   return [...libraries, ...uses];
 }

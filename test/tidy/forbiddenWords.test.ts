@@ -1,9 +1,9 @@
-/** The project speaks of what it is, not of how it came to be, nor of the machine that it was made on. */
+/** Checks that no file mentions how the project was made or the machine on which it was made. */
 import { test } from 'vitest';
-import { lineAt, projectFiles, textOf } from './house.ts';
+import { lineAt, projectFiles, textOf } from './projectFiles.ts';
 import { expectNone } from './violations.ts';
 
-/** Written in pieces, so that the list does not find itself. */
+/** Patterns in pieces, so that this file does not match. */
 const FORBIDDEN = [
   ['Clau', 'de'],
   ['Anthro', 'pic'],
@@ -26,10 +26,10 @@ const FORBIDDEN = [
 
 const BINARY = /\.(png|ico|woff2?|gz|zst|bin)$/;
 
-test('no file speaks of how the project came to be', () => {
+test('no file mentions how the project was made', () => {
   expectNone(
     projectFiles()
-      // Its integrity hashes can spell anything; which hosts it names has a rule of its own.
+      // Checksums can contain any letters. `dependencies.test.ts` checks the registry hosts.
       .filter((path) => path !== 'package-lock.json' && !BINARY.test(path))
       .flatMap((path) => {
         const text = textOf(path);
