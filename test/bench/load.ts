@@ -8,7 +8,7 @@ import { loadOptions } from './load/loadOptions.ts';
 import { loadReport } from './load/loadReport.ts';
 import { measureLoad } from './load/measureLoad.ts';
 
-const PAGE = fileURLToPath(new URL('../../docs/operating/embedded-limits.md', import.meta.url));
+const PAGE = fileURLToPath(new URL('../../docs/operating/capacity.md', import.meta.url));
 const MAX_READ_P99_MS = 20;
 
 const options = loadOptions(process.argv.slice(2));

@@ -1,5 +1,5 @@
 /**
- * Runs the statements of `docs/incremental-loads.md` while the projector is killed, the log is truncated and tables are
+ * Runs the statements of `examples/incremental-loads` while the projector is killed, the log is truncated and tables are
  * restored.
  */
 import { randomUUID } from 'node:crypto';
@@ -11,7 +11,7 @@ import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-const PAGE = readFileSync(new URL('../../docs/incremental-loads.md', import.meta.url), 'utf8');
+const EXAMPLES = new URL('../../examples/incremental-loads/', import.meta.url);
 const PARTITIONS = 3;
 
 let bench: Bench;
@@ -22,13 +22,10 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-/** Runs the statements of the page's blocks with this label. */
-async function run(label: string): Promise<void> {
-  const blocks = [...PAGE.matchAll(new RegExp(`^\`\`\`sql ${label}\\n([\\s\\S]*?)^\`\`\``, 'gm'))];
-  expect(blocks.length).toBeGreaterThan(0);
-  for (const statement of blocks.flatMap(([, text = '']) => text.split(/^;$/m))) {
-    await bench.store.command(statement);
-  }
+/** Runs the statements of a file in `examples/incremental-loads`. */
+async function run(name: 'prepare' | 'load' | 'remove-erased'): Promise<void> {
+  const statements = readFileSync(new URL(`${name}.sql`, EXAMPLES), 'utf8').split(/^;$/m);
+  for (const statement of statements) await bench.store.command(statement);
 }
 
 function accepted(of: Partial<EventsAccepted> = {}): EventsAccepted {
@@ -160,6 +157,6 @@ test('removes an event that is erased after it was loaded', async () => {
      SELECT generateUUIDv4(), 0, tenant_id, received_at, log_id, log_partition, log_offset, 1 FROM events WHERE id = '${id}'`,
   );
   await bench.store.command(`ALTER TABLE events DELETE WHERE id = '${id}' SETTINGS mutations_sync = 2`);
-  await run('erase');
+  await run('remove-erased');
   await expectLoaded();
 });

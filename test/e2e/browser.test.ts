@@ -4,11 +4,12 @@ import { createServer } from 'node:http';
 import { STREAM_LIMITS } from '@questlog/ingest/linkedEvents/streams';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { codeOf, findProgram } from '../games/gamePages.ts';
+import { codeOf, exampleOf, findProgram } from '../games/gamePages.ts';
 import { events, eventually, type ListedEvent, type TestProject } from './builders.ts';
 import { ownProduct, sharedProduct } from './sharedProduct.ts';
 
-const [QUESTLOG_JS = '', GAME_JS = ''] = codeOf('web.md', 'js');
+const QUESTLOG_JS = exampleOf('web-single-file/questlog.js');
+const [GAME_JS = ''] = codeOf('web.md', 'js');
 const executablePath = findProgram('chromium');
 if (executablePath === undefined) {
   console.warn('skipped: a web game cannot be played here: there is no chromium');

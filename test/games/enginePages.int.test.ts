@@ -1,6 +1,6 @@
 /**
- * The code on the pages for Unity and Unreal, compiled and played against the product; the samples of `/docs`, compiled. The
- * engines are not here: what the pages use of them stands in `unityEngine.cs` and `unrealEngine.h`.
+ * Compiles the examples for Unity and Unreal and plays them against the product; compiles the samples of `/docs`. The engines are
+ * not here: `unityEngine.cs` and `unrealEngine.h` replace the parts of them that the examples use.
  */
 import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,13 +15,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { eventually, type ListedEvent, type TestProject } from '../e2e/builders.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
 import { type Fate, type FateOf, frontOf } from './frontOfProduct.ts';
-import { codeOf, findProgram } from './gamePages.ts';
+import { exampleOf, findProgram } from './gamePages.ts';
 
 const run = promisify(execFile);
 const UNITY = fileURLToPath(new URL('unityEngine.cs', import.meta.url));
 const UNREAL = fileURLToPath(new URL('unrealEngine.h', import.meta.url));
 
-/** Of Unreal Engine, as the page includes them. */
+/** Headers of Unreal Engine that the example includes. */
 const UNREAL_HEADERS = [
   'Containers/Ticker',
   'CoreMinimal',
@@ -47,7 +47,7 @@ const CALLS = ['POST /v1/ingest/sessions', EVENTS, 'POST /v1/ingest/uploads', PU
 
 const ENGINES = [
   {
-    ...{ page: 'unity.md', language: 'csharp', platform: 'LinuxPlayer' },
+    ...{ page: 'unity.md', files: ['unity/Questlog.cs', 'unity/Telemetry.cs'], platform: 'LinuxPlayer' },
     compiler: 'mcs',
     compile: async (folder: string, [questlog = '', game = '']: readonly string[]): Promise<string[]> => {
       const files = { 'Questlog.cs': questlog, 'Telemetry.cs': game };
@@ -59,7 +59,7 @@ const ENGINES = [
     },
   },
   {
-    ...{ page: 'unreal.md', language: 'cpp', platform: 'Linux' },
+    ...{ page: 'unreal.md', files: ['unreal/Questlog.h', 'unreal/Telemetry.cpp'], platform: 'Linux' },
     compiler: 'g++',
     compile: async (folder: string, [questlog = '', game = '']: readonly string[]): Promise<string[]> => {
       const headers = UNREAL_HEADERS.map((name) => [`${name}.h`, `#include "${UNREAL}"\n`]);
@@ -289,16 +289,16 @@ test.for([
 
 type Built = Awaited<ReturnType<typeof build>>;
 
-/** Compiles the game of a page, with the address of a front of the product. */
+/** Compiles the game of an example, with the address of a front of the product. */
 async function build(
-  { page, language, compile }: Engine,
+  { files: sources, compile }: Engine,
   token: string,
   edit: (code: string) => string = (code) => code,
 ) {
   const front = await frontOf(shared.product.credentials.baseUrl);
   const folder = mkdtempSync(join(tmpdir(), 'questlog-game-'));
-  const code = codeOf(page, language).map((block) =>
-    edit(block)
+  const code = sources.map((file) =>
+    edit(exampleOf(file))
       .replace(ADDRESS, front.origin)
       .replace('<ACCESS_TOKEN>', token)
       .replace('player-17', () => PLAYER.inCode),

@@ -1,8 +1,13 @@
-/** What the tests of `docs/games` share: the code on a page, and the programs that run it. */
+/** Shared by the tests of the clients for games: the code of the examples, and the programs that run it. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** The blocks of a language on a page of `docs/games`. */
+/** Returns a file of `examples`. */
+export function exampleOf(path: string): string {
+  return readFileSync(new URL(`../../examples/${path}`, import.meta.url), 'utf8');
+}
+
+/** Returns the blocks of a language on a page of `docs/games`. */
 export function codeOf(page: string, language: string): string[] {
   const text = readFileSync(new URL(`../../docs/games/${page}`, import.meta.url), 'utf8');
   const blocks = text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'));

@@ -1,4 +1,4 @@
-// Stands in for UnityEngine, which the tests do not have: the names and signatures that docs/games/unity.md uses, as Unity
+// Stands in for UnityEngine, which the tests do not have: the names and signatures that examples/unity uses, as Unity
 // documents them, and no other. Frames pass until stdin ends; then the
 // player quits.
 using System;

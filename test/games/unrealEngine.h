@@ -1,4 +1,4 @@
-// Stands in for Unreal Engine, which the tests do not have: the names and signatures that docs/games/unreal.md uses, as Epic
+// Stands in for Unreal Engine, which the tests do not have: the names and signatures that examples/unreal uses, as Epic
 // documents them, and no other. Its HTTP module speaks real HTTP to a local port. Frames pass until stdin ends; then the player quits.
 #pragma once
 #include <arpa/inet.h>

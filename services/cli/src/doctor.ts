@@ -181,7 +181,7 @@ interface Readiness {
   readonly warnings?: Sentences;
 }
 
-const READINESS_CURE = 'docs/operating/production.md says what to look at';
+const READINESS_CURE = 'docs/operating/alerts.md explains the warnings';
 
 async function gameFinding(gameUrl: string): Promise<Finding> {
   const check = 'game listener';

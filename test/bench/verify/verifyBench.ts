@@ -19,7 +19,7 @@ import { eventually } from '../../e2e/builders.ts';
 import { page, putIntoPage } from '../figuresPage.ts';
 import { areConsumed, type LinksHouse, openLinksHouse, PARTITIONS } from '../links/linksHouse.ts';
 
-const PAGE = fileURLToPath(new URL('../../../docs/operating/production.md', import.meta.url));
+const PAGE = fileURLToPath(new URL('../../../docs/operating/verify.md', import.meta.url));
 const { values } = parseArgs({
   options: { events: { type: 'string', default: '500000' }, 'no-write': { type: 'boolean', default: false } },
 });
@@ -49,10 +49,10 @@ try {
   const [mebibytes, pace] = [(bytes * aMillion) / MIB, VERIFY_LIMITS.bytesPerSecond / MIB];
   const report = page([
     '',
-    '| The books | |',
+    '| The ledger | |',
     '| --- | --- |',
     `| a recount of a million events, ${mebibytes.toFixed(0)} MiB of the log | ${(cpuSeconds * aMillion).toFixed(1)} s of ingest's CPU, ${(mebibytes / pace).toFixed(0)} s at its pace |`,
-    `| ingest's CPU for its book, requests of ${EVENTS_A_RECORD} events | ${noteMicros().toFixed(3)} µs an event |`,
+    `| ingest's CPU for its ledger, requests of ${EVENTS_A_RECORD} events | ${noteMicros().toFixed(3)} µs an event |`,
     `| rows that an ingest leaves of a tenant that sends all day | ${await bytesADay(house)} |`,
   ]);
   process.stdout.write(`${report}\n`);

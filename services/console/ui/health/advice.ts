@@ -142,9 +142,9 @@ const BROKEN =
 const ADDED =
   'Nothing of Questlog’s own is lost. Have other writers use the partitions that the topic was made with; docs/operating/kafka.md says what is read of the others.';
 const TRUNCATED =
-  'Everything is repaired. Ask the table truncations what was lost, and find out why the brokers lost it; docs/operating/production.md.';
+  'Everything is repaired. Ask the table truncations what was lost, and find out why the brokers lost it; docs/operating/truncation.md.';
 const CUT_SHORT =
-  'Sessions, reports, tenants and tokens that this process knew are appended again. Events that ClickHouse did not have are gone; the table truncations tells of the others, docs/operating/production.md of both.';
+  'Sessions, reports, tenants and tokens that this process knew are appended again. Events that ClickHouse did not have are gone; the table truncations tells of the others, docs/operating/truncation.md of both.';
 
 const PROJECTOR =
   'Events are safe in the log; ClickHouse does not have them yet. See whether ClickHouse answers and has disk and CPU left, then add projectors; docs/operating/hot-tenants.md helps where one tenant is the cause.';
@@ -156,7 +156,7 @@ const ERRORS =
 const SLOW =
   'An answer waits for the log: look at the disk of the log or at the brokers, and at the CPU of this process.';
 const LEDGER =
-  'Run npx questlog verify --from 1d: it names the records, and docs/operating/production.md says how to project them again.';
+  'Run npx questlog verify --from 1d: it names the records, and docs/operating/verify.md says how to project them again.';
 const DEAD =
   'The page Dead letters names the cause of each. Mend it, then replay them; they are kept for 30 days.';
 const ALMOST_FULL =

@@ -1,0 +1,252 @@
+using System;
+using System.Collections.Generic;
+using System.IO;
+using System.Linq;
+using System.Net.Http;
+using System.Text;
+using System.Text.RegularExpressions;
+using System.Threading;
+using System.Threading.Tasks;
+using UnityEngine;
+
+/// One object is one session. Its calls wait in files and are sent one after the other, each until Questlog answers.
+public sealed class Questlog
+{
+    const long MaxQueueBytes = 32 << 20;
+    const int MaxBatchEvents = 200;
+    const string Problem = "\"urn:questlog:problem:(\\w+)\"";
+    const string Stops = "^(unauthorized|forbidden|suspended)$";
+    /// Codes of answers that do not reject the call itself: another server, a proxy's change, too much at once.
+    const string Waits = "^(not_found|method_not_allowed|misdirected_request|unsupported_media_type|request_timeout|rate_limited)$";
+
+    enum Outcome { Stored, Refused, Waits, Blocked }
+    [Serializable] sealed class Room { public string uploadId, uploadUrl; }
+
+    static readonly HttpClient http = new HttpClient { Timeout = TimeSpan.FromSeconds(30) };
+    readonly CancellationTokenSource ended = new CancellationTokenSource();
+    readonly string session = Guid.NewGuid().ToString(), url, token, folder;
+    Task flushing = Task.CompletedTask;
+    bool isStopped;
+    DateTime notBefore, failingSince, nextWarning;
+    string answer, sending, batch;
+    int sequence, batchEvents;
+    long fileNumber;
+
+    /// The folder holds the queue. Throws if an argument is wrong.
+    public Questlog(string url, string token, string folder)
+    {
+        if (!Regex.IsMatch(url ?? "", "^https?://[^/?#@]+[^?#@]*$"))
+            throw new ArgumentException("must be an address such as https://telemetry.your-game.example", nameof(url));
+        if (!Regex.IsMatch(token ?? "", "^[!-~]+$")) throw new ArgumentException("must be an access token", nameof(token));
+        this.url = url.TrimEnd('/');
+        this.token = token;
+        this.folder = Directory.CreateDirectory(folder).FullName;
+        fileNumber = Queued().Select(file => long.Parse(Path.GetFileName(file).Split('.')[0])).LastOrDefault();
+    }
+
+    /// Call it when the game starts. Throws if the version or the platform is missing.
+    public void Begin(string version, string platform, string playerId)
+    {
+        if (string.IsNullOrEmpty(version)) throw new ArgumentException("is missing", nameof(version));
+        if (string.IsNullOrEmpty(platform)) throw new ArgumentException("is missing", nameof(platform));
+        Write(NewFile("sessions"), Json("id", Text(session), "player", Json("externalId", Text(playerId ?? "")),
+            "build", Json("version", Text(version), "platform", Text(platform))));
+    }
+
+    /// Notes an event. Its payload is a JSON object, such as JsonUtility.ToJson makes.
+    public void Record(string eventType, string payload = "{}")
+    {
+        if (batch == null || batchEvents == MaxBatchEvents) (batch, batchEvents) = (NewFile("events"), 0);
+        batchEvents++;
+        Append(batch, Json("sessionId", Text(session), "eventType", Text(eventType), "occurredAt", Now(),
+            "sequence", (++sequence).ToString(), "payload", payload) + "\n");
+    }
+
+    /// Files a bug report with a picture. The events of the last ten minutes come along.
+    public void Report(string title, byte[] png)
+    {
+        var file = NewFile("reports");
+        Write(Path.ChangeExtension(file, "png"), png);
+        Write(file, Json("sessionId", Text(session), "clientRequestId", Text(Guid.NewGuid().ToString()),
+            "occurredAt", Now(), "report", Json("title", Text(title), "reporterType", Text("player"))));
+    }
+
+    /// Sends what waits. Call it every few seconds, always on the same thread.
+    public Task Flush() => flushing.IsCompleted ? flushing = SendAll() : flushing;
+
+    /// Sends the queue, for a limited time. Returns false if files are left for the next start.
+    public async Task<bool> End(int endWithinMs = 2000)
+    {
+        await Task.WhenAny(Flush(), Task.Delay(endWithinMs));
+        isStopped = true;
+        ended.Cancel();
+        return !Queued().Any();
+    }
+
+    async Task SendAll()
+    {
+        while (!isStopped && DateTime.UtcNow >= notBefore && await SendNext()) { }
+    }
+
+    async Task<bool> SendNext()
+    {
+        sending = Queued().FirstOrDefault();
+        if (sending == null) return false;
+        if (sending == batch) batch = null;
+        var kind = Path.GetExtension(sending).Substring(1);
+        var outcome = kind == "reports" ? await SendPicture() : Outcome.Stored;
+        if (outcome != Outcome.Waits && outcome != Outcome.Blocked)
+        {
+            var text = File.ReadAllText(sending);
+            // A process that was killed during a write leaves an incomplete line.
+            if (kind == "events") text = "[" + text.Substring(0, text.LastIndexOf('\n') + 1).TrimEnd().Replace('\n', ',') + "]";
+            outcome = await Send(HttpMethod.Post, $"{url}/v1/ingest/{kind}", Encoding.UTF8.GetBytes(text));
+        }
+        if (outcome == Outcome.Blocked && kind == "reports") MoveToEnd();
+        if (outcome == Outcome.Waits || outcome == Outcome.Blocked) return false;
+        File.Delete(sending);
+        return true;
+    }
+
+    /// Sends the picture of a report and names it in the report. A rejected picture is left out.
+    async Task<Outcome> SendPicture()
+    {
+        var picture = Path.ChangeExtension(sending, "png");
+        if (!File.Exists(picture)) return Outcome.Stored;
+        var report = File.ReadAllText(sending);
+        var png = File.ReadAllBytes(picture);
+        var about = new[] { "attachmentType", Text("screenshot"), "fileName", Text("screenshot.png"),
+            "mimeType", Text("image/png"), "sizeBytes", png.Length.ToString() };
+        var outcome = report.EndsWith("]}") ? Outcome.Refused
+            : await Send(HttpMethod.Post, url + "/v1/ingest/uploads", Encoding.UTF8.GetBytes(Json(about)));
+        if (outcome == Outcome.Stored)
+        {
+            var room = JsonUtility.FromJson<Room>(answer);
+            outcome = await Send(HttpMethod.Put, room.uploadUrl, png);
+            var file = Json(about.Concat(new[] { "uploadId", Text(room.uploadId) }).ToArray());
+            if (outcome == Outcome.Stored) Write(sending, report.Substring(0, report.Length - 1) + $",\"attachments\":[{file}]}}");
+        }
+        if (outcome == Outcome.Stored || outcome == Outcome.Refused) File.Delete(picture);
+        return outcome;
+    }
+
+    async Task<Outcome> Send(HttpMethod method, string address, byte[] body)
+    {
+        var isFile = method == HttpMethod.Put;
+        var request = new HttpRequestMessage(method, address) { Content = new ByteArrayContent(body) };
+        request.Content.Headers.Add("Content-Type", isFile ? "image/png" : "application/json");
+        if (!isFile) request.Headers.Add("Authorization", "Bearer " + token);
+        if (sending.EndsWith("events")) request.Headers.Add("Idempotency-Key", Path.GetFileName(sending).Split('.')[1]);
+        int status;
+        try
+        {
+            var response = await http.SendAsync(request, ended.Token);
+            answer = await response.Content.ReadAsStringAsync();
+            status = (int)response.StatusCode;
+            notBefore = DateTime.UtcNow + (response.Headers.RetryAfter?.Delta ?? TimeSpan.Zero);
+        }
+        catch (OperationCanceledException) { return Failed(Outcome.Waits, "no answer within 30 s"); }
+        catch (Exception error) { return Failed(Outcome.Waits, error.GetBaseException().Message); }
+        var code = Regex.Match(answer, Problem).Groups[1].Value;
+        var isOk = status >= 200 && status < 300;
+        // Files may be stored by another server, whose answers have no ids.
+        if (isOk && (isFile || Regex.IsMatch(answer, "\"(id|uploadId)\":"))) return Reached(Outcome.Stored);
+        if (Regex.IsMatch(code, Stops))
+        {
+            isStopped = true;
+            Debug.LogWarning($"Questlog stops until the next start: {answer}");
+            return Outcome.Waits;
+        }
+        var isRejected = status >= 400 && status < 500 && status != 408 && status != 429;
+        if (isFile ? isRejected : (code != "" && isRejected && !Regex.IsMatch(code, Waits)) || status == 501)
+        {
+            Debug.LogWarning($"{address} was refused: {answer}");
+            return Reached(Outcome.Refused);
+        }
+        if (code == "rate_limited") return Reached(Outcome.Waits);
+        var what = code == "" ? "which is not an answer of Questlog" : answer;
+        return Failed(isRejected && code == "" ? Outcome.Blocked : Outcome.Waits, $"{address} answers {status}, {what}");
+    }
+
+    /// Warns about the first failure, then at most once a minute.
+    Outcome Failed(Outcome outcome, string why)
+    {
+        if (ended.IsCancellationRequested) return outcome;
+        if (failingSince == default(DateTime)) failingSince = DateTime.UtcNow;
+        if (DateTime.UtcNow < nextWarning) return outcome;
+        nextWarning = DateTime.UtcNow.AddMinutes(1);
+        Debug.LogWarning($"cannot reach {url}: {why}; {Queued().Count()} calls wait");
+        return outcome;
+    }
+
+    Outcome Reached(Outcome outcome)
+    {
+        var seconds = (int)(DateTime.UtcNow - failingSince).TotalSeconds;
+        // An outage of less than a minute after another one was not reported.
+        if (failingSince != default(DateTime) && nextWarning >= failingSince.AddMinutes(1))
+            Debug.Log($"reached {url} again after {seconds} s; {Queued().Count()} calls waited");
+        failingSince = default(DateTime);
+        return outcome;
+    }
+
+    /// Returns the files of calls in their order. A name is a number, an Idempotency-Key and the kind of the call.
+    IEnumerable<string> Queued(string kind = "*s") =>
+        Directory.GetFiles(folder, "*." + kind).OrderBy(file => file, StringComparer.Ordinal);
+
+    string NewFile(string kind) => Path.Combine(folder, $"{++fileNumber:d12}.{Uuid7()}.{kind}");
+
+    /// Writes a whole file, or none of it.
+    void Write(string file, byte[] bytes) => Keep(bytes.Length, () =>
+    {
+        File.WriteAllBytes(file + ".tmp", bytes);
+        if (File.Exists(file)) File.Replace(file + ".tmp", file, null);
+        else File.Move(file + ".tmp", file);
+    });
+
+    void Write(string file, string text) => Write(file, Encoding.UTF8.GetBytes(text));
+
+    void Append(string file, string text) => Keep(Encoding.UTF8.GetByteCount(text), () => File.AppendAllText(file, text));
+
+    /// Writes a call. Drops the oldest events if the queue is full, and the new call if that is not enough.
+    void Keep(int bytes, Action write)
+    {
+        var total = bytes + new DirectoryInfo(folder).GetFiles().Sum(file => file.Length);
+        foreach (var file in Queued("events").Where(file => file != sending && file != batch))
+        {
+            if (total <= MaxQueueBytes) break;
+            total -= new FileInfo(file).Length;
+            File.Delete(file);
+            Debug.LogWarning("the queue is full: the oldest events are dropped");
+        }
+        try
+        {
+            if (total > MaxQueueBytes) throw new IOException("the queue is full");
+            write();
+        }
+        catch (Exception error) { Debug.LogWarning($"not written to the queue: {error.Message}"); }
+    }
+
+    /// A proxy can reject a report because of its text. The calls after the report do not wait for it.
+    void MoveToEnd()
+    {
+        var file = NewFile("reports");
+        if (File.Exists(Path.ChangeExtension(sending, "png")))
+            File.Move(Path.ChangeExtension(sending, "png"), Path.ChangeExtension(file, "png"));
+        File.Move(sending, file);
+    }
+
+    /// An object of names and values by turns; a value is JSON already.
+    static string Json(params string[] pairs) => "{" + string.Join(",",
+        Enumerable.Range(0, pairs.Length / 2).Select(i => Text(pairs[2 * i]) + ":" + pairs[2 * i + 1])) + "}";
+
+    static string Text(string text) => "\"" + string.Concat(
+        text.Select(c => c < ' ' || c == '"' || c == '\\' ? "\\u" + ((int)c).ToString("x4") : c.ToString())) + "\"";
+
+    static string Now() => Text(DateTime.UtcNow.ToString("o"));
+
+    static string Uuid7()
+    {
+        var time = DateTimeOffset.UtcNow.ToUnixTimeMilliseconds().ToString("x12");
+        return $"{time.Substring(0, 8)}-{time.Substring(8)}-7{Guid.NewGuid().ToString().Substring(15)}";
+    }
+}

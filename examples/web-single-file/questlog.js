@@ -1,0 +1,116 @@
+const url = 'https://telemetry.your-game.example';
+const token = '<ACCESS_TOKEN>';
+
+/** Codes that do not reject the events themselves: a wrong token or server, or too many requests. */
+const WAITS = [
+  'unauthorized',
+  'forbidden',
+  'suspended',
+  'not_found',
+  'method_not_allowed',
+  'misdirected_request',
+  'request_timeout',
+  'rate_limited',
+];
+
+let sessionId;
+const waiting = [];
+let batch;
+let warnedMs = -Infinity;
+let failedSinceMs;
+
+/** Call it when the game starts. */
+export async function begin(version, playerId) {
+  const session = await send('/v1/ingest/sessions', {
+    id: crypto.randomUUID(),
+    build: { version, platform: 'Web' },
+    player: { externalId: playerId },
+  });
+  sessionId = session.id;
+  setInterval(() => flush().catch(warn), 5_000);
+  addEventListener('pagehide', () => flush().catch(warn));
+}
+
+/** Notes an event. It leaves with the next flush. */
+export function record(eventType, payload = {}) {
+  waiting.push({ sessionId, eventType, occurredAt: new Date().toISOString(), payload });
+  if (waiting.length > 10_000) waiting.shift();
+}
+
+/** Sends the waiting events. A batch without an answer is sent again with its key, so it is stored once. */
+export async function flush() {
+  if (batch === undefined && waiting.length > 0) {
+    batch = { key: uuidv7(), events: waiting.splice(0, 200) };
+  }
+  const sent = batch;
+  if (sent === undefined) return;
+  try {
+    await send('/v1/ingest/events', sent.events, { 'Idempotency-Key': sent.key });
+  } catch (error) {
+    if (!error.isRefused) throw error;
+    console.error('events were refused:', error);
+  }
+  if (batch === sent) batch = undefined;
+}
+
+/** Files a bug report with a picture, a Blob. The events of the last ten minutes come along. With the same id it is filed once. */
+export async function report(title, screenshot, id = crypto.randomUUID()) {
+  await flush().catch(warn);
+  return await send('/v1/ingest/reports', {
+    sessionId,
+    clientRequestId: id,
+    occurredAt: new Date().toISOString(),
+    report: { title, reporterType: 'player' },
+    attachments: await upload(screenshot).then(
+      (file) => [file],
+      () => [],
+    ),
+  });
+}
+
+async function upload(screenshot) {
+  const { type: mimeType, size: sizeBytes } = screenshot;
+  const file = { attachmentType: 'screenshot', fileName: 'screenshot.png', mimeType, sizeBytes };
+  const room = await send('/v1/ingest/uploads', { sessionId, ...file });
+  const { uploadId, uploadUrl, requiredHeaders } = room;
+  const answer = await fetch(uploadUrl, { method: 'PUT', headers: requiredHeaders, body: screenshot });
+  if (!answer.ok) throw new Error(`the picture was refused: ${answer.status}`);
+  return { uploadId, ...file };
+}
+
+async function send(path, content, headers = {}) {
+  const body = JSON.stringify(content);
+  const answer = await fetch(url + path, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json', ...headers },
+    body,
+    // Lets the last batch leave when the page closes; browsers take 64 KiB.
+    keepalive: body.length < 60_000,
+  });
+  const result = await answer.json().catch(() => undefined);
+  if (answer.ok && result !== undefined) return reached(result);
+  const isQuestlog = result?.type === `urn:questlog:problem:${result?.code}`;
+  const isRefused = isQuestlog && answer.status < 500 && !WAITS.includes(result.code);
+  const message = isQuestlog ? result.message : `${url} answers ${answer.status}, and is not Questlog`;
+  throw Object.assign(new Error(message), { status: answer.status, isRefused });
+}
+
+/** Warns about the first failure, then at most once a minute. */
+function warn(error) {
+  failedSinceMs ??= Date.now();
+  if (Date.now() - warnedMs < 60_000) return;
+  warnedMs = Date.now();
+  console.warn(`${waiting.length} events and a batch wait: ${url}:`, error);
+}
+
+function reached(result) {
+  if (failedSinceMs)
+    console.info(`reached ${url} again after ${Math.round((Date.now() - failedSinceMs) / 1000)} s`);
+  failedSinceMs = undefined;
+  return result;
+}
+
+function uuidv7() {
+  const time = Date.now().toString(16).padStart(12, '0');
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
+}
