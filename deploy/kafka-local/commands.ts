@@ -19,7 +19,7 @@ import {
 } from './stackState.ts';
 import { startAll, stopAll } from './starting.ts';
 
-export interface Places {
+export interface StackFolders {
   /** The stack's folder. */
   readonly folder: string;
   /** The folder of the jars, which other stacks may share. */
@@ -28,7 +28,7 @@ export interface Places {
 
 /** What the nodes run from, fetched and built where it is not there yet, which takes minutes the first time. */
 export async function provideParts(
-  { jarsFolder }: Pick<Places, 'jarsFolder'>,
+  { jarsFolder }: Pick<StackFolders, 'jarsFolder'>,
   hasS3: boolean,
 ): Promise<{ readonly jars: Jars; readonly program: string | undefined }> {
   const jars = await provideJars(jarsFolder);
@@ -42,7 +42,7 @@ export async function provideParts(
  * @param hasS3 one that was asked for once stays.
  */
 export async function bringUp(
-  { folder, jarsFolder }: Places,
+  { folder, jarsFolder }: StackFolders,
   brokerCount: number | undefined,
   hasS3: boolean,
 ): Promise<Stack> {
@@ -53,7 +53,10 @@ export async function bringUp(
   return stack;
 }
 
-export async function startNodes({ folder, jarsFolder }: Places, names: readonly string[]): Promise<void> {
+export async function startNodes(
+  { folder, jarsFolder }: StackFolders,
+  names: readonly string[],
+): Promise<void> {
   const stack = existingStack(folder);
   const nodes = nodesNamed(stack, names);
   await startAll(folder, stack, await provideJars(jarsFolder), nodes);
@@ -78,20 +81,20 @@ export async function statusLines(folder: string): Promise<string[]> {
   if (stack === undefined) return [];
   return Promise.all(
     nodesOf(stack).map(async (node) => {
-      const lives = isAlive(node.process);
-      const isUp = lives && (await answers(node));
-      return `${node.name} ${lives ? node.process?.pid : '-'} ${node.port} ${isUp ? 'up' : 'down'}`;
+      const isRunning = isAlive(node.process);
+      const isUp = isRunning && (await answers(node));
+      return `${node.name} ${isRunning ? node.process?.pid : '-'} ${node.port} ${isUp ? 'up' : 'down'}`;
     }),
   );
 }
 
 async function formattedStack(folder: string, wanted: number | undefined, jars: Jars): Promise<Stack> {
-  const before = loadStack(folder);
-  if (before?.isFormatted) {
-    const there = before.brokers.length;
-    if (wanted === undefined || wanted === there) return withClickHouse(folder, before);
+  const previous = loadStack(folder);
+  if (previous?.isFormatted) {
+    const existing = previous.brokers.length;
+    if (wanted === undefined || wanted === existing) return withClickHouse(folder, previous);
     throw new Error(
-      `the cluster has ${there === 1 ? 'one broker' : `${there} brokers`}; for another run "down" and remove ${clusterFolder(folder)}`,
+      `the cluster has ${existing === 1 ? 'one broker' : `${existing} brokers`}; for another run "down" and remove ${clusterFolder(folder)}`,
     );
   }
   rmSync(clusterFolder(folder), { recursive: true, force: true });

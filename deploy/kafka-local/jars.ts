@@ -35,10 +35,10 @@ export interface Jars {
  */
 export async function provideJars(jars: string): Promise<Jars> {
   requireJava();
-  if (!areOf(POM, jars)) {
+  if (!areFetchedFor(POM, jars)) {
     await withLock(jars, async () => {
       // Another stack may have fetched them while this one waited.
-      if (!areOf(POM, jars)) fetchJars(jars);
+      if (!areFetchedFor(POM, jars)) fetchJars(jars);
     });
   }
   const registryFolder = join(jars, 'registry');
@@ -57,7 +57,7 @@ function requireJava(): void {
 }
 
 /** Copies the pom beside the jars last, so that half of them never pass for all. */
-function areOf(pom: string, jars: string): boolean {
+function areFetchedFor(pom: string, jars: string): boolean {
   const copy = join(jars, 'pom.xml');
   return existsSync(copy) && readFileSync(copy, 'utf8') === readFileSync(pom, 'utf8');
 }

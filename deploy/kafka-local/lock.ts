@@ -7,7 +7,7 @@ import { basename, dirname, join } from 'node:path';
 import { waitFor } from './waitUntil.ts';
 
 /** Longer than a first `up`, which fetches jars. A longer wait needs a human. */
-const PATIENCE_MS = 15 * 60_000;
+const LOCK_TIMEOUT_MS = 15 * 60_000;
 
 /**
  * Waits until nobody else holds the lock of this path. The path need not exist.
@@ -19,26 +19,26 @@ const PATIENCE_MS = 15 * 60_000;
  * @throws after 15 minutes.
  */
 export async function withLock<T>(path: string, body: () => Promise<T>): Promise<T> {
-  const held = await take(path);
+  const lockServer = await acquire(path);
   try {
     return await body();
   } finally {
-    held.close();
+    lockServer.close();
   }
 }
 
-async function take(path: string): Promise<Server> {
+async function acquire(path: string): Promise<Server> {
   mkdirSync(dirname(path), { recursive: true });
   const realPath = join(realpathSync(dirname(path)), basename(path));
   const name = `\0questlog-stack-${createHash('sha256').update(realPath).digest('hex')}`;
-  const held = await tryToTake(name);
-  if (held !== undefined) return held;
+  const lockServer = await tryAcquire(name);
+  if (lockServer !== undefined) return lockServer;
   process.stderr.write('stack: waiting for another command to finish\n');
   const what = `another command, which is at work on ${path}`;
-  return waitFor(() => tryToTake(name), { timeoutMs: PATIENCE_MS, what });
+  return waitFor(() => tryAcquire(name), { timeoutMs: LOCK_TIMEOUT_MS, what });
 }
 
-async function tryToTake(name: string): Promise<Server | undefined> {
+async function tryAcquire(name: string): Promise<Server | undefined> {
   const server = createServer().listen(name);
   try {
     await once(server, 'listening');

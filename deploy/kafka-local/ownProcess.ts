@@ -61,9 +61,9 @@ export async function killNow(own: OwnProcess): Promise<void> {
 }
 
 /** Sends SIGTERM, and SIGKILL after `patienceMs`; waits until the process is gone. */
-export async function stop(own: OwnProcess, patienceMs: number): Promise<void> {
+export async function stop(own: OwnProcess, timeoutMs: number): Promise<void> {
   signal(own, 'SIGTERM');
-  const gone = waitUntil(async () => !isAlive(own), { timeoutMs: patienceMs, what: 'its end' });
+  const gone = waitUntil(async () => !isAlive(own), { timeoutMs: timeoutMs, what: 'its end' });
   await gone.catch(() => killNow(own));
 }
 

@@ -5,7 +5,7 @@ import { type Jars, QUICK_START } from './jars.ts';
 import { CLICKHOUSE_USER, type ClickHouseNode, clusterFolder, type RegistryNode } from './stackState.ts';
 
 /** Timeout for the database's file. The default of 5 s ends a registry that starts on a busy machine. */
-const OPENED_WITHIN = '120S';
+const DATABASE_TIMEOUT = '120S';
 
 /**
  * Java's arguments for the registry. Its schemas are in a file. By default they are in memory, and after a restart the
@@ -19,7 +19,7 @@ export function registryArguments(folder: string, { port }: RegistryNode, jars: 
     '-Dquarkus.http.host=127.0.0.1',
     `-Dquarkus.http.port=${port}`,
     `-Dapicurio.datasource.url=jdbc:h2:file:${database}`,
-    `-Dquarkus.datasource.h2.jdbc.acquisition-timeout=${OPENED_WITHIN}`,
+    `-Dquarkus.datasource.h2.jdbc.acquisition-timeout=${DATABASE_TIMEOUT}`,
     '-jar',
     jars.registry,
   ];

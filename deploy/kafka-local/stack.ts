@@ -4,8 +4,8 @@ import { parseArgs } from 'node:util';
 import {
   bringUp,
   killNodes,
-  type Places,
   provideParts,
+  type StackFolders,
   startNodes,
   statusLines,
   takeDown,
@@ -39,7 +39,7 @@ interface Options {
 
 /** @returns the text for standard output. */
 async function run(
-  places: Places,
+  folders: StackFolders,
   [command, ...names]: string[],
   { brokers, s3 = false }: Options,
 ): Promise<string> {
@@ -47,15 +47,15 @@ async function run(
   if (s3 && command !== 'up' && command !== 'fetch') throw new Error(USAGE);
   const takesNames = command === 'kill' || command === 'start';
   if (takesNames !== names.length > 0) throw new Error(USAGE);
-  const { folder } = places;
+  const { folder } = folders;
   const locked = <T>(body: () => Promise<T>) => withLock(clusterFolder(folder), body);
   switch (command) {
     case 'fetch':
-      await provideParts(places, s3);
+      await provideParts(folders, s3);
       return '';
     case 'up': {
       const wanted = brokers === undefined ? undefined : Number(brokers);
-      return environmentOf(await locked(() => bringUp(places, wanted, s3)));
+      return environmentOf(await locked(() => bringUp(folders, wanted, s3)));
     }
     case 'status':
       return (await statusLines(folder)).map((line) => `${line}\n`).join('');
@@ -63,7 +63,7 @@ async function run(
       await locked(() => killNodes(folder, names));
       return '';
     case 'start':
-      await locked(() => startNodes(places, names));
+      await locked(() => startNodes(folders, names));
       return '';
     case 'down':
       await locked(() => takeDown(folder));

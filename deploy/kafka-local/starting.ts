@@ -13,7 +13,7 @@ import { waitUntil } from './waitUntil.ts';
 
 /** Three brokers and the registry take 10 s on two idle cores, and several times that on busy ones. */
 const READY_TIMEOUT_MS = 180_000;
-const STOP_PATIENCE_MS = 10_000;
+const STOP_TIMEOUT_MS = 10_000;
 const LAST_LINES = 10;
 
 /** Starts the nodes that do not run, and returns when all answer. @throws after stopping the ones that it started. */
@@ -39,7 +39,7 @@ export async function startAll(
 /** Sends SIGTERM to each running node, SIGKILL after 10 s; returns when they are gone. */
 export async function stopAll(nodes: readonly Node[]): Promise<void> {
   await Promise.all(
-    nodes.map(async ({ process }) => (isAlive(process) ? stop(process, STOP_PATIENCE_MS) : undefined)),
+    nodes.map(async ({ process }) => (isAlive(process) ? stop(process, STOP_TIMEOUT_MS) : undefined)),
   );
 }
 
@@ -76,25 +76,25 @@ function launchOf(folder: string, node: Node, jars: Jars): Launch {
 /** Brokers are ready when each running one knows all running ones, since a client may ask any of them. */
 async function areReady(folder: string, stack: Stack, nodes: readonly Node[]): Promise<boolean> {
   for (const node of nodes) {
-    if (!isAlive(node.process)) throw new Error(whyItEnded(folder, node));
+    if (!isAlive(node.process)) throw new Error(exitMessage(folder, node));
   }
   const answered = await Promise.all(nodes.map(answers));
-  return answered.every(Boolean) && (await brokersKnowEachOther(stack));
+  return answered.every(Boolean) && (await brokersSeeEachOther(stack));
 }
 
-async function brokersKnowEachOther({ brokers }: Stack): Promise<boolean> {
+async function brokersSeeEachOther({ brokers }: Stack): Promise<boolean> {
   const running = brokers.filter(({ process }) => isAlive(process));
   const known = await Promise.all(running.map(({ port }) => brokersKnownTo(port)));
   return known.every((ids) => running.every(({ id }) => ids.includes(id)));
 }
 
 /** An error with the end of the node's log: a temporary folder leaves nothing else of it. */
-function whyItEnded(folder: string, node: Node): string {
+function exitMessage(folder: string, node: Node): string {
   const path = logPath(folder, node);
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n');
   // The frames of a Java stack trace would hide the exception.
-  const said = lines.filter((line) => !/^\s+at /.test(line)).slice(-LAST_LINES);
-  return [`${node.name} has ended; see ${path}, which ends with`, ...said].join('\n  ');
+  const lastLines = lines.filter((line) => !/^\s+at /.test(line)).slice(-LAST_LINES);
+  return [`${node.name} has ended; see ${path}, which ends with`, ...lastLines].join('\n  ');
 }
 
 function logPath(folder: string, { name }: Node): string {

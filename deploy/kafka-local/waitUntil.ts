@@ -3,15 +3,15 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 const POLL_MS = 100;
 
-export interface Patience {
+export interface WaitOptions {
   readonly timeoutMs: number;
   /** Completes the message "waited … in vain for". */
   readonly what: string;
 }
 
 /** @throws when the condition does not hold in time; what the condition throws, at once. */
-export async function waitUntil(holds: () => Promise<boolean>, patience: Patience): Promise<void> {
-  await waitFor(async () => (await holds()) || undefined, patience);
+export async function waitUntil(isTrue: () => Promise<boolean>, options: WaitOptions): Promise<void> {
+  await waitFor(async () => (await isTrue()) || undefined, options);
 }
 
 /**
@@ -19,13 +19,13 @@ export async function waitUntil(holds: () => Promise<boolean>, patience: Patienc
  * @throws when there is none in time, or at once what asking throws.
  */
 export async function waitFor<T>(
-  ask: () => Promise<T | undefined>,
-  { timeoutMs, what }: Patience,
+  poll: () => Promise<T | undefined>,
+  { timeoutMs, what }: WaitOptions,
 ): Promise<T> {
   const deadlineMs = performance.now() + timeoutMs;
   for (;;) {
-    const answer = await ask();
-    if (answer !== undefined) return answer;
+    const value = await poll();
+    if (value !== undefined) return value;
     if (performance.now() > deadlineMs) throw new Error(`waited ${timeoutMs / 1000} s in vain for ${what}`);
     await pause(POLL_MS);
   }

@@ -1,5 +1,5 @@
 /** Generates a project of any size inside ClickHouse, for tests of views with many events or many sessions. */
-import type { TestServer } from '@questlog/runtime/clickhouse/chdb/testing/ownClickHouse';
+import type { TestServer } from '@questlog/runtime/clickhouse/chdb/testing/aClickHouse';
 
 export interface LargeProject {
   readonly tenant: string;

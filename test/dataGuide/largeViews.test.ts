@@ -1,7 +1,7 @@
 /** Tests that the views with a join stay within a reader's memory, with five million events of few and of many sessions. */
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { aClickHouse, type TestServer } from '@questlog/runtime/clickhouse/chdb/testing/ownClickHouse';
+import { aClickHouse, type TestServer } from '@questlog/runtime/clickhouse/chdb/testing/aClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fillProject, type LargeProject } from './largeProject.ts';

@@ -1,6 +1,6 @@
 /** Tests the views for data teams: joins that spill to disk, and sessions and times of wrong clocks. */
 import { randomUUID } from 'node:crypto';
-import { aClickHouse, type TestServer } from '@questlog/runtime/clickhouse/chdb/testing/ownClickHouse';
+import { aClickHouse, type TestServer } from '@questlog/runtime/clickhouse/chdb/testing/aClickHouse';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fillProject, type LargeProject } from './largeProject.ts';
 

@@ -11,7 +11,7 @@ import { type Projector, startProjector } from '@questlog/projector/projector';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { NOTHING_ERASED } from '@questlog/runtime/consumer/serviceDeps';
+import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -121,7 +121,7 @@ async function openParts(partitions: number, bounds: LinkerBounds) {
     metrics,
     logger: silentLogger,
     health: createHealth(),
-    erased: NOTHING_ERASED,
+    erased: NO_ERASURES,
     bounds,
   };
   return { shared, clock, outage, directory, server };

@@ -5,7 +5,7 @@
 
 import type { Settings } from '@questlog/questlog/config';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { untilAvailable } from '@questlog/runtime/process/waiting';
+import { retryUntilAvailable } from '@questlog/runtime/process/waiting';
 import { forTerminal } from './print.ts';
 
 /** A listener. */
@@ -56,7 +56,7 @@ export class Endpoint {
   async retried(method: string, path: string, options: RequestOptions): Promise<Response> {
     const limit = new AbortController();
     let failedMs: number | undefined;
-    const response = await untilAvailable(() => this.request(method, path, options), {
+    const response = await retryUntilAvailable(() => this.request(method, path, options), {
       signal: limit.signal,
       onDelay: ({ message }) => {
         failedMs ??= performance.now();

@@ -1,7 +1,7 @@
 /** The commands of `questlog`, their options and their help. */
 import { readFileSync } from 'node:fs';
 import { SERVICES } from '@questlog/questlog/serviceNames';
-import { nearestName } from '@questlog/runtime/process/nearMiss';
+import { nearestName } from '@questlog/runtime/process/nearestName';
 import { Command } from 'commander';
 import { backupCommand, compactCommand, restoreCommand } from './backups/backups.ts';
 import { completionCommand } from './completion.ts';

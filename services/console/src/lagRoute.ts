@@ -53,7 +53,7 @@ async function answerOf(
 ): Promise<LagAnswer> {
   return {
     at: new Date(nowMs).toISOString(),
-    consumers: await Promise.all(consumers.map((consumer) => consumer.look(nowMs))),
+    consumers: await Promise.all(consumers.map((consumer) => consumer.measure(nowMs))),
     disk: dataDir === undefined ? null : await diskOf(dataDir),
   };
 }

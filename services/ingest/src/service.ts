@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import type { BlockList } from 'node:net';
 
-import { type AddressedStore, knownTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
-import { erasedBy } from '@questlog/runtime/consumer/serviceDeps';
+import { type AddressedStore, cachedTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
+import { erasuresOf } from '@questlog/runtime/consumer/serviceDeps';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
@@ -13,7 +13,7 @@ import type { Health } from '@questlog/runtime/process/health';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
-import type { Broken } from '@questlog/runtime/process/listener/refusals';
+import type { RejectionReason } from '@questlog/runtime/process/listener/rejections';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
@@ -136,7 +136,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const { sessions, reports } = await openCaches({ ...deps, ...lookUps }, projections, cuts);
   const codec = await createCodec(registry, eventsAccepted);
   const { seals, verifier, linkedEvents } = await openReaders(deps, codec, events);
-  const deadLetters = await openDeadLetterAdmin({ ...deps, erased: erasedBy(directory) });
+  const deadLetters = await openDeadLetterAdmin({ ...deps, erased: erasuresOf(directory) });
   lifecycle.onStop('dead letters', () => deadLetters.close());
   registerWarnings(deps);
   startRetention(deps, projections);
@@ -194,7 +194,7 @@ async function openListeners(
   guard: UnauthenticatedLimit,
 ) {
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
-  const refusalOf = (why: Broken) => malformedRequest(why, toMalformed);
+  const refusalOf = (why: RejectionReason) => malformedRequest(why, toMalformed);
   const open = await listen(toGames, settings.toGames, refusalOf, isUpload, guard);
   const operators = limited(toOperators.callback(), guard);
   const admin = settings.hasOperators
@@ -317,7 +317,7 @@ async function playerKey(deps: IngestServiceDeps): Promise<PlayerKey> {
 function watchCuts(deps: IngestServiceDeps, onEventsCut: (partition: number, offset: number) => void) {
   const cuts = openCuts({ ...deps, onEventsCut });
   deps.lifecycle.onStop('cuts', () => cuts.close());
-  deps.directory.onCut(({ offset, missing }) => {
+  deps.directory.onTruncation(({ offset, missing }) => {
     cuts.onCut({ topic: TOPICS.directory, partition: 0, offset });
     cuts.onAppendedAgain(TOPICS.directory, missing.length);
   });
@@ -326,7 +326,7 @@ function watchCuts(deps: IngestServiceDeps, onEventsCut: (partition: number, off
 
 /** How far the projector has written each topic to ClickHouse. */
 function watchProjections({ log, store }: IngestServiceDeps) {
-  const deps = { log, tableUuid: knownTableUuids(store) };
+  const deps = { log, tableUuid: cachedTableUuids(store) };
   const watch = (of: Projected) => watchRows(deps, of);
   return {
     events: watch('events'),

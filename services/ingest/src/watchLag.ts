@@ -1,6 +1,6 @@
 /** Every ingest tells how far each consumer group is behind the log: a projector that is dead tells nothing of itself. */
 import { type ConsumerLag, type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
-import { Standstill } from '@questlog/runtime/consumer/progress';
+import { StallDetector } from '@questlog/runtime/consumer/progress';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Health } from '@questlog/runtime/process/health';
@@ -33,7 +33,7 @@ export function watchLag(deps: WatchLagDeps, intervalMs = INTERVAL_MS): () => vo
 
 function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () => Promise<void> {
   const { group, topic } = of;
-  const standstill = new Standstill(group, topic);
+  const standstill = new StallDetector(group, topic);
   let warning: string | undefined;
   let worstMs = 0;
   let isRunning = false;
@@ -44,10 +44,10 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
     isRunning = true;
     try {
       const nowMs = clock.now();
-      const lag = await of.look(nowMs);
+      const lag = await of.measure(nowMs);
       setMetrics(metrics, lag, nowMs);
       worstMs = Math.max(worstMs, lag.lagMs ?? 0);
-      warning = standstill.look(lag.partitions, nowMs) ?? nearLoss(lag) ?? retentionTooShort(lag, worstMs);
+      warning = standstill.check(lag.partitions, nowMs) ?? nearLoss(lag) ?? retentionTooShort(lag, worstMs);
     } catch {
       // What was known stays, and the time at which it was; the warning `log` says why.
     } finally {

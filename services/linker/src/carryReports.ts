@@ -16,10 +16,10 @@ import {
 import { Fenced, Invalid, messageOf } from '@questlog/runtime/process/errors';
 import {
   Failure,
-  type Patience,
   pause,
+  type RetryOptions,
+  retryUntilAvailable,
   settledSoon,
-  untilAvailable,
 } from '@questlog/runtime/process/waiting';
 import { partitionOf } from '@questlog/schemas/partition';
 import { CARRYING_GROUP, TOPICS } from '@questlog/schemas/topics/topics';
@@ -78,7 +78,7 @@ async function openCarry(deps: CarrierDeps): Promise<(owned: OwnedPartition) => 
   return async (owned) => {
     const { partition, signal } = owned;
     const letters = openLetters(signal);
-    const patience: Patience = {
+    const patience: RetryOptions = {
       signal,
       onDelay: (cause, backoffMs) =>
         logger.error('carrying_delayed', cause, { topic: TOPIC, partition, backoffMs }),
@@ -87,7 +87,7 @@ async function openCarry(deps: CarrierDeps): Promise<(owned: OwnedPartition) => 
       const { key, value, headers } = record;
       try {
         await log.append(TOPIC, partitionOf(key ?? '', 0, partitions), [{ key, value, headers }]);
-        letters.passed(1);
+        letters.countProcessed(1);
       } catch (error) {
         // Its writer has compressed it, so that it fitted there.
         if (!(error instanceof RecordTooLarge)) throw error;
@@ -100,8 +100,8 @@ async function openCarry(deps: CarrierDeps): Promise<(owned: OwnedPartition) => 
       if (batch === undefined) return;
       const { records, nextOffset } = batch;
       // All at once: the log keeps the order of the calls.
-      await untilAvailable(() => Promise.all(records.map(carry)), patience);
-      await untilAvailable(() => owned.commit(TOPIC, { offset: nextOffset, metadata: '' }), patience);
+      await retryUntilAvailable(() => Promise.all(records.map(carry)), patience);
+      await retryUntilAvailable(() => owned.commit(TOPIC, { offset: nextOffset, metadata: '' }), patience);
       if (records.length > 0)
         logger.info('reports_carried_home', { topic: TOPIC, partition, records: records.length });
     };

@@ -1,9 +1,9 @@
 /** The linker: events and report links → linked events. One member of a group; each partition is a run of its own. */
-import { knownTableUuids } from '@questlog/runtime/clickhouse/store';
+import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { Consumer } from '@questlog/runtime/log/log';
-import { atMost, nextRound } from '@questlog/runtime/process/waiting';
+import { coalesceCalls, limitConcurrency } from '@questlog/runtime/process/waiting';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
@@ -33,9 +33,9 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   const openLetters = await openDeadLetters({ ...deps, group: GROUPS.link });
   const topics = [TOPICS.events, TOPICS.reportLinks];
   let consumer: Consumer | undefined;
-  const doing = (partition: number): string | undefined => consumer?.activity(partition);
+  const activityOf = (partition: number): string | undefined => consumer?.activity(partition);
   const checks = topics.map((topic) => {
-    const checked = { group: GROUPS.link, topic, name: `${GROUPS.link} ${topic}`, doing };
+    const checked = { group: GROUPS.link, topic, name: `${GROUPS.link} ${topic}`, activityOf };
     return checkProgress(deps, checked, (lag) => metrics.linkerLag.set({ topic }, lag));
   });
   const partitions = await log.partitionCount(TOPICS.events);
@@ -71,11 +71,11 @@ export function sharedOf({
 }: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'tableUuid' | 'restoring'> {
   const filter = new SessionFilter(bounds.sessionsWithReports);
   // Partitions that are assigned together ask together.
-  const learn = nextRound(() => addSessionsWithReports(store, filter));
+  const learn = coalesceCalls(() => addSessionsWithReports(store, filter));
   return {
     sessions: { filter, learn },
-    tableUuid: knownTableUuids(store),
-    restoring: atMost(RESTORES_AT_ONCE),
+    tableUuid: cachedTableUuids(store),
+    restoring: limitConcurrency(RESTORES_AT_ONCE),
   };
 }
 

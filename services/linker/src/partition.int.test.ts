@@ -244,7 +244,7 @@ test('a report that was erased while it is waited for leaves the log and gets no
   const erased = new ErasedData();
   const { tenantId, projectId, receivedAt } = gone;
   erased.add(anErasure({ tenantId, projectId, requestedAt: receivedAt + 1 }));
-  const linker = await startLinker({ ...deps, erased: { known: erased, all: async () => erased } });
+  const linker = await startLinker({ ...deps, erased: { cached: erased, latest: async () => erased } });
   onTestFinished(() => linker.stop());
   const ofIt = async () =>
     (await readToEnd(log, TOPICS.linkerState)).flat().filter(({ key }) => key === `report/${keyOf(gone)}`);

@@ -74,15 +74,15 @@ interface Run {
 /** @param onWell called when a step was committed. */
 async function runUntilLost(run: Run, onWell: () => void): Promise<void> {
   const { owned, deps, outbox, lookUps } = run;
-  const { known } = deps.erased;
+  const { cached } = deps.erased;
   let erased = 0;
   try {
     while (!owned.signal.aborted) {
       const batch = await nextBatch(run);
       // Also what the owner before had not heard of.
-      if (erased !== known.changes) {
-        erased = known.changes;
-        const changes = erasedChanges(outbox.state, (record) => isErasedReport(known, record));
+      if (erased !== cached.changes) {
+        erased = cached.changes;
+        const changes = erasedChanges(outbox.state, (record) => isErasedReport(cached, record));
         outbox.put({ ...NOTHING, changes });
         // The next record may be long in coming.
         if (changes.length > 0) await outbox.commit();
@@ -158,11 +158,11 @@ async function decide(
     if (topic === TOPICS.events) {
       const isReplayed = headers[LETTER_ID_HEADER] !== undefined;
       const place = { offset, arrivedAtMs: timestampMs, isReplayed };
-      const events = recordWithoutErased(deps.erased.known, await codecs.events.decode(value));
+      const events = recordWithoutErased(deps.erased.cached, await codecs.events.decode(value));
       return decideEvents(outbox.state, place, events, clock.now());
     }
     const report = await codecs.reports.decode(value);
-    if (isErasedReport(deps.erased.known, report)) return NOTHING;
+    if (isErasedReport(deps.erased.cached, report)) return NOTHING;
     const fault = faultOf(report);
     if (fault !== undefined) throw new Invalid(fault);
     const decision = decideReportLink(outbox.state, offset, report, clock.now());
@@ -171,7 +171,7 @@ async function decide(
     );
     const bytes = Math.max(0, ...sizes);
     if (bytes <= MAX_REPORT_LINK_BYTES) {
-      letters.passed(1);
+      letters.countProcessed(1);
       return decision;
     }
     // Its writer has compressed it, so that it fitted where it does not belong; no projector looks at it there.

@@ -49,7 +49,7 @@ test('what was erased does not come back with a new projection, and is counted a
   const erased = new ErasedData();
   const ids = (some: string[]) => [{ projectId: on.project, ids: some }];
   erased.add(anErasure({ tenantId: on.tenant, sessions: ids([gone]), reports: ids([report.reportId]) }));
-  await bench.projectAll(bench.store, { known: erased, all: async () => erased });
+  await bench.projectAll(bench.store, { cached: erased, latest: async () => erased });
   expect(await countsOf()).toEqual([1, 1, 1, 4, 4, 3]);
   const left = await bench.store.query(
     'SELECT id FROM events WHERE project_id = {project:UUID} AND id = {id:UUID}',

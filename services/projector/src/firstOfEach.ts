@@ -1,5 +1,5 @@
 /** Finds the first of several records that name one thing, in the block and in the thing's table; only it counts. */
-import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blockWriter';
 import type { Decoded, Source } from './writer.ts';
 
@@ -62,7 +62,7 @@ async function heldRows<Message>(
   decoded: readonly Decoded<Message>[],
 ): Promise<HeldRow[]> {
   const held: HeldRow[] = [];
-  for (const part of partsOf(decoded.map(({ message }) => nameOf(message)))) {
+  for (const part of chunksOf(decoded.map(({ message }) => nameOf(message)))) {
     const rows = await store.query<HeldRow>(
       `SELECT project_id AS projectId, id, log_id AS logId, log_partition AS partition, log_offset AS offset
        FROM ${table} WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,

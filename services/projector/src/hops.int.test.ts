@@ -2,7 +2,7 @@
 import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
-import { nextTurn } from '@questlog/runtime/process/waiting';
+import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -46,7 +46,7 @@ function readTogether(log: Log, readers: number, ready: () => Promise<unknown>):
         process: (owned) => {
           const read: typeof owned.read = async (of) => {
             waiting += 1;
-            if (waiting === readers) all.resolve(nextTurn().then(ready));
+            if (waiting === readers) all.resolve(yieldToEventLoop().then(ready));
             await all.promise;
             return owned.read(of);
           };

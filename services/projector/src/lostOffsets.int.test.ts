@@ -158,14 +158,14 @@ test('the first insert of a block alone, or the counts of appends long forgotten
   await expect(bench.projectAll(failing(bench.store, 'appends', 1, 'before', crash))).rejects.toThrow(
     'crash',
   );
-  expect([await held.holdsFrom(start), await held.holdsFrom(start + 1)]).toEqual([true, false]);
-  expect((await held.top(-1))?.offset).toBe(start);
+  expect([await held.hasRowsFrom(start), await held.hasRowsFrom(start + 1)]).toEqual([true, false]);
+  expect((await held.highestRow(-1))?.offset).toBe(start);
   await bench.projectAll(bench.store);
   for (const table of ['events', 'appends']) {
     const rows = `project_id = '${project}' SETTINGS mutations_sync = 2`;
     await bench.store.command(`ALTER TABLE ${table} DELETE WHERE ${rows}`);
   }
-  expect([await held.holdsFrom(start), await held.holdsFrom(start + 1)]).toEqual([true, false]);
+  expect([await held.hasRowsFrom(start), await held.hasRowsFrom(start + 1)]).toEqual([true, false]);
 });
 
 test('tables that are restored while the projector waits for them get what they lack, and their counts are right', async () => {

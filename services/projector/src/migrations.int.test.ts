@@ -4,7 +4,7 @@ import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { aClickHouse, type TestServer } from '@questlog/runtime/clickhouse/chdb/testing/ownClickHouse';
+import { aClickHouse, type TestServer } from '@questlog/runtime/clickhouse/chdb/testing/aClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 

@@ -6,7 +6,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { nextRound, settledWithin } from '@questlog/runtime/process/waiting';
+import { coalesceCalls, settledWithin } from '@questlog/runtime/process/waiting';
 import { rowTable, writeRows } from './rowSink.ts';
 import type { TopicSource, TruncationRow } from './truncations/truncations.ts';
 
@@ -46,8 +46,8 @@ export class OffsetPublisher {
   constructor({ store, logger, log }: { store: Store; logger: Logger; log: { readonly id: string } }) {
     this.#store = store;
     this.#logger = logger;
-    this.#generations = nextRound(() => generationsOf(store, log.id));
-    this.#insertStarting = nextRound(() => this.#write(this.#starting.splice(0)));
+    this.#generations = coalesceCalls(() => generationsOf(store, log.id));
+    this.#insertStarting = coalesceCalls(() => this.#write(this.#starting.splice(0)));
   }
 
   /** @param truncations repaired truncations of the partition, up to date at each start. */

@@ -1,5 +1,5 @@
 /** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
-import { knownTableUuids, tableUuidsInRounds } from '@questlog/runtime/clickhouse/store';
+import { cachedTableUuids, coalescedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
@@ -62,8 +62,8 @@ export async function startProjector(given: ProjectorDeps): Promise<Projector> {
   const { store, log } = given;
   const deps = {
     ...given,
-    uuidOf: tableUuidsInRounds(store),
-    recentUuidOf: knownTableUuids(store, TABLES_KNOWN_FOR_MS),
+    uuidOf: coalescedTableUuids(store),
+    recentUuidOf: cachedTableUuids(store, TABLES_KNOWN_FOR_MS),
     truncationsOf: truncationsInRounds(store, log.id),
     offsets: new OffsetPublisher(given),
   };
@@ -134,7 +134,12 @@ async function projectTopic<Message>(
     metrics.blockSeconds.observe({ topic }, (steadyClock.now() - startedAtMs) / 1000);
   };
   let consumer: Consumer | undefined;
-  const checked = { group, topic, name: group, doing: (partition: number) => consumer?.activity(partition) };
+  const checked = {
+    group,
+    topic,
+    name: group,
+    activityOf: (partition: number) => consumer?.activity(partition),
+  };
   const endCheck = checkProgress(deps, checked, (lag) => metrics.projectorLag.set({ topic }, lag));
   consumer = await log.consume({
     group,
@@ -148,9 +153,9 @@ async function projectTopic<Message>(
       return runBlocks(owned, {
         log,
         topic,
-        tables: () => uuidOf(tables.rows.table),
-        recentTables: () => recentUuidOf(tables.rows.table),
-        held: openHeldRecords({ ...deps, codec, source, tables, truncations }),
+        tablesId: () => uuidOf(tables.rows.table),
+        cachedTablesId: () => recentUuidOf(tables.rows.table),
+        storedRows: openHeldRecords({ ...deps, codec, source, tables, truncations }),
         openWriter: async (start) => {
           const orphanIds = truncations.map(({ orphanId }) => orphanId);
           return await openWriter({ ...shared, partition, orphanIds, deadLetters }, start);
@@ -162,7 +167,7 @@ async function projectTopic<Message>(
         onWritten,
         publishStart: (...start) => published.start(...start),
         onProjected: (nextOffset) => published.advance(nextOffset),
-        onCut: (_cut, records) => metrics.truncatedRecords.inc({ topic, partition }, records),
+        onTruncation: (_cut, records) => metrics.truncatedRecords.inc({ topic, partition }, records),
       });
     },
   });

@@ -81,7 +81,7 @@ export async function insertBlock<Row extends Decoded<unknown>>(
     for (const row of rows) write(out, row);
     return out.bytes();
   };
-  await insertOnce(store, { table, columns, token, write: rowsOf, held }, attempt);
+  await insertOnce(store, { table, columns, token, encodeRows: rowsOf, storedOffsets: held }, attempt);
 }
 
 /** A row of ids and numbers, with room for a short text. */

@@ -24,7 +24,7 @@ export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWr
   return writerOf<SessionRegistered, readonly Decoded<SessionRegistered>[]>(deps, {
     faultOf: sessionFault,
     plan: async (block, decoded) => {
-      const erased = await deps.erased.all();
+      const erased = await deps.erased.latest();
       const left = decoded.filter(
         ({ message }) => erased.by({ ...message, receivedAt: message.registeredAt }) === undefined,
       );

@@ -5,7 +5,7 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
-import type { Erased } from '@questlog/runtime/consumer/serviceDeps';
+import type { Erasures } from '@questlog/runtime/consumer/serviceDeps';
 import type { LogRecord } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid } from '@questlog/runtime/process/errors';
@@ -17,7 +17,7 @@ export interface WriterDeps<Message> {
   readonly clock: Clock;
   readonly deadLetters: DeadLetters;
   /** Asked once a block: a row of what is erased by then is not written. */
-  readonly erased: Erased;
+  readonly erased: Erasures;
   readonly logId: string;
   readonly partition: number;
   readonly orphanIds: readonly string[];
@@ -73,7 +73,7 @@ export function writerOf<Message, Plan>(
     plan: async (block) => {
       const { decoded, dead } = await decodeAll(codec, block.records, projection.faultOf);
       const plan = await projection.plan(block, decoded, dead);
-      deadLetters.passed(decoded.length);
+      deadLetters.countProcessed(decoded.length);
       return { block, plan, dead };
     },
     apply: async ({ block, plan, dead }, attempt) => {

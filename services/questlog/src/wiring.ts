@@ -11,7 +11,7 @@ import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
 import { warnOfAddedPartitions } from '@questlog/runtime/consumer/addedPartitions';
-import { erasedBy, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import { erasuresOf, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { partitionHealthMetrics, warnOfUnavailablePartitions } from '@questlog/runtime/log/partitionHealth';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -163,7 +163,7 @@ async function serveHealth(
 }
 
 function sharedOf<T extends object>(engines: T, directory: DirectoryHandle, logger: Logger, health: Health) {
-  return { ...engines, clock: systemClock, logger, health, erased: erasedBy(directory) };
+  return { ...engines, clock: systemClock, logger, health, erased: erasuresOf(directory) };
 }
 
 function offerBackups(

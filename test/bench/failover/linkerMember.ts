@@ -3,7 +3,7 @@ import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { silentStore } from '@questlog/linker/testing/partitionDeps';
-import { NOTHING_ERASED } from '@questlog/runtime/consumer/serviceDeps';
+import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { createHealth } from '@questlog/runtime/process/health';
@@ -21,7 +21,7 @@ const linker = await startLinker({
   clock: systemClock,
   logger: silentLogger,
   health: createHealth(),
-  erased: NOTHING_ERASED,
+  erased: NO_ERASURES,
   metrics: linkerMetrics(createMetricsRegistry()),
   bounds: LINKER_BOUNDS,
 });

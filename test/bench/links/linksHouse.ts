@@ -10,7 +10,7 @@ import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
-import { NOTHING_ERASED } from '@questlog/runtime/consumer/serviceDeps';
+import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -53,7 +53,7 @@ export async function openLinksHouse() {
     metrics,
     logger,
     health: createHealth(),
-    erased: NOTHING_ERASED,
+    erased: NO_ERASURES,
   };
   const stops: (() => Promise<void>)[] = [];
   return {

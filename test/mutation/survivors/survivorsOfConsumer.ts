@@ -5,12 +5,12 @@ const CONSUMER = 'services/runtime/src/consumer';
 
 export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   {
-    file: `${CONSUMER}/findCut.ts`,
+    file: `${CONSUMER}/findTruncation.ts`,
     line: "let same = proof === 'same'",
     reason: 'time: what the last record has shown is looked at once more',
   },
   {
-    file: `${CONSUMER}/findCut.ts`,
+    file: `${CONSUMER}/findTruncation.ts`,
     line: 'for (let about = other',
     reason: 'time: how many rows are looked at until the last one that is the same',
   },
@@ -21,12 +21,12 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${CONSUMER}/deadLetters.ts`,
-    line: 'if (ids.size > MAX_KNOWN_LETTERS',
+    line: 'if (ids.size > MAX_CACHED_IDS',
     reason: 'a bound of memory: so many letters would take a test minutes',
   },
   {
     file: `${CONSUMER}/deadLetters.ts`,
-    line: 'const share = this.#seen >= WINDOW_RECORDS',
+    line: 'const share = this.#processed >= WINDOW_RECORDS',
     reason: 'one record of a thousand earlier or later',
   },
   {
@@ -36,7 +36,7 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${CONSUMER}/blocks.ts`,
-    line: '#isUnknown = false;',
+    line: '#isNewPartition = false;',
     reason: 'it is set before the first record is read',
   },
   {
@@ -48,7 +48,7 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
     file: `${CONSUMER}/blocks.ts`,
     line: 'if (offset < position) throw new LogTruncated',
     reason:
-      'where the log ends just where the block does findCut finds no cut; an error without its fields does not compile',
+      'where the log ends just where the block does findTruncation finds none; an error without its fields does not compile',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
@@ -67,7 +67,7 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${CONSUMER}/blocks.ts`,
-    line: 'if (this.#isCommitted && !holds) this.#verifyBelow',
+    line: 'if (this.#hasCommit && !holds) this.#verifyBelow',
     reason:
       'more is verified, which takes time; or less, of an insert that was acknowledged and dropped, which ClickHouse alone shows: lostOffsets.int.test.ts',
   },
@@ -108,17 +108,17 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${CONSUMER}/blocks.ts`,
-    line: 'const note = this.#tables === undefined',
+    line: 'const metadata = this.#tablesId === undefined',
     reason: 'the tables are asked for before the first commit',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
-    line: 'this.#isCommitted = true;',
+    line: 'this.#hasCommit = true;',
     reason: 'time: behind a cut more is verified',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
-    line: 'this.#provenAtMs <= PROVEN_FOR_MS',
+    line: 'this.#ownershipProvenAtMs <= OWNERSHIP_PROOF_MS',
     reason: 'just so long is as good',
   },
   {
@@ -148,12 +148,12 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${CONSUMER}/blocks.ts`,
-    line: 'Object.keys(note).length === 0',
+    line: 'Object.keys(metadata).length === 0',
     reason: 'a note that says nothing, in other words',
   },
   {
     file: `${CONSUMER}/deadLetters.ts`,
-    line: 'if (kept === undefined) return;',
+    line: 'if (stored === undefined) return;',
     reason: 'of a record there is always something to keep',
   },
   {
@@ -162,12 +162,12 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
     reason: 'with nothing left to leave out the same error comes again',
   },
   {
-    file: `${CONSUMER}/findCut.ts`,
-    line: 'end: Math.max(wanted, (top?.offset',
+    file: `${CONSUMER}/findTruncation.ts`,
+    line: 'end: Math.max(processedTo, (highest?.offset',
     reason: 'told to operators, of a log that was cut at its second record',
   },
   {
-    file: `${CONSUMER}/findCut.ts`,
+    file: `${CONSUMER}/findTruncation.ts`,
     line: 'if (batch === undefined && offset >=',
     reason: 'time: where the log ends is asked for at each record',
   },
@@ -178,7 +178,7 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${CONSUMER}/progress.ts`,
-    line: 'const look = watchProgress({',
+    line: 'const measure = watchProgress({',
     reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
   },
   {
@@ -198,29 +198,29 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${CONSUMER}/progress.ts`,
-    line: 'const looking = setInterval(',
+    line: 'const timer = setInterval(',
     reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
   },
   {
     file: `${CONSUMER}/progress.ts`,
-    line: 'return () => clearInterval(looking)',
+    line: 'return () => clearInterval(timer)',
     reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
   },
   {
     file: `${CONSUMER}/progress.ts`,
-    line: 'const own = doing === undefined',
+    line: 'const own = activity === undefined',
     reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
   },
-  { file: `${CONSUMER}/progress.ts`, line: 'nowMs - (this.#since.get(partition)', reason: ALWAYS_THERE },
+  { file: `${CONSUMER}/progress.ts`, line: 'nowMs - (this.#marks.get(partition)', reason: ALWAYS_THERE },
   { file: `${CONSUMER}/progress.ts`, line: 'const ranges = isNeeded ?', reason: NO_ENTRY },
   {
     file: `${CONSUMER}/serviceDeps.ts`,
-    line: 'export const NOTHING_ERASED',
+    line: 'export const NO_ERASURES',
     reason: 'the projector’s erased.int.test.ts notices it',
   },
   {
     file: `${CONSUMER}/serviceDeps.ts`,
-    line: '}): Erased {',
+    line: '}): Erasures {',
     reason: 'the projector’s erased.int.test.ts notices it',
   },
   {
@@ -230,7 +230,7 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${CONSUMER}/addedPartitions.ts`,
-    line: 'Math.abs(clock.now() - lookedAtMs)',
+    line: 'Math.abs(clock.now() - refreshedAtMs)',
     reason: 'the brokers are asked more often; a look that comes later is waited for in the test',
   },
   {
@@ -245,12 +245,12 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${CONSUMER}/groupLag.ts`,
-    line: 'if (takenMs !== undefined) known.set(',
+    line: 'if (timestampMs !== undefined) known.set(',
     reason: 'of a partition that was not read in time: no number, which is null in JSON, too',
   },
   {
     file: `${CONSUMER}/groupLag.ts`,
-    line: 'if (this.#last === undefined || before',
+    line: 'if (this.#previous === undefined || before',
     reason: 'no look before, or no leader then, is no position before',
   },
   {
@@ -264,12 +264,12 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
     reason: 'a reader that is closed waits no more',
   },
   {
-    file: `${CONSUMER}/notes.ts`,
+    file: `${CONSUMER}/commitMetadata.ts`,
     line: "(metadata === '' ? {}",
     reason: 'an empty text is no JSON, which says as little',
   },
   {
-    file: `${CONSUMER}/notes.ts`,
+    file: `${CONSUMER}/commitMetadata.ts`,
     line: 'const known = upToEpoch === undefined',
     reason: 'what is undefined is not in the text of a commit',
   },

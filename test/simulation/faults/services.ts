@@ -21,7 +21,7 @@ import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
-import { NOTHING_ERASED, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import { NO_ERASURES, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -140,7 +140,7 @@ export class Service<T = unknown> {
       clock: world.clock,
       logger: loggerOf(world),
       health: createHealth(),
-      erased: NOTHING_ERASED,
+      erased: NO_ERASURES,
     };
     world.in(world.dice.between(0, 50), process, 'starts', () => {
       this.#start(deps).then(({ failed: later, it }) => {

@@ -32,7 +32,7 @@ export function storeOf(
           onInsert(insert.table);
         },
       }),
-    ask: async () => {
+    queryRaw: async () => {
       throw new Error('nobody asks the simulated ClickHouse');
     },
     ping: async () => true,

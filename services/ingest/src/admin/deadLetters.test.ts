@@ -45,7 +45,7 @@ async function aDeployment() {
   const health = createHealth();
   const ingest = async (on: Log = log) => {
     const deps = { log: on, registry, health, logger: silentLogger, metrics: metrics as never };
-    const knowing = { ...deps, erased: { all: async () => erased } };
+    const knowing = { ...deps, erased: { latest: async () => erased } };
     const letters = await openDeadLetterAdmin(knowing);
     onTestFinished(() => letters.close());
     const list = async (filters: Partial<DeadLetterFilters> = {}, limit = '100', cursor?: string) =>

@@ -3,13 +3,18 @@
  * same topic, so that every ingest knows of it, and it expires no sooner. Each ingest follows the topic.
  */
 import { isUtf8 } from 'node:buffer';
-import type { Erased } from '@questlog/runtime/consumer/serviceDeps';
+import type { Erasures } from '@questlog/runtime/consumer/serviceDeps';
 import { type Log, type LogRecord, RecordTooLarge, type Tail } from '@questlog/runtime/log/log';
 import { waitForTail } from '@questlog/runtime/log/waitForTail';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Health } from '@questlog/runtime/process/health';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { nextRound, nextTurn, untilAvailable, withinLimit } from '@questlog/runtime/process/waiting';
+import {
+  coalesceCalls,
+  retryUntilAvailable,
+  withinLimit,
+  yieldToEventLoop,
+} from '@questlog/runtime/process/waiting';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import type { ErasedData } from '@questlog/schemas/erased';
 import type { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
@@ -36,7 +41,7 @@ export interface DeadLetterAdminDeps {
   readonly logger: Logger;
   readonly metrics: Pick<IngestMetrics, 'deadLettersOpen'>;
   readonly health: Pick<Health, 'warn'>;
-  readonly erased: Pick<Erased, 'all'>;
+  readonly erased: Pick<Erasures, 'latest'>;
 }
 
 /** Each takes the id as the path has it. @throws Rejected; Unavailable while the topic is not read to its end. */
@@ -100,7 +105,7 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
     inspect: async (id) => {
       const entry = await find(id);
       const message = await readMessage(entry.deadLetter);
-      const record = await records.read(await deps.erased.all(), message);
+      const record = await records.read(await deps.erased.latest(), message);
       if (record.state === 'erased')
         throw new Rejected('not_found', `what the dead letter ${entry.deadLetter.id} held was erased`);
       const { key, reason, headers } = message;
@@ -249,11 +254,11 @@ class DeadLetterView {
   constructor(deps: DeadLetterAdminDeps, codec: Codec<DeadLetter>) {
     this.#deps = deps;
     this.#codec = codec;
-    this.#open = nextRound(() => this.#follow());
+    this.#open = coalesceCalls(() => this.#follow());
     const { signal } = this.#stopped;
     const onDelay = (cause: Unavailable): void => deps.logger.error('dead_letters_unread', cause);
     deps.health.warn('dead_letters', () => openWarning(this.#index));
-    untilAvailable(this.#open, { signal, onDelay }).catch((error: unknown) => this.#failed(error));
+    retryUntilAvailable(this.#open, { signal, onDelay }).catch((error: unknown) => this.#failed(error));
   }
 
   async caughtUp(): Promise<DeadLetterIndex> {
@@ -306,10 +311,10 @@ class DeadLetterView {
     const id = canonicalUuid(headers[APPEND_ID_HEADER] ?? '');
     if (id === undefined || value === null) return;
     // One may have megabytes, and games wait beside it.
-    await nextTurn();
+    await yieldToEventLoop();
     try {
       const retry = { signal: this.#stopped.signal, onDelay: (cause: Unavailable) => this.#failed(cause) };
-      const deadLetter = await untilAvailable(() => this.#codec.decode(value), retry);
+      const deadLetter = await retryUntilAvailable(() => this.#codec.decode(value), retry);
       index.put(indexedDeadLetter(id, deadLetter, { partition, offset }));
     } catch (error) {
       // Nobody's letter.

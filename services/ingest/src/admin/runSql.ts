@@ -1,6 +1,6 @@
 /** POST /admin/sql: an operator's question to ClickHouse, by an account that only reads; what it may read, ClickHouse decides. */
 
-import { type AddressedStore, QueryRefused, type StoreAnswer } from '@questlog/runtime/clickhouse/store';
+import { type AddressedStore, QueryRejected, type RawResult } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { SqlInput } from '@questlog/schemas/http/admin';
 import { Rejected } from '../rejected.ts';
@@ -43,7 +43,7 @@ export async function runSql(
   reader: AddressedStore | undefined,
   { query, parameters }: SqlInput,
   disconnected: AbortSignal,
-): Promise<StoreAnswer> {
+): Promise<RawResult> {
   if (reader === undefined) throw new Rejected('query_not_allowed', READER_NOT_CONFIGURED);
   try {
     const settings = {
@@ -52,11 +52,11 @@ export async function runSql(
       result_overflow_mode: 'throw',
       max_execution_time: SQL_LIMITS.seconds,
     };
-    return await reader.ask(query, settings, SQL_LIMITS.bytes, parameters, disconnected);
+    return await reader.queryRaw(query, settings, SQL_LIMITS.bytes, parameters, disconnected);
   } catch (error) {
     // No failure of ClickHouse, which a 503 would count as.
     if (disconnected.aborted) throw new Rejected('query_failed', 'its asker has left', { cause: error });
-    if (error instanceof QueryRefused) {
+    if (error instanceof QueryRejected) {
       const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';
       const text = `${error.message.trim()}${textAtPosition(error.message, query)}`;
       throw new Rejected(code, `${text}${adviceFor(error, reader)}`, { cause: error });
@@ -74,7 +74,7 @@ function isClickHouseError(cause: unknown): boolean {
   return cause instanceof Error && /^\d+$/.test(String(Reflect.get(cause, 'code')));
 }
 
-function adviceFor({ code, message }: QueryRefused, reader: AddressedStore): string {
+function adviceFor({ code, message }: QueryRejected, reader: AddressedStore): string {
   if (code === TOO_MANY_ROWS_OR_BYTES) {
     const directAccess = `ClickHouse itself has no limit of rows: ask it as ${reader.username} at ${reader.url}, database ${reader.database}.`;
     return ` Ask for fewer: a LIMIT, or a GROUP BY. ${/max rows/.test(message) ? directAccess : ''}`.trimEnd();

@@ -1,5 +1,5 @@
 /** What a client is told of fields that the contract does not have. Pure. */
-import { nearestName } from '@questlog/runtime/process/nearMiss';
+import { nearestName } from '@questlog/runtime/process/nearestName';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { pointerTo } from './scanValue.ts';
 

@@ -7,7 +7,7 @@ import type { Directory } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
-import { nextTurn } from '@questlog/runtime/process/waiting';
+import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { ErasedPlayer, Erasure } from '@questlog/schemas/topics/directoryEntry';
@@ -218,7 +218,7 @@ async function readRegistrations(
   };
   await readRange(log, range, async ({ records }) => {
     for (const [index, record] of records.entries()) {
-      if (index % RECORDS_PER_TURN === 0) await nextTurn();
+      if (index % RECORDS_PER_TURN === 0) await yieldToEventLoop();
       const session = await decodedOrUndefined(sessionCodec, record.value);
       if (session !== undefined && isOwned(session, owner)) take(session);
     }

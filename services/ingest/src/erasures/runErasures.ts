@@ -8,7 +8,7 @@ import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory'
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { Backoff, Doorbell, settledSoon } from '@questlog/runtime/process/waiting';
+import { Backoff, Notifier, settledSoon } from '@questlog/runtime/process/waiting';
 import { ErasedData } from '@questlog/schemas/erased';
 import { UPLOAD_ADDRESS_MS } from '@questlog/schemas/http/upload';
 import type { Erasure, ErasureFound, IdsOfProject, Project } from '@questlog/schemas/topics/directoryEntry';
@@ -100,7 +100,7 @@ function runSteps(
   const { directory, clock, logger } = deps;
   const stopping = new AbortController();
   const { signal } = stopping;
-  const doorbell = new Doorbell();
+  const doorbell = new Notifier();
   const backoff = new Backoff();
   let isNotified = true;
   /** Those that wait for what is away: the others do not wait with them. */
@@ -132,11 +132,11 @@ function runSteps(
   return {
     notify: () => {
       isNotified = true;
-      doorbell.ring();
+      doorbell.notify();
     },
     close: async () => {
       stopping.abort();
-      doorbell.ring();
+      doorbell.notify();
       await settledSoon(running);
     },
   };

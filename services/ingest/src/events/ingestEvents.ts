@@ -1,7 +1,7 @@
 /** POST /v1/ingest/events, from the body's bytes to the answer: scan → check → sessions → quota → append → answer. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
+import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
@@ -189,7 +189,7 @@ async function store(
   const { kept, sampledOut, refused: switchedOff } = switched(deps, principal, wanted, receivedAt, own);
   if (switchedOff.length > 0 && !isLenient) throw verdictOn(switchedOff);
   const some = isLenient ? 1 : kept.length;
-  const { count, refusal: tooFast }: Taken = isHeldBack(principal)
+  const { count, refusal: tooFast }: Taken = isRestricted(principal)
     ? deps.limits.takeEvents(principal, kept.length, some)
     : { count: kept.length };
   if (tooFast !== undefined && !isLenient) throw tooFast;

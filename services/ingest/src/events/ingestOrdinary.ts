@@ -3,7 +3,7 @@
  * each event in order and its session in memory, no key, no switch, no time to warn of, and no report that waits for such events. Everything else,
  * and all that is wrong, goes the way of `ingestEvents.ts`, which comes to the same record and the same answer.
  */
-import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
+import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { freeBytes } from '@questlog/schemas/ownBytes';
 import { laneOfSession, partitionBeside, partitionOf } from '@questlog/schemas/partition';
@@ -69,7 +69,7 @@ export class OrdinaryIngest {
     if (ledger === 'unopened' || counts === undefined) return undefined;
 
     const { count } = found;
-    const tooFast = isHeldBack(principal)
+    const tooFast = isRestricted(principal)
       ? deps.limits.takeEvents(principal, count, count).refusal
       : undefined;
     if (tooFast !== undefined) throw tooFast;

@@ -4,10 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
-import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { pause, untilAvailable } from '@questlog/runtime/process/waiting';
+import { pause, retryUntilAvailable } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import type { Cut } from '../known/firstRecords.ts';
@@ -41,7 +41,7 @@ export async function tellLostAppends(
   const onDelay = (cause: Error, backoffMs: number): void =>
     logger.error('lost_appends_delayed', cause, { topic, partition, backoffMs });
   const patience = { signal, onDelay };
-  const there = await untilAvailable(() => projected(store, lost), patience);
+  const there = await retryUntilAvailable(() => projected(store, lost), patience);
   const gone = lost.filter(({ appendId }) => !there.has(appendId));
   if (gone.length === 0) return;
   const times = gone.map(({ receivedAt }) => receivedAt);
@@ -51,7 +51,7 @@ export async function tellLostAppends(
   logger.error('acknowledged_appends_lost', LOST, { topic, partition, offset, ...what });
   metrics.lostAppends.inc({ topic, partition }, gone.length);
   const row = rowOf(log.id, cut, gone, { firstMs, lastMs, foundMs: clock.now() });
-  await untilAvailable(() => store.insert(row), patience);
+  await retryUntilAvailable(() => store.insert(row), patience);
 }
 
 const LOST =
@@ -59,7 +59,7 @@ const LOST =
 
 async function projected(store: Pick<Store, 'query'>, lost: readonly OwnAppend[]): Promise<Set<string>> {
   const there = new Set<string>();
-  for (const part of partsOf(lost)) {
+  for (const part of chunksOf(lost)) {
     const ids = part.map(({ appendId }) => appendId);
     const sql = 'SELECT append_id AS id FROM appends WHERE append_id IN {ids:Array(UUID)}';
     for (const { id } of await store.query<{ id: string }>(sql, { ids })) there.add(id);

@@ -1,7 +1,7 @@
 /** Events as ClickHouse has them, and pages of them by `occurredAt`; ties in the order of the log. */
-import { QueryRefused } from '@questlog/runtime/clickhouse/store';
+import { QueryRejected } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { nextTurn } from '@questlog/runtime/process/waiting';
+import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
 import { type PageQuery, readLimit } from '../core/pageLimit.ts';
 import type { Seal } from '../core/sealed.ts';
@@ -67,7 +67,7 @@ const WITHIN_BYTES = { max_result_bytes: 32 * 1024 * 1024, result_overflow_mode:
 
 /** Also where ClickHouse has no memory for it at this moment. */
 function isTooLarge(error: unknown): boolean {
-  if (error instanceof QueryRefused) return error.code === TOO_MANY_BYTES;
+  if (error instanceof QueryRejected) return error.code === TOO_MANY_BYTES;
   return error instanceof Unavailable && codeOf(error.cause) === OUT_OF_MEMORY;
 }
 
@@ -104,7 +104,7 @@ export async function pageInTurns<Row extends EventRow>(
     bytes += ROW_BYTES + event.payload.length + event.reportIds.length * REPORT_ID_BYTES;
     if (bytes < BYTES_A_TURN && at < rows.length - 1) continue;
     lists.push(eventList(turn));
-    await nextTurn();
+    await yieldToEventLoop();
     turn = [];
     bytes = 0;
   }

@@ -1,6 +1,6 @@
 /** How the use of the quotas is read: this month's, whatever is away, in time that grows with the tenants and not with their square. */
 import { randomUUID } from 'node:crypto';
-import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
+import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
@@ -25,7 +25,7 @@ test('a refresh asks for the months in use and looks at each row once, however m
   const refreshed = new Set([PARTITIONS.length * 6]);
   await expect.poll(() => new Set(ledgers.map((ledger) => ledger?.used()))).toEqual(refreshed);
 
-  expect(Math.max(...asked.map((one) => one.tenants.length))).toBeLessThanOrEqual(MAX_IDS);
+  expect(Math.max(...asked.map((one) => one.tenants.length))).toBeLessThanOrEqual(MAX_IDS_PER_QUERY);
   expect(new Set(asked.flatMap(({ months }) => months))).toEqual(new Set(['2026-11-01']));
   const looks = asked.slice(0, -1).map((one) => one.looks / one.tenants.length);
   expect(new Set(looks)).toEqual(new Set([PARTITIONS.length]));

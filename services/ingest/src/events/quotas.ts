@@ -3,7 +3,7 @@
  * with several, each sees the others' events when it next reads the rollup (`PACE`, oftener near the line).
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -161,7 +161,7 @@ async function refresh(
   entries: readonly Tracked[],
   projected: readonly number[],
 ): Promise<void> {
-  for (const part of partsOf(entries)) {
+  for (const part of chunksOf(entries)) {
     const rows = await store.query<UsageRow>(
       `SELECT tenant_id AS tenantId, formatDateTime(month, '%Y-%m') AS usedIn, log_id AS logId,
          log_partition AS partition, used, last_offset AS lastOffset

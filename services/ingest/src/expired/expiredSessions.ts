@@ -3,7 +3,7 @@
  * finds the other data of the sessions. A record is written before the row is dropped, and stays until the session has
  * neither rows nor records in the log. Statements are bounded in time and memory, and each statement can be repeated.
  */
-import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { dayRangesOf } from './eventDays.ts';
@@ -110,7 +110,7 @@ export async function renewOld(
   );
   if (projects.length === 0) return undefined;
   await caughtUp();
-  for (const some of partsOf(projects, MAX_PROJECTS_PER_STATEMENT)) {
+  for (const some of chunksOf(projects, MAX_PROJECTS_PER_STATEMENT)) {
     const owned = ownedBy(some);
     const recorded = `${old} AND ${owned}`;
     for (const table of TABLES) await renew(store, { table, where: owned, recorded, nowMs });

@@ -2,11 +2,11 @@
 import type { IncomingMessage } from 'node:http';
 import {
   type Directory,
-  isHeldBack,
+  findToken,
+  isRestricted,
   type Principal,
   principalOf,
   sha256Hex,
-  tokenWith,
 } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { ADMIN_TOKEN, IS_ADMIN_TOKEN } from '@questlog/schemas/tokenPrefixes';
@@ -65,9 +65,9 @@ export function callerOf(deps: CallersDeps): CallerOf {
     state.principal = principal;
     checkScope(principal, scope);
     if (known !== undefined) return principal;
-    if (principal.tokenId !== null && principal.jwtEndsAtMs === undefined) uses.note(principal.tokenId);
+    if (principal.tokenId !== null && principal.jwtExpiresAtMs === undefined) uses.note(principal.tokenId);
     if (principal.addressRequestsPerSecond !== undefined) addresses.admit(principal, req);
-    if (scope !== 'read' && isHeldBack(principal)) limits.admit(principal, req.headers);
+    if (scope !== 'read' && isRestricted(principal)) limits.admit(principal, req.headers);
     return principal;
   };
 }
@@ -112,7 +112,7 @@ export function authenticate(header: string | undefined, deps: CallerDeps, jwt?:
     return ofJwt(jwt.jwt, deps);
   }
   const text = bearerToken(header);
-  const token = tokenWith(deps.directory, text);
+  const token = findToken(deps.directory, text);
   if (token !== undefined) return ofToken(token.id, deps);
   if (text.startsWith(ADMIN_TOKEN)) throw invalidToken(IS_ADMIN_TOKEN);
   throw invalidToken(isMistyped(text) ? MISTYPED : UNKNOWN);
@@ -120,9 +120,12 @@ export function authenticate(header: string | undefined, deps: CallerDeps, jwt?:
 
 /** Whoever was authenticated before, as the directory is now. @throws Rejected 401 where the token is no longer valid. */
 export function authenticateAgain(principal: Principal, deps: CallerDeps): Principal {
-  const { tokenId, jwtEndsAtMs, project, scopes, buildIds = null } = principal;
-  if (jwtEndsAtMs === undefined) return ofToken(tokenId ?? '', deps);
-  return ofJwt({ id: tokenId ?? '', projectId: project.id, scopes, buildIds, endsAtMs: jwtEndsAtMs }, deps);
+  const { tokenId, jwtExpiresAtMs, project, scopes, buildIds = null } = principal;
+  if (jwtExpiresAtMs === undefined) return ofToken(tokenId ?? '', deps);
+  return ofJwt(
+    { id: tokenId ?? '', projectId: project.id, scopes, buildIds, endsAtMs: jwtExpiresAtMs },
+    deps,
+  );
 }
 
 /** @throws Rejected 403 without the scope. */
@@ -145,7 +148,7 @@ export function credentialsIn(
   const text = BEARER.exec(header ?? '')?.[1];
   if (text === undefined) return 'none';
   if (isJwt(text)) return 'unknown';
-  const token = tokenWith(directory, text);
+  const token = findToken(directory, text);
   if (token !== undefined) return (token.expiresAt ?? nowMs + 1) > nowMs ? 'valid' : 'invalid';
   return sha256Hex(text) === adminSha256 ? 'valid' : 'invalid';
 }
@@ -180,7 +183,7 @@ function ofJwt(jwt: VerifiedJwt, { directory, nowMs, defaultRevision }: CallerDe
   const principal = principalOf(directory, jwt, defaultRevision);
   if (principal === undefined) throw invalidToken('there is no project as the JWT names it');
   if (tenantId === undefined || tenantId === principal.tenant.id)
-    return { ...principal, jwtEndsAtMs: endsAtMs };
+    return { ...principal, jwtExpiresAtMs: endsAtMs };
   throw invalidToken('the project that the JWT names is not of the tenant that it names');
 }
 

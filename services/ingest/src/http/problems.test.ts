@@ -1,11 +1,11 @@
 /** What a client is told of a request that could not be read, and what a refusal keeps. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Broken } from '@questlog/runtime/process/listener/refusals';
+import type { RejectionReason } from '@questlog/runtime/process/listener/rejections';
 import { expect, test } from 'vitest';
 import { Rejected } from '../rejected.ts';
 import { limited, malformedRequest } from './problems.ts';
 
-test.each<[Broken, number, string, RegExp]>([
+test.each<[RejectionReason, number, string, RegExp]>([
   ['malformed', 400, 'invalid_request', /not valid HTTP, or its head is too large$/],
   ['tooSlow', 408, 'request_timeout', /took too long/],
   ['smallChunks', 400, 'invalid_request', /small chunks.* 4096, and one more for each 256 bytes$/],

@@ -8,9 +8,9 @@ import type { Principal } from '@questlog/runtime/directory/directory';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { MAX_SMALL_CHUNKS, MEAN_CHUNK_BYTES } from '@questlog/runtime/process/listener/listen';
-import type { Broken, Refusal } from '@questlog/runtime/process/listener/refusals';
+import type { Rejection, RejectionReason } from '@questlog/runtime/process/listener/rejections';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { nextTurn } from '@questlog/runtime/process/waiting';
+import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { type ElementProblem, problemOf, statusOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
 import type { SkewedTime } from '../core/clockSkew.ts';
@@ -83,7 +83,7 @@ export function problems(
 /** Answered so, it ends its connection: nobody will read the body (RFC 9112, section 9.6). */
 export async function isBeforeItsBody(request: IncomingMessage): Promise<boolean> {
   // A body that came with its head is parsed in this turn of the event loop, behind all that follows from the head alone.
-  if (!request.complete) await nextTurn();
+  if (!request.complete) await yieldToEventLoop();
   return !request.complete;
 }
 
@@ -136,13 +136,13 @@ function unavailableDetail(error: Unavailable): string {
 }
 
 /** Where no request could be read, there is none that a middleware could answer. */
-export function malformedRequest(why: Broken, headers: Refusal['headers'] = {}): Refusal {
+export function malformedRequest(why: RejectionReason, headers: Rejection['headers'] = {}): Rejection {
   const code = why === 'tooSlow' ? 'request_timeout' : 'invalid_request';
   const body = JSON.stringify(problemOf(code, BROKEN[why], randomUUID()));
   return { status: statusOf(code), headers: { ...headers, 'Content-Type': PROBLEM_TYPE }, body };
 }
 
-const BROKEN: Readonly<Record<Broken, string>> = {
+const BROKEN: Readonly<Record<RejectionReason, string>> = {
   malformed: 'the request is not valid HTTP, or its head is too large',
   tooSlow: 'the request took too long to arrive',
   smallChunks: `the body comes in too many small chunks: it may have ${MAX_SMALL_CHUNKS}, and one more for each ${MEAN_CHUNK_BYTES} bytes`,
@@ -167,7 +167,7 @@ export function problemAnswer(
 export function limited(
   handler: RequestListener,
   unauthenticated: Pick<UnauthenticatedLimit, 'rejectionOf'>,
-  headersFor: (request: IncomingMessage) => Refusal['headers'] = () => ({}),
+  headersFor: (request: IncomingMessage) => Rejection['headers'] = () => ({}),
 ): RequestListener {
   return (request, response) => {
     const rejected = unauthenticated.rejectionOf(request);

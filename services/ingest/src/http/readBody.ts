@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
+import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { inflate, inflateSmall, isInflatable } from '@questlog/runtime/process/inflate';
 import { LIMITS } from '@questlog/schemas/http/event';
@@ -183,7 +183,7 @@ export function withLimitedBody<T extends Judged>(
 ): Promise<T> {
   return withBody(req, tenant.id, bodies, (body) => {
     const principal = again();
-    if (isHeldBack(principal)) limits.admitBody(principal, req.headers, body.length);
+    if (isRestricted(principal)) limits.admitBody(principal, req.headers, body.length);
     return keptIfWrong(state, body, work(principal, body));
   });
 }

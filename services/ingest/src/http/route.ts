@@ -1,7 +1,7 @@
 /** What both listeners share: unknown paths and methods as problems, small JSON bodies checked by TypeBox. */
 import type { RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
-import { nearestName } from '@questlog/runtime/process/nearMiss';
+import { nearestName } from '@questlog/runtime/process/nearestName';
 import type { Middleware } from 'koa';
 import bodyParser from 'koa-bodyparser';
 import type { Static, TSchema } from 'typebox';

@@ -1,7 +1,7 @@
 /** What ingest keeps of the sessions that it reads while Kafka does not tell which of them ClickHouse has. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { Proof } from '@questlog/runtime/consumer/findCut';
+import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { withMethods, withoutLeader } from '@questlog/runtime/log/testing/alteredLog';
@@ -116,7 +116,7 @@ test('a cut of a partition that gets its leader after the start is found as at a
   const home = partitionOf(TENANT, 0, 2);
   const registry = await openLogRegistry(whole);
   const cuts: unknown[] = [];
-  const open = async (log: Log, projected: number[], last: (Proof | undefined)[]) => {
+  const open = async (log: Log, projected: number[], last: (RecordIdentity | undefined)[]) => {
     const sessions = await openSessions({
       ...{ log, registry, logger: silentLogger, onCut: (cut) => void cuts.push(cut) },
       projection: {

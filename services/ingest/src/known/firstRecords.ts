@@ -7,13 +7,13 @@
  * If the log was cut, what this process had read there is forgotten, and what ClickHouse may not have of it is appended
  * again, as it was: it had been acknowledged. Should another record of an id be faster, that one counts.
  */
-import { idOf } from '@questlog/runtime/consumer/blocks';
-import type { Proof } from '@questlog/runtime/consumer/findCut';
+import { recordIdOf } from '@questlog/runtime/consumer/blocks';
+import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
 import type { Log, OffsetRange, Tail } from '@questlog/runtime/log/log';
 import { waitForTail } from '@questlog/runtime/log/waitForTail';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { Failure, untilAvailable, withinLimit } from '@questlog/runtime/process/waiting';
+import { Failure, retryUntilAvailable, withinLimit } from '@questlog/runtime/process/waiting';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { openTailDecoder, type TailDecoder } from '@questlog/runtime/registry/tailDecoder';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -228,7 +228,7 @@ interface Projected {
   /** Per partition, the offset below which all was projected. */
   readonly projected: readonly number[];
   /** Per partition, the record that the projector's commit names, where it names one. */
-  readonly last: readonly (Proof | undefined)[];
+  readonly last: readonly (RecordIdentity | undefined)[];
 }
 
 interface Tails {
@@ -268,7 +268,7 @@ async function openTails<Message, Entity>(
       if (tail === undefined) throw new Unavailable(`${topic}/${partition} has no leader`);
       return tail;
     };
-    const tail = await untilAvailable(followed, {
+    const tail = await retryUntilAvailable(followed, {
       signal: closed.signal,
       onDelay: ({ message }, backoffMs) =>
         deps.logger.warn('first_records_awaited', { ...where, backoffMs, cause: message }),
@@ -382,7 +382,7 @@ async function cutsBefore(
         const proof = last[partition];
         if (proof === undefined || nextOffset <= proof.offset) return;
         const record = records.find(({ offset }) => offset === proof.offset);
-        if (record !== undefined && idOf(record) !== proof.id) found.set(partition, proof.offset);
+        if (record !== undefined && recordIdOf(record) !== proof.id) found.set(partition, proof.offset);
         read(partition);
       },
       onTruncated: (partition, offset) => {

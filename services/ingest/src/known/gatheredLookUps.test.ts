@@ -1,5 +1,5 @@
 /** However many ask for what ClickHouse may have, a project has one query under way, and unknown ids do not keep it busy. */
-import { MAX_IDS } from '@questlog/runtime/clickhouse/store';
+import { MAX_IDS_PER_QUERY } from '@questlog/runtime/clickhouse/store';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { gatheredLookUps } from './gatheredLookUps.ts';
 
@@ -49,7 +49,7 @@ test('behind a query that found nothing the next one of its project waits, and n
 
 test('where more wait than one query takes, none pauses', async () => {
   const lookUp = lookUps();
-  const many = (of: string) => Array.from({ length: MAX_IDS }, (_, i) => `${of}${i}`);
+  const many = (of: string) => Array.from({ length: MAX_IDS_PER_QUERY }, (_, i) => `${of}${i}`);
   const all = Promise.all([lookUp('p', ['unknown']), lookUp('p', many('a')), lookUp('p', many('b'))]);
   await vi.advanceTimersByTimeAsync(0);
   expect(asked).toHaveLength(2);

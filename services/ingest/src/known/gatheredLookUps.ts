@@ -1,6 +1,6 @@
 /** Look-ups in ClickHouse by id, gathered: however many ask at once, a project has one query under way. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { MAX_IDS } from '@questlog/runtime/clickhouse/store';
+import { MAX_IDS_PER_QUERY } from '@questlog/runtime/clickhouse/store';
 
 /** May answer rows of other ids, which others have asked for. */
 export type LookUp<Row> = (projectId: string, ids: readonly string[]) => Promise<readonly Row[]>;
@@ -51,7 +51,8 @@ export function gatheredLookUps<Row>(ask: LookUp<Row>, pauseMs = 0): LookUp<Row>
   return (projectId, ids) => {
     const of = projects.get(projectId) ?? { underWay: Promise.resolve(), next: undefined, waiting: 0 };
     projects.set(projectId, of);
-    if (of.next === undefined || of.next.ids.size + ids.length > MAX_IDS) of.next = gather(projectId, of);
+    if (of.next === undefined || of.next.ids.size + ids.length > MAX_IDS_PER_QUERY)
+      of.next = gather(projectId, of);
     const { ids: all, rows } = of.next;
     for (const id of ids) all.add(id);
     return rows;

@@ -1,7 +1,7 @@
 /** Waits until ClickHouse has what the log had: how a GET right after a 201 finds what was stored. */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Proof } from '@questlog/runtime/consumer/findCut';
-import { lastRecordOf, tableOf } from '@questlog/runtime/consumer/notes';
+import { lastRecordOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
+import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Committed, Log } from '@questlog/runtime/log/log';
 import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
@@ -21,7 +21,7 @@ export interface Projection {
   /** Per partition, what ClickHouse has: everything below. */
   projected(): Promise<number[]>;
   /** Per partition, the record that the group's commit names: the last below it, or of an announced block. Undefined: none. */
-  lastRecords(): Promise<(Proof | undefined)[]>;
+  lastRecords(): Promise<(RecordIdentity | undefined)[]>;
 }
 
 export const READ_WAIT_MS = 5_000;

@@ -138,7 +138,7 @@ function storeOf(stored: () => readonly ReportLink[]): Store {
       const asked = stored().filter(({ reportId }) => !Array.isArray(ids) || ids.includes(reportId));
       return JSON.parse(JSON.stringify(asked.map(rowOf)));
     },
-    ask: refuse,
+    queryRaw: refuse,
     command: refuse,
     insert: refuse,
     insertsEndWithinMs: 0,

@@ -4,12 +4,12 @@
  * not in the table may still exist.
  */
 import { type Store, tableUuid } from '@questlog/runtime/clickhouse/store';
-import { noteOf } from '@questlog/runtime/consumer/notes';
+import { metadataOf } from '@questlog/runtime/consumer/commitMetadata';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Health } from '@questlog/runtime/process/health';
-import { nextRound, withinLimit } from '@questlog/runtime/process/waiting';
+import { coalesceCalls, withinLimit } from '@questlog/runtime/process/waiting';
 
 export interface RestoredTable {
   /**
@@ -41,7 +41,7 @@ export function watchRestored(
   let known: Look | undefined;
   /** Per partition, the highest offset that was asked for before a look. A commit may have passed later ones since. */
   const looked: number[] = [];
-  const look = nextRound(async (): Promise<Look> => {
+  const look = coalesceCalls(async (): Promise<Look> => {
     const atMs = clock.now();
     const commits = await log.committed(group, topic);
     const ranges = await log.offsetRanges(topic);
@@ -49,7 +49,7 @@ export function watchRestored(
       ...{ atMs, table: await tableUuid(store, table) },
       commits: commits.map((commit, partition) => {
         const { startOffset = 0, endOffset = Number.POSITIVE_INFINITY } = ranges[partition] ?? {};
-        return { ...(commit === undefined ? { offset: startOffset } : noteOf(commit)), end: endOffset };
+        return { ...(commit === undefined ? { offset: startOffset } : metadataOf(commit)), end: endOffset };
       }),
     };
     return known;

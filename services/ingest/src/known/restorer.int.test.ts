@@ -9,7 +9,7 @@ import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
-import { nextTurn } from '@questlog/runtime/process/waiting';
+import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { aReportLink, aSession } from '@questlog/schemas/fixtures/builders';
@@ -43,7 +43,7 @@ test('sessions that a cut took before ClickHouse had them go on at every process
   const all = [kept, ...lost];
   do {
     for (const process of [one, other]) expect(await topic.known(process, all)).toEqual(all.map(idOf));
-    await nextTurn();
+    await yieldToEventLoop();
   } while (one.appendedAgain.length + other.appendedAgain.length < 2);
   expect(one.cuts).toEqual([{ topic: TOPICS.sessions, partition: 0, offset: 1 }]);
   expect(one.appendedAgain).toEqual([2]);
@@ -282,7 +282,7 @@ function storeOf(sessions: readonly SessionRegistered[]): Store {
         ),
       );
     },
-    ask: refuse,
+    queryRaw: refuse,
     command: refuse,
     insert: refuse,
     insertsEndWithinMs: 0,

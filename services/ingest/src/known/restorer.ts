@@ -2,7 +2,7 @@
 import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { untilAvailable } from '@questlog/runtime/process/waiting';
+import { retryUntilAvailable } from '@questlog/runtime/process/waiting';
 import type { Projection } from './projection.ts';
 import { UnprojectedRecords } from './unprojected.ts';
 
@@ -63,7 +63,7 @@ export class Restorer {
     const where = { topic: this.#topic, partition };
     try {
       for (const part of partsOf(records)) {
-        await untilAvailable(() => log.append(this.#topic, partition, part), {
+        await retryUntilAvailable(() => log.append(this.#topic, partition, part), {
           signal: this.#closed.signal,
           onDelay: (cause, backoffMs) =>
             logger.error('appending_again_delayed', cause, { ...where, backoffMs }),

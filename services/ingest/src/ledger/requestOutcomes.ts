@@ -1,5 +1,9 @@
 /** Keeps the books of what this process was sent and what the log took, for ClickHouse's `ledger`. Best effort, and cheap. */
-import { type CountedInsert, type FlushDeps, flushEvery } from '@questlog/runtime/clickhouse/flushEvery';
+import {
+  type CountedInsert,
+  type FlushDeps,
+  flushPeriodically,
+} from '@questlog/runtime/clickhouse/flushPeriodically';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
 
@@ -40,7 +44,7 @@ export function openRequestOutcomes(deps: FlushDeps & { readonly processId: stri
     return rows.length === 0 ? undefined : insertOf(rows, processId, ++version);
   };
   // Also while an insert hangs.
-  flushEvery(deps, 'ledger', take, () => count(clock.now()));
+  flushPeriodically(deps, 'ledger', take, () => count(clock.now()));
   return notes;
 }
 

@@ -1,6 +1,6 @@
 /** What a recount asks of ClickHouse: in queries that a server takes, however many records a batch has. */
 import { randomUUID } from 'node:crypto';
-import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
+import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { expect, test } from 'vitest';
 import type { LoggedRecord } from './core/compareRecords.ts';
 import { openStoredRows } from './storedRows.ts';
@@ -13,7 +13,7 @@ test('a batch of repeats that one query cannot ask for has a cause all the same'
   });
   const query = async (_: string, params: Record<'tenants' | 'projects' | 'ids', string[]>) => {
     const { tenants, projects, ids } = params;
-    expect(Math.max(tenants.length, projects.length, ids.length)).toBeLessThanOrEqual(MAX_IDS);
+    expect(Math.max(tenants.length, projects.length, ids.length)).toBeLessThanOrEqual(MAX_IDS_PER_QUERY);
     return ids.map((id) => ({ id }));
   };
   const held = openStoredRows({ query } as unknown as Store);

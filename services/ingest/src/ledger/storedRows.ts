@@ -1,5 +1,5 @@
 /** What ClickHouse holds of records of the log: the questions that a recount asks it. */
-import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { VerifySummary } from '@questlog/schemas/http/ledger';
 import { ERASED_OF_RECORD } from '@questlog/schemas/tables/erasedEvents';
 import { millisOf } from '@questlog/schemas/uuid';
@@ -82,7 +82,7 @@ async function storedByOtherRecords(
   records: readonly LoggedRecord[],
 ): Promise<ReadonlySet<LoggedRecord>> {
   const storedIds = new Set<string>();
-  for (const part of partsOf(records)) {
+  for (const part of chunksOf(records)) {
     const millis = part.map(({ firstId }) => millisOf(firstId));
     const rows = await store.query<{ id: string }>(
       `SELECT id FROM events
@@ -107,7 +107,7 @@ async function expiredRecords(
   records: readonly LoggedRecord[],
 ): Promise<ReadonlySet<LoggedRecord>> {
   const before = new Map<string, number>();
-  for (const part of partsOf([...new Set(records.map(({ projectId }) => projectId))])) {
+  for (const part of chunksOf([...new Set(records.map(({ projectId }) => projectId))])) {
     const rows = await store.query<{ projectId: string; beforeMs: string }>(
       `SELECT project_id AS projectId, toUnixTimestamp64Milli(max(expired_before)) AS beforeMs
        FROM retention_marks WHERE what = 'events' AND project_id IN {part:Array(UUID)} GROUP BY projectId`,

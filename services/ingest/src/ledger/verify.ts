@@ -5,7 +5,7 @@
 import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
-import { nextTurn, pause } from '@questlog/runtime/process/waiting';
+import { pause, yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { type ErasedData, withoutErased } from '@questlog/schemas/erased';
 import type { Amount, Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
@@ -239,7 +239,7 @@ class Verification {
       bytes += record.value?.length ?? 0;
       if (bytes > this.#limits.bytesPerTurn) {
         bytes = 0;
-        await nextTurn();
+        await yieldToEventLoop();
       }
       const message = storableOrUndefined(await decodedOrUndefined(codec, record));
       if (message === undefined) {
@@ -283,7 +283,7 @@ class Verification {
         this.#unexplained.delete(key);
         this.#addToTotal('dead', [dead]);
       }
-      await nextTurn();
+      await yieldToEventLoop();
     });
   }
 

@@ -1,7 +1,7 @@
 /** Who takes a tenant's requests, from the books in a real ClickHouse. */
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { aClickHouse } from '@questlog/runtime/clickhouse/chdb/testing/ownClickHouse';
+import { aClickHouse } from '@questlog/runtime/clickhouse/chdb/testing/aClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { silentLogger } from '@questlog/runtime/process/logger';

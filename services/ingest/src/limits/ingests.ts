@@ -2,7 +2,7 @@
  * How many ingests take a tenant's requests, as their books in ClickHouse tell: those that answered one in this minute, or in the
  * last one while this is young. Asked in passing, so that no answer waits for it.
  */
-import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -52,7 +52,7 @@ async function readOthers(
   others: Map<string, number>,
 ): Promise<void> {
   const sinceS = minuteOf(clock.now() - YOUNG_MS);
-  for (const part of partsOf(tenants)) {
+  for (const part of chunksOf(tenants)) {
     const rows = await store.query<{ readonly tenantId: string; readonly ingests: string }>(
       `SELECT tenant_id AS tenantId, uniqExact(process_id) AS ingests FROM received_by_process
        WHERE tenant_id IN {part:Array(UUID)} AND minute >= toDateTime({sinceS:UInt32})

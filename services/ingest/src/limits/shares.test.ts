@@ -1,6 +1,6 @@
 /** ClickHouse has room for some reads at once: all of it but one place is one tenant's, where nobody else waits. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { nextTurn } from '@questlog/runtime/process/waiting';
+import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { expect, test } from 'vitest';
 import { sharedLookUps, sharedReads } from './shares.ts';
 
@@ -33,7 +33,7 @@ test.each([
   async (cores, ofOne) => {
     const { begun, shared } = aStore({ isEngineHere: true, cores });
     for (let i = 0; i < 20; i += 1) void shared.query('greedy', GREEDY);
-    await nextTurn();
+    await yieldToEventLoop();
     expect(begun).toHaveLength(ofOne);
   },
 );
@@ -41,7 +41,7 @@ test.each([
 test('where ClickHouse is elsewhere, the cores of this machine do not bound the reads', async () => {
   const { begun, shared } = aStore({ isEngineHere: false, cores: 1 });
   for (const whose of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) void shared.query(whose, { tenantId: whose });
-  await nextTurn();
+  await yieldToEventLoop();
   expect(begun).toHaveLength(6);
 });
 
@@ -50,21 +50,21 @@ test('look-ups of all projects of a tenant leave a place to another’s, and wha
   for (const projectId of ['g', 'g2', 'g3', 'g4']) void shared.query('greedy', { projectId });
   void shared.query('other', { projectId: 'o' });
   void shared.query('the process', {});
-  await nextTurn();
+  await yieldToEventLoop();
   expect(begun.map(({ whose }) => whose).sort()).toEqual(['greedy', 'greedy', 'other', 'the process']);
 });
 
 test('a tenant’s read starts at once, though another’s have all that it may take, and end when they like', async () => {
   const { begun, shared } = aStore({ isEngineHere: true, cores: 1 });
   for (let i = 0; i < 100; i += 1) void shared.query('greedy', GREEDY);
-  await nextTurn();
+  await yieldToEventLoop();
   const atOnce = begun.length;
   for (let i = 0; i < 3; i += 1) {
     void shared.query('other', { projectId: 'o' });
-    await nextTurn();
+    await yieldToEventLoop();
     expect(begun.slice(atOnce).map(({ whose }) => whose)).toEqual(Array(i + 1).fill('other'));
     begun.at(-1)?.answer();
-    await nextTurn();
+    await yieldToEventLoop();
   }
 });
 
@@ -73,10 +73,10 @@ test('a tenant’s read is next, however many of another tenant wait', async () 
   void shared.query('third', { tenantId: 'third' });
   for (let i = 0; i < 100; i += 1) void shared.query('greedy', GREEDY);
   for (const whose of ['fourth', 'other']) void shared.query(whose, { tenantId: whose });
-  await nextTurn();
+  await yieldToEventLoop();
   expect(begun.map(({ whose }) => whose)).toEqual(['third', ...Array(4).fill('greedy'), 'fourth']);
   begun[1]?.answer();
-  await nextTurn();
+  await yieldToEventLoop();
   expect(begun.slice(6).map(({ whose }) => whose)).toEqual(['other']);
 });
 
@@ -84,10 +84,10 @@ test('tenants take turns, and each one’s reads run in their order', async () =
   const { begun, shared } = aStore();
   for (let i = 0; i < 50; i += 1) void shared.query(`greedy ${i}`, GREEDY);
   for (const name of ['a', 'b', 'a', 'b']) void shared.query(name, { tenantId: name });
-  await nextTurn();
+  await yieldToEventLoop();
   for (let i = 0; i < begun.length; i += 1) {
     begun[i]?.answer();
-    await nextTurn();
+    await yieldToEventLoop();
   }
   const order = begun.map(({ whose }) => whose);
   expect(order.slice(0, 12).filter((whose) => !whose.startsWith('greedy'))).toEqual(['a', 'b', 'a', 'b']);
@@ -104,9 +104,9 @@ test('a failed read makes room too; one too many of a tenant is refused, and ano
   const asked = Array.from({ length: 300 }, () =>
     shared.query('greedy', GREEDY).catch((error) => error.name),
   );
-  await nextTurn();
-  expect(await Promise.race([asked.at(-1), nextTurn()])).toBe('Unavailable');
+  await yieldToEventLoop();
+  expect(await Promise.race([asked.at(-1), yieldToEventLoop()])).toBe('Unavailable');
   void shared.query('other', { projectId: 'o' });
-  await nextTurn();
+  await yieldToEventLoop();
   expect(begun.at(-1)?.whose).toBe('other');
 });

@@ -1,6 +1,6 @@
 /** The counts in a real ClickHouse: several processes add up, and an insert of unknown outcome counts once. */
 import { fileURLToPath } from 'node:url';
-import { aClickHouse } from '@questlog/runtime/clickhouse/chdb/testing/ownClickHouse';
+import { aClickHouse } from '@questlog/runtime/clickhouse/chdb/testing/aClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';

@@ -3,7 +3,11 @@
  * by it, and only a request with something to count costs anything.
  */
 import { randomUUID } from 'node:crypto';
-import { type CountedInsert, type FlushDeps, flushEvery } from '@questlog/runtime/clickhouse/flushEvery';
+import {
+  type CountedInsert,
+  type FlushDeps,
+  flushPeriodically,
+} from '@questlog/runtime/clickhouse/flushPeriodically';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { BodyParts } from './core/offendingPart.ts';
@@ -40,7 +44,7 @@ const MAX_PARTS_PER_REQUEST = 10;
 export function openRejections(deps: FlushDeps): Rejections {
   const { clock, logger, dropped } = deps;
   const counts = new RejectionCounts();
-  flushEvery(deps, 'rejects', (nowMs) => insertOf(counts.takeCounts(nowMs)));
+  flushPeriodically(deps, 'rejects', (nowMs) => insertOf(counts.takeCounts(nowMs)));
   return {
     record: (request) => {
       try {

@@ -170,7 +170,7 @@ function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
         .map((id): EventRow => ({ ...STORED, id }));
       return JSON.parse(JSON.stringify(rows));
     },
-    ask: refuse,
+    queryRaw: refuse,
     command: refuse,
     insert: refuse,
     insertsEndWithinMs: 0,

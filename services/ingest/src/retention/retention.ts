@@ -3,7 +3,7 @@
  * first, so that a recount never takes it for lost.
  */
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
-import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -110,7 +110,7 @@ export async function dropExpired(
   };
   for (const [what, rows] of TABLES) {
     const ofTable = due.filter((one) => one.what === what);
-    for (const part of partsOf(ofTable, MAX_PROJECTS_PER_STATEMENT)) {
+    for (const part of chunksOf(ofTable, MAX_PROJECTS_PER_STATEMENT)) {
       await attempt(() => dropRows(deps, { what, rows, due: part }, signal));
     }
   }

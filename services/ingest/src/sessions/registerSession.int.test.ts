@@ -211,7 +211,7 @@ function emptyStore(): Store {
   return {
     database: 'questlog',
     query: async () => [],
-    ask: refuse,
+    queryRaw: refuse,
     command: refuse,
     insert: refuse,
     insertsEndWithinMs: 0,

@@ -5,8 +5,8 @@ import type { Holder } from '../limits/places.ts';
 const JWT = /^jwt-until-(\d{1,15})$/;
 
 /** A token's id; of a JWT, which can only expire, the time. */
-export function credentialOf({ tokenId, jwtEndsAtMs }: Principal): string {
-  return jwtEndsAtMs === undefined ? (tokenId ?? '') : `jwt-until-${jwtEndsAtMs}`;
+export function credentialOf({ tokenId, jwtExpiresAtMs }: Principal): string {
+  return jwtExpiresAtMs === undefined ? (tokenId ?? '') : `jwt-until-${jwtExpiresAtMs}`;
 }
 
 /** Whose an upload is, by an address whose signature is in order; undefined: its credential has ended, or who has it is suspended. */

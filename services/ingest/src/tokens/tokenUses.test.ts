@@ -3,7 +3,7 @@ import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory'
 import { anEmptyTopic, opened } from '@questlog/runtime/directory/testing/directoryBuilders';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
-import { nextTurn } from '@questlog/runtime/process/waiting';
+import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { MAX_WRITES_PER_MINUTE, openTokenUses, type TokenUses } from './tokenUses.ts';
@@ -61,7 +61,7 @@ test('after a kill the last use of each of 1,000 active tokens goes back by at m
   for (let second = 0; second < 180; second += 1) {
     for (const id of ids) uses.note(id);
     vi.advanceTimersByTime(TICK_MS);
-    await nextTurn();
+    await yieldToEventLoop();
     // A new start would read it.
     expect(nowMs - oldestUse(directory, ids)).toBeLessThan(MINUTE_MS + TICK_MS);
     nowMs += TICK_MS;
@@ -78,7 +78,7 @@ test('writes a limited number of tokens per minute, and starts with the token th
     for (let tick = 0; tick < 3; tick++) {
       for (const id of ids) uses.note(id);
       vi.advanceTimersByTime(TICK_MS);
-      await nextTurn();
+      await yieldToEventLoop();
     }
     expect(writes.count - before).toBe(MAX_WRITES_PER_MINUTE);
     if (minute >= 2) expect(nowMs - oldestUse(directory, ids)).toBeLessThan(3 * MINUTE_MS);

@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { nextTurn } from '@questlog/runtime/process/waiting';
+import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { ErasedData } from '@questlog/schemas/erased';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
@@ -63,11 +63,11 @@ test('however many files the reports of a tenant name, another tenant’s is loo
       Array.from({ length: files }, () => ({ uploadId: anId() })),
     );
   for (let reports = 0; reports < 100; reports += 1) void ofReport('greedy', 50);
-  await nextTurn();
+  await yieldToEventLoop();
   expect(looked).toHaveLength(15);
   const other = ofReport('other', 2);
   for (let n = 0; n < 2; n += 1) {
-    await nextTurn();
+    await yieldToEventLoop();
     expect(looked.at(-1)?.whose).toBe('other');
     looked.at(-1)?.answer();
   }

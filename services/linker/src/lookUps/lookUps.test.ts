@@ -1,6 +1,6 @@
 /** What a look-up waits for, and what it does not. */
 import { randomUUID } from 'node:crypto';
-import { knownTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
+import { cachedTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
 import { aDirectory } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -37,7 +37,7 @@ async function aLookUp(
     ...known,
     log: withMethods<Log>(log, methods),
     store: { ...known.store, query },
-    tableUuid: knownTableUuids({ query }),
+    tableUuid: cachedTableUuids({ query }),
     sessions: { ...known.sessions, learn: async () => true },
   };
   const committed = { events: 3, eventsEpoch: null, links: 0, reportLinksEpoch: 2 };

@@ -3,7 +3,7 @@
  * partition has consumed, what it has linked, and the reports that are asked about.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { leaderEpochOf, tableOf } from '@questlog/runtime/consumer/notes';
+import { leaderEpochOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Committed, Log } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -134,7 +134,7 @@ export class LookUps {
     const { store, erased } = this.#deps;
     const reports = await reportsOfSessions(store, [...job.sessions.values()]);
     // The rows of erased ones go a while after this process knows.
-    const left = [...reports].filter(([, { record }]) => !isErasedReport(erased.known, record));
+    const left = [...reports].filter(([, { record }]) => !isErasedReport(erased.cached, record));
     return left.map(([key, { record }]) => ({ ...askOf(state, key, record), events: new Map() }));
   }
 

@@ -1,6 +1,6 @@
 /** What a look-up asks of ClickHouse: in queries that a server takes, whatever the number of its reports. */
 import { randomUUID } from 'node:crypto';
-import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
+import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import { keyOf } from '../core/decision.ts';
@@ -39,7 +39,7 @@ test('sessions of late events may have more reports than one query takes: all ar
   const asks = asksOf(4_000);
   const { isWhole, lists } = await lookUp(asks, []);
   expect(isWhole).toBe(true);
-  expect(Math.max(...lists.map((list) => list.length))).toBeLessThanOrEqual(MAX_IDS);
+  expect(Math.max(...lists.map((list) => list.length))).toBeLessThanOrEqual(MAX_IDS_PER_QUERY);
   expect(new Set(asks.map((ask) => ask.record.reportId)).difference(new Set(lists.flat()))).toEqual(
     new Set(),
   );

@@ -3,7 +3,7 @@
  * linked yet; and the linked ones, to be taken back. Pairs of a report and an event come first, then whole events, as
  * many as an answer takes.
  */
-import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { partitionOf } from '@questlog/schemas/partition';
 import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -102,7 +102,7 @@ async function sessionPairs(
     return session === null || left <= 0 ? [] : [{ key, record, session, left }];
   });
   const all: Pair[] = [];
-  for (const part of partsOf(asked)) {
+  for (const part of chunksOf(asked)) {
     const { pairs, isWhole } = await pairsOf(source, part, below);
     all.push(...pairs);
     if (!isWhole) return { pairs: all, isWhole };
@@ -121,7 +121,7 @@ interface SessionAsk {
 /** How many links each of the reports has by its session, those taken back among them; none is left out. */
 async function sessionLinksOf({ store }: LookUpSource, asks: readonly Ask[]): Promise<Map<string, number>> {
   const told = new Map<string, number>();
-  for (const part of partsOf(asks.filter(({ session }) => session !== null))) {
+  for (const part of chunksOf(asks.filter(({ session }) => session !== null))) {
     const rows = await store.query<Pick<LinkRow, 'projectId' | 'reportId'> & { readonly made: string }>(
       `SELECT project_id AS projectId, report_id AS reportId, uniqExact(event_id) AS made FROM report_link_versions
        WHERE report_id IN {reports:Array(UUID)} AND project_id IN {projects:Array(UUID)} AND source = 'session'
@@ -236,7 +236,7 @@ async function linkedAlready(
   ids: readonly string[],
 ): Promise<Set<string>> {
   const linked = new Set<string>();
-  for (const part of partsOf(ids)) {
+  for (const part of chunksOf(ids)) {
     const rows = await store.query<LinkRow>(
       `SELECT ${LINK_COLUMNS} FROM report_link_versions
        WHERE project_id IN {projects:Array(UUID)} AND event_id IN {ids:Array(UUID)}

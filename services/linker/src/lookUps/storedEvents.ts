@@ -1,5 +1,5 @@
 /** Events in ClickHouse: where they lie, and whole, with their payloads to the byte. */
-import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { EVENT_COLUMNS, type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
 import type { StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -78,7 +78,7 @@ async function eventsById<Row>(
   ids: readonly string[],
 ): Promise<Row[]> {
   const found: Row[] = [];
-  for (const part of partsOf(ids)) {
+  for (const part of chunksOf(ids)) {
     const rows = await store.query<Row>(
       `SELECT ${columns} FROM events
        WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}

@@ -1,7 +1,7 @@
 /** The dependencies of a linker's partition in tests: codecs of the log's own registry, and a silent ClickHouse. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
-import { NOTHING_ERASED } from '@questlog/runtime/consumer/serviceDeps';
+import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -27,7 +27,7 @@ const isSilent = async (): Promise<never> => {
 export const silentStore: Store = {
   database: 'questlog',
   query: isSilent,
-  ask: isSilent,
+  queryRaw: isSilent,
   command: isSilent,
   insert: isSilent,
   insertsEndWithinMs: 0,
@@ -46,7 +46,7 @@ export async function partitionDeps(log: Log): Promise<PartitionDeps> {
     logger: silentLogger,
     metrics: linkerMetrics(createMetricsRegistry()),
     health: createHealth(),
-    erased: NOTHING_ERASED,
+    erased: NO_ERASURES,
     bounds: LINKER_BOUNDS,
   };
   return {

@@ -31,7 +31,7 @@ export const EVENTS: RowTable<RowOf<EventsRecord> & Pick<Kept, 'erased'>> = {
       writeNullableUuid(out, bytes, record.sessionAt(event));
       writeNullableUuid(out, bytes, record.buildAt(event));
       out.stringAt(bytes, record.typeAt(event), record.typeBytes(event));
-      out.int64Of(record.lowMicros(event), record.highMicros(event));
+      out.int64FromHalves(record.lowMicros(event), record.highMicros(event));
       out.stringAt(bytes, record.payloadAt(event), record.payloadBytes(event));
       out.uint8(record.isOverQuota(event) ? 1 : 0);
       out.nullable(record.sequence(event), (sequence) => out.uint64(sequence));

@@ -1,6 +1,6 @@
 /** What a projector asks ClickHouse of a block: in queries that a server takes, however many tenants are in it. */
 import { createHash, randomUUID } from 'node:crypto';
-import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
+import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { anEventsRecord } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import { openMinuteCounts, storedBelow } from './stored.ts';
@@ -9,7 +9,7 @@ test('old records of more tenants than one query takes are looked for all the sa
   const records = Array.from({ length: 4_000 }, (_, offset) => ({ offset, message: anEventsRecord() }));
   const query = async (_: string, params: Record<'tenants' | 'projects' | 'ids', string[]>) => {
     const { tenants, projects, ids } = params;
-    expect(Math.max(tenants.length, projects.length, ids.length)).toBeLessThanOrEqual(MAX_IDS);
+    expect(Math.max(tenants.length, projects.length, ids.length)).toBeLessThanOrEqual(MAX_IDS_PER_QUERY);
     return ids.map((id) => ({ id }));
   };
   const source = { logId: randomUUID(), partition: 0, orphanIds: [] };
@@ -25,7 +25,7 @@ test('of a minute with any number of event types only those of the block are ask
   );
   const query = async (sql: string, { digests }: Record<'digests', string[]>) => {
     expect(sql).not.toMatch(/event_type (AS|,)/);
-    expect(digests.length).toBeLessThanOrEqual(MAX_IDS);
+    expect(digests.length).toBeLessThanOrEqual(MAX_IDS_PER_QUERY);
     return digests.flatMap((digest) => {
       const count = held.get(digest);
       return count === undefined

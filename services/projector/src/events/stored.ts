@@ -3,7 +3,7 @@
  * of a block's rows are there.
  */
 import { createHash } from 'node:crypto';
-import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blockWriter';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Source } from '../writer.ts';
@@ -118,7 +118,7 @@ function countsOf<Key>(
     load: async (keys) => {
       if (rollup.size > MAX_KEYS_HELD || rollup.characters > MAX_KEY_CHARACTERS_HELD) rollup.forget();
       const unknown = new Map(keys.filter((key) => !rollup.knows(key)).map((key) => [nameOf(key), key]));
-      for (const part of partsOf([...unknown.values()], MAX_KEYS)) {
+      for (const part of chunksOf([...unknown.values()], MAX_KEYS)) {
         const names = new Set(part.map(nameOf));
         // Others come along; one that is in memory already is ahead of the table.
         const held = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
@@ -157,7 +157,7 @@ export async function repeatedBelow(
   ids: readonly string[],
 ): Promise<Set<string>> {
   const found = new Set<string>();
-  for (const part of partsOf(ids)) {
+  for (const part of chunksOf(ids)) {
     const rows = await store.query<{ id: string }>(
       `SELECT append_id AS id FROM appends
        WHERE ${BELOW} AND append_id IN {ids:Array(UUID)}`,
@@ -184,7 +184,7 @@ export async function storedBelow(
       .map((record) => [record.message.id(firstRowOf(record) ?? 0), record.message] as const),
   );
   const found = new Set<string>();
-  for (const part of partsOf([...appends])) {
+  for (const part of chunksOf([...appends])) {
     const ids = part.map(([id]) => id);
     const rows = await store.query<{ id: string }>(
       `SELECT DISTINCT id FROM events

@@ -62,7 +62,7 @@ export async function openEventsWriter(
   };
   return writerOf<EventsRecord, EventsPlan>(deps, {
     plan: async (block, read, dead) => {
-      const accepted = withErased(read, await deps.erased.all());
+      const accepted = withErased(read, await deps.erased.latest());
       const older = await repeatedBelow(store, source, block.start, unknownKeyed(accepted, recent));
       const old = beyondLedger(accepted, clock.now(), block);
       const stored = await storedBelow(store, source, block.start, old);

@@ -1,6 +1,6 @@
 /** What a projector does that was halted while another took its partition over. */
 import { randomUUID } from 'node:crypto';
-import { NOTHING_ERASED } from '@questlog/runtime/consumer/serviceDeps';
+import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Fenced } from '@questlog/runtime/process/errors';
 import { aLinkedEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
@@ -21,7 +21,7 @@ test.each([
       codec: { decode: async () => message },
       deadLetters: { passed: () => {} },
       clock: systemClock,
-      erased: NOTHING_ERASED,
+      erased: NO_ERASURES,
       ...{ logId: randomUUID(), partition: 0, partitions: 1, orphanIds: [], onOutcome: () => {} },
     } as never);
     const plan = await writer.plan({

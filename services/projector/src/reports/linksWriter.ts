@@ -12,7 +12,7 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
     faultOf,
     // The events' payloads are let go of here.
     plan: async (_, decoded) => {
-      const erased = await deps.erased.all();
+      const erased = await deps.erased.latest();
       const left = decoded.filter(({ message }) => !isErasedLink(erased, message));
       deps.onOutcome('ignored', decoded.length - left.length);
       return left.map(rowOf);

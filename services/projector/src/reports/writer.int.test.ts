@@ -194,7 +194,7 @@ test('that an event never came is told of a report that was filed since its proj
   erased.add(anErasure({ tenantId: on.tenant, projectId: on.project, requestedAt: FILED_AT - 1 }));
   const notes = [before, since].map((report) => unresolved(report, report.eventIds));
   await on.note(before, since, ...notes);
-  await bench.projectAll(bench.store, { known: erased, all: async () => erased });
+  await bench.projectAll(bench.store, { cached: erased, latest: async () => erased });
   expect(await on.links()).toMatchObject([{ event_id: since.eventIds[0], state: 'unresolved' }]);
 });
 
@@ -210,7 +210,7 @@ test('a report of an erased session becomes a row until the erasure has found al
   const project = async (of: Partial<Erasure>) => {
     const erased = new ErasedData();
     erased.add({ ...erasure, ...of });
-    await bench.projectAll(bench.store, { known: erased, all: async () => erased });
+    await bench.projectAll(bench.store, { cached: erased, latest: async () => erased });
     return (await on.reports()).map((row) => row['id']);
   };
   await on.note(late, known);

@@ -1,5 +1,5 @@
 /** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
-import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { type ErasedData, isErasedReport, isLeftOutReport } from '@questlog/schemas/erased';
 import {
@@ -34,7 +34,7 @@ export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unk
   return writerOf<ReportLink, ReportsPlan>(deps, {
     faultOf,
     plan: async (block, all) => {
-      const erased = await deps.erased.all();
+      const erased = await deps.erased.latest();
       const decoded = all.filter(({ message }) => !isLeftOutReport(erased, message));
       const sorted = sortReports(decoded, (record) => isAtHome(record, partition, partitions));
       const filed = await firstOfEach(firsts, block, sorted.filed);
@@ -77,7 +77,7 @@ async function writeReports(
   await reports.add(own.values());
   const noticed = [...Map.groupBy(later, ({ message }) => keyOf(nameOf(message)))];
   let vain = 0;
-  for (const some of partsOf(noticed, MAX_REPORTS)) {
+  for (const some of chunksOf(noticed, MAX_REPORTS)) {
     const older = some.filter(([key]) => !own.has(key)).flatMap(([, notes]) => notes.slice(0, 1));
     const held = await reportsHeld(
       store,
@@ -95,7 +95,7 @@ async function writeReports(
       vain += notes.filter(({ message }) => message.kind === 'retracted').length - (retraction ? 1 : 0);
       await links.add(unresolvedLinks(notes, report));
     }
-    for (const few of partsOf(retracted, MAX_CONTENTS)) await reports.add(await whole(store, few));
+    for (const few of chunksOf(retracted, MAX_CONTENTS)) await reports.add(await whole(store, few));
   }
   await confirm();
   // Links first: but in a block of many inserts, whoever sees a report sees what it waits for.

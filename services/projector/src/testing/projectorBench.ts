@@ -7,7 +7,7 @@ import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embed
 import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store, StoreOptions } from '@questlog/runtime/clickhouse/store';
-import { type Erased, NOTHING_ERASED } from '@questlog/runtime/consumer/serviceDeps';
+import { type Erasures, NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import { until } from '@questlog/runtime/log/contract/harness';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { type EmbeddedExtras, embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
@@ -43,9 +43,9 @@ export interface Bench {
     partition?: number,
     headers?: Headers,
   ): Promise<void>;
-  start(store: Store, log?: Log, erased?: Erased): Promise<Projector>;
+  start(store: Store, log?: Log, erased?: Erasures): Promise<Projector>;
   /** Runs a projector on this store until it has caught up; rejects when it breaks off. */
-  projectAll(store: Store, erased?: Erased): Promise<void>;
+  projectAll(store: Store, erased?: Erasures): Promise<void>;
   /** What the projector's groups have committed is lost, or of the events is this offset. */
   loseOffsets(to?: number): void;
   /** Opens the log anew on what `change` leaves in its directory. */
@@ -64,7 +64,7 @@ export async function openBench(partitions = 1): Promise<Bench> {
   const health = createHealth();
   const metrics = projectorMetrics(createMetricsRegistry());
 
-  const start: Bench['start'] = (on, from = log, erased = NOTHING_ERASED) =>
+  const start: Bench['start'] = (on, from = log, erased = NO_ERASURES) =>
     startProjector({
       log: from,
       store: on,

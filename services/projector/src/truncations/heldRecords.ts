@@ -1,7 +1,7 @@
 /** What the tables hold of one partition of a topic, for whoever must find out whether the log still holds it. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { Cut, HeldRecords } from '@questlog/runtime/consumer/findCut';
+import type { StoredRows, Truncation } from '@questlog/runtime/consumer/findTruncation';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid } from '@questlog/runtime/process/errors';
 import type { Codec } from '@questlog/runtime/registry/registry';
@@ -28,7 +28,7 @@ export interface HeldRecordsDeps<Message> {
   readonly truncations: TruncationRow[];
 }
 
-export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRecords {
+export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): StoredRows {
   const { store, codec, clock, source, tables, truncationsOf } = deps;
   const find = async ({ table, name, where }: Rows, { above, below, about }: Between) => {
     const [row] = await store.query<{ offset: string; name: string }>(
@@ -49,7 +49,7 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
     return Number(row?.last ?? -1);
   };
   return {
-    holdsFrom: async (offset) => {
+    hasRowsFrom: async (offset) => {
       for (const { table, where } of tables.verified) {
         const rows = await store.query(
           `SELECT 1 FROM ${table} WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND ${where}
@@ -61,7 +61,7 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
       return false;
     },
     // The index by offset finds what is above a known record.
-    top: async (above) => {
+    highestRow: async (above) => {
       const newest = await find(tables.newest ?? tables.rows, { above, below: BEYOND, about: BEYOND });
       if (tables.newest === undefined) return newest;
       // A block that got no further than its first insert lies behind all that was counted, which `appends` may have forgotten.
@@ -69,8 +69,8 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
       const below = from + FAR_BEHIND;
       return (await find(tables.rows, { above: from, below, about: below })) ?? newest;
     },
-    nearest: (between) => find(tables.rows, between),
-    namesOf: async (record) => {
+    nearestRow: (between) => find(tables.rows, between),
+    rowNamesOf: async (record) => {
       try {
         return tables.namesOf(await codec.decode(record.value));
       } catch (error) {
@@ -78,7 +78,7 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
         throw error;
       }
     },
-    unfinished: async () => {
+    unfinishedRepair: async () => {
       const rows = await truncationsOf(source);
       deps.truncations.splice(0, Infinity, ...rows);
       const row = rows.find(({ repaired }) => repaired === 0);
@@ -96,7 +96,7 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
       const row = (await truncationsOf(source)).find((one) => one.orphanId === orphanId);
       return Number(row?.records ?? 0);
     },
-    repaired: (cut) => noteRepaired(store, orphanIdOf(source, cut)),
+    markRepaired: (cut) => noteRepaired(store, orphanIdOf(source, cut)),
   };
 }
 
@@ -109,7 +109,7 @@ interface Between {
 const BEYOND = Number.MAX_SAFE_INTEGER;
 
 /** The same for the same cut, so that a repair which is done again ends the same. */
-function orphanIdOf({ logId, topic, partition }: TopicSource, { offset, end, lost }: Cut): string {
+function orphanIdOf({ logId, topic, partition }: TopicSource, { offset, end, lost }: Truncation): string {
   const name = JSON.stringify([logId, topic, partition, offset, end, lost]);
   return uuidV8(createHash('sha256').update(name).digest());
 }

@@ -1,6 +1,6 @@
 /** The table of what a log has lost: one row a cut, written before the first change that the cut asks for. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { nextRound } from '@questlog/runtime/process/waiting';
+import { coalesceCalls } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
 import { rowTable, writeRows } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
@@ -52,7 +52,7 @@ export type TruncationsOf = (source: TopicSource) => Promise<TruncationRow[]>;
 
 /** For many who ask at once: one query, which begins after they asked, answers for every partition. */
 export function truncationsInRounds(store: Pick<Store, 'query'>, logId: string): TruncationsOf {
-  const look = nextRound(() =>
+  const look = coalesceCalls(() =>
     store.query<TruncationRow & { readonly topic: string; readonly partition: number }>(
       `SELECT topic, log_partition AS partition, orphan_id AS orphanId, first_offset AS offset, end_offset AS endOffset,
          last_record AS lost, records, repaired

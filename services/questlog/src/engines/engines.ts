@@ -8,14 +8,14 @@ import type { JwtOptions } from '@questlog/ingest/tokens/jwt/jwtVerifier';
 import type { S3StoreOptions } from '@questlog/ingest/uploads/s3Store';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
-import { reachClickHouse } from '@questlog/runtime/clickhouse/reachClickHouse';
 import {
   type AddressedStore,
   openStore,
-  QueryRefused,
+  QueryRejected,
   type Store,
   type StoreOptions,
 } from '@questlog/runtime/clickhouse/store';
+import { waitForClickHouse } from '@questlog/runtime/clickhouse/waitForClickHouse';
 import { type EmbeddedExtras, openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import type { Log } from '@questlog/runtime/log/log';
@@ -102,7 +102,7 @@ export async function beginEngines(deps: EngineDeps): Promise<{ readonly engines
 async function openBeside({ log, own }: OpenedLog, deps: EngineDeps): Promise<Engines> {
   const { settings, lifecycle } = deps;
   const { kafka, address } = deps.choice;
-  if (address !== undefined) await reachClickHouse(address.url, deps.logger);
+  if (address !== undefined) await waitForClickHouse(address.url, deps.logger);
   const { clickhouse, problem } = address
     ? { clickhouse: address, problem: undefined }
     : await embeddedClickHouse(deps);
@@ -263,7 +263,7 @@ export async function lookForBrokenParts(
   );
   // The account on a server may lack the right. Nothing but this warning needs it: the start goes on.
   const found = await look.catch((error: unknown) => {
-    if (!(error instanceof Unavailable || error instanceof QueryRefused)) throw error;
+    if (!(error instanceof Unavailable || error instanceof QueryRejected)) throw error;
     logger.warn('clickhouse_parts_not_looked_at', { cause: error.message });
     return [];
   });

@@ -6,8 +6,8 @@ import type { ChildProcess } from 'node:child_process';
 import cluster, { type Worker } from 'node:cluster';
 import {
   type SupervisedChild,
+  sendMessage,
   superviseChild,
-  tell,
 } from '@questlog/runtime/process/children/supervisedChild';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -46,8 +46,8 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
     child.on('message', (message: FromWorker) => {
       if ('ready' in message) ready.set(worker, child);
       const first = children.get(FIRST_WORKER);
-      if ('told' in message && first !== undefined) tell(first, message);
-      if ('ask' in message) for (const [other, to] of ready) if (other !== worker) tell(to, message);
+      if ('told' in message && first !== undefined) sendMessage(first, message);
+      if ('ask' in message) for (const [other, to] of ready) if (other !== worker) sendMessage(to, message);
     });
     return child;
   }
@@ -57,7 +57,7 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
       name: `worker ${worker}`,
       spawn: () => spawn(worker),
       stop: (child) => child.kill('SIGTERM'),
-      told: { ended: 'worker_ended', notStarted: 'worker_not_started', fields: { worker } },
+      events: { ended: 'worker_ended', notStarted: 'worker_not_started', fields: { worker } },
       ...{ logger, retryMs: RETRY_MS, failures: FAILURES },
     });
     supervised.push(one);

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { aClickHouse } from './chdb/testing/ownClickHouse.ts';
+import { aClickHouse } from './chdb/testing/aClickHouse.ts';
 import { openMigrated } from './migrate.ts';
 
 const TABLES = [

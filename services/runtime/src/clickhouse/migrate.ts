@@ -8,10 +8,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { StartRefused } from '../process/errors.ts';
-import { refuseOldClickHouse } from './reachClickHouse.ts';
 import { openStore, type Store, type StoreOptions } from './store.ts';
+import { requireSupportedClickHouse } from './waitForClickHouse.ts';
 
-const LEDGER = `
+const MIGRATIONS_TABLE = `
   CREATE TABLE IF NOT EXISTS schema_migrations (name String, sha256 String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
   ENGINE = MergeTree ORDER BY name SETTINGS fsync_after_insert = 1, fsync_part_directory = 1`;
 
@@ -19,7 +19,7 @@ const LEDGER = `
 export async function openMigrated(options: StoreOptions, directory: string): Promise<Store> {
   const maintenance = openStore({ ...options, database: 'default' });
   try {
-    await refuseOldClickHouse(maintenance);
+    await requireSupportedClickHouse(maintenance);
     await maintenance.command(`CREATE DATABASE IF NOT EXISTS ${options.database} ENGINE = Atomic`);
   } finally {
     await maintenance.close();
@@ -30,7 +30,7 @@ export async function openMigrated(options: StoreOptions, directory: string): Pr
 }
 
 async function migrate(store: Store, directory: string): Promise<void> {
-  await store.command(LEDGER);
+  await store.command(MIGRATIONS_TABLE);
   const rows = await store.query<{ name: string; sha256: string }>(
     'SELECT name, sha256 FROM schema_migrations',
   );
@@ -40,13 +40,13 @@ async function migrate(store: Store, directory: string): Promise<void> {
     .sort()) {
     const sql = readFileSync(join(directory, name), 'utf8');
     const sha256 = createHash('sha256').update(sql).digest('hex');
-    const known = applied.get(name);
-    if (known !== undefined && known !== sha256) {
+    const appliedSha256 = applied.get(name);
+    if (appliedSha256 !== undefined && appliedSha256 !== sha256) {
       throw new StartRefused(
         `migration ${name} was changed after it had been applied; add a new file instead`,
       );
     }
-    if (known === undefined) await apply(store, name, sql, sha256);
+    if (appliedSha256 === undefined) await apply(store, name, sql, sha256);
   }
 }
 
@@ -55,26 +55,26 @@ async function migrate(store: Store, directory: string): Promise<void> {
  * many ways, as where both put a view in the place of another: whoever was refused looks again a moment later.
  */
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
-  for (let tries = 1; ; tries++) {
+  for (let attempt = 1; ; attempt++) {
     try {
       for (const statement of sql.split(/^;$/m)) {
-        if (statement.trim() !== '') await store.command(statement).catch(unlessThere);
+        if (statement.trim() !== '') await store.command(statement).catch(ignoreExistingTable);
       }
       await store.command(`INSERT INTO schema_migrations (name, sha256) VALUES ('${name}', '${sha256}')`);
       return;
     } catch (error) {
-      if (tries === MAX_TRIES) throw error;
+      if (attempt === MAX_ATTEMPTS) throw error;
       await delay(RETRY_MS);
     }
   }
 }
 
-function unlessThere(error: unknown): void {
+function ignoreExistingTable(error: unknown): void {
   const cause = error instanceof Error ? error.cause : undefined;
   const code: unknown = cause instanceof Error ? Reflect.get(cause, 'code') : undefined;
   if (code !== TABLE_ALREADY_EXISTS) throw error;
 }
 
-const MAX_TRIES = 10;
+const MAX_ATTEMPTS = 10;
 const RETRY_MS = 250;
 const TABLE_ALREADY_EXISTS = '57';

@@ -3,9 +3,9 @@ import { Unavailable } from '../process/errors.ts';
 import type { Store } from './store.ts';
 
 /** ABORTED, as ClickHouse writes it. */
-const CUT_SHORT = 'Code: 236.';
+const ABORTED_PREFIX = 'Code: 236.';
 /** Longer ago, somebody may keep it from running. */
-const CUT_FOR_S = 60;
+const ABORT_GRACE_SECONDS = 60;
 
 /**
  * A mutation that was cut short has not failed: whoever drops a partition of the table, even one that is not there, cancels
@@ -15,7 +15,7 @@ const CUT_FOR_S = 60;
  */
 export async function isMutating(store: Pick<Store, 'query'>, table: string, kind = ''): Promise<boolean> {
   const [running] = await store.query<{ reason: string }>(
-    `SELECT if(startsWith(latest_fail_reason, '${CUT_SHORT}') AND latest_fail_time > now() - ${CUT_FOR_S},
+    `SELECT if(startsWith(latest_fail_reason, '${ABORTED_PREFIX}') AND latest_fail_time > now() - ${ABORT_GRACE_SECONDS},
        '', latest_fail_reason) AS reason FROM system.mutations
      WHERE database = currentDatabase() AND table = {table:String} AND NOT is_done
        AND position(command, {kind:String}) > 0

@@ -3,7 +3,7 @@
 const INITIAL_BYTES = 64 * 1024;
 
 /** To call the engine for fewer takes longer than to copy them one by one. */
-const SHORT_BYTES = 32;
+const MIN_COPY_BYTES = 32;
 
 /** Where in a UUID's text the two digits of each byte stand, in the order of the bytes in RowBinary. */
 const UUID_DIGITS = [16, 14, 11, 9, 6, 4, 2, 0, 34, 32, 30, 28, 26, 24, 21, 19] as const;
@@ -26,51 +26,51 @@ export class RowBinaryWriter {
   }
 
   uint8(value: number): void {
-    this.#room(1);
+    this.#reserve(1);
     this.#length = this.#buffer.writeUInt8(value, this.#length);
   }
 
   /** UInt16, also Date as days since the epoch. */
   uint16(value: number): void {
-    this.#room(2);
+    this.#reserve(2);
     this.#length = this.#buffer.writeUInt16LE(value, this.#length);
   }
 
   /** UInt32, also DateTime as seconds since the epoch. */
   uint32(value: number): void {
-    this.#room(4);
+    this.#reserve(4);
     this.#length = this.#buffer.writeUInt32LE(value, this.#length);
   }
 
   /** UInt64 of a number that is exact in a double. */
   uint64(value: number): void {
     const high = Math.floor(value / 0x100000000);
-    this.#room(8);
+    this.#reserve(8);
     this.#length = this.#buffer.writeUInt32LE(value - high * 0x100000000, this.#length);
     this.#length = this.#buffer.writeUInt32LE(high, this.#length);
   }
 
   /** Int64, also DateTime64 in its own ticks. */
   int64(value: bigint): void {
-    this.#room(8);
+    this.#reserve(8);
     this.#length = this.#buffer.writeBigInt64LE(value, this.#length);
   }
 
   /** Int64 from its halves. */
-  int64Of(low: number, high: number): void {
-    this.#room(8);
+  int64FromHalves(low: number, high: number): void {
+    this.#reserve(8);
     this.#length = this.#buffer.writeInt32LE(low, this.#length);
     this.#length = this.#buffer.writeInt32LE(high, this.#length);
   }
 
   float64(value: number): void {
-    this.#room(8);
+    this.#reserve(8);
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
   }
 
   /** A UUID in its canonical form: two UInt64, the high half first, each little-endian. */
   uuid(value: string): void {
-    this.#room(UUID_DIGITS.length);
+    this.#reserve(UUID_DIGITS.length);
     // Digit by digit: a row has seven UUIDs, and a Buffer for each was a tenth of the projector's time.
     for (const digit of UUID_DIGITS) {
       this.#buffer[this.#length++] = (hexDigit(value, digit) << 4) | hexDigit(value, digit + 1);
@@ -79,7 +79,7 @@ export class RowBinaryWriter {
 
   /** The same from its text in lower case, which begins there in the bytes. */
   uuidAt(bytes: Buffer, at: number): void {
-    this.#room(UUID_DIGITS.length);
+    this.#reserve(UUID_DIGITS.length);
     const buffer = this.#buffer;
     for (let i = 0; i < UUID_DIGITS.length; i++) {
       const digits = at + (UUID_DIGITS[i] ?? 0);
@@ -106,7 +106,7 @@ export class RowBinaryWriter {
   string(value: string): void {
     const byteLength = Buffer.byteLength(value, 'utf8');
     this.#varint(byteLength);
-    this.#room(byteLength);
+    this.#reserve(byteLength);
     this.#length += this.#buffer.write(value, this.#length, byteLength, 'utf8');
   }
 
@@ -118,8 +118,8 @@ export class RowBinaryWriter {
   /** The same from a part of some bytes. */
   stringAt(bytes: Buffer, at: number, length: number): void {
     this.#varint(length);
-    this.#room(length);
-    if (length < SHORT_BYTES)
+    this.#reserve(length);
+    if (length < MIN_COPY_BYTES)
       for (let i = 0; i < length; i++) this.#buffer[this.#length + i] = bytes[at + i] ?? 0;
     else bytes.copy(this.#buffer, this.#length, at, at + length);
     this.#length += length;
@@ -127,7 +127,7 @@ export class RowBinaryWriter {
 
   /** A FixedString of exactly these bytes. */
   fixed(value: Buffer): void {
-    this.#room(value.length);
+    this.#reserve(value.length);
     this.#length += value.copy(this.#buffer, this.#length);
   }
 
@@ -140,7 +140,7 @@ export class RowBinaryWriter {
     this.uint8(rest);
   }
 
-  #room(bytes: number): void {
+  #reserve(bytes: number): void {
     const needed = this.#length + bytes;
     if (needed <= this.#buffer.length) return;
     const larger = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2));

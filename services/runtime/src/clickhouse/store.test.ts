@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http';
 import { Readable } from 'node:stream';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../process/errors.ts';
-import { knownTableUuids, openStore, QueryRefused, type Store, tableUuidsInRounds } from './store.ts';
+import { cachedTableUuids, coalescedTableUuids, openStore, QueryRejected, type Store } from './store.ts';
 
 test('an answer beyond its bound is refused, and its connection closed', async () => {
   const endless = Readable.from(
@@ -15,8 +15,8 @@ test('an answer beyond its bound is refused, and its connection closed', async (
   const store = await aStoreOn((_, response) => endless.pipe(response).on('close', () => endless.destroy()));
 
   const ended = once(endless, 'close');
-  const asked = store.ask('SELECT number FROM system.numbers', {}, 64 * 1024);
-  await expect(asked).rejects.toThrow(QueryRefused);
+  const asked = store.queryRaw('SELECT number FROM system.numbers', {}, 64 * 1024);
+  await expect(asked).rejects.toThrow(QueryRejected);
   await expect(asked).rejects.toThrow('larger than 64 KiB');
   await ended;
 });
@@ -29,7 +29,7 @@ test.each(['before', 'amid'])('a question ends with its asker, also %s its answe
     begun.resolve();
   });
   const gone = new AbortController();
-  const asked = store.ask('SELECT sleep(3)', {}, 1024, {}, gone.signal);
+  const asked = store.queryRaw('SELECT sleep(3)', {}, 1024, {}, gone.signal);
   const refused = expect(asked).rejects.toThrow(Unavailable);
   await begun.promise;
   gone.abort();
@@ -89,7 +89,7 @@ test('who asks often for the tables’ UUIDs shares a query with all others, for
     async () => [{ name: 'a', uuid: '3' }],
   ];
   const query = (async () => await answers.shift()?.()) as unknown as Store['query'];
-  const uuidOf = knownTableUuids({ query }, 5_000);
+  const uuidOf = cachedTableUuids({ query }, 5_000);
   await expect(uuidOf('a')).rejects.toThrow('away');
   expect(await Promise.all(['a', 'b'].map(uuidOf))).toEqual(['1', '2']);
   now.mockReturnValue(5_000);
@@ -105,7 +105,7 @@ test('many who ask for their tables together ask once, and never hear what was s
     looks.push(Promise.withResolvers());
     return looks.at(-1)?.promise;
   }) as unknown as Store['query'];
-  const uuidOf = tableUuidsInRounds({ query });
+  const uuidOf = coalescedTableUuids({ query });
   const early = Promise.all(['a', 'b'].map(uuidOf));
   await expect.poll(() => looks).toHaveLength(1);
   const late = ['a', 'a', 'b'].map(uuidOf);

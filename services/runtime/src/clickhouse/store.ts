@@ -3,7 +3,7 @@ import { addAbortSignal, Readable } from 'node:stream';
 import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client';
 import { steadyClock } from '../process/clock.ts';
 import { Invalid, messageOf, Unavailable } from '../process/errors.ts';
-import { nextRound } from '../process/waiting.ts';
+import { coalesceCalls } from '../process/waiting.ts';
 
 export interface Store {
   readonly database: string;
@@ -20,15 +20,15 @@ export interface Store {
    * Somebody else's query, answered in ClickHouse's JSON unless it says another FORMAT; settings are for it only, and
    * its text may change them.
    * @param signal of an asker who waits no more: the connection is closed, by which ClickHouse ends the query.
-   * @throws QueryRefused when the answer is larger than `maxBytes`, whatever the query says.
+   * @throws QueryRejected when the answer is larger than `maxBytes`, whatever the query says.
    */
-  ask(
+  queryRaw(
     sql: string,
     settings: Readonly<Record<string, string | number>>,
     maxBytes: number,
     params?: Readonly<Record<string, unknown>>,
     signal?: AbortSignal,
-  ): Promise<StoreAnswer>;
+  ): Promise<RawResult>;
   /** DDL and the like, and rows that ClickHouse makes of its own. */
   command(sql: string): Promise<void>;
   /** So long after its sender has lost the partition that it is of, an insert is over, whatever was heard of it. */
@@ -48,7 +48,7 @@ export interface AddressedStore extends Store {
   readonly username: string;
 }
 
-export interface StoreAnswer {
+export interface RawResult {
   readonly contentType: string;
   readonly body: Buffer;
 }
@@ -72,10 +72,10 @@ export interface StoreOptions {
 }
 
 /** So many ids are still below what a server takes as one parameter. */
-export const MAX_IDS = 2_500;
+export const MAX_IDS_PER_QUERY = 2_500;
 
 /** A list in parts that one query takes. */
-export function* partsOf<T>(items: readonly T[], size = MAX_IDS): Generator<readonly T[]> {
+export function* chunksOf<T>(items: readonly T[], size = MAX_IDS_PER_QUERY): Generator<readonly T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
 }
 
@@ -92,33 +92,33 @@ export async function tableUuid(store: Pick<Store, 'query'>, table: string): Pro
 }
 
 /** `tableUuid` for many who ask at once: one query, which begins after they asked, answers for every table. */
-export function tableUuidsInRounds(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
-  const look = nextRound(() => store.query<NamedTable>(TABLES));
-  return async (table) => uuidOf(table, await look());
+export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
+  const lookup = coalesceCalls(() => store.query<NamedTable>(TABLES));
+  return async (table) => uuidOf(table, await lookup());
 }
 
 /** A table that is exchanged for another is noticed so much later. */
-const UUID_KNOWN_FOR_MS = 1_000;
+const UUID_CACHE_MS = 1_000;
 
 /**
  * `tableUuid` for those who ask often: one query answers for every table, all who share it and `knownForMs`. Also that a table
  * is not there; a query that failed is not kept.
  */
-export function knownTableUuids(
+export function cachedTableUuids(
   store: Pick<Store, 'query'>,
-  knownForMs = UUID_KNOWN_FOR_MS,
+  cacheMs = UUID_CACHE_MS,
 ): (table: string) => Promise<string> {
-  let known: { readonly atMs: number; readonly tables: Promise<NamedTable[]> } | undefined;
+  let cached: { readonly atMs: number; readonly tables: Promise<NamedTable[]> } | undefined;
   return async (table) => {
     const nowMs = steadyClock.now();
-    if (known === undefined || nowMs - known.atMs > knownForMs) {
-      const look = { atMs: nowMs, tables: store.query<NamedTable>(TABLES) };
-      known = look;
-      look.tables.catch(() => {
-        if (known === look) known = undefined;
+    if (cached === undefined || nowMs - cached.atMs > cacheMs) {
+      const lookup = { atMs: nowMs, tables: store.query<NamedTable>(TABLES) };
+      cached = lookup;
+      lookup.tables.catch(() => {
+        if (cached === lookup) cached = undefined;
       });
     }
-    return uuidOf(table, await known.tables);
+    return uuidOf(table, await cached.tables);
   };
 }
 
@@ -134,13 +134,13 @@ const REQUEST_TIMEOUT_MS = 30_000;
  * Ends a query that nobody waits for: asked again, it would run beside its copies. Twice the silence that is borne, as an
  * answer that keeps coming may take longer.
  */
-const ENDS_IN_TIME = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
+const QUERY_TIME_LIMIT = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
 /** An insert is answered once: nobody waits for it any longer. */
-const INSERT_ENDS_IN_TIME = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
+const INSERT_TIME_LIMIT = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
 /** A server sends its answer once the query has ended, so that a failure after the first rows has its status too. */
-const ANSWERS_WHOLE = { wait_end_of_query: 1 } as const;
+const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
 /** Whoever has lost a partition may take so long to know it, and sends until then. */
-const SENDS_FOR_MS = 5_000;
+const LOSS_DETECTION_MS = 5_000;
 const MAX_CONNECTIONS = 16;
 
 export function openStore({ caPem = '', ...options }: StoreOptions): AddressedStore {
@@ -159,31 +159,35 @@ export function openStore({ caPem = '', ...options }: StoreOptions): AddressedSt
   return {
     ...{ url, username, database },
     query: (sql, params = {}, settings = {}) =>
-      translated(async () => {
+      translateErrors(async () => {
         const result = await client.query({
           query: sql,
           query_params: { ...params },
           format: 'JSONEachRow',
-          clickhouse_settings: { ...ENDS_IN_TIME, output_format_json_quote_64bit_integers: 1, ...settings },
+          clickhouse_settings: {
+            ...QUERY_TIME_LIMIT,
+            output_format_json_quote_64bit_integers: 1,
+            ...settings,
+          },
         });
         return await result.json();
       }),
-    ask: (sql, settings, maxBytes, params = {}, signal = new AbortController().signal) =>
-      translated(async () => {
+    queryRaw: (sql, settings, maxBytes, params = {}, signal = new AbortController().signal) =>
+      translateErrors(async () => {
         const result = await client.exec({
           query: sql,
           query_params: params,
-          clickhouse_settings: { default_format: 'JSON', ...ANSWERS_WHOLE, ...settings },
+          clickhouse_settings: { default_format: 'JSON', ...WAIT_END_OF_QUERY, ...settings },
           abort_signal: signal,
         });
         // The client's own signal is over once the answer begins.
         const stream = addAbortSignal(signal, result.stream);
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
         return { contentType, body: await collect(stream, maxBytes) };
-      }, questionFailure),
-    command: (sql) => translated(() => inserter.command(sql)),
-    insertsEndWithinMs: SENDS_FOR_MS + REQUEST_TIMEOUT_MS,
-    insert: (insert) => translated(() => inserter.insert(insert), insertFailure),
+      }, callerQueryFailure),
+    command: (sql) => translateErrors(() => inserter.command(sql)),
+    insertsEndWithinMs: LOSS_DETECTION_MS + REQUEST_TIMEOUT_MS,
+    insert: (insert) => translateErrors(() => inserter.insert(insert), insertFailure),
     ping: async () => (await client.ping({ select: true })).success,
     close: () => client.close(),
   };
@@ -199,19 +203,22 @@ class Inserter {
 
   insert(insert: Insert): Promise<void> {
     const mode = insert.deduplicationToken === undefined ? 'disable' : 'enable';
-    return this.#saying(mode, (settings) => this.#send(insert, settings));
+    return this.#withDeduplication(mode, (settings) => this.#send(insert, settings));
   }
 
   /** Of its rows none is dropped for being there: whoever repeats an INSERT of a statement has looked, or means it. */
   async command(query: string): Promise<void> {
     if (!IS_INSERT.test(query)) return void (await this.#client.command({ query }));
-    await this.#saying('disable', async (settings) => {
+    await this.#withDeduplication('disable', async (settings) => {
       await this.#client.command({ query, clickhouse_settings: { insert_deduplicate: 0, ...settings } });
     });
   }
 
   /** @param mode since ClickHouse 26.2 it overrides `insert_deduplicate`, and whatever a server has as default. */
-  async #saying(mode: string, send: (settings: Readonly<Record<string, string>>) => Promise<void>) {
+  async #withDeduplication(
+    mode: string,
+    send: (settings: Readonly<Record<string, string>>) => Promise<void>,
+  ) {
     if (this.#isBefore262) return await send({});
     try {
       await send({ deduplicate_insert: mode });
@@ -229,7 +236,7 @@ class Inserter {
       query: `INSERT INTO ${insert.table} (${insert.columns.join(', ')}) FORMAT RowBinary`,
       values: Readable.from([insert.rows]),
       clickhouse_settings: {
-        ...INSERT_ENDS_IN_TIME,
+        ...INSERT_TIME_LIMIT,
         ...ONE_BLOCK,
         async_insert: 0,
         insert_deduplicate: token === undefined ? 0 : 1,
@@ -259,16 +266,17 @@ async function collect(stream: Readable, maxBytes = Infinity): Promise<Buffer> {
   let bytes = 0;
   for await (const chunk of stream) {
     bytes += chunk.length;
-    if (bytes > maxBytes) throw new ClickHouseError({ ...TOO_LARGE, message: tooLarge(maxBytes) });
+    if (bytes > maxBytes)
+      throw new ClickHouseError({ ...RESULT_TOO_LARGE, message: tooLargeMessage(maxBytes) });
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
 }
 
 /** As ClickHouse says it of a result that is beyond `max_result_bytes`. */
-const TOO_LARGE = { code: '396', type: 'TOO_MANY_ROWS_OR_BYTES' };
+const RESULT_TOO_LARGE = { code: '396', type: 'TOO_MANY_ROWS_OR_BYTES' };
 
-function tooLarge(maxBytes: number): string {
+function tooLargeMessage(maxBytes: number): string {
   return `the answer is larger than ${Math.floor(maxBytes / 1024)} KiB; ask for fewer rows or columns`;
 }
 
@@ -296,8 +304,8 @@ const DATA_ERRORS = new Set([
 ]);
 
 /** A query that ClickHouse understood and refused; `code` is its own. Asking again changes nothing. */
-export class QueryRefused extends Error {
-  override readonly name = 'QueryRefused';
+export class QueryRejected extends Error {
+  override readonly name = 'QueryRejected';
   readonly code: string;
 
   constructor(error: ClickHouseError) {
@@ -307,7 +315,7 @@ export class QueryRefused extends Error {
 }
 
 /** Codes of limits that queries share, and of temporary failures: the same query can succeed later. */
-const TIMELY_ERRORS = new Set([
+const TEMPORARY_ERRORS = new Set([
   '173', // CANNOT_ALLOCATE_MEMORY
   '201', // QUOTA_EXCEEDED: of the account, by all of its queries in an interval
   '202', // TOO_MANY_SIMULTANEOUS_QUERIES
@@ -355,7 +363,7 @@ function insertFailure(error: ClickHouseError): Error {
 }
 
 function queryFailure(error: ClickHouseError): Error {
-  if (QUERY_ERRORS.has(error.code) || DATA_ERRORS.has(error.code)) return new QueryRefused(error);
+  if (QUERY_ERRORS.has(error.code) || DATA_ERRORS.has(error.code)) return new QueryRejected(error);
   return new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
 }
 
@@ -363,12 +371,12 @@ function queryFailure(error: ClickHouseError): Error {
  * Translates the failure of a caller's query. Such a query can fail in more ways than Questlog's own queries, so it is
  * rejected unless the failure is temporary.
  */
-function questionFailure(error: ClickHouseError): Error {
-  const isTimely = TIMELY_ERRORS.has(error.code) && !OWN_MEMORY_LIMIT.test(error.message);
-  return isTimely ? queryFailure(error) : new QueryRefused(error);
+function callerQueryFailure(error: ClickHouseError): Error {
+  const isTemporary = TEMPORARY_ERRORS.has(error.code) && !OWN_MEMORY_LIMIT.test(error.message);
+  return isTemporary ? queryFailure(error) : new QueryRejected(error);
 }
 
-async function translated<T>(
+async function translateErrors<T>(
   work: () => Promise<T>,
   failureOf: (error: ClickHouseError) => Error = queryFailure,
 ): Promise<T> {

@@ -5,7 +5,7 @@ import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 
 /** Each look asks the brokers. */
-const LOOK_EVERY_MS = 30_000;
+const REFRESH_INTERVAL_MS = 30_000;
 
 /** Whoever asks hears what was known at the last look, so that it does not wait for the brokers. */
 export async function warnOfAddedPartitions(deps: {
@@ -14,28 +14,28 @@ export async function warnOfAddedPartitions(deps: {
   health: Health;
 }): Promise<void> {
   const { log, clock, health } = deps;
-  let known: string | undefined;
-  let lookedAtMs = clock.now();
-  const look = async (): Promise<void> => {
-    known = addedWarning(await log.addedPartitions());
+  let warning: string | undefined;
+  let refreshedAtMs = clock.now();
+  const refresh = async (): Promise<void> => {
+    warning = addedWarning(await log.addedPartitions());
   };
   health.warn('partitions_were_added', () => {
-    if (Math.abs(clock.now() - lookedAtMs) >= LOOK_EVERY_MS) {
-      lookedAtMs = clock.now();
-      look().catch(() => {});
+    if (Math.abs(clock.now() - refreshedAtMs) >= REFRESH_INTERVAL_MS) {
+      refreshedAtMs = clock.now();
+      refresh().catch(() => {});
     }
-    return known;
+    return warning;
   });
-  await look().catch(() => {});
+  await refresh().catch(() => {});
 }
 
 /** A sentence of every topic; undefined where there is none. */
 export function addedWarning(added: readonly AddedPartitions[]): string | undefined {
   if (added.length === 0) return undefined;
-  const told = added.map(({ topic, originalPartitions: madeWith, partitions, records }) => {
-    const of = `${topic} was made with ${madeWith} partitions and has ${partitions}`;
-    if (topic === TOPICS.reportLinks || records === 0) return of;
-    return `${of}: the ${records} records in ${madeWith} to ${partitions - 1} are read by nobody`;
+  const sentences = added.map(({ topic, originalPartitions: madeWith, partitions, records }) => {
+    const sentence = `${topic} was made with ${madeWith} partitions and has ${partitions}`;
+    if (topic === TOPICS.reportLinks || records === 0) return sentence;
+    return `${sentence}: the ${records} records in ${madeWith} to ${partitions - 1} are read by nobody`;
   });
-  return `${told.join('; ')}. Have other writers use the first partitions only: docs/operating/kafka.md`;
+  return `${sentences.join('; ')}. Have other writers use the first partitions only: docs/operating/kafka.md`;
 }

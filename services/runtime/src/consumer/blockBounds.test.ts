@@ -4,10 +4,10 @@ import { expect, test } from 'vitest';
 import { aLog } from '../log/embedded/testing/testLog.ts';
 import type { LogRecord, OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/alteredLog.ts';
-import { type BlockOptions, idOf, runBlocks } from './blocks.ts';
+import { type BlockOptions, recordIdOf, runBlocks } from './blocks.ts';
 import type { Block } from './blockWriter.ts';
 import { BlockTable, blockOptions } from './testing/blockTable.ts';
-import { WITHIN_MS } from './testing/waitedClock.ts';
+import { WITHIN_MS } from './testing/readDrivenClock.ts';
 
 const TOPIC = 'blocks';
 const MIB = 1024 ** 2;
@@ -111,7 +111,7 @@ test('a record is named by its append id, or by what it says where it has none t
     return { offset: 1, timestampMs: 1, key: 'k', value: Buffer.from('v'), headers: {}, ...of };
   };
   const longest = 'a'.repeat(64);
-  expect(idOf(record({ headers: { [APPEND_ID_HEADER]: longest } }))).toBe(longest);
+  expect(recordIdOf(record({ headers: { [APPEND_ID_HEADER]: longest } }))).toBe(longest);
   const unnamed = [
     record({}),
     record({ value: Buffer.from('w') }),
@@ -121,7 +121,7 @@ test('a record is named by its append id, or by what it says where it has none t
     // One text, cut in two ways.
     record({ key: 'kv', value: Buffer.alloc(0) }),
   ];
-  const ids = unnamed.map(idOf);
+  const ids = unnamed.map(recordIdOf);
   expect(new Set(ids).size).toBe(unnamed.length);
-  expect(idOf(record({ headers: { [APPEND_ID_HEADER]: `${longest}a` } }))).toBe(ids[0]);
+  expect(recordIdOf(record({ headers: { [APPEND_ID_HEADER]: `${longest}a` } }))).toBe(ids[0]);
 });

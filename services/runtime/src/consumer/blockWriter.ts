@@ -1,7 +1,7 @@
 /** What has the effects of a block of records: written by whoever projects a topic, driven by `blocks.ts`. */
 import type { LogRecord } from '../log/log.ts';
 import type { Invalid } from '../process/errors.ts';
-import type { Proof } from './findCut.ts';
+import type { RecordIdentity } from './findTruncation.ts';
 
 export interface Block {
   readonly topic: string;
@@ -11,7 +11,7 @@ export interface Block {
   readonly start: number;
   readonly end: number;
   /** Of its last record. */
-  readonly last: Proof | undefined;
+  readonly last: RecordIdentity | undefined;
 }
 
 /** Turns a block into effects. `plan` runs once a block, `apply` until it succeeds. */

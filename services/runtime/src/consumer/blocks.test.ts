@@ -12,7 +12,7 @@ import { silentLogger } from '../process/logger.ts';
 import { type BlockOptions, runBlocks } from './blocks.ts';
 import type { Block, BlockWriter } from './blockWriter.ts';
 import { BlockTable, blockOptions } from './testing/blockTable.ts';
-import { WaitedClock, WITHIN_MS } from './testing/waitedClock.ts';
+import { ReadDrivenClock, WITHIN_MS } from './testing/readDrivenClock.ts';
 
 const TOPIC = 'blocks';
 const GROUP = 'blocks-test';
@@ -50,7 +50,7 @@ interface Run extends Partial<BlockOptions<Block>> {
 async function consumeUntil(end: number, table: BlockTable, run: Run = {}): Promise<void> {
   const { plan = async (block) => block, asAssigned = (owned) => owned, ...changed } = run;
   const openWriter = async () => ({ ...table.writer(), plan });
-  const clock = new WaitedClock();
+  const clock = new ReadDrivenClock();
   const options = { ...blockOptions(log, TOPIC, table, clock), openWriter, ...changed };
   const isWaited = options.clock === clock;
   const consumer = await log.consume({
@@ -341,7 +341,7 @@ test.each([
         };
         const openWriter = async () => ({ ...table.writer(), plan });
         // As if nothing were written yet, whatever is.
-        const held = new BlockTable().held();
+        const held = new BlockTable().storedRows();
         const options = { ...blockOptions(log, TOPIC, table), held, clock, openWriter };
         await runBlocks(withMethods(owned, { commit, signal: revoked.signal }), options);
         ended.resolve();

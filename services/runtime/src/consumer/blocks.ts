@@ -16,20 +16,26 @@ import {
 import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { pause, untilAvailable } from '../process/waiting.ts';
+import { pause, retryUntilAvailable } from '../process/waiting.ts';
 import type { Block, BlockWriter } from './blockWriter.ts';
-import { type Cut, findCut, type HeldRecords, type Note, rangeOf } from './findCut.ts';
-import { goOnAt, noteOf } from './notes.ts';
+import { metadataOf, resumeAt } from './commitMetadata.ts';
+import {
+  type CommitMetadata,
+  findTruncation,
+  offsetRangeOf,
+  type StoredRows,
+  type Truncation,
+} from './findTruncation.ts';
 
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
   readonly topic: string;
   /** Names the tables, as of after the call: those of a restored backup have another name. */
-  tables(): Promise<string>;
+  tablesId(): Promise<string>;
   /** The same, perhaps as of a while ago: a partition without records asks after each of its waits. */
-  recentTables(): Promise<string>;
+  cachedTablesId(): Promise<string>;
   /** What they hold of this partition. */
-  readonly held: HeldRecords;
+  readonly storedRows: StoredRows;
   /** The writer with its state as of `start`: built from what is stored, never from memory. */
   openWriter(start: number): Promise<BlockWriter<Plan>>;
   /** Blocks of one partition are at least so far apart while records keep coming; the first one goes at once. */
@@ -41,11 +47,11 @@ export interface BlockOptions<Plan> {
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
   /** Publishes an offset below which every row is in these tables, even if it is lower. Awaits `confirm` before the insert. */
-  publishStart(nextOffset: number, tables: string, confirm: () => Promise<void>): Promise<void>;
+  publishStart(nextOffset: number, tablesId: string, confirm: () => Promise<void>): Promise<void>;
   /** Receives the next such offset, after its commit. */
-  onProjected(nextOffset: number, tables: string): void;
+  onProjected(nextOffset: number, tablesId: string): void;
   /** The log has lost so many records that had been written; what was theirs is out of the way of what comes there. */
-  onCut(cut: Cut, records: number): void;
+  onTruncation(cut: Truncation, records: number): void;
 }
 
 /** Bytes of keys and values in the log. With one record of the largest size on top a block stays below 32 MiB. */
@@ -56,15 +62,15 @@ const SETTLE_MS = 5;
 /** Whatever comes ends it: a partition without records wakes nobody more often. */
 const IDLE_WAIT_MS = 10_000;
 /** For records that were read before. */
-const AGAIN_WAIT_MS = 1_000;
+const REREAD_WAIT_MS = 1_000;
 /** So long a commit proves that the partition is ours: half a consumer's session. */
-const PROVEN_FOR_MS = 5_000;
+const OWNERSHIP_PROOF_MS = 5_000;
 
 /** Runs until the partition is lost. @throws what is neither `Unavailable` nor `Invalid` nor `Fenced`. */
 export async function runBlocks<Plan>(owned: OwnedPartition, options: BlockOptions<Plan>): Promise<void> {
   const run = new BlockRun(owned, options);
   try {
-    while (!owned.signal.aborted) await run.untilCut();
+    while (!owned.signal.aborted) await run.runUntilInterrupted();
   } catch (error) {
     if (error instanceof Fenced || owned.signal.aborted) {
       options.logger.info('partition_lost', { topic: options.topic, partition: owned.partition });
@@ -79,47 +85,47 @@ class BlockRun<Plan> {
   readonly #options: BlockOptions<Plan>;
   #writer: BlockWriter<Plan> | undefined;
   /** As the group has it. */
-  #note: Note;
-  #isCommitted: boolean;
+  #committed: CommitMetadata;
+  #hasCommit: boolean;
   /** Of the last batch that was read. */
   #leaderEpoch: number | undefined;
   /** The log says that from here on it is not what was read. */
-  #told = Infinity;
+  #truncatedFrom = Infinity;
   /** Where the rows of its commits are. */
-  #tables: string | undefined;
+  #tablesId: string | undefined;
   /** Something of a block that begins below may be in place already. */
   #verifyBelow = 0;
   /** Neither the group nor the tables know anything of the partition. */
-  #isUnknown = false;
-  #isPublished = false;
+  #isNewPartition = false;
+  #isStartPublished = false;
   /** No insert of whoever had the partition before runs from then on. */
-  #quietAtMs: number;
+  #previousInsertsEndAtMs: number;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
-  #provenAtMs = Number.NEGATIVE_INFINITY;
+  #ownershipProvenAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(owned: OwnedPartition, options: BlockOptions<Plan>) {
     this.#owned = owned;
     this.#options = options;
     const { topic, clock, insertsEndWithinMs } = options;
-    this.#quietAtMs = clock.now() + insertsEndWithinMs;
+    this.#previousInsertsEndAtMs = clock.now() + insertsEndWithinMs;
     const committed = owned.committed(topic);
-    this.#isCommitted = committed !== undefined;
-    this.#note = committed === undefined ? { offset: owned.position(topic) } : noteOf(committed);
+    this.#hasCommit = committed !== undefined;
+    this.#committed = committed === undefined ? { offset: owned.position(topic) } : metadataOf(committed);
   }
 
   /** Returns when the log was cut, the tables are others, or the partition is lost. */
-  async untilCut(): Promise<void> {
+  async runUntilInterrupted(): Promise<void> {
     try {
       await this.#checkTables();
-      await this.#settle();
-      this.#isPublished = false;
-      if (this.#isCommitted) await this.#publishStart(this.#note.offset);
-      await this.#resume();
-      while (!this.#owned.signal.aborted) await this.#next();
+      await this.#repairTruncations();
+      this.#isStartPublished = false;
+      if (this.#hasCommit) await this.#publishStart(this.#committed.offset);
+      await this.#finishPendingBlock();
+      while (!this.#owned.signal.aborted) await this.#writeNextBlock();
     } catch (error) {
-      if (error instanceof Anew) return;
+      if (error instanceof RestartRun) return;
       if (!(error instanceof LogTruncated)) throw error;
-      this.#told = Math.min(this.#told, error.offset);
+      this.#truncatedFrom = Math.min(this.#truncatedFrom, error.offset);
     }
   }
 
@@ -128,51 +134,59 @@ class BlockRun<Plan> {
    * again from its beginning, as by a group without offsets. @throws Anew
    */
   async #checkTables(): Promise<void> {
-    const { log, topic, tables, logger } = this.#options;
+    const { log, topic, tablesId, logger } = this.#options;
     const { partition } = this.#owned;
-    const { tables: known, offset } = this.#note;
-    this.#tables = await this.#retry(tables);
-    if (known === undefined || known === this.#tables) return;
-    const { startOffset } = await this.#retry(() => rangeOf(log, topic, partition));
+    const { tables: committedTables, offset } = this.#committed;
+    this.#tablesId = await this.#retry(tablesId);
+    if (committedTables === undefined || committedTables === this.#tablesId) return;
+    const { startOffset } = await this.#retry(() => offsetRangeOf(log, topic, partition));
     logger.warn('tables_are_others', { topic, partition, from: offset, to: startOffset });
     this.#writer = undefined;
     await this.#commit({ offset: startOffset });
-    this.#isCommitted = false;
+    this.#hasCommit = false;
     // Those inserts were into the tables of before.
-    this.#quietAtMs = Number.NEGATIVE_INFINITY;
-    throw new Anew();
+    this.#previousInsertsEndAtMs = Number.NEGATIVE_INFINITY;
+    throw new RestartRun();
   }
 
   /** Repairs what a cut of the log has left behind, and goes to where the group is then. */
-  async #settle(): Promise<void> {
-    const { log, topic, held, logger, onCut } = this.#options;
-    const deps = { log, owned: this.#owned, topic, held, idOf };
-    const next = async () => (await held.unfinished()) ?? (await findCut(deps, this.#note, this.#told));
-    for (let cut = await this.#retry(next); cut !== undefined; cut = await this.#retry(next)) {
-      const { offset, end } = cut;
-      const found = cut;
-      const records = await this.#retry(() => held.repair(found, () => this.#confirm()));
+  async #repairTruncations(): Promise<void> {
+    const { log, topic, storedRows, logger, onTruncation } = this.#options;
+    const deps = { log, owned: this.#owned, topic, storedRows, recordIdOf };
+    const next = async () =>
+      (await storedRows.unfinishedRepair()) ??
+      (await findTruncation(deps, this.#committed, this.#truncatedFrom));
+    for (let found = await this.#retry(next); found !== undefined; found = await this.#retry(next)) {
+      const truncation = found;
+      const { offset, end } = truncation;
+      const records = await this.#retry(() => storedRows.repair(truncation, () => this.#confirmOwnership()));
       this.#writer = undefined;
-      await this.#commit(goOnAt(this.#note, offset));
-      await this.#retry(() => held.repaired(found));
-      this.#told = Infinity;
-      logger.error('log_truncated', LOST, { topic, partition: this.#owned.partition, offset, end, records });
-      onCut(found, records);
+      await this.#commit(resumeAt(this.#committed, offset));
+      await this.#retry(() => storedRows.markRepaired(truncation));
+      this.#truncatedFrom = Infinity;
+      logger.error('log_truncated', TRUNCATED_MESSAGE, {
+        topic,
+        partition: this.#owned.partition,
+        offset,
+        end,
+        records,
+      });
+      onTruncation(truncation, records);
     }
-    this.#told = Infinity;
-    const { offset, pendingTo, last } = this.#note;
+    this.#truncatedFrom = Infinity;
+    const { offset, pendingTo, last } = this.#committed;
     this.#owned.seek(topic, offset, pendingTo === undefined ? last?.leaderEpoch : undefined);
   }
 
   /** Finishes the block that was announced, by a predecessor or before the log told of a cut. */
-  async #resume(): Promise<void> {
+  async #finishPendingBlock(): Promise<void> {
     const { topic } = this.#options;
-    const { offset, pendingTo, last } = this.#note;
-    await this.#compare(pendingTo ?? offset);
+    const { offset, pendingTo, last } = this.#committed;
+    await this.#chooseVerification(pendingTo ?? offset);
     if (pendingTo === undefined) return;
     const records: LogRecord[] = [];
     while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
-      const batch = await this.#read(AGAIN_WAIT_MS, MAX_BLOCK_BYTES);
+      const batch = await this.#read(REREAD_WAIT_MS, MAX_BLOCK_BYTES);
       records.push(...(batch?.records ?? []));
       // The log may have been cut since it was compared: what is gone never comes.
       if (batch === undefined) await this.#checkEnd(pendingTo);
@@ -198,7 +212,7 @@ class BlockRun<Plan> {
     const { log, topic } = this.#options;
     const { partition } = this.#owned;
     const offset = await this.#retry(() => log.endOffset(topic, partition));
-    if (offset <= (this.#note.last?.offset ?? -1)) throw new Anew();
+    if (offset <= (this.#committed.last?.offset ?? -1)) throw new RestartRun();
     if (offset < position) throw new LogTruncated({ topic, partition, offset, position });
   }
 
@@ -207,15 +221,15 @@ class BlockRun<Plan> {
    * behind its position, whatever the log has by now may have been written, or acknowledged under a token and dropped.
    * Otherwise that is possible of the block at the position only: its announcement may be what was lost.
    */
-  async #compare(position: number): Promise<void> {
-    const { log, topic, logger, held } = this.#options;
+  async #chooseVerification(position: number): Promise<void> {
+    const { log, topic, logger, storedRows } = this.#options;
     const { partition } = this.#owned;
-    const holds = await this.#retry(() => held.holdsFrom(position));
+    const holds = await this.#retry(() => storedRows.hasRowsFrom(position));
     if (holds) logger.warn('group_offset_behind_tables', { topic, partition, position });
-    this.#isUnknown = !this.#isCommitted && !holds;
-    if (this.#isCommitted && !holds) this.#verifyBelow = position + 1;
+    this.#isNewPartition = !this.#hasCommit && !holds;
+    if (this.#hasCommit && !holds) this.#verifyBelow = position + 1;
     else this.#verifyBelow = await this.#retry(() => log.endOffset(topic, partition));
-    if (holds && position < this.#verifyBelow) await this.#untilQuiet();
+    if (holds && position < this.#verifyBelow) await this.#waitForPreviousInserts();
   }
 
   /**
@@ -223,21 +237,21 @@ class BlockRun<Plan> {
    * it. Where the announcement was lost nothing would: its rows would come once they were looked for.
    * @throws Anew after a wait: the log may have been cut meanwhile.
    */
-  async #untilQuiet(): Promise<void> {
+  async #waitForPreviousInserts(): Promise<void> {
     const { topic, clock, logger } = this.#options;
     const { partition, signal } = this.#owned;
-    const waitMs = Math.ceil(this.#quietAtMs - clock.now());
+    const waitMs = Math.ceil(this.#previousInsertsEndAtMs - clock.now());
     if (waitMs <= 0) return;
     logger.warn('waits_for_inserts_of_before', { topic, partition, waitMs });
     await pause(waitMs, signal);
-    throw new Anew();
+    throw new RestartRun();
   }
 
-  async #next(): Promise<void> {
+  async #writeNextBlock(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
     // Whoever comes next, and knows as little, makes the very same first block: its token guards against this one's insert.
-    const maxRecords = this.#isUnknown ? 1 : MAX_BLOCK_RECORDS;
+    const maxRecords = this.#isNewPartition ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;
     let deadlineMs = clock.now() + IDLE_WAIT_MS;
@@ -254,19 +268,19 @@ class BlockRun<Plan> {
       if (bytes >= MAX_BLOCK_BYTES || records.length >= maxRecords) break;
     }
     const end = this.#owned.position(topic);
-    if (end === start) return await this.#lookWhileIdle();
+    if (end === start) return await this.#checkTablesWhileIdle();
     await this.#write(this.#block(records, start, end), start < this.#verifyBelow);
-    if (this.#isUnknown) this.#isUnknown = false;
+    if (this.#isNewPartition) this.#isNewPartition = false;
     else this.#lastFlushMs = clock.now();
   }
 
   /** A partition without records would not notice other tables, and whoever needs their rows would wait for ever. */
-  async #lookWhileIdle(): Promise<void> {
-    const now = await this.#options.recentTables().catch((cause: unknown) => {
-      if (cause instanceof Unavailable) return this.#tables;
+  async #checkTablesWhileIdle(): Promise<void> {
+    const now = await this.#options.cachedTablesId().catch((cause: unknown) => {
+      if (cause instanceof Unavailable) return this.#tablesId;
       throw cause;
     });
-    if (now !== this.#tables) await this.#checkTables();
+    if (now !== this.#tablesId) await this.#checkTables();
   }
 
   #deadline(): number {
@@ -283,36 +297,36 @@ class BlockRun<Plan> {
 
   #block(records: readonly LogRecord[], start: number, end: number): Block {
     const record = records.at(-1);
-    const last = record && { offset: record.offset, id: idOf(record), ...this.#epoch() };
+    const last = record && { offset: record.offset, id: recordIdOf(record), ...this.#leaderEpochField() };
     return { topic: this.#options.topic, partition: this.#owned.partition, records, start, end, last };
   }
 
-  #epoch(): { leaderEpoch?: number } {
+  #leaderEpochField(): { leaderEpoch?: number } {
     return this.#leaderEpoch === undefined ? {} : { leaderEpoch: this.#leaderEpoch };
   }
 
   /** @throws Fenced when the partition is another's: then nothing of the block may be written. */
-  async #commit(of: Note): Promise<void> {
-    const note = this.#tables === undefined ? of : { ...of, tables: this.#tables };
+  async #commit(committed: CommitMetadata): Promise<void> {
+    const metadata = this.#tablesId === undefined ? committed : { ...committed, tables: this.#tablesId };
     await this.#retry(async () => {
-      const askedAtMs = this.#options.clock.now();
-      await this.#owned.commit(this.#options.topic, committedOf(note));
-      this.#provenAtMs = askedAtMs;
+      const sentAtMs = this.#options.clock.now();
+      await this.#owned.commit(this.#options.topic, encodeCommit(metadata));
+      this.#ownershipProvenAtMs = sentAtMs;
     });
-    this.#note = note;
-    this.#isCommitted = true;
+    this.#committed = metadata;
+    this.#hasCommit = true;
   }
 
   /** A process that was stopped for longer, or is told that it may have lost the partition, asks whether it has. */
-  async #confirm(): Promise<void> {
-    const isProven = this.#options.clock.now() - this.#provenAtMs <= PROVEN_FOR_MS;
-    if (!isProven || this.#owned.signal.aborted) await this.#commit(this.#note);
+  async #confirmOwnership(): Promise<void> {
+    const isProven = this.#options.clock.now() - this.#ownershipProvenAtMs <= OWNERSHIP_PROOF_MS;
+    if (!isProven || this.#owned.signal.aborted) await this.#commit(this.#committed);
   }
 
   async #publishStart(offset: number): Promise<void> {
-    const confirm = () => this.#confirm();
-    await this.#retry(() => this.#options.publishStart(offset, this.#tables ?? '', confirm));
-    this.#isPublished = true;
+    const confirm = () => this.#confirmOwnership();
+    await this.#retry(() => this.#options.publishStart(offset, this.#tablesId ?? '', confirm));
+    this.#isStartPublished = true;
   }
 
   /** A block refused for its data is halved until the refused records stand alone; those are dead-lettered. */
@@ -322,7 +336,7 @@ class BlockRun<Plan> {
     const { start, end, last } = block;
     if (last !== undefined) {
       await this.#commit({ offset: start, pendingTo: end, last });
-      if (!this.#isPublished) await this.#publishStart(start);
+      if (!this.#isStartPublished) await this.#publishStart(start);
       this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
       const writer = this.#writer;
       const plan = await this.#retry(() => writer.plan(block));
@@ -331,18 +345,18 @@ class BlockRun<Plan> {
         onWritten(block, startedAtMs);
       } catch (error) {
         if (!(error instanceof Invalid)) throw error;
-        await this.#refused(writer, block, error);
+        await this.#isolateRejected(writer, block, error);
       }
     }
     // A marker may be of a newer leader epoch than the last record: with the older one the log would seem to be cut there.
-    const proof = last ?? (this.#note.last && { ...this.#note.last, ...this.#epoch() });
-    const upToEpoch = this.#leaderEpoch ?? this.#note.upToEpoch;
+    const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
+    const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };
     await this.#commit({ offset: end, ...(proof === undefined ? known : { last: proof }) });
-    this.#options.onProjected(end, this.#tables ?? '');
+    this.#options.onProjected(end, this.#tablesId ?? '');
   }
 
-  async #refused(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {
+  async #isolateRejected(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {
     // The counts of the refused plan must go: the halves start from what is stored.
     this.#writer = undefined;
     if (block.records.length === 1) {
@@ -356,12 +370,12 @@ class BlockRun<Plan> {
   }
 
   async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
-    let mayBeThere = verify;
+    let mayBeStored = verify;
     await this.#retry(async () => {
       // Before each try: ClickHouse may come back with other tables, in which the counts that the plan has read are wrong.
       await this.#checkTables();
-      const attempt = { verify: mayBeThere, confirm: () => this.#confirm() };
-      mayBeThere = true;
+      const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
+      mayBeStored = true;
       await writer.apply(plan, attempt);
     });
   }
@@ -370,7 +384,7 @@ class BlockRun<Plan> {
   async #retry<T>(work: () => Promise<T>): Promise<T> {
     const { topic, logger } = this.#options;
     const { partition, signal } = this.#owned;
-    return await untilAvailable(work, {
+    return await retryUntilAvailable(work, {
       signal,
       onDelay: (cause, backoffMs) => logger.error('block_delayed', cause, { topic, partition, backoffMs }),
     });
@@ -378,22 +392,22 @@ class BlockRun<Plan> {
 }
 
 /** Ends a run of blocks; the next one begins where the group is then. */
-class Anew extends Error {}
+class RestartRun extends Error {}
 
-const LOST =
+const TRUNCATED_MESSAGE =
   'the log was cut: records that had been written are no longer in it, their rows are; see the table truncations';
 
 /** Metadata has little room, and foreign producers may write any header. */
 const MAX_ID_CHARACTERS = 64;
 
 /** The append id or, of a record without one, a digest of its key and value. */
-export function idOf({ key, value, headers }: LogRecord): string {
+export function recordIdOf({ key, value, headers }: LogRecord): string {
   const appendId = headers[APPEND_ID_HEADER];
   if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
   const digest = createHash('sha256').update(`${key?.length} ${key}`);
   return digest.update(value ?? '').digest('base64url');
 }
 
-function committedOf({ offset, ...note }: Note): Committed {
-  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
+function encodeCommit({ offset, ...metadata }: CommitMetadata): Committed {
+  return { offset, metadata: Object.keys(metadata).length === 0 ? '' : JSON.stringify(metadata) };
 }

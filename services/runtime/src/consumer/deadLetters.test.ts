@@ -205,7 +205,7 @@ test('a letter counts once, however often it is tried', async () => {
     });
   const { openLetters, letters } = await aGroup({ on: failing });
   const one = openLetters();
-  one.passed(900);
+  one.countProcessed(900);
   const sendAll = async (offsets: readonly number[]): Promise<void> => {
     await Promise.all(offsets.map((offset) => one.send(SOURCE, aRecord(offset), unreadable(), true)));
   };
@@ -250,7 +250,7 @@ test.each([
   ['all of 1,000', 0, 1_000, true],
 ])('of records that are dead, %s: %i are fine and %i not', async (_, fine, dead, isStopped) => {
   const { one, sent } = await aPartition();
-  one.passed(fine);
+  one.countProcessed(fine);
   const sending = async (): Promise<void> => {
     for (let offset = 0; offset < dead; offset++)
       await one.send(SOURCE, aRecord(offset), unreadable(), false);
@@ -267,7 +267,7 @@ test.each([
 
 test('what was long ago counts less: a topic that turns bad stops its consumer within two windows', async () => {
   const { one, sent } = await aPartition();
-  for (let window = 0; window < 100; window++) one.passed(1_000);
+  for (let window = 0; window < 100; window++) one.countProcessed(1_000);
   const sending = async (): Promise<void> => {
     for (let offset = 0; offset < 5_000; offset++)
       await one.send(SOURCE, aRecord(offset), unreadable(), false);
@@ -282,7 +282,7 @@ test('so does one whose windows each end with records that are fine', async () =
     for (let window = 0; window < 10; window++) {
       for (let offset = 0; offset < (window === 0 ? 700 : 349); offset++)
         await one.send(SOURCE, aRecord(offset), unreadable(), false);
-      one.passed(window === 0 ? 300 : 151);
+      one.countProcessed(window === 0 ? 300 : 151);
     }
   };
   await expect(sending()).rejects.toThrow('stopped before it is emptied');
@@ -292,7 +292,7 @@ test('so does one whose windows each end with records that are fine', async () =
 test('a topic of which a third is dead is not stopped, however long it goes on', async () => {
   const { one, sent } = await aPartition();
   for (let offset = 0; offset < 3_000; offset++) {
-    one.passed(2);
+    one.countProcessed(2);
     await one.send(SOURCE, aRecord(offset), unreadable(), false);
   }
   expect(sent()).toBe(3_000);

@@ -14,13 +14,13 @@ import { createCodec, type SchemaRegistry } from '../registry/registry.ts';
 
 /** Those of one partition, as long as it is owned. */
 export interface DeadLetters {
-  /** @param mayBeThere it was perhaps sent before: then it is looked for first, in all of the dead letters. */
-  send(source: Place, record: LogRecord, cause: Invalid, mayBeThere: boolean): Promise<void>;
+  /** @param mayBeSent it was perhaps sent before: then it is looked for first, in all of the dead letters. */
+  send(source: SourcePartition, record: LogRecord, cause: Invalid, mayBeSent: boolean): Promise<void>;
   /** A record that was fine, so that the ratio is known. */
-  passed(count: number): void;
+  countProcessed(count: number): void;
 }
 
-interface Place {
+interface SourcePartition {
   readonly topic: string;
   readonly partition: number;
 }
@@ -38,74 +38,79 @@ export async function openDeadLetters(deps: {
   const { log, clock, logger, group } = deps;
   const codec = await createCodec(deps.registry, deadLetter);
   const partitions = await log.partitionCount(TOPICS.deadLetters);
-  const ratio = new DeadRatio();
-  const append = async (letter: Letter, [kept, ...less]: readonly LogRecord[]): Promise<void> => {
-    if (kept === undefined) return;
-    const { appendId, to, source, record, cause } = letter;
-    const { key, headers } = kept;
+  const ratio = new DeadLetterRatio();
+  const append = async (
+    pending: PendingDeadLetter,
+    [stored, ...smaller]: readonly LogRecord[],
+  ): Promise<void> => {
+    if (stored === undefined) return;
+    const { appendId, targetPartition, source, record, cause } = pending;
+    const { key, headers } = stored;
     const value = codec.encode({
       logId: log.id,
       sourceTopic: source.topic,
       sourcePartition: source.partition,
       sourceOffset: record.offset,
       group,
-      reason: reasonOf(cause, recordBytes(record) - recordBytes(kept)),
+      reason: reasonOf(cause, recordBytes(record) - recordBytes(stored)),
       key,
-      value: kept.value,
+      value: stored.value,
       headers,
       deadAt: clock.now(),
     });
     try {
-      await log.append(TOPICS.deadLetters, to, [{ key, value, headers: { [APPEND_ID_HEADER]: appendId } }]);
+      await log.append(TOPICS.deadLetters, targetPartition, [
+        { key, value, headers: { [APPEND_ID_HEADER]: appendId } },
+      ]);
     } catch (error) {
-      if (!(error instanceof RecordTooLarge) || less.length === 0) throw error;
-      await append(letter, less);
+      if (!(error instanceof RecordTooLarge) || smaller.length === 0) throw error;
+      await append(pending, smaller);
     }
   };
   return (signal) => {
     /** Those that were there when somebody looked. */
-    let known: Promise<Set<string>> | undefined;
+    let logIds: Promise<Set<string>> | undefined;
     /** Those that this process has sent, or found: they are counted. */
-    const there = new Set<string>();
-    const sendUnlessThere = async (letter: Letter, mayBeThere: boolean): Promise<void> => {
-      const { appendId, to, source, record, cause } = letter;
+    const sentIds = new Set<string>();
+    const sendOnce = async (pending: PendingDeadLetter, mayBeSent: boolean): Promise<void> => {
+      const { appendId, targetPartition, source, record, cause } = pending;
       try {
-        if (mayBeThere) {
-          known ??= appendIdsIn(log, to, signal);
-          if ((await known).has(appendId)) return;
+        if (mayBeSent) {
+          logIds ??= appendIdsIn(log, targetPartition, signal);
+          if ((await logIds).has(appendId)) return;
         }
         // Not the record itself: what it holds is the players', and may be megabytes.
         logger.error('record_dead_lettered', cause, { ...source, offset: record.offset, group });
-        await append(letter, keepingLess(record));
+        await append(pending, reducedRecords(record));
       } catch (error) {
         // It may be there all the same.
-        known = undefined;
+        logIds = undefined;
         throw error;
       }
     };
     return {
-      passed: (records) => ratio.passed(records),
-      send: async ({ topic, partition }, record, cause, mayBeThere) => {
+      countProcessed: (records) => ratio.countProcessed(records),
+      send: async ({ topic, partition }, record, cause, mayBeSent) => {
         const source = { topic, partition };
         const appendId = appendIdOf(log.id, group, source, record.offset);
-        if (mayBeThere && there.has(appendId)) return;
-        const letter = { appendId, to: partition % partitions, source, record, cause };
-        const tooMany = `${group}: most of ${topic} cannot be processed; stopped before it is emptied into the dead letters`;
-        await ratio.count(
-          () => sendUnlessThere(letter, mayBeThere),
-          () => new Error(tooMany, { cause }),
+        if (mayBeSent && sentIds.has(appendId)) return;
+        const pending = { appendId, targetPartition: partition % partitions, source, record, cause };
+        const ratioExceeded = `${group}: most of ${topic} cannot be processed; stopped before it is emptied into the dead letters`;
+        await ratio.countSent(
+          () => sendOnce(pending, mayBeSent),
+          () => new Error(ratioExceeded, { cause }),
         );
-        remember(there, appendId);
+        remember(sentIds, appendId);
       },
     };
   };
 }
 
-interface Letter {
+interface PendingDeadLetter {
   readonly appendId: string;
   /** The partition of the dead letters. */
-  readonly to: number;
-  readonly source: Place;
+  readonly targetPartition: number;
+  readonly source: SourcePartition;
   readonly record: LogRecord;
   readonly cause: Invalid;
 }
@@ -115,46 +120,46 @@ const WINDOW_RECORDS = 1_000;
 const MAX_DEAD_RATIO = 0.5;
 
 /** How many of a group's records are dead, of late. */
-class DeadRatio {
-  #seen = 0;
-  #dead = 0;
+class DeadLetterRatio {
+  #processed = 0;
+  #deadLettered = 0;
   /** Letters on their way: each counts once it is in its place, or a try that fails would count as a letter. */
-  #underWay = 0;
+  #sending = 0;
 
-  passed(records: number): void {
-    [this.#seen, this.#dead] = this.#with(records, 0);
+  countProcessed(records: number): void {
+    [this.#processed, this.#deadLettered] = this.#with(records, 0);
   }
 
   /** @throws what `tooMany` gives, before the letter is sent with which the dead are too many. */
-  async count(send: () => Promise<void>, tooMany: () => Error): Promise<void> {
-    this.#underWay += 1;
+  async countSent(send: () => Promise<void>, ratioExceeded: () => Error): Promise<void> {
+    this.#sending += 1;
     try {
       // Before the window is halved: its last record may have been fine.
-      const [seen, dead] = [this.#seen + this.#underWay, this.#dead + this.#underWay];
-      if (seen >= WINDOW_RECORDS && dead / seen > MAX_DEAD_RATIO) throw tooMany();
+      const [seen, dead] = [this.#processed + this.#sending, this.#deadLettered + this.#sending];
+      if (seen >= WINDOW_RECORDS && dead / seen > MAX_DEAD_RATIO) throw ratioExceeded();
       await send();
-      [this.#seen, this.#dead] = this.#with(1, 1);
+      [this.#processed, this.#deadLettered] = this.#with(1, 1);
     } finally {
-      this.#underWay -= 1;
+      this.#sending -= 1;
     }
   }
 
   #with(records: number, dead: number): [seen: number, dead: number] {
-    const share = this.#seen >= WINDOW_RECORDS ? 0.5 : 1;
-    return [this.#seen * share + records, this.#dead * share + dead];
+    const share = this.#processed >= WINDOW_RECORDS ? 0.5 : 1;
+    return [this.#processed * share + records, this.#deadLettered * share + dead];
   }
 }
 
 /** What a letter may keep of a record: all of it, unless the log refuses that. Its place says where it stands. */
-function keepingLess(record: LogRecord): LogRecord[] {
+function reducedRecords(record: LogRecord): LogRecord[] {
   const bare = { ...record, value: null, headers: {} };
   return [record, bare, { ...bare, key: null }];
 }
 
 /** About 100 bytes each. */
-const MAX_KNOWN_LETTERS = 100_000;
+const MAX_CACHED_IDS = 100_000;
 /** There may be many, and a broker may be slow: all of them may take longer. */
-const STILL_LIMIT_MS = 30_000;
+const STALL_LIMIT_MS = 30_000;
 
 /** The newest letters of a partition. @throws Unavailable when none comes for a while, or the signal aborts. */
 async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Promise<Set<string>> {
@@ -174,7 +179,7 @@ async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Pr
   try {
     const ends = tail.positions().map((_, p) => (p === partition ? end : 0));
     const message = 'the dead letters cannot be read';
-    await waitWhileTailMoves(tail, ends, { limitMs: STILL_LIMIT_MS, message, signal });
+    await waitWhileTailMoves(tail, ends, { limitMs: STALL_LIMIT_MS, message, signal });
   } finally {
     await tail.close();
   }
@@ -184,17 +189,17 @@ async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Pr
 function remember(ids: Set<string>, id: string): void {
   ids.add(id);
   const [oldest] = ids;
-  if (ids.size > MAX_KNOWN_LETTERS && oldest !== undefined) ids.delete(oldest);
+  if (ids.size > MAX_CACHED_IDS && oldest !== undefined) ids.delete(oldest);
 }
 
-function reasonOf(cause: Invalid, missingBytes: number): string {
-  const because = cause.cause === undefined ? '' : `: ${messageOf(cause.cause)}`;
-  const reason = `${cause.message}${because}`.slice(0, MAX_REASON_CHARACTERS);
-  if (missingBytes === 0) return reason;
-  return `${reason}; its ${missingBytes} bytes are not kept here: it stands at its source as long as its topic keeps it`;
+function reasonOf(cause: Invalid, omittedBytes: number): string {
+  const detail = cause.cause === undefined ? '' : `: ${messageOf(cause.cause)}`;
+  const reason = `${cause.message}${detail}`.slice(0, MAX_REASON_CHARACTERS);
+  if (omittedBytes === 0) return reason;
+  return `${reason}; its ${omittedBytes} bytes are not kept here: it stands at its source as long as its topic keeps it`;
 }
 
-function appendIdOf(logId: string, group: string, source: Place, offset: number): string {
+function appendIdOf(logId: string, group: string, source: SourcePartition, offset: number): string {
   const name = `${logId} ${group} ${source.topic} ${source.partition} ${offset}`;
   return uuidV8(createHash('sha256').update(name).digest());
 }

@@ -33,7 +33,7 @@ async function aWatchedLog() {
       clock.nowMs = BEGAN_MS + seconds * 1000;
     },
     look: async (of: ReturnType<typeof groupLags>): Promise<ConsumerLag | undefined> => {
-      const looked = await Promise.all(of.map((one) => one.look(clock.nowMs)));
+      const looked = await Promise.all(of.map((one) => one.measure(clock.nowMs)));
       return looked.find(({ group }) => group === GROUPS.projectEvents);
     },
   };

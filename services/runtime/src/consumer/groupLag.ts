@@ -5,7 +5,7 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import { settledWithin } from '../process/waiting.ts';
-import type { Standing } from './progress.ts';
+import type { PartitionProgress } from './progress.ts';
 
 export interface ConsumerLag {
   readonly group: string;
@@ -20,10 +20,10 @@ export interface ConsumerLag {
   readonly shareOfRetention: number | null;
   /** Retention removed them before the group had read them. */
   readonly lostRecords: number;
-  readonly partitions: readonly Standing[];
+  readonly partitions: readonly PartitionProgress[];
 }
 
-type AskedLog = Pick<Log, 'committed' | 'retention' | 'offsetRanges' | 'partitionCount' | 'tail'>;
+type LagLog = Pick<Log, 'committed' | 'retention' | 'offsetRanges' | 'partitionCount' | 'tail'>;
 
 const CONSUMERS = [
   { group: GROUPS.projectEvents, topic: TOPICS.events },
@@ -34,20 +34,20 @@ const CONSUMERS = [
   { group: GROUPS.link, topic: TOPICS.events },
   { group: GROUPS.link, topic: TOPICS.reportLinks },
 ];
-const READ_WITHIN_MS = 1_000;
+const READ_TIMEOUT_MS = 1_000;
 /** To read where a group stands costs a few MiB a partition where much lies behind it: then it is done less often. */
-const MANY_RECORDS = 1_000;
-const REREAD_MANY_MS = 10_000;
+const LARGE_LAG_RECORDS = 1_000;
+const LARGE_LAG_READ_INTERVAL_MS = 10_000;
 /** Between looks that are farther apart nothing is estimated. */
-const MAX_ESTIMATED_MS = 30_000;
+const MAX_ESTIMATE_INTERVAL_MS = 30_000;
 /** Operators change the retention of a topic while this runs. */
-const REASK_RETENTION_MS = 60_000;
+const RETENTION_CACHE_MS = 60_000;
 
 /**
  * @param isExact false: the age of what came since the last look is estimated, so that a group that keeps up, which is nearly
  *   always, costs no reading.
  */
-export function groupLags(deps: { log: AskedLog; clock: Clock }, isExact = true): GroupLag[] {
+export function groupLags(deps: { log: LagLog; clock: Clock }, isExact = true): GroupLag[] {
   return CONSUMERS.map(({ group, topic }) => new GroupLag(deps.log, { group, topic, isExact }));
 }
 
@@ -59,7 +59,7 @@ interface Position {
   readonly lost: number;
 }
 
-interface Look {
+interface Measurement {
   readonly atMs: number;
   readonly positions: readonly Position[];
 }
@@ -67,15 +67,15 @@ interface Look {
 export class GroupLag {
   readonly group: string;
   readonly topic: string;
-  readonly #log: AskedLog;
+  readonly #log: LagLog;
   readonly #isExact: boolean;
-  #kept: { readonly retentionMs: number; readonly askedMs: number } | undefined;
+  #cachedRetention: { readonly retentionMs: number; readonly fetchedAtMs: number } | undefined;
   /** Per partition, when the record was taken that the group is to read next, as of the last reading. */
-  #taken = new Map<number, { readonly offset: number; readonly takenMs: number }>();
-  #readMs = Number.NEGATIVE_INFINITY;
-  #last: Look | undefined;
+  #nextRecords = new Map<number, { readonly offset: number; readonly timestampMs: number }>();
+  #readAtMs = Number.NEGATIVE_INFINITY;
+  #previous: Measurement | undefined;
 
-  constructor(log: AskedLog, of: { group: string; topic: string; isExact: boolean }) {
+  constructor(log: LagLog, of: { group: string; topic: string; isExact: boolean }) {
     this.#log = log;
     this.group = of.group;
     this.topic = of.topic;
@@ -83,7 +83,7 @@ export class GroupLag {
   }
 
   /** @throws Unavailable while the log does not tell where the group stands. */
-  async look(nowMs: number): Promise<ConsumerLag> {
+  async measure(nowMs: number): Promise<ConsumerLag> {
     const positions = await this.#positions();
     const retentionMs = await this.#retention(nowMs);
     const partitions = positions.map(({ partition, offset, end }) => ({
@@ -91,9 +91,9 @@ export class GroupLag {
       lagRecords: end - offset,
     }));
     const lagRecords = sum(partitions.map((partition) => partition.lagRecords));
-    const look = { atMs: nowMs, positions };
-    const oldestMs = lagRecords === 0 ? nowMs : await this.#oldest(look, lagRecords);
-    this.#last = look;
+    const measure = { atMs: nowMs, positions };
+    const oldestMs = lagRecords === 0 ? nowMs : await this.#oldestTimestamp(measure, lagRecords);
+    this.#previous = measure;
     const lagMs = oldestMs === undefined ? null : Math.max(0, nowMs - oldestMs);
     return {
       ...{ group: this.group, topic: this.topic, lagRecords, lagMs },
@@ -105,9 +105,12 @@ export class GroupLag {
   }
 
   async #retention(nowMs: number): Promise<number> {
-    if (this.#kept === undefined || nowMs - this.#kept.askedMs >= REASK_RETENTION_MS)
-      this.#kept = { ...(await this.#log.retention(this.topic)), askedMs: nowMs };
-    return this.#kept.retentionMs;
+    if (
+      this.#cachedRetention === undefined ||
+      nowMs - this.#cachedRetention.fetchedAtMs >= RETENTION_CACHE_MS
+    )
+      this.#cachedRetention = { ...(await this.#log.retention(this.topic)), fetchedAtMs: nowMs };
+    return this.#cachedRetention.retentionMs;
   }
 
   /** Of the partitions that have a leader. */
@@ -125,50 +128,53 @@ export class GroupLag {
   }
 
   /** When the log took the oldest unprocessed record; undefined where that is not known. */
-  async #oldest(look: Look, lagRecords: number): Promise<number | undefined> {
-    const behind = look.positions.filter(({ offset, end }) => offset < end);
+  async #oldestTimestamp(measure: Measurement, lagRecords: number): Promise<number | undefined> {
+    const behind = measure.positions.filter(({ offset, end }) => offset < end);
     const known = new Map(
-      [...this.#taken].filter(([partition]) => behind.some((position) => position.partition === partition)),
+      [...this.#nextRecords].filter(([partition]) =>
+        behind.some((position) => position.partition === partition),
+      ),
     );
     const unknown = behind.filter(({ partition, offset }) => {
       if (known.get(partition)?.offset === offset) return false;
-      const takenMs = this.#isExact ? undefined : this.#cameAbout(partition, look);
-      if (takenMs !== undefined) known.set(partition, { offset, takenMs });
-      return takenMs === undefined;
+      const timestampMs = this.#isExact ? undefined : this.#estimatedTimestamp(partition, measure);
+      if (timestampMs !== undefined) known.set(partition, { offset, timestampMs });
+      return timestampMs === undefined;
     });
-    const isDue = lagRecords <= MANY_RECORDS || look.atMs - this.#readMs >= REREAD_MANY_MS;
+    const isDue =
+      lagRecords <= LARGE_LAG_RECORDS || measure.atMs - this.#readAtMs >= LARGE_LAG_READ_INTERVAL_MS;
     if (unknown.length > 0 && isDue) {
-      this.#readMs = look.atMs;
-      const read = await takenAt(this.#log, this.topic, unknown);
+      this.#readAtMs = measure.atMs;
+      const read = await readTimestamps(this.#log, this.topic, unknown);
       for (const { partition, offset } of unknown) {
-        const takenMs = read.get(partition);
-        if (takenMs !== undefined) known.set(partition, { offset, takenMs });
+        const timestampMs = read.get(partition);
+        if (timestampMs !== undefined) known.set(partition, { offset, timestampMs });
       }
     }
-    this.#taken = known;
-    const times = [...known.values()].map(({ takenMs }) => takenMs);
+    this.#nextRecords = known;
+    const times = [...known.values()].map(({ timestampMs }) => timestampMs);
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
   /** Between two looks records come evenly, about. Undefined where the record was there at the last one. */
-  #cameAbout(partition: number, { atMs, positions }: Look): number | undefined {
-    const [before, now] = [this.#last?.positions, positions].map((looked) =>
+  #estimatedTimestamp(partition: number, { atMs, positions }: Measurement): number | undefined {
+    const [before, now] = [this.#previous?.positions, positions].map((looked) =>
       looked?.find((position) => position.partition === partition),
     );
-    if (this.#last === undefined || before === undefined || now === undefined) return undefined;
-    if (now.offset < before.end || atMs - this.#last.atMs > MAX_ESTIMATED_MS) return undefined;
+    if (this.#previous === undefined || before === undefined || now === undefined) return undefined;
+    if (now.offset < before.end || atMs - this.#previous.atMs > MAX_ESTIMATE_INTERVAL_MS) return undefined;
     const share = (now.offset - before.end + 1) / (now.end - before.end + 1);
-    return this.#last.atMs + share * (atMs - this.#last.atMs);
+    return this.#previous.atMs + share * (atMs - this.#previous.atMs);
   }
 }
 
 /** Reads one batch of each of these. @returns per partition, when the first record there was taken; of some none, if it takes long. */
-async function takenAt(
-  log: AskedLog,
+async function readTimestamps(
+  log: LagLog,
   topic: string,
   positions: readonly Position[],
 ): Promise<Map<number, number>> {
-  const taken = new Map<number, number>();
+  const timestamps = new Map<number, number>();
   const wanted = new Map(positions.map((position) => [position.partition, position]));
   const all = Promise.withResolvers<void>();
   const every = Array.from({ length: await log.partitionCount(topic) }, (_, partition) =>
@@ -180,8 +186,8 @@ async function takenAt(
     partitions: [...wanted.keys()],
     onBatch: async ({ partition, records: [first] }) => {
       if (first === undefined) return;
-      taken.set(partition, first.timestampMs);
-      if (taken.size === wanted.size) all.resolve();
+      timestamps.set(partition, first.timestampMs);
+      if (timestamps.size === wanted.size) all.resolve();
       // Nothing behind it is read.
       await all.promise;
     },
@@ -189,11 +195,11 @@ async function takenAt(
   const reached = tail.waitForOffsets(every.map((position) => position?.end ?? 0));
   await settledWithin(
     Promise.race([all.promise, reached, tail.failed]).catch(() => {}),
-    READ_WITHIN_MS,
+    READ_TIMEOUT_MS,
   );
   all.resolve();
   await tail.close();
-  return taken;
+  return timestamps;
 }
 
 function sum(numbers: readonly number[]): number {

@@ -4,7 +4,7 @@ import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import { Unavailable } from '../process/errors.ts';
 import { runBlocks } from './blocks.ts';
 import { BlockTable, blockOptions } from './testing/blockTable.ts';
-import { WaitedClock, WITHIN_MS } from './testing/waitedClock.ts';
+import { ReadDrivenClock, WITHIN_MS } from './testing/readDrivenClock.ts';
 
 const TOPIC = 'idle';
 const ROWS = [...Array(10).keys()];
@@ -17,7 +17,7 @@ async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPIC)]);
   for (const row of ROWS) await log.append(TOPIC, 0, [{ key: null, value: Buffer.from(String(row)) }]);
-  const clock = new WaitedClock();
+  const clock = new ReadDrivenClock();
   /** When it looked, and how often it had asked for the tables of now by then. */
   const looked: { readonly atMs: number; readonly asked: number }[] = [];
   let asked = 0;
@@ -27,11 +27,11 @@ async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
     process: (owned) =>
       runBlocks(clock.reads(owned), {
         ...blockOptions(log, TOPIC, table, clock),
-        tables: async () => {
+        tablesId: async () => {
           asked += 1;
           return table.name;
         },
-        recentTables: async () => {
+        cachedTablesId: async () => {
           looked.push({ atMs: clock.now(), asked });
           return (looks.shift() ?? (() => table.name))();
         },

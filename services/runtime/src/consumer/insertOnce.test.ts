@@ -47,8 +47,8 @@ class TokenTable {
       table: 'events',
       columns: COLUMNS,
       token,
-      write: (wanted: (offset: number) => boolean) => Buffer.from(BLOCK.filter(wanted)),
-      held: async () => {
+      encodeRows: (isWanted: (offset: number) => boolean) => Buffer.from(BLOCK.filter(isWanted)),
+      storedOffsets: async () => {
         this.readings += 1;
         return new Set(this.rows);
       },
@@ -118,8 +118,14 @@ test('rows that the table drops at once, being older than its TTL, hold nobody u
     inserts += 1;
   };
   const store = withMethods<Store>({} as Store, { insert });
-  const held = async () => new Set<number>();
-  const rows = { table: 'appends', columns: COLUMNS, token: TOKEN, held, write: () => Buffer.from(BLOCK) };
+  const storedOffsets = async () => new Set<number>();
+  const rows = {
+    table: 'appends',
+    columns: COLUMNS,
+    token: TOKEN,
+    storedOffsets,
+    encodeRows: () => Buffer.from(BLOCK),
+  };
   await insertOnce(store, rows, { verify: true, confirm: async () => {} });
   expect(inserts).toBeLessThan(5);
 });
@@ -142,10 +148,15 @@ test('whose the partition is, is asked before each insert; one that lost it inse
 
 test('a block without rows inserts nothing', async () => {
   const table = new TokenTable();
-  const insert = { table: 'events', columns: COLUMNS, token: TOKEN, held: async () => new Set<number>() };
+  const insert = {
+    table: 'events',
+    columns: COLUMNS,
+    token: TOKEN,
+    storedOffsets: async () => new Set<number>(),
+  };
   await insertOnce(
     table.store,
-    { ...insert, write: () => Buffer.alloc(0) },
+    { ...insert, encodeRows: () => Buffer.alloc(0) },
     { verify: false, confirm: unasked },
   );
   expect(table.inserts).toEqual([]);

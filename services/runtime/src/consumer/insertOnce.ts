@@ -3,15 +3,15 @@ import { randomUUID } from 'node:crypto';
 import type { Store } from '../clickhouse/store.ts';
 import type { Attempt } from './blockWriter.ts';
 
-export interface OnceInsert {
+export interface BlockInsert {
   readonly table: string;
   readonly columns: readonly string[];
   /** The same for every attempt at the same rows; guards against a late insert of a predecessor. */
   readonly token: string;
   /** The rows of the wanted offsets, RowBinary. */
-  write(wanted: (offset: number) => boolean): Buffer;
+  encodeRows(isWanted: (offset: number) => boolean): Buffer;
   /** The offsets of the block that the table holds. A record's rows must share a partition of the table. */
-  held(): Promise<ReadonlySet<number>>;
+  storedOffsets(): Promise<ReadonlySet<number>>;
 }
 
 /**
@@ -20,7 +20,7 @@ export interface OnceInsert {
  */
 export async function insertOnce(
   store: Store,
-  insert: OnceInsert,
+  insert: BlockInsert,
   { verify, confirm }: Attempt,
 ): Promise<void> {
   const { table, columns, token } = insert;
@@ -30,7 +30,7 @@ export async function insertOnce(
     await store.insert({ table, columns, rows, deduplicationToken });
   };
   if (!verify) {
-    const rows = insert.write(() => true);
+    const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
   // An insert under a burnt token is acknowledged and dropped, which the next reading shows. Each attempt goes through the
@@ -38,8 +38,8 @@ export async function insertOnce(
   // the table's TTL are never held.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
-    const held = await insert.held();
-    const rows = insert.write((offset) => !held.has(offset));
+    const held = await insert.storedOffsets();
+    const rows = insert.encodeRows((offset) => !held.has(offset));
     if (rows.length === 0) return;
     await send(rows, next);
   }

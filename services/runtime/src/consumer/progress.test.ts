@@ -135,7 +135,12 @@ test('a process looks at its progress unasked, so that the first who asks hears 
   onTestFinished(() => void vi.useRealTimers());
   const health = createHealth();
   const lags: number[] = [];
-  const checked = { group: 'g', topic: TOPIC, name: 'linker', doing: () => 'waits for records for 40 s' };
+  const checked = {
+    group: 'g',
+    topic: TOPIC,
+    name: 'linker',
+    activityOf: () => 'waits for records for 40 s',
+  };
   const end = checkProgress({ log, clock, health }, checked, (lag) => lags.push(lag));
   await append();
   vi.advanceTimersByTime(5_000);

@@ -2,15 +2,15 @@
 import type { Log } from '../log/log.ts';
 import type { ServiceDeps } from './serviceDeps.ts';
 
-export interface Look {
+export interface GroupProgress {
   /** Records that the group has not committed, over all partitions that have a leader. */
   readonly lagRecords: number;
   /** A sentence when a partition has lag and has not moved for the bound. */
   readonly problem: string | undefined;
 }
 
-const STUCK_AFTER_MS = 30_000;
-const LOOK_EVERY_MS = 5_000;
+const STALLED_AFTER_MS = 30_000;
+const CHECK_INTERVAL_MS = 5_000;
 
 /** @returns a look at the group: the log is asked for the ranges and for the commits, once each. */
 export function watchProgress({
@@ -18,30 +18,30 @@ export function watchProgress({
   clock,
   group,
   topic,
-  doing,
+  activityOf,
 }: Pick<ServiceDeps, 'log' | 'clock'> &
-  Pick<Checked, 'group' | 'topic'> &
-  Partial<Pick<Checked, 'doing'>>): () => Promise<Look> {
-  const standstill = new Standstill(group, topic, doing);
+  Pick<ProgressCheck, 'group' | 'topic'> &
+  Partial<Pick<ProgressCheck, 'activityOf'>>): () => Promise<GroupProgress> {
+  const detector = new StallDetector(group, topic, activityOf);
   return async () => {
-    const asked = log.offsetRanges(topic);
-    const known = { committed: log.committed.bind(log), offsetRanges: () => asked };
-    const [ranges, positions] = await Promise.all([asked, positionsOf(known, group, topic)]);
-    const standings = ranges.flatMap((range, partition) => {
+    const pendingRanges = log.offsetRanges(topic);
+    const known = { committed: log.committed.bind(log), offsetRanges: () => pendingRanges };
+    const [ranges, positions] = await Promise.all([pendingRanges, positionsOf(known, group, topic)]);
+    const partitions = ranges.flatMap((range, partition) => {
       // Nobody can move on a partition without a leader: no restart of this process would help, and others need it.
       if (range === undefined) return [];
       const offset = positions[partition] ?? 0;
       return [{ partition, offset, lagRecords: range.endOffset - offset }];
     });
     return {
-      lagRecords: standings.reduce((sum, { lagRecords }) => sum + lagRecords, 0),
-      problem: standstill.look(standings, clock.now()),
+      lagRecords: partitions.reduce((sum, { lagRecords }) => sum + lagRecords, 0),
+      problem: detector.check(partitions, clock.now()),
     };
   };
 }
 
 /** Where a group stands on a partition. */
-export interface Standing {
+export interface PartitionProgress {
   readonly partition: number;
   /** The next that it is to process. */
   readonly offset: number;
@@ -49,47 +49,47 @@ export interface Standing {
 }
 
 /** Tells, from look to look, of a group that has lag on a partition and does not move. */
-export class Standstill {
+export class StallDetector {
   readonly #group: string;
   readonly #topic: string;
-  readonly #doing: Checked['doing'];
-  #since: ReadonlyMap<number, { readonly offset: number; readonly atMs: number }> = new Map();
+  readonly #activityOf: ProgressCheck['activityOf'];
+  #marks: ReadonlyMap<number, { readonly offset: number; readonly atMs: number }> = new Map();
 
-  constructor(group: string, topic: string, doing: Checked['doing'] = () => undefined) {
+  constructor(group: string, topic: string, activityOf: ProgressCheck['activityOf'] = () => undefined) {
     this.#group = group;
     this.#topic = topic;
-    this.#doing = doing;
+    this.#activityOf = activityOf;
   }
 
   /** @param partitions those that have a leader. @returns a sentence once one of them has stood still for the bound. */
-  look(partitions: readonly Standing[], nowMs: number): string | undefined {
+  check(partitions: readonly PartitionProgress[], nowMs: number): string | undefined {
     // An idle partition has no mark: what arrives after an hour of silence has not been waiting for an hour.
     const waiting = partitions.filter(({ lagRecords }) => lagRecords !== 0);
-    const before = this.#since;
-    this.#since = new Map(
+    const before = this.#marks;
+    this.#marks = new Map(
       waiting.map(({ partition, offset }) => {
         const mark = before.get(partition);
         return [partition, mark?.offset === offset ? mark : { offset, atMs: nowMs }];
       }),
     );
-    const stuck = waiting.find(
-      ({ partition }) => nowMs - (this.#since.get(partition)?.atMs ?? nowMs) > STUCK_AFTER_MS,
+    const stalled = waiting.find(
+      ({ partition }) => nowMs - (this.#marks.get(partition)?.atMs ?? nowMs) > STALLED_AFTER_MS,
     );
-    if (stuck === undefined) return undefined;
-    const { partition, offset, lagRecords } = stuck;
-    const doing = this.#doing(partition);
-    const own = doing === undefined ? '' : `; this process ${doing}`;
+    if (stalled === undefined) return undefined;
+    const { partition, offset, lagRecords } = stalled;
+    const activity = this.#activityOf(partition);
+    const own = activity === undefined ? '' : `; this process ${activity}`;
     return `${this.#group} has not moved on ${this.#topic}/${partition} since offset ${offset}, ${lagRecords} records behind${own}`;
   }
 }
 
-export interface Checked {
+export interface ProgressCheck {
   readonly group: string;
   readonly topic: string;
   /** Of the check. */
   readonly name: string;
   /** As the process's own `Consumer` says it. */
-  doing(partition: number): string | undefined;
+  activityOf(partition: number): string | undefined;
 }
 
 /**
@@ -98,33 +98,33 @@ export interface Checked {
  */
 export function checkProgress(
   deps: Pick<ServiceDeps, 'log' | 'clock' | 'health'>,
-  { group, topic, name, doing }: Checked,
+  { group, topic, name, activityOf }: ProgressCheck,
   onLag: (records: number) => void,
 ): () => void {
-  const look = watchProgress({ ...deps, group, topic, doing });
+  const measure = watchProgress({ ...deps, group, topic, activityOf });
   const check = async (): Promise<string | undefined> => {
-    const { lagRecords, problem } = await look();
+    const { lagRecords, problem } = await measure();
     onLag(lagRecords);
     return problem;
   };
   deps.health.check(name, check);
-  const looking = setInterval(() => void check().catch(() => {}), LOOK_EVERY_MS);
-  return () => clearInterval(looking);
+  const timer = setInterval(() => void check().catch(() => {}), CHECK_INTERVAL_MS);
+  return () => clearInterval(timer);
 }
 
 /**
  * Per partition, the offset below which the group has read everything: its commit, or where the topic begins; 0 where that
  * is unknown, since the partition has no leader now.
- * @param matters where a topic begins is a request to every broker, made only if a partition that matters has no commit.
+ * @param isRelevant where a topic begins is a request to every broker, made only if a partition that matters has no commit.
  */
 export async function positionsOf(
   log: Pick<Log, 'committed' | 'offsetRanges'>,
   group: string,
   topic: string,
-  matters: (partition: number) => boolean = () => true,
+  isRelevant: (partition: number) => boolean = () => true,
 ): Promise<number[]> {
   const commits = await log.committed(group, topic);
-  const isNeeded = commits.some((commit, partition) => commit === undefined && matters(partition));
+  const isNeeded = commits.some((commit, partition) => commit === undefined && isRelevant(partition));
   const ranges = isNeeded ? await log.offsetRanges(topic) : [];
   return commits.map((commit, partition) => commit?.offset ?? ranges[partition]?.startOffset ?? 0);
 }

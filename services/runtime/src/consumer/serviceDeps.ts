@@ -15,25 +15,25 @@ export interface ServiceDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly health: Health;
-  readonly erased: Erased;
+  readonly erased: Erasures;
 }
 
 /** What must not come back. */
-export interface Erased {
+export interface Erasures {
   /** As far as this process knows. */
-  readonly known: ErasedData;
+  readonly cached: ErasedData;
   /** By all erasures that the log has when it is asked. @throws Unavailable where this process cannot tell. */
-  all(): Promise<ErasedData>;
+  latest(): Promise<ErasedData>;
 }
 
 /** Where nothing can be erased. */
-export const NOTHING_ERASED: Erased = { known: new ErasedData(), all: async () => new ErasedData() };
+export const NO_ERASURES: Erasures = { cached: new ErasedData(), latest: async () => new ErasedData() };
 
 /** As the directory knows it, which this room does not. */
-export function erasedBy(directory: {
+export function erasuresOf(directory: {
   readonly current: { readonly erased: ErasedData };
   caughtUp(): Promise<void>;
-}): Erased {
-  const known = directory.current.erased;
-  return { known, all: async () => directory.caughtUp().then(() => known) };
+}): Erasures {
+  const cached = directory.current.erased;
+  return { cached, latest: async () => directory.caughtUp().then(() => cached) };
 }

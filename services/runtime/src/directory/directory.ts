@@ -42,7 +42,7 @@ export interface Principal {
   /** Of which it may write; absent: of all. */
   readonly buildIds?: readonly string[];
   /** Of a JWT, which the directory does not know: when it ends. */
-  readonly jwtEndsAtMs?: number;
+  readonly jwtExpiresAtMs?: number;
 }
 
 export function emptyDirectory(): Directory {
@@ -53,7 +53,7 @@ export function emptyDirectory(): Directory {
 }
 
 /** Makes it what another one is, in place. */
-export function become(directory: Directory, other: Directory): void {
+export function replaceWith(directory: Directory, other: Directory): void {
   replace(directory.tenants, other.tenants);
   replace(directory.projects, other.projects);
   replace(directory.tokens, other.tokens);
@@ -69,7 +69,7 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
   const colon = key.indexOf(':');
   const id = key.slice(colon + 1);
   if (entry === null) {
-    forget(directory, key.slice(0, colon), id);
+    removeEntity(directory, key.slice(0, colon), id);
     return;
   }
   if (entry.tenant !== null) directory.tenants.set(id, entry.tenant);
@@ -89,7 +89,7 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
 }
 
 /** The token with this text, also one that has expired; undefined: it is unknown, or was revoked. */
-export function tokenWith(directory: Directory, text: string): Token | undefined {
+export function findToken(directory: Directory, text: string): Token | undefined {
   return directory.tokens.get(directory.tokenIdsBySha256.get(sha256Hex(text)) ?? '');
 }
 
@@ -119,11 +119,11 @@ export function validToken({ tokens }: Directory, id: string, nowMs: number): To
 }
 
 /** Whether operators hold it back: by limits, or because it is suspended. */
-export function isHeldBack({ project, tenant }: Principal): boolean {
-  return isHeld(project) || isHeld(tenant);
+export function isRestricted({ project, tenant }: Principal): boolean {
+  return hasRestriction(project) || hasRestriction(tenant);
 }
 
-function isHeld({ limits, suspended }: Pick<Tenant, 'limits' | 'suspended'>): boolean {
+function hasRestriction({ limits, suspended }: Pick<Tenant, 'limits' | 'suspended'>): boolean {
   return (limits ?? null) !== null || suspended === true;
 }
 
@@ -136,7 +136,7 @@ function replace<T>(map: Map<string, T>, by: ReadonlyMap<string, T>): void {
   for (const [key, value] of by) map.set(key, value);
 }
 
-function forget(directory: Directory, kind: string, id: string): void {
+function removeEntity(directory: Directory, kind: string, id: string): void {
   if (kind === 'tenant') directory.tenants.delete(id);
   if (kind === 'project') directory.projects.delete(id);
   if (kind === 'use') directory.uses.delete(id);

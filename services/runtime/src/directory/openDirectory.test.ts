@@ -9,8 +9,8 @@ import { Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';
 import { createCodec } from '../registry/registry.ts';
+import { PREDECESSOR_HEADER } from './effectiveRecords.ts';
 import { openDirectory } from './openDirectory.ts';
-import { FOLLOWS_HEADER } from './predecessors.ts';
 import { anEmptyTopic, aTenant, opened } from './testing/directoryBuilders.ts';
 
 test('knows a newer version’s tenant once the registry answers, and goes on until then', async () => {
@@ -112,7 +112,7 @@ test('a reader that begins behind a change that did not count agrees with one th
   const id = randomUUID();
   const append = async (name: string, follows: number | ''): Promise<number> => {
     const value = codec.encode({ tenant: { ...aTenant(id), name }, project: null, token: null });
-    const headers = { [FOLLOWS_HEADER]: String(follows) };
+    const headers = { [PREDECESSOR_HEADER]: String(follows) };
     const key = entityKey('tenant', id);
     return (await log.append(TOPICS.directory, 0, [{ key, value, headers }])).baseOffset;
   };

@@ -11,19 +11,24 @@ import { waitForEndOffset } from '../log/waitForEndOffset.ts';
 import { waitForTail } from '../log/waitForTail.ts';
 import { Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { nextRound, withinLimit } from '../process/waiting.ts';
-import { createCarryingCodec } from '../registry/carryingCodec.ts';
+import { coalesceCalls, withinLimit } from '../process/waiting.ts';
+import { createPreservingCodec } from '../registry/preservingCodec.ts';
 import type { Codec, SchemaRegistry } from '../registry/registry.ts';
-import { openTailDecoder } from '../registry/tailDecoder.ts';
-import { type CutDirectory, type DecodeEntry, type ReadAnew, untilMended } from './afterCut.ts';
-import { applyEntry, become, type Directory, emptyDirectory } from './directory.ts';
-import { Predecessors } from './predecessors.ts';
-import { Repeats } from './repeats.ts';
+import { openTailDecoder, type TailDecoder } from '../registry/tailDecoder.ts';
+import { CompactionGuard } from './compactionGuard.ts';
+import { applyEntry, type Directory, emptyDirectory, replaceWith } from './directory.ts';
+import { EffectiveRecords } from './effectiveRecords.ts';
+import {
+  type DecodeEntry,
+  type RebuiltDirectory,
+  type RepairedTruncation,
+  repairTruncation,
+} from './repairTruncation.ts';
 
 export interface DirectoryHandle {
   readonly current: Directory;
   /** Appends an entity (null: a tombstone) unconditionally, and returns once this process has read it back. */
-  put<K extends EntityKind>(kind: K, id: string, entity: Known<K> | null): Promise<void>;
+  put<K extends EntityKind>(kind: K, id: string, entity: Entity<K> | null): Promise<void>;
   /**
    * Changes an entity as if nobody else did. `decide` sees the entity as the whole log has it (`current`, too), and runs
    * again where another process was faster. Returns once this process has read the change back. If nothing is written in
@@ -35,24 +40,24 @@ export interface DirectoryHandle {
   /** Resolves once this process knows what the log had when it was asked. @throws Unavailable when that takes `WAIT_MS`. */
   caughtUp(): Promise<void>;
   /** Has it hear of each cut of the topic, once what was missing is there again. */
-  onCut(hears: (cut: CutDirectory) => void): void;
+  onTruncation(listener: (truncation: RepairedTruncation) => void): void;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
 
 /** Without an entity nothing is written; null is a tombstone. */
-export type Decide<K extends EntityKind, T> = (known: Known<K> | undefined) => {
-  readonly entity?: Known<K> | null;
+export type Decide<K extends EntityKind, T> = (current: Entity<K> | undefined) => {
+  readonly entity?: Entity<K> | null;
   readonly answer: T;
 };
 
-type Known<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
+type Entity<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
 
-const NOTHING: DirectoryEntry = { tenant: null, project: null, token: null };
+const EMPTY_ENTRY: DirectoryEntry = { tenant: null, project: null, token: null };
 const WAIT_MS = 5_000;
 /** By then a process that can decide again has done so. */
-const REPEAT_AFTER_MS = 5_000;
-const MAX_TRIES = 20;
+const COPY_AFTER_MS = 5_000;
+const MAX_ATTEMPTS = 20;
 
 export interface DirectoryDeps {
   readonly log: Log;
@@ -61,19 +66,84 @@ export interface DirectoryDeps {
   /** The time for which a change waits until this process has read the log's end. */
   readonly waitMs?: number;
   /** The time after a last record that does not count until the record that counts is repeated. */
-  readonly repeatAfterMs?: number;
+  readonly copyAfterMs?: number;
 }
 
 /** Resolves once it has read the whole topic. */
 export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandle> {
   const { log, logger } = deps;
-  const codec = await createCarryingCodec(deps.registry, directoryEntry);
+  const codec = await createPreservingCodec(deps.registry, directoryEntry);
   const decoder = openTailDecoder({ codec, logger, topic: TOPICS.directory });
   const current = emptyDirectory();
-  const predecessors = new Predecessors();
-  const repeats = new Repeats({ log, logger, predecessors, afterMs: deps.repeatAfterMs ?? REPEAT_AFTER_MS });
-  const changesUnderWay = new Set<Set<number>>();
-  const decoded: DecodeEntry = async (record, partition) => {
+  const effectiveRecords = new EffectiveRecords();
+  const compactionGuard = new CompactionGuard({
+    log,
+    logger,
+    effectiveRecords,
+    afterMs: deps.copyAfterMs ?? COPY_AFTER_MS,
+  });
+  const pendingChanges = new Set<Set<number>>();
+  const decodeEntry = entryDecoder(decoder, logger);
+  const closed = new AbortController();
+  const listeners: ((truncation: RepairedTruncation) => void)[] = [];
+  /** What is below was read beside the tail, after a cut. */
+  let rebuiltTo = 0;
+  let repaired: Promise<void> = Promise.resolve();
+  const applyRebuilt = (rebuilt: RebuiltDirectory): void => {
+    replaceWith(current, rebuilt.current);
+    effectiveRecords.replaceWith(rebuilt.predecessors);
+    for (const [key, isLast] of effectiveRecords.lastRecords()) compactionGuard.onRecord(key, isLast);
+    for (const ineffectiveOffsets of pendingChanges)
+      for (const offset of rebuilt.ineffectiveOffsets) ineffectiveOffsets.add(offset);
+    rebuiltTo = rebuilt.end;
+    for (const listener of listeners) listener(rebuilt);
+  };
+  const tail = await log.tail({
+    topic: TOPICS.directory,
+    from: 'earliest',
+    // Until it is mended what was known goes on: a game must not be told that its token is none.
+    onTruncated: (_, offset) => {
+      const truncation = { before: effectiveRecords, offset, signal: closed.signal };
+      repaired = repairTruncation({ log, logger, decode: decodeEntry }, truncation).then(applyRebuilt);
+      return repaired;
+    },
+    onBatch: async (batch) => {
+      for (const record of batch.records) {
+        if (record.offset < rebuiltTo) continue;
+        const entry = await decodeEntry(record, batch.partition);
+        // Nothing is awaited from here on: a change must not see a half applied record.
+        const isEffective = effectiveRecords.accept(record);
+        compactionGuard.onRecord(record.key ?? '', isEffective);
+        if (!isEffective)
+          for (const ineffectiveOffsets of pendingChanges) ineffectiveOffsets.add(record.offset);
+        else if (entry !== undefined) applyEntry(current, record.key ?? '', entry);
+      }
+    },
+  });
+  await tail.waitForOffsets([await waitForEndOffset(log, logger, TOPICS.directory)]);
+  const waitMs = deps.waitMs ?? WAIT_MS;
+  const whenRepaired = () => repaired;
+  const shared = {
+    ...{ log, codec, tail, whenRepaired, current, effectiveRecords, compactionGuard, pendingChanges, waitMs },
+  };
+  return {
+    current,
+    failed: tail.failed,
+    put: (kind, id, entity) => append(shared, kind, id, { entity, headers: {} }).then(() => undefined),
+    change: (kind, id, decide) => change(shared, kind, id, decide),
+    caughtUp: coalesceCalls(async () => await readUpTo(shared, await log.endOffsets(TOPICS.directory))),
+    onTruncation: (listener) => void listeners.push(listener),
+    close: () => {
+      closed.abort(new Unavailable('the directory was closed'));
+      compactionGuard.close();
+      decoder.close();
+      return tail.close();
+    },
+  };
+}
+
+function entryDecoder(decoder: TailDecoder<DirectoryEntry>, logger: Logger): DecodeEntry {
+  return async (record, partition) => {
     try {
       return record.value === null ? null : await decoder.decode(record, partition);
     } catch (error) {
@@ -82,58 +152,6 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
       return undefined;
     }
   };
-  const closed = new AbortController();
-  const hearers: ((cut: CutDirectory) => void)[] = [];
-  /** What is below was read beside the tail, after a cut. */
-  let end = 0;
-  let whole: Promise<void> = Promise.resolve();
-  const take = (read: ReadAnew): void => {
-    become(current, read.current);
-    predecessors.become(read.predecessors);
-    for (const [key, isLast] of predecessors.keys()) repeats.read(key, isLast);
-    for (const lost of changesUnderWay) for (const offset of read.uncounted) lost.add(offset);
-    end = read.end;
-    for (const hears of hearers) hears(read);
-  };
-  const tail = await log.tail({
-    topic: TOPICS.directory,
-    from: 'earliest',
-    // Until it is mended what was known goes on: a game must not be told that its token is none.
-    onTruncated: (_, offset) => {
-      const cut = { known: predecessors, offset, signal: closed.signal };
-      whole = untilMended({ log, logger, decode: decoded }, cut).then(take);
-      return whole;
-    },
-    onBatch: async (batch) => {
-      for (const record of batch.records) {
-        if (record.offset < end) continue;
-        const entry = await decoded(record, batch.partition);
-        // Nothing is awaited from here on: a change must not see a half applied record.
-        const counts = predecessors.accept(record);
-        repeats.read(record.key ?? '', counts);
-        if (!counts) for (const lost of changesUnderWay) lost.add(record.offset);
-        else if (entry !== undefined) applyEntry(current, record.key ?? '', entry);
-      }
-    },
-  });
-  await tail.waitForOffsets([await waitForEndOffset(log, logger, TOPICS.directory)]);
-  const waitMs = deps.waitMs ?? WAIT_MS;
-  const isWhole = () => whole;
-  const shared = { log, codec, tail, isWhole, current, predecessors, repeats, changesUnderWay, waitMs };
-  return {
-    current,
-    failed: tail.failed,
-    put: (kind, id, entity) => append(shared, kind, id, { entity, headers: {} }).then(() => undefined),
-    change: (kind, id, decide) => change(shared, kind, id, decide),
-    caughtUp: nextRound(async () => await readUpTo(shared, await log.endOffsets(TOPICS.directory))),
-    onCut: (hears) => void hearers.push(hears),
-    close: () => {
-      closed.abort(new Unavailable('the directory was closed'));
-      repeats.close();
-      decoder.close();
-      return tail.close();
-    },
-  };
 }
 
 interface Shared {
@@ -141,12 +159,12 @@ interface Shared {
   readonly codec: Codec<DirectoryEntry>;
   readonly tail: Tail;
   /** Resolves when what a cut has taken is there again. */
-  readonly isWhole: () => Promise<void>;
+  readonly whenRepaired: () => Promise<void>;
   readonly current: Directory;
-  readonly predecessors: Predecessors;
-  readonly repeats: Repeats;
+  readonly effectiveRecords: EffectiveRecords;
+  readonly compactionGuard: CompactionGuard;
   /** For each change in flight, the offsets of records read since that do not count. */
-  readonly changesUnderWay: Set<Set<number>>;
+  readonly pendingChanges: Set<Set<number>>;
   readonly waitMs: number;
 }
 
@@ -156,31 +174,31 @@ async function change<K extends EntityKind, T>(
   id: string,
   decide: Decide<K, T>,
 ): Promise<T> {
-  const { log, predecessors, repeats, changesUnderWay } = shared;
+  const { log, effectiveRecords, compactionGuard, pendingChanges } = shared;
   const key = entityKey(kind, id);
   await readUpTo(shared, await log.endOffsets(TOPICS.directory));
-  const lost = new Set<number>();
-  changesUnderWay.add(lost);
-  let isLeftBehind = false;
+  const ineffectiveOffsets = new Set<number>();
+  pendingChanges.add(ineffectiveOffsets);
+  let isLastIneffective = false;
   try {
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       const { entity, answer } = decide(entityOf(shared.current, kind, id));
       if (entity === undefined) return answer;
-      isLeftBehind = false;
-      const headers = predecessors.headersFor(key);
+      isLastIneffective = false;
+      const headers = effectiveRecords.headersFor(key);
       const offset = await append(shared, kind, id, { entity, headers });
-      if (!lost.has(offset)) return answer;
-      isLeftBehind = true;
+      if (!ineffectiveOffsets.has(offset)) return answer;
+      isLastIneffective = true;
     }
   } finally {
-    changesUnderWay.delete(lost);
-    if (isLeftBehind) await repeats.repeat(key);
+    pendingChanges.delete(ineffectiveOffsets);
+    if (isLastIneffective) await compactionGuard.appendCopy(key);
   }
   throw new Unavailable(`the ${kind} is being changed by others all the time; nothing was changed`);
 }
 
-function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string): Known<K> | undefined {
-  const entities: { readonly [Kind in EntityKind]: ReadonlyMap<string, Known<Kind>> } = {
+function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string): Entity<K> | undefined {
+  const entities: { readonly [Kind in EntityKind]: ReadonlyMap<string, Entity<Kind>> } = {
     tenant: current.tenants,
     project: current.projects,
     token: current.tokens,
@@ -196,9 +214,9 @@ async function append<K extends EntityKind>(
   shared: Shared,
   kind: K,
   id: string,
-  { entity, headers }: { entity: Known<K> | null; headers: Headers },
+  { entity, headers }: { entity: Entity<K> | null; headers: Headers },
 ): Promise<number> {
-  const value = entity === null ? null : shared.codec.encode({ ...NOTHING, [kind]: entity });
+  const value = entity === null ? null : shared.codec.encode({ ...EMPTY_ENTRY, [kind]: entity });
   const records = [{ key: entityKey(kind, id), value, headers }];
   const { baseOffset } = await shared.log.append(TOPICS.directory, 0, records);
   await readUpTo(shared, [baseOffset + 1]);
@@ -206,9 +224,9 @@ async function append<K extends EntityKind>(
 }
 
 /** @throws Unavailable */
-async function readUpTo({ tail, isWhole, waitMs }: Shared, offsets: readonly number[]): Promise<void> {
+async function readUpTo({ tail, whenRepaired, waitMs }: Shared, offsets: readonly number[]): Promise<void> {
   const message = 'this process has not read yet what the log has; try again';
-  await withinLimit(isWhole(), waitMs, () => {
+  await withinLimit(whenRepaired(), waitMs, () => {
     throw new Unavailable(message);
   });
   await waitForTail(tail, offsets, { limitMs: waitMs, message });

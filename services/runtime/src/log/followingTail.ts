@@ -1,6 +1,6 @@
 /** The tail of every adapter: feeds `onBatch`, and keeps how far it has come and who waits for it to come further. */
 import { Unavailable } from '../process/errors.ts';
-import { Doorbell, Failure, nextTurn } from '../process/waiting.ts';
+import { Failure, Notifier, yieldToEventLoop } from '../process/waiting.ts';
 import type { Cursor, ReadBounds } from './cursor.ts';
 import { LogTruncated, type OffsetRange, type Tail, type TailOptions } from './log.ts';
 
@@ -25,7 +25,7 @@ export class FollowingTail implements Tail {
   readonly #source: TailSource;
   readonly #positions: number[];
   readonly #waiters = new Set<Waiter>();
-  readonly #bells: readonly Doorbell[];
+  readonly #bells: readonly Notifier[];
   readonly #following: Promise<unknown>;
   /** Why it stopped, once it has. */
   #end: { readonly cause: unknown } | undefined;
@@ -35,7 +35,7 @@ export class FollowingTail implements Tail {
     this.#options = options;
     this.#source = source;
     this.#positions = startPositions(ranges, options);
-    this.#bells = ranges.map(() => new Doorbell());
+    this.#bells = ranges.map(() => new Notifier());
     const isRead = (partition: number) => options.partitions?.includes(partition) ?? true;
     this.#following = Promise.all(
       this.#bells.map((bell, partition) => isRead(partition) && this.#follow(bell, partition)),
@@ -81,14 +81,14 @@ export class FollowingTail implements Tail {
     this.#stop(error);
   }
 
-  async #follow(bell: Doorbell, partition: number): Promise<void> {
+  async #follow(bell: Notifier, partition: number): Promise<void> {
     const { topic, from, onBatch, onTruncated } = this.#options;
     const position = this.#positions[partition] ?? 0;
-    const cursor = this.#source.open(partition, position, () => bell.ring());
+    const cursor = this.#source.open(partition, position, () => bell.notify());
     let isAfterExpired = from !== 'earliest' && (from[partition] ?? 0) < position;
     try {
       // The caller has its tail before the first batch.
-      await nextTurn();
+      await yieldToEventLoop();
       if (from !== 'earliest' && (from[partition] ?? 0) > position) await onTruncated?.(partition, position);
       while (this.#end === undefined) {
         const batch = await this.#take(cursor, partition);
@@ -99,7 +99,7 @@ export class FollowingTail implements Tail {
         await onBatch({ topic, partition, ...batch, ...(isAfterExpired && { isAfterExpired }) });
         isAfterExpired = false;
         this.#advance(partition, batch.nextOffset);
-        await nextTurn();
+        await yieldToEventLoop();
       }
     } catch (error) {
       this.fail(error);
@@ -132,7 +132,7 @@ export class FollowingTail implements Tail {
     this.#end = { cause };
     this.#source.stop?.();
     for (const waiter of this.#waiters) waiter.reject(cause);
-    for (const bell of this.#bells) bell.ring();
+    for (const bell of this.#bells) bell.notify();
   }
 
   #hasReached(offsets: readonly number[]): boolean {

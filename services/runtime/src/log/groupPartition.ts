@@ -1,6 +1,6 @@
 /** One partition (of all the group's topics) in the hands of one member, as every adapter gives it: reads, and its loss. */
 import { Fenced } from '../process/errors.ts';
-import { Doorbell, nextTurn } from '../process/waiting.ts';
+import { Notifier, yieldToEventLoop } from '../process/waiting.ts';
 import type { Cursor } from './cursor.ts';
 import type { Batch, Committed, OwnedPartition, ReadOptions } from './log.ts';
 
@@ -16,7 +16,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
   readonly #revoked = new AbortController();
   readonly signal = this.#revoked.signal;
   readonly #topics = new Map<string, ConsumedTopic<AdapterCursor>>();
-  readonly #bell = new Doorbell();
+  readonly #bell = new Notifier();
   #isFenced = false;
   #isReading = false;
   /** What the owner has asked for last, and when. */
@@ -39,7 +39,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
 
   /** Adds a topic, before the owner gets the partition. `ring` is to be called whenever there may be something new. */
   add(committed: Committed | undefined, open: (notify: () => void) => AdapterCursor): void {
-    const cursor = open(() => this.#bell.ring());
+    const cursor = open(() => this.#bell.notify());
     this.#topics.set(cursor.topic, { committed, cursor });
   }
 
@@ -58,14 +58,14 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     }
     const hasEpoch = leaderEpoch !== undefined || maxLeaderEpoch !== undefined;
     if (offset !== cursor.position || hasEpoch) cursor.seek(offset, leaderEpoch, maxLeaderEpoch);
-    this.#bell.ring();
+    this.#bell.notify();
   }
 
   async read(options: ReadOptions): Promise<Batch | undefined> {
     if (this.#isReading) throw new Error(`${this.group}/${this.partition} is already reading`);
     this.#isReading = true;
     try {
-      await nextTurn();
+      await yieldToEventLoop();
       // One wait after the other is one.
       if (this.#activity !== READING) this.#setActivity(READING);
       const batch = await this.#read(options);
@@ -98,7 +98,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
   /** Asks the owner to finish; it may still commit what it has done. */
   revoke(): void {
     this.#revoked.abort();
-    this.#bell.ring();
+    this.#bell.notify();
   }
 
   /** Nothing can be committed any more. */

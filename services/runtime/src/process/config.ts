@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import { StartRefused } from './errors.ts';
-import { nearestName } from './nearMiss.ts';
+import { nearestName } from './nearestName.ts';
 
 /** The fields of a setting's schema besides its type. */
 export interface SettingOptions {
@@ -44,20 +44,22 @@ type Env = Readonly<Record<string, string | undefined>>;
 export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: string): Readonly<Static<T>> {
   const problems: string[] = [];
   const values: Record<string, unknown> = {};
-  const known = new Set<string>();
+  const knownNames = new Set<string>();
   for (const [field, property] of Object.entries<TSchema>(schema.properties)) {
     const name = envName(property);
-    for (const accepted of namesOf(property)) known.add(accepted).add(`${accepted}_FILE`);
+    for (const accepted of namesOf(property)) knownNames.add(accepted).add(`${accepted}_FILE`);
     const text = readFirst(env, namesOf(property), problems);
     values[field] = text === undefined ? Reflect.get(property, 'default') : parse(property, text);
     const problem = problemOf(property, values[field]);
     if (problem !== undefined) problems.push(`${name}: ${problem}, not ${JSON.stringify(text)}`);
   }
   for (const name of Object.keys(env)) {
-    if (known.has(name)) continue;
-    const meant = nearestName(name, known, 1);
-    if (meant === undefined && !name.startsWith(prefix)) continue;
-    problems.push(`${name}: there is no such setting${meant === undefined ? '' : `; is ${meant} meant?`}`);
+    if (knownNames.has(name)) continue;
+    const suggestion = nearestName(name, knownNames, 1);
+    if (suggestion === undefined && !name.startsWith(prefix)) continue;
+    problems.push(
+      `${name}: there is no such setting${suggestion === undefined ? '' : `; is ${suggestion} meant?`}`,
+    );
   }
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
   return Object.freeze(values as Static<T>);
@@ -79,14 +81,14 @@ export function shownConfig(schema: TObject, values: Readonly<Record<string, unk
   return Object.fromEntries(
     Object.entries(values).map(([field, value]) => {
       const isSecret = Reflect.get(Reflect.get(schema.properties, field), 'secret') === true;
-      return [field, isSecret && value !== '' ? HIDDEN : withoutPassword(value)];
+      return [field, isSecret && value !== '' ? HIDDEN : hidePassword(value)];
     }),
   );
 }
 
 const HIDDEN = '***';
 
-function withoutPassword(value: unknown): unknown {
+function hidePassword(value: unknown): unknown {
   if (typeof value !== 'string' || !URL.canParse(value)) return value;
   const url = new URL(value);
   if (url.password !== '') url.password = HIDDEN;

@@ -10,10 +10,10 @@ export interface Health {
   /** Warnings leave the process ready: it goes on with what it can, and all processes of its kind have them at once. */
   warn(name: string, problem: Check): void;
   /** Name and sentence of each that says something, within a few seconds. No problems: ready. */
-  state(): Promise<{ readonly problems: Sentences; readonly warnings: Sentences }>;
+  state(): Promise<{ readonly problems: CheckMessages; readonly warnings: CheckMessages }>;
 }
 
-export type Sentences = Readonly<Record<string, string>>;
+export type CheckMessages = Readonly<Record<string, string>>;
 
 /** A caller of readiness waits a few seconds only; an outage may hold a check for longer. */
 const CHECK_LIMIT_MS = 3_000;
@@ -28,21 +28,21 @@ export function createHealth(): Health {
     warn: (name, problem) => warnings.set(name, problem),
     state: async () => {
       const [problems, warned] = await Promise.all([
-        sentencesOf(checks, CHECK_LIMIT_MS),
-        sentencesOf(warnings, WARNING_LIMIT_MS),
+        messagesFrom(checks, CHECK_LIMIT_MS),
+        messagesFrom(warnings, WARNING_LIMIT_MS),
       ]);
       return { problems, warnings: warned };
     },
   };
 }
 
-async function sentencesOf(checks: ReadonlyMap<string, Check>, limitMs: number): Promise<Sentences> {
-  const said = await Promise.all(
+async function messagesFrom(checks: ReadonlyMap<string, Check>, limitMs: number): Promise<CheckMessages> {
+  const messages = await Promise.all(
     [...checks].map(async ([name, check]) => {
-      const late = () => `no answer within ${limitMs / 1_000} s`;
-      const sentence = await withinLimit((async () => check())(), limitMs, late).catch(messageOf);
+      const timeoutMessage = () => `no answer within ${limitMs / 1_000} s`;
+      const sentence = await withinLimit((async () => check())(), limitMs, timeoutMessage).catch(messageOf);
       return sentence === undefined ? [] : [[name, sentence] as const];
     }),
   );
-  return Object.fromEntries(said.flat());
+  return Object.fromEntries(messages.flat());
 }

@@ -22,9 +22,11 @@ export function healthRoutes(router: RouterInstance, { health, metrics }: Health
   router.get('/readyz', async (ctx) => {
     const { problems, warnings } = await health.state();
     const isReady = Object.keys(problems).length === 0;
-    const told = Object.keys(warnings).length === 0 ? {} : { warnings };
+    const withWarnings = Object.keys(warnings).length === 0 ? {} : { warnings };
     ctx.status = isReady ? 200 : 503;
-    ctx.body = isReady ? { status: 'ready', ...told } : { status: 'not ready', problems, ...told };
+    ctx.body = isReady
+      ? { status: 'ready', ...withWarnings }
+      : { status: 'not ready', problems, ...withWarnings };
   });
   router.get('/metrics', async (ctx) => {
     ctx.body = await metrics.exposition.metrics();

@@ -45,11 +45,11 @@ export async function* inflate(
         if (member === undefined && ++members > (limits.maxMembers ?? Number.POSITIVE_INFINITY)) {
           throw new Error('there are too many members');
         }
-        const isFresh = member === undefined;
+        const isNewMember = member === undefined;
         member ??= new Member(decoder.open(limits));
-        const taken: number = yield* member.feed(rest);
-        if (isFresh && taken === 0) throw new Error('unexpected bytes behind the end');
-        rest = rest.subarray(taken);
+        const consumed: number = yield* member.feed(rest);
+        if (isNewMember && consumed === 0) throw new Error('unexpected bytes behind the end');
+        rest = rest.subarray(consumed);
         if (member.hasEnded) member = undefined;
       }
     }
@@ -70,10 +70,10 @@ export function inflateSmall(
   maxBytes: number,
   limits: InflateLimits = {},
 ): Buffer | undefined {
-  if (body.length > MAX_SMALL_INPUT) return undefined;
+  if (body.length > MAX_SMALL_INPUT_BYTES) return undefined;
   try {
     const options = { maxOutputLength: maxBytes, info: true } as const;
-    const whole = decoderOf(coding).whole?.(body, options, limits) as Inflated | undefined;
+    const whole = decoderOf(coding).decodeSync?.(body, options, limits) as SyncResult | undefined;
     return whole?.engine.bytesWritten === body.length ? whole.buffer : undefined;
   } catch {
     return undefined;
@@ -81,7 +81,7 @@ export function inflateSmall(
 }
 
 /** 64 KiB of empty blocks take 10 ms, 8 MiB of them seconds. */
-const MAX_SMALL_INPUT = 16 * 1024;
+const MAX_SMALL_INPUT_BYTES = 16 * 1024;
 
 function decoderOf(coding: string): Decoder {
   const decoder = DECODERS.get(coding);
@@ -120,9 +120,9 @@ class Member {
       this.#wake();
     });
     yield* this.#outputUntil(() => isWritten || this.hasEnded);
-    const taken = this.#decoder.bytesWritten - before;
-    this.hasEnded ||= taken < chunk.length;
-    return taken;
+    const consumed = this.#decoder.bytesWritten - before;
+    this.hasEnded ||= consumed < chunk.length;
+    return consumed;
   }
 
   /** The rest, once the source has ended. @throws Error where the member has not. */
@@ -154,7 +154,7 @@ const zstdOptions = ({ maxWindowLog }: InflateLimits): ZstdOptions =>
   maxWindowLog === undefined ? {} : { params: { [constants.ZSTD_d_windowLogMax]: maxWindowLog } };
 
 /** What `info` has a function answer beside its output. */
-interface Inflated {
+interface SyncResult {
   readonly buffer: Buffer;
   readonly engine: { readonly bytesWritten: number };
 }
@@ -162,23 +162,26 @@ interface Inflated {
 interface Decoder {
   open(limits: InflateLimits): Inflater;
   /** None for brotli, which fills its window of up to 16 MiB before it gives out the first byte. */
-  whole?(body: Buffer, options: { maxOutputLength: number; info: true }, limits: InflateLimits): unknown;
+  decodeSync?(body: Buffer, options: { maxOutputLength: number; info: true }, limits: InflateLimits): unknown;
 }
 
 const GZIP: Decoder = {
   open: () => createGunzip(CHUNK),
-  whole: (body, options) => gunzipSync(body, options),
+  decodeSync: (body, options) => gunzipSync(body, options),
 };
 const DECODERS = new Map<string, Decoder>([
   ['gzip', GZIP],
   ['x-gzip', GZIP],
-  ['deflate', { open: () => createInflate(CHUNK), whole: (body, options) => inflateSync(body, options) }],
+  [
+    'deflate',
+    { open: () => createInflate(CHUNK), decodeSync: (body, options) => inflateSync(body, options) },
+  ],
   ['br', { open: () => createBrotliDecompress(CHUNK) }],
   [
     'zstd',
     {
       open: (limits) => createZstdDecompress({ ...CHUNK, ...zstdOptions(limits) }),
-      whole: (body, options, limits) => zstdDecompressSync(body, { ...options, ...zstdOptions(limits) }),
+      decodeSync: (body, options, limits) => zstdDecompressSync(body, { ...options, ...zstdOptions(limits) }),
     },
   ],
 ]);

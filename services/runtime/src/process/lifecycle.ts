@@ -7,7 +7,7 @@ const STOP_DEADLINE_MS = 15_000;
 /** Of a child that closes what a process of its own would: its parent kills it a second later, and has one more for itself. */
 export const CHILD_STOP_DEADLINE_MS = 13_000;
 /** Ctrl-C reaches every process of the terminal, and npm sends on what it got: signals this close ask for one stop. */
-const ONE_STOP_MS = 2_000;
+const DUPLICATE_SIGNAL_MS = 2_000;
 
 export interface Lifecycle {
   /** Closers run last registered first. */
@@ -40,7 +40,7 @@ export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
   let stoppingSinceMs: number | undefined;
   const onSignal = (signal: string): void => {
     if (stoppingSinceMs !== undefined) {
-      if (performance.now() - stoppingSinceMs > ONE_STOP_MS) process.kill(process.pid, 'SIGKILL');
+      if (performance.now() - stoppingSinceMs > DUPLICATE_SIGNAL_MS) process.kill(process.pid, 'SIGKILL');
       return;
     }
     stoppingSinceMs = performance.now();

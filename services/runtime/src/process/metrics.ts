@@ -6,7 +6,7 @@ export type MetricsRegistry = Registry;
 export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
 
 /** Every 10 ms, as is usual, the looks would cost an idle process more than all else; every 100 ms they would be half of its wake-ups. */
-const LOOP_LOOK_EVERY_MS = 250;
+const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 
 export interface RegistryOptions {
   /** Version of Questlog; undefined in tests and tools. */
@@ -18,7 +18,7 @@ export interface RegistryOptions {
 export function createMetricsRegistry({ version, worker }: RegistryOptions = {}): MetricsRegistry {
   const registry = new Registry();
   if (worker !== undefined) registry.setDefaultLabels({ worker });
-  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LOOP_LOOK_EVERY_MS });
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_INTERVAL_MS });
   const build = { version: version ?? 'unknown', node: process.versions.node };
   new Gauge({
     name: 'questlog_build_info',

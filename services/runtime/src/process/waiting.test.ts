@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { atMost, Backoff, Doorbell, nextTurn } from './waiting.ts';
+import { Backoff, limitConcurrency, Notifier, yieldToEventLoop } from './waiting.ts';
 
 it('waits twice as long after each failure, up to its bound, and begins anew after a success', () => {
   const backoff = new Backoff(500, 4_000);
@@ -9,25 +9,25 @@ it('waits twice as long after each failure, up to its bound, and begins anew aft
 });
 
 it('wakes a waiter once, also one that comes after the ring', async () => {
-  const bell = new Doorbell();
+  const bell = new Notifier();
   const waiting = bell.wait();
-  bell.ring();
+  bell.notify();
   await waiting;
-  bell.ring();
-  bell.ring();
+  bell.notify();
+  bell.notify();
   await bell.wait();
   let isAwake = false;
   const next = bell.wait().then(() => {
     isAwake = true;
   });
-  await new Doorbell().wait(1);
+  await new Notifier().wait(1);
   expect(isAwake).toBe(false);
-  bell.ring();
+  bell.notify();
   await next;
 });
 
 it('runs so many at a time, the others in their order, also behind one that fails', async () => {
-  const inTurn = atMost(2);
+  const inTurn = limitConcurrency(2);
   const ends: PromiseWithResolvers<void>[] = [];
   const begun: number[] = [];
   const all = [0, 1, 2, 3, 4].map((n) =>
@@ -39,14 +39,14 @@ it('runs so many at a time, the others in their order, also behind one that fail
     }),
   );
   const settled = Promise.allSettled(all);
-  await nextTurn();
+  await yieldToEventLoop();
   expect(begun).toEqual([0, 1]);
   ends[1]?.reject(new Error('it failed'));
-  await nextTurn();
+  await yieldToEventLoop();
   expect(begun).toEqual([0, 1, 2]);
   ends[0]?.resolve();
   ends[2]?.resolve();
-  await nextTurn();
+  await yieldToEventLoop();
   expect(begun).toEqual([0, 1, 2, 3, 4]);
   for (const { resolve } of ends) resolve();
   expect((await settled).map(({ status }) => status).filter((status) => status === 'rejected')).toHaveLength(

@@ -32,7 +32,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await delay(ms, undefined, { signal }).catch(() => undefined);
 }
 
-export interface Patience {
+export interface RetryOptions {
   /** Ends the waiting; what was thrown last is thrown then. */
   readonly signal: AbortSignal;
   readonly backoff?: Backoff;
@@ -43,9 +43,9 @@ export interface Patience {
  * The one answer to a dependency that is away for a while: the same work again, with growing pauses.
  * @throws Unavailable once the signal aborts; whatever else `work` throws, at once.
  */
-export async function untilAvailable<T>(
+export async function retryUntilAvailable<T>(
   work: () => T | Promise<T>,
-  { signal, backoff = new Backoff(), onDelay }: Patience,
+  { signal, backoff = new Backoff(), onDelay }: RetryOptions,
 ): Promise<T> {
   for (;;) {
     try {
@@ -61,29 +61,29 @@ export async function untilAvailable<T>(
 }
 
 /** Wakes one waiting loop: a ring between two waits is not lost, so that nothing needs to poll. */
-export class Doorbell {
-  #rung = false;
-  #answer: (() => void) | undefined;
+export class Notifier {
+  #isNotified = false;
+  #resume: (() => void) | undefined;
 
-  ring(): void {
-    this.#rung = true;
-    this.#answer?.();
+  notify(): void {
+    this.#isNotified = true;
+    this.#resume?.();
   }
 
   /** Resolves at once when it rang since the last wait, else at the next ring or after `waitMs`. One waiter at a time. */
   async wait(waitMs?: number): Promise<void> {
-    if (!this.#rung) {
+    if (!this.#isNotified) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      this.#answer = resolve;
+      this.#resume = resolve;
       await (waitMs === undefined ? promise : settledWithin(promise, waitMs));
-      this.#answer = undefined;
+      this.#resume = undefined;
     }
-    this.#rung = false;
+    this.#isNotified = false;
   }
 }
 
 /** Lets timers, sockets and other loops have their turn between two chunks of synchronous work. */
-export function nextTurn(): Promise<void> {
+export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
@@ -93,19 +93,19 @@ export async function settledWithin(promise: Promise<unknown>, waitMs: number): 
 }
 
 /** A stop has 15 s for all that there is to close. */
-const SOON_MS = 1_000;
+const STOP_WAIT_MS = 1_000;
 
 /** For a stop: waits for `promise`, which never rejects, but not for a dependency that is silent. */
 export async function settledSoon(promise: Promise<unknown>): Promise<void> {
-  await settledWithin(promise, SOON_MS);
+  await settledWithin(promise, STOP_WAIT_MS);
 }
 
 /** Gives what comes of the work, or of `late` when it takes longer; the work goes on, and its outcome is nobody's. */
-export async function withinLimit<T>(work: Promise<T>, limitMs: number, late: () => T): Promise<T> {
+export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeout: () => T): Promise<T> {
   const { promise: timeout, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, limitMs);
   try {
-    return await Promise.race([work, timeout.then(late)]);
+    return await Promise.race([work, timeout.then(onTimeout)]);
   } finally {
     clearTimeout(timer);
   }
@@ -128,7 +128,7 @@ export class Failure {
  * Callers of the same work share a round of it that begins after they called: the round that runs may have looked before
  * what they know of had happened. However many call, one round runs and one more is waiting.
  */
-export function nextRound<T>(work: () => Promise<T>): () => Promise<T> {
+export function coalesceCalls<T>(work: () => Promise<T>): () => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();
   let next: Promise<T> | undefined;
   const begin = (): Promise<T> => {
@@ -144,7 +144,7 @@ export function nextRound<T>(work: () => Promise<T>): () => Promise<T> {
 }
 
 /** Lets so many pieces of work run at a time; the others wait for their turn. */
-export function atMost(limit: number): <T>(work: () => Promise<T>) => Promise<T> {
+export function limitConcurrency(limit: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let running = 0;
   return async (work) => {

@@ -18,7 +18,7 @@ describeKafka('the registry', ({ registryUrl }) => {
   const aPrefix = (): string => `${randomUUID()}.`;
   /** A registry with a cache of its own, as each process has. */
   const aProcess = (subjectPrefix: string, url = registryUrl): SchemaRegistry =>
-    registryAt(url, { subjectPrefix, startPatienceMs: 20_000 });
+    registryAt(url, { subjectPrefix, startTimeoutMs: 20_000 });
 
   test('the next version of events reads this one’s records', async () => {
     const prefix = aPrefix();

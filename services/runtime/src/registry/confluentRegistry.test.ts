@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { ManualClock } from '../log/embedded/testing/testLog.ts';
 import { StartRefused, Unavailable } from '../process/errors.ts';
-import { UNKNOWN_FOR_MS } from './confluentRegistry.ts';
-import { aRegistryStub, refusal, registryAt } from './testing/registryStub.ts';
+import { UNKNOWN_ID_CACHE_MS } from './confluentRegistry.ts';
+import { aRegistryStub, errorResponse, registryAt } from './testing/registryStub.ts';
 
 const SCHEMA = JSON.stringify({
   type: 'record',
@@ -17,8 +17,8 @@ const SCHEMA = JSON.stringify({
 test('sets the compatibility before it registers, and a second start gets the same id', async () => {
   const stub = await aRegistryStub();
   const first = await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE');
-  expect(stub.asked.findIndex(({ method }) => method === 'PUT')).toBeLessThan(
-    stub.asked.findIndex(({ method }) => method === 'POST'),
+  expect(stub.requests.findIndex(({ method }) => method === 'PUT')).toBeLessThan(
+    stub.requests.findIndex(({ method }) => method === 'POST'),
   );
   expect(stub.levels.get('s')).toBe('FULL_TRANSITIVE');
   expect(await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(first);
@@ -57,8 +57,8 @@ test.each([
 
 test('refuses to start with an incompatible schema, with the registry’s reason in one line', async () => {
   const stub = await aRegistryStub();
-  stub.answer = ({ method }) =>
-    method === 'POST' ? refusal(409, 409, 'Schema being registered\nis incompatible') : undefined;
+  stub.respond = ({ method }) =>
+    method === 'POST' ? errorResponse(409, 409, 'Schema being registered\nis incompatible') : undefined;
   const error = await refusalOf(registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE'));
   // The stub refuses a question for the schema's id too: the schema is not one of the subject's.
   expect(error.message).toMatch(/^the schema registry refuses a schema for s: .*registered is incompatible$/);
@@ -67,21 +67,22 @@ test('refuses to start with an incompatible schema, with the registry’s reason
 test('two concurrent registrations of a schema get one id, also after a conflict', async () => {
   const stub = await aRegistryStub();
   await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE');
-  stub.answer = ({ path }) => (path.endsWith('/versions') ? refusal(409, 40901, 'conflict') : undefined);
+  stub.respond = ({ path }) =>
+    path.endsWith('/versions') ? errorResponse(409, 40901, 'conflict') : undefined;
   expect(await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(1);
 });
 
 test.each([401, 403])('refuses to start at once when its credentials are refused (%i)', async (status) => {
   const stub = await aRegistryStub();
-  stub.answer = () => ({ status, body: '<html>no</html>' });
-  const refused = registryAt(stub.url, { startPatienceMs: 60_000 }).register('s', SCHEMA, 'FULL_TRANSITIVE');
+  stub.respond = () => ({ status, body: '<html>no</html>' });
+  const refused = registryAt(stub.url, { startTimeoutMs: 60_000 }).register('s', SCHEMA, 'FULL_TRANSITIVE');
   await expect(refused).rejects.toThrow(/refuses these credentials/);
 });
 
 test('waits at its start for a registry that is starting', async () => {
   const stub = await aRegistryStub();
-  stub.answer = () => (stub.asked.length < 3 ? { status: 503, body: '' } : undefined);
-  const registry = registryAt(stub.url, { startPatienceMs: 60_000 });
+  stub.respond = () => (stub.requests.length < 3 ? { status: 503, body: '' } : undefined);
+  const registry = registryAt(stub.url, { startTimeoutMs: 60_000 });
   expect(await registry.register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(1);
 });
 
@@ -116,7 +117,7 @@ test('asks once for an unknown id wanted 100 times, and again a minute later', a
   for (let i = 0; i < 100; i++) expect(await registry.schemaById(1)).toBeUndefined();
   expect(stub.countOf('/schemas/ids/1')).toBe(1);
   stub.schemas.push(SCHEMA);
-  clock.nowMs += UNKNOWN_FOR_MS;
+  clock.nowMs += UNKNOWN_ID_CACHE_MS;
   expect(await registry.schemaById(1)).toBe(SCHEMA);
 });
 
@@ -124,17 +125,17 @@ test.each([
   ['a proxy that knows no such page', { status: 404, body: '<html>default backend - 404</html>' }],
   ['a gateway that speaks JSON', { status: 404, body: { message: 'no Route matched with those values' } }],
   ['a load balancer with nothing behind it', { status: 502, body: '' }],
-  ['too many requests', refusal(429, 42901, 'slow down')],
+  ['too many requests', errorResponse(429, 42901, 'slow down')],
   ['credentials that were taken back', { status: 401, body: { error_code: 401, message: 'no' } }],
   ['a page for people', { status: 200, body: '<html>log in</html>' }],
-  ['a registry whose own store is away', refusal(500, 50001, 'Error in the backend datastore')],
+  ['a registry whose own store is away', errorResponse(500, 50001, 'Error in the backend datastore')],
 ])('%s makes no id unknown', async (_, answer) => {
   const stub = await aRegistryStub();
   stub.schemas.push(SCHEMA);
   const registry = registryAt(stub.url);
-  stub.answer = () => answer;
+  stub.respond = () => answer;
   await expect(registry.schemaById(1)).rejects.toBeInstanceOf(Unavailable);
-  stub.answer = () => undefined;
+  stub.respond = () => undefined;
   expect(await registry.schemaById(1)).toBe(SCHEMA);
 });
 
@@ -142,7 +143,7 @@ test('speaks TLS with a configured authority and credentials', async (context) =
   const tls = selfSigned();
   if (tls === undefined) return context.skip('there is no openssl to make a certificate with');
   const stub = await aRegistryStub(tls);
-  stub.answer = ({ authorization }) =>
+  stub.respond = ({ authorization }) =>
     authorization === `Basic ${btoa('questlog:s3:cret')}` ? undefined : { status: 401, body: '' };
   const credentials = { username: 'questlog', password: 's3:cret' };
   const trusted = registryAt(stub.url, { caPem: tls.cert, ...credentials });

@@ -7,17 +7,17 @@ import type { Compatibility } from '@questlog/schemas/topics/contract';
 import { type Clock, systemClock } from '../process/clock.ts';
 import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { untilAvailable } from '../process/waiting.ts';
-import { BoundedMap } from './boundedMap.ts';
+import { retryUntilAvailable } from '../process/waiting.ts';
+import { LruMap } from './lruMap.ts';
 import type { SchemaRegistry } from './registry.ts';
 import {
-  askRegistry,
-  isNotThere,
+  isNotFound,
   REQUEST_TIMEOUT_MS,
   type RegistryAddress,
-  type RegistryAnswer,
+  type RegistryResponse,
   type RegistrySettings,
   registryAddress,
+  requestRegistry,
 } from './registryHttp.ts';
 
 export interface ConfluentRegistryOptions extends RegistrySettings {
@@ -26,37 +26,40 @@ export interface ConfluentRegistryOptions extends RegistrySettings {
   readonly logger: Logger;
   readonly clock?: Clock;
   /** How long a start waits for a registry that does not answer. */
-  readonly startPatienceMs?: number;
+  readonly startTimeoutMs?: number;
 }
 
-export const START_PATIENCE_MS = 30_000;
+export const START_TIMEOUT_MS = 30_000;
 const MAX_REASON_CHARACTERS = 500;
 
 /** Opens no connection. @throws StartRefused for an invalid URL. */
 export function openConfluentRegistry(options: ConfluentRegistryOptions): SchemaRegistry {
   const address = registryAddress(options);
   const client = clientOf(address);
-  const memory = new SchemaMemory((id) => schemaOf(address, id), options.clock ?? systemClock);
-  const patienceMs = options.startPatienceMs ?? START_PATIENCE_MS;
+  const cache = new SchemaCache((id) => fetchSchema(address, id), options.clock ?? systemClock);
+  const timeoutMs = options.startTimeoutMs ?? START_TIMEOUT_MS;
   return {
     register: async (name, schema, compatibility) => {
       const subject = `${options.subjectPrefix}${name}`;
-      const patience = {
-        signal: AbortSignal.timeout(patienceMs),
+      const retryOptions = {
+        signal: AbortSignal.timeout(timeoutMs),
         onDelay: ({ message }: Unavailable, backoffMs: number) =>
           options.logger.warn('schema_registry_awaited', { subject, backoffMs, cause: message }),
       };
       try {
-        return await untilAvailable(
-          () => registered({ address, client, subject, schema, compatibility }).catch(refusedIfUntrusted),
-          patience,
+        return await retryUntilAvailable(
+          () =>
+            registerOnce({ address, client, subject, schema, compatibility }).catch(
+              rejectUntrustedCertificate,
+            ),
+          retryOptions,
         );
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error;
-        throw new StartRefused(`${error.message}; tried for ${patienceMs / 1000} s`, { cause: error });
+        throw new StartRefused(`${error.message}; tried for ${timeoutMs / 1000} s`, { cause: error });
       }
     },
-    schemaById: (id) => memory.get(id),
+    schemaById: (id) => cache.get(id),
   };
 }
 
@@ -77,16 +80,16 @@ interface Registration {
 /** Node's codes for a certificate of nobody who is trusted: a wait for another one is a wait for an operator. */
 const UNTRUSTED = /^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_)/;
 
-function refusedIfUntrusted(error: unknown): never {
+function rejectUntrustedCertificate(error: unknown): never {
   const cause: unknown = error instanceof Unavailable ? error.cause : undefined;
   const code = cause instanceof Error ? String(Reflect.get(cause, 'code')) : '';
   throw UNTRUSTED.test(code) ? new StartRefused(messageOf(error), { cause: error }) : error;
 }
 
 /** @throws StartRefused when the registry refuses; Unavailable when it does not answer. */
-async function registered(registration: Registration): Promise<number> {
+async function registerOnce(registration: Registration): Promise<number> {
   const { address, client, subject, schema } = registration;
-  const compatibility = COMPATIBILITY[await compatibilityInForce(registration)];
+  const compatibility = COMPATIBILITY[await ensureCompatibility(registration)];
   const confluentSchema = { type: SchemaType.AVRO, schema } as const;
   try {
     const { id }: { id: unknown } = await client.register(confluentSchema, { subject, compatibility });
@@ -103,7 +106,10 @@ async function registered(registration: Registration): Promise<number> {
         cause: error,
       });
     }
-    throw refusedCredentials(address, status) ?? new Unavailable(noAnswer(address, reason), { cause: error });
+    throw (
+      credentialsRefused(address, status) ??
+      new Unavailable(unavailableMessage(address, reason), { cause: error })
+    );
   }
 }
 
@@ -111,21 +117,21 @@ async function registered(registration: Registration): Promise<number> {
  * Sets the compatibility before the first schema. The other way round, a start that is cut off in between would leave a
  * subject that accepts anything.
  */
-async function compatibilityInForce({
+async function ensureCompatibility({
   address,
   subject,
   compatibility,
 }: Registration): Promise<Compatibility> {
   const path = `/config/${encodeURIComponent(subject)}`;
-  const found = await askRegistry(address, 'GET', path);
-  if (isNotThere(found)) {
-    const set = await askRegistry(address, 'PUT', path, { compatibility });
+  const found = await requestRegistry(address, 'GET', path);
+  if (isNotFound(found)) {
+    const set = await requestRegistry(address, 'PUT', path, { compatibility });
     // Another process that starts at once was first: the next try sees its setting.
     if (set.status === 409) throw new Unavailable(`the compatibility of ${subject} is being set`);
-    if (set.status !== 200) throw refused(address, `to set the compatibility of ${subject}`, set);
+    if (set.status !== 200) throw startRefused(address, `to set the compatibility of ${subject}`, set);
     return compatibility;
   }
-  if (found.status !== 200) throw refused(address, `to tell the compatibility of ${subject}`, found);
+  if (found.status !== 200) throw startRefused(address, `to tell the compatibility of ${subject}`, found);
   const level = String(found.body['compatibilityLevel']).toUpperCase();
   const accepted = STRICT_ENOUGH[compatibility].find((enough) => enough === level);
   if (accepted !== undefined) return accepted;
@@ -141,13 +147,13 @@ async function idOf({ client, subject, schema }: Registration): Promise<number |
 }
 
 /** The schema's text, or undefined where the registry itself says that there is none. */
-async function schemaOf(address: RegistryAddress, id: number): Promise<string | undefined> {
-  const answer = await askRegistry(address, 'GET', `/schemas/ids/${id}`);
-  if (isNotThere(answer)) return undefined;
+async function fetchSchema(address: RegistryAddress, id: number): Promise<string | undefined> {
+  const answer = await requestRegistry(address, 'GET', `/schemas/ids/${id}`);
+  if (isNotFound(answer)) return undefined;
   const { schema } = answer.body;
   if (answer.status === 200 && typeof schema === 'string') return schema;
   // Any other answer says nothing about the record, which must wait and not be dead-lettered.
-  throw new Unavailable(noAnswer(address, `status ${answer.status} for schema ${id}`));
+  throw new Unavailable(unavailableMessage(address, `status ${answer.status} for schema ${id}`));
 }
 
 function clientOf({ url, auth, agent }: RegistryAddress): Client {
@@ -167,19 +173,23 @@ function clientOf({ url, auth, agent }: RegistryAddress): Client {
   });
 }
 
-function refused(address: RegistryAddress, what: string, { status, body }: RegistryAnswer): StartRefused {
+function startRefused(
+  address: RegistryAddress,
+  what: string,
+  { status, body }: RegistryResponse,
+): StartRefused {
   const reason = oneLine(String(body['message'] ?? `status ${status}`));
   return (
-    refusedCredentials(address, status) ?? new StartRefused(`the schema registry refuses ${what}: ${reason}`)
+    credentialsRefused(address, status) ?? new StartRefused(`the schema registry refuses ${what}: ${reason}`)
   );
 }
 
-function refusedCredentials({ url }: RegistryAddress, status: unknown): StartRefused | undefined {
+function credentialsRefused({ url }: RegistryAddress, status: unknown): StartRefused | undefined {
   if (status !== 401 && status !== 403) return undefined;
   return new StartRefused(`the schema registry at ${url} refuses these credentials (status ${status})`);
 }
 
-function noAnswer({ url }: RegistryAddress, reason: string): string {
+function unavailableMessage({ url }: RegistryAddress, reason: string): string {
   return `the schema registry at ${url} does not answer as one: ${reason}`;
 }
 
@@ -188,21 +198,21 @@ function oneLine(text: string): string {
 }
 
 /** A schema takes some kilobytes. Unknown ids have a bound of their own, since garbage can name any number of them. */
-export const MAX_KNOWN_SCHEMAS = 1_000;
-export const MAX_UNKNOWN_IDS = 10_000;
+export const MAX_CACHED_SCHEMAS = 1_000;
+export const MAX_CACHED_UNKNOWN_IDS = 10_000;
 /** Afterwards the id may exist: a writer may be upgraded before this process. */
-export const UNKNOWN_FOR_MS = 60_000;
+export const UNKNOWN_ID_CACHE_MS = 60_000;
 
 /**
  * Schemas by id, each asked for once. A known one never changes. An unknown one stays unknown for a while, so that a flood
  * of records that name it is not a flood of requests. A failure is not remembered.
  */
-export class SchemaMemory {
+export class SchemaCache {
   readonly #lookUp: (id: number) => Promise<string | undefined>;
   readonly #clock: Clock;
-  readonly #known = new BoundedMap<number, string>(MAX_KNOWN_SCHEMAS);
+  readonly #schemas = new LruMap<number, string>(MAX_CACHED_SCHEMAS);
   /** The end, in milliseconds since the epoch. */
-  readonly #unknown = new BoundedMap<number, number>(MAX_UNKNOWN_IDS);
+  readonly #unknownUntilMs = new LruMap<number, number>(MAX_CACHED_UNKNOWN_IDS);
   readonly #running = new Map<number, Promise<string | undefined>>();
 
   constructor(lookUp: (id: number) => Promise<string | undefined>, clock: Clock) {
@@ -212,11 +222,11 @@ export class SchemaMemory {
 
   /** The schema's text, or undefined where there is none. Rejects as the look-up does. */
   async get(id: number): Promise<string | undefined> {
-    const known = this.#known.get(id);
+    const known = this.#schemas.get(id);
     if (known !== undefined || this.#isUnknown(id)) return known;
     let running = this.#running.get(id);
     if (running === undefined) {
-      running = this.#ask(id).finally(() => this.#running.delete(id));
+      running = this.#fetch(id).finally(() => this.#running.delete(id));
       this.#running.set(id, running);
     }
     return await running;
@@ -224,14 +234,14 @@ export class SchemaMemory {
 
   /** Never longer than intended, also after the clock was set back. */
   #isUnknown(id: number): boolean {
-    const leftMs = (this.#unknown.get(id) ?? 0) - this.#clock.now();
-    return leftMs > 0 && leftMs <= UNKNOWN_FOR_MS;
+    const leftMs = (this.#unknownUntilMs.get(id) ?? 0) - this.#clock.now();
+    return leftMs > 0 && leftMs <= UNKNOWN_ID_CACHE_MS;
   }
 
-  async #ask(id: number): Promise<string | undefined> {
+  async #fetch(id: number): Promise<string | undefined> {
     const schema = await this.#lookUp(id);
-    if (schema === undefined) this.#unknown.set(id, this.#clock.now() + UNKNOWN_FOR_MS);
-    else this.#known.set(id, schema);
+    if (schema === undefined) this.#unknownUntilMs.set(id, this.#clock.now() + UNKNOWN_ID_CACHE_MS);
+    else this.#schemas.set(id, schema);
     return schema;
   }
 }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { aLog, ManualClock, topicSpec } from '../log/embedded/testing/testLog.ts';
 import { Invalid, StartRefused, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
-import { MAX_KNOWN_SCHEMAS, SchemaMemory } from './confluentRegistry.ts';
+import { MAX_CACHED_SCHEMAS, SchemaCache } from './confluentRegistry.ts';
 import { openLogRegistry } from './logRegistry.ts';
 import { createCodec, type SchemaRegistry } from './registry.ts';
 import { openTailDecoder } from './tailDecoder.ts';
@@ -157,12 +157,12 @@ test('a tail’s record waits for the registry, and no longer than the tail', as
 
 test('bounds the remembered schemas: garbage cannot fill the memory', async () => {
   let asked = 0;
-  const memory = new SchemaMemory(async (id) => `${id} ${++asked}`, new ManualClock());
-  for (let id = 0; id <= MAX_KNOWN_SCHEMAS; id++) await memory.get(id);
-  await memory.get(MAX_KNOWN_SCHEMAS);
-  expect(asked).toBe(MAX_KNOWN_SCHEMAS + 1);
+  const memory = new SchemaCache(async (id) => `${id} ${++asked}`, new ManualClock());
+  for (let id = 0; id <= MAX_CACHED_SCHEMAS; id++) await memory.get(id);
+  await memory.get(MAX_CACHED_SCHEMAS);
+  expect(asked).toBe(MAX_CACHED_SCHEMAS + 1);
   await memory.get(0);
-  expect(asked).toBe(MAX_KNOWN_SCHEMAS + 2);
+  expect(asked).toBe(MAX_CACHED_SCHEMAS + 2);
 });
 
 test('the registry in the log refuses a schema that cannot read the log’s records', async () => {

@@ -8,7 +8,7 @@ import {
   unframe,
 } from '@questlog/schemas/topics/contract';
 import { Invalid } from '../process/errors.ts';
-import { BoundedMap } from './boundedMap.ts';
+import { LruMap } from './lruMap.ts';
 
 export interface SchemaRegistry {
   /**
@@ -38,10 +38,10 @@ export interface OwnCodec<T> extends Codec<T> {
 }
 
 /** Compiled readers that a process keeps, one a version of a message. */
-const MAX_WRITERS = 1_000;
+const MAX_CACHED_READERS = 1_000;
 
 /** A reader of another version's records, or the reason why they can never be read. */
-type Reading = { readonly resolver: unknown } | { readonly fault: Invalid };
+type SchemaReader = { readonly resolver: unknown } | { readonly fault: Invalid };
 
 /** Registers the contract's schema and returns its codec. Ids are cached both ways, failed requests are not. */
 export async function createCodec<T>(
@@ -49,12 +49,12 @@ export async function createCodec<T>(
   contract: MessageContract<T>,
 ): Promise<OwnCodec<T>> {
   const ownId = await registry.register(contract.subject, contract.schema, contract.compatibility);
-  const readings = new BoundedMap<number, Reading>(MAX_WRITERS);
+  const readers = new LruMap<number, SchemaReader>(MAX_CACHED_READERS);
   const decodeOther = async (schemaId: number, body: Buffer): Promise<T> => {
-    const reading = readings.get(schemaId) ?? (await readingOf(registry, contract, schemaId));
-    readings.set(schemaId, reading);
-    if ('fault' in reading) throw reading.fault;
-    return parse(contract.type, body, reading.resolver);
+    const reader = readers.get(schemaId) ?? (await openReader(registry, contract, schemaId));
+    readers.set(schemaId, reader);
+    if ('fault' in reader) throw reader.fault;
+    return parse(contract.type, body, reader.resolver);
   };
   return {
     schemaId: ownId,
@@ -70,11 +70,11 @@ export async function createCodec<T>(
 }
 
 /** @throws Invalid where the id is unknown; the registry caches that for a while. */
-async function readingOf<T>(
+async function openReader<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
   schemaId: number,
-): Promise<Reading> {
+): Promise<SchemaReader> {
   const written = await registry.schemaById(schemaId);
   if (written === undefined) throw new Invalid(`the registry does not know schema ${schemaId}`);
   try {

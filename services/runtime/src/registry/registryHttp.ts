@@ -13,7 +13,7 @@ export interface RegistryAddress {
   readonly agent: Agent;
 }
 
-export interface RegistryAnswer {
+export interface RegistryResponse {
   readonly status: number;
   /** The fields of an object in JSON; none for anything else, such as a proxy's page. */
   readonly body: Readonly<Record<string, unknown>>;
@@ -21,7 +21,7 @@ export interface RegistryAnswer {
 
 /** The time for connecting and reading together. */
 export const REQUEST_TIMEOUT_MS = 5_000;
-const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+const MAX_RESPONSE_BYTES = 4 * 1024 * 1024;
 const CONTENT_TYPE = 'application/vnd.schemaregistry.v1+json';
 
 /** An operator's settings; an empty one counts as not set. */
@@ -53,14 +53,14 @@ export function registryAddress(options: RegistrySettings): RegistryAddress {
 }
 
 /** @throws Unavailable when nothing answers in time, or the answer is not that of a working registry. */
-export async function askRegistry(
+export async function requestRegistry(
   address: RegistryAddress,
   method: 'GET' | 'PUT',
   path: string,
   body?: object,
-): Promise<RegistryAnswer> {
+): Promise<RegistryResponse> {
   const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
-  let answer: RegistryAnswer;
+  let answer: RegistryResponse;
   try {
     const response = await send(address, { method, path, body, signal });
     answer = { status: response.statusCode ?? 0, body: parsed(await textOf(response)) };
@@ -69,12 +69,12 @@ export async function askRegistry(
     throw new Unavailable(`the schema registry at ${address.url} does not answer: ${why}`, { cause });
   }
   const { status } = answer;
-  if (status === 200 || status === 401 || status === 403 || isRefusal(answer)) return answer;
+  if (status === 200 || status === 401 || status === 403 || isRegistryError(answer)) return answer;
   throw new Unavailable(`the schema registry at ${address.url} answers with status ${status}`);
 }
 
 /** The registry's codes for "not found": 40401 a subject, 40403 a schema, 40408 a subject's setting. */
-export function isNotThere({ status, body }: RegistryAnswer): boolean {
+export function isNotFound({ status, body }: RegistryResponse): boolean {
   return status === 404 && typeof body['error_code'] === 'number';
 }
 
@@ -84,7 +84,7 @@ function reasonOf(error: unknown): string {
   return error.message !== '' ? error.message : String(Reflect.get(error, 'code') ?? error.name);
 }
 
-function isRefusal({ status, body }: RegistryAnswer): boolean {
+function isRegistryError({ status, body }: RegistryResponse): boolean {
   return status >= 400 && status < 500 && status !== 429 && typeof body['error_code'] === 'number';
 }
 
@@ -115,13 +115,13 @@ async function textOf(response: IncomingMessage): Promise<string> {
   let bytes = 0;
   for await (const chunk of response) {
     bytes += chunk.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new Error(`the answer is larger than ${MAX_ANSWER_BYTES} bytes`);
+    if (bytes > MAX_RESPONSE_BYTES) throw new Error(`the answer is larger than ${MAX_RESPONSE_BYTES} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function parsed(text: string): RegistryAnswer['body'] {
+function parsed(text: string): RegistryResponse['body'] {
   try {
     return { ...JSON.parse(text) };
   } catch {

@@ -4,7 +4,7 @@
  */
 import type { LogRecord } from '../log/log.ts';
 import type { Logger } from '../process/logger.ts';
-import { untilAvailable } from '../process/waiting.ts';
+import { retryUntilAvailable } from '../process/waiting.ts';
 import type { Codec } from './registry.ts';
 
 export interface TailDecoder<T> {
@@ -19,7 +19,7 @@ export function openTailDecoder<T>(deps: { codec: Codec<T>; logger: Logger; topi
   const closed = new AbortController();
   return {
     decode: ({ offset, value }, partition) =>
-      untilAvailable(() => codec.decode(value), {
+      retryUntilAvailable(() => codec.decode(value), {
         signal: closed.signal,
         onDelay: (cause, backoffMs) =>
           logger.error('tail_delayed', cause, { topic, partition, offset, backoffMs }),

@@ -34,7 +34,7 @@ export interface EmbeddedClickHouseOptions {
   /** How long a reader's statement may run; less than the default for tests. */
   maxReaderSeconds?: number;
   /** Called when the engine is of no use any more: a statement outlasts being killed, a write has failed, or it has shut down. */
-  onBroken?: (why: string) => void;
+  onBroken?: (reason: string) => void;
 }
 
 export interface EmbeddedClickHouse {
@@ -68,10 +68,10 @@ export async function startEmbeddedClickHouse(
       product: createAdmission(maxConcurrentQueries ?? limits.DEFAULT_CONCURRENT_QUERIES),
       reader: createAdmission(maxConcurrentReaders ?? limits.DEFAULT_CONCURRENT_READERS),
     };
-    const accounts = { product: { username, password }, reader: options.reader ?? nobody() };
+    const accounts = { product: { username, password }, reader: options.reader ?? disabledAccount() };
     const requests = new Set<Promise<unknown>>();
     const deps = { engine, files, admission, accounts };
-    const server = createServer(SERVER_TIMES, (request, response) => {
+    const server = createServer(SERVER_OPTIONS, (request, response) => {
       const openRequests = () => requests.size;
       const sent = new Promise((resolve) => response.once('close', resolve));
       const work = Promise.all([handleRequest({ ...deps, openRequests }, request, response), sent]);
@@ -106,38 +106,38 @@ export async function startEmbeddedClickHouse(
  * @returns what gives the directory back
  */
 async function claimDirectory(directory: string): Promise<() => void> {
-  if (claimed !== undefined) {
-    throw new StartRefused(`this process already runs an embedded ClickHouse, on ${claimed}`);
+  if (claimedDirectory !== undefined) {
+    throw new StartRefused(`this process already runs an embedded ClickHouse, on ${claimedDirectory}`);
   }
-  claimed = directory;
+  claimedDirectory = directory;
   const release = (): void => {
-    claimed = undefined;
+    claimedDirectory = undefined;
   };
-  const holder = await lastingHolder(join(directory, 'clickhouse', 'status'));
-  if (holder === undefined) return release;
+  const ownerPid = await waitForOwner(join(directory, 'clickhouse', 'status'));
+  if (ownerPid === undefined) return release;
   release();
-  throw new StartRefused(`another process (pid ${holder}) has the embedded ClickHouse in ${directory}`);
+  throw new StartRefused(`another process (pid ${ownerPid}) has the embedded ClickHouse in ${directory}`);
 }
 
 /** One whose supervisor was just killed ends by itself: it is waited for. */
-async function lastingHolder(statusFile: string): Promise<number | undefined> {
-  const deadline = performance.now() + HOLDER_PATIENCE_MS;
+async function waitForOwner(statusFile: string): Promise<number | undefined> {
+  const deadline = performance.now() + OWNER_WAIT_MS;
   for (;;) {
-    const holder = await findHolder(statusFile);
-    if (holder === undefined || performance.now() >= deadline) return holder;
-    await delay(HOLDER_RETRY_MS);
+    const ownerPid = await findOwner(statusFile);
+    if (ownerPid === undefined || performance.now() >= deadline) return ownerPid;
+    await delay(OWNER_CHECK_INTERVAL_MS);
   }
 }
 
-const HOLDER_PATIENCE_MS = 2_000;
-const HOLDER_RETRY_MS = 50;
+const OWNER_WAIT_MS = 2_000;
+const OWNER_CHECK_INTERVAL_MS = 50;
 
 /**
  * The engine locks its status file and would refuse by itself, with a line of its own on stderr. So it is asked first,
  * where it can be (Linux), whether the process that is named in it has it open: the number alone proves nothing after
  * a crash, when another process may have got it.
  */
-async function findHolder(statusFile: string): Promise<number | undefined> {
+async function findOwner(statusFile: string): Promise<number | undefined> {
   const pid = Number(/^PID: (\d+)/m.exec(await readFile(statusFile, 'utf8').catch(() => ''))?.[1]);
   if (!Number.isInteger(pid) || pid === process.pid) return undefined;
   const descriptors = `/proc/${pid}/fd`;
@@ -149,10 +149,10 @@ async function findHolder(statusFile: string): Promise<number | undefined> {
 }
 
 /** State of the module, because the engine is state of the process: chdb binds one directory in all of it. */
-let claimed: string | undefined;
+let claimedDirectory: string | undefined;
 
 /** An account whose password nobody knows. */
-function nobody(): Credentials {
+function disabledAccount(): Credentials {
   return { username: 'reader', password: randomUUID() };
 }
 
@@ -219,4 +219,4 @@ async function shutDown(
 }
 
 /** An upload may take as long as it goes on. */
-const SERVER_TIMES = { keepAliveTimeout: limits.KEEP_ALIVE_MS, requestTimeout: 0 };
+const SERVER_OPTIONS = { keepAliveTimeout: limits.KEEP_ALIVE_MS, requestTimeout: 0 };

@@ -9,7 +9,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { createLogger, type Fields, silentLogger } from '../../process/logger.ts';
 import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 import { type EngineProcess, startEngineProcess } from './engineProcess.ts';
-import { auth } from './testing/ownClickHouse.ts';
+import { auth } from './testing/aClickHouse.ts';
 
 const PARENT = fileURLToPath(new URL('./testing/engineParent.ts', import.meta.url));
 const ACCOUNT = { username: 'default', password: 'secret' };

@@ -5,7 +5,12 @@
  */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { type Probe, superviseChild, tell, USUAL_TIMES } from '../../process/children/supervisedChild.ts';
+import {
+  DEFAULT_TIMES,
+  type Probe,
+  sendMessage,
+  superviseChild,
+} from '../../process/children/supervisedChild.ts';
 import type { Logger } from '../../process/logger.ts';
 import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 
@@ -26,18 +31,18 @@ export interface EngineProcess {
 export async function startEngineProcess(
   options: EmbeddedClickHouseOptions,
   logger: Logger,
-  times = USUAL_TIMES,
+  times = DEFAULT_TIMES,
 ): Promise<EngineProcess> {
   const { first, problem, close } = await superviseChild<number>({
     name: 'the embedded ClickHouse',
     spawn: (port) => {
       // In the process group of this one, and with its output; without its terminal's signals, to which the child is deaf.
       const child = spawn(process.execPath, [CHILD], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-      tell(child, { start: port === undefined ? options : { ...options, port } } satisfies ToEngine);
+      sendMessage(child, { start: port === undefined ? options : { ...options, port } } satisfies ToEngine);
       return child;
     },
-    stop: (child) => tell(child, { stop: true } satisfies ToEngine),
-    told: { ended: 'embedded_clickhouse_ended', notStarted: 'embedded_clickhouse_not_started' },
+    stop: (child) => sendMessage(child, { stop: true } satisfies ToEngine),
+    events: { ended: 'embedded_clickhouse_ended', notStarted: 'embedded_clickhouse_not_started' },
     ...{ logger, times, retryMs: RETRY_MS },
   });
   return { url: `http://127.0.0.1:${first}`, problem, close };

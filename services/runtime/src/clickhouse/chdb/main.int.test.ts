@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { auth } from './testing/ownClickHouse.ts';
+import { auth } from './testing/aClickHouse.ts';
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url));
 const PASSWORD = 'secret';

@@ -15,14 +15,15 @@ process.env['UV_THREADPOOL_SIZE'] ??= '16';
 // The engine takes its time zone from the environment and ignores `timezone` in its configuration file (measured on 26.7).
 process.env['TZ'] = 'UTC';
 
-const PLACES = {
+const CONCURRENCY = {
   maxConcurrentQueries: PROCESS_CONCURRENT_QUERIES,
   maxConcurrentReaders: PROCESS_CONCURRENT_READERS,
 };
 
 // With a channel, a supervisor has started this (`engineProcess.ts`); without one, somebody who sends SIGTERM.
 // What reads settings is loaded there alone: it would take half of what a supervised start computes before its engine.
-if (process.send === undefined) await (await import('./alone.ts')).runAlone({ ...PLACES, onBroken });
+if (process.send === undefined)
+  await (await import('./unsupervised.ts')).runUnsupervised({ ...CONCURRENCY, onBroken });
 else runSupervised();
 
 /**
@@ -33,38 +34,38 @@ function runSupervised(): void {
   let server: EmbeddedClickHouse | undefined;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
   // At once, whatever runs: the next start must not find the directory held.
-  process.on('disconnect', endAtOnce);
+  process.on('disconnect', killSelf);
   process.on('message', async (message: ToEngine) => {
     if ('stop' in message) {
       await server?.close().catch(() => {});
-      return endAtOnce();
+      return killSelf();
     }
     if ('probe' in message) {
       await server?.probe();
-      return tellSupervisor({ answers: true });
+      return sendToSupervisor({ answers: true });
     }
     try {
-      server = await startEmbeddedClickHouse({ ...PLACES, ...message.start, onBroken });
-      tellSupervisor({ ready: Number(new URL(server.url).port) });
+      server = await startEmbeddedClickHouse({ ...CONCURRENCY, ...message.start, onBroken });
+      sendToSupervisor({ ready: Number(new URL(server.url).port) });
     } catch (error) {
-      tellSupervisor({ refused: messageOf(error) }, endAtOnce);
+      sendToSupervisor({ refused: messageOf(error) }, killSelf);
     }
   });
 }
 
-function onBroken(why: string): void {
+function onBroken(reason: string): void {
   createLogger('embedded-clickhouse', logOptions(process.env)).error(
     'embedded_clickhouse_broken',
-    new Error(why),
+    new Error(reason),
   );
-  endAtOnce();
+  killSelf();
 }
 
-function tellSupervisor(message: FromChild<number>, then: () => void = () => {}): void {
-  process.send?.(message, undefined, undefined, then);
+function sendToSupervisor(message: FromChild<number>, onSent: () => void = () => {}): void {
+  process.send?.(message, undefined, undefined, onSent);
 }
 
 /** Not by an exit, which runs the destructors of an engine that may still work, and crashes or waits in them. */
-function endAtOnce(): void {
+function killSelf(): void {
   process.kill(process.pid, 'SIGKILL');
 }

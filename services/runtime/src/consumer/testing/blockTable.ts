@@ -5,7 +5,7 @@ import { Invalid } from '../../process/errors.ts';
 import { silentLogger } from '../../process/logger.ts';
 import type { BlockOptions } from '../blocks.ts';
 import type { Block, BlockWriter } from '../blockWriter.ts';
-import type { HeldRecords } from '../findCut.ts';
+import type { StoredRows } from '../findTruncation.ts';
 
 /** Keeps what it was given: the same row twice is there twice. */
 export class BlockTable {
@@ -21,15 +21,15 @@ export class BlockTable {
   /** The offsets that were published for the table of this name. */
   readonly published: number[] = [];
 
-  held(): HeldRecords {
+  storedRows(): StoredRows {
     return {
-      holdsFrom: async (offset) => this.rows.some((row) => row >= offset),
-      top: async () => undefined,
-      nearest: async () => undefined,
-      namesOf: async () => [],
-      unfinished: async () => undefined,
+      hasRowsFrom: async (offset) => this.rows.some((row) => row >= offset),
+      highestRow: async () => undefined,
+      nearestRow: async () => undefined,
+      rowNamesOf: async () => [],
+      unfinishedRepair: async () => undefined,
       repair: async () => 0,
-      repaired: async () => {},
+      markRepaired: async () => {},
     };
   }
 
@@ -67,13 +67,13 @@ export function blockOptions(
   };
   return {
     ...{ log, topic, clock, logger: silentLogger, flushIntervalMs: 0, insertsEndWithinMs: 0 },
-    tables: async () => table.name,
-    recentTables: async () => table.name,
-    held: table.held(),
+    tablesId: async () => table.name,
+    cachedTablesId: async () => table.name,
+    storedRows: table.storedRows(),
     openWriter: async () => table.writer(),
     onWritten: () => {},
     publishStart: async (nextOffset, name) => publish(nextOffset, name),
     onProjected: publish,
-    onCut: () => {},
+    onTruncation: () => {},
   };
 }

@@ -1,7 +1,7 @@
 /** The contract of topics and appends. */
 import { describe, expect, it } from 'vitest';
 import { StartRefused, Unavailable } from '../../process/errors.ts';
-import { nextTurn } from '../../process/waiting.ts';
+import { yieldToEventLoop } from '../../process/waiting.ts';
 import type { Appended, NewRecord } from '../log.ts';
 import { RecordTooLarge } from '../log.ts';
 import { aName, aRecord, aTopic, readToEnd, type Subject, textsToEnd } from './harness.ts';
@@ -59,7 +59,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       for (const records of appends) {
         appending.push(log().append(topic, 0, records));
         // Some come in one turn of the event loop, others in the next: before the topic is known, and after it.
-        if (records.length === 1) await nextTurn();
+        if (records.length === 1) await yieldToEventLoop();
       }
       const appended = await Promise.all(appending);
       let offset = 0;

@@ -99,7 +99,7 @@ export function describeTruncation({ harness, log }: Subject): void {
     /**
      * No offset tells then. A log with leader epochs tells who names the one of its position. The embedded log has none: its
      * commits stand in the file of its records, so that an older copy of it has the commits of that time; and whoever must be
-     * sure compares the record itself (`findCut`).
+     * sure compares the record itself (`findTruncation`).
      */
     it('tells whoever comes back when it has grown past where it ended, by the leader epoch of the position', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];

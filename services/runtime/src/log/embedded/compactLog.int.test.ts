@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { StartRefused, Unavailable } from '../../process/errors.ts';
-import { nextTurn } from '../../process/waiting.ts';
+import { yieldToEventLoop } from '../../process/waiting.ts';
 import { aRecord, textsToEnd } from '../contract/harness.ts';
 import { compactLog } from './compactLog.ts';
 import { MARKER, makeOldLogFile, OLD_TOPIC, occurrencesIn } from './testing/oldLogFile.ts';
@@ -86,7 +86,7 @@ async function killedWhen(directory: string, condition: () => boolean): Promise<
   const exited = once(child, 'exit');
   while (child.exitCode === null && child.signalCode === null) {
     if (condition()) child.kill('SIGKILL');
-    await nextTurn();
+    await yieldToEventLoop();
   }
   const [code, signal] = await exited;
   if (signal === null) expect(code).toBe(0);

@@ -1,5 +1,5 @@
 /** Shares partitions among the members of one group: partition p is of member p mod n, and moves one at a time. */
-import { Failure, nextTurn, settledWithin } from '../../process/waiting.ts';
+import { Failure, settledWithin, yieldToEventLoop } from '../../process/waiting.ts';
 import { commonPartitionCount, GroupPartition, isPartitionLoss, NOT_OWNED } from '../groupPartition.ts';
 import type { ConsumeOptions, Consumer, OwnedPartition } from '../log.ts';
 import type { GroupCommit } from './groupCommit.ts';
@@ -91,7 +91,7 @@ export class ConsumerGroup {
 
   /** Brings the partition to the member that should have it, however often that changes meanwhile. */
   async #settlePartition(slot: Slot, partition: number): Promise<void> {
-    await nextTurn();
+    await yieldToEventLoop();
     for (
       let target = this.#target(partition);
       target !== slot.owner?.member;

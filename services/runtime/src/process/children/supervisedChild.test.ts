@@ -31,7 +31,7 @@ async function supervised(scripts: readonly string[], options: Partial<ChildOpti
       return child;
     },
     stop: (child) => child.send({ stop: true }),
-    told: { ended: 'ended', notStarted: 'not_started' },
+    events: { ended: 'ended', notStarted: 'not_started' },
     logger: {
       ...silentLogger,
       error: (event, _, fields) => told.push([event, fields]),

@@ -9,32 +9,32 @@ import { CHILD_STOP_DEADLINE_MS } from '../lifecycle.ts';
 import type { Logger } from '../logger.ts';
 import { Backoff, Failure, pause, withinLimit } from '../waiting.ts';
 
-export const PROBE_EVERY_MS = 5_000;
+export const PROBE_INTERVAL_MS = 5_000;
 /** Probes without an answer until a process that still exists is taken for hung; a busy machine is slow at times. */
 const MAX_MISSED_PROBES = 6;
 /** More than a start takes that has many parts to load; one that takes longer hangs. */
-const START_LIMIT_MS = 120_000;
+const START_TIMEOUT_MS = 120_000;
 /** More than a child takes to close by itself, or to say that it cannot, and less than this process has. */
-const STOP_LIMIT_MS = CHILD_STOP_DEADLINE_MS + 1_000;
+const STOP_TIMEOUT_MS = CHILD_STOP_DEADLINE_MS + 1_000;
 
-export const USUAL_TIMES = { probeMs: PROBE_EVERY_MS, startMs: START_LIMIT_MS };
+export const DEFAULT_TIMES = { probeMs: PROBE_INTERVAL_MS, startMs: START_TIMEOUT_MS };
 
 export interface Probe {
   readonly probe: true;
 }
 /** How the start went. */
-type Outcome<T> = { readonly ready: T } | { readonly refused: string };
+type StartResult<T> = { readonly ready: T } | { readonly refused: string };
 /** Later also that it answers a probe. */
-export type FromChild<T> = Outcome<T> | { readonly answers: true };
+export type FromChild<T> = StartResult<T> | { readonly answers: true };
 
 export interface ChildOptions<T> {
   /** As people call it. */
   readonly name: string;
-  /** @param first what the first one said when it was ready; undefined: this is the first. */
-  spawn(first: T | undefined): ChildProcess;
+  /** @param firstReady what the first one said when it was ready; undefined: this is the first. */
+  spawn(firstReady: T | undefined): ChildProcess;
   stop(child: ChildProcess): void;
   /** Names of its lines in the log, and their fields. */
-  readonly told: { readonly ended: string; readonly notStarted: string; readonly fields?: object };
+  readonly events: { readonly ended: string; readonly notStarted: string; readonly fields?: object };
   readonly logger: Logger;
   readonly times?: { readonly probeMs: number; readonly startMs: number };
   /** Between two tries. */
@@ -55,42 +55,43 @@ export interface SupervisedChild<T> {
 
 /** @throws StartRefused when the first start fails; later ones are tried again. */
 export async function superviseChild<T>(options: ChildOptions<T>): Promise<SupervisedChild<T>> {
-  const { name, logger, told, retryMs } = options;
-  const { times = USUAL_TIMES, failures = { withinMs: 0, most: Number.POSITIVE_INFINITY } } = options;
-  let { child, ready: first } = await started(options, options.spawn(undefined), times.startMs);
+  const { name, logger, events: told, retryMs } = options;
+  const { times = DEFAULT_TIMES, failures = { withinMs: 0, most: Number.POSITIVE_INFINITY } } = options;
+  let { child, ready: first } = await waitForStart(options, options.spawn(undefined), times.startMs);
   let problem: string | undefined;
   const { failed, fail } = new Failure();
   const closing = new AbortController();
 
   async function supervise(): Promise<void> {
     const backoff = new Backoff(...retryMs);
-    let failedInRow = 0;
-    const failedOnce = async (cause: string): Promise<void> => {
+    let consecutiveFailures = 0;
+    const onFailure = async (cause: string): Promise<void> => {
       problem = cause;
-      failedInRow += 1;
-      if (failedInRow >= failures.most) throw new Error(`${name} failed ${failedInRow} times: ${cause}`);
+      consecutiveFailures += 1;
+      if (consecutiveFailures >= failures.most)
+        throw new Error(`${name} failed ${consecutiveFailures} times: ${cause}`);
       const backoffMs = backoff.next();
       logger.warn(told.notStarted, { ...told.fields, cause, backoffMs });
       await pause(backoffMs, closing.signal);
     };
     while (!closing.signal.aborted) {
-      const sinceMs = performance.now();
-      const [code, signal] = await endOf(child, times.probeMs);
+      const startedAtMs = performance.now();
+      const [code, signal] = await superviseUntilExit(child, times.probeMs);
       if (closing.signal.aborted) return;
       problem = `${name} ended and is being started again`;
       logger.error(told.ended, new Error(problem), { ...told.fields, code, signal });
-      if (performance.now() - sinceMs < failures.withinMs)
-        await failedOnce(`it ended with ${code ?? signal}`);
+      if (performance.now() - startedAtMs < failures.withinMs)
+        await onFailure(`it ended with ${code ?? signal}`);
       else {
         backoff.reset();
-        failedInRow = 0;
+        consecutiveFailures = 0;
       }
       while (problem !== undefined && !closing.signal.aborted) {
         try {
-          ({ child } = await started(options, options.spawn(first), times.startMs));
+          ({ child } = await waitForStart(options, options.spawn(first), times.startMs));
           problem = undefined;
         } catch (error) {
-          await failedOnce(messageOf(error));
+          await onFailure(messageOf(error));
         }
       }
     }
@@ -103,9 +104,9 @@ export async function superviseChild<T>(options: ChildOptions<T>): Promise<Super
     await Promise.race([supervision, delay(0)]);
     if (problem !== undefined) await supervision;
     if (hasEnded(child)) return;
-    const ended = exitOf(child);
+    const ended = waitForExit(child);
     options.stop(child);
-    await withinLimit<unknown>(ended, STOP_LIMIT_MS, () => child.kill('SIGKILL'));
+    await withinLimit<unknown>(ended, STOP_TIMEOUT_MS, () => child.kill('SIGKILL'));
     await supervision;
   }
 
@@ -113,11 +114,11 @@ export async function superviseChild<T>(options: ChildOptions<T>): Promise<Super
 }
 
 /** A child that has just ended takes no message; that it ended is seen anyway. */
-export function tell(child: ChildProcess, message: object): void {
+export function sendMessage(child: ChildProcess, message: object): void {
   child.send(message, () => {});
 }
 
-async function started<T>(
+async function waitForStart<T>(
   { name }: ChildOptions<T>,
   child: ChildProcess,
   startMs: number,
@@ -126,39 +127,39 @@ async function started<T>(
   const failed = new Promise<never>((_, reject) => child.on('error', reject));
   const limit = setTimeout(() => child.kill('SIGKILL'), startMs).unref();
   // What else it says before is for others.
-  const answered = new Promise<Outcome<T>>((resolve) =>
-    child.on('message', (message: Outcome<T>) => {
+  const reported = new Promise<StartResult<T>>((resolve) =>
+    child.on('message', (message: StartResult<T>) => {
       if ('ready' in message || 'refused' in message) resolve(message);
     }),
   );
-  const ended = exitOf(child).then(([code, signal]) => ({
+  const ended = waitForExit(child).then(([code, signal]) => ({
     refused: `${name} ended with ${code ?? signal} while it started`,
   }));
-  const answer = await Promise.race([answered, ended, failed]);
-  if ('ready' in answer) {
+  const result = await Promise.race([reported, ended, failed]);
+  if ('ready' in result) {
     clearTimeout(limit);
-    return { child, ready: answer.ready };
+    return { child, ready: result.ready };
   }
   await ended;
-  throw new StartRefused(answer.refused);
+  throw new StartRefused(result.refused);
 }
 
 /** Resolves when the process has ended; one that does not answer any more is killed first. */
-async function endOf(child: ChildProcess, probeMs: number): Promise<readonly unknown[]> {
-  let missed = 0;
+async function superviseUntilExit(child: ChildProcess, probeMs: number): Promise<readonly unknown[]> {
+  let missedProbes = 0;
   child.on('message', (message: FromChild<unknown>) => {
-    if ('answers' in message) missed = 0;
+    if ('answers' in message) missedProbes = 0;
   });
   const probe = setInterval(() => {
-    if (missed >= MAX_MISSED_PROBES) child.kill('SIGKILL');
-    missed += 1;
-    tell(child, { probe: true } satisfies Probe);
+    if (missedProbes >= MAX_MISSED_PROBES) child.kill('SIGKILL');
+    missedProbes += 1;
+    sendMessage(child, { probe: true } satisfies Probe);
   }, probeMs).unref();
-  return exitOf(child).finally(() => clearInterval(probe));
+  return waitForExit(child).finally(() => clearInterval(probe));
 }
 
 /** Not by `once` of node:events, which an `error` of the child rejects: it may run on then. */
-function exitOf(child: ChildProcess): Promise<readonly unknown[]> {
+function waitForExit(child: ChildProcess): Promise<readonly unknown[]> {
   return new Promise((resolve) => {
     if (hasEnded(child)) resolve([child.exitCode, child.signalCode]);
     child.once('exit', (code, signal) => resolve([code, signal]));

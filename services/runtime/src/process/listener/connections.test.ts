@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { aListener, allOf, MIB } from '../testing/aListener.ts';
-import { nextTurn } from '../waiting.ts';
+import { yieldToEventLoop } from '../waiting.ts';
 
 /** On a busy machine, too. */
 const SOON = { interval: 5, timeout: 20_000 };
@@ -118,9 +118,9 @@ test('a client that takes nothing of its answer has its connection ended; one th
   const [answer] = begun as [ServerResponse];
   expect(answer.socket?.timeout).toBeGreaterThan(0);
   answer.socket?.emit('timeout');
-  await nextTurn();
-  await nextTurn();
-  await nextTurn();
+  await yieldToEventLoop();
+  await yieldToEventLoop();
+  await yieldToEventLoop();
   expect(answer.socket?.destroyed).toBe(false);
 
   client.pause();

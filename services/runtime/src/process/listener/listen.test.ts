@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { nextTurn } from '../waiting.ts';
+import { yieldToEventLoop } from '../waiting.ts';
 import { listen } from './listen.ts';
 import { checkAddress, checkAddresses } from './listenAddress.ts';
 
@@ -85,7 +85,7 @@ test('a probe that comes while an address is checked is turned away, and no star
   const probes = Promise.all([probe(), probe(), probe()]);
   for (let check = 0; check < 100; check++) {
     await checkAddress({ ...address, port });
-    await nextTurn();
+    await yieldToEventLoop();
   }
   isOver = true;
   await probes;

@@ -1,22 +1,22 @@
 /** A listener with limits on time and on what one connection holds, and a stop that lets running requests finish. */
 import { createServer, IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { nextTurn } from '../waiting.ts';
-import { Lingering } from './lingering.ts';
+import { yieldToEventLoop } from '../waiting.ts';
+import { LingeringClose } from './lingeringClose.ts';
 import { bind, type ListenAddress } from './listenAddress.ts';
 import { Pipelines } from './pipelining.ts';
 import {
-  bareRefusal,
   COMMON_HEADERS,
-  coded,
+  emptyRejection,
+  errorWithCode,
   headersOf,
   isMalformed,
-  type RefusalOf,
-  refuse,
-  SMALL_CHUNKS,
-  TOO_SLOW,
-} from './refusals.ts';
-import { UntakenAnswers } from './untakenAnswers.ts';
+  type RejectionFor,
+  reject,
+  SMALL_CHUNKS_CODE,
+  TOO_SLOW_CODE,
+} from './rejections.ts';
+import { UnsentResponses } from './unsentResponses.ts';
 
 export interface Listener {
   readonly port: number;
@@ -27,13 +27,13 @@ export interface Listener {
 const REQUEST_TIMEOUT_MS = 60_000;
 /** Of a request that may take long. */
 const LONG_REQUEST_TIMEOUT_MS = 60 * 60 * 1000;
-const SLOW_CHECK_MS = 5_000;
+const SLOW_CHECK_INTERVAL_MS = 5_000;
 const HEADERS_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 65_000;
 const DRAIN_MS = 6_000;
-const IDLE_CHECK_MS = 50;
-const COMMON_LIST = [...COMMON_HEADERS].flat();
-const STALLED_MS = 60_000;
+const IDLE_CHECK_INTERVAL_MS = 50;
+const COMMON_HEADER_LIST = [...COMMON_HEADERS].flat();
+const STALLED_TIMEOUT_MS = 60_000;
 /** Of a body, and one more for each so many bytes. */
 export const MAX_SMALL_CHUNKS = 4_096;
 export const MEAN_CHUNK_BYTES = 256;
@@ -53,17 +53,17 @@ export interface AddressGuard {
 export async function listen(
   handler: RequestListener,
   address: ListenAddress,
-  refusalOf: RefusalOf = bareRefusal,
+  rejectionFor: RejectionFor = emptyRejection,
   mayTakeLong?: (request: IncomingMessage) => boolean,
   guard?: AddressGuard,
 ): Promise<Listener> {
-  const lingering = new Lingering();
+  const lingeringClose = new LingeringClose();
   const server = createServer({
-    IncomingMessage: requestsOf(
+    IncomingMessage: requestClass(
       (request) => pipelines.onRead(request),
-      (socket) => onBroken(coded('too small chunks', SMALL_CHUNKS), socket),
+      (socket) => onBroken(errorWithCode('too small chunks', SMALL_CHUNKS_CODE), socket),
     ),
-    ServerResponse: answersOf(lingering, new UntakenAnswers()),
+    ServerResponse: responseClass(lingeringClose, new UnsentResponses()),
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -73,9 +73,9 @@ export async function listen(
   const pipelines = new Pipelines((request, response) => {
     if (!isMalformed(request)) return handler(request, response);
     guard?.countConnection(request.socket);
-    const refusal = refusalOf('malformed');
-    response.writeHead(refusal.status, headersOf(refusal)).end(refusal.body);
-  }, lingering);
+    const rejection = rejectionFor('malformed');
+    response.writeHead(rejection.status, headersOf(rejection)).end(rejection.body);
+  }, lingeringClose);
   const [serve] = server.listeners('connection');
   server.removeAllListeners('connection').on('connection', (socket) => {
     if (guard?.admitsConnection(socket) === false) return void socket.destroy();
@@ -87,7 +87,7 @@ export async function listen(
     });
   });
   server.on('request', (request, response) => pipelines.begin(request, response));
-  server.setTimeout(STALLED_MS, (socket) => {
+  server.setTimeout(STALLED_TIMEOUT_MS, (socket) => {
     // Each part that its client takes begins the time of a socket anew. An answer that waits for what it has to tell has nothing there.
     if (socket.writableLength > 0) socket.destroy();
     else void endIfIdle(socket, pipelines);
@@ -101,7 +101,7 @@ export async function listen(
   const onBroken = (error: NodeJS.ErrnoException, socket: Socket): void =>
     pipelines.onBroken(error, socket, () => {
       if (pipelines.hasRequest(socket)) guard?.countConnection(socket);
-      refuse(error, socket, refusalOf, lingering);
+      reject(error, socket, rejectionFor, lingeringClose);
     });
   server.on('clientError', (error, socket) => onBroken(error, socket as Socket));
   if (mayTakeLong !== undefined) endSlowRequests(server, mayTakeLong, onBroken);
@@ -113,14 +113,14 @@ export async function listen(
  * Returns a class of requests that call `onRead` when a handler reads their body, and that reject a body in too many
  * small chunks.
  */
-function requestsOf(
+function requestClass(
   onRead: (request: IncomingMessage) => void,
-  refuseChunks: (socket: Socket) => void,
+  rejectChunks: (socket: Socket) => void,
 ): typeof IncomingMessage {
   return class Request extends IncomingMessage {
     #chunks = 0;
     #bytes = 0;
-    #isRefused = false;
+    #isRejected = false;
 
     override _read(size: number): void {
       super._read(size);
@@ -129,41 +129,44 @@ function requestsOf(
 
     override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
       // Of what was read at once the rest is dropped. With `false` Node would read nothing more, and the client never its refusal.
-      if (this.#isRefused) return true;
+      if (this.#isRejected) return true;
       this.#chunks += 1;
       this.#bytes += chunk?.length ?? Number.POSITIVE_INFINITY;
-      this.#isRefused = this.#chunks > MAX_SMALL_CHUNKS + this.#bytes / MEAN_CHUNK_BYTES;
-      if (!this.#isRefused) return super.push(chunk, ...encoding);
-      refuseChunks(this.socket);
+      this.#isRejected = this.#chunks > MAX_SMALL_CHUNKS + this.#bytes / MEAN_CHUNK_BYTES;
+      if (!this.#isRejected) return super.push(chunk, ...encoding);
+      rejectChunks(this.socket);
       return true;
     }
   };
 }
 
 /** They have the headers of every answer, and are counted until they are taken. Where one comes before the whole of its request, its connection ends behind it. */
-function answersOf(lingering: Lingering, untaken: UntakenAnswers): typeof ServerResponse {
+function responseClass(
+  lingeringClose: LingeringClose,
+  unsentResponses: UnsentResponses,
+): typeof ServerResponse {
   return class Answer<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
-    override end(...told: unknown[]): this {
-      Reflect.apply(super.end, this, told);
-      untaken.note(this);
+    override end(...args: unknown[]): this {
+      Reflect.apply(super.end, this, args);
+      unsentResponses.track(this);
       return this;
     }
 
-    override writeHead(status: number, ...told: unknown[]): this {
+    override writeHead(status: number, ...args: unknown[]): this {
       const { req: request } = this;
       if (!request.complete) {
         // Before node's own listener, which would read and drop the rest of the body, however long.
         this.prependListener('finish', () => {
           if (request.complete) return;
           request.socket.destroySoon = () => {};
-          lingering.begin(request.socket);
+          lingeringClose.begin(request.socket);
         });
       }
       // A list says nothing otherwise, and is written as it is, which costs the least.
-      if (Array.isArray(told[0]))
-        return Reflect.apply(super.writeHead, this, [status, [...told[0], ...COMMON_LIST]]);
+      if (Array.isArray(args[0]))
+        return Reflect.apply(super.writeHead, this, [status, [...args[0], ...COMMON_HEADER_LIST]]);
       for (const [name, value] of COMMON_HEADERS) if (!this.hasHeader(name)) this.setHeader(name, value);
-      return Reflect.apply(super.writeHead, this, [status, ...told]);
+      return Reflect.apply(super.writeHead, this, [status, ...args]);
     }
   };
 }
@@ -173,15 +176,15 @@ function answersOf(lingering: Lingering, untaken: UntakenAnswers): typeof Server
  * so before it has read the request that came meanwhile: that is read first, and answered.
  */
 async function endIfIdle(socket: Socket, pipelines: Pipelines): Promise<void> {
-  await whatCameIsRead();
+  await pendingInputIsRead();
   if (!pipelines.isBusy(socket)) socket.destroy();
 }
 
 /** Resolves once the requests and connections that the kernel holds have begun: their connections are not idle. */
-async function whatCameIsRead(): Promise<void> {
+async function pendingInputIsRead(): Promise<void> {
   // The first may end the turn in which nothing was read yet.
-  await nextTurn();
-  await nextTurn();
+  await yieldToEventLoop();
+  await yieldToEventLoop();
 }
 
 /** The client is told to send its body when somebody begins to read it: once its head was found good. */
@@ -201,7 +204,7 @@ function endSlowRequests(
   onBroken: (error: NodeJS.ErrnoException, socket: Socket) => void,
 ): void {
   const latest = new Map<Socket, IncomingMessage>();
-  const seenMs = new WeakMap<IncomingMessage, number>();
+  const firstSeenAtMs = new WeakMap<IncomingMessage, number>();
   server.on('connection', (socket) => socket.once('close', () => latest.delete(socket)));
   // All that is done for each request: most have arrived whole before anybody looks.
   server.prependListener('request', (request) => latest.set(request.socket, request));
@@ -212,12 +215,12 @@ function endSlowRequests(
         latest.delete(socket);
         continue;
       }
-      const sinceMs = seenMs.get(request) ?? nowMs;
-      seenMs.set(request, sinceMs);
+      const sinceMs = firstSeenAtMs.get(request) ?? nowMs;
+      firstSeenAtMs.set(request, sinceMs);
       if (nowMs - sinceMs < REQUEST_TIMEOUT_MS) continue;
-      onBroken(coded('too slow', TOO_SLOW), socket);
+      onBroken(errorWithCode('too slow', TOO_SLOW_CODE), socket);
     }
-  }, SLOW_CHECK_MS);
+  }, SLOW_CHECK_INTERVAL_MS);
   server.once('close', () => clearInterval(check));
 }
 
@@ -230,12 +233,12 @@ function portOf(server: Server): number {
 async function drain(server: Server): Promise<void> {
   // From now on an answer closes its connection: a client that keeps it alive would be served for ever.
   server.prependListener('request', (_, response) => response.setHeader('Connection', 'close'));
-  await whatCameIsRead();
+  await pendingInputIsRead();
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   const idle = setInterval(async () => {
-    await whatCameIsRead();
+    await pendingInputIsRead();
     server.closeIdleConnections();
-  }, IDLE_CHECK_MS);
+  }, IDLE_CHECK_INTERVAL_MS);
   const deadline = setTimeout(() => server.closeAllConnections(), DRAIN_MS);
   await closed;
   clearInterval(idle);

@@ -22,30 +22,30 @@ export function bind(
   return new Promise((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => {
       const name = HOST_ERRORS.has(cause.code ?? '') ? settings.host : settings.port;
-      const reason = cause.code === 'EADDRINUSE' ? taken(settings) : `cannot be used (${cause.code})`;
+      const reason = cause.code === 'EADDRINUSE' ? addressTaken(settings) : `cannot be used (${cause.code})`;
       reject(new StartRefused(`${name}: ${host}:${port} ${reason}`, { cause }));
     });
     server.listen({ port, host, exclusive }, resolve);
   });
 }
 
-function taken({ host, port }: ListenAddress['settings']): string {
+function addressTaken({ host, port }: ListenAddress['settings']): string {
   const orHost = host === port ? '' : ` or another address in ${host}`;
   return `is taken: set another port in ${port}${orHost}`;
 }
 
 /** Checks every address before anything starts. @throws StartRefused naming each address that cannot be used. */
 export async function checkAddresses(addresses: readonly ListenAddress[]): Promise<void> {
-  const refused: StartRefused[] = [];
+  const rejected: StartRefused[] = [];
   for (const address of addresses) {
     await checkAddress(address).catch((error: unknown) => {
       if (!(error instanceof StartRefused)) throw error;
-      refused.push(error);
+      rejected.push(error);
     });
   }
-  const [first] = refused;
+  const [first] = rejected;
   if (first === undefined) return;
-  throw new StartRefused(refused.map(({ message }) => message).join('; '), { cause: first.cause });
+  throw new StartRefused(rejected.map(({ message }) => message).join('; '), { cause: first.cause });
 }
 
 /** Takes the address and lets go of it: what is asked before anything starts. @throws StartRefused as `bind`. */

@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { expect, test, vi } from 'vitest';
 import { aListener, allOf } from '../testing/aListener.ts';
-import { nextTurn } from '../waiting.ts';
+import { yieldToEventLoop } from '../waiting.ts';
 import { MAX_WAITING } from './pipelining.ts';
 
 /** Long enough for a busy machine. */
@@ -30,7 +30,7 @@ async function aSlowListener() {
 async function anEcho() {
   const open = await aListener(async (request, response) => {
     const body = Buffer.concat(await request.toArray().catch(() => []));
-    await nextTurn();
+    await yieldToEventLoop();
     response.end(`<${request.url} ${body.length}>`);
   });
   return { open };
@@ -111,7 +111,7 @@ test('waiting requests begin in turns, so that other connections are served in b
   const countTurns = async (): Promise<void> => {
     while (!isOver) {
       const before = begun;
-      await nextTurn();
+      await yieldToEventLoop();
       most = Math.max(most, begun - before);
     }
   };
@@ -185,8 +185,8 @@ test('rejects a body in too many small chunks after the answers to the requests 
 test('chunks are not parsed before the handler reads the body, and never after an answer', async () => {
   const parsed: number[] = [];
   const open = await aListener(async (request, response) => {
-    await nextTurn();
-    await nextTurn();
+    await yieldToEventLoop();
+    await yieldToEventLoop();
     parsed.push(request.readableLength);
     if (request.url === '/refused') return void response.writeHead(401).end('no');
     const body = Buffer.concat(await request.toArray());

@@ -1,8 +1,8 @@
 /** Answers the requests of a connection one after another, and stops reading a connection while too many of them wait. */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Lingering } from './lingering.ts';
-import { TOO_SLOW } from './refusals.ts';
+import type { LingeringClose } from './lingeringClose.ts';
+import { TOO_SLOW_CODE } from './rejections.ts';
 
 /** Maximum requests that wait for the running request of their connection. At this number, parsing stops. */
 export const MAX_WAITING = 16;
@@ -10,7 +10,7 @@ export const MAX_WAITING = 16;
  * Maximum waiting requests of all connections that begin in one turn of the event loop. Connections take turns, so that
  * a client that pipelines delays other clients by only a few of its own requests.
  */
-const BEGUN_PER_TURN = 4;
+const MAX_STARTS_PER_TURN = 4;
 /** Maximum bytes of all connections that were read and not parsed. A connection that would exceed the limit is closed. */
 const MAX_UNPARSED_BYTES = 64 * 1024 * 1024;
 
@@ -56,15 +56,15 @@ type ParserError = NodeJS.ErrnoException & { readonly bytesParsed?: number; read
  */
 export class Pipelines {
   readonly #handler: RequestListener;
-  readonly #lingering: Lingering;
+  readonly #lingeringClose: LingeringClose;
   readonly #connections = new WeakMap<Socket, Connection>();
   /** Connections whose next request may begin. */
   #due: Connection[] = [];
   #unparsedBytes = 0;
 
-  constructor(handler: RequestListener, lingering: Lingering) {
+  constructor(handler: RequestListener, lingeringClose: LingeringClose) {
     this.#handler = handler;
-    this.#lingering = lingering;
+    this.#lingeringClose = lingeringClose;
   }
 
   /** Call it for each new connection, after node has given it a parser. */
@@ -119,24 +119,24 @@ export class Pipelines {
 
   /**
    * Handles an error of the parser or of a request's time limit.
-   * @param refuse rejects the bytes that cannot be read. It is called after the earlier requests of the connection were
+   * @param reject rejects the bytes that cannot be read. It is called after the earlier requests of the connection were
    * answered.
    */
-  onBroken(error: ParserError, socket: Socket, refuse: () => void): void {
+  onBroken(error: ParserError, socket: Socket, reject: () => void): void {
     const connection = this.#connections.get(socket);
     if (error.code === PAUSED_CODE && connection !== undefined) return void this.#hold(connection, error);
     if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-    if (connection === undefined || !connection.isBusy) return void refuse();
+    if (connection === undefined || !connection.isBusy) return void reject();
     const { running, waiting } = connection;
     const last = waiting.at(-1);
     // The parser was stopped inside of a request that waits: the request is not slow.
     if (typeof last === 'function' || connection.unparsed !== undefined) return;
     if (last === undefined && running !== undefined && !running.req.complete)
-      return void refuseRunning(running, error, socket, refuse);
+      return void rejectRunning(running, error, socket, reject);
     if (last !== undefined && !last.req.complete) waiting.pop();
     this.#expectMore(connection);
     this.#stop(connection);
-    waiting.push(refuse);
+    waiting.push(reject);
   }
 
   #run(connection: Connection, response: Response): void {
@@ -155,7 +155,7 @@ export class Pipelines {
   }
 
   readonly #beginDue = (): void => {
-    const now = this.#due.splice(0, BEGUN_PER_TURN);
+    const now = this.#due.splice(0, MAX_STARTS_PER_TURN);
     if (this.#due.length > 0) setImmediate(this.#beginDue);
     for (const connection of now) this.#beginNext(connection);
   };
@@ -225,7 +225,7 @@ export class Pipelines {
       if (connection.isStopped) socket.pause();
       if (socket.isPaused()) socket.emit('pause');
     });
-    socket.destroySoon = () => this.#lingering.begin(socket);
+    socket.destroySoon = () => this.#lingeringClose.begin(socket);
   }
 
   #stop(connection: Connection): void {
@@ -238,16 +238,16 @@ export class Pipelines {
  * Rejects a request whose body cannot be read, unless its answer has begun. The client would take a second answer for the
  * answer to another request.
  */
-function refuseRunning(
+function rejectRunning(
   response: Response,
   error: NodeJS.ErrnoException,
   socket: Socket,
-  refuse: () => void,
+  reject: () => void,
 ): void {
-  if (!response.headersSent) refuse();
+  if (!response.headersSent) reject();
   // After a complete answer, the connection lingers as soon as the answer is sent. If the client does not read the
   // answer, the time limit ends the connection here.
-  else if (error.code === TOO_SLOW || !response.writableEnded) socket.destroy();
+  else if (error.code === TOO_SLOW_CODE || !response.writableEnded) socket.destroy();
 }
 
 /**

@@ -3,7 +3,7 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { listen } from '../listener/listen.ts';
-import type { Broken } from '../listener/refusals.ts';
+import type { RejectionReason } from '../listener/rejections.ts';
 
 export const MIB = 1024 * 1024;
 
@@ -20,8 +20,8 @@ export async function aListener(
 ) {
   const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
   const headers = { 'Content-Type': 'application/problem+json' };
-  const refusalOf = (why: Broken) => ({ status: 400, headers, body: `{"code":"${why}"}` });
-  const listener = await listen(handler, at, refusalOf, mayTakeLong);
+  const rejectionFor = (reason: RejectionReason) => ({ status: 400, headers, body: `{"code":"${reason}"}` });
+  const listener = await listen(handler, at, rejectionFor, mayTakeLong);
   onTestFinished(() => listener.close());
   const open = (sent: string, connecting: Connecting = {}): Socket => {
     const socket = connect({ port: listener.port, host: '127.0.0.1', ...connecting });
@@ -36,8 +36,8 @@ export async function aListener(
 
 /** All that a connection says until it is ended. */
 export async function allOf(socket: Socket): Promise<string> {
-  let said = '';
-  socket.on('data', (chunk) => (said += chunk));
+  let received = '';
+  socket.on('data', (chunk) => (received += chunk));
   await new Promise((resolve) => socket.once('close', resolve));
-  return said;
+  return received;
 }

@@ -3,9 +3,9 @@ import { Session } from 'node:inspector/promises';
 import { onTestFinished } from 'vitest';
 
 /** Characters. */
-const MOST_OF_AN_EXPORT = 80;
+const MAX_EXPORT_CHARACTERS = 80;
 
-const OF_PRODUCT = /(?:services|schemas)\/(?:\w+\/)*src\/[\w/]+\.ts$/;
+const PRODUCT_FILE = /(?:services|schemas)\/(?:\w+\/)*src\/[\w/]+\.ts$/;
 
 /** Files of the product of which a function was called since the last time it was asked. */
 export async function watchFiles(): Promise<() => Promise<string[]>> {
@@ -20,11 +20,11 @@ export async function watchFiles(): Promise<() => Promise<string[]>> {
       functions.some(({ functionName, ranges: [whole] }) => {
         const length = (whole?.endOffset ?? 0) - (whole?.startOffset ?? 0);
         // Vitest reads what a module exports through arrows of its own, which are short and have no name.
-        return (whole?.count ?? 0) > 0 && (functionName !== '' || length > MOST_OF_AN_EXPORT);
+        return (whole?.count ?? 0) > 0 && (functionName !== '' || length > MAX_EXPORT_CHARACTERS);
       }),
     );
     return called
-      .flatMap(({ url }) => OF_PRODUCT.exec(url)?.[0] ?? [])
+      .flatMap(({ url }) => PRODUCT_FILE.exec(url)?.[0] ?? [])
       .filter((path) => !path.includes('/testing/'))
       .sort();
   };

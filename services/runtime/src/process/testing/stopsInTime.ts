@@ -2,7 +2,7 @@
 import { vi } from 'vitest';
 
 /** A stop has 15 s for all that there is to close. */
-const PART_OF_A_STOP_MS = 1_000;
+const STOP_LIMIT_MS = 1_000;
 
 export async function stopsInTime(close: () => Promise<void>): Promise<boolean> {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -10,7 +10,7 @@ export async function stopsInTime(close: () => Promise<void>): Promise<boolean> 
   void close().then(() => {
     hasClosed = true;
   });
-  await vi.advanceTimersByTimeAsync(PART_OF_A_STOP_MS);
+  await vi.advanceTimersByTimeAsync(STOP_LIMIT_MS);
   vi.useRealTimers();
   return hasClosed;
 }

@@ -8,56 +8,57 @@ import { type Logger, silentLogger } from '../../process/logger.ts';
 import { type ConfluentRegistryOptions, openConfluentRegistry } from '../confluentRegistry.ts';
 import type { SchemaRegistry } from '../registry.ts';
 
-interface Asked {
+interface StubRequest {
   readonly method: string;
   readonly path: string;
   readonly authorization: string | undefined;
 }
 
-interface Answer {
+interface StubResponse {
   readonly status: number;
   /** A string is sent as it is, like a proxy's page. */
   readonly body: object | string;
 }
 
 export class RegistryStub {
-  readonly asked: Asked[] = [];
+  readonly requests: StubRequest[] = [];
   /** By subject. */
   readonly levels = new Map<string, string>();
   /** A schema's id is its place in this list, from 1. */
   readonly schemas: string[] = [];
   /** Replaces the registry's own answer where it returns one. */
-  answer = (_asked: Asked): Answer | undefined => undefined;
+  respond = (_request: StubRequest): StubResponse | undefined => undefined;
   url = '';
 
   countOf(path: string): number {
-    return this.asked.filter((asked) => asked.path === path).length;
+    return this.requests.filter((requests) => requests.path === path).length;
   }
 
   readonly listener: RequestListener = async (request, response) => {
     const { method = '', url: path = '', headers } = request;
-    const asked = { method, path, authorization: headers.authorization };
-    this.asked.push(asked);
+    const requests = { method, path, authorization: headers.authorization };
+    this.requests.push(requests);
     const sent = await text(request);
-    const { status, body } = this.answer(asked) ?? this.#own(asked, sent === '' ? {} : JSON.parse(sent));
+    const { status, body } =
+      this.respond(requests) ?? this.#own(requests, sent === '' ? {} : JSON.parse(sent));
     response.statusCode = status;
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
   };
 
-  #own({ method, path }: Asked, sent: { schema?: string; compatibility?: string }): Answer {
+  #own({ method, path }: StubRequest, sent: { schema?: string; compatibility?: string }): StubResponse {
     const [kind, name = '', what] = path.split('/').slice(1);
     if (kind === 'schemas') return this.#schema(Number(what));
     if (kind === 'subjects') return { status: 200, body: { id: this.#idOf(sent.schema ?? '') } };
     if (method === 'PUT') this.levels.set(name, sent.compatibility ?? '');
     const compatibilityLevel = this.levels.get(name);
-    if (compatibilityLevel === undefined) return refusal(404, 40408, 'no subject-level compatibility');
+    if (compatibilityLevel === undefined) return errorResponse(404, 40408, 'no subject-level compatibility');
     return { status: 200, body: method === 'PUT' ? sent : { compatibilityLevel } };
   }
 
-  #schema(id: number): Answer {
+  #schema(id: number): StubResponse {
     const schema = this.schemas[id - 1];
     return schema === undefined
-      ? refusal(404, 40403, `Schema ${id} not found`)
+      ? errorResponse(404, 40403, `Schema ${id} not found`)
       : { status: 200, body: { schema } };
   }
 
@@ -67,7 +68,7 @@ export class RegistryStub {
   }
 }
 
-export function refusal(status: number, errorCode: number, message: string): Answer {
+export function errorResponse(status: number, errorCode: number, message: string): StubResponse {
   return { status, body: { error_code: errorCode, message } };
 }
 
@@ -82,7 +83,7 @@ export async function aRegistryStub(tls?: { key: string; cert: string }): Promis
 
 export function registryAt(url: string, options: Partial<ConfluentRegistryOptions> = {}): SchemaRegistry {
   const logger: Logger = silentLogger;
-  return openConfluentRegistry({ url, subjectPrefix: '', logger, startPatienceMs: 300, ...options });
+  return openConfluentRegistry({ url, subjectPrefix: '', logger, startTimeoutMs: 300, ...options });
 }
 
 async function listening(server: Server): Promise<number> {

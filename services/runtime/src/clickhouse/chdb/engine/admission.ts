@@ -7,7 +7,7 @@ export interface Admission {
   /** Waits for a place; rejects when the signal aborts first. Call what it resolves to once, to give the place back. */
   enter(signal: AbortSignal): Promise<() => void>;
   /** Counts a result until it is sent: call what it returns once, then. While too many bytes wait, nobody is let in. */
-  holdResult(bytes: number): () => void;
+  trackResult(bytes: number): () => void;
 }
 
 export function createAdmission(maxConcurrent: number): Admission {
@@ -15,7 +15,7 @@ export function createAdmission(maxConcurrent: number): Admission {
   let running = 0;
   let unsentBytes = 0;
 
-  function letIn(): void {
+  function admitWaiting(): void {
     for (const start of waiting) {
       if (running >= maxConcurrent || unsentBytes > MAX_UNSENT_RESULT_BYTES) return;
       waiting.delete(start);
@@ -23,36 +23,36 @@ export function createAdmission(maxConcurrent: number): Admission {
     }
   }
 
-  function leave(): void {
+  function release(): void {
     running -= 1;
-    letIn();
+    admitWaiting();
   }
 
   function enter(signal: AbortSignal): Promise<() => void> {
     if (signal.aborted) return Promise.reject(exceptions.cancelled());
     return new Promise((resolve, reject) => {
       const start = () => {
-        signal.removeEventListener('abort', giveUp);
+        signal.removeEventListener('abort', cancel);
         running += 1;
-        resolve(leave);
+        resolve(release);
       };
-      const giveUp = () => {
+      const cancel = () => {
         waiting.delete(start);
         reject(exceptions.cancelled());
       };
-      signal.addEventListener('abort', giveUp, { once: true });
+      signal.addEventListener('abort', cancel, { once: true });
       waiting.add(start);
-      letIn();
+      admitWaiting();
     });
   }
 
-  function holdResult(bytes: number): () => void {
+  function trackResult(bytes: number): () => void {
     unsentBytes += bytes;
     return () => {
       unsentBytes -= bytes;
-      letIn();
+      admitWaiting();
     };
   }
 
-  return { enter, holdResult };
+  return { enter, trackResult };
 }

@@ -3,7 +3,7 @@
 import { readdir, readlink } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { messageOf } from '../../../process/errors.ts';
-import { aClickHouse, auth, type TestServer } from '../testing/ownClickHouse.ts';
+import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
 import * as limits from './limits.ts';
 
 let it: TestServer;

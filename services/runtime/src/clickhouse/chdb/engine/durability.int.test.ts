@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { StartRefused } from '../../../process/errors.ts';
 import { startEmbeddedClickHouse } from '../embeddedClickHouse.ts';
-import { aClickHouse } from '../testing/ownClickHouse.ts';
+import { aClickHouse } from '../testing/aClickHouse.ts';
 
 const KILLS = 5;
 const INSERT_ROWS = 500;

@@ -9,12 +9,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '../../../process/errors.ts';
-import { nextRound } from '../../../process/waiting.ts';
+import { coalesceCalls } from '../../../process/waiting.ts';
 import { ClickHouseException, exceptions, fromEngine } from '../http/httpErrors.ts';
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
 import { READER } from './engineConfig.ts';
 import * as limits from './limits.ts';
-import { isReaderSetting, readerFault, settingsInClauses } from './readerAccess.ts';
+import { isReaderSetting, readerViolation, settingsInClauses } from './readerAccess.ts';
 import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 
 export interface EngineRequest {
@@ -32,7 +32,7 @@ export interface ReaderRequest {
   /** As the caller gave them; not checked yet. */
   settings: ReadonlyMap<string, string>;
   /** The statement without the front's own INTO OUTFILE, as `print` gave it. */
-  print: string;
+  normalized: string;
 }
 
 export interface Engine {
@@ -43,7 +43,7 @@ export interface Engine {
    * than plain ones in backquotes. Data behind an INSERT are not looked at, and left out.
    * @throws ClickHouseException for what does not parse, and for several statements
    */
-  print(statement: string, signal: AbortSignal): Promise<string>;
+  normalize(statement: string, signal: AbortSignal): Promise<string>;
   /** @throws ClickHouseException */
   query(request: EngineRequest & { format: string }): Promise<QueryOutcome>;
   /** @throws ClickHouseException */
@@ -54,9 +54,9 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-export interface EngineWatch {
+export interface EngineMonitor {
   maxReaderSeconds: number;
-  onBroken(why: string): void;
+  onBroken(reason: string): void;
 }
 
 /** Opens the directory; throws what the engine says when it cannot. */
@@ -64,43 +64,51 @@ export async function openEngine(
   addon: ChdbAddon,
   directory: string,
   args: readonly string[],
-  watch: EngineWatch,
+  monitor: EngineMonitor,
 ): Promise<Engine> {
-  const keeper = addon.CreateConnection(directory, args);
+  const keepAliveConnection = addon.CreateConnection(directory, args);
   const create = `CREATE DATABASE IF NOT EXISTS ${sqlIdentifier(DEFAULT_DATABASE)} ENGINE = Atomic`;
-  await addon.QueryAsyncConnection(keeper, create, 'Null');
-  const facts = await addon.QueryAsyncConnection(keeper, 'SELECT version(), timezone()', 'TabSeparated');
+  await addon.QueryAsyncConnection(keepAliveConnection, create, 'Null');
+  const facts = await addon.QueryAsyncConnection(
+    keepAliveConnection,
+    'SELECT version(), timezone()',
+    'TabSeparated',
+  );
   const [version = '', timezone = ''] = facts.bytes.toString().trim().split('\t');
-  const state = { running: new Set<Promise<unknown>>(), closing: new AbortController(), prints: new Map() };
-  const failedWrites = nextRound(() => hasFailedWrites(open));
-  const open: OpenEngine = { addon, directory, watch, hasFailedWrites: failedWrites, ...state };
+  const state = {
+    running: new Set<Promise<unknown>>(),
+    closing: new AbortController(),
+    normalizedStatements: new Map(),
+  };
+  const failedWrites = coalesceCalls(() => hasFailedWrites(open));
+  const open: OpenEngine = { addon, directory, monitor, hasFailedWrites: failedWrites, ...state };
   return {
     version,
     timezone,
-    print: (statement, signal) => print(open, statement, signal),
+    normalize: (statement, signal) => normalize(open, statement, signal),
     query: (request) => runQuery(open, request),
     write: (request) => runWrite(open, request),
-    probe: async () => void (await tracked(open, open.hasFailedWrites())),
-    close: () => close(open, keeper),
+    probe: async () => void (await track(open, open.hasFailedWrites())),
+    close: () => close(open, keepAliveConnection),
   };
 }
 
 interface OpenEngine {
   addon: ChdbAddon;
   directory: string;
-  watch: EngineWatch;
+  monitor: EngineMonitor;
   /** One look for all writes that wait for it; it begins after their end. */
   hasFailedWrites: () => Promise<boolean>;
   /** Everything that has a connection of its own. */
   running: Set<Promise<unknown>>;
   closing: AbortController;
-  prints: Map<string, string>;
+  normalizedStatements: Map<string, string>;
 }
 
 /** A print takes as long as a small query, and the product says the same few statements again and again. */
-async function print(open: OpenEngine, statement: string, signal: AbortSignal): Promise<string> {
-  const known = open.prints.get(statement);
-  if (known !== undefined) return known;
+async function normalize(open: OpenEngine, statement: string, signal: AbortSignal): Promise<string> {
+  const cached = open.normalizedStatements.get(statement);
+  if (cached !== undefined) return cached;
   const sql = `SELECT formatQuerySingleLine(${sqlString(statement)})`;
   const settings = new Map([
     ['max_query_size', String(Buffer.byteLength(sql) + 1)],
@@ -112,34 +120,34 @@ async function print(open: OpenEngine, statement: string, signal: AbortSignal): 
   try {
     const { bytes } = await runQuery(open, request, true);
     const text = bytes.toString().trimEnd();
-    if (statement.length > limits.MAX_KEPT_CHARACTERS) return text;
-    if (open.prints.size >= limits.MAX_PRINTS) open.prints.clear();
-    open.prints.set(statement, text);
+    if (statement.length > limits.MAX_CACHED_STATEMENT_CHARACTERS) return text;
+    if (open.normalizedStatements.size >= limits.MAX_CACHED_STATEMENTS) open.normalizedStatements.clear();
+    open.normalizedStatements.set(statement, text);
     return text;
   } catch (error) {
     const { code, type, message } = fromEngine(error);
-    const [ofStatement = ''] = message.split(': In scope SELECT formatQuerySingleLine(');
-    throw new ClickHouseException(code, type, ofStatement);
+    const [statementMessage = ''] = message.split(': In scope SELECT formatQuerySingleLine(');
+    throw new ClickHouseException(code, type, statementMessage);
   }
 }
 
 async function runQuery(
   open: OpenEngine,
   request: EngineRequest & { format: string },
-  isWatched = request.reader !== undefined,
+  hasTimeLimit = request.reader !== undefined,
 ): Promise<QueryOutcome> {
   // The only thing about a query that can be chosen here and is seen in `system.processes`.
-  const mark = `questlog-${randomUUID()}`;
-  const settings = new Map([...request.settings, ['log_comment', mark]]);
+  const queryTag = `questlog-${randomUUID()}`;
+  const settings = new Map([...request.settings, ['log_comment', queryTag]]);
   const settled = new AbortController();
   const abandoned = AbortSignal.any([request.signal, open.closing.signal]);
-  const kill = () => void tracked(open, killUntil(open, settled.signal, mark));
+  const kill = () => void track(open, killUntil(open, settled.signal, queryTag));
   abandoned.addEventListener('abort', kill, { once: true });
-  const limit = isWatched ? watchTime(open) : undefined;
+  const limit = hasTimeLimit ? startTimeLimit(open) : undefined;
   try {
     const run = (connection: Connection) =>
       open.addon.QueryAsyncConnection(connection, request.sql, request.format);
-    return await tracked(open, onOwnConnection(open, { ...request, settings }, run));
+    return await track(open, withConnection(open, { ...request, settings }, run));
   } finally {
     settled.abort();
     clearTimeout(limit);
@@ -148,11 +156,13 @@ async function runQuery(
 }
 
 /** Some functions look at no limit while they work on a value, and nothing but the end of the process stops them. */
-function watchTime({ watch }: OpenEngine): NodeJS.Timeout {
-  const { maxReaderSeconds, onBroken } = watch;
+function startTimeLimit({ monitor }: OpenEngine): NodeJS.Timeout {
+  const { maxReaderSeconds, onBroken } = monitor;
   const stuck = () =>
-    onBroken(`a statement runs on ${limits.OVERTIME_S} s beyond its limit of ${maxReaderSeconds} s`);
-  return setTimeout(stuck, (maxReaderSeconds + limits.OVERTIME_S) * 1000);
+    onBroken(
+      `a statement runs on ${limits.READER_OVERTIME_SECONDS} s beyond its limit of ${maxReaderSeconds} s`,
+    );
+  return setTimeout(stuck, (maxReaderSeconds + limits.READER_OVERTIME_SECONDS) * 1000);
 }
 
 /** Not killed: a write that is stopped between its steps is harder to reason about than one that has ended. */
@@ -165,13 +175,13 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
       false,
     );
     // What is written stays so when the look fails; the next probe looks again.
-    if (await open.hasFailedWrites().catch(() => false)) throw exceptions.notEnoughSpace(NOT_WHOLE);
+    if (await open.hasFailedWrites().catch(() => false)) throw exceptions.notEnoughSpace(INCOMPLETE_FILE);
     return outcome;
   };
-  return tracked(open, onOwnConnection(open, request, run));
+  return track(open, withConnection(open, request, run));
 }
 
-const NOT_WHOLE = 'A file was not written whole: the engine must be started again.';
+const INCOMPLETE_FILE = 'A file was not written whole: the engine must be started again.';
 
 /**
  * chdb takes a write that fails, on a full disk above all, for one that did not (its `WriteBufferFromFileDescriptor` has
@@ -180,9 +190,9 @@ const NOT_WHOLE = 'A file was not written whole: the engine must be started agai
  * stay for minutes.
  */
 async function hasFailedWrites(open: OpenEngine): Promise<boolean> {
-  const { bytes } = await runApart(open, FAILED_WRITES, 'TabSeparatedRaw');
+  const { bytes } = await runOnNewConnection(open, FAILED_WRITES, 'TabSeparatedRaw');
   if (bytes.length === 0) return false;
-  open.watch.onBroken('a file was not written whole: the disk is or was full');
+  open.monitor.onBroken('a file was not written whole: the disk is or was full');
   return true;
 }
 
@@ -190,16 +200,16 @@ const FAILED_WRITES =
   "SELECT value FROM system.events WHERE event = 'WriteBufferFromFileDescriptorWriteFailed' AND value > 0";
 
 /** Again and again until it has ended: the query may not be there yet, or not look at its flag for a while. */
-async function killUntil(open: OpenEngine, settled: AbortSignal, mark: string): Promise<void> {
-  const sql = `KILL QUERY WHERE Settings['log_comment'] = ${sqlString(mark)} ASYNC`;
+async function killUntil(open: OpenEngine, settled: AbortSignal, queryTag: string): Promise<void> {
+  const sql = `KILL QUERY WHERE Settings['log_comment'] = ${sqlString(queryTag)} ASYNC`;
   while (!settled.aborted) {
     // A failed one is tried again; what makes it fail for good also ends the query.
-    await runApart(open, sql).catch(() => undefined);
-    await delay(limits.KILL_RETRY_MS);
+    await runOnNewConnection(open, sql).catch(() => undefined);
+    await delay(limits.KILL_INTERVAL_MS);
   }
 }
 
-async function onOwnConnection<T>(
+async function withConnection<T>(
   open: OpenEngine,
   request: EngineRequest,
   work: (connection: Connection) => Promise<T>,
@@ -213,8 +223,8 @@ async function onOwnConnection<T>(
     if (request.signal.aborted || open.closing.signal.aborted) throw exceptions.cancelled();
     return await work(connection);
   } catch (error) {
-    if (!open.closing.signal.aborted && saysShutDown(error) && (await isShutDown(open))) {
-      open.watch.onBroken('the engine has shut down');
+    if (!open.closing.signal.aborted && mentionsShutdown(error) && (await isShutDown(open))) {
+      open.monitor.onBroken('the engine has shut down');
     }
     throw fromEngine(error);
   } finally {
@@ -222,17 +232,17 @@ async function onOwnConnection<T>(
   }
 }
 
-function saysShutDown(error: unknown): boolean {
+function mentionsShutdown(error: unknown): boolean {
   return /shutting down/i.test(messageOf(error));
 }
 
 /** Asked anew, as an error also quotes its statement. */
 async function isShutDown(open: OpenEngine): Promise<boolean> {
-  return await runApart(open, 'SELECT 1').then(() => false, saysShutDown);
+  return await runOnNewConnection(open, 'SELECT 1').then(() => false, mentionsShutdown);
 }
 
 /** On a connection without any settings. */
-async function runApart(
+async function runOnNewConnection(
   { addon, directory }: OpenEngine,
   sql: string,
   format = 'Null',
@@ -249,10 +259,10 @@ async function runApart(
  */
 async function restrict(
   run: (sql: string) => Promise<QueryOutcome>,
-  { settings, print }: ReaderRequest,
+  { settings, normalized }: ReaderRequest,
 ): Promise<void> {
-  const fault = readerFault(print);
-  if (fault !== undefined) throw exceptions.accessDenied(`${READER}: ${fault}.`);
+  const violation = readerViolation(normalized);
+  if (violation !== undefined) throw exceptions.accessDenied(`${READER}: ${violation}.`);
   for (const name of settings.keys()) {
     if (!isReaderSetting(name))
       throw exceptions.readonly(`Cannot modify '${name}' setting in readonly mode.`);
@@ -260,11 +270,11 @@ async function restrict(
   await run(`SET ROLE ${READER}`);
   await run(`SET profile = '${READER}'`);
   if (settings.size > 0) await run(setStatement(settings));
-  for (const [name, value] of settingsInClauses(print)) await run(`SET ${name} = ${value}`);
+  for (const [name, value] of settingsInClauses(normalized)) await run(`SET ${name} = ${value}`);
   await run('SET readonly = 1');
 }
 
-async function tracked<T>(open: OpenEngine, work: Promise<T>): Promise<T> {
+async function track<T>(open: OpenEngine, work: Promise<T>): Promise<T> {
   open.running.add(work);
   try {
     return await work;
@@ -273,14 +283,14 @@ async function tracked<T>(open: OpenEngine, work: Promise<T>): Promise<T> {
   }
 }
 
-async function close(open: OpenEngine, keeper: Connection): Promise<void> {
+async function close(open: OpenEngine, keepAliveConnection: Connection): Promise<void> {
   open.closing.abort();
   const deadline = AbortSignal.timeout(limits.CANCEL_GRACE_MS);
   while (open.running.size > 0 && !deadline.aborted) {
-    await Promise.race([Promise.allSettled(open.running), delay(limits.KILL_RETRY_MS)]);
+    await Promise.race([Promise.allSettled(open.running), delay(limits.KILL_INTERVAL_MS)]);
   }
   // Under a running statement the directory stays open: closing it would crash the process.
-  if (open.running.size === 0) open.addon.CloseConnection(keeper);
+  if (open.running.size === 0) open.addon.CloseConnection(keepAliveConnection);
 }
 
 function preparation(request: EngineRequest): string[] {
@@ -291,8 +301,8 @@ function preparation(request: EngineRequest): string[] {
   // Long parameters make a SET that is longer than the engine takes for a query, unless that is changed before it.
   const limit = request.settings.get('max_query_size') ?? DEFAULT_MAX_QUERY_SIZE;
   const set = setStatement([...request.settings, ['max_query_size', limit]]);
-  const room = `SET max_query_size = ${Buffer.byteLength(set) + 1}`;
-  return [use, ...(set.length > LONG_SET_CHARACTERS ? [room] : []), set];
+  const raiseLimit = `SET max_query_size = ${Buffer.byteLength(set) + 1}`;
+  return [use, ...(set.length > LONG_SET_CHARACTERS ? [raiseLimit] : []), set];
 }
 
 const LONG_SET_CHARACTERS = 50_000;

@@ -20,10 +20,10 @@ export const MAX_READER_TEXT_BYTES = 256 * 1024;
 /** What of a body is looked at for an INSERT with data, whose text ends before: as much as ClickHouse parses of a query. */
 export const MAX_INSERT_TEXT_BYTES = 256 * 1024;
 /** The print of a query's text, which runs with a path added. */
-export const MAX_PRINT_BYTES = 4 * MAX_QUERY_TEXT_BYTES;
+export const MAX_NORMALIZED_BYTES = 4 * MAX_QUERY_TEXT_BYTES;
 /** Prints that are kept, and the longest statement whose print is. */
-export const MAX_PRINTS = 1_000;
-export const MAX_KEPT_CHARACTERS = 4_096;
+export const MAX_CACHED_STATEMENTS = 1_000;
+export const MAX_CACHED_STATEMENT_CHARACTERS = 4_096;
 /** An INSERT's data after decompression; it goes through a file, so this bounds the disk. */
 export const MAX_INSERT_BODY_BYTES = 1024 * MiB;
 /** An INSERT up to this size is one block, and so one part a partition; a larger one is cut, as ClickHouse does. */
@@ -37,7 +37,7 @@ export const MAX_RESULT_BYTES = 256 * MiB;
 /** The file of a result: text can be many times what was counted. */
 export const MAX_RESULT_FILE_BYTES = 2048 * MiB;
 /** How often a growing file is looked at. */
-export const RESULT_CHECK_MS = 200;
+export const RESULT_CHECK_INTERVAL_MS = 200;
 /** A result up to this size is sent from memory and not as a stream. */
 export const MAX_BUFFERED_RESULT_BYTES = 64 * 1024;
 /** What one query may allocate in the engine. */
@@ -53,16 +53,16 @@ export const READER_SPILL_BUFFER_BYTES = 64 * 1024;
 /** What the engine may allocate in all; the Node process adds its heap and its buffers to it. */
 export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;
 /** How long one query may run. */
-export const MAX_EXECUTION_TIME_S = 60;
+export const MAX_EXECUTION_SECONDS = 60;
 /** How long a statement of a reader may run. */
 export const MAX_READER_SECONDS = 30;
 /** What it gets beyond that to notice, until the process is ended for it. */
-export const OVERTIME_S = 5;
+export const READER_OVERTIME_SECONDS = 5;
 /** How long closing waits for running requests, and after that for the queries it has cancelled. */
 export const CLOSE_GRACE_MS = 10_000;
 export const CANCEL_GRACE_MS = 3_000;
 /** How often an abandoned query is killed again until it has ended: it may not have been visible the first time. */
-export const KILL_RETRY_MS = 100;
+export const KILL_INTERVAL_MS = 100;
 /** How long an idle connection of a client is kept; clients reuse theirs for less than this. */
 export const KEEP_ALIVE_MS = 30_000;
 /** A connection on which nothing moves for this long is cut off: longer than any query that one would wait for. */

@@ -1,7 +1,7 @@
 /** The settings that every query gets, and those that make an INSERT one block that is written when it is answered. */
 
 import {
-  MAX_EXECUTION_TIME_S,
+  MAX_EXECUTION_SECONDS,
   MAX_ONE_BLOCK_BYTES,
   MAX_QUERY_MEMORY_BYTES,
   MAX_RESULT_BYTES,
@@ -15,8 +15,8 @@ type Settings = ReadonlyMap<string, string>;
 type Pairs = readonly (readonly [name: string, value: string])[];
 
 /** For a statement without data; the caller's settings win over the defaults. */
-export function statementSettings(own: Settings, sql: string): Settings {
-  return new Map([...DEFAULTS, ...deduplication(own, sql), ...own, ...FORCED]);
+export function statementSettings(callerSettings: Settings, sql: string): Settings {
+  return new Map([...DEFAULTS, ...deduplication(callerSettings, sql), ...callerSettings, ...FORCED]);
 }
 
 /** For a statement of a reader, whose own settings are made later, within bounds. */
@@ -26,9 +26,15 @@ export function readerSettings(): Settings {
 }
 
 /** For an INSERT of so many bytes; `clauses` hold the settings that the statement has itself. */
-export function insertSettings(own: Settings, clauses: string, bytes: number): Settings {
+export function insertSettings(callerSettings: Settings, clauses: string, bytes: number): Settings {
   const blocks = bytes <= MAX_ONE_BLOCK_BYTES ? ONE_BLOCK : LARGE_BLOCKS;
-  return new Map([...DEFAULTS, ...blocks, ...deduplication(own, clauses), ...own, ...FORCED]);
+  return new Map([
+    ...DEFAULTS,
+    ...blocks,
+    ...deduplication(callerSettings, clauses),
+    ...callerSettings,
+    ...FORCED,
+  ]);
 }
 
 /**
@@ -36,13 +42,14 @@ export function insertSettings(own: Settings, clauses: string, bytes: number): S
  * earlier one. Two equal inserts are two inserts here, unless the caller says anything about it. (`insert_deduplicate`
  * would not do: tried on 26.7, `deduplicate_insert` overrides it, and its default is `enable`.)
  */
-function deduplication(own: Settings, text: string): Pairs {
-  const isTheirs = /deduplica/i.test(text) || [...own.keys()].some((name) => name.includes('deduplica'));
-  return isTheirs ? [] : [['deduplicate_insert', 'disable']];
+function deduplication(callerSettings: Settings, text: string): Pairs {
+  const isChosenByCaller =
+    /deduplica/i.test(text) || [...callerSettings.keys()].some((name) => name.includes('deduplica'));
+  return isChosenByCaller ? [] : [['deduplicate_insert', 'disable']];
 }
 
 const DEFAULTS: Pairs = [
-  ['max_execution_time', String(MAX_EXECUTION_TIME_S)],
+  ['max_execution_time', String(MAX_EXECUTION_SECONDS)],
   ['max_memory_usage', String(MAX_QUERY_MEMORY_BYTES)],
   ['max_result_bytes', String(MAX_RESULT_BYTES)],
   ['max_bytes_before_external_sort', String(SPILL_BYTES)],

@@ -2,8 +2,8 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { aClickHouse, type TestServer } from '../testing/aClickHouse.ts';
 import { answered, refused } from '../testing/attacks.ts';
-import { aClickHouse, type TestServer } from '../testing/ownClickHouse.ts';
 
 const SECRET = 'nobody may read this';
 let it: TestServer;

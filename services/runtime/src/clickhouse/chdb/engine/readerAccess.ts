@@ -8,7 +8,7 @@
  * it is computed cannot be seen here.
  */
 import { MAX_READER_MEMORY_BYTES, MAX_READER_SECONDS, MAX_RESULT_BYTES } from './limits.ts';
-import { blanked } from './sqlText.ts';
+import { maskQuoted } from './sqlText.ts';
 
 /** Tables of `system` that describe the schema and the engine: no queries, users, addresses, disks or stacks. */
 export const readableSystemTables: readonly string[] = words(`
@@ -21,7 +21,7 @@ export const readableSystemTables: readonly string[] = words(`
 `);
 
 /** Settings that analytics and BI clients send. They change an answer's meaning or look, not what can be reached. */
-const freeSettings = words(`
+const unboundedSettings = words(`
   final join_use_nulls group_by_use_nulls transform_null_in aggregate_functions_null_for_empty max_threads
   union_default_mode intersect_default_mode except_default_mode prefer_column_name_to_alias join_algorithm
   join_default_strictness max_bytes_in_join any_join_distinct_right_table_keys extremes totals_mode session_timezone max_block_size
@@ -45,14 +45,14 @@ export const boundedSettings: ReadonlyMap<string, number> = new Map([
   ['max_result_bytes', MAX_RESULT_BYTES],
 ]);
 
-const readerSettings: ReadonlySet<string> = new Set([...freeSettings, ...boundedSettings.keys()]);
+const readerSettings: ReadonlySet<string> = new Set([...unboundedSettings, ...boundedSettings.keys()]);
 
 export function isReaderSetting(name: string): boolean {
   return readerSettings.has(name);
 }
 
 /** Bounds of whoever passes the statement on, as `/admin/sql` does: its text may not take them back. */
-const boundsOfCallers: ReadonlySet<string> = new Set(
+const callerLimits: ReadonlySet<string> = new Set(
   words('max_result_rows max_result_bytes result_overflow_mode'),
 );
 
@@ -60,32 +60,33 @@ const boundsOfCallers: ReadonlySet<string> = new Set(
  * The settings in the statement's own clauses that a reader may change, with their values as SQL. Under `readonly` the
  * engine refuses a clause unless it changes nothing: these are set before it, and every other clause is refused.
  */
-export function settingsInClauses(print: string): [name: string, sqlValue: string][] {
+export function settingsInClauses(normalized: string): [name: string, sqlValue: string][] {
   const found: [string, string][] = [];
-  for (const { index } of blanked(print).matchAll(/\bSETTINGS\b/g)) {
+  for (const { index } of maskQuoted(normalized).matchAll(/\bSETTINGS\b/g)) {
     const assignment = / (?<name>[\w.]+) = (?<value>'(?:[^'\\]|\\.)*'|[\w.+-]+),?/y;
     assignment.lastIndex = index + 'SETTINGS'.length;
-    for (let match = assignment.exec(print); match !== null; match = assignment.exec(print)) {
+    for (let match = assignment.exec(normalized); match !== null; match = assignment.exec(normalized)) {
       const { name = '', value = '' } = match.groups ?? {};
-      if (isReaderSetting(name) && !boundsOfCallers.has(name)) found.push([name, value]);
+      if (isReaderSetting(name) && !callerLimits.has(name)) found.push([name, value]);
     }
   }
   return found;
 }
 
 /** What of a statement is not for a reader, in words; undefined: nothing. */
-export function readerFault(print: string): string | undefined {
-  const tokens = tokensOf(print);
+export function readerViolation(normalized: string): string | undefined {
+  const tokens = tokensOf(normalized);
   const verb = tokens.find(({ text }) => text !== '(')?.text ?? '';
-  if (!READING.has(verb)) return 'only SELECT, SHOW, DESCRIBE, EXISTS and EXPLAIN are allowed';
+  if (!READ_VERBS.has(verb)) return 'only SELECT, SHOW, DESCRIBE, EXISTS and EXPLAIN are allowed';
   let hasSettings = false;
   for (const [at, { text, name }] of tokens.entries()) {
     hasSettings ||= text === 'SETTINGS';
     const [before, next, second] = [tokens[at - 1]?.text, tokens[at + 1]?.text, tokens[at + 2]];
     // `t.file` is a column of a table or a part of a JSON column.
-    if (REFUSED.has(name) && before !== '.') return `the name ${name} is not allowed`;
-    if (DECLARE_COLUMNS.has(name) && next === '(') return `the table function ${name} is not allowed`;
-    if (KEYWORDS.has(text)) return `${text} is not allowed`;
+    if (FORBIDDEN_NAMES.has(name) && before !== '.') return `the name ${name} is not allowed`;
+    if (COLUMN_DECLARING_FUNCTIONS.has(name) && next === '(')
+      return `the table function ${name} is not allowed`;
+    if (FORBIDDEN_KEYWORDS.has(text)) return `${text} is not allowed`;
     // The engine checks no constraint for it, so that it would reset `readonly` and every bound.
     if (text === 'DEFAULT' && before === '=') return 'a setting may not be DEFAULT';
     // `profile` is no setting: it resets `readonly` with all the others.
@@ -106,11 +107,11 @@ interface Token {
   readonly name: string;
 }
 
-function tokensOf(print: string): Token[] {
-  return Array.from(blanked(print).matchAll(/'[^']*'|`[^`]*`|[\w$]+|\S/g), ({ 0: token, index }) => {
+function tokensOf(normalized: string): Token[] {
+  return Array.from(maskQuoted(normalized).matchAll(/'[^']*'|`[^`]*`|[\w$]+|\S/g), ({ 0: token, index }) => {
     if (token.startsWith("'")) return { text: '', name: '' };
     if (!token.startsWith('`')) return { text: token.toUpperCase(), name: token.toLowerCase() };
-    const quoted = print.slice(index + 1, index + token.length - 1);
+    const quoted = normalized.slice(index + 1, index + token.length - 1);
     return { text: '', name: quoted.replaceAll(/\\(.)/gs, '$1').toLowerCase() };
   });
 }
@@ -119,10 +120,12 @@ function words(text: string): string[] {
   return text.trim().split(/\s+/);
 }
 
-const READING = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN']);
+const READ_VERBS = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN']);
 /** `file` and `catboostEvaluate` read files without a grant; the others run what a string names as an aggregate function. */
-const REFUSED = new Set(words('file catboostevaluate arrayreduce arrayreduceinranges initializeaggregation'));
+const FORBIDDEN_NAMES = new Set(
+  words('file catboostevaluate arrayreduce arrayreduceinranges initializeaggregation'),
+);
 /** Other people's queries, and a MySQL server in EXPLAIN TABLE OVERRIDE. */
-const KEYWORDS = new Set(['OUTFILE', 'PROCESSLIST', 'OVERRIDE']);
+const FORBIDDEN_KEYWORDS = new Set(['OUTFILE', 'PROCESSLIST', 'OVERRIDE']);
 /** Their columns are a string, in which DEFAULT and ALIAS are any expression. */
-const DECLARE_COLUMNS = new Set(words('values generaterandom null'));
+const COLUMN_DECLARING_FUNCTIONS = new Set(words('values generaterandom null'));

@@ -20,7 +20,7 @@ import {
   MAX_BUFFERED_RESULT_BYTES,
   MAX_INSERT_BODY_BYTES,
   MAX_RESULT_FILE_BYTES,
-  RESULT_CHECK_MS,
+  RESULT_CHECK_INTERVAL_MS,
 } from './limits.ts';
 
 /** What is to be sent: a small result as bytes, a large one as a stream that must be read or destroyed. */
@@ -73,20 +73,20 @@ async function writeBounded(path: string, data: ByteStream): Promise<number> {
   const file = await open(path, 'wx', 0o600);
   try {
     let bytes = 0;
-    let gathered: Uint8Array[] = [];
-    let gatheredBytes = 0;
+    let pending: Uint8Array[] = [];
+    let pendingBytes = 0;
     const write = async (): Promise<void> => {
       // Writes all of it: a single write may be cut short on a nearly full disk, and rows would be missing without a word.
-      await file.appendFile(Buffer.concat(gathered, gatheredBytes));
-      gathered = [];
-      gatheredBytes = 0;
+      await file.appendFile(Buffer.concat(pending, pendingBytes));
+      pending = [];
+      pendingBytes = 0;
     };
     for await (const chunk of data) {
       bytes += chunk.length;
       if (bytes > MAX_INSERT_BODY_BYTES) throw exceptions.tooLarge(INSERT_TOO_LARGE);
-      gathered.push(chunk);
-      gatheredBytes += chunk.length;
-      if (gatheredBytes >= WRITE_BYTES) await write();
+      pending.push(chunk);
+      pendingBytes += chunk.length;
+      if (pendingBytes >= WRITE_BYTES) await write();
     }
     await write();
     return bytes;
@@ -106,7 +106,7 @@ async function collect<T>(
   const watch = setInterval(async () => {
     const { size } = await stat(path).catch(() => ({ size: 0 }));
     if (size > MAX_RESULT_FILE_BYTES) tooLarge.abort();
-  }, RESULT_CHECK_MS);
+  }, RESULT_CHECK_INTERVAL_MS);
   try {
     const outcome = await write(path, AbortSignal.any([signal, tooLarge.signal]));
     return { outcome, body: takeBody(path) };
@@ -125,11 +125,11 @@ const RESULT_TOO_LARGE = `Limit for result exceeded, max bytes of its text: ${MA
  * four trips through the thread pool would add half as much as the query itself took.
  */
 function takeBody(path: string): ResultBody | undefined {
-  const file = openIfThere(path);
+  const file = openIfExists(path);
   const size = file === undefined ? 0 : fstatSync(file).size;
   if (size % PAGE_BYTES === 0 && isDiskFull(dirname(path))) {
     if (file !== undefined) closeSync(file);
-    throw exceptions.notEnoughSpace(NO_ROOM);
+    throw exceptions.notEnoughSpace(DISK_FULL);
   }
   if (file === undefined) return undefined;
   // An open stream goes on reading a file that has no name any more.
@@ -149,17 +149,17 @@ function takeBody(path: string): ResultBody | undefined {
  * ends. By now something else may have given a little room back.
  */
 const PAGE_BYTES = 4096;
-const LEAST_FREE_BYTES = 16 * 1024 * 1024;
-const LEAST_FREE_SHARE = 0.05;
-const NO_ROOM = 'The disk is full: it may have had no room for all of the result.';
+const MIN_FREE_BYTES = 16 * 1024 * 1024;
+const MIN_FREE_FRACTION = 0.05;
+const DISK_FULL = 'The disk is full: it may have had no room for all of the result.';
 
 export function isDiskFull(folder: string): boolean {
   const { bavail, blocks, bsize } = statfsSync(folder);
-  return bavail * bsize < Math.min(LEAST_FREE_BYTES, LEAST_FREE_SHARE * blocks * bsize);
+  return bavail * bsize < Math.min(MIN_FREE_BYTES, MIN_FREE_FRACTION * blocks * bsize);
 }
 
 /** Some statements do not write INTO OUTFILE although they take it (EXPLAIN AST); what is none writes nothing either. */
-function openIfThere(path: string): number | undefined {
+function openIfExists(path: string): number | undefined {
   try {
     return openSync(path, 'r');
   } catch (error) {

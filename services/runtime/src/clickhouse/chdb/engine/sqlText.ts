@@ -19,8 +19,8 @@ export function setStatement(settings: Iterable<readonly [name: string, value: s
  * An engine's print of a statement (`Engine.print`) with everything quoted blanked out, each character in its place: what
  * is left are keywords, symbols and names. The print has no comments, and backslashes only inside of quotes.
  */
-export function blanked(print: string): string {
-  return print
+export function maskQuoted(normalized: string): string {
+  return normalized
     .replaceAll(/\\./gs, '__')
     .replaceAll(/'[^']*'|`[^`]*`/g, (quoted) => `${quoted[0]}${'_'.repeat(quoted.length - 2)}${quoted[0]}`);
 }

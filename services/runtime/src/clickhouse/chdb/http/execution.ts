@@ -6,7 +6,7 @@ import type { WriteOutcome } from '../engine/chdbAddon.ts';
 import type { Engine } from '../engine/engine.ts';
 import {
   MAX_INSERT_TEXT_BYTES,
-  MAX_PRINT_BYTES,
+  MAX_NORMALIZED_BYTES,
   MAX_QUERY_TEXT_BYTES,
   MAX_READER_TEXT_BYTES,
 } from '../engine/limits.ts';
@@ -24,7 +24,7 @@ export interface ExecutionDeps {
   files: RequestFiles;
 }
 
-export interface Answer {
+export interface ExecutionResult {
   body: ResultBody;
   /** Undefined for a statement that has no rows to answer with. */
   format: string | undefined;
@@ -36,81 +36,92 @@ export type Summary = Readonly<Partial<Record<SummaryField, number>>>;
 type SummaryField = `${'read' | 'written' | 'result'}_${'rows' | 'bytes'}` | 'elapsed_ns';
 
 /** A request that is being run. */
-interface Run {
+interface Execution {
   deps: ExecutionDeps;
   head: RequestHead;
   signal: AbortSignal;
 }
 
 /** @throws ClickHouseException */
-export async function execute(run: Run, body: ByteStream): Promise<Answer> {
-  const { deps, head, signal } = run;
+export async function execute(execution: Execution, body: ByteStream): Promise<ExecutionResult> {
+  const { deps, head, signal } = execution;
   const reader = new BodyReader(head.urlQuery, body);
-  const print = (text: string) => deps.engine.print(text, signal);
+  const normalize = (text: string) => deps.engine.normalize(text, signal);
   if (head.access === 'product') {
     const start = await reader.start(MAX_INSERT_TEXT_BYTES);
-    const insert = await findDataInsert(start, (text) => admitted(run, () => print(text)));
-    if (insert !== undefined) return await insertData(run, insert, reader.from(insert.dataStart));
+    const insert = await findDataInsert(start, (text) => withAdmission(execution, () => normalize(text)));
+    if (insert !== undefined) return await insertData(execution, insert, reader.from(insert.dataStart));
   }
   const maxBytes = head.access === 'reader' ? MAX_READER_TEXT_BYTES : MAX_QUERY_TEXT_BYTES;
   const sql = sqlOf(await reader.all(maxBytes));
-  return await admitted(run, async () => {
-    const printed = await print(sql);
-    const statement = readStatement(printed);
-    if (statement.kind !== 'write') return await runRead(run, statement, printed);
-    if (head.access === 'product') return await runWrite(run, sql);
+  return await withAdmission(execution, async () => {
+    const normalized = await normalize(sql);
+    const statement = readStatement(normalized);
+    if (statement.kind !== 'write') return await runRead(execution, statement, normalized);
+    if (head.access === 'product') return await runWrite(execution, sql);
     throw exceptions.readonly(`${head.access}: Cannot execute query in readonly mode.`);
   });
 }
 
-async function admitted<T>({ deps, head, signal }: Run, work: () => Promise<T>): Promise<T> {
-  const leave = await deps.admission[head.access].enter(signal);
-  return await work().finally(leave);
+async function withAdmission<T>({ deps, head, signal }: Execution, work: () => Promise<T>): Promise<T> {
+  const release = await deps.admission[head.access].enter(signal);
+  return await work().finally(release);
 }
 
-async function insertData(run: Run, insert: DataInsert, data: ByteStream): Promise<Answer> {
-  const { deps, head, signal } = run;
+async function insertData(
+  execution: Execution,
+  insert: DataInsert,
+  data: ByteStream,
+): Promise<ExecutionResult> {
+  const { deps, head, signal } = execution;
   return await deps.files.withData(data, (path, bytes) => {
     const settings = withParameters(head, insertSettings(head.settings, insert.clauses, bytes));
     const sql = `${insert.target} FROM INFILE ${sqlString(path)} COMPRESSION 'none'${insert.clauses}`;
     const request = { sql, database: head.database, settings, signal };
-    return admitted(run, async () => written(await deps.engine.write(request)));
+    return withAdmission(execution, async () => writeResult(await deps.engine.write(request)));
   });
 }
 
-async function runWrite({ deps, head, signal }: Run, sql: string): Promise<Answer> {
+async function runWrite({ deps, head, signal }: Execution, sql: string): Promise<ExecutionResult> {
   const settings = withParameters(head, statementSettings(head.settings, sql));
-  return written(await deps.engine.write({ sql, database: head.database, settings, signal }));
+  return writeResult(await deps.engine.write({ sql, database: head.database, settings, signal }));
 }
 
 /** Runs the print, so that a reader's is what has been checked. */
-async function runRead({ deps, head, signal }: Run, statement: Statement, print: string): Promise<Answer> {
+async function runRead(
+  { deps, head, signal }: Execution,
+  statement: Statement,
+  normalized: string,
+): Promise<ExecutionResult> {
   const format = statement.format ?? head.defaultFormat;
   if (!/^\w+$/.test(format)) throw exceptions.unknownFormat(`Unknown format ${format}`);
   const isReader = head.access === 'reader';
-  const ours = isReader ? readerSettings() : statementSettings(head.settings, '');
-  const { outcome, body } = await deps.files.collect(signal, (path, signalOfFile) => {
-    const { kind, front, settings } = statement;
+  const baseSettings = isReader ? readerSettings() : statementSettings(head.settings, '');
+  const { outcome, body } = await deps.files.collect(signal, (path, fileSignal) => {
+    const { kind, beforeFormat: front, settings } = statement;
     const intoFile = `${front} INTO OUTFILE ${sqlString(path)} FORMAT ${format}${settings}`;
-    const sql = kind === 'select' ? intoFile : print;
+    const sql = kind === 'select' ? intoFile : normalized;
     return deps.engine.query({
-      ...{ sql, database: head.database, format, signal: signalOfFile },
-      settings: withParameters(head, new Map([...ours, ['max_query_size', String(MAX_PRINT_BYTES)]])),
-      ...(isReader && { reader: { settings: head.settings, print } }),
+      ...{ sql, database: head.database, format, signal: fileSignal },
+      settings: withParameters(
+        head,
+        new Map([...baseSettings, ['max_query_size', String(MAX_NORMALIZED_BYTES)]]),
+      ),
+      ...(isReader && { reader: { settings: head.settings, normalized } }),
     });
   });
-  const found = body ?? { content: outcome.bytes, bytes: outcome.bytes.length };
+  const resultBody = body ?? { content: outcome.bytes, bytes: outcome.bytes.length };
   const summary = {
     read_rows: outcome.rowsRead,
     read_bytes: outcome.bytesRead,
     result_rows: outcome.rowsRead,
-    result_bytes: found.bytes,
+    result_bytes: resultBody.bytes,
     elapsed_ns: outcome.elapsed * 1e9,
   };
-  return { body: found, format, summary };
+  return { body: resultBody, format, summary };
 }
 
-function written({ rowsWritten, bytesWritten, elapsed }: WriteOutcome): Answer {
+function writeResult({ rowsWritten, bytesWritten, elapsed }: WriteOutcome): ExecutionResult {
   const summary = {
     read_rows: rowsWritten,
     read_bytes: bytesWritten,

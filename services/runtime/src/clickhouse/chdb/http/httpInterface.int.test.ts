@@ -5,7 +5,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import zlib from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { aClickHouse, auth, type TestServer } from '../testing/ownClickHouse.ts';
+import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
 
 let it: TestServer;
 beforeAll(async () => {

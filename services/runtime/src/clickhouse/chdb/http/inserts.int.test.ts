@@ -2,7 +2,7 @@
 
 import zlib from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { aClickHouse, auth, type TestServer } from '../testing/ownClickHouse.ts';
+import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
 
 const ROWS = 200_000;
 

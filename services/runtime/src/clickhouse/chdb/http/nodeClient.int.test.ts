@@ -3,7 +3,7 @@
 import { Readable } from 'node:stream';
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { aClickHouse, type TestServer } from '../testing/ownClickHouse.ts';
+import { aClickHouse, type TestServer } from '../testing/aClickHouse.ts';
 
 let it: TestServer;
 beforeAll(async () => {

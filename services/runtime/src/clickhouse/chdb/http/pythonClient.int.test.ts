@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { pythonWith } from '../../../process/testing/pythonEnvironment.ts';
-import { aClickHouse } from '../testing/ownClickHouse.ts';
+import { aClickHouse } from '../testing/aClickHouse.ts';
 
 const run = promisify(execFile);
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));

@@ -4,7 +4,7 @@ import { messageOf } from '../../../process/errors.ts';
 import { type ByteStream, inflate, isInflatable } from '../../../process/inflate.ts';
 import { MAX_FORM_BYTES } from '../engine/limits.ts';
 import { exceptions } from './httpErrors.ts';
-import { type RequestHead, sortFields } from './requestParsing.ts';
+import { type RequestHead, splitParameters } from './requestParsing.ts';
 
 /**
  * The body as it was before compression. `clickhouse-connect` compresses each block of an insert by itself, so several
@@ -14,18 +14,21 @@ import { type RequestHead, sortFields } from './requestParsing.ts';
 export function decodeContent(source: ByteStream, coding: string): ByteStream {
   if (coding === '' || coding === 'identity') return source;
   if (!isInflatable(coding)) {
-    const taken = 'The embedded ClickHouse takes gzip, deflate, br, zstd and none.';
-    throw exceptions.unknownCompression(`Unknown compression method '${coding}'. ${taken}`);
+    const supported = 'The embedded ClickHouse takes gzip, deflate, br, zstd and none.';
+    throw exceptions.unknownCompression(`Unknown compression method '${coding}'. ${supported}`);
   }
-  return translated(inflate(source, coding));
+  return translateErrors(inflate(source, coding));
 }
 
-async function* translated(source: ByteStream): ByteStream {
+async function* translateErrors(source: ByteStream): ByteStream {
   try {
     yield* source;
   } catch (error) {
-    const isBroken = error instanceof Error && 'code' in error && String(error.code).startsWith('ECONN');
-    throw isBroken ? error : exceptions.cannotDecompress(`Cannot decompress the body: ${messageOf(error)}.`);
+    const isConnectionError =
+      error instanceof Error && 'code' in error && String(error.code).startsWith('ECONN');
+    throw isConnectionError
+      ? error
+      : exceptions.cannotDecompress(`Cannot decompress the body: ${messageOf(error)}.`);
   }
 }
 
@@ -43,7 +46,7 @@ export async function readForm(head: RequestHead, body: ByteStream): Promise<Req
     if (typeof value === 'string') return [name, value];
     throw exceptions.notImplemented('The embedded ClickHouse does not take external tables.');
   });
-  const { settings, parameters } = sortFields(fields);
+  const { settings, parameters } = splitParameters(fields);
   const query = fields.find(([name]) => name === 'query')?.[1];
   return {
     ...head,
@@ -84,8 +87,8 @@ export class BodyReader {
   }
 
   /** Everything from a place in the beginning on. */
-  async *from(place: number): ByteStream {
-    if (place < this.#start.length) yield this.#start.subarray(place);
+  async *from(offset: number): ByteStream {
+    if (offset < this.#start.length) yield this.#start.subarray(offset);
     yield* { [Symbol.asyncIterator]: () => this.#chunks };
   }
 }

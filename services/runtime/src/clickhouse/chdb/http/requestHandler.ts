@@ -14,7 +14,7 @@ import {
   readCredentials,
   readRequestHead,
 } from './requestParsing.ts';
-import { sendError, sendResult, sendText } from './responding.ts';
+import { sendError, sendResult, sendText } from './responses.ts';
 
 export interface HandlerDeps extends ExecutionDeps {
   accounts: Accounts;
@@ -36,7 +36,7 @@ export async function handleRequest(
     head = readRequestHead(request, authenticate(deps.accounts, readCredentials(request), response));
     if (head.path !== '/') throw exceptions.unknownTable(`There is no ${head.path}, only / and /ping.`);
     if (deps.openRequests() > MAX_OPEN_REQUESTS) throw exceptions.tooManyQueries(TOO_MANY_REQUESTS);
-    await answer(deps, request, response, head, abandoned.signal);
+    await executeRequest(deps, request, response, head, abandoned.signal);
   } catch (error) {
     await discardBody(request);
     if (!request.complete && !response.headersSent) response.setHeader('Connection', 'close');
@@ -44,7 +44,7 @@ export async function handleRequest(
   }
 }
 
-async function answer(
+async function executeRequest(
   deps: HandlerDeps,
   request: IncomingMessage,
   response: ServerResponse,
@@ -56,8 +56,8 @@ async function answer(
   const isForm = /^multipart\/form-data/i.test(urlHead.contentType);
   const head = isForm ? await readForm(urlHead, body) : urlHead;
   if (head.method === 'GET' && head.urlQuery === '') return sendText(response, 'Ok.\n');
-  const result = await execute({ deps, head, signal }, isForm ? nothing() : body);
-  const release = deps.admission[head.access].holdResult(result.body.bytes);
+  const result = await execute({ deps, head, signal }, isForm ? emptyBody() : body);
+  const release = deps.admission[head.access].trackResult(result.body.bytes);
   if (signal.aborted) release();
   else response.once('close', release);
   await sendResult(response, head, deps.engine, result);
@@ -77,13 +77,17 @@ async function discardBody(request: IncomingMessage): Promise<void> {
   }
 }
 
-function authenticate(accounts: Accounts, given: Credentials | undefined, response: ServerResponse): Access {
+function authenticate(
+  accounts: Accounts,
+  credentials: Credentials | undefined,
+  response: ServerResponse,
+): Access {
   const accesses: readonly Access[] = ['product', 'reader'];
-  const access = accesses.find((name) => given !== undefined && isSame(accounts[name], given));
+  const access = accesses.find((name) => credentials !== undefined && areEqual(accounts[name], credentials));
   if (access !== undefined) return access;
-  const name = given?.username ?? accounts.product.username;
+  const name = credentials?.username ?? accounts.product.username;
   const message = `${name}: Authentication failed: password is incorrect, or there is no user with such name.`;
-  if (given !== undefined) throw exceptions.authenticationFailed(message);
+  if (credentials !== undefined) throw exceptions.authenticationFailed(message);
   response.setHeader('WWW-Authenticate', 'Basic realm="ClickHouse server HTTP API"');
   throw exceptions.requiredPassword(message);
 }
@@ -91,10 +95,10 @@ function authenticate(accounts: Accounts, given: Credentials | undefined, respon
 const TOO_MANY_REQUESTS = `Too many simultaneous queries. Maximum: ${MAX_OPEN_REQUESTS}.`;
 
 /** Over digests of equal length, so that neither the time nor the length tells anything. */
-function isSame(one: Credentials, other: Credentials): boolean {
+function areEqual(one: Credentials, other: Credentials): boolean {
   const digest = ({ username, password }: Credentials) =>
     hash('sha256', JSON.stringify([username, password]), 'buffer');
   return timingSafeEqual(digest(one), digest(other));
 }
 
-async function* nothing(): AsyncGenerator<Buffer> {}
+async function* emptyBody(): AsyncGenerator<Buffer> {}

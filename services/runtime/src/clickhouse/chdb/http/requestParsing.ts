@@ -38,7 +38,7 @@ export type ResponseEncoding = 'zstd' | 'gzip' | 'deflate' | 'br';
 export function readRequestHead(request: IncomingMessage, access: Access): RequestHead {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://embedded');
   const field = (name: string) => searchParams.get(name) ?? '';
-  const { settings, parameters } = sortFields(searchParams);
+  const { settings, parameters } = splitParameters(searchParams);
   const method = request.method ?? 'GET';
   // A GET must not change anything (and caches, crawlers and curl rely on that).
   if (method !== 'POST' && !settings.has('readonly')) settings.set('readonly', '2');
@@ -79,7 +79,7 @@ export function readCredentials(request: IncomingMessage): Credentials | undefin
 }
 
 /** Tells settings and query parameters from what the HTTP interface itself understands. */
-export function sortFields(fields: Iterable<readonly [name: string, value: string]>): {
+export function splitParameters(fields: Iterable<readonly [name: string, value: string]>): {
   settings: Map<string, string>;
   parameters: Map<string, string>;
 } {

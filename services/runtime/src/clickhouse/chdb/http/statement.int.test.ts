@@ -1,7 +1,7 @@
 /** What the front takes a statement for: an INSERT with data, which begin at a byte; rows in a format; or what it refuses. */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { aClickHouse, auth, type TestServer } from '../testing/ownClickHouse.ts';
+import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
 
 let it: TestServer;
 beforeAll(async () => {

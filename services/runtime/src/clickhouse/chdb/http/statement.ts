@@ -1,41 +1,41 @@
 /** Says what a statement is, as far as the HTTP front must know, from what the engine's own parser makes of it. */
 
-import { blanked } from '../engine/sqlText.ts';
+import { maskQuoted } from '../engine/sqlText.ts';
 import { ClickHouseException, exceptions } from './httpErrors.ts';
 import { sqlOf } from './requestBody.ts';
 
-type Print = (statement: string) => Promise<string>;
+type Normalize = (statement: string) => Promise<string>;
 
 export interface Statement {
   /** `select`: rows, perhaps many; `report`: some rows (SHOW, DESCRIBE, …); `write`: everything else. */
   kind: 'select' | 'report' | 'write';
   /** All before its own FORMAT clause. */
-  front: string;
+  beforeFormat: string;
   format: string | undefined;
   /** Its SETTINGS behind FORMAT. */
   settings: string;
 }
 
 /**
- * @param print as `Engine.print` gives it
+ * @param normalized as `Engine.print` gives it
  * @throws ClickHouseException for what a ClickHouse server refuses over HTTP, and for what this one does not do
  */
-export function readStatement(print: string): Statement {
-  const text = blanked(print);
-  const reason = NOT_DONE.find(([pattern]) => pattern.test(text))?.[1];
+export function readStatement(normalized: string): Statement {
+  const text = maskQuoted(normalized);
+  const reason = UNSUPPORTED_STATEMENTS.find(([pattern]) => pattern.test(text))?.[1];
   if (reason !== undefined) throw exceptions.notImplemented(reason);
   const verb = /^\(*(\w+)/.exec(text)?.[1] ?? '';
   const kind = SELECTS.has(verb) ? 'select' : REPORTS.has(verb) ? 'report' : 'write';
   // The names of a few formats are keywords, and in backquotes.
   const clauses = /^(?<front>.*) FORMAT (?<name>\w+|`_+`)(?: SETTINGS .*)?$/s.exec(text)?.groups;
-  const { front = text, name } = clauses ?? {};
-  const nameStart = front.length + ' FORMAT '.length;
+  const { front: beforeFormat = text, name } = clauses ?? {};
+  const nameStart = beforeFormat.length + ' FORMAT '.length;
   const nameEnd = nameStart + (name ?? '').length;
   return {
     kind,
-    front: print.slice(0, front.length),
-    format: name && print.slice(nameStart, nameEnd).replaceAll('`', ''),
-    settings: name === undefined ? '' : print.slice(nameEnd),
+    beforeFormat: normalized.slice(0, beforeFormat.length),
+    format: name && normalized.slice(nameStart, nameEnd).replaceAll('`', ''),
+    settings: name === undefined ? '' : normalized.slice(nameEnd),
   };
 }
 
@@ -54,13 +54,13 @@ export interface DataInsert {
  * asked at each of these words whether the INSERT is whole: then anything may follow, brackets that nothing opened too.
  * @throws ClickHouseException for text between a format's name and the data
  */
-export async function findDataInsert(start: Buffer, print: Print): Promise<DataInsert | undefined> {
+export async function findDataInsert(start: Buffer, normalized: Normalize): Promise<DataInsert | undefined> {
   const text = start.toString('latin1');
   if (!INSERT.test(text)) return undefined;
   for (const { 0: word, 1: name = '', index } of text.matchAll(/\b(?:FORMAT(?=(\s+\w+))|VALUES\b)/gi)) {
     const end = index + word.length + name.length;
-    const insert = await print(`${sqlOf(start.subarray(0, end))}\n)]`).catch(nothingIfSyntax);
-    const target = /^(.*?)(?: SETTINGS \w+ = .*)? FORMAT \w+$/s.exec(blanked(insert))?.[1]?.length;
+    const insert = await normalized(`${sqlOf(start.subarray(0, end))}\n)]`).catch(emptyOnSyntaxError);
+    const target = /^(.*?)(?: SETTINGS \w+ = .*)? FORMAT \w+$/s.exec(maskQuoted(insert))?.[1]?.length;
     if (target === undefined) continue;
     const dataStart = name === '' ? end : dataStartAt(text, end);
     return { target: insert.slice(0, target), clauses: insert.slice(target), dataStart };
@@ -68,7 +68,7 @@ export async function findDataInsert(start: Buffer, print: Print): Promise<DataI
   return undefined;
 }
 
-function nothingIfSyntax(error: unknown): string {
+function emptyOnSyntaxError(error: unknown): string {
   if (error instanceof ClickHouseException && error.type === 'SYNTAX_ERROR') return '';
   throw error;
 }
@@ -90,7 +90,7 @@ const INSERT = /^(?:\s|(?:--|#[ !])[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*IN
 const SELECTS = new Set(['SELECT', 'WITH']);
 const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL']);
 
-const NOT_DONE: readonly (readonly [RegExp, string])[] = [
+const UNSUPPORTED_STATEMENTS: readonly (readonly [RegExp, string])[] = [
   [/ INTO OUTFILE '/, 'INTO OUTFILE is not allowed over HTTP.'],
   [/^INSERT .* FROM INFILE '/s, 'INFILE is read by clients, not by the server.'],
   // Its data were not found: better refused than taken for text.

@@ -1,7 +1,7 @@
 /** Inserts batch after batch and prints the number of each when it is acknowledged, until it is killed. */
 
 import { startEmbeddedClickHouse } from '../embeddedClickHouse.ts';
-import { auth } from './ownClickHouse.ts';
+import { auth } from './aClickHouse.ts';
 
 const [directory = '', firstBatch = '0', rows = '100'] = process.argv.slice(2);
 const server = await startEmbeddedClickHouse({ directory, password: 'secret' });

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../../process/clock.ts';
 import { Unavailable } from '../../../process/errors.ts';
-import { nextTurn } from '../../../process/waiting.ts';
+import { yieldToEventLoop } from '../../../process/waiting.ts';
 import type { LogDatabase } from '../database.ts';
 import type { RecordStore } from '../recordStore.ts';
 import type { TopicCatalog } from '../topicCatalog.ts';
@@ -83,7 +83,7 @@ export class Maintenance {
   }
 
   async #repeat(chunk: () => boolean): Promise<void> {
-    while (!this.#isStopped && chunk()) await nextTurn();
+    while (!this.#isStopped && chunk()) await yieldToEventLoop();
   }
 }
 

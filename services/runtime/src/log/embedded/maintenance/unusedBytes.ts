@@ -5,7 +5,7 @@
  */
 import { writeSync } from 'node:fs';
 import { Unavailable } from '../../../process/errors.ts';
-import { nextTurn } from '../../../process/waiting.ts';
+import { yieldToEventLoop } from '../../../process/waiting.ts';
 import type { LogDatabase } from '../database.ts';
 import {
   type ByteRange,
@@ -65,7 +65,7 @@ export class UnusedBytes {
         this.#nextPage = FIRST_PAGE;
         return;
       }
-      await nextTurn();
+      await yieldToEventLoop();
     }
   }
 

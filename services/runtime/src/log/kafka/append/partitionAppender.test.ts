@@ -1,7 +1,7 @@
 /** Gathering keeps the order of calls, every caller's own offset, and the bounds. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
-import { nextTurn } from '../../../process/waiting.ts';
+import { yieldToEventLoop } from '../../../process/waiting.ts';
 import type { NewRecord } from '../../log.ts';
 import { AppendBudget, PartitionAppender } from './partitionAppender.ts';
 import type { PartitionBatch } from './partitionProducer.ts';
@@ -43,7 +43,7 @@ test('what callers append a turn behind their answers goes with what waited mean
   const { append, sends } = aPartition();
   const again = async (call: number) => {
     await append(records(call, 1), 10);
-    await nextTurn();
+    await yieldToEventLoop();
     await append(records(call + 10, 1), 10);
   };
   const both = [again(0), again(1)];

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '../../../process/errors.ts';
-import { Backoff, nextTurn } from '../../../process/waiting.ts';
+import { Backoff, yieldToEventLoop } from '../../../process/waiting.ts';
 import type { Appended, NewRecord } from '../../log.ts';
 import type { PartitionWatch } from '../client/partitionHealth.ts';
 import type { PartitionBatch } from './partitionProducer.ts';
@@ -67,7 +67,7 @@ export class PartitionAppender {
 
   async #run(): Promise<void> {
     // Appends of one turn of the event loop go together, and with them those of requests that came beside the last send's answer.
-    for (await nextTurn(); this.#queue.length > 0; await nextTurn()) {
+    for (await yieldToEventLoop(); this.#queue.length > 0; await yieldToEventLoop()) {
       const hasFailed = await this.#send(this.#nextGroup());
       if (hasFailed) await (this.#deps.pause ?? delay)(this.#backoff.next());
     }

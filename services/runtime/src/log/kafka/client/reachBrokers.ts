@@ -6,7 +6,7 @@ import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
-import { untilAvailable } from '../../../process/waiting.ts';
+import { retryUntilAvailable } from '../../../process/waiting.ts';
 import type { KafkaConnection } from './kafkaClient.ts';
 import { TokenRejected } from './oauthTokens.ts';
 
@@ -32,9 +32,9 @@ export async function reachBrokers(contact: BrokerContact): Promise<void> {
     onDelay: ({ message }: Unavailable, backoffMs: number) =>
       logger.warn('kafka_awaited', { backoffMs, cause: message }),
   };
-  await untilAvailable(() => contactAnyBroker(connection), retryOptions);
+  await retryUntilAvailable(() => contactAnyBroker(connection), retryOptions);
   const { sasl } = connection;
-  if (sasl?.mechanism === 'oauthbearer') await untilAvailable(() => checkToken(sasl), retryOptions);
+  if (sasl?.mechanism === 'oauthbearer') await retryUntilAvailable(() => checkToken(sasl), retryOptions);
 }
 
 async function checkToken(sasl: { token(): Promise<string> }): Promise<void> {

@@ -3,7 +3,7 @@
  * decision, which kafkajs hears (`membership.ts`); reading and committing are our own.
  */
 import type { Cluster } from 'kafkajs';
-import { Failure, settledWithin, untilAvailable } from '../../../process/waiting.ts';
+import { Failure, retryUntilAvailable, settledWithin } from '../../../process/waiting.ts';
 import { commonPartitionCount, GroupPartition, isPartitionLoss, NOT_OWNED } from '../../groupPartition.ts';
 import type { Committed, ConsumeOptions, Consumer } from '../../log.ts';
 import { clusterForTopics, type ReplaceableClient } from '../client/replaceableClient.ts';
@@ -186,7 +186,7 @@ class GroupMember implements Consumer {
         startOffset: range?.startOffset ?? 0,
       }));
     };
-    const byTopic = await untilAvailable(() => Promise.all(topics.map(pointsOf)), {
+    const byTopic = await retryUntilAvailable(() => Promise.all(topics.map(pointsOf)), {
       signal: this.#stopped.signal,
       onDelay: (cause, backoffMs) => logger.error('assignment_delayed', cause, { group, backoffMs }),
     });

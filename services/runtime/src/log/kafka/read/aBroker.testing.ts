@@ -1,6 +1,6 @@
 /** A broker as kafkajs knows one, without a network: it decodes each Fetch, and encodes what the test answers. */
 import type { Broker } from 'kafkajs';
-import { nextTurn } from '../../../process/waiting.ts';
+import { yieldToEventLoop } from '../../../process/waiting.ts';
 import type { Diverging } from './fetchProtocol.ts';
 import type { AbortedTransaction } from './recordBatches.ts';
 
@@ -27,7 +27,7 @@ export function aBroker(
   const send = async ({ request, response }: Exchange) => {
     const partitions = askedIn((await request.encode()).buffer);
     // A network takes its time.
-    await nextTurn();
+    await yieldToEventLoop();
     asked.push(partitions);
     const answered = await Promise.all(partitions.map(async (one) => ({ one, answer: await answer(one) })));
     const topics = answered.flatMap(({ one, answer: own }) =>

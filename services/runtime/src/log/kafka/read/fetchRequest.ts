@@ -1,6 +1,6 @@
 /** One Fetch of one broker for several partitions, and its answer put into their buffers. */
 import type { Broker } from 'kafkajs';
-import { nextTurn } from '../../../process/waiting.ts';
+import { yieldToEventLoop } from '../../../process/waiting.ts';
 import type { TopicLimits } from '../append/batchSize.ts';
 import { protocolError, sendRequest } from '../client/sendRequest.ts';
 import { type Diverging, fetchRequest, type PartitionResponse } from './fetchProtocol.ts';
@@ -93,7 +93,7 @@ export async function fetchFromBroker(
     }
     if (bytesSinceTurn < TURN_BYTES) continue;
     bytesSinceTurn = 0;
-    await nextTurn();
+    await yieldToEventLoop();
   }
   return failures;
 }

@@ -1,7 +1,7 @@
 /** Topics and offsets as the brokers know them. What never changes of a topic is asked for once. */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
-import { nextRound } from '../../../process/waiting.ts';
+import { coalesceCalls } from '../../../process/waiting.ts';
 import type { AddedPartitions, Committed, OffsetRange } from '../../log.ts';
 import type { TopicLimits } from '../append/batchSize.ts';
 import { createCluster } from '../client/clusterAccess.ts';
@@ -189,7 +189,9 @@ export class BrokerCatalog {
   #sharedEndOffsets(topic: string): Promise<readonly (number | undefined)[]> {
     let look = this.#endOffsets.get(topic);
     if (look === undefined) {
-      look = nextRound(async () => this.#fetchOffsets(topic, (await this.limits(topic)).partitions, false));
+      look = coalesceCalls(async () =>
+        this.#fetchOffsets(topic, (await this.limits(topic)).partitions, false),
+      );
       this.#endOffsets.set(topic, look);
     }
     return look();

@@ -4,9 +4,9 @@
  */
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Lingering } from './lingering.ts';
+import type { LingeringClose } from './lingeringClose.ts';
 
-export interface Refusal {
+export interface Rejection {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -15,13 +15,13 @@ export interface Refusal {
  * Reason of a rejection: the request is not HTTP or its head is too large, it took too long to arrive, or its body has
  * too many small chunks.
  */
-export type Broken = 'malformed' | 'tooSlow' | 'smallChunks';
-export type RefusalOf = (why: Broken) => Refusal;
+export type RejectionReason = 'malformed' | 'tooSlow' | 'smallChunks';
+export type RejectionFor = (reason: RejectionReason) => Rejection;
 
 /** Node's error code for a request that took too long. */
-export const TOO_SLOW = 'ERR_HTTP_REQUEST_TIMEOUT';
+export const TOO_SLOW_CODE = 'ERR_HTTP_REQUEST_TIMEOUT';
 /** Error code for a body in too many small chunks. */
-export const SMALL_CHUNKS = 'SMALL_CHUNKS';
+export const SMALL_CHUNKS_CODE = 'SMALL_CHUNKS';
 
 /** Default headers of every answer: caches do not store the answer, and browsers do not guess its type. */
 export const COMMON_HEADERS: ReadonlyMap<string, string> = new Map([
@@ -29,25 +29,28 @@ export const COMMON_HEADERS: ReadonlyMap<string, string> = new Map([
   ['X-Content-Type-Options', 'nosniff'],
 ]);
 
-const BROKEN_BY: Readonly<Record<string, Broken>> = { [TOO_SLOW]: 'tooSlow', [SMALL_CHUNKS]: 'smallChunks' };
+const REASON_BY_CODE: Readonly<Record<string, RejectionReason>> = {
+  [TOO_SLOW_CODE]: 'tooSlow',
+  [SMALL_CHUNKS_CODE]: 'smallChunks',
+};
 
 /** Writes the rejection to the socket and ends the connection. */
-export function refuse(
+export function reject(
   error: NodeJS.ErrnoException,
   socket: Duplex,
-  refusalOf: RefusalOf,
-  lingering: Lingering,
+  rejectionFor: RejectionFor,
+  lingeringClose: LingeringClose,
 ): void {
-  const refusal = refusalOf(BROKEN_BY[error.code ?? ''] ?? 'malformed');
+  const rejection = rejectionFor(REASON_BY_CODE[error.code ?? ''] ?? 'malformed');
   const lines = [
-    `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
-    ...Object.entries(headersOf(refusal)).map(([name, value]) => `${name}: ${value}`),
+    `HTTP/1.1 ${rejection.status} ${STATUS_CODES[rejection.status]}`,
+    ...Object.entries(headersOf(rejection)).map(([name, value]) => `${name}: ${value}`),
   ];
-  socket.write(`${lines.join('\r\n')}\r\n\r\n${refusal.body}`);
-  lingering.begin(socket);
+  socket.write(`${lines.join('\r\n')}\r\n\r\n${rejection.body}`);
+  lingeringClose.begin(socket);
 }
 
-export function headersOf({ headers, body }: Refusal): Record<string, string> {
+export function headersOf({ headers, body }: Rejection): Record<string, string> {
   return {
     Connection: 'close',
     ...Object.fromEntries(COMMON_HEADERS),
@@ -56,11 +59,11 @@ export function headersOf({ headers, body }: Refusal): Record<string, string> {
   };
 }
 
-export function bareRefusal(why: Broken): Refusal {
-  return { status: why === 'tooSlow' ? 408 : 400, headers: {}, body: '' };
+export function emptyRejection(reason: RejectionReason): Rejection {
+  return { status: reason === 'tooSlow' ? 408 : 400, headers: {}, body: '' };
 }
 
-export function coded(message: string, code: string): NodeJS.ErrnoException {
+export function errorWithCode(message: string, code: string): NodeJS.ErrnoException {
   return Object.assign(new Error(message), { code });
 }
 

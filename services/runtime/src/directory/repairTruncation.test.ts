@@ -8,15 +8,15 @@ import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import type { Log } from '../log/log.ts';
 import { withMethods } from '../log/testing/alteredLog.ts';
 import { Unavailable } from '../process/errors.ts';
-import { nextTurn } from '../process/waiting.ts';
+import { yieldToEventLoop } from '../process/waiting.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';
 import type { SchemaRegistry } from '../registry/registry.ts';
-import type { CutDirectory } from './afterCut.ts';
+import { EffectiveRecords, PREDECESSOR_HEADER } from './effectiveRecords.ts';
 import type { DirectoryHandle } from './openDirectory.ts';
-import { FOLLOWS_HEADER, Predecessors } from './predecessors.ts';
+import type { RepairedTruncation } from './repairTruncation.ts';
 import { aTenant, opened } from './testing/directoryBuilders.ts';
 
-const SOON = { repeatAfterMs: 20 };
+const SOON = { copyAfterMs: 20 };
 
 test('a token that a cut took goes on at every process, and one that was revoked there stays so', async () => {
   const topic = await aTopic();
@@ -30,7 +30,7 @@ test('a token that a cut took goes on at every process, and one that was revoked
   const tokens = ({ current }: DirectoryHandle) => [...current.tokens.keys()];
   do {
     for (const process of [one, other]) expect(tokens(process)).toEqual([given.id]);
-    await nextTurn();
+    await yieldToEventLoop();
   } while (one.cuts.length + other.cuts.length < 2);
   for (const { cuts } of [one, other]) {
     expect(cuts).toMatchObject([{ offset: 1, missing: expect.arrayContaining([`token:${given.id}`]) }]);
@@ -86,12 +86,12 @@ test('what was changed since the cut is not undone by who knew the lost one', as
 
 test('a change that was decided on a record that is gone counts, and does not stand above those after it', () => {
   const record = (offset: number, follows: string) => ({
-    ...{ key: 'k', offset, value: Buffer.from(`${offset}`), headers: { [FOLLOWS_HEADER]: follows } },
+    ...{ key: 'k', offset, value: Buffer.from(`${offset}`), headers: { [PREDECESSOR_HEADER]: follows } },
   });
-  const predecessors = new Predecessors();
+  const predecessors = new EffectiveRecords();
   expect(predecessors.accept(record(3, ''))).toBe(true);
   expect(predecessors.accept(record(4, '57'))).toBe(true);
-  expect(predecessors.headersFor('k')).toEqual({ [FOLLOWS_HEADER]: '4' });
+  expect(predecessors.headersFor('k')).toEqual({ [PREDECESSOR_HEADER]: '4' });
   expect(predecessors.accept(record(5, '4'))).toBe(true);
 });
 
@@ -155,7 +155,7 @@ function fail(): never {
 }
 
 interface Started extends DirectoryHandle {
-  readonly cuts: CutDirectory[];
+  readonly cuts: RepairedTruncation[];
 }
 
 interface Topic {
@@ -171,8 +171,8 @@ async function aTopic(): Promise<Topic> {
   const registry = await openLogRegistry(log);
   const start = async (on: Log = log): Promise<Started> => {
     const directory = await opened({ log: on, registry, ...SOON });
-    const cuts: CutDirectory[] = [];
-    directory.onCut((cut) => void cuts.push(cut));
+    const cuts: RepairedTruncation[] = [];
+    directory.onTruncation((cut) => void cuts.push(cut));
     return { ...directory, cuts };
   };
   return { log, registry, start };

@@ -1,9 +1,9 @@
 /** What a group's commit says beside its offset, and where it goes on behind a cut. */
 import type { Committed } from '../log/log.ts';
-import type { Note, Proof } from './findCut.ts';
+import type { CommitMetadata, RecordIdentity } from './findTruncation.ts';
 
 /** Knows also what older versions wrote, which is less. */
-export function noteOf({ offset, metadata }: Committed): Note {
+export function metadataOf({ offset, metadata }: Committed): CommitMetadata {
   try {
     return { ...(metadata === '' ? {} : JSON.parse(metadata)), offset };
   } catch {
@@ -13,26 +13,29 @@ export function noteOf({ offset, metadata }: Committed): Note {
 }
 
 /** The record that a commit names: the last below it or, while a block is announced, the block's last. */
-export function lastRecordOf(committed: Committed | undefined): Proof | undefined {
-  return committed && noteOf(committed).last;
+export function lastRecordOf(committed: Committed | undefined): RecordIdentity | undefined {
+  return committed && metadataOf(committed).last;
 }
 
 /** The UUID of the table whose rows the commit means; undefined where an operator or an older version made it. */
 export function tableOf(committed: Committed | undefined): string | undefined {
-  return committed && noteOf(committed).tables;
+  return committed && metadataOf(committed).tables;
 }
 
 /** No record below the commit is of a newer leader epoch; undefined: not known. */
 export function leaderEpochOf(committed: Committed): number | undefined {
-  const { last, upToEpoch } = noteOf(committed);
+  const { last, upToEpoch } = metadataOf(committed);
   return last?.leaderEpoch ?? upToEpoch;
 }
 
 /** What is left of a block that was announced is still to be finished. */
-export function goOnAt({ offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: Note, cut: number): Note {
+export function resumeAt(
+  { offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: CommitMetadata,
+  truncatedFrom: number,
+): CommitMetadata {
   const known = upToEpoch === undefined ? {} : { upToEpoch };
-  if (cut <= offset) return { offset: cut, ...known };
+  if (truncatedFrom <= offset) return { offset: truncatedFrom, ...known };
   return pendingTo === undefined
     ? { offset, ...known }
-    : { offset, pendingTo: Math.min(cut, pendingTo), ...known };
+    : { offset, pendingTo: Math.min(truncatedFrom, pendingTo), ...known };
 }

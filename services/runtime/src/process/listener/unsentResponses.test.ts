@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { aListener, MIB } from '../testing/aListener.ts';
-import { UntakenAnswers } from './untakenAnswers.ts';
+import { UnsentResponses } from './unsentResponses.ts';
 
 const request = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
 /** On a busy machine, too. */
@@ -99,7 +99,7 @@ test('a large answer costs others theirs no more than it goes itself', () => {
 function untaken() {
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());
-  const answers = new UntakenAnswers();
+  const answers = new UnsentResponses();
   const note = (remoteAddress: string, mib: number) => {
     const handle = { writeQueueSize: mib * MIB };
     const answer = Object.assign(new EventEmitter(), {
@@ -114,7 +114,7 @@ function untaken() {
         handle.writeQueueSize -= taken * MIB;
       },
     });
-    answers.note(answer as unknown as ServerResponse);
+    answers.track(answer as unknown as ServerResponse);
     return answer;
   };
   return { note, pass: (ms: number) => void vi.advanceTimersByTime(ms) };

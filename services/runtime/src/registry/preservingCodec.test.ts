@@ -1,6 +1,6 @@
 import { MICROS, MILLIS, messageContract, optional, record } from '@questlog/schemas/topics/contract';
 import { expect, test } from 'vitest';
-import { createCarryingCodec } from './carryingCodec.ts';
+import { createPreservingCodec } from './preservingCodec.ts';
 import { type Codec, createCodec, type SchemaRegistry } from './registry.ts';
 
 interface Note {
@@ -81,7 +81,7 @@ test('a whole number that this process could not hold exactly is carried to the 
 
 test('messages of an earlier version, and of one that lacks a field, change nothing of what is written', async () => {
   const registry = aRegistry();
-  const own = await createCarryingCodec<Note>(registry, later);
+  const own = await createPreservingCodec<Note>(registry, later);
   const { schemaId } = await createCodec(registry, later);
   const earlier = await createCodec<Note>(registry, note);
   const apart = await createCodec(registry, noteOf(tag, [optional('other', 'string')]));
@@ -123,7 +123,7 @@ async function codecs(): Promise<{
   const registry = aRegistry();
   return {
     registry,
-    own: await createCarryingCodec<Note>(registry, note),
+    own: await createPreservingCodec<Note>(registry, note),
     newer: await createCodec(registry, later),
   };
 }

@@ -1,6 +1,6 @@
 /** A shared question to the brokers still shows each reader the records acknowledged to it before. */
 import { expect, test } from 'vitest';
-import { nextRound } from './waiting.ts';
+import { coalesceCalls } from './waiting.ts';
 
 test('callers during a round share the next one', async () => {
   const { ask, rounds } = manual();
@@ -19,7 +19,7 @@ test('never runs two rounds at once, also when a caller comes as one ends', asyn
   let running = 0;
   let most = 0;
   let rounds = 0;
-  const ask = nextRound(async () => {
+  const ask = coalesceCalls(async () => {
     running += 1;
     rounds += 1;
     most = Math.max(most, running);
@@ -65,7 +65,7 @@ test('a failed round fails only its own callers', async () => {
 /** Rounds that end when the test says so. */
 function manual() {
   const rounds: PromiseWithResolvers<string>[] = [];
-  const ask = nextRound(() => {
+  const ask = coalesceCalls(() => {
     const round = Promise.withResolvers<string>();
     rounds.push(round);
     return round.promise;

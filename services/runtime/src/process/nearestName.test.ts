@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { nearestName } from './nearMiss.ts';
+import { nearestName } from './nearestName.ts';
 
 const FIELDS = ['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload', 'id', 'title'];
 

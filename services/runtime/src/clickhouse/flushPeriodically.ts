@@ -23,34 +23,34 @@ export interface CountedInsert extends Insert {
   readonly count: number;
 }
 
-const FLUSH_EVERY_MS = 2_000;
+const FLUSH_INTERVAL_MS = 2_000;
 /** A stop has other things to do. */
-const LAST_FLUSH_MS = 3_000;
+const STOP_FLUSH_TIMEOUT_MS = 3_000;
 
 /**
  * @param name of the counts, in the log and of the stop
- * @param take what is to be written since the last time; undefined: nothing is
+ * @param takePending what is to be written since the last time; undefined: nothing is
  * @param onTick is called every few seconds, whatever ClickHouse does
  */
-export function flushEvery(
+export function flushPeriodically(
   { store, clock, logger, lifecycle, dropped }: FlushDeps,
   name: string,
-  take: (nowMs: number) => CountedInsert | undefined,
+  takePending: (nowMs: number) => CountedInsert | undefined,
   onTick: () => void = () => {},
 ): void {
   /** One insert, until ClickHouse has it or refuses it: its token makes sure that none counts twice. */
   let unsent: CountedInsert | undefined;
-  let isAway = false;
+  let isUnavailable = false;
   const flush = async (): Promise<void> => {
-    unsent ??= take(clock.now());
+    unsent ??= takePending(clock.now());
     if (unsent === undefined) return;
     try {
       await store.insert(unsent);
-      isAway = false;
+      isUnavailable = false;
     } catch (error) {
       if (error instanceof Unavailable) {
-        if (!isAway) logger.warn(`${name}_wait_for_clickhouse`, { cause: messageOf(error) });
-        isAway = true;
+        if (!isUnavailable) logger.warn(`${name}_wait_for_clickhouse`, { cause: messageOf(error) });
+        isUnavailable = true;
         return;
       }
       dropped.inc(unsent.count);
@@ -65,10 +65,10 @@ export function flushEvery(
     running ??= flush().finally(() => {
       running = undefined;
     });
-  }, FLUSH_EVERY_MS);
+  }, FLUSH_INTERVAL_MS);
   lifecycle.onStop(name, async () => {
     clearInterval(timer);
     // Twice: what waits for ClickHouse goes first.
-    await settledWithin(Promise.resolve(running).then(flush).then(flush), LAST_FLUSH_MS);
+    await settledWithin(Promise.resolve(running).then(flush).then(flush), STOP_FLUSH_TIMEOUT_MS);
   });
 }

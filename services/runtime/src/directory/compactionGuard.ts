@@ -7,30 +7,30 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
 import { Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import type { Predecessors } from './predecessors.ts';
+import type { EffectiveRecords } from './effectiveRecords.ts';
 
-export interface RepeatsDeps {
+export interface CompactionGuardDeps {
   readonly log: Log;
   readonly logger: Logger;
-  readonly predecessors: Predecessors;
+  readonly effectiveRecords: EffectiveRecords;
   /** The time for which a record that does not count may be the last of its key. */
   readonly afterMs: number;
 }
 
-export class Repeats {
-  readonly #deps: RepeatsDeps;
+export class CompactionGuard {
+  readonly #deps: CompactionGuardDeps;
   /** Timers, by key whose last record does not count. */
   readonly #timers = new Map<string, NodeJS.Timeout>();
   #isClosed = false;
 
-  constructor(deps: RepeatsDeps) {
+  constructor(deps: CompactionGuardDeps) {
     this.#deps = deps;
   }
 
   /** Called for each record, after `Predecessors`. */
-  read(key: string, counts: boolean): void {
-    if (!counts) {
-      this.#repeatLater(key);
+  onRecord(key: string, isEffective: boolean): void {
+    if (!isEffective) {
+      this.#appendCopyLater(key);
       return;
     }
     clearTimeout(this.#timers.get(key));
@@ -38,16 +38,16 @@ export class Repeats {
   }
 
   /** Returns once the record that counts was repeated, or when the log cannot take it now; it is then repeated later. */
-  async repeat(key: string): Promise<void> {
-    const { log, logger, predecessors } = this.#deps;
-    const record = predecessors.repeatOf(key);
+  async appendCopy(key: string): Promise<void> {
+    const { log, logger, effectiveRecords } = this.#deps;
+    const record = effectiveRecords.copyFor(key);
     if (record === undefined) return;
     try {
       await log.append(TOPICS.directory, 0, [record]);
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       logger.error('directory_repeat_delayed', error, { topic: TOPICS.directory });
-      this.#repeatLater(key);
+      this.#appendCopyLater(key);
     }
   }
 
@@ -56,9 +56,9 @@ export class Repeats {
     for (const timer of this.#timers.values()) clearTimeout(timer);
   }
 
-  #repeatLater(key: string): void {
+  #appendCopyLater(key: string): void {
     clearTimeout(this.#timers.get(key));
     if (this.#isClosed) return;
-    this.#timers.set(key, setTimeout(() => void this.repeat(key), this.#deps.afterMs).unref());
+    this.#timers.set(key, setTimeout(() => void this.appendCopy(key), this.#deps.afterMs).unref());
   }
 }

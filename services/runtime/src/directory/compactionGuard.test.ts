@@ -8,11 +8,11 @@ import type { Log } from '../log/log.ts';
 import { withMethods } from '../log/testing/alteredLog.ts';
 import { Unavailable } from '../process/errors.ts';
 import { createCodec } from '../registry/registry.ts';
+import { PREDECESSOR_HEADER } from './effectiveRecords.ts';
 import type { DirectoryHandle } from './openDirectory.ts';
-import { FOLLOWS_HEADER } from './predecessors.ts';
 import { anEmptyTopic, aTenant, opened } from './testing/directoryBuilders.ts';
 
-const SOON = { repeatAfterMs: 20 };
+const SOON = { copyAfterMs: 20 };
 
 test('compaction does not leave a creation that lost and was answered with a conflict', async () => {
   const { log, registry } = await anEmptyTopic();
@@ -176,7 +176,7 @@ async function appender({ log, registry }: Topic, id: string) {
   return async (name: string | null, follows: number | ''): Promise<number> => {
     const value =
       name === null ? null : codec.encode({ tenant: named(id, name), project: null, token: null });
-    const headers = { [FOLLOWS_HEADER]: String(follows) };
+    const headers = { [PREDECESSOR_HEADER]: String(follows) };
     const key = entityKey('tenant', id);
     return (await log.append(TOPICS.directory, 0, [{ key, value, headers }])).baseOffset;
   };

@@ -4,7 +4,13 @@ import { expect, test } from 'vitest';
 import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/alteredLog.ts';
 import { Unavailable } from '../process/errors.ts';
-import { findCut, type HeldRecords, type HeldRow, type Note, rangeOf } from './findCut.ts';
+import {
+  type CommitMetadata,
+  findTruncation,
+  offsetRangeOf,
+  type StoredRow,
+  type StoredRows,
+} from './findTruncation.ts';
 
 const idOf = (record: LogRecord): string => record.value?.toString() ?? '';
 
@@ -37,19 +43,19 @@ function aReader(names: readonly string[]): OwnedPartition {
   });
 }
 
-function rowsHeld(rows: readonly HeldRow[]): HeldRecords {
+function rowsHeld(rows: readonly StoredRow[]): StoredRows {
   const nothing = async () => undefined;
   return {
-    holdsFrom: async (offset) => rows.some((row) => row.offset >= offset),
-    top: async (above) => rows.filter(({ offset }) => offset > above).at(-1),
-    nearest: async ({ above, below, about }) =>
+    hasRowsFrom: async (offset) => rows.some((row) => row.offset >= offset),
+    highestRow: async (above) => rows.filter(({ offset }) => offset > above).at(-1),
+    nearestRow: async ({ above, below, about }) =>
       rows
         .filter(({ offset }) => offset > above && offset < below)
         .sort((a, b) => Math.abs(a.offset - about) - Math.abs(b.offset - about))[0],
-    namesOf: async (record) => [idOf(record)],
-    unfinished: nothing,
+    rowNamesOf: async (record) => [idOf(record)],
+    unfinishedRepair: nothing,
     repair: async () => 0,
-    repaired: nothing,
+    markRepaired: nothing,
   };
 }
 
@@ -76,10 +82,10 @@ test('every row of a lost record is behind the cut that is found, and none of a 
       const last = { offset: written - 1, id: `old ${written - 1}` };
       // A reader beyond the end is told so by the log.
       const told = now.length < written ? now.length : Infinity;
-      const found = await findCut(
+      const found = await findTruncation(
         {
           log: aLog(start, now.length),
-          ...{ owned: aReader(now), topic: 't', held: rowsHeld(rows), idOf },
+          ...{ owned: aReader(now), topic: 't', storedRows: rowsHeld(rows), recordIdOf: idOf },
         },
         { offset: written, ...(isProven ? { last } : {}) },
         told,
@@ -110,13 +116,17 @@ async function find({
 }: {
   now?: readonly string[];
   start?: number;
-  rows?: readonly HeldRow[];
-  note?: Note;
+  rows?: readonly StoredRow[];
+  note?: CommitMetadata;
   told?: number;
   owned?: OwnedPartition;
 }) {
   const log = aLog(start, now.length);
-  return await findCut({ log, owned, topic: 't', held: rowsHeld(rows), idOf }, note, told);
+  return await findTruncation(
+    { log, owned, topic: 't', storedRows: rowsHeld(rows), recordIdOf: idOf },
+    note,
+    told,
+  );
 }
 const OLD = ['old 0', 'old 1', 'old 2', 'old 3', 'old 4'];
 
@@ -130,11 +140,11 @@ test('a cut of records without rows, over which the log has grown, is told by th
 test('of rows only those above the last record are looked for, where that is what it was', async () => {
   const held = rowsHeld(OLD.map((name, offset) => ({ offset, name })));
   const asked: number[] = [];
-  const watched = { ...held, top: (above: number) => held.top(asked.push(above) && above) };
+  const watched = { ...held, highestRow: (above: number) => held.highestRow(asked.push(above) && above) };
   const log = aLog(0, 5);
-  const deps = { log, owned: aReader(OLD), topic: 't', held: watched, idOf };
-  await findCut(deps, { offset: 5, last: { offset: 4, id: 'old 4' } });
-  await findCut(deps, { offset: 5 });
+  const deps = { log, owned: aReader(OLD), topic: 't', storedRows: watched, recordIdOf: idOf };
+  await findTruncation(deps, { offset: 5, last: { offset: 4, id: 'old 4' } });
+  await findTruncation(deps, { offset: 5 });
   expect(asked).toEqual([4, -1]);
 });
 
@@ -223,7 +233,7 @@ test('what a reader is told of a cut counts where it is as far, and whatever els
 });
 
 test('while a partition has no leader nobody decides what of it is cut', async () => {
-  await expect(rangeOf({ offsetRanges: async () => [undefined] }, 't', 0)).rejects.toBeInstanceOf(
+  await expect(offsetRangeOf({ offsetRanges: async () => [undefined] }, 't', 0)).rejects.toBeInstanceOf(
     Unavailable,
   );
 });

@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { Readable, type Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createBrotliCompress, createDeflate, createGzip, createZstdCompress } from 'node:zlib';
-import type { Answer, Summary } from './execution.ts';
+import type { ExecutionResult, Summary } from './execution.ts';
 import { type ClickHouseException, errorText, httpStatusOf } from './httpErrors.ts';
 import type { RequestHead, ResponseEncoding } from './requestParsing.ts';
 
@@ -21,13 +21,13 @@ export async function sendResult(
   response: ServerResponse,
   head: RequestHead,
   facts: ServerFacts,
-  answer: Answer,
+  result: ExecutionResult,
 ): Promise<void> {
-  const { content, bytes } = answer.body;
+  const { content, bytes } = result.body;
   commonHeaders(response, head, facts);
-  response.setHeader('X-ClickHouse-Summary', summaryText(answer.summary));
-  if (answer.format !== undefined) response.setHeader('X-ClickHouse-Format', answer.format);
-  response.setHeader('Content-Type', contentTypeOf(answer.format));
+  response.setHeader('X-ClickHouse-Summary', summaryText(result.summary));
+  if (result.format !== undefined) response.setHeader('X-ClickHouse-Format', result.format);
+  response.setHeader('Content-Type', contentTypeOf(result.format));
   const encoding = bytes >= MIN_COMPRESSED_BYTES ? head.encoding : undefined;
   if (encoding !== undefined) response.setHeader('Content-Encoding', encoding);
   else response.setHeader('Content-Length', bytes);
@@ -68,11 +68,11 @@ function commonHeaders(response: ServerResponse, head: RequestHead, facts: Serve
 
 /** Clients read the counts as strings, since 64-bit numbers do not fit everywhere. */
 function summaryText(summary: Summary): string {
-  const all = { ...NOTHING_DONE, ...summary };
+  const all = { ...EMPTY_SUMMARY, ...summary };
   return JSON.stringify(Object.fromEntries(Object.entries(all).map(([name, n]) => [name, n.toFixed()])));
 }
 
-const NOTHING_DONE = {
+const EMPTY_SUMMARY = {
   ...{ read_rows: 0, read_bytes: 0, written_rows: 0, written_bytes: 0 },
   ...{ total_rows_to_read: 0, result_rows: 0, result_bytes: 0, elapsed_ns: 0 },
 };

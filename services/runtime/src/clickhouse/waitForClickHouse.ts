@@ -5,24 +5,24 @@
 import { connect } from 'node:net';
 import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { untilAvailable } from '../process/waiting.ts';
+import { retryUntilAvailable } from '../process/waiting.ts';
 import type { Store } from './store.ts';
 
 /** As for the schema registry. */
-const PATIENCE_MS = 30_000;
-const ANSWER_LIMIT_MS = 3_000;
+const START_TIMEOUT_MS = 30_000;
+const CONNECT_TIMEOUT_MS = 3_000;
 
 /**
  * Returns when something listens at the address.
  * @throws Unavailable after 30 s, with the last cause.
  */
-export async function reachClickHouse(
+export async function waitForClickHouse(
   address: string,
   logger: Logger,
-  patienceMs = PATIENCE_MS,
+  timeoutMs = START_TIMEOUT_MS,
 ): Promise<void> {
-  await untilAvailable(() => connected(new URL(address)), {
-    signal: AbortSignal.timeout(patienceMs),
+  await retryUntilAvailable(() => connected(new URL(address)), {
+    signal: AbortSignal.timeout(timeoutMs),
     onDelay: ({ message }, backoffMs) => logger.warn('clickhouse_awaited', { backoffMs, cause: message }),
   });
 }
@@ -33,10 +33,10 @@ function connected({ protocol, hostname, port }: URL): Promise<void> {
     const fail = (cause: unknown): void => {
       reject(new Unavailable(`ClickHouse does not answer: ${messageOf(cause)}`, { cause }));
     };
-    const socket = connect({ ...where, timeout: ANSWER_LIMIT_MS });
+    const socket = connect({ ...where, timeout: CONNECT_TIMEOUT_MS });
     socket.once('connect', resolve);
     socket.once('error', fail);
-    socket.once('timeout', () => fail(new Error(`no connection within ${ANSWER_LIMIT_MS / 1_000} s`)));
+    socket.once('timeout', () => fail(new Error(`no connection within ${CONNECT_TIMEOUT_MS / 1_000} s`)));
     for (const end of ['connect', 'timeout']) socket.once(end, () => socket.destroy());
   });
 }
@@ -44,20 +44,22 @@ function connected({ protocol, hostname, port }: URL): Promise<void> {
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 };
 
 /** Tried: the tables of 24.8 hold all that is asked of them, 23.10 refuses a migration. */
-export const OLDEST_CLICKHOUSE = '24.8';
+export const MIN_CLICKHOUSE_VERSION = '24.8';
 
 /** @throws StartRefused for a server that is older. */
-export async function refuseOldClickHouse(store: Pick<Store, 'query'>): Promise<void> {
+export async function requireSupportedClickHouse(store: Pick<Store, 'query'>): Promise<void> {
   const [row] = await store.query<{ version: string }>('SELECT version() AS version');
   const version = row?.version ?? '';
-  const [[major = 0, minor = 0], [oldestMajor = 0, oldestMinor = 0]] = [
-    numbersOf(version),
-    numbersOf(OLDEST_CLICKHOUSE),
+  const [[major = 0, minor = 0], [minMajor = 0, minMinor = 0]] = [
+    parseVersion(version),
+    parseVersion(MIN_CLICKHOUSE_VERSION),
   ];
-  if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return;
-  throw new StartRefused(`ClickHouse ${version} is too old: Questlog needs ${OLDEST_CLICKHOUSE} or newer`);
+  if (major > minMajor || (major === minMajor && minor >= minMinor)) return;
+  throw new StartRefused(
+    `ClickHouse ${version} is too old: Questlog needs ${MIN_CLICKHOUSE_VERSION} or newer`,
+  );
 }
 
-function numbersOf(version: string): number[] {
+function parseVersion(version: string): number[] {
   return version.split('.').map(Number);
 }

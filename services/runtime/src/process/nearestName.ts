@@ -5,13 +5,17 @@
  * added, another, or two neighbours swapped). Of a short name that many edits would make any other: fewer than half of
  * its letters may differ.
  */
-export function nearestName(name: string, known: Iterable<string>, maxEdits: number): string | undefined {
+export function nearestName(
+  name: string,
+  candidates: Iterable<string>,
+  maxEdits: number,
+): string | undefined {
   let nearest: string | undefined;
   let fewest = maxEdits + 1;
-  for (const each of known) {
-    const edits = editsBetween(name.toLowerCase(), each.toLowerCase(), maxEdits);
-    if (edits >= fewest || edits * 2 >= each.length) continue;
-    nearest = each;
+  for (const candidate of candidates) {
+    const edits = editsBetween(name.toLowerCase(), candidate.toLowerCase(), maxEdits);
+    if (edits >= fewest || edits * 2 >= candidate.length) continue;
+    nearest = candidate;
     fewest = edits;
   }
   return nearest;

@@ -13,7 +13,7 @@ import {
 import { type Codec, createCodec, type SchemaRegistry } from './registry.ts';
 
 /** What copies of an object keep (`{...known}`), and neither JSON nor a list of its names shows. */
-const CARRIED = Symbol('fields of a later version');
+const UNKNOWN_FIELDS = Symbol('fields of a later version');
 
 /** A schema with all fields of the contract's, and more. */
 interface LaterSchema {
@@ -24,43 +24,46 @@ interface LaterSchema {
 }
 
 /** Once it has read a message of a later version, it writes with that version's schema, the latest that it has seen. */
-export async function createCarryingCodec<T>(
+export async function createPreservingCodec<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
 ): Promise<Codec<T>> {
   const codec = await createCodec(registry, contract);
-  const own = fieldsOf(contract.schema);
+  const own = fieldNamesOf(contract.schema);
   const seen = new Map([[codec.schemaId, undefined as LaterSchema | undefined]]);
   let latest: LaterSchema | undefined;
   const laterSchema = async (id: number): Promise<LaterSchema | undefined> => {
     if (seen.has(id)) return seen.get(id);
     const text = await registry.schemaById(id);
-    const later = text === undefined ? undefined : laterThan(contract, own, { id, text });
+    const later = text === undefined ? undefined : parseLaterSchema(contract, own, { id, text });
     seen.set(id, later);
     if (later?.fields.isSupersetOf(latest?.fields ?? own)) latest = later;
     return later;
   };
   return {
     encode: (message) =>
-      latest === undefined ? codec.encode(message) : frame(latest.id, latest.type.toBuffer(whole(message))),
+      latest === undefined
+        ? codec.encode(message)
+        : frame(latest.id, latest.type.toBuffer(mergeUnknownFields(message))),
     decode: async (value) => {
       // First, since it says what is wrong with a value that is none.
       const message = await codec.decode(value);
       const framed = value === null ? undefined : unframe(value);
       const later = framed && (await laterSchema(framed.schemaId));
-      if (framed !== undefined && later !== undefined) carry(message, allOf(later, framed.body));
+      if (framed !== undefined && later !== undefined)
+        attachUnknownFields(message, decodeAllFields(later, framed.body));
       return message;
     },
   };
 }
 
 /** Undefined: there is nothing to carry, or it cannot say all that the contract's schema says. */
-function laterThan(
+function parseLaterSchema(
   { type }: MessageContract<unknown>,
   own: ReadonlySet<string>,
   { id, text }: { readonly id: number; readonly text: string },
 ): LaterSchema | undefined {
-  const fields = fieldsOf(text);
+  const fields = fieldNamesOf(text);
   if (fields.size === own.size || !fields.isSupersetOf(own)) return undefined;
   try {
     parseSchema(text).createResolver(type);
@@ -71,20 +74,20 @@ function laterThan(
 }
 
 /** Of all records in it, each with the name of its record. */
-function fieldsOf(schema: string): Set<string> {
-  const found = new Set<string>();
-  const lookInto = (part: unknown): void => {
+function fieldNamesOf(schema: string): Set<string> {
+  const names = new Set<string>();
+  const collect = (part: unknown): void => {
     if (typeof part !== 'object' || part === null) return;
     const { name, fields }: { name?: unknown; fields?: unknown } = part;
-    if (Array.isArray(fields)) for (const field of fields) found.add(`${name}.${field.name}`);
-    for (const inside of Object.values(part)) lookInto(inside);
+    if (Array.isArray(fields)) for (const field of fields) names.add(`${name}.${field.name}`);
+    for (const inside of Object.values(part)) collect(inside);
   };
-  lookInto(JSON.parse(schema));
-  return found;
+  collect(JSON.parse(schema));
+  return names;
 }
 
 /** Undefined: what this version does not know is no Avro, which is no reason to refuse the rest. */
-function allOf({ type }: LaterSchema, body: Buffer): unknown {
+function decodeAllFields({ type }: LaterSchema, body: Buffer): unknown {
   try {
     return type.fromBuffer(body);
   } catch {
@@ -92,22 +95,22 @@ function allOf({ type }: LaterSchema, body: Buffer): unknown {
   }
 }
 
-/** @param all the same message, as its writer's schema has it. */
-function carry(known: unknown, all: unknown): void {
-  if (Array.isArray(known) && Array.isArray(all)) {
-    for (const [i, one] of known.entries()) carry(one, all[i]);
-  } else if (isRecord(known) && isRecord(all)) {
-    const unknown = Object.entries(all).filter(([name]) => !Object.hasOwn(known, name));
-    if (unknown.length > 0) known[CARRIED] = Object.fromEntries(unknown);
-    for (const [name, value] of Object.entries(known)) carry(value, all[name]);
+/** @param complete the same message, as its writer's schema has it. */
+function attachUnknownFields(known: unknown, complete: unknown): void {
+  if (Array.isArray(known) && Array.isArray(complete)) {
+    for (const [i, one] of known.entries()) attachUnknownFields(one, complete[i]);
+  } else if (isRecord(known) && isRecord(complete)) {
+    const unknown = Object.entries(complete).filter(([name]) => !Object.hasOwn(known, name));
+    if (unknown.length > 0) known[UNKNOWN_FIELDS] = Object.fromEntries(unknown);
+    for (const [name, value] of Object.entries(known)) attachUnknownFields(value, complete[name]);
   }
 }
 
-function whole(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(whole);
+function mergeUnknownFields(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(mergeUnknownFields);
   if (!isRecord(value)) return value;
-  const known = Object.entries(value).map(([name, inside]) => [name, whole(inside)]);
-  return { ...Object(value[CARRIED]), ...Object.fromEntries(known) };
+  const known = Object.entries(value).map(([name, inside]) => [name, mergeUnknownFields(inside)]);
+  return { ...Object(value[UNKNOWN_FIELDS]), ...Object.fromEntries(known) };
 }
 
 function isRecord(value: unknown): value is Record<string | symbol, unknown> {

@@ -11,15 +11,15 @@ const LINGER_BYTES = 16 * 1024 * 1024;
  * Maximum rate of all rejected clients together, because reading and dropping bytes costs CPU time, too. The burst is
  * `LINGER_BYTES`.
  */
-const LINGER_BYTES_A_SECOND = 32 * 1024 * 1024;
+const LINGER_BYTES_PER_SECOND = 32 * 1024 * 1024;
 
 /**
  * Reads and drops what clients send after the last answer of their connection. A connection that is closed with unread bytes
  * is reset, and its client might lose the answer (RFC 9112, section 9.6). The bytes are not parsed.
  */
-export class Lingering {
+export class LingeringClose {
   /** Time until which the bytes that were already read use up the rate. */
-  #paidMs = 0;
+  #rateUsedUntilMs = 0;
 
   begin(socket: Duplex): void {
     let bytes = 0;
@@ -35,7 +35,7 @@ export class Lingering {
     socket.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes > LINGER_BYTES) return void socket.destroy();
-      const waitMs = this.#take(chunk.length);
+      const waitMs = this.#throttle(chunk.length);
       if (waitMs === 0) return;
       socket.pause();
       setTimeout(() => socket.resume(), waitMs).unref();
@@ -43,10 +43,10 @@ export class Lingering {
   }
 
   /** @returns time in milliseconds for which nothing more is read from the client. */
-  #take(bytes: number): number {
+  #throttle(bytes: number): number {
     const nowMs = performance.now();
-    const perMs = LINGER_BYTES_A_SECOND / 1000;
-    this.#paidMs = Math.max(this.#paidMs, nowMs - LINGER_BYTES / perMs) + bytes / perMs;
-    return Math.max(0, this.#paidMs - nowMs);
+    const perMs = LINGER_BYTES_PER_SECOND / 1000;
+    this.#rateUsedUntilMs = Math.max(this.#rateUsedUntilMs, nowMs - LINGER_BYTES / perMs) + bytes / perMs;
+    return Math.max(0, this.#rateUsedUntilMs - nowMs);
   }
 }

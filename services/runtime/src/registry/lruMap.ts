@@ -1,5 +1,5 @@
 /** A map that forgets the least recently used entry, so that a cache cannot grow without bound. */
-export class BoundedMap<K, V> {
+export class LruMap<K, V> {
   readonly #maxEntries: number;
   readonly #entries = new Map<K, V>();
 

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { LogRecord, NewRecord } from '../log/log.ts';
-import { FOLLOWS_HEADER, Predecessors, REPEATS_HEADER } from './predecessors.ts';
+import { COPY_OF_HEADER, EffectiveRecords, PREDECESSOR_HEADER } from './effectiveRecords.ts';
 
 const PROCESSES = 3;
 const KEY = 'tenant:t';
@@ -55,12 +55,12 @@ test('a change that counts was decided on the one that counted before it, and it
 test.each(['junk', 'Infinity', '1e300', '-7', '1.5', '100', '9007199254740991', ''])(
   'a record whose header names %j instead of an offset below its own counts, and so does the change that is decided on it',
   (junk) => {
-    for (const name of [FOLLOWS_HEADER, REPEATS_HEADER]) {
-      const predecessors = new Predecessors();
+    for (const name of [PREDECESSOR_HEADER, COPY_OF_HEADER]) {
+      const predecessors = new EffectiveRecords();
       const record = { key: KEY, value: Buffer.from('x') };
       expect(predecessors.accept({ ...record, offset: 3, headers: { [name]: junk } })).toBe(true);
       const headers = predecessors.headersFor(KEY);
-      expect(headers).toEqual({ [FOLLOWS_HEADER]: '3' });
+      expect(headers).toEqual({ [PREDECESSOR_HEADER]: '3' });
       expect(predecessors.accept({ ...record, offset: 4, headers })).toBe(true);
     }
   },
@@ -122,7 +122,7 @@ class Reader {
   position = 0;
   readonly counted = new Map<number, boolean>();
   readonly #log: FakeLog;
-  readonly #predecessors = new Predecessors();
+  readonly #predecessors = new EffectiveRecords();
   readonly #own = new Set<number>();
   #decided: { readonly record: NewRecord; readonly on: string | undefined } | undefined;
 
@@ -163,7 +163,7 @@ class Reader {
   }
 
   repeat(): NewRecord | undefined {
-    return this.#predecessors.repeatOf(KEY);
+    return this.#predecessors.copyFor(KEY);
   }
 
   state() {

@@ -9,9 +9,9 @@ import { Fenced, Unavailable } from '../process/errors.ts';
 import { type Logger, silentLogger } from '../process/logger.ts';
 import { runBlocks } from './blocks.ts';
 import type { Block } from './blockWriter.ts';
-import type { Cut, HeldRecords } from './findCut.ts';
-import { lastRecordOf, leaderEpochOf } from './notes.ts';
-import { WaitedClock, WITHIN_MS } from './testing/waitedClock.ts';
+import { lastRecordOf, leaderEpochOf } from './commitMetadata.ts';
+import type { StoredRows, Truncation } from './findTruncation.ts';
+import { ReadDrivenClock, WITHIN_MS } from './testing/readDrivenClock.ts';
 
 const TOPIC = 'cuts';
 const GROUP = 'cuts-test';
@@ -27,27 +27,27 @@ const nameOf = (record: LogRecord): string => record.value?.toString() ?? '';
 class Tables {
   rows: Row[] = [];
   readonly moved: Row[] = [];
-  readonly repairs: Cut[] = [];
+  readonly repairs: Truncation[] = [];
   /** The repair that was begun and not finished. */
-  begun: Cut | undefined;
+  begun: Truncation | undefined;
   beforeRow = (_name: string): void => {};
   /** Called in the middle of a repair. */
   amidRepair = (): void => {};
 
-  held(): HeldRecords {
+  held(): StoredRows {
     return {
-      holdsFrom: async (from) => this.rows.some(({ offset }) => offset >= from),
-      top: async (above) =>
+      hasRowsFrom: async (from) => this.rows.some(({ offset }) => offset >= from),
+      highestRow: async (above) =>
         this.rows
           .filter(({ offset }) => offset > above)
           .toSorted((a, b) => a.offset - b.offset)
           .at(-1),
-      nearest: async ({ above, below, about }) =>
+      nearestRow: async ({ above, below, about }) =>
         this.rows
           .filter(({ offset }) => offset > above && offset < below)
           .toSorted((a, b) => Math.abs(a.offset - about) - Math.abs(b.offset - about))[0],
-      namesOf: async (record) => [nameOf(record)],
-      unfinished: async () => this.begun,
+      rowNamesOf: async (record) => [nameOf(record)],
+      unfinishedRepair: async () => this.begun,
       repair: async (cut, confirm) => {
         await confirm();
         this.repairs.push(cut);
@@ -58,7 +58,7 @@ class Tables {
         this.moved.push(...lost);
         return lost.length;
       },
-      repaired: async () => {
+      markRepaired: async () => {
         this.begun = undefined;
       },
     };
@@ -82,11 +82,11 @@ async function aProjection() {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics([topicSpec(TOPIC)]);
   const tables = new Tables();
-  const cuts: { cut: Cut; records: number }[] = [];
+  const cuts: { cut: Truncation; records: number }[] = [];
   const said: [event: string, fields: unknown][] = [];
   const logger: Logger = { ...silentLogger, error: (event, _, fields) => void said.push([event, fields]) };
   const committed = async () => (await log.committed(GROUP, TOPIC))[0]?.offset;
-  const clock = new WaitedClock();
+  const clock = new ReadDrivenClock();
   return {
     ...{ log, tables, cuts, said, committed },
     /** Records of the names, with their names as append ids. */
@@ -103,9 +103,9 @@ async function aProjection() {
         process: (owned) =>
           runBlocks(asAssigned(clock.reads(owned)), {
             ...{ log, clock, logger, topic: TOPIC, flushIntervalMs: 0, insertsEndWithinMs: 0 },
-            held: tables.held(),
-            tables: async () => 'as made',
-            recentTables: async () => 'as made',
+            storedRows: tables.held(),
+            tablesId: async () => 'as made',
+            cachedTablesId: async () => 'as made',
             openWriter: async () => ({
               plan: async (block: Block) => block,
               apply: (block, attempt) => tables.apply(block, attempt),
@@ -114,7 +114,7 @@ async function aProjection() {
             onWritten: () => {},
             publishStart: async () => {},
             onProjected: () => {},
-            onCut: (cut, records) => void cuts.push({ cut, records }),
+            onTruncation: (cut, records) => void cuts.push({ cut, records }),
           }),
       }),
     /** Runs until all is committed, or something breaks. */

@@ -3,7 +3,7 @@ import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPar
 import { Unavailable } from '../process/errors.ts';
 
 /** What a group writes beside its offset. */
-export interface Note {
+export interface CommitMetadata {
   /** The next offset. */
   readonly offset: number;
   /** First offset behind the block that is being written; undefined: none is. */
@@ -12,7 +12,7 @@ export interface Note {
    * The last record of that block or, without one, below the offset: by it a log is found out that was cut and has grown
    * again, when no offset tells. Undefined: none was read yet.
    */
-  readonly last?: Proof;
+  readonly last?: RecordIdentity;
   /** Behind a cut, where no last record is known: none below the offset is of a newer leader epoch. */
   readonly upToEpoch?: number;
   /** Names the tables that have the rows. */
@@ -20,42 +20,42 @@ export interface Note {
 }
 
 /** Tells a record from any other that gets its offset. */
-export interface Proof {
+export interface RecordIdentity {
   readonly offset: number;
   readonly id: string;
   readonly leaderEpoch?: number;
 }
 
 /** What the tables hold of the records of one partition. */
-export interface HeldRecords {
+export interface StoredRows {
   /** Whether there are rows of records at or behind the offset of which a second one would be a second thing. */
-  holdsFrom(offset: number): Promise<boolean>;
+  hasRowsFrom(offset: number): Promise<boolean>;
   /** The row of the highest offset, if that is above the given one. */
-  top(above: number): Promise<HeldRow | undefined>;
+  highestRow(above: number): Promise<StoredRow | undefined>;
   /** The row whose offset is nearest to `about`, above one bound and below the other. */
-  nearest(between: { above: number; below: number; about: number }): Promise<HeldRow | undefined>;
+  nearestRow(between: { above: number; below: number; about: number }): Promise<StoredRow | undefined>;
   /** What rows of the record may be named. */
-  namesOf(record: LogRecord): Promise<readonly string[]>;
+  rowNamesOf(record: LogRecord): Promise<readonly string[]>;
   /** The repair that was begun and is not known to be done. */
-  unfinished(): Promise<Cut | undefined>;
+  unfinishedRepair(): Promise<Truncation | undefined>;
   /**
    * Takes the rows from the cut on out of the way of the records that get their offsets now; they stay visible. Done
    * again it ends the same. @returns how many records the log has lost.
    *
    * @param confirm awaited right before each change, as a writer's.
    */
-  repair(cut: Cut, confirm: () => Promise<void>): Promise<number>;
+  repair(cut: Truncation, confirm: () => Promise<void>): Promise<number>;
   /** Notes that it is done, and that the group goes on at the cut. */
-  repaired(cut: Cut): Promise<void>;
+  markRepaired(cut: Truncation): Promise<void>;
 }
 
-export interface HeldRow {
+export interface StoredRow {
   readonly offset: number;
   readonly name: string;
 }
 
-export interface Cut {
-  /** The first offset that is not known to hold what it held. */
+export interface Truncation {
+  /** The first offset that is not known to hold what it storedRows. */
   readonly offset: number;
   /** First offset behind what is gone. */
   readonly end: number;
@@ -63,58 +63,62 @@ export interface Cut {
   readonly lost: string;
 }
 
-export interface CutDeps {
+export interface TruncationDeps {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
   readonly owned: OwnedPartition;
   readonly topic: string;
-  readonly held: HeldRecords;
+  readonly storedRows: StoredRows;
   /** A proof's id. */
-  idOf(record: LogRecord): string;
+  recordIdOf(record: LogRecord): string;
 }
 
 /**
  * Compares the last record of what was written with the log and, where they differ, walks back by what the tables hold.
  * Moves the position. Offsets of which the tables hold nothing count as cut: what was dropped there once is so again.
  *
- * @param told an offset from which on the log itself says that it holds something else.
+ * @param truncatedFrom an offset from which on the log itself says that it holds something else.
  */
-export async function findCut(deps: CutDeps, note: Note, told = Infinity): Promise<Cut | undefined> {
-  const { log, owned, topic, held } = deps;
-  const compare = async (at: number, isIt: (record: LogRecord) => boolean | Promise<boolean>) => {
-    const record = at < told ? await recordAt(deps, at) : 'beyond';
+export async function findTruncation(
+  deps: TruncationDeps,
+  committed: CommitMetadata,
+  truncatedFrom = Infinity,
+): Promise<Truncation | undefined> {
+  const { log, owned, topic, storedRows } = deps;
+  const compare = async (at: number, isExpected: (record: LogRecord) => boolean | Promise<boolean>) => {
+    const record = at < truncatedFrom ? await recordAt(deps, at) : 'beyond';
     if (record === 'removed') return record;
-    return record !== 'beyond' && (await isIt(record)) ? 'same' : 'other';
+    return record !== 'beyond' && (await isExpected(record)) ? 'same' : 'other';
   };
-  const compareRow = ({ offset, name }: HeldRow) =>
-    compare(offset, async (record) => (await held.namesOf(record)).includes(name));
+  const compareRow = ({ offset, name }: StoredRow) =>
+    compare(offset, async (record) => (await storedRows.rowNamesOf(record)).includes(name));
 
-  const { offset, pendingTo: wanted = offset, last } = note;
-  const proof = last && (await compare(last.offset, (record) => deps.idOf(record) === last.id));
+  const { offset, pendingTo: processedTo = offset, last } = committed;
+  const proof = last && (await compare(last.offset, (record) => deps.recordIdOf(record) === last.id));
   /** Up to here the log is what it was. */
   let same = proof === 'same' && last !== undefined ? last.offset : -1;
-  const top = await held.top(same);
-  const isTopSame = top === undefined || (await compareRow(top)) !== 'other';
-  if (proof !== 'other' && isTopSame && wanted <= told) return undefined;
+  const highest = await storedRows.highestRow(same);
+  const isHighestSame = highest === undefined || (await compareRow(highest)) !== 'other';
+  if (proof !== 'other' && isHighestSame && processedTo <= truncatedFrom) return undefined;
 
-  const range = await rangeOf(log, topic, owned.partition);
+  const range = await offsetRangeOf(log, topic, owned.partition);
   same = Math.max(same, range.startOffset - 1);
   // What is behind the end need not be waited for.
-  let other = Math.min(told, range.endOffset);
+  let other = Math.min(truncatedFrom, range.endOffset);
   for (let about = other; ; about = Math.floor((same + other) / 2)) {
-    const row = await held.nearest({ above: same, below: other, about });
+    const row = await storedRows.nearestRow({ above: same, below: other, about });
     if (row === undefined) break;
     if ((await compareRow(row)) === 'other') other = row.offset;
     else same = row.offset;
   }
   return {
     offset: same + 1,
-    end: Math.max(wanted, (top?.offset ?? -1) + 1),
-    lost: last?.id ?? top?.name ?? '',
+    end: Math.max(processedTo, (highest?.offset ?? -1) + 1),
+    lost: last?.id ?? highest?.name ?? '',
   };
 }
 
 /** @throws Unavailable while the partition has no leader. */
-export async function rangeOf(
+export async function offsetRangeOf(
   log: Pick<Log, 'offsetRanges'>,
   topic: string,
   partition: number,
@@ -126,7 +130,7 @@ export async function rangeOf(
 
 /** Asks where the log ends only if nothing comes. */
 async function recordAt(
-  { log, owned, topic }: CutDeps,
+  { log, owned, topic }: TruncationDeps,
   offset: number,
 ): Promise<LogRecord | 'removed' | 'beyond'> {
   owned.seek(topic, offset);

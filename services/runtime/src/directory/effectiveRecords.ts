@@ -15,16 +15,16 @@
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
 /** The offset of the last record of the same key that counts; empty where there is none. */
-export const FOLLOWS_HEADER = 'questlog-follows';
+export const PREDECESSOR_HEADER = 'questlog-follows';
 /** The offset of the record that this one repeats. */
-export const REPEATS_HEADER = 'questlog-repeats';
+export const COPY_OF_HEADER = 'questlog-repeats';
 
 /** Before the first offset. */
-const NOTHING = -1;
+const NO_RECORD = -1;
 
-interface Counting {
+interface EffectiveRecord {
   /** The offset of its predecessor. */
-  readonly follows: number;
+  readonly predecessorOffset: number;
   /** Its offset; for a repeat, that of the repeated record. */
   readonly offset: number;
   /** A copy: the record's own bytes would keep the whole fetched buffer alive. */
@@ -33,83 +33,93 @@ interface Counting {
   readonly isLast: boolean;
 }
 
-export class Predecessors {
+export class EffectiveRecords {
   /** The record that counts, by key. Tombstones too: a change decided on the entity may still come. */
-  readonly #counting = new Map<string, Counting>();
+  readonly #byKey = new Map<string, EffectiveRecord>();
 
   /** The headers of a record that is decided on the records read so far. */
   headersFor(key: string): Headers {
-    return { [FOLLOWS_HEADER]: nameOf(this.#counting.get(key)?.offset ?? NOTHING) };
+    return { [PREDECESSOR_HEADER]: headerOf(this.#byKey.get(key)?.offset ?? NO_RECORD) };
   }
 
   /** Takes each record of the topic, in order. Returns false for one that does not count. */
   accept({ key, value, offset, headers }: Omit<LogRecord, 'timestampMs'>): boolean {
     if (key === null) return true;
-    const best = this.#counting.get(key);
-    const repeated = offsetNamed(headers[REPEATS_HEADER]) ?? NOTHING;
+    const effective = this.#byKey.get(key);
+    const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
     // A repeat is behind what it repeats. Any other offset, if taken, would keep all later changes from counting.
-    const first = repeated !== NOTHING && repeated < offset ? repeated : offset;
-    const named = offsetNamed(headers[FOLLOWS_HEADER]) ?? first;
+    const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
+    const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
     // A predecessor at or behind the record itself was cut from the log since.
-    const follows = named < first ? named : first - 1;
-    if (best !== undefined && !isBefore(best, follows, first)) {
-      this.#counting.set(key, { ...best, isLast: false });
+    const predecessorOffset = namedPredecessor < originalOffset ? namedPredecessor : originalOffset - 1;
+    if (effective !== undefined && !supersedes(effective, predecessorOffset, originalOffset)) {
+      this.#byKey.set(key, { ...effective, isLast: false });
       return false;
     }
-    this.#counting.set(key, { follows, offset: first, value: value && Buffer.from(value), isLast: true });
+    this.#byKey.set(key, {
+      predecessorOffset,
+      offset: originalOffset,
+      value: value && Buffer.from(value),
+      isLast: true,
+    });
     return true;
   }
 
   /** Each key, and whether its last record counts. */
-  keys(): [string, boolean][] {
-    return [...this.#counting].map(([key, { isLast }]) => [key, isLast]);
+  lastRecords(): [string, boolean][] {
+    return [...this.#byKey].map(([key, { isLast }]) => [key, isLast]);
   }
 
   /**
    * What a cut of the log has taken: for each key whose record that counts is gone, its bytes, to follow what counts now.
-   * @param now of the log as it is now.
+   * @param current of the log as it is now.
    * @param offset from which on the log was cut; what it has there now was decided since.
    */
-  lostTo(now: Predecessors, offset: number): NewRecord[] {
-    return [...this.#counting].flatMap(([key, { value }]) => {
-      const there = now.#counting.get(key);
-      const isDecidedSince = there !== undefined && there.offset >= offset;
-      if (isDecidedSince || isSame(value, there?.value ?? null)) return [];
-      return [{ key, value, headers: now.headersFor(key) }];
+  missingFrom(current: EffectiveRecords, offset: number): NewRecord[] {
+    return [...this.#byKey].flatMap(([key, { value }]) => {
+      const currentRecord = current.#byKey.get(key);
+      const isDecidedAfter = currentRecord !== undefined && currentRecord.offset >= offset;
+      if (isDecidedAfter || isSameValue(value, currentRecord?.value ?? null)) return [];
+      return [{ key, value, headers: current.headersFor(key) }];
     });
   }
 
   /** Knows from now on what another one does. */
-  become(other: Predecessors): void {
-    this.#counting.clear();
-    for (const [key, record] of other.#counting) this.#counting.set(key, record);
+  replaceWith(other: EffectiveRecords): void {
+    this.#byKey.clear();
+    for (const [key, record] of other.#byKey) this.#byKey.set(key, record);
   }
 
   /** The record to repeat for a key whose last record does not count. */
-  repeatOf(key: string): NewRecord | undefined {
-    const best = this.#counting.get(key);
-    if (best === undefined || best.isLast) return undefined;
-    const headers = { [FOLLOWS_HEADER]: nameOf(best.follows), [REPEATS_HEADER]: String(best.offset) };
-    return { key, value: best.value, headers };
+  copyFor(key: string): NewRecord | undefined {
+    const effective = this.#byKey.get(key);
+    if (effective === undefined || effective.isLast) return undefined;
+    const headers = {
+      [PREDECESSOR_HEADER]: headerOf(effective.predecessorOffset),
+      [COPY_OF_HEADER]: String(effective.offset),
+    };
+    return { key, value: effective.value, headers };
   }
 }
 
 /** True for a record with this predecessor and offset that counts after `best`. */
-function isBefore(best: Counting, follows: number, offset: number): boolean {
-  return follows === best.follows ? offset <= best.offset : follows > best.follows;
+function supersedes(effective: EffectiveRecord, predecessorOffset: number, offset: number): boolean {
+  return predecessorOffset === effective.predecessorOffset
+    ? offset <= effective.offset
+    : predecessorOffset > effective.predecessorOffset;
 }
 
-function isSame(a: Buffer | null, b: Buffer | null): boolean {
+function isSameValue(a: Buffer | null, b: Buffer | null): boolean {
   return a === null || b === null ? a === b : a.equals(b);
 }
 
-function nameOf(offset: number): string {
-  return offset === NOTHING ? '' : String(offset);
+function headerOf(offset: number): string {
+  return offset === NO_RECORD ? '' : String(offset);
 }
 
 /** A header that names no offset is as none: as a number that is none, it would keep all later changes from counting. */
-function offsetNamed(header: string | undefined): number | undefined {
-  if (header === '') return NOTHING;
+function offsetFrom(header: string | undefined): number | undefined {
+  if (header === '') return NO_RECORD;
   const offset = Number(header);
   return Number.isSafeInteger(offset) && offset >= 0 ? offset : undefined;
 }

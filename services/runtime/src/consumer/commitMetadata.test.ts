@@ -1,6 +1,6 @@
 /** Notes beside commits, of this version, of earlier ones, and of tools that write a text of their own there. */
 import { expect, test } from 'vitest';
-import { goOnAt, lastRecordOf, leaderEpochOf, noteOf, tableOf } from './notes.ts';
+import { lastRecordOf, leaderEpochOf, metadataOf, resumeAt, tableOf } from './commitMetadata.ts';
 
 const LAST = { offset: 9, id: 'b1', leaderEpoch: 4 };
 const committed = (metadata: string) => ({ offset: 10, metadata });
@@ -11,7 +11,7 @@ test.each([
   ['{"offset":3,"pendingTo":12}', { pendingTo: 12 }],
   [JSON.stringify({ last: LAST, upToEpoch: 3 }), { last: LAST, upToEpoch: 3 }],
 ])('the offset is the commit’s, whatever stands beside it: %s', (metadata, said) => {
-  expect(noteOf(committed(metadata))).toEqual({ offset: 10, ...said });
+  expect(metadataOf(committed(metadata))).toEqual({ offset: 10, ...said });
 });
 
 test('the leader epoch is that of the last record, or the one that was noted without it', () => {
@@ -43,5 +43,5 @@ test.each([
     { offset: 10, pendingTo: 15, upToEpoch: 5 },
   ],
 ])('goes on behind a cut: %s', (_, note, cut, goesOn) => {
-  expect(goOnAt(note, cut)).toEqual(goesOn);
+  expect(resumeAt(note, cut)).toEqual(goesOn);
 });

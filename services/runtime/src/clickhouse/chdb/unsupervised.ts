@@ -1,13 +1,16 @@
 /** The embedded ClickHouse without Questlog's supervisor, by settings in the environment; what runs it must restart it. */
 import Type from 'typebox';
-import { PROBE_EVERY_MS } from '../../process/children/supervisedChild.ts';
+import { PROBE_INTERVAL_MS } from '../../process/children/supervisedChild.ts';
 import { loadConfig, setting } from '../../process/config.ts';
 import { messageOf } from '../../process/errors.ts';
 import { createLifecycle, stopOnSignals } from '../../process/lifecycle.ts';
 import { createLogger, logOptions } from '../../process/logger.ts';
 import { type EmbeddedClickHouseOptions, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
 
-type Given = Pick<EmbeddedClickHouseOptions, 'maxConcurrentQueries' | 'maxConcurrentReaders' | 'onBroken'>;
+type UnsupervisedOptions = Pick<
+  EmbeddedClickHouseOptions,
+  'maxConcurrentQueries' | 'maxConcurrentReaders' | 'onBroken'
+>;
 
 const settings = Type.Object({
   directory: setting.text({
@@ -39,7 +42,7 @@ const settings = Type.Object({
 });
 
 /** Until SIGTERM, or until the engine is broken. */
-export async function runAlone(given: Given): Promise<void> {
+export async function runUnsupervised(options: UnsupervisedOptions): Promise<void> {
   // Its rows and accounts are nobody else's; a supervised one has this from its supervisor.
   process.umask(0o077);
   const logger = createLogger('embedded-clickhouse', logOptions(process.env));
@@ -51,9 +54,9 @@ export async function runAlone(given: Given): Promise<void> {
       ...config,
       password,
       ...(readerPassword === '' ? {} : { reader: { username: 'reader', password: readerPassword } }),
-      ...given,
+      ...options,
     });
-    const probe = setInterval(() => void server.probe(), PROBE_EVERY_MS);
+    const probe = setInterval(() => void server.probe(), PROBE_INTERVAL_MS);
     lifecycle.onStop('embedded ClickHouse', () => {
       clearInterval(probe);
       return server.close();

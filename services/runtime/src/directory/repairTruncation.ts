@@ -7,11 +7,11 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log, LogRecord } from '../log/log.ts';
 import { Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { untilAvailable } from '../process/waiting.ts';
+import { retryUntilAvailable } from '../process/waiting.ts';
 import { applyEntry, type Directory, emptyDirectory } from './directory.ts';
-import { Predecessors } from './predecessors.ts';
+import { EffectiveRecords } from './effectiveRecords.ts';
 
-export interface CutDirectory {
+export interface RepairedTruncation {
   /** The first offset that was gone. */
   readonly offset: number;
   /** The keys of what was missing, all of them in the log again. */
@@ -19,18 +19,18 @@ export interface CutDirectory {
 }
 
 /** The directory as the log has it, with what was missing. */
-export interface ReadAnew extends CutDirectory {
+export interface RebuiltDirectory extends RepairedTruncation {
   readonly current: Directory;
-  readonly predecessors: Predecessors;
+  readonly predecessors: EffectiveRecords;
   /** What is below was read. */
   readonly end: number;
   /** The offsets of records that do not count. */
-  readonly uncounted: readonly number[];
+  readonly ineffectiveOffsets: readonly number[];
 }
 
-interface Cut {
+interface DirectoryTruncation {
   /** As of before the cut. */
-  readonly known: Predecessors;
+  readonly before: EffectiveRecords;
   readonly offset: number;
   readonly signal: AbortSignal;
 }
@@ -48,32 +48,38 @@ export type DecodeEntry = (
 ) => Promise<DirectoryEntry | null | undefined>;
 
 /** Tries until the log can be read and takes what is missing. @throws Unavailable once the signal aborts. */
-export async function untilMended(deps: Deps, cut: Cut): Promise<ReadAnew> {
-  const { offset, signal } = cut;
-  const where = { topic: TOPICS.directory, offset };
-  const read = await untilAvailable(() => readAnew(deps, cut), {
+export async function repairTruncation(
+  deps: Deps,
+  truncation: DirectoryTruncation,
+): Promise<RebuiltDirectory> {
+  const { offset, signal } = truncation;
+  const fields = { topic: TOPICS.directory, offset };
+  const rebuilt = await retryUntilAvailable(() => rebuild(deps, truncation), {
     signal,
     onDelay: (cause, backoffMs) =>
-      deps.logger.error('directory_mending_delayed', cause, { ...where, backoffMs }),
+      deps.logger.error('directory_mending_delayed', cause, { ...fields, backoffMs }),
   });
-  const keys = read.missing.slice(0, MAX_TOLD).join(' ');
-  deps.logger.warn('directory_cut_short', { ...where, missing: read.missing.length, keys });
-  return read;
+  const keys = rebuilt.missing.slice(0, MAX_LOGGED_KEYS).join(' ');
+  deps.logger.warn('directory_cut_short', { ...fields, missing: rebuilt.missing.length, keys });
+  return rebuilt;
 }
 
-const MAX_TOLD = 20;
+const MAX_LOGGED_KEYS = 20;
 
-async function readAnew({ log, decode }: Deps, { known, offset, signal }: Cut): Promise<ReadAnew> {
+async function rebuild(
+  { log, decode }: Deps,
+  { before, offset, signal }: DirectoryTruncation,
+): Promise<RebuiltDirectory> {
   const current = emptyDirectory();
-  const predecessors = new Predecessors();
-  const uncounted: number[] = [];
+  const predecessors = new EffectiveRecords();
+  const ineffectiveOffsets: number[] = [];
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
     onBatch: async ({ records, partition }) => {
       for (const record of records) {
         const entry = await decode(record, partition);
-        if (!predecessors.accept(record)) uncounted.push(record.offset);
+        if (!predecessors.accept(record)) ineffectiveOffsets.push(record.offset);
         else if (entry !== undefined) applyEntry(current, record.key ?? '', entry);
       }
     },
@@ -85,13 +91,20 @@ async function readAnew({ log, decode }: Deps, { known, offset, signal }: Cut): 
     Promise.race([tail.waitForOffsets(offsets, signal), tail.failed]);
   try {
     await readTo(await log.endOffsets(TOPICS.directory));
-    const lost = known.lostTo(predecessors, offset);
-    for (const record of lost) {
+    const missing = before.missingFrom(predecessors, offset);
+    for (const record of missing) {
       const { baseOffset } = await log.append(TOPICS.directory, 0, [record]);
       await readTo([baseOffset + 1]);
     }
     const [end = 0] = tail.positions();
-    return { current, predecessors, end, offset, missing: lost.map(({ key }) => key ?? ''), uncounted };
+    return {
+      current,
+      predecessors,
+      end,
+      offset,
+      missing: missing.map(({ key }) => key ?? ''),
+      ineffectiveOffsets,
+    };
   } finally {
     await tail.close();
   }
