@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `npx questlog …` under whatever Node there is: deploy/node24.mjs finds one that is new enough.
+// Starts the command with any Node: deploy/node24.mjs finds a Node that is new enough.
 import { fileURLToPath } from 'node:url';
 
 process.argv.splice(2, 0, fileURLToPath(new URL('./src/main.ts', import.meta.url)));

@@ -104,7 +104,7 @@ describe('send', () => {
     const noJson = await run(['send', '--file', '-'], { input: '{"eventType":"a"}\nnot json\n' });
     const refused = await run(['send', JSON.stringify({ sessionId: game.sessionId, eventType: 7 })]);
 
-    expect(noJson).toMatchObject({ code: 1, stderr: expect.stringContaining('line 2 is no JSON object') });
+    expect(noJson).toMatchObject({ code: 1, stderr: expect.stringContaining('line 2 is not a JSON object') });
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('eventType') });
   });
 });

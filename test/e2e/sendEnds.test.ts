@@ -33,7 +33,7 @@ test('Ctrl-C ends it with what is stored and what may be; an answer commands no 
 
   expect(await ended()).toBe(130);
   expect(output.stderr).toMatch(
-    /^later\uFFFD\[2J; trying again for up to 60 s\nthe first 200 .*; events 201 to 400 may be stored\n$/,
+    /^later\uFFFD\[2J; retrying for up to 60 s\nthe first 200 .*; events 201 to 400 may be stored\n$/,
   );
 });
 

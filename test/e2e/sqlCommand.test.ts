@@ -57,7 +57,10 @@ describe('sql', () => {
   test('says how to give a missing parameter of the statement', async () => {
     const ended = await run(['sql', 'SELECT {day:Date}']);
 
-    expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('give it as --param day=value') });
+    expect(ended).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('set the parameter with --param day=value'),
+    });
     expect(await done(['sql', '--param', 'day=2026-11-22', 'SELECT {day:Date} FORMAT TSV'])).toBe(
       '2026-11-22\n',
     );
@@ -96,7 +99,7 @@ describe('sql', () => {
     const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')]);
     expect([code, stderr]).toEqual([
       1,
-      expect.stringMatching(/^questlog: standard output cannot be written: .*\n$/),
+      expect.stringMatching(/^questlog: cannot write to standard output: .*\n$/),
     ]);
   });
 

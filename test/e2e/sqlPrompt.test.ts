@@ -76,7 +76,7 @@ testAtTerminal('Ctrl-C gives up a question that is not answered, and the prompt 
   terminal.type(`SELECT for_ever;${ENTER}`);
   await expect.poll(() => asked).toContain('for_ever');
   terminal.type(CTRL_C);
-  await terminal.shows('no longer awaited');
+  await terminal.shows('canceled');
   await terminal.shows('questlog> ');
   terminal.type(CTRL_D);
 

@@ -94,7 +94,7 @@ test('where fewer are shown than came, it says how many', async () => {
   await tail.ended();
 
   expect(tail.output.stderr).toBe(
-    'following; Ctrl-C ends\nshowing 100 of 2,000\nshowing 100 of 2,001; 3 records of the log were not looked into\n',
+    'following; Ctrl-C stops\nshowing 100 of 2,000\nshowing 100 of 2,001; skipped 3 records of the log\n',
   );
 });
 
@@ -115,7 +115,7 @@ test('it goes on where the server comes back, and says what it has missed', asyn
   expect(await tail.ended()).toBe(130);
   expect(tail.output.stdout).toContain('"eventType":"n1"');
   expect(tail.output.stderr).toMatch(
-    /does not answer any more; trying again in [\d.]+ s\n.*\n?connected again; what came in between is not shown\n/,
+    /does not answer; retrying in [\d.]+ s\n.*\n?connected again; events in between are not shown\n/,
   );
 });
 
@@ -138,7 +138,7 @@ test('it ends silently where its reader has read enough, and in a sentence where
   ]);
 
   expect({ lines: stdout.split('\n').length, stderr, code }).toEqual({
-    ...{ lines: 2, stderr: 'following; Ctrl-C ends\n', code: 0 },
+    ...{ lines: 2, stderr: 'following; Ctrl-C stops\n', code: 0 },
   });
   expect(await nobody.ended()).toBe(1);
   expect(nobody.output.stderr).toContain('does not answer at http://127.0.0.1:9');

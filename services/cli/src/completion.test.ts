@@ -4,10 +4,10 @@ import { completionScript } from './completion.ts';
 import { questlog } from './program.ts';
 
 const program = questlog(async () => {
-  throw new Error('completing reaches nobody');
+  throw new Error('completion must not connect');
 }, {});
 
-/** What a real bash offers for the last word. */
+/** Returns the completions of the last word in a real bash. */
 function offered(...words: readonly string[]): string[] {
   const script = `${completionScript(program, 'bash')}
     COMP_WORDS=(questlog "$@"); COMP_CWORD=$#; _questlog; echo "\${COMPREPLY[@]}"`;
@@ -34,7 +34,7 @@ test.each([
   expect(offered(...words)).toEqual(may);
 });
 
-test('every command is offered', () => {
+test('completes every command', () => {
   const names = program.commands.map((command) => command.name());
   expect(offered('')).toEqual(expect.arrayContaining(names));
   const fish = completionScript(program, 'fish');

@@ -1,4 +1,4 @@
-/** `questlog completion`: what makes a shell complete commands and options, made from the commands themselves. */
+/** The command `questlog completion`: prints a script with which a shell completes commands and options. */
 import { Argument, Command, type Option } from 'commander';
 import { example } from './manage.ts';
 
@@ -7,7 +7,7 @@ type Shell = (typeof SHELLS)[number];
 
 export function completionCommand(program: Command): Command {
   const command = new Command('completion')
-    .description('print what makes a shell complete commands and options')
+    .description('print a script with which a shell completes commands and options')
     .addArgument(new Argument('<shell>').choices(SHELLS));
   example(
     command,
@@ -15,7 +15,7 @@ export function completionCommand(program: Command): Command {
   questlog completion zsh > ~/.questlog.zsh; echo 'source ~/.questlog.zsh' >> ~/.zshrc
   questlog completion fish > ~/.config/fish/completions/questlog.fish
 
-In a clone, an alias is completed too: alias questlog='npx questlog'`,
+In a clone, the script also completes this alias: alias questlog='npx questlog'`,
   );
   return command.action((shell: Shell) => void process.stdout.write(completionScript(program, shell)));
 }
@@ -26,12 +26,11 @@ export function completionScript(program: Command, shell: Shell): string {
   return shell === 'bash' ? bash(levels) : `autoload -U +X bashcompinit && bashcompinit\n${bash(levels)}`;
 }
 
-/** What may follow the words of a path, such as `tenants create`. */
+/** Words that can follow a path such as `tenants create`. */
 interface Level {
   readonly path: readonly string[];
   readonly commands: readonly Command[];
   readonly options: readonly Option[];
-  /** That an argument may be. */
   readonly choices: readonly string[];
 }
 

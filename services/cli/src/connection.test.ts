@@ -23,7 +23,7 @@ test('waits for a restart of half a minute and reports it in a few lines', async
   expect(new Set(statuses)).toEqual(new Set([200]));
   const lines = printed();
   expect(lines.pop()).toMatch(/^Questlog answers again after \d+\.\d s$/);
-  expect(new Set(lines)).toEqual(new Set([`${NO_ANSWER}; trying again for up to 60 s`]));
+  expect(new Set(lines)).toEqual(new Set([`${NO_ANSWER}; retrying for up to 60 s`]));
   expect(lines.length).toBeLessThanOrEqual(4);
 });
 
@@ -49,7 +49,7 @@ function printed(): string[] {
   return vi.mocked(process.stderr.write).mock.calls.map(([text]) => String(text).trimEnd());
 }
 
-/** Returns an endpoint that does not answer for the given time. */
+/** Returns an endpoint that does not answer for the given time. Each request advances the clock. */
 function awayFor(ms: number, requestMs: number): Endpoint {
   const endpoint = new Endpoint('http://127.0.0.1:9', 'token');
   const backMs = performance.now() + ms;

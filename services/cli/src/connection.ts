@@ -1,14 +1,10 @@
-/**
- * How a command reaches a running Questlog, and how an answer that is no success becomes one sentence. What reads settings
- * is loaded by the call: the commands import this file, and `--help` is to come at once.
- */
+/** Connects commands to a running Questlog. Loads the code that reads settings only on a call, so that `--help` is fast. */
 
 import type { Settings } from '@questlog/questlog/config';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { retryUntilAvailable } from '@questlog/runtime/process/waiting';
 import { forTerminal } from './print.ts';
 
-/** A listener. */
 export class Endpoint {
   readonly url: string;
   readonly #token: string;
@@ -19,12 +15,12 @@ export class Endpoint {
     this.#token = token;
   }
 
-  /** A browser keeps what stands behind the `#` to itself. */
+  /** Address with the token after `#`, which a browser does not send. */
   get signInUrl(): string {
     return `${this.url}/#token=${encodeURIComponent(this.#token)}`;
   }
 
-  /** @throws Refused with the problem's own words; Unavailable where another try may help. */
+  /** @throws Rejected with the detail of the problem. @throws Unavailable if a retry may succeed. */
   async request(
     method: string,
     path: string,
@@ -68,13 +64,12 @@ export class Endpoint {
     return response;
   }
 
-  /** The answer's body; whoever asks says its type. */
   async json(method: string, path: string, options?: RequestOptions) {
     return JSON.parse(await (await this.request(method, path, options)).text());
   }
 }
 
-/** Reports an outage on standard error once per interval, however many requests fail at the same time. */
+/** Reports an outage on standard error once per interval for all concurrent requests. */
 class Outage {
   #sinceMs: number | undefined;
   #nextMs = 0;
@@ -84,7 +79,7 @@ class Outage {
     this.#sinceMs ??= nowMs;
     if (nowMs < this.#nextMs) return;
     this.#nextMs = nowMs + REPORT_INTERVAL_MS;
-    process.stderr.write(`${forTerminal(message)}; trying again for up to ${MAX_RETRY_MS / 1000} s\n`);
+    process.stderr.write(`${forTerminal(message)}; retrying for up to ${MAX_RETRY_MS / 1000} s\n`);
   }
 
   ended(): void {
@@ -97,7 +92,7 @@ class Outage {
 
 export class Rejected extends Error {
   override readonly name = 'Refused';
-  /** Of the closed list of problems; undefined where something else than Questlog answered. */
+  /** Problem code. Undefined if the response is not from Questlog. */
   readonly code: string | undefined;
 
   constructor(message: string, code: string | undefined) {
@@ -107,25 +102,23 @@ export class Rejected extends Error {
 }
 
 export interface RequestOptions {
-  /** Sent as JSON; a string as it is. */
+  /** Body, sent as JSON. A string is sent unchanged. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
 
-/** @throws Error where a listener is asked for that no setting and no start of this machine names. */
+/** A running Questlog. A getter throws an `Error` if the address of its listener is unknown. */
 export interface Connection {
-  /** The listener of operators. */
   readonly admin: Endpoint;
-  /** The listener of games. */
   readonly game: Endpoint;
-  /** The demo's session, where this machine started the Questlog that `game` leads to. */
+  /** Session of the demo. Undefined if the settings name another Questlog. */
   readonly demoSessionId: string | undefined;
 }
 
 /**
- * The kept tokens go to the kept addresses only: an address in the environment needs its token there too.
- * @throws StartRefused for a bad setting.
+ * Reads the addresses and tokens from the settings or the credentials file. Never sends a token of the credentials file to
+ * an address of the settings. @throws StartRefused for an invalid setting.
  */
 export async function connect(env: NodeJS.ProcessEnv): Promise<Connection> {
   const { readCredentials } = await import('@questlog/questlog/credentials');
@@ -135,7 +128,7 @@ export async function connect(env: NodeJS.ProcessEnv): Promise<Connection> {
     if (url !== '') return new Endpoint(url, token);
     if (address !== undefined) return new Endpoint(address.url, token === '' ? address.token : token);
     throw new Error(
-      `nothing has been started on ${config.dataDir} yet; run npm start first, or set ${name} and its token`,
+      `no Questlog has been started with ${config.dataDir} yet; run npm start first, or set ${name} and its token`,
     );
   };
   return {
@@ -151,17 +144,13 @@ export async function connect(env: NodeJS.ProcessEnv): Promise<Connection> {
   };
 }
 
-/** @throws StartRefused naming every bad setting. */
 export async function settingsOf(env: NodeJS.ProcessEnv): Promise<Settings> {
   const { loadConfig } = await import('@questlog/runtime/process/config');
   const { settings } = await import('@questlog/questlog/config');
   return loadConfig(settings, env, 'QUESTLOG_');
 }
 
-/**
- * Returns the path of the credentials of the Kafka deployment if the settings name Kafka, otherwise of the deployment
- * that was started last.
- */
+/** Returns the credentials of the Kafka deployment if the settings name Kafka, otherwise the credentials of the last start. */
 export async function credentialsOf(config: Settings): Promise<string> {
   const { credentialsPath, latestCredentialsPath } = await import('@questlog/questlog/credentials');
   const { isOnKafka } = await import('@questlog/questlog/config');
@@ -174,12 +163,12 @@ interface Address {
   readonly token: string;
 }
 
-/** Long enough for a restart of Questlog. */
+/** Time after the first failure during which a request is retried. A restart of Questlog takes less. */
 const MAX_RETRY_MS = 60_000;
 const REPORT_INTERVAL_MS = 10_000;
 const TRANSIENT_STATUSES = [429, 502, 503, 504];
 
-/** The detail of a problem document (RFC 9457), and on a line each of its errors that says more. */
+/** Returns the code and the detail of a problem document (RFC 9457), with one line per failed element. */
 function problemOf(text: string): { message?: string; code?: string | undefined } {
   try {
     const { detail, code, errors = [] }: Problem = JSON.parse(text);

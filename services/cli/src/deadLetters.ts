@@ -1,4 +1,4 @@
-/** `questlog dead-letters`: what could not be processed, why, and what becomes of it. */
+/** The command `questlog dead-letters`: lists, shows, replays, and discards records that could not be processed. */
 import type { LetterPage, LetterState, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Command, Option } from 'commander';
 import type { Connection } from './connection.ts';
@@ -6,7 +6,6 @@ import { example, wholeNumber } from './manage.ts';
 import { count, jsonText, printRows } from './print.ts';
 import { parseTime } from './verify.ts';
 
-/** Their own constant would load what checks bodies, for a line of help. */
 const STATES = { open: 0, replayed: 0, discarded: 0 } satisfies Record<LetterState, 0>;
 const COLUMNS = ['id', 'deadAt', 'group', 'topic', 'partition', 'offset', 'key', 'reason'];
 const ID = '7846b5f4-39dd-8381-b200-dbc9f59749ad';
@@ -20,15 +19,15 @@ export function deadLettersCommand(connect: () => Promise<Connection>): Command 
   example(
     group
       .command('list')
-      .description('list those that wait for a decision, the newest first')
-      .addOption(new Option('--state <state>', 'open unless given').choices(Object.keys(STATES)))
-      .option('--group <group>', 'of this consumer group')
-      .option('--topic <topic>', 'from this topic')
-      .option('--cause <text>', 'with this in the reason')
-      .option('--from <time>', 'ISO 8601, or so long ago: 30m, 2h, 1d', parseTime)
-      .option('--to <time>', 'the same; now unless given', parseTime)
-      .option('--limit <n>', '100 unless given, at most 1000', wholeNumber)
-      .option('--json', 'for programs'),
+      .description('list open dead letters, newest first')
+      .addOption(new Option('--state <state>', 'default: open').choices(Object.keys(STATES)))
+      .option('--group <group>', 'only dead letters of this consumer group')
+      .option('--topic <topic>', 'only records of this topic')
+      .option('--cause <text>', 'only dead letters with this text in the reason')
+      .option('--from <time>', 'earliest time: ISO 8601, or a time ago such as 30m, 2h, 1d', parseTime)
+      .option('--to <time>', 'latest time, in the same format (default: now)', parseTime)
+      .option('--limit <n>', 'maximum number of dead letters, up to 1000 (default: 100)', wholeNumber)
+      .option('--json', 'print JSON'),
     'questlog dead-letters list --from 1d --cause "the registry does not know"',
   ).action(async ({ json = false, ...filters }: ListOptions) => {
     const query = new URLSearchParams();
@@ -36,14 +35,14 @@ export function deadLettersCommand(connect: () => Promise<Connection>): Command 
     const path = `/admin/dead-letters?${query}`;
     const { deadLetters, next, open }: LetterPage = await (await connect()).admin.json('GET', path);
     printRows(deadLetters, COLUMNS, json);
-    const more = next === null ? '' : 'there are more: narrow the time, or raise --limit; ';
-    process.stderr.write(`${more}${count(open)} open in all\n`);
+    const more = next === null ? '' : 'there are more: narrow the time range, or raise --limit; ';
+    process.stderr.write(`${more}${count(open)} open in total\n`);
   });
   example(
     group
       .command('show')
-      .description('show one with its record, decoded where that can be, as JSON')
-      .argument('<id>', 'of the letter'),
+      .description('print a dead letter as JSON, with its record, decoded if possible')
+      .argument('<id>', 'id of the dead letter'),
     `questlog dead-letters show ${ID}`,
   ).action(async (id: string) => {
     const deadLetter: object = await (await connect()).admin.json('GET', pathOf(id));
@@ -52,8 +51,8 @@ export function deadLettersCommand(connect: () => Promise<Connection>): Command 
   example(
     group
       .command('replay')
-      .description('append their records again, each once; mend the cause first')
-      .argument('<id...>', 'of the letters'),
+      .description('append the records again, each once; fix the cause first')
+      .argument('<id...>', 'ids of the dead letters'),
     `questlog dead-letters replay ${ID}`,
   ).action(async (ids: readonly string[]) => {
     const { admin } = await connect();
@@ -66,8 +65,8 @@ export function deadLettersCommand(connect: () => Promise<Connection>): Command 
   example(
     group
       .command('discard')
-      .description('have them no longer open; they stay until they expire')
-      .argument('<id...>', 'of the letters'),
+      .description('close dead letters without a replay; they are kept until they expire')
+      .argument('<id...>', 'ids of the dead letters'),
     `questlog dead-letters discard ${ID}`,
   ).action(async (ids: readonly string[]) => {
     const { admin } = await connect();

@@ -8,7 +8,7 @@ test.each([
   [9 * GIB, 'ok'],
   [0.9 * GIB, 'warn'],
   [0.1 * GIB, 'fail'],
-])('%d free bytes are %s', (freeBytes, state) => {
+])('reports %d free bytes as %s', (freeBytes, state) => {
   expect(diskFinding(freeBytes).state).toBe(state);
 });
 
@@ -18,15 +18,15 @@ test.each([
   ['Sun, 22 Nov 2026 11:59:54 GMT', 'warn'],
   ['Sun, 22 Nov 2026 12:00:06 GMT', 'warn'],
   [null, 'warn'],
-])('a listener that says %s at noon is %s', (date, state) => {
+])('reports a listener whose Date is %s at noon as %s', (date, state) => {
   expect(clockFinding(date, NOON).state).toBe(state);
 });
 
-test('within the second that an answer says, the clocks are not apart', () => {
+test('reports no difference within the second that a Date header names', () => {
   expect(clockFinding('Sun, 22 Nov 2026 12:00:00 GMT', NOON + 999).found).toMatch(/^0 s/);
 });
 
-test('an older Node than the services run on fails, with what brings a newer one', () => {
+test('reports an older Node as a failure and says how to get a newer one', () => {
   expect(nodeFinding('24.21.0')).toEqual({ check: 'Node', state: 'ok', found: '24.21.0' });
   expect(nodeFinding('22.14.0')).toMatchObject({
     state: 'fail',

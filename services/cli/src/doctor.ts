@@ -1,4 +1,4 @@
-/** `questlog doctor`: looks at what a Questlog of this machine, or a remote one, needs, and says the cure of what is wrong. */
+/** The command `questlog doctor`: checks a Questlog on this or another machine, and suggests a fix for each problem. */
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { styleText } from 'node:util';
@@ -14,25 +14,25 @@ export interface Finding {
   readonly check: string;
   readonly state: 'ok' | 'warn' | 'fail';
   readonly found: string;
-  /** What to do about it; not there where all is well. */
+  /** Suggested action. Undefined if the check passed. */
   readonly cure?: string;
 }
 
 const COLOUR = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 const NODE_MAJOR = 24;
 const MIB = 1024 * 1024;
-/** A log that cannot write refuses events. */
+/** Free space below which the log may be unable to accept events. */
 const MIN_FREE_DISK_BYTES = 128 * MIB;
 const LOW_DISK_BYTES = 1024 * MIB;
 const MAX_CLOCK_DIFFERENCE_MS = 5_000;
-/** More than readiness takes over its checks. */
+/** Time limit of a request, longer than the readiness checks take. */
 const REQUEST_TIMEOUT_MS = 5_000;
 const GROUP_AND_OTHERS = 0o077;
 
 export function doctorCommand(version: string, env: NodeJS.ProcessEnv): Command {
   const command = new Command('doctor')
-    .description('look for what is wrong, each with its cure')
-    .option('--json', 'for programs');
+    .description('find problems, and suggest a fix for each')
+    .option('--json', 'print JSON');
   example(command, 'questlog doctor');
   return command.action(async ({ json = false }: { json?: boolean }) => {
     const findings: Finding[] = [{ check: 'Questlog', state: 'ok', found: version }, ...(await examine(env))];
@@ -50,7 +50,7 @@ function table(findings: readonly Finding[]): string {
   return lines.join('');
 }
 
-/** With `QUESTLOG_ADMIN_URL` it is another machine's: then nothing is looked for in a folder of this one. */
+/** Runs the checks. With `QUESTLOG_ADMIN_URL`, Questlog can run on another machine, so local folders are not checked. */
 async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const { Endpoint, settingsOf } = await import('./connection.ts');
   const findings = [nodeFinding(process.versions.node)];
@@ -78,19 +78,19 @@ async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const admin = new Endpoint(target.adminUrl, target.adminToken);
   const adminChecks = await adminFindings(admin.url);
   findings.push(...adminChecks);
-  // What nobody answers is told once.
+  // Skips ClickHouse if the admin listener did not answer, because that failure is already reported.
   if (adminChecks.some(({ check }) => check === 'clock')) findings.push(await clickhouseFinding(admin));
   return [...findings, await gameFinding(target.gameUrl)];
 }
 
-const SETTINGS_CURE = 'docs/reference/config.md says what each may be';
+const SETTINGS_CURE = 'docs/reference/config.md lists the allowed values';
 const START_CURE =
-  'run npm start, or set QUESTLOG_DATA_DIR or QUESTLOG_ADMIN_URL to where Questlog has been started';
+  'run npm start, or set QUESTLOG_DATA_DIR to the data folder or QUESTLOG_ADMIN_URL to the address of a Questlog';
 
 async function localFindings(config: Settings): Promise<{ local: Finding[]; credentials?: Credentials }> {
   const dataDir = resolve(config.dataDir);
   if (!existsSync(dataDir)) {
-    const found = `nothing has been started on ${dataDir} yet`;
+    const found = `no Questlog has been started with ${dataDir} yet`;
     return { local: [{ check: 'data folder', state: 'fail', found, cure: START_CURE }] };
   }
   const { bavail, bsize } = statfsSync(dataDir);
@@ -101,22 +101,31 @@ async function localFindings(config: Settings): Promise<{ local: Finding[]; cred
     const path = await credentialsOf(config);
     const credentials = readCredentials(path);
     if (credentials === undefined) {
-      const found = `there is no ${path}`;
+      const found = `the file ${path} does not exist`;
       return { local: [...local, { check: 'credentials', state: 'fail', found, cure: START_CURE }] };
     }
     return { local: [...local, { check: 'credentials', state: 'ok', found: path }], credentials };
   } catch (error) {
-    return { local: [...local, failed('credentials', error, 'the next start then writes new ones')] };
+    return {
+      local: [
+        ...local,
+        failed('credentials', error, 'the next start creates new credentials if the file does not exist'),
+      ],
+    };
   }
 }
 
-/** It holds what every tenant has sent. Where the folder itself is not Questlog's alone, what Questlog has in it is. */
+/** Checks that only the owner can read the data. Other users may open the data folder if its content is protected. */
 function folderFinding(dataDir: string): Finding {
   const check = 'data folder';
   try {
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
-    return failed(check, error, 'run as its owner, or give the folder to the user that Questlog runs as');
+    return failed(
+      check,
+      error,
+      'run this command as the owner of the folder, or make the user that runs Questlog the owner',
+    );
   }
   const isReadableByOthers = (path: string): boolean => (statSync(path).mode & GROUP_AND_OTHERS) !== 0;
   const dataPaths = ['log', 'clickhouse', 'uploads', 'dev-credentials.json', 'dev-credentials.kafka.json']
@@ -124,14 +133,14 @@ function folderFinding(dataDir: string): Finding {
     .filter(existsSync);
   const readable = isReadableByOthers(dataDir) ? dataPaths.filter(isReadableByOthers) : [];
   if (readable.length === 0) return { check, state: 'ok', found: dataDir };
-  const found = `other users of this machine may read ${readable.join(', ')}`;
+  const found = `other users of this machine can read ${readable.join(', ')}`;
   return { check, state: 'warn', found, cure: `chmod -R go= ${readable.join(' ')}` };
 }
 
 export function nodeFinding(version: string): Finding {
   const check = 'Node';
   if (Number.parseInt(version, 10) >= NODE_MAJOR) return { check, state: 'ok', found: version };
-  const cure = `Questlog runs on ${NODE_MAJOR} or newer: npm ci brings it on Linux, and npx questlog finds it`;
+  const cure = `Questlog needs Node ${NODE_MAJOR} or newer: on Linux, npm ci installs it and npx questlog uses it`;
   return { check, state: 'fail', found: version, cure };
 }
 
@@ -139,22 +148,27 @@ export function diskFinding(freeBytes: number): Finding {
   const found = `${(freeBytes / MIB / 1024).toFixed(1)} GiB free`;
   if (freeBytes >= LOW_DISK_BYTES) return { check: 'disk', state: 'ok', found };
   const state = freeBytes < MIN_FREE_DISK_BYTES ? 'fail' : 'warn';
-  return { check: 'disk', state, found, cure: 'make room: events are refused once the disk is full' };
+  return { check: 'disk', state, found, cure: 'free space: Questlog rejects events when the disk is full' };
 }
 
-/** @param date as the header of an answer, in whole seconds. */
+/** @param date value of the header `Date`, in whole seconds. */
 export function clockFinding(date: string | null, nowMs: number): Finding {
   const check = 'clock';
   const differenceMs = Math.abs(nowMs - Date.parse(date ?? ''));
   if (Number.isNaN(differenceMs)) {
-    return { check, state: 'warn', found: 'the answer has no Date', cure: 'look at the proxy in between' };
+    return {
+      check,
+      state: 'warn',
+      found: 'the response has no Date header',
+      cure: 'check the proxy in front of Questlog',
+    };
   }
-  const found = `${Math.floor(differenceMs / 1000)} s apart from the admin listener’s`;
+  const found = `${Math.floor(differenceMs / 1000)} s difference to the clock of the admin listener`;
   if (differenceMs <= MAX_CLOCK_DIFFERENCE_MS) return { check, state: 'ok', found };
-  return { check, state: 'warn', found, cure: 'synchronise both machines with a time server (NTP)' };
+  return { check, state: 'warn', found, cure: 'synchronize both machines with a time server (NTP)' };
 }
 
-/** The clock is there where Questlog answers. */
+/** Checks the admin listener, its readiness, and its clock. Leaves out the clock if the listener does not answer. */
 async function adminFindings(url: string): Promise<Finding[]> {
   const check = 'admin listener';
   try {
@@ -187,7 +201,7 @@ async function gameFinding(gameUrl: string): Promise<Finding> {
   const check = 'game listener';
   const url = gameUrl.replace(/\/+$/, '');
   if (url === '') {
-    return { check, state: 'warn', found: 'not looked at', cure: 'set QUESTLOG_URL to have it looked at' };
+    return { check, state: 'warn', found: 'not checked', cure: 'set QUESTLOG_URL to check it' };
   }
   try {
     const answer = await answerOf(`${url}/health`);
@@ -197,7 +211,6 @@ async function gameFinding(gameUrl: string): Promise<Finding> {
   }
 }
 
-/** Asked as `questlog sql` asks. */
 async function clickhouseFinding(admin: Endpoint): Promise<Finding> {
   const check = 'ClickHouse';
   try {
@@ -209,28 +222,35 @@ async function clickhouseFinding(admin: Endpoint): Promise<Finding> {
   } catch (error) {
     const code = error instanceof Error ? Reflect.get(error, 'code') : undefined;
     if (code === 'unauthorized') {
-      return failed('admin token', error, 'set QUESTLOG_ADMIN_TOKEN as Questlog was started with it');
+      return failed(
+        'admin token',
+        error,
+        'set QUESTLOG_ADMIN_TOKEN to the value with which Questlog was started',
+      );
     }
     if (code === 'query_not_allowed') {
-      return { ...failed(check, error, 'until then questlog sql has no answers'), state: 'warn' };
+      return { ...failed(check, error, 'questlog sql does not work until this is fixed'), state: 'warn' };
     }
-    return failed(check, error, 'look at its log: what is accepted meanwhile waits in the log of events');
+    return failed(
+      check,
+      error,
+      'check the log of ClickHouse; accepted events wait in the event log meanwhile',
+    );
   }
 }
 
-/** @throws where there is none in time. */
 function answerOf(url: string): Promise<Response> {
   return fetch(url, { signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) });
 }
 
 function unexpectedAnswer(check: string, url: string, { status }: Response): Finding {
-  const cure = 'something else listens there: set the address of Questlog';
+  const cure = 'another program listens at this address: set the address of Questlog';
   return { check, state: 'fail', found: `${url} answers ${status}`, cure };
 }
 
 function unreachable(check: string, url: string, name: string): Finding {
-  const cure = `start Questlog (npm start), or set ${name} to where it runs`;
-  return { check, state: 'fail', found: `nobody answers at ${url}`, cure };
+  const cure = `start Questlog (npm start), or set ${name} to its address`;
+  return { check, state: 'fail', found: `no answer from ${url}`, cure };
 }
 
 function failed(check: string, error: unknown, cure: string): Finding {

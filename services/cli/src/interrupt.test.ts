@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { onInterrupt } from './interrupt.ts';
 
-test('a Ctrl-C that comes twice at once is one, and a second one ends the process', () => {
+test('treats two signals at the same time as one Ctrl-C, and exits on a second Ctrl-C', () => {
   const before = process.listeners('SIGINT');
   vi.useFakeTimers({ toFake: ['performance'] });
   const exit = vi.spyOn(process, 'exit').mockReturnValue(undefined as never);

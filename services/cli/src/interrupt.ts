@@ -1,11 +1,10 @@
-/** Ctrl-C, for a command that has something to end or to say before it goes. */
+/** Handles Ctrl-C for commands that must clean up or print something before they exit. */
 
-/** Under an older Node the launcher passes on what the terminal has sent to both: that is one Ctrl-C, not two. */
+/** Two signals within this time are one Ctrl-C, because the launcher for older Nodes forwards the signal of the terminal. */
 const SAME_INTERRUPT_MS = 500;
-/** What shells give a command that Ctrl-C has ended. */
 export const INTERRUPTED = 130;
 
-/** A second Ctrl-C ends the process at once. */
+/** Calls `stop` on the first Ctrl-C. A second Ctrl-C exits the process at once. */
 export function onInterrupt(stop: () => void): void {
   let interruptedMs: number | undefined;
   process.on('SIGINT', () => {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** `questlog <command>`: the services, and what people ask of a running Questlog. Exit codes: 0 done, 1 failed, 2 wrong use. */
+/** Entry point of the command `questlog`. Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped by Ctrl-C. */
 import { messageOf } from '@questlog/runtime/process/errors';
 import { CommanderError } from 'commander';
 import { forTerminal } from './print.ts';
@@ -7,15 +7,15 @@ import { questlog } from './program.ts';
 
 const WRONG_USE = 2;
 
-// `questlog sql … | head` has read enough.
+// Exits without an error if the reader of a pipe closes the pipe, as in `questlog sql … | head`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0);
-  process.stderr.write(`questlog: standard output cannot be written: ${error.message}\n`);
+  process.stderr.write(`questlog: cannot write to standard output: ${error.message}\n`);
   process.exit(1);
 });
 
 try {
-  // What reaches a running one is loaded once it is needed: help comes at once.
+  // Loads the connection code only when a command needs it, so that help is printed at once.
   await questlog(
     async () => (await import('./connection.ts')).connect(process.env),
     process.env,

@@ -1,4 +1,4 @@
-/** `questlog tenants | projects | tokens | console`: the directory of a running Questlog, and the address of its pages. */
+/** The commands `questlog tenants`, `projects`, `tokens`, and `console`. */
 import type {
   ProjectInput,
   ProjectPatch,
@@ -20,16 +20,16 @@ export function manageCommands(connect: () => Promise<Connection>): Command[] {
 }
 
 function tenants(connect: () => Promise<Connection>): Command {
-  const group = new Command('tenants').description('list, create and change studios');
+  const group = new Command('tenants').description('list, create and change tenants (studios)');
   list(group, connect, 'tenants', TENANT);
   example(
     group
       .command('create')
       .description('create a tenant')
-      .requiredOption('--name <name>', 'what people call it')
-      .option('--quota <events>', 'soft quota a UTC month; none unless given', wholeNumber)
-      .option('--spread <partitions>', 'partitions that new sessions are spread over', wholeNumber)
-      .option('--json', 'for programs'),
+      .requiredOption('--name <name>', 'name of the tenant')
+      .option('--quota <events>', 'soft quota per UTC month (default: no quota)', wholeNumber)
+      .option('--spread <partitions>', 'number of partitions over which new sessions are spread', wholeNumber)
+      .option('--json', 'print JSON'),
     'questlog tenants create --name "Blue Fox" --quota 5000000',
   ).action(async ({ name, quota, spread, json }) => {
     const input: TenantInput = { name, monthlySoftQuota: quota, spread };
@@ -40,10 +40,14 @@ function tenants(connect: () => Promise<Connection>): Command {
       group
         .command('set')
         .description('change a tenant')
-        .argument('<id>', 'of the tenant')
-        .option('--name <name>', 'what people call it')
-        .option('--quota <events>', 'soft quota a UTC month, or none', quotaOrNone)
-        .option('--spread <partitions>', 'partitions that new sessions are spread over', wholeNumber),
+        .argument('<id>', 'id of the tenant')
+        .option('--name <name>', 'name of the tenant')
+        .option('--quota <events>', 'soft quota per UTC month, or none', quotaOrNone)
+        .option(
+          '--spread <partitions>',
+          'number of partitions over which new sessions are spread',
+          wholeNumber,
+        ),
     ),
     'questlog tenants set 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --quota none --limits events=5000',
   ).action(async (id, { name, quota, spread, json, ...limitOptions }) => {
@@ -60,7 +64,7 @@ function tenants(connect: () => Promise<Connection>): Command {
 
 function consoleAddress(connect: () => Promise<Connection>): Command {
   const command = new Command('console').description(
-    'print the address of the console, with the admin token that signs in',
+    'print an address of the console that signs in with the admin token',
   );
   return example(command, 'questlog console').action(async () => {
     process.stdout.write(`${(await connect()).admin.signInUrl}\n`);
@@ -68,16 +72,16 @@ function consoleAddress(connect: () => Promise<Connection>): Command {
 }
 
 function projects(connect: () => Promise<Connection>): Command {
-  const group = new Command('projects').description('list, create and change games');
+  const group = new Command('projects').description('list, create and change projects (games)');
   list(group, connect, 'projects', PROJECT);
   example(
     group
       .command('create')
       .description('create a project of a tenant')
-      .requiredOption('--tenant <id>', 'whose it is')
-      .requiredOption('--name <name>', 'what people call it')
-      .option('--revision <A|B>', 'of the contract; QUESTLOG_REVISION unless given')
-      .option('--json', 'for programs'),
+      .requiredOption('--tenant <id>', 'tenant of the project')
+      .requiredOption('--name <name>', 'name of the project')
+      .option('--revision <A|B>', 'revision of the contract (default: QUESTLOG_REVISION)')
+      .option('--json', 'print JSON'),
     'questlog projects create --tenant 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --name "Fox Run"',
   ).action(async ({ tenant, name, revision, json }) => {
     const input: ProjectInput = { tenantId: tenant, name, revision };
@@ -88,11 +92,11 @@ function projects(connect: () => Promise<Connection>): Command {
       group
         .command('set')
         .description('change a project')
-        .argument('<id>', 'of the project')
-        .option('--name <name>', 'what people call it')
+        .argument('<id>', 'id of the project')
+        .option('--name <name>', 'name of the project')
         .option(
           '--retention <days>',
-          'of events, sessions, reports, links and uploads, each a number or none; or none of them',
+          'days per kind of data (events, sessions, reports, links, uploads), each a number or none; or none for all',
           retentionOf,
         ),
     ),
@@ -110,22 +114,28 @@ function projects(connect: () => Promise<Connection>): Command {
 }
 
 function tokens(connect: () => Promise<Connection>): Command {
-  const group = new Command('tokens').description('list, create, rotate and revoke tokens of games');
+  const group = new Command('tokens').description('list, create, rotate and revoke access tokens');
   list(group, connect, 'tokens', TOKEN);
   example(
     group
       .command('create')
-      .description('create a token; it is shown once')
-      .requiredOption('--project <id>', 'what it may write or read')
-      .option('--scopes <scopes>', 'events:write, reports:write, read; the first two unless given', (text) =>
+      .description('create a token, which is shown only once')
+      .requiredOption('--project <id>', 'project of the token')
+      .option(
+        '--scopes <scopes>',
+        'comma-separated: events:write, reports:write, read (default: events:write,reports:write)',
+        (text) => text.split(','),
+      )
+      .option('--builds <ids>', 'comma-separated ids of the allowed builds (default: all builds)', (text) =>
         text.split(','),
       )
-      .option('--builds <ids>', 'that it writes for, with commas between; all unless given', (text) =>
-        text.split(','),
+      .option('--expires <time>', 'time of expiry, ISO 8601 (default: never)')
+      .option(
+        '--per-address <requests>',
+        'maximum requests per second per address (default: no limit)',
+        wholeNumber,
       )
-      .option('--expires <time>', 'ISO 8601; never unless given')
-      .option('--per-address <requests>', 'that an address may send a second; any unless given', wholeNumber)
-      .option('--json', 'for programs'),
+      .option('--json', 'print JSON'),
     'questlog tokens create --project 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11 --scopes events:write,reports:write',
   ).action(async ({ project, scopes, builds, expires, perAddress, json }) => {
     const limit = perAddress === undefined ? {} : { perAddress: { requestsPerSecond: perAddress } };
@@ -134,7 +144,7 @@ function tokens(connect: () => Promise<Connection>): Command {
   });
   rotate(group, connect);
   example(
-    group.command('revoke').description('revoke a token').argument('<id>', 'of the token, not its secret'),
+    group.command('revoke').description('revoke a token').argument('<id>', 'id of the token, not its secret'),
     'questlog tokens revoke 7846b5f4-39dd-4381-b200-dbc9f59749ad',
   ).action(async (id) => {
     await (await connect()).admin.request('DELETE', `/admin/tokens/${encodeURIComponent(id)}`);
@@ -147,14 +157,18 @@ function rotate(group: Command, connect: () => Promise<Connection>): void {
   example(
     group
       .command('rotate')
-      .description('create a token in the place of another, which ends after a while')
-      .argument('<id>', 'of the old token, not its secret')
-      .requiredOption('--overlap <seconds>', 'for how long the old one goes on; 0: not at all', wholeNumber)
+      .description('create a token that replaces another, which stays valid for a while')
+      .argument('<id>', 'id of the old token, not its secret')
+      .requiredOption(
+        '--overlap <seconds>',
+        'time for which the old token stays valid; 0 revokes it at once',
+        wholeNumber,
+      )
       .option(
         '--expires <time>',
-        'of the new one, ISO 8601 or never; unless given, it lives as long as the old one was made for',
+        'expiry of the new token, ISO 8601 or never (default: the same lifetime as the old token)',
       )
-      .option('--json', 'for programs'),
+      .option('--json', 'print JSON'),
     'questlog tokens rotate 7846b5f4-39dd-4381-b200-dbc9f59749ad --overlap 86400',
   ).action(async (id, { overlap, expires, json }) => {
     const expiresAt = expires === 'never' ? null : expires;
@@ -174,7 +188,7 @@ function list(
   what: string,
   columns: readonly string[],
 ): void {
-  const command = group.command('list').description(`list all ${what}`).option('--json', 'for programs');
+  const command = group.command('list').description(`list all ${what}`).option('--json', 'print JSON');
   example(command, `questlog ${what} list --json`).action(async ({ json }) => {
     printRows(await (await connect()).admin.json('GET', `/admin/${what}`), columns, json);
   });
@@ -201,12 +215,12 @@ function withLimitOptions(command: Command): Command {
   return command
     .option(
       '--limits <limits>',
-      'events, requests and bytes a second, and the burst in seconds, or none',
+      'limits of events, requests and bytes per second, and the burst in seconds; or none',
       limitsOf,
     )
-    .option('--suspend', 'its tokens may write nothing')
-    .option('--resume', 'its tokens may write again')
-    .option('--json', 'for programs');
+    .option('--suspend', 'reject all writes')
+    .option('--resume', 'accept writes again')
+    .option('--json', 'print JSON');
 }
 
 function patchOf({ limits, suspend, resume }: LimitOptions): Pick<ProjectPatch, 'limits' | 'suspended'> {
@@ -230,7 +244,8 @@ function limitsOf(text: string): 'none' | NonNullable<ProjectPatch['limits']> {
   const entries = text.split(',').map((each) => {
     const [name = '', value = ''] = each.split('=');
     const [, field] = Object.entries(LIMITS).find(([option]) => option === name) ?? [];
-    if (field === undefined) throw new InvalidArgumentError('none, or a list such as events=1000,burst=10');
+    if (field === undefined)
+      throw new InvalidArgumentError('it must be none, or a list such as events=1000,burst=10');
     return [field, wholeNumber(value)];
   });
   return Object.fromEntries(entries);
@@ -241,9 +256,8 @@ function retentionOf(text: string): 'none' | NonNullable<ProjectPatch['retention
   const entries = text.split(',').map((each) => {
     const [name = '', value = ''] = each.split('=');
     if (name === '' || value === '') {
-      throw new InvalidArgumentError('none, or a list such as events=90,reports=none');
+      throw new InvalidArgumentError('it must be none, or a list such as events=90,reports=none');
     }
-    // Which there are, and how many days, the server says.
     return [name, value === 'none' ? null : wholeNumber(value)];
   });
   return Object.fromEntries(entries);
@@ -255,7 +269,7 @@ export function example(command: Command, line: string): Command {
 
 export function wholeNumber(text: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError('a whole number is needed');
+  throw new InvalidArgumentError('it must be a whole number');
 }
 
 function quotaOrNone(text: string): number | 'none' {

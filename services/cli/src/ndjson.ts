@@ -1,18 +1,17 @@
-/** The lines of a file of events (NDJSON), of which no line can make the reader hold the whole file. */
+/** Reads the lines of an NDJSON file with bounded memory. */
 
 export interface Line {
-  /** From 1, blank ones counted too: where an editor shows it. */
+  /** Line number from 1, including blank lines, as an editor shows it. */
   readonly number: number;
   readonly text: string;
 }
 
-/** Far more than an event takes. */
 export const MAX_LINE_BYTES = 4 * 1024 * 1024;
 const LINE_FEED = 0x0a;
 
 /**
- * Lines end at a line feed only: other marks that end a line for people may stand inside a JSON string.
- * @throws Error naming a line that is too long or not UTF-8.
+ * Yields the lines. Only a line feed ends a line, because a JSON string may contain other line separators.
+ * @throws Error that names a line that is too long or not UTF-8.
  */
 export async function* readLines(input: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let number = 1;
@@ -34,7 +33,7 @@ export async function* readLines(input: AsyncIterable<Buffer>): AsyncGenerator<L
 
 function lineOf(number: number, bytes: Buffer): Line {
   try {
-    // Leaves out the mark (BOM) that some editors put before the first line.
+    // The decoder removes a byte order mark at the start of the line.
     return { number, text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
   } catch (cause) {
     throw new Error(`line ${number} is not valid UTF-8`, { cause });

@@ -1,6 +1,5 @@
-/** Rows for people as a table, for programs as a bare JSON array; what is on the way goes to standard error. */
+/** Prints results as tables or JSON, and progress on standard error. */
 
-/** Columns are the fields of the rows, in this order. */
 export function printRows(rows: readonly object[], columns: readonly string[], isJson: boolean): void {
   if (isJson) return void process.stdout.write(`${jsonText(rows)}\n`);
   const cells = [columns, ...rows.map((row) => columns.map((column) => cellText(Reflect.get(row, column))))];
@@ -12,14 +11,14 @@ export function printRows(rows: readonly object[], columns: readonly string[], i
   if (rows.length === 0) process.stderr.write('none\n');
 }
 
-/** JSON whose last field is the payload as `asSent`: to parse it would change what its numbers say. */
+/** Serializes the fields and adds the payload as text, because parsing the payload would change its numbers. */
 export function withPayload(fields: object, payload: string, space = 0): string {
   return jsonText({ ...fields, payload: null }, space).replace(/null(?=\s*\}$)/, () =>
     unchangedJson(payload),
   );
 }
 
-/** JSON of a game byte for byte; for a terminal `escaped`. */
+/** Returns the JSON of a game byte for byte. Escapes control characters if standard output is a terminal. */
 export function unchangedJson(json: string): string {
   return process.stdout.isTTY ? escapeControls(json) : json;
 }
@@ -28,7 +27,7 @@ export function jsonText(value: object, space = 2): string {
   return escapeControls(JSON.stringify(value, null, space));
 }
 
-/** Reads as the same value, and commands no terminal. A CR is a blank of JSON here: its strings hold none. */
+/** Escapes characters that could control a terminal. The result parses to the same value. */
 export function escapeControls(json: string): string {
   return json.replaceAll('\r', ' ').replace(INVISIBLE, (found) =>
     found
@@ -38,10 +37,7 @@ export function escapeControls(json: string): string {
   );
 }
 
-/**
- * Shows the progress of a command on standard error. On a terminal this is one line that is overwritten, from two seconds
- * after the start on. Otherwise it is a new line every five seconds.
- */
+/** Prints the progress of a command to standard error. On a terminal, overwrites one line, starting after two seconds. */
 export class Progress {
   #nextMs = performance.now() + (process.stderr.isTTY ? SLOW_MS : INTERVAL_MS);
 
@@ -65,22 +61,17 @@ export function count(n: number): string {
   return n.toLocaleString('en');
 }
 
-/** In one line. */
 export function cellText(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
   return forTerminal(text.replace(/[\n\t]/g, '\uFFFD'));
 }
 
-/**
- * Without what could command a terminal, turn around the text beside it, or stand there unseen, in a game's own texts; lines
- * and tabs stay.
- */
+/** Replaces characters that could control a terminal, change the text direction, or be invisible. Keeps line feeds and tabs. */
 export function forTerminal(text: string): string {
   return text.replace(INVISIBLE, '\uFFFD');
 }
 
-/** Controls, separators of lines, marks of direction, joiners, tags. */
 const INVISIBLE = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{E0000}-\u{E007F}]/gu;
 
 const SLOW_MS = 2_000;

@@ -24,18 +24,19 @@ const { version }: { version: string } = JSON.parse(
   readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
 );
 
-/** Its commands throw where they are used wrongly, and once they have shown their help. */
+/** Creates the command `questlog`. Its commands throw a `CommanderError` after a usage error and after their help. */
 export function questlog(connect: () => Promise<Connection>, env: NodeJS.ProcessEnv): Command {
   const program = new Command('questlog')
-    .description('Telemetry for live games: starts the services, and asks and manages a running Questlog.')
+    .description('Telemetry for live games: starts the services, and queries and manages a running Questlog.')
     .version(version)
     .exitOverride()
     .configureHelp({ showGlobalOptions: false })
     .addHelpText(
       'after',
       `
-A running Questlog is found by the credentials in QUESTLOG_DATA_DIR (.data), or by QUESTLOG_ADMIN_URL and
-QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_TOKEN for a game's.`,
+Commands find a running Questlog with the credentials in QUESTLOG_DATA_DIR (.data). For another Questlog, set
+QUESTLOG_ADMIN_URL and QUESTLOG_ADMIN_TOKEN for the operator's commands, and QUESTLOG_URL and QUESTLOG_TOKEN for
+send, trail and simulate.`,
     );
   for (const service of SERVICES) {
     program
@@ -52,7 +53,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     program
       .command('config')
       .description('print the settings in use, secrets as ***, and start nothing')
-      .option('--check', 'the same'),
+      .option('--check', 'no effect: the settings are always checked'),
     'questlog config',
   ).action(async () => {
     process.argv.splice(2, Number.POSITIVE_INFINITY, '--check-config');
@@ -81,16 +82,13 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
   return withSuggestions(program);
 }
 
-/**
- * Applies to all subcommands, because commands that are added with `addCommand` do not inherit these settings from the
- * program.
- */
+/** Applies the settings to all subcommands, because `addCommand` does not pass them on. */
 function withExitOverride(command: Command): Command {
   for (const inner of command.commands) withExitOverride(inner);
   return withSuggestions(command).exitOverride();
 }
 
-/** Adds an error for unknown subcommands that suggests a synonym or, if there is none, a similar name. */
+/** Suggests a synonym or a similar name in the error for an unknown subcommand. */
 function withSuggestions(command: Command): Command {
   if (command.commands.length === 0) return command;
   return command.on('command:*', ([word = '']: string[]) => {
@@ -101,14 +99,12 @@ function withSuggestions(command: Command): Command {
     const synonyms = SYNONYMS.find((words) => words.includes(word)) ?? [];
     const suggestion = names.find((name) => synonyms.includes(name)) ?? nearestName(word, names, MAX_EDITS);
     const hint =
-      suggestion === undefined ? `it is one of ${names.join(', ')}` : `did you mean ${suggestion}?`;
+      suggestion === undefined ? `available commands: ${names.join(', ')}` : `did you mean ${suggestion}?`;
     command.error(`error: unknown command '${word}'; ${hint}`, { code: 'commander.unknownCommand' });
   });
 }
 
-/** Maximum edits between a wrong word and the name that is suggested. */
 const MAX_EDITS = 3;
-/** Words that other programs use for the same action. */
 const SYNONYMS: readonly (readonly string[])[] = [
   ['list', 'ls', 'all', 'index'],
   ['show', 'get', 'describe', 'inspect', 'view'],

@@ -6,10 +6,10 @@ import { sendCommand } from './send.ts';
 test.each([
   [new Unavailable('no answer'), 'events 1 to 1 may be stored\n'],
   [new Rejected('no event', 'invalid'), ''],
-])('after %s it is told whether the events may be stored', async (error, told) => {
+])('reports after %s whether the events may be stored', async (error, told) => {
   const game = new Endpoint('http://127.0.0.1:9', 't');
   vi.spyOn(game, 'retried').mockRejectedValue(error);
-  // Its listeners would outlive the test.
+  // Replaces `process.on`, because the listeners of the command would stay after the test.
   vi.spyOn(process, 'on').mockReturnValue(process);
   const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   onTestFinished(() => void vi.restoreAllMocks());

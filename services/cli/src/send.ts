@@ -1,4 +1,4 @@
-/** `questlog send`: events from an argument, a file or standard input, each stored once however often a request is tried. */
+/** The command `questlog send`: sends events from an argument, a file, or standard input. Retries store each event once. */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -10,17 +10,17 @@ import { example } from './manage.ts';
 import { type Line, MAX_LINE_BYTES, readLines } from './ndjson.ts';
 import { count, escapeControls, Progress } from './print.ts';
 
-/** Revision B takes so many, A takes more. */
+/** Limit of revision B of the contract. Revision A allows 500. */
 const MAX_EVENTS_PER_REQUEST = 200;
-/** Half of what a request takes; one line alone fits too. */
+/** Half of the limit of a request body. A line of maximum size fits. */
 const MAX_BYTES_PER_REQUEST = MAX_LINE_BYTES;
 
 export function sendCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('send')
     .description('send events as a game does')
-    .argument('[event]', 'one event as JSON; an event without a sessionId is of the demo’s session')
-    .option('--file <path>', 'one event a line (NDJSON); - is standard input')
-    .option('--json', 'print the answers, for programs');
+    .argument('[event]', 'one event as JSON; without a sessionId, the event gets the session of the demo')
+    .option('--file <path>', 'file with one event per line (NDJSON); - reads standard input')
+    .option('--json', 'print the responses as JSON');
   example(
     command,
     `questlog send '{"eventType": "checkpoint", "payload": {"level": 3}}'\n  questlog send --file events.ndjson`,
@@ -42,7 +42,6 @@ export function sendCommand(connect: () => Promise<Connection>): Command {
       process.exitCode ||= 1;
       reportStored();
     };
-    // By Ctrl-C, or where nobody reads the answers any more.
     process.on('exit', onExit);
     onInterrupt(() => process.exit(INTERRUPTED));
     try {
@@ -67,7 +66,7 @@ export function sendCommand(connect: () => Promise<Connection>): Command {
   });
 }
 
-/** Whoever sends the file again leaves out what is stored, and looks first for what may be. */
+/** Reports which events are stored and which may be stored, so that the user can resume a file. */
 function storedText(sent: number, inFlight: number): string {
   const parts: string[] = [];
   if (sent > 0) parts.push(`the first ${count(sent)} events are stored`);
@@ -81,7 +80,7 @@ async function* eventLines(event: string | undefined, file: string | undefined):
   else yield* readLines(file === '-' ? process.stdin : createReadStream(file ?? ''));
 }
 
-/** @throws Error naming the line that is no JSON object; the batches before it are stored. */
+/** Yields batches of lines. @throws Error that names a line that is not a JSON object. Earlier batches are sent already. */
 export async function* batches(
   lines: AsyncIterable<Line>,
   sessionId: string | undefined,
@@ -105,10 +104,10 @@ export async function* batches(
   if (batch.length > 0) yield batch;
 }
 
-/** The line itself where it names a session, so that its payload arrives byte for byte. */
+/** Adds the session to a line that has none. Does not serialize the event again, so that the payload stays byte for byte. */
 function withSession(line: string, number: number, sessionId: string | undefined): string {
   const event = parsed(line);
-  if (event === undefined) throw new Error(`line ${number} is no JSON object`);
+  if (event === undefined) throw new Error(`line ${number} is not a JSON object`);
   if (sessionId === undefined || 'sessionId' in event) return line;
   const rest = line.trim().slice(1).trimStart();
   return `{"sessionId":"${sessionId}"${rest === '}' ? '' : ','}${rest}`;
@@ -123,7 +122,7 @@ function parsed(line: string): object | undefined {
   }
 }
 
-/** With one key for all tries. A single event is sent as one, so that its answer is one. */
+/** Sends a batch with one idempotency key for all retries. A single event is sent as an object, not as an array. */
 async function post({ game }: Connection, batch: readonly string[]): Promise<Response> {
   const key = eventId(Date.now(), randomBytes(2).readUInt16BE() & 0xfff, randomBytes(8));
   const body = batch.length === 1 ? (batch[0] ?? '') : `[${batch.join(',')}]`;

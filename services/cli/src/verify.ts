@@ -1,4 +1,4 @@
-/** `questlog verify`: has a running Questlog recount what it was sent, and prints what differs. */
+/** The command `questlog verify`: compares the accepted events with the log and with ClickHouse, and prints differences. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { Command, InvalidArgumentError } from 'commander';
@@ -21,12 +21,16 @@ const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 export function verifyCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('verify')
     .description(
-      'recount a time from the log and from ClickHouse, and print what differs; code 1 if anything does',
+      'count the events of a time range in the log and in ClickHouse, and print differences; exit code 1 if there are any',
     )
-    .requiredOption('--from <time>', 'ISO 8601, or so long ago: 30m, 2h, 1d', parseTime)
-    .option('--to <time>', 'the same; now unless given', parseTime)
-    .option('--tenant <id>', 'of one tenant only')
-    .option('--json', 'NDJSON for programs: differences, then a summary');
+    .requiredOption(
+      '--from <time>',
+      'start of the range: ISO 8601, or a time ago such as 30m, 2h, 1d',
+      parseTime,
+    )
+    .option('--to <time>', 'end of the range, in the same format (default: now)', parseTime)
+    .option('--tenant <id>', 'only events of this tenant')
+    .option('--json', 'print NDJSON: the differences, then a summary');
   example(
     command,
     'questlog verify --from 1h\n  questlog verify --from 2026-11-21T18:00Z --to 2026-11-21T19:00Z',
@@ -46,23 +50,25 @@ export function verifyCommand(connect: () => Promise<Connection>): Command {
         process.stdout.write(`${escapeControls(text)}\n`);
     }
     progress.clear();
-    if (summary === undefined) throw new Error('Questlog broke off before it was done; try again');
+    if (summary === undefined)
+      throw new Error('Questlog closed the connection before the verification was complete; try again');
     if (!json) await print(differences, summary);
     if (summary.differences > 0) process.exitCode = 1;
   });
 }
 
-/** @returns ISO 8601. */
 export function parseTime(text: string): string {
   const [, n, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   if (n !== undefined) {
     return new Date(Date.now() - Number(n) * UNIT_MS[unit as keyof typeof UNIT_MS]).toISOString();
   }
   if (/^\d{4}-\d\d-\d\d/.test(text)) return text;
-  throw new InvalidArgumentError('a time as 2026-11-21T18:30Z, or so long ago as 30m, 2h, 1d is needed');
+  throw new InvalidArgumentError(
+    'it must be a time such as 2026-11-21T18:30Z, or a time ago such as 30m, 2h, 1d',
+  );
 }
 
-/** One recount at a time: another's is waited for. */
+/** Starts the verification. Waits while another one runs, because Questlog runs one at a time. */
 async function startVerification({ admin }: Connection, body: object): Promise<Response> {
   for (;;) {
     try {
@@ -89,17 +95,17 @@ async function print(differences: readonly Difference[], summary: VerifySummary)
   const { from, to, logged, projected, repeated, dead, pastRetention, notYet } = summary;
   const { expired, cut, ofOtherLogs, isWhole } = summary;
   const details = [
-    ...countText(repeated.events, 'repeated, and dropped'),
-    ...countText(dead.records, 'records are dead letters'),
-    ...countText(pastRetention.events, 'past the days of their project'),
+    ...countText(repeated.events, 'duplicates, dropped'),
+    ...countText(dead.records, 'dead letters'),
+    ...countText(pastRetention.events, 'removed by the retention of their project'),
     ...countText(notYet.events, 'not in ClickHouse yet'),
-    ...countText(expired, 'older than what the log keeps'),
-    ...countText(cut, 'of records that the log has lost (see truncations)'),
-    ...countText(ofOtherLogs, 'of a log before this one'),
+    ...countText(expired, 'in ClickHouse, but expired in the log'),
+    ...countText(cut, 'in ClickHouse, but lost by a truncated log (see the table truncations)'),
+    ...countText(ofOtherLogs, 'in ClickHouse, from an earlier log'),
   ];
   const events = `${count(logged.events)} events in the log, ${count(projected.events)} of them in ClickHouse`;
   process.stderr.write(`${from} to ${to}: ${[events, ...details].join('; ')}\n`);
-  const incomplete = isWhole ? '' : ', broken off there';
+  const incomplete = isWhole ? '' : '; stopped after these differences';
   const differenceText =
     summary.differences === 1 ? '1 difference' : `${count(summary.differences)} differences`;
   process.stderr.write(summary.differences === 0 ? 'nothing differs\n' : `${differenceText}${incomplete}\n`);

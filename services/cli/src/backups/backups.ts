@@ -1,7 +1,4 @@
-/**
- * `questlog backup` copies all data of a running Questlog; `questlog restore` creates a data folder from a backup;
- * `questlog compact` rewrites the file of the embedded log while Questlog is stopped.
- */
+/** The commands `questlog backup`, `questlog restore`, and `questlog compact`. */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Backup } from '@questlog/schemas/backups/backup';
@@ -22,10 +19,10 @@ interface Options {
 export function backupCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('backup')
     .description(
-      'copy all that Questlog keeps, while it runs, into a folder of its machine; code 1 if it fails',
+      'copy all data of a running Questlog into a folder on its machine; exit code 1 if the backup fails',
     )
-    .option('--list', 'show those that are there instead')
-    .option('--json', 'for programs');
+    .option('--list', 'list the existing backups instead of creating one')
+    .option('--json', 'print JSON');
   return example(command, 'questlog backup\n  questlog backup --list').action(
     async ({ list, json = false }: Options) => {
       const { admin } = await connect();
@@ -33,7 +30,8 @@ export function backupCommand(connect: () => Promise<Connection>): Command {
       if (list) return printRows(await listBackups(), COLUMNS, json);
       const { id }: Backup = await admin.json('POST', '/admin/backups');
       const backup = await waitForBackup(id, listBackups);
-      if (backup?.state !== 'done') throw new Error(`no backup was made: ${backup?.problem ?? 'it is gone'}`);
+      if (backup?.state !== 'done')
+        throw new Error(`the backup failed: ${backup?.problem ?? 'Questlog restarted during the backup'}`);
       if (json) return printRows([backup], COLUMNS, json);
       const seconds = (Date.parse(backup.endedAt ?? '') - Date.parse(backup.startedAt)) / 1000;
       process.stderr.write(
@@ -46,8 +44,8 @@ export function backupCommand(connect: () => Promise<Connection>): Command {
 
 export function restoreCommand(env: NodeJS.ProcessEnv): Command {
   const command = new Command('restore')
-    .description('make the data folder (QUESTLOG_DATA_DIR) of a backup; the folder must be empty')
-    .argument('<folder>', 'as `questlog backup` printed it');
+    .description('create the data folder (QUESTLOG_DATA_DIR) from a backup; the data folder must be empty')
+    .argument('<folder>', 'folder of the backup, as `questlog backup` printed it');
   return example(command, 'questlog restore /backups/2026-11-23T18-40-05.123Z').action(
     async (folder: string) => {
       const [{ restoreBackup }, { settingsOf }, { createLogger, logOptions }] = await Promise.all([
@@ -59,7 +57,7 @@ export function restoreCommand(env: NodeJS.ProcessEnv): Command {
       const { dataDir } = await settingsOf(env);
       const { startedAt } = await restoreBackup(folder, dataDir, createLogger('questlog', logOptions(env)));
       process.stderr.write(
-        `${dataDir} is as it was at ${startedAt} or a moment later; start Questlog on it\n`,
+        `${dataDir} has the data of ${startedAt} or shortly after; start Questlog with this data folder\n`,
       );
     },
   );
@@ -67,7 +65,7 @@ export function restoreCommand(env: NodeJS.ProcessEnv): Command {
 
 export function compactCommand(env: NodeJS.ProcessEnv): Command {
   const command = new Command('compact').description(
-    'rewrite the file of the embedded log (QUESTLOG_DATA_DIR) without the bytes of deleted records; Questlog must be stopped',
+    'rewrite the file of the embedded log (QUESTLOG_DATA_DIR) without deleted records; stop Questlog before',
   );
   return example(command, 'questlog compact').action(async () => {
     const [{ compactLog }, { reservedBytesOf }, { settingsOf }] = await Promise.all([
@@ -83,7 +81,7 @@ export function compactCommand(env: NodeJS.ProcessEnv): Command {
   });
 }
 
-/** Undefined: Questlog was started again meanwhile. */
+/** Waits until the backup ends. Returns undefined if Questlog restarts, which ends the backup. */
 async function waitForBackup(id: string, listBackups: () => Promise<Backup[]>): Promise<Backup | undefined> {
   for (;;) {
     const backup = (await listBackups()).find((one) => one.id === id);

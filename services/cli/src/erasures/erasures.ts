@@ -1,4 +1,4 @@
-/** `questlog erasures`: has a session, a player, a project or a tenant erased, and shows how far that is. */
+/** The command `questlog erasures`: erases a session, a player, a project, or a tenant, and shows the progress. */
 import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
 import { Command } from 'commander';
 import type { Connection } from '../connection.ts';
@@ -19,10 +19,10 @@ interface CreateOptions extends Record<'tenant', string> {
 
 export function erasuresCommand(connect: () => Promise<Connection>): Command {
   const group = new Command('erasures').description(
-    'erase players and more for good, and list what was erased',
+    'erase a session, a player, a project or a tenant permanently, and list erasures',
   );
   example(
-    group.command('list').description('list them, the newest first').option('--json', 'for programs'),
+    group.command('list').description('list erasures, newest first').option('--json', 'print JSON'),
     'questlog erasures list',
   ).action(async ({ json = false }: { json?: boolean }) => {
     const erasures: ErasureOutput[] = await (await connect()).admin.json('GET', PATH);
@@ -31,8 +31,8 @@ export function erasuresCommand(connect: () => Promise<Connection>): Command {
   example(
     group
       .command('show')
-      .description('show one with its receipt, as JSON')
-      .argument('<id>', 'of the erasure'),
+      .description('print an erasure and its receipt as JSON')
+      .argument('<id>', 'id of the erasure'),
     `questlog erasures show ${ID}`,
   ).action(async (id: string) => {
     print(await (await connect()).admin.json('GET', `${PATH}/${encodeURIComponent(id)}`));
@@ -40,13 +40,13 @@ export function erasuresCommand(connect: () => Promise<Connection>): Command {
   example(
     group
       .command('create')
-      .description('erase the smallest that is named; it cannot be taken back')
-      .requiredOption('--tenant <id>', 'of this tenant; alone: all that it has')
-      .option('--project <id>', 'of this project; alone: all that it has')
-      .option('--session <id>', 'this session')
-      .option('--player <id>', 'the sessions of the player with this external id')
-      .option('--device <id>', 'the sessions of this device id')
-      .option('--many', 'also more than 20,000 sessions of the player'),
+      .description('erase the smallest scope that the options name; an erasure cannot be undone')
+      .requiredOption('--tenant <id>', 'tenant; without other options, all its data is erased')
+      .option('--project <id>', 'project; without further options, all its data is erased')
+      .option('--session <id>', 'session to erase')
+      .option('--player <id>', 'external id of the player whose sessions are erased')
+      .option('--device <id>', 'device id whose sessions are erased')
+      .option('--many', 'allow the erasure of a player with more than 20,000 sessions'),
     `questlog erasures create --tenant ${ID} --project 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --player kim`,
   ).action(async ({ tenant: tenantId, project, session, player, device, many }: CreateOptions) => {
     const input: ErasureInput = {

@@ -1,4 +1,4 @@
-/** `questlog audit`: what operators changed, and who was refused. */
+/** The command `questlog audit`: changes by operators, and rejected credentials. */
 import type { AuditPage, AuditRecord } from '@questlog/schemas/http/audit';
 import { Command } from 'commander';
 import type { Connection } from '../connection.ts';
@@ -14,29 +14,32 @@ interface Options extends Readonly<Record<string, string | number | boolean | un
 
 export function auditCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('audit')
-    .description('what operators changed and who was refused, the newest first')
-    .option('--since <time>', 'ISO 8601, or so long ago: 30m, 2h, 1d', parseTime)
-    .option('--until <time>', 'the same; now unless given', parseTime)
-    .option('--actor <actor>', 'by one that begins so, as console or token:1f3a')
-    .option('--tenant <id>', 'about this tenant, or one of its projects')
-    .option('--project <id>', 'about this project')
-    .option('--limit <n>', '100 unless given, at most 1000', wholeNumber)
-    .option('--cursor <cursor>', 'on from there, as the last call has told')
-    .option('--json', 'for programs, with the bodies and the records before and after');
+    .description('show changes by operators and rejected credentials, newest first')
+    .option('--since <time>', 'earliest time: ISO 8601, or a time ago such as 30m, 2h, 1d', parseTime)
+    .option('--until <time>', 'latest time, in the same format (default: now)', parseTime)
+    .option('--actor <actor>', 'actors that start with this text, such as console or token:1f3a')
+    .option('--tenant <id>', 'entries about this tenant or one of its projects')
+    .option('--project <id>', 'entries about this project')
+    .option('--limit <n>', 'maximum number of entries, up to 1000 (default: 100)', wholeNumber)
+    .option('--cursor <cursor>', 'continue at the cursor that the previous call printed')
+    .option('--json', 'print JSON, with request bodies and the records before and after each change');
   example(command, 'questlog audit --since 1d\n  questlog audit --actor console --json');
   return command.action(async ({ json = false, ...filters }: Options) => {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(filters)) query.set(name, String(value));
     const { audit, next }: AuditPage = await (await connect()).admin.json('GET', `/admin/audit?${query}`);
     printRows(json ? audit : audit.map((record) => ({ ...record, changed: changed(record) })), COLUMNS, json);
-    if (next !== null) process.stderr.write(`there are more: narrow the time, or --cursor ${next}\n`);
+    if (next !== null)
+      process.stderr.write(
+        `there are more entries: narrow the time range, or continue with --cursor ${next}\n`,
+      );
   });
 }
 
-/** The fields of a record that are no longer as they were, as they are now. */
+/** Returns the new values of the changed fields; null if nothing changed. */
 function changed({ before, after }: AuditRecord): string | null {
   if (after === null) return before === null ? null : 'removed';
-  if (before === null) return 'made';
+  if (before === null) return 'created';
   const fields = Object.entries(Object(after)).filter(
     ([name, value]) => JSON.stringify(value) !== JSON.stringify(Object(before)[name]),
   );

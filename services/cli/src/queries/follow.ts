@@ -1,4 +1,4 @@
-/** `questlog follow`: one event on its way: received, in the log, in ClickHouse, linked to bug reports; each with its time. */
+/** The command `questlog follow`: shows when an event was received, projected to ClickHouse, and linked to bug reports. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { Command } from 'commander';
@@ -15,21 +15,21 @@ interface Options {
 
 export function followCommand(connect: () => Promise<Connection>): Command {
   const command: Command = new Command('follow')
-    .description('where one event has come to: log, ClickHouse, links to bug reports')
-    .argument('<eventId>', 'as the answer to the game says it')
-    .option('--wait <seconds>', 'for an event that ClickHouse does not have yet', wholeNumber, 10)
-    .option('--json', 'for programs');
+    .description('show an event in the log and in ClickHouse, and its links to bug reports')
+    .argument('<eventId>', 'id of the event, from the response that the game received')
+    .option('--wait <seconds>', 'maximum time to wait until ClickHouse has the event', wholeNumber, 10)
+    .option('--json', 'print JSON');
   example(command, 'questlog follow 01a1fe02-7454-7000-a110-3027adf24232');
   return command.action(async (text: string, { wait, json = false }: Options) => {
     const id = canonicalUuid(text);
     if (id === undefined || !isUuidV7(id)) {
-      command.error('error: an event has a UUIDv7, as in: 01a1fe02-7454-7000-a110-3027adf24232');
+      command.error('error: the id of an event is a UUIDv7, such as 01a1fe02-7454-7000-a110-3027adf24232');
     }
     const { admin } = await connect();
     const row = await waitForEvent(admin, id, wait * 1000);
     if (row === undefined) {
       throw new Error(
-        `ClickHouse has no event ${id} after ${wait} s: the log may never have had it (a typo, or another Questlog); compare the id with the answer that the game got, and see with questlog doctor whether the projector keeps up`,
+        `ClickHouse has no event ${id} after ${wait} s; compare the id with the response that the game received, check that this is the right Questlog, and run questlog doctor to see whether the projector is behind`,
       );
     }
     const links = await linksOf(admin, row);
@@ -37,18 +37,17 @@ export function followCommand(connect: () => Promise<Connection>): Command {
   });
 }
 
-/** Undefined where it has not come in time. */
 async function waitForEvent(admin: Endpoint, id: string, waitMs: number): Promise<EventRow | undefined> {
   const deadlineMs = performance.now() + waitMs;
   for (let isFirst = true; ; isFirst = false) {
     const [row] = await rows<EventRow>(admin, EVENT_QUERY.replaceAll('{id}', id));
     if (row !== undefined || performance.now() >= deadlineMs) return row;
-    if (isFirst) process.stderr.write(`not in ClickHouse yet; looking for up to ${waitMs / 1000} s\n`);
+    if (isFirst) process.stderr.write(`not in ClickHouse yet; waiting for up to ${waitMs / 1000} s\n`);
     await delay(POLL_MS);
   }
 }
 
-/** The primary key leads to it by the time inside the id. */
+/** Finds the event by the primary key, with the time that the id contains. */
 const EVENT_QUERY = `SELECT id, tenant_id AS tenantId, project_id AS projectId, session_id AS sessionId,
     build_id AS buildId, event_type AS eventType, over_quota AS overQuota, toString(sequence) AS sequence,
     ${iso('occurred_at')} AS occurredAt, ${iso('received_at')} AS receivedAt,
@@ -122,7 +121,7 @@ function linesOf(row: EventRow, links: readonly LinkRow[]): string {
   return lines.map(([name = '', text = '']) => `${name.padEnd(10)}  ${cellText(text)}\n`).join('');
 }
 
-/** In the largest unit of which there are two. */
+/** Formats a duration in the largest unit in which it is at least 2. */
 function durationText(ms: number): string {
   const [unit, name] = UNITS.find(([unitMs]) => ms >= 2 * unitMs) ?? [1, 'ms'];
   return `${(ms / unit).toFixed(unit === 1 ? 0 : 1)} ${name}`;

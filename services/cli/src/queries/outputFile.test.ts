@@ -1,4 +1,4 @@
-/** An output file appears only after it is complete, also if the command ends early. */
+/** Tests that an output file appears only after it is complete, even if the command ends early. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ beforeEach(() => {
   onTestFinished(() => rmSync(folder, { recursive: true }));
 });
 
-test('writes all of the content, also through a symbolic link, and replaces an older file', async () => {
+test('writes the whole content, replaces an older file, and follows a symbolic link', async () => {
   writeFileSync(join(folder, 'old'), 'older and longer');
   symlinkSync('old', join(folder, 'link'));
   const seen: string[][] = [];

@@ -6,10 +6,8 @@ import { pipeline } from 'node:stream/promises';
 import { messageOf } from '@questlog/runtime/process/errors';
 
 /**
- * Writes the content to a temporary file in the same folder and renames that file at the end. A failure leaves an older
- * file unchanged.
- * @param signal stops the writing.
- * @throws Error that names the file.
+ * Writes the content to a temporary file and renames that file at the end. A failure leaves an older file unchanged.
+ * @throws Error that names the file if the write fails, or if the path is not a regular file.
  */
 export async function writeAtomically(path: string, content: Readable, signal: AbortSignal): Promise<void> {
   try {
@@ -28,7 +26,6 @@ export async function writeAtomically(path: string, content: Readable, signal: A
   }
 }
 
-/** Returns the path without symbolic links. @throws Error for a folder, a device or a pipe, which a rename would replace. */
 async function targetOf(path: string): Promise<string> {
   const target = await realpath(path).catch(() => path);
   const found = await stat(target).catch(() => undefined);

@@ -1,4 +1,4 @@
-/** The prompt of `questlog sql`: statements over several lines, their answers, a history, completion of names. */
+/** The interactive prompt of `questlog sql`: multi-line statements, a history, and completion of names. */
 import { appendFileSync, chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
@@ -9,25 +9,22 @@ import { completions, type Names, onOneLine, splitStatements } from './statement
 
 const PROMPT = 'questlog> ';
 const CONTINUATION_PROMPT = '       -> ';
-/** Nothing can be typed while they are waited for. */
+/** Maximum wait for the names. The user cannot type during this time. */
 const NAMES_TIMEOUT_MS = 1_000;
 const NO_NAMES: Names = { tables: [], columns: [] };
 const HISTORY_ENTRIES = 1_000;
 const HISTORY_ENTRY_CHARACTERS = 10_000;
 
 export interface PromptOptions {
-  /** A terminal. */
   readonly input: Readable;
   readonly output: Writable;
-  /** Whose statements are kept, the oldest first. */
+  /** File of earlier statements, oldest first. */
   readonly historyPath: string;
-  /** Prints the answer. */
   execute(statement: string, signal: AbortSignal): Promise<void>;
-  /** To complete; asked once. */
   names(signal: AbortSignal): Promise<Names>;
 }
 
-/** Until Ctrl-D, `exit` or `quit`. No error ends it. */
+/** Runs the prompt until Ctrl-D, `exit`, or `quit`. Prints errors and continues. */
 export async function runPrompt({
   input,
   output,
@@ -49,7 +46,7 @@ export async function runPrompt({
     completer: async (line: string) =>
       completions(line, await withinLimit(loadedNames, NAMES_TIMEOUT_MS, () => NO_NAMES)),
   });
-  // Readline keeps lines, and the history of statements takes their place.
+  // Replaces readline's history of lines by the history of statements.
   lines.on('history', (readlineHistory) =>
     readlineHistory.splice(0, readlineHistory.length, ...history.entries()),
   );
@@ -78,7 +75,7 @@ export async function runPrompt({
       running = new AbortController();
       const { signal } = running;
       await execute(statement, signal).catch((error: unknown) => {
-        print(signal.aborted ? 'no longer awaited' : messageOf(error));
+        print(signal.aborted ? 'canceled' : messageOf(error));
       });
       running = undefined;
     }
@@ -91,12 +88,12 @@ export async function runPrompt({
 }
 
 interface History {
-  /** As readline has them: the newest first. */
+  /** Statements in readline's order: newest first. */
   entries(): string[];
   add(statement: string): void;
 }
 
-/** Readable by its owner only: a statement may name a player. */
+/** Opens a history that only its owner can read, because a statement may contain the name of a player. */
 function openHistory(path: string, print: (text: string) => void): History {
   let entries = read(path);
   let isWritable = true;
@@ -106,7 +103,7 @@ function openHistory(path: string, print: (text: string) => void): History {
       work();
     } catch (error) {
       isWritable = false;
-      print(`the history is not kept: ${messageOf(error)}`);
+      print(`the history cannot be saved: ${messageOf(error)}`);
     }
   };
   tryWrite(() => {

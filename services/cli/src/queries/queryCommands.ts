@@ -1,4 +1,4 @@
-/** `questlog trail | quota | retention`: a bug report with its events, what tenants have used, and what is kept. */
+/** The commands `questlog trail`, `questlog quota`, and `questlog retention`. */
 import type { RetentionOutput } from '@questlog/schemas/http/admin';
 import { Command } from 'commander';
 import type { Connection } from '../connection.ts';
@@ -8,7 +8,6 @@ import { count, forTerminal, jsonText, printRows, unchangedJson } from '../print
 const SHOWN_GAPS = 20;
 const TRAIL_COLUMNS = ['occurredAt', 'sequence', 'eventType', 'id', 'payload'];
 const RETENTION_COLUMNS = ['kept', 'days', 'rows', 'bytes', 'bytes a month'];
-/** Of the month that runs, of every tenant. */
 const USAGE_QUERY = `SELECT toString(tenant_id) AS id, toUInt64(used) AS used FROM quota_usage
   WHERE month = toStartOfMonth(now('UTC'))`;
 
@@ -16,12 +15,11 @@ export function queryCommands(connect: () => Promise<Connection>): Command[] {
   return [trail(connect), quota(connect), retention(connect)];
 }
 
-/** A bug report, and in their order the events that it is linked to. */
 function trail(connect: () => Promise<Connection>): Command {
   const command = new Command('trail')
-    .description('a bug report with its events')
-    .argument('<reportId>', 'of the report')
-    .option('--json', 'the events as a JSON array, for programs');
+    .description('show a bug report and its events')
+    .argument('<reportId>', 'id of the report')
+    .option('--json', 'print the events as a JSON array');
   example(command, 'questlog trail 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11');
   return command.action(async (reportId: string, { json = false }: { json?: boolean }) => {
     const { game } = await connect();
@@ -37,14 +35,14 @@ function trail(connect: () => Promise<Connection>): Command {
       if (page.events.length > 0) rawPages.push(text.slice(text.indexOf('[') + 1, text.lastIndexOf(']')));
       cursor = page.next;
     }
-    // Payloads as they were sent: what is parsed and written again is not.
+    // Copies the bytes of the response, because parsing and serializing a payload would change its numbers.
     if (json) return void process.stdout.write(`[${unchangedJson(rawPages.join(',\n'))}]\n`);
     process.stderr.write(`${heading(report)}\n`);
     printRows(events, TRAIL_COLUMNS, false);
   });
 }
 
-/** For people, too, 64-bit integers and `1.0` stay what they are. TypeScript does not know of `JSON.rawJSON` yet. */
+/** Keeps the text of a number, so that 64-bit integers and `1.0` are printed unchanged. */
 function exactNumber(_name: string, value: unknown, context?: { readonly source?: string }): unknown {
   const rawJson: (text: string) => unknown = Reflect.get(JSON, 'rawJSON');
   return typeof value === 'number' && context?.source !== undefined ? rawJson(context.source) : value;
@@ -80,8 +78,8 @@ function heading({ state, occurredAt, report, sequence }: Report): string {
 
 function quota(connect: () => Promise<Connection>): Command {
   const command = new Command('quota')
-    .description('events of this UTC month, a tenant a line')
-    .option('--json', 'for programs');
+    .description('show the events of each tenant in this UTC month, and its quota')
+    .option('--json', 'print JSON');
   return example(command, 'questlog quota').action(async ({ json }) => {
     const { admin } = await connect();
     const tenants: TenantQuota[] = await admin.json('GET', '/admin/tenants');
@@ -108,9 +106,11 @@ interface UsedRows {
 
 function retention(connect: () => Promise<Connection>): Command {
   const command = new Command('retention')
-    .description('how long tables, files and topics are kept, and what they cost in bytes: now, and a month')
-    .option('--project <id>', 'of one game, with its days: a part of each table, by its rows')
-    .option('--json', 'for programs');
+    .description(
+      'show how long tables, files and topics keep data, and their size in bytes: now, and per month',
+    )
+    .option('--project <id>', 'only this project; its share of a table is estimated from its rows')
+    .option('--json', 'print JSON');
   example(command, 'questlog retention --project 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11');
   return command.action(async ({ project, json = false }: { project?: string; json?: boolean }) => {
     const query = project === undefined ? '' : `?project=${encodeURIComponent(project)}`;

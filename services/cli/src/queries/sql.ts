@@ -1,4 +1,4 @@
-/** `questlog sql`: one question to ClickHouse, or at a terminal as many as one likes. */
+/** The command `questlog sql`: runs one statement, or starts a prompt if standard input is a terminal. */
 import { fstatSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { writeAtomically } from './outputFile.ts';
 import type { Names } from './statements.ts';
 
 const TABLE_FORMAT = 'PrettyCompactMonoBlock';
-/** The question names a format itself. A text that only ends like that is answered in JSON. */
+/** Matches a statement with a FORMAT clause. If only a string or comment at the end matches, the answer is JSON. */
 const NAMES_FORMAT = /\bFORMAT\s+\w+(\s+SETTINGS\b.*)?$/is;
 const NAMES_QUERY = 'SELECT table, name FROM system.columns WHERE database = currentDatabase()';
 
@@ -23,13 +23,12 @@ interface Options {
   readonly output?: string;
 }
 
-/** Prints ClickHouse's own table, or another format. */
 export function sqlCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('sql')
-    .description('ask ClickHouse; the tables: docs/reference/clickhouse.md')
-    .argument('[statement...]', 'one SELECT; without it standard input, at a terminal a prompt')
-    .option('--format <name>', 'any of ClickHouse’s, as CSVWithNames or JSONEachRow')
-    .option('--param <name=value>', 'what the statement calls {name:Type}; as often as needed', withParam)
+    .description('run a SELECT statement in ClickHouse; docs/reference/clickhouse.md describes the tables')
+    .argument('[statement...]', 'statement (default: read standard input, or open a prompt in a terminal)')
+    .option('--format <name>', 'a ClickHouse format, such as CSVWithNames or JSONEachRow')
+    .option('--param <name=value>', 'value of the parameter {name:Type}; can be repeated', withParam)
     .option('--output <file>', 'write the answer to a file, which appears only after it is complete');
   example(
     command,
@@ -43,7 +42,7 @@ export function sqlCommand(connect: () => Promise<Connection>): Command {
     }
     const typed = words.length > 0 || process.stdin.isTTY ? words.join(' ') : await text(process.stdin);
     const query = typed.replace(/[;\s]+$/, '');
-    if (query === '') command.error('error: a statement is needed, as in: questlog sql "SELECT 1"');
+    if (query === '') command.error('error: a statement is needed, for example: questlog sql "SELECT 1"');
     const { output } = options;
     if (output !== undefined) return await save((await connect()).admin, query, { ...options, output });
     await answer((await connect()).admin, query, options).catch((error: unknown) => {
@@ -54,11 +53,10 @@ export function sqlCommand(connect: () => Promise<Connection>): Command {
   });
 }
 
-/** @throws InvalidArgumentError where there is no name. */
 function withParam(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
   const [, name, value] = /^(\w+)=(.*)$/s.exec(text) ?? [];
   if (name === undefined || value === undefined) {
-    throw new InvalidArgumentError('it is name=value, as in day=2026-11-22');
+    throw new InvalidArgumentError('it must be name=value, such as day=2026-11-22');
   }
   return { ...before, [name]: value };
 }
@@ -113,21 +111,25 @@ async function requestAnswer(
 }
 
 const STDOUT = 1;
-/** The shell creates the file of a redirection before the command starts. */
 const USE_OUTPUT =
   'use --output FILE instead of > FILE: the file then appears only after the answer is complete';
 const NO_ROWS = 'no rows\n';
 
-/** ClickHouse says of a {name:Type} without a value only that it has none. */
+/** Adds the option `--param` to ClickHouse's message about a parameter without a value. */
 function withParamHint(refused: Rejected): Rejected {
   const name = /Substitution [`'"](\w+)[`'"] is not set/.exec(refused.message)?.[1];
   if (name === undefined) return refused;
-  return new Rejected(`${refused.message.trimEnd()}\n  give it as --param ${name}=value`, refused.code);
+  return new Rejected(
+    `${refused.message.trimEnd()}\n  set the parameter with --param ${name}=value`,
+    refused.code,
+  );
 }
 
 async function startPrompt(admin: Endpoint, options: Options): Promise<void> {
   const { runPrompt } = await import('./prompt.ts');
-  process.stderr.write('A statement ends with ; and Tab completes names. Ctrl-C clears, Ctrl-D ends.\n');
+  process.stderr.write(
+    'End a statement with a semicolon. Tab completes names. Ctrl-C clears the input, Ctrl-D exits.\n',
+  );
   await runPrompt({
     input: process.stdin,
     output: process.stdout,

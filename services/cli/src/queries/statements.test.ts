@@ -14,11 +14,11 @@ test.each([
   ['SELECT /* not; here */ 1;', ['SELECT /* not; here */ 1'], ''],
   ["SELECT 'still open; ", [], "SELECT 'still open; "],
   ['SELECT /* still; open', [], 'SELECT /* still; open'],
-])('%j ends where a semicolon does', (text, statements, rest) => {
+])('splits %j at the semicolons outside of strings and comments', (text, statements, rest) => {
   expect(splitStatements(text)).toEqual({ statements, rest });
 });
 
-test('the history has a statement on one line that means the same', () => {
+test('formats a statement for the history on one line with the same meaning', () => {
   expect(onOneLine("SELECT 1 -- one\n  , 'a\nb--c'\nFROM events")).toBe("SELECT 1 , 'a\\nb--c' FROM events");
 });
 
@@ -32,6 +32,6 @@ test.each([
   ['SEL', ['SELECT'], 'SEL'],
   ['sel', ['select'], 'sel'],
   ['SELECT ', [], ''],
-])('%j may become %j', (line, may, word) => {
+])('completes %j to %j', (line, may, word) => {
   expect(completions(line, names)).toEqual([may, word]);
 });

@@ -1,6 +1,6 @@
-/** What is typed at the prompt of `questlog sql`: where its statements end, and what a word of it may become. */
+/** Splits the input of the prompt into statements, and completes words. */
 
-/** What a semicolon may stand in without ending anything; what is still open goes to the end. */
+/** Matches strings, quoted names, comments, and semicolons. An unclosed token extends to the end of the input. */
 const TOKEN =
   /'(?:\\[\s\S]|[^'\\])*(?:'|$)|"(?:\\[\s\S]|[^"\\])*(?:"|$)|`(?:\\[\s\S]|[^`\\])*(?:`|$)|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|;/g;
 
@@ -10,7 +10,6 @@ const KEYWORDS = [
   'AND OR NOT IN BETWEEN LIKE ILIKE IS NULL CASE WHEN THEN ELSE END CAST AS INTERVAL EXPLAIN DESCRIBE SHOW TABLES',
 ].flatMap((line) => line.split(' '));
 
-/** The statements that a semicolon has ended, without it, and what has been begun behind them. */
 export function splitStatements(text: string): { statements: string[]; rest: string } {
   const statements: string[] = [];
   let from = 0;
@@ -26,7 +25,7 @@ export function splitStatements(text: string): { statements: string[]; rest: str
   };
 }
 
-/** The same statement as the history keeps it: a comment that ends with its line would swallow the rest. */
+/** Returns the statement on one line. Removes `--` comments, because they would hide the rest of the line. */
 export function onOneLine(statement: string): string {
   return statement
     .replace(TOKEN, (token) => {
@@ -42,7 +41,7 @@ export interface Names {
   readonly columns: readonly string[];
 }
 
-/** What the last word of a line may become, and that word. A keyword is written as its begin is. */
+/** Returns the completions of the last word of a line, and that word. Keywords are completed in the case of the word. */
 export function completions(line: string, { tables, columns }: Names): [string[], string] {
   const word = /\w*$/.exec(line)?.[0] ?? '';
   const isTable = /\b(from|join)\s+\w*$/i.test(line);

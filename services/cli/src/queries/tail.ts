@@ -1,4 +1,4 @@
-/** `questlog tail`: the events of now, a line each, as the log takes them. */
+/** The command `questlog tail`: prints new events, one per line. */
 import { once } from 'node:events';
 import { styleText } from 'node:util';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -9,12 +9,11 @@ import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { count, forTerminal, withPayload } from '../print.ts';
 
-/** The server says something each second. */
+/** Time without data after which the connection counts as lost. The server sends a message every second. */
 const SILENCE_TIMEOUT_MS = 15_000;
 const COUNT_INTERVAL_MS = 5_000;
 const TYPE_WIDTH = 24;
 const SESSION_WIDTH = 8;
-/** Of a terminal that does not say. */
 const DEFAULT_WIDTH = 80;
 
 interface Options {
@@ -28,13 +27,17 @@ interface Options {
 
 export function tailCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('tail')
-    .description('the events of now, as they come; Ctrl-C ends')
-    .option('--project <id>', 'of one game only')
-    .option('--type <eventType>', 'of one type only')
-    .option('--session <id>', 'of one session only')
-    .option('--player <externalId>', 'of one player’s sessions only')
-    .option('--where <path=value>', 'with this value in the payload, as at.level=3', pathAndValue)
-    .option('--json', 'NDJSON for programs, each payload as the game sent it but for line breaks in it');
+    .description('print new events as they arrive; Ctrl-C stops')
+    .option('--project <id>', 'only events of this project')
+    .option('--type <eventType>', 'only events of this type')
+    .option('--session <id>', 'only events of this session')
+    .option('--player <externalId>', 'only events of this player’s sessions')
+    .option(
+      '--where <path=value>',
+      'only events with this value in the payload, such as at.level=3',
+      pathAndValue,
+    )
+    .option('--json', 'print NDJSON; payloads are unchanged except for line breaks');
   example(command, 'questlog tail --type checkpoint --where level=3\n  questlog tail --json | jq .payload');
   return command.action(async ({ json = false, ...filters }: Options) => {
     const stop = new AbortController();
@@ -53,21 +56,21 @@ export function tailCommand(connect: () => Promise<Connection>): Command {
 
 function pathAndValue(text: string): string {
   if (/^[^=]+=/.test(text)) return text;
-  throw new InvalidArgumentError('path=value is needed, as in level=3');
+  throw new InvalidArgumentError('it must be path=value, such as level=3');
 }
 
 interface TailEvent {
   readonly sessionId: string | null;
   readonly eventType: string;
   readonly receivedAt: string;
-  /** As the game sent it. */
+  /** JSON text that the game sent. */
   readonly payload: string;
 }
 
 interface Count {
   readonly matched: number;
   readonly shown: number;
-  /** Records that the server did not look into, so as to have time for games. */
+  /** Number of records that the server skipped to limit its load. */
   readonly unreadRecords: number;
 }
 
@@ -77,8 +80,8 @@ interface TailHandlers {
 }
 
 /**
- * Until the signal aborts, also over restarts of the server, whose address the credentials may give anew.
- * @throws Unavailable where it does not answer at first; Refused.
+ * Follows the events until the signal aborts. Reconnects with new credentials, because a restart can change the address.
+ * @throws Unavailable if the first request gets no response. @throws Rejected if the server rejects a request.
  */
 async function tail(
   connect: () => Promise<Connection>,
@@ -91,7 +94,7 @@ async function tail(
     try {
       const stream = await (await connect()).admin.request('GET', path, { signal });
       printStatus(
-        hasConnected ? 'connected again; what came in between is not shown' : 'following; Ctrl-C ends',
+        hasConnected ? 'connected again; events in between are not shown' : 'following; Ctrl-C stops',
       );
       hasConnected = true;
       backoff.reset();
@@ -106,18 +109,17 @@ async function tail(
     counts.report();
     if (signal.aborted) break;
     const pauseMs = backoff.next();
-    printStatus(`Questlog does not answer any more; trying again in ${pauseMs / 1000} s`);
+    printStatus(`Questlog does not answer; retrying in ${pauseMs / 1000} s`);
     await pause(pauseMs, signal);
   }
 }
 
-/** Says how many events were not shown: not more often than somebody wants to read it. */
+/** Reports the numbers of shown, matching, and skipped events at most once per interval. */
 class CountReporter {
   #lastText = '';
   #reportedAtMs = Number.NEGATIVE_INFINITY;
   #count: Count = { matched: 0, shown: 0, unreadRecords: 0 };
 
-  /** @param now of this connection. */
   update(now: Count): void {
     this.#count = now;
     if (performance.now() - this.#reportedAtMs >= COUNT_INTERVAL_MS) this.report();
@@ -125,8 +127,7 @@ class CountReporter {
 
   report(): void {
     const { matched, shown, unreadRecords } = this.#count;
-    const unread =
-      unreadRecords === 0 ? '' : `; ${count(unreadRecords)} records of the log were not looked into`;
+    const unread = unreadRecords === 0 ? '' : `; skipped ${count(unreadRecords)} records of the log`;
     const text = `showing ${count(shown)} of ${count(matched)}${unread}`;
     if ((shown === matched && unread === '') || text === this.#lastText) return;
     printStatus(text);
@@ -140,7 +141,7 @@ interface ServerSentEvent {
   readonly data: string;
 }
 
-/** Server-sent events, until the connection ends or is silent. */
+/** Yields server-sent events until the connection ends or is silent for too long. */
 async function* serverSentEvents(stream: Response): AsyncGenerator<ServerSentEvent> {
   const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (reader === undefined) return;
@@ -174,7 +175,7 @@ function printStatus(text: string): void {
   process.stderr.write(`${forTerminal(text)}\n`);
 }
 
-/** A payload may hold line breaks between its fields: inside its texts JSON allows none. */
+/** Removes line breaks from the payload. JSON allows them only between tokens. */
 function jsonLine({ payload, ...event }: TailEvent): string {
   return `${withPayload(event, payload.replace(/[\r\n]/g, ' '))}\n`;
 }
@@ -196,7 +197,6 @@ function singleLine(text: string): string {
 const IS_WIDE =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}]/u;
 
-/** To so many columns of a terminal. */
 function truncate(text: string, columns: number): string {
   let used = 0;
   let result = '';

@@ -1,4 +1,4 @@
-/** A simulated crash brings files that a browser shows, and that are whole. */
+/** Tests the files of a simulated crash. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
@@ -8,7 +8,7 @@ import { Endpoint } from '../connection.ts';
 import { SeededRandom } from './core/seededRandom.ts';
 import { screenshotPng, uploadedFiles } from './crashFiles.ts';
 
-test('a picture is a whole PNG, the same for the same seed', () => {
+test('draws a valid PNG, which is the same for the same seed', () => {
   const png = screenshotPng(new SeededRandom(7));
   expect(screenshotPng(new SeededRandom(7))).toEqual(png);
   expect(screenshotPng(new SeededRandom(8))).not.toEqual(png);
@@ -24,7 +24,7 @@ test('a picture is a whole PNG, the same for the same seed', () => {
   expect(inflateSync(chunks.get('IDAT') ?? '')).toHaveLength((1 + 3 * (width ?? 0)) * (height ?? 0));
 });
 
-test('picture and log are put where they were told to go, and the report names them with their sizes', async () => {
+test('uploads the screenshot and the log to their upload URLs, and returns their sizes', async () => {
   const put = new Map<string, Buffer>();
   const url = await serving(async (path, body) => {
     if (path !== '/v1/ingest/uploads') {
@@ -43,7 +43,7 @@ test('picture and log are put where they were told to go, and the report names t
   );
 });
 
-test('where no files are kept, a report goes without', async () => {
+test('returns no attachments if uploads are not configured', async () => {
   const url = await serving(async () => [501, { code: 'uploads_not_set_up', detail: 'not here' }]);
   expect(await uploadedFiles(new Endpoint(url, 'token'), ['one'])).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** The files of a simulated crash, sent as a game sends them: a picture of the scene, which the log repeats, and the log. */
+/** Creates and uploads the files of a simulated crash: a screenshot, which depends only on the log, and the log. */
 import { crc32, deflateSync } from 'node:zlib';
 import { type Endpoint, Rejected } from '../connection.ts';
 import { SeededRandom } from './core/seededRandom.ts';
@@ -22,7 +22,7 @@ interface UploadTarget {
   readonly requiredHeaders: Readonly<Record<string, string>>;
 }
 
-/** What a report names; nothing where Questlog keeps no files. */
+/** Uploads the files and returns the attachments of the report. Returns an empty list if uploads are not configured. */
 export async function uploadedFiles(game: Endpoint, logLines: readonly string[]): Promise<Attachment[]> {
   const log = Buffer.from(`${logLines.join('\n')}\n`);
   const files = [
@@ -39,7 +39,7 @@ export async function uploadedFiles(game: Endpoint, logLines: readonly string[])
         const response = await game.retried('POST', '/v1/ingest/uploads', { body: description });
         const { uploadId, uploadUrl, requiredHeaders }: UploadTarget = JSON.parse(await response.text());
         const answer = await fetch(uploadUrl, { method: 'PUT', headers: requiredHeaders, body: bytes });
-        if (!answer.ok) throw new Error(`${file.fileName} was refused: ${answer.status}`);
+        if (!answer.ok) throw new Error(`${file.fileName} was rejected: ${answer.status}`);
         await answer.arrayBuffer();
         return { uploadId, ...description };
       }),
@@ -50,7 +50,6 @@ export async function uploadedFiles(game: Endpoint, logLines: readonly string[])
   }
 }
 
-/** A PNG: sky, ground, and what stands there. */
 export function screenshotPng(random: SeededRandom): Buffer {
   const color = (min: number, max: number) => [0, 1, 2].map(() => random.integer(min, max));
   const [sky, ground] = [color(120, 230), color(30, 110)];
@@ -67,13 +66,12 @@ export function screenshotPng(random: SeededRandom): Buffer {
       );
       return box?.fill ?? (y < HORIZON ? sky : ground);
     });
-    // A row begins with its filter: none.
+    // Each row starts with its filter type. 0 means no filter.
     return [0, ...pixels.flat()];
   });
   const header = Buffer.alloc(13);
   header.writeUInt32BE(WIDTH, 0);
   header.writeUInt32BE(HEIGHT, 4);
-  // 8 bits for each of red, green and blue.
   header.set([8, 2], 8);
   return Buffer.concat([
     PNG_SIGNATURE,

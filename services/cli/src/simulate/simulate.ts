@@ -1,4 +1,4 @@
-/** `questlog simulate`: plays a game over HTTP into a project of its own, and counts whether ClickHouse holds all of it. */
+/** The command `questlog simulate`: sends a simulated game to a new project and checks that ClickHouse stores every event. */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventId } from '@questlog/schemas/uuid';
@@ -13,10 +13,9 @@ import { uploadedFiles } from './crashFiles.ts';
 const TENANT_NAME = 'Simulated studio';
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
-/** Players at one time where nobody waits for the clock. */
 const MAX_CONCURRENT_VISITS = 64;
 const POLL_MS = 500;
-/** So long without a further row, the rest is not coming. */
+/** Time without new rows after which the wait for ClickHouse ends. */
 const MAX_IDLE_MS = 60_000;
 
 interface Options {
@@ -35,22 +34,32 @@ interface Counts {
 
 export function simulateCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('simulate')
-    .description('play a believable game into a new project')
-    .option('--players <n>', 'how many play', wholeNumber, 200)
-    .option('--minutes <n>', 'how long, live', wholeNumber, 5)
-    .option('--days <n>', 'whole days (UTC) of the past instead, up to last midnight', wholeNumber)
-    .addOption(
-      new Option('--speed <speed>', 'max: as fast as answers come').choices(['live', 'max']).default('live'),
+    .description('simulate a game in a new project')
+    .option('--players <n>', 'number of players', wholeNumber, 200)
+    .option('--minutes <n>', 'duration of a live game', wholeNumber, 5)
+    .option(
+      '--days <n>',
+      'simulate whole past days (UTC) up to last midnight instead of a live game',
+      wholeNumber,
     )
-    .option('--seed <n>', 'repeats a game', wholeNumber)
-    .option('--json', 'for programs');
+    .addOption(
+      new Option('--speed <speed>', 'live: in real time; max: as fast as Questlog responds')
+        .choices(['live', 'max'])
+        .default('live'),
+    )
+    .option(
+      '--seed <n>',
+      'seed of the game; the same seed gives the same game (default: random)',
+      wholeNumber,
+    )
+    .option('--json', 'print JSON');
   example(
     command,
     'questlog simulate --players 200 --minutes 5\n  questlog simulate --days 30 --speed max --seed 7',
   );
   return command.action(async (options: Options) => {
     if (options.days !== undefined && options.speed === 'live') {
-      command.error('error: --days needs --speed max: the past is over');
+      command.error('error: --days needs --speed max, because past days cannot be simulated in real time');
     }
     const { admin, game } = await connect();
     const seed = options.seed ?? randomBytes(4).readUInt32BE();
@@ -64,12 +73,12 @@ export function simulateCommand(connect: () => Promise<Connection>): Command {
       process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
     } else {
       process.stdout.write(
-        `project ${projectId}, seed ${seed}\nsent ${countsText(sent)}\nheld ${countsText(stored)}\n`,
+        `project ${projectId}, seed ${seed}\nsent ${countsText(sent)}\nin ClickHouse ${countsText(stored)}\n`,
       );
       if (options.days !== undefined) {
         const named = Object.entries({ tenant: tenantId, project: projectId, ...period });
         const parameters = named.map(([name, value]) => `--param ${name}=${value}`);
-        process.stderr.write(`ask with ${parameters.join(' ')}\n`);
+        process.stderr.write(`parameters for questlog sql: ${parameters.join(' ')}\n`);
       }
     }
     if (stopped) process.exitCode = INTERRUPTED;
@@ -77,7 +86,7 @@ export function simulateCommand(connect: () => Promise<Connection>): Command {
   });
 }
 
-/** Of one studio for all simulations, so that they do not fill the list of tenants. */
+/** Creates a project and its token. All simulations share one tenant, so that they do not fill the list of tenants. */
 async function newProject(
   admin: Endpoint,
   name: string,
@@ -99,14 +108,14 @@ interface Span {
   readonly toMs: number;
 }
 
-/** Of the past whole days of UTC: a seed's answers by day are then the same at whatever time of the day it is played. */
+/** Returns the simulated time range. Past days are whole UTC days, so that a seed gives the same daily counts at any time. */
 function spanOf({ minutes, days }: Options, nowMs: number): Span {
   if (days === undefined) return { fromMs: nowMs, toMs: nowMs + minutes * MINUTE_MS };
   const toMs = Math.floor(nowMs / DAY_MS) * DAY_MS;
   return { fromMs: toMs - days * DAY_MS, toMs };
 }
 
-/** Ctrl-C ends the sending and is told at once; what was answered is counted all the same. */
+/** Sends the visits. Ctrl-C stops the sending. The counts include all requests that were answered. */
 async function play(
   game: Endpoint,
   { players, days, speed }: Options,
@@ -178,7 +187,7 @@ async function send(game: Endpoint, request: GameRequest): Promise<void> {
   }
 }
 
-/** Looks until ClickHouse has as much as was sent, or no more comes. */
+/** Waits until ClickHouse has all events and reports, or until no new rows arrive. Returns the stored counts. */
 async function waitUntilStored(admin: Endpoint, projectId: string, sent: Counts): Promise<Counts> {
   const query = `SELECT (SELECT count() FROM events WHERE project_id = '${projectId}') AS events,
     (SELECT count() FROM reports WHERE project_id = '${projectId}') AS reports FORMAT JSONCompactEachRow`;

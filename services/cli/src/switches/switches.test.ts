@@ -1,4 +1,4 @@
-/** Two operators change the switches of a project at once: nothing of either is lost. */
+/** Tests that concurrent changes of two operators to the switches of a project are not lost. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
@@ -11,7 +11,7 @@ interface TestSwitch {
   readonly reason: string;
 }
 
-/** @param others what other operators put before the list, each between a look of ours and our change. */
+/** @param others switches that other operators add, each between a read and a write of the command. */
 async function startServer(list: TestSwitch[], others: TestSwitch[]) {
   const state = { list, etag: 0 };
   const server = createServer(async (request, response) => {
@@ -43,36 +43,38 @@ async function startServer(list: TestSwitch[], others: TestSwitch[]) {
 
 const [a, b, c] = [{ reason: 'a' }, { reason: 'b' }, { reason: 'c' }];
 
-test('what somebody else adds meanwhile stays, behind what is added here', async () => {
+test('keeps a switch that another operator adds at the same time', async () => {
   const { run, reasons } = await startServer([a], [b]);
   await run('add', PROJECT, '--reject', '--reason', 'own');
 
   expect(reasons()).toEqual(['own', 'b', 'a']);
 });
 
-test('the switch that was meant is lifted, though another has its number now', async () => {
+test('removes the intended switch although its number has changed', async () => {
   const { run, reasons } = await startServer([a, c], [b]);
   await run('clear', PROJECT, '1');
 
   expect(reasons()).toEqual(['b', 'c']);
 });
 
-test('all that were there are lifted, and none that came since', async () => {
+test('removes all listed switches, and none that was added later', async () => {
   const { run, reasons } = await startServer([a, c], [b]);
   await run('clear', PROJECT);
 
   expect(reasons()).toEqual(['b']);
 });
 
-test('where others are faster twice, nothing is changed, and the command says so', async () => {
+test('fails without a change after two conflicts', async () => {
   const { run, reasons } = await startServer([a], [b, c]);
   const added = run('add', PROJECT, '--reject', '--reason', 'own');
 
-  await expect(added).rejects.toThrow('somebody else has changed the switches of this project twice');
+  await expect(added).rejects.toThrow(
+    'another operator changed the switches of this project at the same time, twice',
+  );
   expect(reasons()).toEqual(['c', 'b', 'a']);
 });
 
-test('a number that no switch has is none', async () => {
+test('rejects a number that no switch has', async () => {
   const { run, reasons } = await startServer([a], []);
   for (const number of ['0', '2'])
     await expect(run('clear', PROJECT, number)).rejects.toThrow(`there is no switch ${number}`);

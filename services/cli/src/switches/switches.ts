@@ -1,4 +1,4 @@
-/** `questlog switches`: refuses a project's events or keeps a sample of them, by type, build and share of the players. */
+/** The command `questlog switches`: rejects or samples events of a project, by type, build, and share of the players. */
 import type { SwitchInput, SwitchOutput } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, type Endpoint, Rejected } from '../connection.ts';
@@ -11,7 +11,7 @@ const PROJECT = '0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11';
 const BUILD = '74cfa6a7-bf22-8fde-ad8c-b9a9e8750976';
 const MAX_ATTEMPTS = 2;
 const CONFLICT =
-  'somebody else has changed the switches of this project twice meanwhile; nothing was changed, try again';
+  'another operator changed the switches of this project at the same time, twice; nothing was changed, try again';
 const UNIT_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 type Connect = () => Promise<Connection>;
@@ -29,14 +29,14 @@ interface AddOptions {
 
 export function switchesCommand(connect: Connect): Command {
   const group = new Command('switches').description(
-    'list, add and lift switches, which stop or thin a flood',
+    'list, add and remove switches, which reject or sample events of a project',
   );
   example(
     group
       .command('list')
-      .description('list those of a project that have not ended; the first that an event meets decides')
-      .argument('<project>', 'its id')
-      .option('--json', 'for programs'),
+      .description('list the active switches of a project; the first switch that matches an event applies')
+      .argument('<project>', 'id of the project')
+      .option('--json', 'print JSON'),
     `questlog switches list ${PROJECT}`,
   ).action(async (project: string, { json = false }: { json?: boolean }) => {
     print(await (await connect()).admin.json('GET', pathOf(project)), json);
@@ -44,29 +44,33 @@ export function switchesCommand(connect: Connect): Command {
   example(
     group
       .command('add')
-      .description('add one before the others; every ingest knows it within 2 s')
-      .argument('<project>', 'its id')
-      .option('--reject', 'refuse the events with the reason')
+      .description('add a switch before the others; it takes effect within 2 s')
+      .argument('<project>', 'id of the project')
+      .option('--reject', 'reject the events with the reason')
       .addOption(
-        new Option('--sample <rate>', 'keep this share of the sessions, such as 0.05')
+        new Option('--sample <rate>', 'keep the events of this share of the sessions, such as 0.05')
           .argParser(parseShare)
           .conflicts('reject'),
       )
-      .option('--type <type>', 'events of this type, to the letter; all unless given')
-      .option('--build <id>', 'events of this build; all unless given')
-      .option('--players <share>', 'of this share of the players, such as 0.5; all unless given', parseShare)
-      .option('--until <time>', 'ISO 8601, or so long from now: 30m, 2h, 1d; for ever unless given', parseEnd)
-      .requiredOption('--reason <text>', 'told to whoever is refused')
-      .option('--json', 'for programs'),
+      .option('--type <type>', 'exact event type (default: all)')
+      .option('--build <id>', 'id of the build (default: all)')
+      .option('--players <share>', 'share of the players, such as 0.5 (default: all)', parseShare)
+      .option(
+        '--until <time>',
+        'end: ISO 8601, or a time from now such as 30m, 2h, 1d (default: none)',
+        parseEnd,
+      )
+      .requiredOption('--reason <text>', 'text for the clients whose events are rejected')
+      .option('--json', 'print JSON'),
     `questlog switches add ${PROJECT} --reject --build ${BUILD} --until 2h --reason "1.4.2 sends a frame an event"`,
   ).action(async (project: string, options: AddOptions) => add(await connect(), project, options));
   example(
     group
       .command('clear')
-      .description('lift all of a project, or the one with this number of its list')
-      .argument('<project>', 'its id')
-      .argument('[number]', 'as `list` shows it', wholeNumber)
-      .option('--json', 'for programs'),
+      .description('remove all switches of a project, or one of them')
+      .argument('<project>', 'id of the project')
+      .argument('[number]', 'number of the switch in `questlog switches list` (default: all)', wholeNumber)
+      .option('--json', 'print JSON'),
     `questlog switches clear ${PROJECT} 1`,
   ).action(async (project: string, number: number | undefined, { json = false }: { json?: boolean }) =>
     clear(await connect(), project, number, json),
@@ -98,7 +102,7 @@ async function clear(
   let removed: string[] | undefined;
   const remaining = await change(admin, project, (current) => {
     const texts = current.map((one) => JSON.stringify(one));
-    // What somebody has added since the first look is not meant, whatever its number.
+    // Selects switches from the first list only, because switches that were added later change the numbers.
     removed ??= number === undefined ? texts : texts.slice(Math.max(0, number - 1), number);
     if (number !== undefined && removed.length === 0) throw new Error(`there is no switch ${number}`);
     const toRemove = [...removed];
@@ -111,10 +115,7 @@ async function clear(
   print(remaining, isJson);
 }
 
-/**
- * Replaces the list that was read and no other, so that what somebody else changes at the same time is not lost.
- * @param update is asked once more where the list has changed meanwhile.
- */
+/** Replaces the list of switches. Calls `update` again if another operator has changed the list, so that no change is lost. */
 async function change(
   admin: Endpoint,
   project: string,
@@ -123,7 +124,7 @@ async function change(
   const path = pathOf(project);
   for (let attempt = 1; ; attempt += 1) {
     const read = await admin.request('GET', path);
-    // A proxy that compresses makes the tag a weak one, which matches nothing (RFC 9110, 13.1.1).
+    // Removes the prefix of a weak tag. A compressing proxy adds it, and `If-Match` needs a strong tag (RFC 9110, 13.1.1).
     const headers = { 'If-Match': read.headers.get('ETag')?.replace(/^W\//, '') ?? '*' };
     try {
       return await admin.json('PUT', path, { body: update(JSON.parse(await read.text())), headers });
@@ -146,15 +147,16 @@ function pathOf(project: string): string {
 function parseShare(text: string): number {
   const value = Number(text);
   if (value > 0 && value <= 1) return value;
-  throw new InvalidArgumentError('a share above 0, and 1 at most');
+  throw new InvalidArgumentError('it must be a number above 0 and at most 1');
 }
 
-/** @returns ISO 8601. */
 function parseEnd(text: string): string {
   const [, n, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   if (n !== undefined) {
     return new Date(Date.now() + Number(n) * UNIT_MS[unit as keyof typeof UNIT_MS]).toISOString();
   }
   if (/^\d{4}-\d\d-\d\d/.test(text)) return text;
-  throw new InvalidArgumentError('a time as 2026-11-21T18:30Z, or so long from now as 30m, 2h, 1d is needed');
+  throw new InvalidArgumentError(
+    'it must be a time such as 2026-11-21T18:30Z, or a time from now such as 30m, 2h, 1d',
+  );
 }

@@ -1,4 +1,4 @@
-/** A simulated game is the same for the same seed, and what a client could have sent. */
+/** Tests that a seed always gives the same game, and that a client could have sent the game. */
 import { createHash } from 'node:crypto';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import { ReportInput } from '@questlog/schemas/http/report';
@@ -17,24 +17,24 @@ beforeAll(() => {
   requests = visits.flatMap((visit) => visit.requests);
 });
 
-test('a seed is the same game in every version, so that two versions can be held against each other', () => {
+test('a seed gives the same game in every version, so that two versions can be compared', () => {
   const live = [...visitsOf({ ...TEN_DAYS, players: 120, toMs: FROM + 300_000 })];
   const digests = [visits, live].map((visits) =>
     createHash('sha256').update(JSON.stringify(visits)).digest('hex'),
   );
-  // Whoever changes the game on purpose changes these, and the figures of the data guide with them.
+  // An intended change of the game also changes these digests and the figures of the data guide.
   expect(digests).toEqual([
     '5bdadb69543adc29621772b05980b1ac0c37e9b4be336fd7909667db86f8c2d7',
     '90705610e9d592d17fb8ec36502be5d35c2d374d711e3954cb51bd9fb55f0b0f',
   ]);
 });
 
-test('a seed repeats its game, and another seed is another', () => {
+test('the same seed gives the same game, and another seed another game', () => {
   expect([...visitsOf(TEN_DAYS)]).toEqual(visits);
   expect([...visitsOf({ ...TEN_DAYS, seed: 8 })]).not.toEqual(visits);
 });
 
-test('visits and what a visit sends come in the order of their times, within the days', () => {
+test('visits and their requests are in the order of their times and within the time range', () => {
   const times = visits.map(({ atMs }) => atMs);
   expect(times).toEqual(times.toSorted((a, b) => a - b));
   for (const { atMs, requests: own } of visits) {
@@ -45,7 +45,7 @@ test('visits and what a visit sends come in the order of their times, within the
   }
 });
 
-test('sessions, events and reports are of the contract, and requests within its caps', () => {
+test('sessions, events, and reports are valid, and requests are within the limits', () => {
   const [session, event, report] = [SessionInput, EVENT_INPUT.A, ReportInput].map((schema) =>
     Compile(schema),
   );
@@ -59,7 +59,7 @@ test('sessions, events and reports are of the contract, and requests within its 
   }
 });
 
-test('a session numbers its events from 1 without a gap', () => {
+test('the events of a session are numbered from 1 without a gap', () => {
   for (const { requests: own } of visits) {
     const numbers = own
       .flatMap(({ body }) => (Array.isArray(body) ? body : []))
@@ -68,7 +68,7 @@ test('a session numbers its events from 1 without a gap', () => {
   }
 });
 
-test('gathered, it is the same events, reports and order in a tenth of the requests, within the caps', () => {
+test('merging keeps the events, reports, and their order in a tenth of the requests, within the limits', () => {
   const contents = (all: readonly GameRequest[]) =>
     all.flatMap(({ path, body }) => (Array.isArray(body) ? body : [{ path, body }]));
   const fewer = visits.map((visit) => mergeRequests(visit.requests));
@@ -84,7 +84,7 @@ test('gathered, it is the same events, reports and order in a tenth of the reque
   expect(lost).toBeLessThan(0.1);
 });
 
-test('gathering leaves a report between its events, and sends large events in several requests', () => {
+test('merging keeps a report between its events, and splits large events into several requests', () => {
   const path = '/v1/ingest/events';
   const large = { atMs: 1, path, body: ['x'.repeat(400_000)], events: 1, isAnswerLost: false } as const;
   const report = { ...large, path: '/v1/ingest/reports', body: {} } as const;
@@ -94,7 +94,7 @@ test('gathering leaves a report between its events, and sends large events in se
   expect(sizes).toEqual([2, 1, 0, 1]);
 });
 
-test('as many events as a request may have are gathered in it, and not one more', () => {
+test('merging fills a request up to the limit of events', () => {
   const path = '/v1/ingest/events';
   const many = (events: number): GameRequest => ({
     ...{ atMs: 1, path, events, isAnswerLost: false },
@@ -104,12 +104,12 @@ test('as many events as a request may have are gathered in it, and not one more'
   expect([counts(100, 100), counts(100, 101)]).toEqual([[200], [100, 101]]);
 });
 
-test('in a day, unlike in a live game, not everybody comes just once', () => {
+test('players have exactly one visit in a live game, but not in a whole day', () => {
   expect([...visitsOf({ ...TEN_DAYS, toMs: FROM + 86_399_999 })]).toHaveLength(TEN_DAYS.players);
   expect([...visitsOf({ ...TEN_DAYS, toMs: FROM + 86_400_000 })]).not.toHaveLength(TEN_DAYS.players);
 });
 
-test('it has what a live game has: reports, lost answers, wrong clocks, offline bursts', () => {
+test('a game has reports, lost responses, wrong clocks, offline bursts, and crash logs', () => {
   expect(requests.some(({ path }) => path === '/v1/ingest/reports')).toBe(true);
   expect(requests.some(({ isAnswerLost }) => isAnswerLost)).toBe(true);
   expect(
@@ -121,7 +121,7 @@ test('it has what a live game has: reports, lost answers, wrong clocks, offline 
   expect(logs.every((lines) => lines.at(-1)?.includes('SIGSEGV'))).toBe(true);
 });
 
-test('a live game ends in its time', () => {
+test('a live game ends within its time range', () => {
   const toMs = FROM + 300_000;
   const ends = [...visitsOf({ ...TEN_DAYS, toMs })].flatMap(({ requests: own }) =>
     own.filter(({ path }) => path === '/v1/ingest/events').map(({ atMs }) => atMs),

@@ -1,23 +1,16 @@
-/**
- * A believable game that a seed repeats: players with days, habits, devices and builds, who play matches, earn and spend,
- * crash, and file reports. As in life clocks are wrong, players are offline, and answers get lost.
- */
+/** Generates a reproducible game with wrong clocks, offline bursts, crashes, and lost responses. */
 import { SeededRandom } from './seededRandom.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
-/** How long a client gathers events before it sends them. */
 const BATCH_MS = 5_000;
-/** Both revisions of the contract take so many at once. */
+/** Maximum events of one request in both revisions of the contract. */
 const MAX_BATCH = 200;
-/** Far less than a request takes. */
+/** Maximum bytes of one request, far below the limit of the contract. */
 const MAX_BATCH_BYTES = 1024 * 1024;
-/** Of the log file that comes with a crash. */
 const LOG_LINES = 40;
 const CHECKPOINTS = ['tutorial_start', 'tutorial_done', 'first_match', 'first_win', 'level_10'] as const;
-/** Of the players who see a variant, the share that finishes the tutorial. */
 const TUTORIAL_COMPLETION = { A: 0.6, B: 0.85 } as const;
-/** Of so many players one cheats, the same of each hundred. */
 const CHEATERS = { every: 100, nth: 13 };
 const BUGS = [
   ['dash-collision-lock', 'Player stuck in wall', 'high'],
@@ -28,12 +21,11 @@ const BUGS = [
 export interface SimulationOptions {
   readonly seed: number;
   readonly players: number;
-  /** Milliseconds since the epoch; the last is not included. */
+  /** Milliseconds since the epoch. `toMs` is not included. */
   readonly fromMs: number;
   readonly toMs: number;
 }
 
-/** One session of one player. */
 export interface Visit {
   readonly atMs: number;
   readonly session: Readonly<Record<string, unknown>> & { readonly id: string };
@@ -41,15 +33,13 @@ export interface Visit {
 }
 
 export interface GameRequest {
-  /** When the client sends it. */
   readonly atMs: number;
   readonly path: '/v1/ingest/events' | '/v1/ingest/reports';
   readonly body: object;
-  /** How many events it has stored once it is answered. */
   readonly events: number;
-  /** The client does not see the first answer, and sends the same again. */
+  /** True if the client does not receive the first response and retries the request. */
   readonly isAnswerLost: boolean;
-  /** A report with a picture and a log file: what the log tells. */
+  /** Lines of the log file. Undefined if the report has no files. */
   readonly logLines?: readonly string[];
 }
 
@@ -59,13 +49,12 @@ interface Player {
   readonly build: { version: string; platform: string; channel: string };
   readonly deviceId: string;
   readonly frameMs: number;
-  /** Visits a day. */
   readonly visitsPerDay: number;
   readonly clockSkewMs: number;
   readonly isOftenOffline: boolean;
   readonly variant: keyof typeof TUTORIAL_COMPLETION;
   readonly killsPerMinute: number;
-  /** Checkpoints that are left to pass, before this player gives up. */
+  /** Checkpoints that the player still passes before giving up. */
   readonly remainingCheckpoints: Checkpoint[];
 }
 
@@ -80,7 +69,7 @@ interface GameEvent {
   readonly payload: object;
 }
 
-/** The visits day by day, each day's in the order of their times. */
+/** Yields the visits day by day, each day in the order of their times. */
 export function* visitsOf({ seed, players, fromMs, toMs }: SimulationOptions): Generator<Visit> {
   const random = new SeededRandom(seed);
   const all = Array.from({ length: players }, (_, n) => createPlayer(random.split(), n));
@@ -88,7 +77,7 @@ export function* visitsOf({ seed, players, fromMs, toMs }: SimulationOptions): G
   for (let dayMs = fromMs; dayMs < toMs; dayMs += DAY_MS) {
     const endMs = Math.min(dayMs + DAY_MS, toMs);
     const visits = all.flatMap((player) => {
-      // Who is watched live comes for sure, soon, and leaves before the end.
+      // In a live game, every player has one visit, which starts in the first half and ends before the game does.
       const times = isLive ? 1 : Math.floor(player.visitsPerDay + player.random.next());
       const within = (endMs - dayMs) * (isLive ? 0.5 : 1);
       return Array.from({ length: times }, () => dayMs + Math.floor(player.random.next() * within))
@@ -99,10 +88,7 @@ export function* visitsOf({ seed, players, fromMs, toMs }: SimulationOptions): G
   }
 }
 
-/**
- * The same events and reports in the same order, in as few requests as their caps allow. As many answers of a hundred are
- * lost as before.
- */
+/** Merges event requests up to their limits. Keeps the order, and the share of lost responses. */
 export function mergeRequests(requests: readonly GameRequest[]): GameRequest[] {
   const all: GameRequest[] = [];
   let bytes = 0;
@@ -168,7 +154,7 @@ function createVisit(player: Player, atMs: number, endMs: number): Visit {
   const hasCrashed = random.chance(player.build.version === '1.4.2' ? 0.12 : 0.03);
   const lengthMs = hasCrashed ? Math.ceil(plannedMs * random.next()) : plannedMs;
   const played = [...eventsOf(player, atMs, lengthMs, hasCrashed)]
-    // Who has left does not see that the match was found.
+    // Removes events after the end of the session, such as a match that is found later.
     .filter((happened) => happened.atMs <= atMs + lengthMs)
     .sort((a, b) => a.atMs - b.atMs);
   const sent = played.map(({ eventType, atMs: happenedMs, payload }, n) => ({
@@ -269,7 +255,6 @@ function createPayment(random: SeededRandom): object {
   return { currency, reason, amount };
 }
 
-/** It brings an event of its own, which counts as one more. */
 function createReport(
   { random, build, clockSkewMs }: Player,
   sessionId: string,
@@ -311,7 +296,7 @@ interface Batch {
   readonly to: number;
 }
 
-/** A batch is sent when its first event is as old as this, or when it is full. */
+/** Splits events into batches. A batch is sent when its first event has this age, or when the batch is full. */
 function batchesOf(events: readonly GameEvent[], batchMs: number): Batch[] {
   const batches: Batch[] = [];
   for (let from = 0; from < events.length; ) {

@@ -1,4 +1,4 @@
-/** Random draws that a seed repeats. */
+/** Reproducible random numbers. */
 import { uuidV8 } from '@questlog/schemas/uuid';
 
 export class SeededRandom {
@@ -8,7 +8,7 @@ export class SeededRandom {
     this.#state = seed >>> 0;
   }
 
-  /** In [0, 1), by mulberry32: the full period of 2^32. */
+  /** Returns a number in [0, 1). Uses mulberry32, which has the full period of 2^32. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let t = this.#state;
@@ -21,7 +21,6 @@ export class SeededRandom {
     return this.next() < share;
   }
 
-  /** A whole number of the range, both ends included. */
   integer(min: number, max: number): number {
     return min + Math.floor(this.next() * (max - min + 1));
   }
@@ -34,7 +33,6 @@ export class SeededRandom {
     return uuidV8(Buffer.from(Array.from({ length: 16 }, () => this.integer(0, 255))));
   }
 
-  /** Another row of draws, which goes on however many are taken of this one. */
   split(): SeededRandom {
     return new SeededRandom(Math.floor(this.next() * 2 ** 32));
   }
