@@ -51,8 +51,8 @@ test.each([
 
   expect(beside).toBeLessThanOrEqual(Math.max(2 * alone, NOISE_MS));
   tell(`Floods without a token: ${flood}`, {
-    tried: `${SECONDS} s beside ${WRITES_PER_SECOND} events a second of another tenant, from the same address`,
-    held: `each event was a 201, p99 ${beside.toFixed(1)} ms, ${alone.toFixed(1)} ms without the flood`,
+    tried: `${SECONDS} s during ${WRITES_PER_SECOND} events per second of another tenant from the same address`,
+    held: `all events get 201; p99 ${beside.toFixed(1)} ms, without the flood ${alone.toFixed(1)} ms`,
   });
 });
 

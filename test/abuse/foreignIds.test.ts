@@ -65,9 +65,9 @@ test('no path answers a thing of another tenant, whatever kind of id it is given
       expect(answer.text().replaceAll(id, ''), where).not.toContain(SECRET);
     }
   }
-  tell('Ids of another tenant in paths', {
-    tried: `${tried}: each path of the document with each kind of id`,
-    held: '403, 404 or an empty list, and none of its data',
+  tell('Another tenant’s ids in paths', {
+    tried: `${tried} combinations of path and kind of id`,
+    held: '403, 404, or an empty list',
   });
 });
 

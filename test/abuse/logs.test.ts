@@ -115,8 +115,8 @@ test('every line of the log is one JSON object of the product’s own, without c
     expect(JSON.parse(line).event).not.toContain('forged_by_a_client');
   }
   for (const token of tokens) expect(said).not.toContain(token);
-  tell('NUL, CR and LF, escapes of terminals in every text, and tokens where none belong', {
-    tried: `${Object.keys(TEXTS).length} texts in each field, path, query and head; ${tokens.length} tokens`,
-    held: `no 5xx; ${lines.length} lines of log, each one JSON object without control characters, none with a token`,
+  tell('Control characters and terminal escapes in every text; tokens in wrong places', {
+    tried: `${Object.keys(TEXTS).length} texts in each field, path, query, and header; ${tokens.length} tokens`,
+    held: `no 5xx; ${lines.length} log lines, all JSON without control characters or tokens`,
   });
 });

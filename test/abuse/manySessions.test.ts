@@ -48,9 +48,9 @@ test.runIf(isLong)(
     expect(await erasing.countsOf(shared.product, game)).toEqual([0, 1, 0, 0]);
     expect((await game.post([anEvent({ sessionId })])).status).toBe(404);
     const hiddenS = Math.round((Date.parse(receipt.hiddenAt) - sinceMs) / 1000);
-    tell('many sessions under one player’s id', {
+    tell('Many sessions under one player’s id', {
       tried: `${SESSIONS} sessions of one token`,
-      held: `the player is erased with them: hidden after ${hiddenS} s`,
+      held: `the erasure hides all of them after ${hiddenS} s`,
     });
   },
   LONG_MS,

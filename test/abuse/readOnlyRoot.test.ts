@@ -89,9 +89,9 @@ test.skipIf(!canConfine)(
     expect(await end(child, 'SIGTERM')).toBe(0);
     expect(bugsIn(output.stderr)).toEqual([]);
     expect(output.stderr).not.toMatch(/EROFS|EACCES|EPERM|[Rr]ead-only file system/);
-    tell('A disk that is read-only but for two folders, without root and without any capability', {
-      tried: 'a start, an event, a report with a file, a question, the health check, a stop',
-      held: 'all of it as ever, and no refused write in the log',
+    tell('Read-only disk except two folders, no root, no capabilities', {
+      tried: 'start, event, report with a file, query, health check, stop',
+      held: 'normal operation, no failed write',
     });
   },
 );

@@ -1,4 +1,4 @@
-/** `docs/evidence/security.md`, made from the figures of a run of the abuse suite: nothing on it is typed. */
+/** Builds `docs/evidence/security.md` from the figures of a run of the abuse tests. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Figure } from './figures.ts';
@@ -13,21 +13,18 @@ export interface Ground {
   readonly at: string;
   readonly cpus: number;
   readonly node: string;
-  /** How long it took. */
+  /** Duration of the run. */
   readonly minutes?: number;
 }
 
-/** What other files of the tests try, with every run of them. */
+/** Other test files with attacks, which every test run includes. */
 export const BESIDE = [
-  [
-    'services/runtime/src/process/listener/connections.test.ts',
-    'raw sockets: framings that two servers read differently',
-  ],
-  ['services/runtime/src/process/listener/pipelining.test.ts', 'raw sockets: pipelined requests'],
-  ['test/e2e/connections.test.ts', 'raw sockets: heads and bodies that stop, what comes behind a refusal'],
-  ['test/e2e/encodings.test.ts', 'content codings: broken, nested, with something behind their end'],
-  ['test/e2e/limits.test.ts', 'limits of a request'],
-  ['services/ingest/src/http/bodyBudget.test.ts', 'bodies that are held back'],
+  ['services/runtime/src/process/listener/connections.test.ts', 'raw sockets: ambiguous framing'],
+  ['services/runtime/src/process/listener/pipelining.test.ts', 'raw sockets: pipelining'],
+  ['test/e2e/connections.test.ts', 'raw sockets: incomplete headers and bodies, data after a rejection'],
+  ['test/e2e/encodings.test.ts', 'content codings: broken, nested, with trailing data'],
+  ['test/e2e/limits.test.ts', 'request limits'],
+  ['services/ingest/src/http/bodyBudget.test.ts', 'withheld bodies'],
 ] as const;
 
 export function securityPage(): string {
@@ -35,18 +32,17 @@ export function securityPage(): string {
   const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : [];
   const [ground, ...figures] = lines.map((line) => JSON.parse(line)) as [Ground?, ...Figure[]];
   const blocks = [
-    '# What was tried against it',
-    `<!-- Generated from ${SECURITY_FIGURES}. To make it anew, run: npm run test:abuse -->`,
-    'Who might try, and what stops them, is in the [threat model](../threat-model.md).',
+    '# Security results',
+    `<!-- Generated from ${SECURITY_FIGURES}. To run the attacks again, run: npm run test:abuse -->`,
+    'The [threat model](../threat-model.md) names attackers and defenses. This page has the results of `npm run test:abuse`.',
     ground === undefined
-      ? 'It has not been run yet.'
-      : `The ${ground.form} form, on ${ground.at.slice(0, 10)}, ${ground.cpus} cores, Node ${ground.node}${ground.minutes === undefined ? '' : `, ${ground.minutes} minutes`}. A product of its own on the embedded engines.`,
-    ['| attack | tried | held |', '| --- | --- | --- |', ...figures.map(rowOf)].join('\n'),
-    `Schemathesis leaves out what does not end, \`/v1/linked-events\` and \`/admin/tail\`. It may be refused what fits the document (no
-\`positive_data_acceptance\`) on six paths of operators: the document cannot say that times are in order, or that a query is SQL. Its
-[hooks](../../test/abuse/schemathesis/hooks.py) keep it from what only words say: a cursor is of an earlier page, a build has its own id.`,
-    'Beside it, with every run of the tests:',
-    BESIDE.map(([file, what]) => `- [${file}](../../${file}): ${what}`).join('\n'),
+      ? 'It has not run yet.'
+      : `The ${ground.form} form ran on ${ground.at.slice(0, 10)} on the embedded engines, with ${ground.cpus} cores and Node ${ground.node}${ground.minutes === undefined ? '' : `, in ${ground.minutes} minutes`}.`,
+    ['| attack | attempts | result |', '| --- | --- | --- |', ...figures.map(rowOf)].join('\n'),
+    `Schemathesis excludes the endless streams \`/v1/linked-events\` and \`/admin/tail\`. Six operator endpoints may reject a request that fits the
+document, because the document cannot express the order of times or SQL. Its [hooks](../../test/abuse/schemathesis/hooks.py) add rules that
+only descriptions contain.`,
+    `Every test run also includes ${BESIDE.map(([file, what]) => `[${what}](../../${file})`).join(', ')}.`,
   ];
   return `${blocks.join('\n\n')}\n`;
 }

@@ -52,7 +52,7 @@ test(`${SOCKETS} sockets that send half a request and wait keep no game waiting`
   for (const socket of sockets) socket.destroy();
   expect((await send()).status).toBe(201);
   tell('Slow sockets', {
-    tried: `${SOCKETS}, each with half a head or a byte of a body`,
-    held: `each event of another tenant was a 201 at the first try, memory +${growth} MiB`,
+    tried: `${SOCKETS} sockets with half a header or one byte of a body`,
+    held: `another tenant’s events all get 201 at once; memory +${growth} MiB`,
   });
 });

@@ -45,9 +45,9 @@ test(`${shapes.length} shapes are each a 400 that ends its connection, and nothi
   expect(wrong).toEqual([]);
   const game = await shared.aProject({ revision: 'A' });
   expect((await game.post([anEvent({ sessionId: game.sessionId })])).status).toBe(201);
-  tell('Framings that two servers could read differently', {
-    tried: `${shapes.length} shapes, each with a request behind it`,
-    held: 'each a 400 that ends its connection, and nothing behind it is answered',
+  tell('Ambiguous HTTP framing', {
+    tried: `${shapes.length} forms, each followed by a request`,
+    held: '400, and the connection closes',
   });
 });
 

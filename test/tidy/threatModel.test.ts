@@ -1,26 +1,45 @@
-/** Checks that each defence of the threat model names an existing test. */
+/** Each defense of the threat model and each attempted attack names a test that exists. */
 import { posix } from 'node:path';
 import { expect, test } from 'vitest';
 import { isTest, projectFiles, textOf } from './projectFiles.ts';
 import { expectNone } from './violations.ts';
 
 const PAGE = 'docs/threat-model.md';
+const ATTACKS = 'docs/evidence/attacks.jsonl';
+
+const files = new Set(projectFiles());
 
 test('each row of the threat model names a test, and each test that it names exists', () => {
-  const files = new Set(projectFiles());
   const rows = textOf(PAGE)
     .split('\n')
-    .filter((line) => line.startsWith('| ') && !/^\| (who|---) \|/.test(line));
+    .filter((line) => line.startsWith('| ') && !/^\| (attacker|---) \|/.test(line));
   expect(rows.length).toBeGreaterThan(10);
   expectNone(
     rows.flatMap((row) => {
-      const shownBy = row.split(' | ').at(-1) ?? '';
-      const named = [...shownBy.matchAll(/\]\(([^)]+)\)/g)].map(([, path]) => posix.join('docs', path ?? ''));
-      const missing = named.filter((path) => !(files.has(path) && isTest(path)));
-      return [
-        ...(named.length === 0 ? [`${PAGE}: no test is named for: ${row}`] : []),
-        ...missing.map((path) => `${PAGE}: ${path} is no test`),
-      ];
+      const tests = row.split(' | ').at(-1) ?? '';
+      const paths = [...tests.matchAll(/\]\(([^)]+)\)/g)].map(([, path]) => posix.join('docs', path ?? ''));
+      return [...(paths.length === 0 ? [`${PAGE}: no test for: ${row}`] : []), ...missingOf(PAGE, paths)];
     }),
   );
 });
+
+test('each attempted attack names a test, and each test that it names exists', () => {
+  const attacks: { attempt: string; tests: string[] }[] = textOf(ATTACKS)
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+  expect(attacks.length).toBeGreaterThan(10);
+  expectNone(
+    attacks.flatMap(({ attempt, tests }) => [
+      ...(tests.length === 0 ? [`${ATTACKS}: no test for: ${attempt}`] : []),
+      ...missingOf(ATTACKS, tests),
+    ]),
+  );
+});
+
+/** Returns a violation for each path that is not a test. */
+function missingOf(page: string, paths: readonly string[]): string[] {
+  return paths
+    .filter((path) => !(files.has(path) && isTest(path)))
+    .map((path) => `${page}: ${path} is not a test`);
+}

@@ -1,7 +1,6 @@
-/** The result of the bench of fairness as Markdown: for the terminal, and as a part of `docs/evidence/performance.md`. */
+/** Formats the results of the fairness benchmark as Markdown, for the terminal and for `docs/evidence/performance.md`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { median } from '../path/pathFigures.ts';
 import { factsLine, grouped, mebibytes, millis, table } from '../path/pathReport.ts';
 import {
   type Answers,
@@ -24,7 +23,7 @@ import { VICTIM } from './measureRounds.ts';
 
 const RESULT = 'docs/evidence/fairness.json';
 
-/** Blocks of the page. */
+/** Returns the blocks of the page. */
 export function fairnessSection(): string[] {
   const path = fileURLToPath(new URL(`../../../${RESULT}`, import.meta.url));
   const result: FairnessResult | undefined = existsSync(path)
@@ -32,16 +31,12 @@ export function fairnessSection(): string[] {
     : undefined;
   return [
     '## Fairness',
-    `<!-- Generated from ${RESULT}. To make it anew, run: npm run bench:fairness -- --json ${RESULT} && npm run docs:reference -->`,
-    `\`npm run bench:fairness\` measures one tenant alone, with another that takes too much at another ingest of the deployment, at its
-own, and at the other again. The tenant sends ${VICTIM.writesPerSecond} requests a second of ${VICTIM.events} events, or asks ${VICTIM.readsPerSecond} times a second for a page of
-${VICTIM.page}; latencies count from the instant at which a request was due. The ingests, the projector, ClickHouse, Kafka and both senders
-share one machine's cores, so that p99 beside over p99 alone is in part the wait for a core. What sharing an ingest costs is p99 beside
-over p99 with the same load elsewhere: of this at most ${MAX_RATIO} is allowed, and \`--check\` fails where it is more. Where the loads elsewhere,
-before and behind, differ by more than ${percent(MAX_NOISE)}, the machine was too busy, and the row is "inconclusive". At overload \`--check\` asks for
-refusals with 503, for at most ${mebibytes(MAX_RSS_BYTES)} MiB of memory, and for the p99 of before ${seconds(WELL_AFTER_MS)} after its end.
-\`--seconds 2 --runs 1\` shortens a run, which takes half an hour.`,
-    ...(result === undefined ? ['It has not been run yet.'] : [fairnessReport(result)]),
+    `\`npm run bench:fairness -- --json ${RESULT}\`: a tenant alone, then while another tenant overloads another ingest of the deployment,
+and the same ingest. The tenant sends ${VICTIM.writesPerSecond} requests of ${VICTIM.events} events per second, or reads ${VICTIM.readsPerSecond} pages of ${VICTIM.page}. All processes share one machine, so the ratio
+is p99 with the load on the same ingest to p99 with the load elsewhere. \`--check\` fails if a ratio exceeds ${MAX_RATIO}. A row is inconclusive if the loads
+elsewhere differ by more than ${percent(MAX_NOISE)}. At overload, \`--check\` requires 503 answers, at most ${mebibytes(MAX_RSS_BYTES)} MiB of memory, and normal latency ${seconds(WELL_AFTER_MS)} later.
+A run takes half an hour; \`--seconds 2 --runs 1\` shortens it.`,
+    ...(result === undefined ? ['It has not been measured yet.'] : [fairnessReport(result)]),
   ];
 }
 
@@ -49,78 +44,54 @@ export function fairnessReport({ run, rows, overload, limiter }: FairnessResult)
   return [
     factsLine(run),
     table(
-      [
-        ...['the tenant', 'and another that sends', 'alone, p50 / p99, ms', 'elsewhere', 'beside'],
-        ...[
-          'p99 beside, to alone',
-          'to elsewhere',
-          'cores busy, alone / elsewhere / beside',
-          'its ingest’s cores',
-        ],
-        'what the other was answered beside',
-      ],
+      ['tenant', 'load of the other tenant', 'alone, p50/p99, ms', 'elsewhere', 'same ingest', 'ratio'],
       rows.map(rowCells),
     ),
-    '0 stands for a connection that broke. Of several runs the medians are told, and of the answers those of the last.',
     ...('absent' in overload ? [`Overload: not measured: ${overload.absent}.`] : overloadBlocks(overload)),
-    ...('absent' in limiter ? [`The limiter: not measured: ${limiter.absent}.`] : limiterBlocks(limiter)),
+    ...('absent' in limiter ? [`Rate limiter: not measured: ${limiter.absent}.`] : limiterBlocks(limiter)),
   ].join('\n\n');
 }
 
 function rowCells(row: FairnessRow): string[] {
-  const { rounds, victim, beside: sends, absent = '' } = row;
+  const { victim, beside: sends, absent = '' } = row;
   const medians = mediansOf(row);
-  if (medians === undefined) return [victim, sends, ...Array(7).fill('–'), absent];
-  const { alone, elsewhere, beside, toAlone, toElsewhere, isConclusive } = medians;
+  if (medians === undefined) return [victim, sends, ...Array(3).fill('–'), absent];
+  const { alone, elsewhere, beside, toElsewhere, isConclusive } = medians;
   const lost = lostOf(row);
-  const loads = (of: 'busy' | 'ingestCores'): number[] =>
-    [
-      rounds.map((round) => round.alone),
-      rounds.flatMap((round) => round.elsewhere),
-      rounds.map((round) => round.beside),
-    ].map((loaded) => median(loaded.map((one) => one[of])));
   return [
     victim,
     sends,
-    ...[alone, elsewhere, beside].map(({ p50Ms, p99Ms }: Latency) => `${millis(p50Ms)} / ${millis(p99Ms)}`),
-    toAlone.toFixed(2),
+    ...[alone, elsewhere, beside].map(({ p50Ms, p99Ms }: Latency) => `${millis(p50Ms)}/${millis(p99Ms)}`),
     `${isConclusive ? toElsewhere.toFixed(2) : 'inconclusive'}${lost > 0 ? `; ${lost} lost` : ''}`,
-    loads('busy').map(percent).join(' / '),
-    loads('ingestCores')
-      .map((cores) => cores.toFixed(2))
-      .join(' / '),
-    listed(rounds.at(-1)?.beside.answers ?? {}),
   ];
 }
 
 function overloadBlocks(of: OverloadFigures): string[] {
   const { before, highest, after5s } = of.rssBytes;
-  const good =
+  const recovered =
     of.firstGoodMs === null
-      ? `none within ${seconds(OVERLOAD.givenUpAfterMs)}`
-      : `${Math.round(of.firstGoodMs)} ms after its end`;
+      ? `no 201 within ${seconds(OVERLOAD.givenUpAfterMs)}`
+      : `the first 201 ${Math.round(of.firstGoodMs)} ms after the end`;
   return [
-    '### At ten times what it takes',
-    `At full speed one ingest answered one tenant ${grouped(of.requestsPerSecond)} requests of ${OVERLOAD.events} events a second. Then
-${grouped(of.duePerSecond)} a second were due on ${of.connections} connections, of which those that had none waited at the sender.`,
+    '### Overload at ten times the capacity',
+    `One ingest answered ${grouped(of.requestsPerSecond)} requests of ${OVERLOAD.events} events per second. Then ${grouped(of.duePerSecond)} per second were sent on ${of.connections} connections.`,
     table(
-      ['what', 'figure'],
+      ['measurement', 'result'],
       [
-        [
-          `RSS of the ingest: before, highest, ${seconds(WELL_AFTER_MS)} after, MiB`,
-          [before, highest, after5s].map(mebibytes).join(', '),
-        ],
-        ['what the tenant was answered', listed(of.answers)],
+        ['answers to the tenant', listed(of.answers)],
         ['503 without `Retry-After`', `${of.withoutRetryAfter}`],
         [
-          `what another tenant was answered meanwhile, ${1000 / OVERLOAD.probedEachMs} requests a second, each given up (0) after ${seconds(OVERLOAD.givenUpAfterMs)}`,
-          listed(of.others),
+          `answers to another tenant (0: none within ${seconds(OVERLOAD.givenUpAfterMs)})`,
+          `${listed(of.others)}; p50 / p99 ${millis(of.othersMs.p50)} / ${millis(of.othersMs.p99)} ms`,
         ],
-        ['how long that took, p50 / p99, ms', `${millis(of.othersMs.p50)} / ${millis(of.othersMs.p99)}`],
-        ['its first 201', good],
+        ['recovery', recovered],
         [
-          `its p99 before, and from ${seconds(WELL_AFTER_MS)} after on, ms`,
-          `${millis(of.p99Ms.before)}, ${millis(of.p99Ms.after)}`,
+          `p99 before, and ${seconds(WELL_AFTER_MS)} after`,
+          `${millis(of.p99Ms.before)}, ${millis(of.p99Ms.after)} ms`,
+        ],
+        [
+          `memory before, at the peak, ${seconds(WELL_AFTER_MS)} after`,
+          `${[before, highest, after5s].map(mebibytes).join(', ')} MiB`,
         ],
       ],
     ),
@@ -130,11 +101,11 @@ ${grouped(of.duePerSecond)} a second were due on ${of.connections} connections, 
 function limiterBlocks(limiter: readonly LimiterFigures[]): string[] {
   const [{ limitPerSecond = 0, duePerSecond = 0, firstSeconds = 0 } = {}] = limiter;
   return [
-    '### The limiter with several ingests',
-    `A tenant with a limit of ${grouped(limitPerSecond)} events a second and a burst of ${seconds(BURST_S * 1000)} sends ${grouped(duePerSecond)}, spread evenly. How much
-more or less than its limit passes, of which \`--check\` allows ${percent(MAX_LIMIT_ERROR)} in the last column:`,
+    '### Rate limits with several ingests',
+    `A tenant with a limit of ${grouped(limitPerSecond)} events per second and a burst of ${seconds(BURST_S * 1000)} sends ${grouped(duePerSecond)}, spread evenly. The
+table shows the deviation from the limit; \`--check\` allows ${percent(MAX_LIMIT_ERROR)} in the last column.`,
     table(
-      ['ingests', `the first ${firstSeconds} s, of the rate and its burst`, 'from then on, of the rate'],
+      ['ingests', `first ${firstSeconds} s, with the burst`, 'later'],
       limiter.map(({ ingests, firstError, settledError }) => [
         `${ingests}`,
         signed(firstError),
@@ -146,7 +117,7 @@ more or less than its limit passes, of which \`--check\` allows ${percent(MAX_LI
 
 function listed(answers: Answers): string {
   const all = Object.entries(answers).map(([status, count]) => `${status}: ${grouped(count)}`);
-  return all.length === 0 ? 'nothing' : all.join(', ');
+  return all.length === 0 ? 'none' : all.join(', ');
 }
 
 function seconds(millis: number): string {

@@ -7,22 +7,22 @@ import { changeName, type FlatResult, type FlatRow } from './measureFlat.ts';
 test('a change is beside the mean of the base before and after it', () => {
   const report = flatReport(aResult({ change: { tenants: 100 }, figures: figures(3, 150) }));
   expect(report).toContain('| tenants 100 | 1 | 3.00 | 1.00 / 3.00 | 1.50 | 3,000 | 0.75 |');
-  expect(report).not.toContain('to be reached');
+  expect(report).not.toContain('The target is');
 });
 
-test('at spread 8 nine tenths of the events a second are to be reached', () => {
+test('the target at spread 8 is nine tenths of the throughput at spread 1', () => {
   const at = (perSecond: number) =>
     flatReport(aResult({ change: { spread: 8 }, figures: figures(1, perSecond) }));
-  expect(at(180)).toContain('0.90 at 20 × 64. 0.9 is to be reached, and is reached.');
-  expect(at(170)).toContain('0.85 at 20 × 64. 0.9 is to be reached, and is not reached.');
+  expect(at(180)).toContain('0.90 at 20 × 64. The target is 0.9: reached.');
+  expect(at(170)).toContain('0.85 at 20 × 64. The target is 0.9: not reached.');
 });
 
 test('of requests that are of one session, spread 8 is beside those at spread 1', () => {
   const one = { change: { sessionsARequest: 1 }, figures: figures(1, 300) };
   const both = { change: { spread: 8, sessionsARequest: 1 }, figures: figures(1, 240) };
   const report = flatReport(aResult(one, both));
-  expect(report).toContain('spread 8, sessions a request 1, of those at 1: 0.80 at 20 × 64.');
-  expect(flatReport(aResult(both))).not.toContain('of those at 1');
+  expect(report).toContain('spread 8, sessions a request 1, relative to spread 1: 0.80 at 20 × 64.');
+  expect(flatReport(aResult(both))).not.toContain('relative to spread 1');
 });
 
 test('what could not be measured is told with its reason, and the rest with its figures', () => {

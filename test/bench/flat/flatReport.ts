@@ -1,4 +1,4 @@
-/** What more of everything costs, as Markdown. */
+/** The cost of larger deployments, as Markdown. */
 import { MAX_OPEN_WINDOWS } from '@questlog/ingest/known/core/recentReports';
 import { BOUNDS } from '@questlog/ingest/known/firstRecordMemory';
 import type { CostFigures } from '../path/pathFigures.ts';
@@ -6,32 +6,47 @@ import { nameOf, type Shape } from '../path/pathOptions.ts';
 import { factsLine, grouped, mebibytes, micros, table, titleOf } from '../path/pathReport.ts';
 import { changeName, type FlatFigures, type FlatResult, type FlatRow, type Size } from './measureFlat.ts';
 
-/** Of the throughput of spread 1, at spread 8. */
+/** Target of the throughput at spread 8, relative to spread 1. */
 const SPREAD_TO_REACH = 0.9;
 
-export const FLAT_WORDS = `\`--flat\` measures the ingest of a deployment that has more of something beside one that has little of everything, the base, which is
-measured before and after it, on the same broker. A ratio is to the mean of the two; where these differ by as much, it says nothing.
-\`--only spread\` measures those whose name has the word. The whole takes about 20 minutes.
+export const FLAT_WORDS = `larger deployments, compared with a small base that is measured before and after each. \`--only spread\`
+selects measurements by a word of their name. All take about 20 minutes.
 
-- Sessions beyond the base's stand in ClickHouse alone, as if they were of long ago: the first event of one is a look-up there.
-  Memory keeps ${grouped(BOUNDS.kept)} of those that were used lately. Where more are in use at once, an event of another one is a look-up again, which many
-  requests share: that is as far as it grows.
-- A report is open for the events of its session; an event compares its time with each open one of its session, and its answer names
-  those that it belongs to. Memory holds ${grouped(MAX_OPEN_WINDOWS)} open reports, and of more of them forgets the oldest.
-- A request whose events lie in several lanes is an append to each of their partitions; it grows up to one for each lane in the request.
-  The events of a game server are of many sessions, and so of many lanes; those of a game are of one.
-- Each partition and each tenant has its own tail, counters and limits in memory; nothing of it is gone through for an event.`;
+- **Sessions**: the cache keeps ${grouped(BOUNDS.kept)} recently used sessions. The first event of another session needs a ClickHouse lookup, which many requests share.
+- **Open reports**: an event is compared with each open report of its session. The cache keeps ${grouped(MAX_OPEN_WINDOWS)} open reports.
+- **Spread**: a request is appended to the partition of each lane of its sessions. A game uses one session, a game server many.
+- **Partitions and tenants** have their own tails, counters, and limits. No event iterates over them.`;
 
 export function flatReport({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ figures }) => ('absent' in figures ? [] : figures));
   const shapes = new Map(measured.map((one) => [nameOf(one), one as Shape]));
   return [
-    `${factsLine(run)}\nThe base has: ${changeName(base)}.`,
+    `${factsLine(run)}\nThe base has ${changeName(base)}.`,
     ...[...shapes.values()].map((shape) => shapeTable(base, rows, shape)),
     ...rows.flatMap((row) => (row.change.spread === undefined ? [] : [spreadLine(row, rows)])),
     ...rows.flatMap(({ change, figures }) =>
       'absent' in figures ? [`${changeName(change)}: not measured: ${figures.absent}.`] : [],
     ),
+  ].join('\n\n');
+}
+
+/** Returns one table with the ratios to the base for all shapes. */
+export function flatSummary({ run, base, rows }: FlatResult): string {
+  const measured = rows.flatMap(({ change, figures }) => ('absent' in figures ? [] : [{ change, figures }]));
+  const shapes = measured[0]?.figures ?? [];
+  return [
+    `${factsLine(run)}\nThe base has ${changeName(base)}. Each cell is the ratio to the base: CPU per event, throughput.`,
+    table(
+      ['deployment', ...shapes.map(titleOf)],
+      measured.map(({ change, figures }) => [
+        changeName(change),
+        ...figures.map(({ base: both, changed }) => {
+          const cpu = ratio(both, changed, ({ cpuMicrosPerEvent }) => cpuMicrosPerEvent);
+          return `${cpu}, ${ratio(both, changed, ({ requestsPerSecond }) => requestsPerSecond)}`;
+        }),
+      ]),
+    ),
+    ...rows.flatMap((row) => (row.change.spread === undefined ? [] : [spreadLine(row, rows)])),
   ].join('\n\n');
 }
 
@@ -79,7 +94,7 @@ function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): str
   });
   const each = figures.map((of, i) => `${ratios[i]?.toFixed(2)} at ${titleOf(of)}`);
   const isReached = ratios.every((ratio) => ratio >= SPREAD_TO_REACH);
-  return `Events a second at ${changeName(change)}, of those at 1: ${each.join(', ')}. ${SPREAD_TO_REACH} is to be reached, and is ${isReached ? '' : 'not '}reached.`;
+  return `Throughput at ${changeName(change)}, relative to spread 1: ${each.join(', ')}. The target is ${SPREAD_TO_REACH}: ${isReached ? '' : 'not '}reached.`;
 }
 
 function throughput({ base, changed }: FlatFigures): number {

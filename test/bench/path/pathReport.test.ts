@@ -39,14 +39,14 @@ test('of several runs a row tells the median of each figure, and what any of the
 
 test('a projector that was not measured costs none of the other figures', () => {
   const result = { ...aResult({ questlog: 1 }), projector: { absent: 'not within 180000 ms' } };
-  expect(pathReport(result)).toContain('The projector: not measured: not within 180000 ms.');
+  expect(pathReport(result)).toContain('Projector: not measured: not within 180000 ms.');
 });
 
 test('a row is not judged without the Collector, and the table says why it is not here', () => {
   const result = aResult({ questlog: 9 });
   const reason = 'there is no Go to build it with';
   expect(judge(result)).toEqual({ failures: [], notJudged: [`500x8: there is no Collector: ${reason}`] });
-  expect(pathReport(result)).toContain(`- Collector: not here: ${reason}`);
+  expect(pathReport(result)).toContain(`- Collector: not measured: ${reason}`);
 });
 
 test('a difference that the parent has from itself is none', () => {

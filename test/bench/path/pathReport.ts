@@ -15,8 +15,8 @@ import { nameOf, type Shape, TO_REACH } from './pathOptions.ts';
 
 const TITLES: Readonly<Record<PeerName, string>> = {
   questlog: 'Questlog',
-  afternoon: 'afternoon version',
-  floor: '`node:http` floor',
+  afternoon: 'simple version',
+  floor: '`node:http` server',
   collector: 'Collector',
 };
 const NAMES = Object.keys(TITLES) as PeerName[];
@@ -41,9 +41,14 @@ export function profileTables(rows: readonly RowFigures[]): string[] {
 }
 
 export function againstReport(result: AgainstResult): string {
-  const { run, parent, candidate, rows } = result;
+  const { rows } = result;
+  return [againstTable(result), ...rows.flatMap((row) => profilesBeside(result, row))].join('\n\n');
+}
+
+/** Returns the result without the profiles. */
+export function againstTable({ run, parent, candidate, rows }: AgainstResult): string {
   return [
-    `${factsLine(run)}\nCPU µs an event of ${parent}, of ${candidate}, and of ${parent} again.`,
+    `${factsLine(run)}\nCPU µs per event of ${parent}, ${candidate}, and ${parent} again.`,
     table(
       ['events × connections', parent, candidate, `${parent} again`, 'verdict'],
       rows.map((row) => [
@@ -54,7 +59,6 @@ export function againstReport(result: AgainstResult): string {
         verdict(row),
       ]),
     ),
-    ...rows.flatMap((row) => profilesBeside(result, row)),
   ].join('\n\n');
 }
 
@@ -65,7 +69,7 @@ function profilesBeside({ parent, candidate }: AgainstResult, row: AgainstRow): 
     entry === undefined ? ['', ''] : [`\`${entry.function}\` ${entry.file}`, share(entry)];
   const length = Math.max(before.length, after.length);
   return [
-    `### ${titleOf(row)}, before and after`,
+    `### ${titleOf(row)}, both commits`,
     table(
       [`${parent}`, 'own time', `${candidate}`, 'own time'],
       Array.from({ length }, (_, i) => [...cells(before[i]), ...cells(after[i])]),
@@ -102,12 +106,12 @@ export function judge({ rows, peers }: PathResult): Judged {
 
 export function factsLine(run: RunFacts): string {
   const median = run.runs === 1 ? '' : `, medians of ${run.runs} runs`;
-  return `${machineLine(run)}; Kafka ${run.kafka}, one broker; ${run.seconds} s a load${median}.`;
+  return `${machineLine(run)}; Kafka ${run.kafka}, one broker; ${run.seconds} s per load${median}.`;
 }
 
 /** The sentence is not at its end. */
 export function machineLine({ at, machine, node, loadBefore }: MachineFacts): string {
-  const busy = `${loadBefore.toFixed(1)} processes wanted a CPU before it`;
+  const busy = `load average before: ${loadBefore.toFixed(1)}`;
   return `Measured ${at.slice(0, 10)} on ${machine}, Node ${node}; ${busy}`;
 }
 
@@ -115,8 +119,8 @@ function peerLines({ peers }: PathResult): string[] {
   return [
     '',
     ...peers.map(({ name, version, restBytes, absent }) => {
-      const rest = restBytes === undefined ? '' : `; ${mebibytes(restBytes)} MiB before the first event`;
-      return `- ${TITLES[name]}: ${absent === undefined ? version + rest : `not here: ${absent}`}`;
+      const rest = restBytes === undefined ? '' : `; ${mebibytes(restBytes)} MiB at start`;
+      return `- ${TITLES[name]}: ${absent === undefined ? version + rest : `not measured: ${absent}`}`;
     }),
   ];
 }
@@ -124,14 +128,14 @@ function peerLines({ peers }: PathResult): string[] {
 function costTable({ rows }: PathResult): string {
   const others = NAMES.filter((name) => name !== 'questlog');
   return [
-    'CPU µs an event of the serving process, at full speed:',
+    'CPU µs per event at full speed:',
     '',
     table(
       [
         'events × connections',
         ...NAMES.map((name) => TITLES[name]),
-        ...others.map((name) => `to ${TITLES[name]}`),
-        'to reach',
+        ...others.map((name) => `/ ${TITLES[name]}`),
+        'target',
       ],
       rows.map((row) => [
         titleOf(row),
@@ -150,27 +154,17 @@ function requestTable(rows: readonly RowFigures[]): string {
     grouped(closed.requestsPerSecond),
     mebibytes(closed.rssBytes),
     closed.logBytesPerEvent === undefined ? '–' : closed.logBytesPerEvent.toFixed(0),
-    `${closed.refused} / ${closed.timedOut}`,
-    `${row.openPerSecond}`,
-    [open.p50Ms, open.p99Ms, open.p999Ms].map(millis).join(' / '),
-    `${open.refused} / ${open.timedOut}`,
+    [open.p50Ms, open.p99Ms, open.p999Ms].map(millis).join('/'),
+    `${closed.refused + closed.timedOut + open.refused + open.timedOut}`,
   ];
   return [
-    'At full speed, and at a fixed rate, the same for all: half of what the slowest took. Latencies count from the instant',
-    'at which a request was due, and one without an answer counts as long as it was waited for. They are up to 1 ms longer',
-    'than the server took: the timer that sends has that grain.',
+    'Requests per second, memory, and bytes are at full speed. Latencies are at half of the slowest server’s throughput. They',
+    'count from the time at which a request was due and include up to 1 ms of the sender’s timer.',
     '',
     table(
       [
-        ...[
-          'events × connections',
-          'server',
-          'requests/s',
-          'RSS, MiB',
-          'log bytes an event',
-          'refused / timed out',
-        ],
-        ...['requests due a second', 'p50 / p99 / p99.9, ms', 'refused / timed out'],
+        ...['events × connections', 'server', 'requests/s', 'RSS, MiB', 'log bytes per event'],
+        ...['p50/p99/p99.9, ms', 'failed'],
       ],
       rows.flatMap((row) =>
         NAMES.flatMap((name) => {
@@ -183,10 +177,10 @@ function requestTable(rows: readonly RowFigures[]): string {
 }
 
 function projectorLine({ projector }: PathResult): string {
-  if ('absent' in projector) return `The projector: not measured: ${projector.absent}.`;
+  if ('absent' in projector) return `Projector: not measured: ${projector.absent}.`;
   const { events, cpuMicrosPerEvent, clickhouseMicrosPerEvent } = projector;
   const of = `${grouped(events)} events of 500 × 8`;
-  return `The projector: ${micros(cpuMicrosPerEvent)} µs an event, and ClickHouse ${micros(clickhouseMicrosPerEvent)} µs (${of}).`;
+  return `Projector: ${micros(cpuMicrosPerEvent)} µs of CPU per event; ClickHouse: ${micros(clickhouseMicrosPerEvent)} µs (${of}).`;
 }
 
 function profileTable(profile: readonly ProfileEntry[]): string {

@@ -1,91 +1,87 @@
-/** `docs/evidence/performance.md`, made from the results of the bench: nothing on it is typed. */
+/** Builds `docs/evidence/performance.md` from the results of the benchmarks. */
 import { fileURLToPath } from 'node:url';
 import { fairnessSection } from '../fairness/fairnessReport.ts';
-import { FLAT_WORDS, flatReport } from '../flat/flatReport.ts';
+import { FLAT_WORDS, flatReport, flatSummary } from '../flat/flatReport.ts';
 import { restReport } from '../rest/restReport.ts';
 import { type BenchResults, readResults } from './pathFigures.ts';
-import { againstReport, pathReport, profileTables } from './pathReport.ts';
+import { againstReport, againstTable, pathReport, profileTables } from './pathReport.ts';
 
 export const PERFORMANCE_PAGE = 'docs/evidence/performance.md';
 export const RESULTS = 'docs/evidence/performance.json';
 
 export function performancePage(): string {
   const results = readResults(fileURLToPath(new URL(`../../../${RESULTS}`, import.meta.url)));
-  const sections = SECTIONS.flatMap(({ title, flags, words, blocks }) => {
-    const measured = blocks(results);
-    const command = `npm run bench -- ${flags} --json ${RESULTS} && npm run docs:reference`;
+  const sections = SECTIONS.flatMap(({ title, flags, words, pageBlocks }) => {
+    const measured = pageBlocks(results);
     return [
       `## ${title}`,
-      `<!-- Generated from ${RESULTS}. To make it anew, run: ${command} -->`,
-      words,
-      ...(measured.length === 0 ? ['It has not been run yet.'] : measured),
+      `\`npm run bench -- ${flags}\`: ${words}`,
+      ...(measured.length === 0 ? ['It has not been measured yet.'] : measured),
     ];
   });
-  return `${['# Performance', ...HEAD, ...sections, ...fairnessSection()].join('\n\n')}\n`;
+  return `${['# Performance results', GENERATED, ...HEAD, ...sections, ...fairnessSection()].join('\n\n')}\n`;
 }
 
-/** What was measured, without a word around it. */
+/** Returns all results with their profiles, without explanations. */
 export function resultBlocks(results: BenchResults): string[] {
   return SECTIONS.flatMap(({ blocks }) => blocks(results));
 }
 
 interface Section {
   readonly title: string;
-  /** Of the command that measures it. */
+  /** Options of the command that measures the section. */
   readonly flags: string;
   readonly words: string;
-  /** None where it was not measured. */
+  /** Returns the complete results, or no block if nothing was measured. */
   blocks(results: BenchResults): string[];
+  /** Returns the part of the results that the page shows. */
+  pageBlocks(results: BenchResults): string[];
 }
 
+const GENERATED = `<!-- Generated from ${RESULTS} and fairness.json. Add --json ${RESULTS} to a command, then run: npm run docs:reference -->`;
+
 const HEAD = [
-  `\`npm run bench\` sends the same events to the ingest of Questlog and to three other servers, one after the other, on one machine
-and one Kafka broker with acks of all. What is compared is the CPU of the process that serves, from \`/proc\`.`,
-  `- Questlog checks each event, looks its session up, counts it against the quota, and answers it with its payload.
-- The [afternoon version](../../test/bench/peers/afternoon.ts) is what a team writes first: Koa, kafkajs, one message an event. It answers each event too.
-- The [\`node:http\` floor](../../test/bench/peers/floor.ts) reads the body, answers two bytes and keeps nothing.
-- The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) takes the events as OTLP logs in JSON, the payload as text, and writes
-  one message a request. It checks nothing, and answers two bytes. Its builder makes it, which needs Go.`,
-  `Each part below is of the last run that measured it. With \`--json FILE\` a run writes its own part and leaves the others. \`--rows 500x8,1x64\`
-and \`--seconds 5\` shorten a run. Figures of a busy machine are no figures: let nothing else run beside.`,
+  `[The summary](../performance.md) has the main figures. \`npm run bench\` sends the same events to Questlog's ingest and to three other servers,
+one after the other, on one machine with one Kafka broker and \`acks=all\`. It compares the CPU time of the serving process from \`/proc\`.`,
+  `- Questlog validates each event, checks its session and quota, and returns it with its payload.
+- The [simple version](../../test/bench/peers/afternoon.ts) is what a team writes first: Koa, kafkajs, one message per event. It returns each event.
+- The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, answers two bytes, and stores nothing.
+- The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) receives the events as OTLP logs in JSON, checks nothing, writes one message per
+  request, and answers two bytes. Building it needs Go.`,
+  `Each section shows the last run that measured it. [The results](performance.json) also have CPU profiles. With \`--json FILE\`, a run
+replaces only its own section. \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run. Run nothing else on the machine.`,
 ];
 
 const SECTIONS: readonly Section[] = [
   {
-    title: 'Beside other servers',
+    title: 'Compared with other servers',
     flags: '--runs 3 --profile',
-    words: `\`--runs 3\` tells medians of three, \`--profile\` profiles Questlog in each row, \`--check\` fails where a ratio to
-the Collector is more than 10 % past what is to be reached. It takes a minute and a half a row and run. \`npm run test:all\` has a short form, which
-fails where Questlog has become worse by a quarter beside the afternoon version.`,
-    blocks: ({ beside }) => {
-      if (beside === undefined) return [];
-      const profiles = profileTables(beside.rows);
-      const head = [
-        '### Where the time goes',
-        'The first ten functions by their own time, while the process is loaded.',
-      ];
-      return [pathReport(beside), ...(profiles.length === 0 ? [] : [...head, ...profiles])];
-    },
+    words: `medians of three runs. \`--check\` fails if a ratio to the Collector exceeds its target by more than 10 %. A row takes 90 s per run.
+The short form in \`npm run test:all\` fails if the ratio to the simple version grows by 25 %.`,
+    blocks: ({ beside }) => (beside === undefined ? [] : [pathReport(beside), ...profileTables(beside.rows)]),
+    pageBlocks: ({ beside }) => (beside === undefined ? [] : [pathReport(beside)]),
   },
   {
-    title: 'Before and after',
+    title: 'Compared with an earlier commit',
     flags: '--against COMMIT --profile',
-    words: `\`--against COMMIT\` measures that commit, this tree, and the commit again, without the other servers: where the commit differs
-from itself by more than 5 %, the machine was too busy, and the verdict is "inconclusive". A difference that is no larger than
-the commit's from itself is none. It takes a minute and a half a row.`,
+    words: `the commit, the current code, and the commit again. If the two measurements of the commit differ by more than 5 %,
+the verdict is "inconclusive".`,
     blocks: ({ against }) => (against === undefined ? [] : [againstReport(against)]),
+    pageBlocks: ({ against }) => (against === undefined ? [] : [againstTable(against)]),
   },
   {
-    title: 'With more of everything',
+    title: 'Larger deployments',
     flags: '--flat',
     words: FLAT_WORDS,
     blocks: ({ flat }) => (flat === undefined ? [] : [flatReport(flat)]),
+    pageBlocks: ({ flat }) => (flat === undefined ? [] : [flatSummary(flat)]),
   },
   {
     title: 'At rest',
     flags: '--rest',
-    words: `\`--rest\` starts \`npm start\`'s process six times on one folder, and looks at it while nobody uses it. It takes a minute and a half.
-\`--against COMMIT\` does the same with that commit first, since such figures are of one machine.`,
+    words:
+      'six starts of `npm start` with the same folder, without requests. `--against COMMIT` measures that commit first.',
     blocks: ({ rest }) => (rest === undefined ? [] : [restReport(rest)]),
+    pageBlocks: ({ rest }) => (rest === undefined ? [] : [restReport(rest)]),
   },
 ];

@@ -14,16 +14,16 @@ export function restReport(result: RestResult): string {
   return [
     `${machineLine(run)}.`,
     table(
-      ['what', 'figure', ...(before === undefined ? [] : [`of ${before.commit}`]), 'to reach'],
+      ['measurement', 'figure', ...(before === undefined ? [] : [`of ${before.commit}`]), 'target'],
       [
         ['ready, on an empty folder', ...both(({ firstReadyMs }) => seconds(firstReadyMs)), '–'],
         [
-          'ready, from the second start on',
+          'ready, later starts',
           ...both(readyWords),
           reached(median <= TO_REACH.readyMs, seconds(TO_REACH.readyMs)),
         ],
         [
-          `CPU of all processes, ${idleSeconds} s without a request`,
+          `CPU of all processes, ${idleSeconds} s idle`,
           ...both((of) => percent(sumOf(of, 'cpuShare'))),
           reached(cpuShare < TO_REACH.cpuShare, `below ${percent(TO_REACH.cpuShare)}`),
         ],
@@ -32,20 +32,10 @@ export function restReport(result: RestResult): string {
           ...both((of) => `${mebibytes(sumOf(of, 'rssBytes'))} MiB`),
           reached(rssBytes < TO_REACH.rssBytes, `below ${mebibytes(TO_REACH.rssBytes)} MiB`),
         ],
-        ['of it their own', ...both((of) => `${mebibytes(sumOf(of, 'ownBytes'))} MiB`), '–'],
+        ['of it private memory', ...both((of) => `${mebibytes(sumOf(of, 'ownBytes'))} MiB`), '–'],
       ],
     ),
-    table(
-      ['process', 'resident, MiB', 'of it its own', 'CPU of a core'],
-      result.processes.map(({ name, rssBytes, ownBytes, cpuShare }) => [
-        `\`${name}\``,
-        mebibytes(rssBytes),
-        mebibytes(ownBytes),
-        percent(cpuShare),
-      ]),
-    ),
-    `The rest of what is resident is the text of Node, in each process again, and of ClickHouse's library. Linux counts what it has read of
-them for as long as nobody needs the room: it differs from start to start, and does not grow.`,
+    'The other resident memory is the code of Node and of ClickHouse, which Linux drops when memory is short. It does not grow.',
   ].join('\n\n');
 }
 

@@ -13,7 +13,7 @@ const ENDS_AFTER_MS = 60_000;
 export const CLOCKS: readonly Row[] = [
   {
     name: 'clocks-apart',
-    does: 'Of two processes of each service one is ten minutes ahead and one ten minutes behind.',
+    does: 'Sets the clock of one process of each service ten minutes ahead and of the other ten minutes behind.',
     runs: RUNS,
     cutsOff: true,
     plant: async ({ trial }) => {
@@ -30,7 +30,7 @@ export const CLOCKS: readonly Row[] = [
   },
   {
     name: 'month-end',
-    does: 'A month ends under load, and a projector and an ingest are killed as it does.',
+    does: 'Ends a month under load and kills a projector and an ingest at that time.',
     runs: RUNS,
     cutsOff: true,
     ground: shortlyBeforeMonthEnd,

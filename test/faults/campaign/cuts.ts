@@ -14,7 +14,7 @@ const MAX_CUT = 20;
 const REPAIRED_WITHIN_MS = 90_000;
 
 export const CUTS: readonly Row[] = [
-  cutRow('cut-running', 'everything runs', []),
+  cutRow('cut-running', 'all services run', []),
   cutRow('cut-down', 'linkers and projectors are down', ['linker', 'projector']),
   cutRow('cut-before-ingest', 'every ingest is down', ['ingest']),
 ];
@@ -22,7 +22,7 @@ export const CUTS: readonly Row[] = [
 function cutRow(name: string, when: string, down: readonly ServiceName[]): Row {
   return {
     name,
-    does: `The end of a partition of the events is taken from all brokers while ${when}.`,
+    does: `Removes the last records of a partition of events on all brokers while ${when}.`,
     runs: RUNS,
     plant: async (site) => {
       const { deployment, load, settle } = site.trial;

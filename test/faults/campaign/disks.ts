@@ -35,7 +35,7 @@ const EMBEDDED_MORE = 500;
 export const DISKS: readonly Row[] = [
   {
     name: 'disk-full-broker',
-    does: 'The disk of one of three brokers is full: it stops, and starts again once there is room.',
+    does: 'Fills the disk of one of three brokers, which stops and restarts when there is space.',
     runs: RUNS,
     plant: async (site) => {
       const { trial, stack, random } = site;
@@ -53,7 +53,7 @@ export const DISKS: readonly Row[] = [
   },
   {
     name: 'disk-full-clickhouse',
-    does: 'The disk of ClickHouse is full: events are taken or refused with 503, and projected once there is room.',
+    does: 'Fills the disk of ClickHouse. Events are accepted or answered 503, and projected when there is space.',
     runs: RUNS,
     plant: async (site) => {
       const { trial, random, wait } = site;
@@ -76,7 +76,7 @@ export const DISKS: readonly Row[] = [
   },
   {
     name: 'disk-full-embedded',
-    does: 'The disk of the single process is full, with its log and its ClickHouse on it: 503s, until there is room.',
+    does: 'Fills the disk of the single process with its log and ClickHouse. Requests get 503 until there is space.',
     runs: RUNS,
     alone: (chances) => embeddedDisk(chances),
   },

@@ -20,7 +20,7 @@ export const PROCESSES: readonly Row[] = [
   ...SERVICES.map(killedService),
   {
     name: 'kill-broker',
-    does: 'One of three brokers is killed, and starts again once the others have taken over.',
+    does: 'Kills one of three brokers and restarts it after the others have taken over.',
     runs: RUNS,
     plant: async ({ trial, stack, random }) => {
       const broker = random.pick(BROKERS);
@@ -32,7 +32,7 @@ export const PROCESSES: readonly Row[] = [
   },
   {
     name: 'kill-two-brokers',
-    does: 'Two of three brokers are killed, so that nothing can be acknowledged, and start again.',
+    does: 'Kills two of three brokers, so that no append is acknowledged, and restarts them.',
     runs: RUNS,
     plant: async ({ trial: { load }, stack, random }) => {
       const kept = random.pick(BROKERS);
@@ -50,7 +50,7 @@ export const PROCESSES: readonly Row[] = [
   },
   {
     name: 'kill-registry',
-    does: 'The schema registry is killed, and starts again once everything has gone on without it.',
+    does: 'Kills the schema registry and restarts it later.',
     runs: RUNS,
     plant: async ({ trial, stack }) => {
       await stack.do('kill', 'registry');
@@ -61,7 +61,7 @@ export const PROCESSES: readonly Row[] = [
   },
   {
     name: 'kill-clickhouse',
-    does: 'ClickHouse is killed, events are taken all the same, and it starts again.',
+    does: 'Kills ClickHouse, checks that events are accepted, and restarts it.',
     runs: RUNS,
     plant: async ({ trial: { deployment, load, projects }, stack, random, wait, isShort }) => {
       const [game] = projects as [TestProject];
@@ -88,7 +88,7 @@ export const PROCESSES: readonly Row[] = [
 function killedService(name: ServiceName): Row {
   return {
     name: `kill-${name}`,
-    does: `One of two processes of the ${name} is killed, and another one starts.`,
+    does: `Kills one of two ${name} processes and starts another.`,
     runs: RUNS,
     // What it had not answered yet.
     ...(name === 'ingest' ? { cutsOff: true as const } : {}),
@@ -103,7 +103,7 @@ function killedService(name: ServiceName): Row {
 function stillService(name: ServiceName): Row {
   return {
     name: `still-${name}`,
-    does: `One of two processes of the ${name} stands still (SIGSTOP) for 1 to 60 s, and goes on.`,
+    does: `Stops one of two ${name} processes (SIGSTOP) for 1 to 60 s.`,
     runs: RUNS,
     plant: async (site) => {
       const service = pickOf(site, name);
@@ -119,7 +119,7 @@ function stillNode(kind: (typeof NODES)[number]): Row {
   const node = (random: Random) => (kind === 'broker' ? random.pick(BROKERS) : kind);
   return {
     name: `still-${kind}`,
-    does: `${subjectOf(kind)} stands still (SIGSTOP) for 1 to 60 s, and goes on.`,
+    does: `Stops ${subjectOf(kind)} (SIGSTOP) for 1 to 60 s.`,
     runs: RUNS,
     plant: async (site) => {
       const pid = await pidOf(site.stack, node(site.random));
@@ -131,8 +131,8 @@ function stillNode(kind: (typeof NODES)[number]): Row {
 }
 
 function subjectOf(kind: (typeof NODES)[number]): string {
-  if (kind === 'broker') return 'One of three brokers';
-  return kind === 'registry' ? 'The schema registry' : 'ClickHouse';
+  if (kind === 'broker') return 'one of three brokers';
+  return kind === 'registry' ? 'the schema registry' : 'ClickHouse';
 }
 
 /** @returns for how long, in seconds. */

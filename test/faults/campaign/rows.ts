@@ -9,9 +9,9 @@ import { THE_LOG } from './theLog.ts';
 
 export const GROUPS_OF_ROWS: Readonly<Record<string, readonly Row[]>> = {
   Processes: PROCESSES,
-  'A log that was cut': CUTS,
-  'The rest of the log': THE_LOG,
-  'The network': NETWORK,
+  'Truncated log': CUTS,
+  'Consumer groups and topics': THE_LOG,
+  Network: NETWORK,
   Clocks: CLOCKS,
   Disks: DISKS,
 };

@@ -16,7 +16,7 @@ const EMPTY_WITHIN_MS = 60_000;
 export const THE_LOG: readonly Row[] = [
   {
     name: 'offsets-deleted',
-    does: 'Everything that the groups of linker and projector have committed is deleted.',
+    does: 'Deletes all committed offsets of the linker and the projector.',
     runs: RUNS,
     plant: async ({ trial: { deployment, view } }) => {
       for (const name of CONSUMERS)
@@ -33,13 +33,13 @@ export const THE_LOG: readonly Row[] = [
   },
   {
     name: 'big-batch',
-    does: `A stranger appends a record of events ${BATCH_RECORDS.toLocaleString('en-US')} times more, as one batch.`,
+    does: `Appends a copy of an event record ${BATCH_RECORDS.toLocaleString('en-US')} times as one batch.`,
     runs: RUNS,
     plant: plantBigBatch,
   },
   {
     name: 'partitions-added',
-    does: 'Somebody adds partitions to every topic, and one of each service starts behind it.',
+    does: 'Adds partitions to every topic and starts one more process of each service.',
     runs: RUNS,
     cutsOff: true,
     plant: async ({ trial: { deployment, view } }) => {
@@ -57,7 +57,7 @@ export const THE_LOG: readonly Row[] = [
   },
   {
     name: 'rebalance-storm',
-    does: `Linkers and projectors join and leave, ${STORM.moves} times, some of them killed.`,
+    does: `Starts and stops linkers and projectors ${STORM.moves} times, and kills some of them.`,
     runs: STORM.runs,
     plant: async ({ trial: { deployment }, random, isShort }) => {
       const moves = isShort ? STORM.movesInShort : STORM.moves;

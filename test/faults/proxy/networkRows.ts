@@ -41,46 +41,41 @@ const ground = async ({ engines }: OwnEngines): Promise<Ground> =>
   );
 
 export const NETWORK: readonly Row[] = [
-  requests(
-    'lose-produce',
-    'Answers to appends are lost: the records are in the log.',
-    'Produce',
-    'answerLost',
-  ),
+  requests('lose-produce', 'Loses answers to appends. The records are in the log.', 'Produce', 'answerLost'),
   requests(
     'late-produce',
-    'Appends arrive after their connection broke and they were sent again.',
+    'Delays appends until after they were sent again over another connection.',
     'Produce',
     'requestLate',
   ),
-  requests('lose-commit', 'Answers to commits are lost.', 'OffsetCommit', 'answerLost'),
+  requests('lose-commit', 'Loses answers to commits.', 'OffsetCommit', 'answerLost'),
   requests(
     'late-commit',
-    'Commits arrive late, behind newer ones of the same member.',
+    'Delays commits until after newer commits of the same member.',
     'OffsetCommit',
     'requestLate',
   ),
   requests(
     'lose-txn-commit',
-    'Answers to the offsets of transactions are lost.',
+    'Loses answers to the offset commits of transactions.',
     'TxnOffsetCommit',
     'answerLost',
   ),
   requests(
     'lose-end-txn',
-    'Answers to the ends of transactions are lost: they have committed.',
+    'Loses answers to the ends of transactions. The transactions are committed.',
     'EndTxn',
     'answerLost',
   ),
   requests(
     'late-end-txn',
-    'Ends of transactions arrive late, into later transactions.',
+    'Delays the ends of transactions into later transactions.',
     'EndTxn',
     'requestLate',
   ),
   {
     name: 'swallow-broker',
-    does: 'Nothing goes to one of three brokers or comes from it for 1 to 60 s, and no connection breaks.',
+    does: 'Drops all traffic of one of three brokers for 1 to 60 s without closing a connection.',
     runs: 20,
     ground,
     plant: async (site) => {
@@ -95,15 +90,11 @@ export const NETWORK: readonly Row[] = [
       return { counts: { swallowed: 1, seconds }, check };
     },
   },
-  inserts('gateway-timeout', 'A 504 comes from before ClickHouse while the insert runs on.', 'givenUp'),
-  inserts(
-    'late-insert',
-    'A 504 comes from before ClickHouse, and the insert ends long after it was repeated.',
-    'late',
-  ),
+  inserts('gateway-timeout', 'Answers an insert with 504 while the insert continues.', 'givenUp'),
+  inserts('late-insert', 'Answers an insert with 504. The insert ends long after its retry.', 'late'),
   {
     name: 'refuse-clickhouse',
-    does: 'Nobody gets through to ClickHouse for ten minutes.',
+    does: 'Refuses all connections to ClickHouse for ten minutes.',
     runs: 3,
     lastsMs: REFUSED_MS,
     ground,
