@@ -1,5 +1,5 @@
 /** Writes texts and bytes one behind the other into one buffer, which grows where the first guess was too small. */
-import { ownBytes } from './ownBytes.ts';
+import { allocateBytes } from './buffers.ts';
 
 export class ByteWriter {
   #buffer: Buffer;
@@ -7,7 +7,7 @@ export class ByteWriter {
 
   /** @param bytes of what will be written, about */
   constructor(bytes: number) {
-    this.#buffer = ownBytes(bytes);
+    this.#buffer = allocateBytes(bytes);
   }
 
   /** What was written; valid until the next write. */
@@ -17,15 +17,15 @@ export class ByteWriter {
 
   /** As UTF-8. */
   text(text: string): void {
-    if (text.length <= MAX_LOOPED_BYTES && this.#ascii(text)) return;
+    if (text.length <= MAX_LOOP_COPY_BYTES && this.#ascii(text)) return;
     // A UTF-16 unit takes three bytes at most; they are counted only where those may be too many.
-    if (this.#length + text.length * 3 > this.#buffer.length) this.#room(Buffer.byteLength(text));
+    if (this.#length + text.length * 3 > this.#buffer.length) this.#ensureCapacity(Buffer.byteLength(text));
     this.#length += this.#buffer.write(text, this.#length);
   }
 
   /** @returns false where it is not, and nothing is written. */
   #ascii(text: string): boolean {
-    this.#room(text.length);
+    this.#ensureCapacity(text.length);
     const buffer = this.#buffer;
     let at = this.#length;
     for (let i = 0; i < text.length; i++) {
@@ -43,9 +43,9 @@ export class ByteWriter {
 
   /** The bytes of another buffer from `start` to before `end`. */
   part(from: Buffer, start: number, end: number): void {
-    this.#room(end - start);
+    this.#ensureCapacity(end - start);
     const buffer = this.#buffer;
-    if (end - start > MAX_LOOPED_BYTES) {
+    if (end - start > MAX_LOOP_COPY_BYTES) {
       this.#length += from.copy(buffer, this.#length, start, end);
       return;
     }
@@ -56,29 +56,29 @@ export class ByteWriter {
 
   /** As two digits of the base 16. */
   hexByte(byte: number): void {
-    this.#room(2);
+    this.#ensureCapacity(2);
     this.#buffer[this.#length++] = DIGITS[byte >>> 4] ?? 0;
     this.#buffer[this.#length++] = DIGITS[byte & 15] ?? 0;
   }
 
   uint8(byte: number): void {
-    this.#room(1);
+    this.#ensureCapacity(1);
     this.#buffer[this.#length++] = byte;
   }
 
   uint32BE(value: number): void {
-    this.#room(4);
+    this.#ensureCapacity(4);
     this.#length = this.#buffer.writeUInt32BE(value, this.#length);
   }
 
   doubleLE(value: number): void {
-    this.#room(8);
+    this.#ensureCapacity(8);
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
   }
 
   /** Seven bits a byte, the low ones first (LEB128). @param value not negative, and exact in a double */
   varint(value: number): void {
-    this.#room(MAX_VARINT_BYTES);
+    this.#ensureCapacity(MAX_VARINT_BYTES);
     const buffer = this.#buffer;
     const high = Math.floor(value / LOW_RANGE);
     let low = value - high * LOW_RANGE;
@@ -97,17 +97,17 @@ export class ByteWriter {
     this.uint8(Number(value));
   }
 
-  #room(bytes: number): void {
+  #ensureCapacity(bytes: number): void {
     const needed = this.#length + bytes;
     if (needed <= this.#buffer.length) return;
-    const larger = ownBytes(Math.max(needed, this.#buffer.length * 2));
+    const larger = allocateBytes(Math.max(needed, this.#buffer.length * 2));
     this.#buffer.copy(larger, 0, 0, this.#length);
     this.#buffer = larger;
   }
 }
 
 /** Fewer are faster copied one by one than by a call out of the engine. */
-const MAX_LOOPED_BYTES = 64;
+const MAX_LOOP_COPY_BYTES = 64;
 const MAX_ASCII = 0x7f;
 const DIGITS = Buffer.from('0123456789abcdef');
 const LOW_RANGE = 2 ** 28;

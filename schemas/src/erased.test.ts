@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { anErasure as aBuiltErasure, anEventsAccepted, aReportLink } from '../fixtures/builders.ts';
-import { ErasedData, isErasedReport, withoutErased } from './erased.ts';
+import { ErasedData, excludeErased, isErasedReport } from './erased.ts';
 import type { Erasure } from './topics/directoryEntry.ts';
 
 const [TENANT, PROJECT, SESSION] = [randomUUID(), randomUUID(), randomUUID()];
@@ -19,14 +19,15 @@ const sessions = [{ projectId: PROJECT, ids: [SESSION] }];
 test('a session is erased whenever its records come, in its project and tenant only', () => {
   const erasure = anErasure({ projectId: PROJECT, sessions });
   const erased = erasedBy(erasure);
-  for (const receivedAt of [0, 999, 1_000, 1e15]) expect(erased.by({ ...OWN, receivedAt })).toBe(erasure.id);
+  for (const receivedAt of [0, 999, 1_000, 1e15])
+    expect(erased.erasureOf({ ...OWN, receivedAt })).toBe(erasure.id);
   for (const other of [
     { tenantId: randomUUID() },
     { projectId: randomUUID() },
     { sessionId: randomUUID() },
     { sessionId: null },
   ])
-    expect(erased.by({ ...OWN, ...other, receivedAt: 0 })).toBeUndefined();
+    expect(erased.erasureOf({ ...OWN, ...other, receivedAt: 0 })).toBeUndefined();
   expect(erased.hasSession(TENANT, PROJECT, SESSION)).toBe(true);
   expect(erased.hasSession(TENANT, randomUUID(), SESSION)).toBe(false);
 });
@@ -34,7 +35,7 @@ test('a session is erased whenever its records come, in its project and tenant o
 test('a project or tenant is erased up to the request, and nobody beside it', () => {
   const [ofProject, ofTenant] = [anErasure({ projectId: PROJECT, requestedAt: 500 }), anErasure()];
   const erased = erasedBy(ofTenant, ofProject);
-  const by = (receivedAt: number, of = {}) => erased.by({ ...OWN, receivedAt, ...of });
+  const by = (receivedAt: number, of = {}) => erased.erasureOf({ ...OWN, receivedAt, ...of });
   expect([by(499), by(500), by(999), by(1_000)]).toEqual([ofProject.id, ofTenant.id, ofTenant.id, undefined]);
   expect(by(0, { projectId: randomUUID(), sessionId: null })).toBe(ofTenant.id);
   expect(by(0, { tenantId: randomUUID() })).toBeUndefined();
@@ -48,7 +49,7 @@ test('of several that cover it the first request takes it, in whatever order the
     [first, second, whole],
     [whole, second, first],
   ])
-    expect(erasedBy(...order).by({ ...OWN, receivedAt: 5 })).toBe(first.id);
+    expect(erasedBy(...order).erasureOf({ ...OWN, receivedAt: 5 })).toBe(first.id);
 });
 
 test('a project is being hidden until the last erasure of all of it, or of its tenant, has hidden it', () => {
@@ -82,9 +83,9 @@ test('an append keeps the events of others, and is itself where nothing of it is
     projectId: PROJECT,
     events: [{ sessionId: SESSION }, {}],
   });
-  expect(withoutErased(erasedBy(), message)).toBe(message);
-  expect(withoutErased(erasedBy(anErasure({ tenantId: randomUUID() })), message)).toBe(message);
-  const left = withoutErased(erasedBy(anErasure({ projectId: PROJECT, sessions })), message);
+  expect(excludeErased(erasedBy(), message)).toBe(message);
+  expect(excludeErased(erasedBy(anErasure({ tenantId: randomUUID() })), message)).toBe(message);
+  const left = excludeErased(erasedBy(anErasure({ projectId: PROJECT, sessions })), message);
   expect(left).toEqual({ ...message, events: [message.events[1]] });
 });
 

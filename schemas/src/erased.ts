@@ -31,9 +31,9 @@ export class ErasedData {
   readonly #sessions = new Map<string, Map<string, Tombstone>>();
   readonly #reports = new Map<string, Map<string, Tombstone>>();
   /** By tenant, or tenant and project; the earliest first. */
-  readonly #before = new Map<string, WholeTombstone[]>();
+  readonly #wholeScopes = new Map<string, WholeTombstone[]>();
   /** Erasures of sessions that still look for what is to be hidden. */
-  readonly #looking = new Set<string>();
+  readonly #searching = new Set<string>();
   #ids = 0;
   #changes = 0;
 
@@ -41,19 +41,19 @@ export class ErasedData {
   add({ id, requestedAt, tenantId, projectId, sessions, reports, state, hiddenAt }: Erasure): void {
     const tombstone = { id, requestedAt };
     if (sessions !== null && hiddenAt === null && (state === 'queued' || state === 'running'))
-      this.#looking.add(id);
-    else this.#looking.delete(id);
+      this.#searching.add(id);
+    else this.#searching.delete(id);
     for (const { projectId: project, ids } of sessions ?? [])
       this.#addIds(this.#sessions, nameOf(tenantId, project), ids, tombstone);
     for (const { projectId: project, ids } of reports)
       this.#addIds(this.#reports, nameOf(tenantId, project), ids, tombstone);
     if (sessions !== null) return;
     const scope = projectId === null ? tenantId : nameOf(tenantId, projectId);
-    const known = this.#before.get(scope) ?? [];
+    const known = this.#wholeScopes.get(scope) ?? [];
     const others = known.filter((one) => one.id !== id);
     if (others.length === known.length) this.#changes += 1;
     const all = [...others, { ...tombstone, hiddenAt }];
-    this.#before.set(
+    this.#wholeScopes.set(
       scope,
       all.sort((a, b) => (isBefore(a, b) ? -1 : 1)),
     );
@@ -70,16 +70,16 @@ export class ErasedData {
   }
 
   get isEmpty(): boolean {
-    return this.#sessions.size === 0 && this.#before.size === 0 && this.#reports.size === 0;
+    return this.#sessions.size === 0 && this.#wholeScopes.size === 0 && this.#reports.size === 0;
   }
 
   /** The id of the first erasure that takes it; undefined: it stays. */
-  by({ tenantId, projectId, sessionId, receivedAt }: Erasable): string | undefined {
+  erasureOf({ tenantId, projectId, sessionId, receivedAt }: Erasable): string | undefined {
     if (this.isEmpty) return undefined;
     const project = nameOf(tenantId, projectId);
     const session = sessionId === null ? undefined : this.#sessions.get(project)?.get(sessionId);
     const others = [tenantId, project].map((scope) =>
-      this.#before.get(scope)?.find(({ requestedAt }) => receivedAt < requestedAt),
+      this.#wholeScopes.get(scope)?.find(({ requestedAt }) => receivedAt < requestedAt),
     );
     let first = session;
     for (const one of others) {
@@ -89,8 +89,8 @@ export class ErasedData {
   }
 
   /** Whether the erasure of these sessions has not hidden all of it yet: what becomes a row now, it finds. */
-  isLooking(erasureId: string): boolean {
-    return this.#looking.has(erasureId);
+  isSearching(erasureId: string): boolean {
+    return this.#searching.has(erasureId);
   }
 
   hasSession(tenantId: string, projectId: string, sessionId: string): boolean {
@@ -104,7 +104,7 @@ export class ErasedData {
 
   /** Whether the project, or all of its tenant, was ever erased as a whole. */
   hasProject(tenantId: string, projectId: string): boolean {
-    return this.#before.has(tenantId) || this.#before.has(nameOf(tenantId, projectId));
+    return this.#wholeScopes.has(tenantId) || this.#wholeScopes.has(nameOf(tenantId, projectId));
   }
 
   /**
@@ -114,7 +114,7 @@ export class ErasedData {
   isHiding(tenantId: string, projectId: string): boolean {
     let last: WholeTombstone | undefined;
     for (const scope of [tenantId, nameOf(tenantId, projectId)]) {
-      const one = this.#before.get(scope)?.at(-1);
+      const one = this.#wholeScopes.get(scope)?.at(-1);
       if (one !== undefined && (last === undefined || isBefore(last, one))) last = one;
     }
     return last?.hiddenAt === null;
@@ -139,24 +139,24 @@ export class ErasedData {
 }
 
 /** The append without the events that were erased. */
-export function withoutErased(erased: ErasedData, message: EventsAccepted): EventsAccepted {
+export function excludeErased(erased: ErasedData, message: EventsAccepted): EventsAccepted {
   if (erased.isEmpty) return message;
   const { tenantId, projectId, receivedAt } = message;
-  const isLeft = ({ sessionId }: { readonly sessionId: string | null }): boolean =>
-    erased.by({ tenantId, projectId, sessionId, receivedAt }) === undefined;
-  return message.events.every(isLeft) ? message : { ...message, events: message.events.filter(isLeft) };
+  const isKept = ({ sessionId }: { readonly sessionId: string | null }): boolean =>
+    erased.erasureOf({ tenantId, projectId, sessionId, receivedAt }) === undefined;
+  return message.events.every(isKept) ? message : { ...message, events: message.events.filter(isKept) };
 }
 
 /** The same of a record in its bytes. */
-export function recordWithoutErased(erased: ErasedData, record: EventsRecord): EventsRecord {
+export function excludeErasedEvents(erased: ErasedData, record: EventsRecord): EventsRecord {
   if (erased.isEmpty) return record;
   const { tenantId, projectId, receivedAt, count } = record;
-  const left: number[] = [];
+  const kept: number[] = [];
   for (let event = 0; event < count; event++) {
     const sessionId = record.sessionId(event);
-    if (erased.by({ tenantId, projectId, sessionId, receivedAt }) === undefined) left.push(event);
+    if (erased.erasureOf({ tenantId, projectId, sessionId, receivedAt }) === undefined) kept.push(event);
   }
-  return left.length === count ? record : record.only(left);
+  return kept.length === count ? record : record.select(kept);
 }
 
 /** Whether the event of a link was erased, or its report. */
@@ -166,25 +166,25 @@ export function isErasedLink(
 ): boolean {
   return (
     erased.hasReport(tenantId, projectId, reportId) ||
-    erased.by({ tenantId, projectId, sessionId, receivedAt }) !== undefined
+    erased.erasureOf({ tenantId, projectId, sessionId, receivedAt }) !== undefined
   );
 }
 
 /** Whether a record is of a report that was erased, as far as it tells: a note says when it was written, not its report. */
 export function isErasedReport(erased: ErasedData, record: ReportLink): boolean {
   const { tenantId, projectId, reportId } = record;
-  return erased.hasReport(tenantId, projectId, reportId) || erased.by(record) !== undefined;
+  return erased.hasReport(tenantId, projectId, reportId) || erased.erasureOf(record) !== undefined;
 }
 
 /**
  * Whether no row may come of it. One that is erased by its session alone becomes a row while the erasure looks: a report that
  * nobody has seen would leave its links with events of others untold.
  */
-export function isLeftOutReport(erased: ErasedData, record: ReportLink): boolean {
+export function isExcludedReport(erased: ErasedData, record: ReportLink): boolean {
   if (!isErasedReport(erased, record)) return false;
-  const by = erased.by(record);
+  const erasureOf = erased.erasureOf(record);
   const isKnown = erased.hasReport(record.tenantId, record.projectId, record.reportId);
-  return isKnown || by === undefined || !erased.isLooking(by);
+  return isKnown || erasureOf === undefined || !erased.isSearching(erasureOf);
 }
 
 function nameOf(tenantId: string, projectId: string): string {

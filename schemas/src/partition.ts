@@ -11,7 +11,7 @@ export function partitionOf(tenantId: string, lane: number, partitions: number):
 }
 
 /** The same, of a tenant whose lane 0 is in the partition `home`. */
-export function partitionBeside(home: number, lane: number, partitions: number): number {
+export function partitionFromHome(home: number, lane: number, partitions: number): number {
   return (home + lane) % partitions;
 }
 

@@ -51,7 +51,7 @@ export const MAX_OPEN_WITH_GRACE_MS = MAX_OPEN_MS + GRACE_MS;
  * An event whose clock differs from the server's by more may belong to a report that was let go long ago. Far less than
  * `GRACE_MS`, so that an event with a right clock finds its reports still open.
  */
-export const OFF_CLOCK_MS = 5 * 60 * 1000;
+export const MAX_CLOCK_SKEW_MS = 5 * 60 * 1000;
 
 /** Every event that the report itself names, and how; `inline` wins over `named`. */
 export function namedEventsOf(

@@ -41,7 +41,7 @@ export const PLANTED_IN_BYTES: readonly PlantedBug[] = [
     name: 'a time that no table holds',
     lost: 'a foreign record is a row of another century instead of a dead letter',
     file: EVENTS_RECORD,
-    text: 'if (isEarly || isLate) this.isOdd = true;',
+    text: 'if (isEarly || isLate) this.isIrregular = true;',
     by: '',
     tests: [EVENTS_RECORD_TEST],
   },

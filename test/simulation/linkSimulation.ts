@@ -25,7 +25,7 @@ const SMALL_BOUNDS: LinkerBounds = {
   openReports: 2,
   openEventIds: 5,
   appends: 5,
-  heldBytes: 1_000,
+  deferredLinkBytes: 1_000,
   sessionsWithReports: 2,
 };
 
@@ -115,7 +115,7 @@ class LinkSimulation {
       [20, () => this.#topology.consume(partition, 'reports')],
       [20, () => this.#topology.commit(partition)],
       [30, () => this.#topology.lookUp(partition, this.#dice.from([1, 3, 1_000]), dies)],
-      [15, () => this.#topology.setAside(partition)],
+      [15, () => this.#topology.suspend(partition)],
       [this.#projectorPace, () => this.#topology.project('events', partition, this.#dice.between(1, 4))],
       [this.#projectorPace, () => this.#topology.project('reports', partition, this.#dice.between(1, 4))],
       [this.#projectorPace, () => this.#topology.project('links', partition, this.#dice.between(1, 9))],

@@ -25,7 +25,7 @@ const burstSeconds = Type.Integer({
   description: 'What was not sent for so long may be sent at once.',
 });
 /** An operator's misspelt field would be a limit that is not set, a filter that filters nothing, or a switch of more than was meant. */
-const only = { additionalProperties: false };
+const noOtherFields = { additionalProperties: false };
 const perSecond = Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 100_000_000_000 })));
 const limits = Nullable(
   Type.Object(
@@ -35,12 +35,12 @@ const limits = Nullable(
       bytesPerSecond: perSecond,
       burstSeconds: Type.Optional(Nullable(burstSeconds)),
     },
-    { ...only, description: 'The whole of them; what is left out is not limited. null: no limits.' },
+    { ...noOtherFields, description: 'The whole of them; what is left out is not limited. null: no limits.' },
   ),
 );
 const suspended = Type.Boolean({ description: 'Its tokens may read, and write nothing.' });
 /** What may be changed, and is nobody's when a tenant or project is made. */
-const limited = { limits: Type.Optional(limits), suspended: Type.Optional(suspended) };
+const changeableFields = { limits: Type.Optional(limits), suspended: Type.Optional(suspended) };
 const days = (of: string) =>
   Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 36_500, description: `Of ${of}.` })));
 const retentionDays = Type.Object(
@@ -52,7 +52,7 @@ const retentionDays = Type.Object(
     uploads: days('files of reports'),
   },
   {
-    ...only,
+    ...noOtherFields,
     description:
       'Days after receipt until rows or files are removed; null: never. A file is removed at the latest with the last report that names it. A record without metadata remains of an expired session, so that an erasure finds its other data.',
   },
@@ -66,16 +66,16 @@ export const TenantInput = Type.Object(
     monthlySoftQuota: Type.Optional(monthlySoftQuota),
     spread: Type.Optional(spread),
   },
-  only,
+  noOtherFields,
 );
 export const TenantPatch = Type.Object(
   {
     name: Type.Optional(name),
     monthlySoftQuota: Type.Optional(monthlySoftQuota),
     spread: Type.Optional(spread),
-    ...limited,
+    ...changeableFields,
   },
-  only,
+  noOtherFields,
 );
 export const TenantOutput = Type.Object({
   id: Uuid,
@@ -93,20 +93,20 @@ export const ProjectInput = Type.Object(
     tenantId: Uuid,
     name,
     revision: Type.Optional(Nullable(revision)),
-    reportWindow: Type.Optional(Nullable(Type.Object(WindowMs.properties, only))),
+    reportWindow: Type.Optional(Nullable(Type.Object(WindowMs.properties, noOtherFields))),
   },
-  only,
+  noOtherFields,
 );
 export const ProjectPatch = Type.Object(
   {
     name: Type.Optional(name),
     revision: Type.Optional(Nullable(revision)),
-    reportWindow: Type.Optional(Nullable(Type.Object(WindowMs.properties, only))),
-    ...limited,
+    reportWindow: Type.Optional(Nullable(Type.Object(WindowMs.properties, noOtherFields))),
+    ...changeableFields,
     // What is left out stays as it is. null: all of them are kept for ever.
     retentionDays: Type.Optional(Nullable(retentionDays)),
   },
-  only,
+  noOtherFields,
 );
 export const ProjectOutput = Type.Object({
   id: Uuid,
@@ -150,18 +150,18 @@ export const RetentionOutput = Type.Object({
   ),
 });
 /** Of one token: a patch on a few platforms. */
-const MAX_BUILDS = 32;
+const MAX_BUILDS_PER_TOKEN = 32;
 const perAddress = Nullable(
   Type.Object(
     { requestsPerSecond: Type.Integer({ minimum: 1, maximum: 1_000_000 }) },
-    { ...only, description: 'What each address may send with it, an ingest; null: any.' },
+    { ...noOtherFields, description: 'What each address may send with it, an ingest; null: any.' },
   ),
 );
 
 const buildIds = Nullable(
   Type.Array(Uuid, {
     minItems: 1,
-    maxItems: MAX_BUILDS,
+    maxItems: MAX_BUILDS_PER_TOKEN,
     description: 'What it writes must be of one of these builds, or of none; null: of any.',
   }),
 );
@@ -179,20 +179,20 @@ export const TokenInput = Type.Object(
     perAddress: Type.Optional(perAddress),
     buildIds: Type.Optional(buildIds),
   },
-  only,
+  noOtherFields,
 );
 /** Long enough for a patch to reach the last player; an old token that goes on for longer was not rotated. */
-const MAX_OVERLAP_S = 30 * 86_400;
+const MAX_OVERLAP_SECONDS = 30 * 86_400;
 export const TokenRotation = Type.Object(
   {
     overlapSeconds: Type.Integer({
       minimum: 0,
-      maximum: MAX_OVERLAP_S,
+      maximum: MAX_OVERLAP_SECONDS,
       description: 'For how long the old token goes on; 0: not at all. It never lasts longer than it did.',
     }),
     expiresAt: Type.Optional(Nullable(Timestamp)),
   },
-  only,
+  noOtherFields,
 );
 export const TokenRotated = Type.Object({
   id: Uuid,
@@ -230,11 +230,11 @@ export const SqlInput = Type.Object(
       }),
     ),
   },
-  only,
+  noOtherFields,
 );
 
 /** Of one project: each event of it is held against them. */
-export const MAX_SWITCHES = 32;
+export const MAX_SWITCHES_PER_PROJECT = 32;
 
 const all = 'null or left out: all.';
 const share = { exclusiveMinimum: 0, maximum: 1 };
@@ -259,10 +259,10 @@ const switchFields = {
   reason: Type.String({ minLength: 1, maxLength: 500, description: 'Told to whoever is refused.' }),
 };
 
-export const SwitchInput = Type.Object(switchFields, only);
+export const SwitchInput = Type.Object(switchFields, noOtherFields);
 
 export const SwitchesInput = Type.Array(SwitchInput, {
-  maxItems: MAX_SWITCHES,
+  maxItems: MAX_SWITCHES_PER_PROJECT,
   description: 'All of them: the first that an event meets decides. An empty list lifts them.',
   examples: [
     [{ eventType: 'physics_debug', action: 'sample', sampleRate: 0.05, reason: 'floods since 1.4.2' }],

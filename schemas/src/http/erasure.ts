@@ -4,7 +4,7 @@ import { ERASURE_STATES } from '../topics/directoryEntry.ts';
 import { Nullable, Timestamp, Uuid } from './fields.ts';
 
 /** What somebody misspells must not become an erasure of more than was meant. */
-const only = { additionalProperties: false };
+const noOtherFields = { additionalProperties: false };
 const playerId = Type.String({ minLength: 1, maxLength: 1000 });
 
 export const ErasureInput = Type.Object(
@@ -16,7 +16,7 @@ export const ErasureInput = Type.Object(
       Type.Object(
         { externalId: Type.Optional(playerId), deviceId: Type.Optional(playerId) },
         {
-          ...only,
+          ...noOtherFields,
           minProperties: 1,
           description:
             'As its sessions were registered; with both ids, the sessions that have both. A device id may be that of a model, which many players share.',
@@ -31,7 +31,7 @@ export const ErasureInput = Type.Object(
     ),
   },
   {
-    ...only,
+    ...noOtherFields,
     description:
       'A session or a player, of one project or of all; without them the project, without that the tenant: all that was received before the request.',
   },

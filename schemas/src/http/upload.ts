@@ -15,10 +15,10 @@ export const UPLOAD_LIMITS = {
 } as const satisfies Record<string, { maxBytes: number; mimeTypes: readonly string[] | undefined }>;
 
 /** Of all files that one bug report names. */
-export const MAX_UPLOAD_BYTES_OF_A_REPORT = 600 * MIB;
+export const MAX_UPLOAD_BYTES_PER_REPORT = 600 * MIB;
 
 /** How long the address of an upload takes its bytes. */
-export const UPLOAD_ADDRESS_MS = 60 * 60 * 1000;
+export const UPLOAD_ADDRESS_LIFETIME_MS = 60 * 60 * 1000;
 
 export const AttachmentType = Type.Enum(['screenshot', 'video', 'save_state', 'log_bundle', 'other'], {
   description: 'The kind of file; it decides about size and media type.',

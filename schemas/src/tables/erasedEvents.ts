@@ -4,4 +4,4 @@
 export const NEVER_WRITTEN = 2 ** 32 - 1;
 
 /** Of the rows of one record and erasure. A projection that is made anew tells once more of what was hidden in parts before. */
-export const ERASED_OF_RECORD = `greatest(sumIf(events, part != ${NEVER_WRITTEN}), maxIf(events, part = ${NEVER_WRITTEN}))`;
+export const ERASED_EVENT_COUNT = `greatest(sumIf(events, part != ${NEVER_WRITTEN}), maxIf(events, part = ${NEVER_WRITTEN}))`;

@@ -10,16 +10,16 @@ export interface StoredReport {
   /** Milliseconds since the epoch. */
   readonly retractedAt: number | null;
   /** The record's place in the log. */
-  readonly place: { readonly logId: string; readonly partition: number; readonly offset: number };
+  readonly position: { readonly logId: string; readonly partition: number; readonly offset: number };
 }
 
 /** What every answer says of a report. */
-export const HEAD_COLUMNS = `id AS reportId, session_id AS sessionId, build_id AS buildId,
+export const COMMON_COLUMNS = `id AS reportId, session_id AS sessionId, build_id AS buildId,
   toUnixTimestamp64Micro(occurred_at) AS occurredAt, toUnixTimestamp64Milli(received_at) AS receivedAt,
   window_before_ms AS windowBeforeMs, window_after_ms AS windowAfterMs,
   toUnixTimestamp64Milli(retracted_at) AS retractedAt`;
 
-export const REPORT_COLUMNS = `${HEAD_COLUMNS}, tenant_id AS tenantId, project_id AS projectId,
+export const REPORT_COLUMNS = `${COMMON_COLUMNS}, tenant_id AS tenantId, project_id AS projectId,
   session_lane AS sessionLane, inline_event_ids AS inlineEventIds, event_ids AS eventIds,
   lower(hex(request_sha256)) AS requestDigest, filed_by AS filedBy,
   max_session_links AS maxSessionLinks, log_id AS logId, log_partition AS logPartition, log_offset AS logOffset`;
@@ -50,8 +50,8 @@ export function storedReport(row: ReportRow): StoredReport {
     isForwarded: false,
     content: null,
   };
-  const place = { logId, partition: logPartition, offset: Number(logOffset) };
-  return { filed, retractedAt: retractedAt === null ? null : Number(retractedAt), place };
+  const position = { logId, partition: logPartition, offset: Number(logOffset) };
+  return { filed, retractedAt: retractedAt === null ? null : Number(retractedAt), position };
 }
 
 /** Empty where they were not sent. */

@@ -73,7 +73,7 @@ export function parseSchema<T>(schema: string): MessageType<T> {
   const type = avsc.Type.forSchema(JSON.parse(schema), { typeHook: inProcessType, logicalTypes: CHECKED });
   const known = new Map<avsc.Type, number>();
   for (const part of typesIn(type)) {
-    const fields = fieldsOf(part, known);
+    const fields = minFieldCountOf(part, known);
     if (fields > MAX_FIELDS) throw new RangeError(`a record has ${fields} fields, above ${MAX_FIELDS}`);
   }
   return type;
@@ -93,14 +93,14 @@ function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> 
  * So many fields are read though no byte is left: avsc goes on beyond the end with zeros, which are the first branch of a
  * union, and no items. A type that holds itself so counts once, and ends with the stack.
  */
-function fieldsOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
+function minFieldCountOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
   const before = known.get(type);
   if (before !== undefined) return before;
   known.set(type, 0);
   const isList = type instanceof avsc.types.ArrayType || type instanceof avsc.types.MapType;
   const parts =
     type instanceof avsc.types.RecordType ? partsOf(type) : partsOf(type).slice(0, isList ? 0 : 1);
-  const fields = parts.reduce((sum, part) => sum + 1 + fieldsOf(part, known), 0);
+  const fields = parts.reduce((sum, part) => sum + 1 + minFieldCountOf(part, known), 0);
   known.set(type, fields);
   return fields;
 }
@@ -120,7 +120,7 @@ function partsOf(type: avsc.Type): readonly avsc.Type[] {
  */
 export function parseUnchecked(schema: string): MessageType<unknown> {
   return avsc.Type.forSchema(JSON.parse(schema), {
-    typeHook: (part, options) => (isLong(part) ? anyLong : inProcessType(part, options)),
+    typeHook: (part, options) => (isLong(part) ? uncheckedLong : inProcessType(part, options)),
   });
 }
 
@@ -213,7 +213,7 @@ function checked(read: (value: unknown) => unknown) {
 }
 
 /** Of 64 bits. */
-const anyLong = avsc.types.LongType.__with({
+const uncheckedLong = avsc.types.LongType.__with({
   fromBuffer: (bytes: Buffer) => {
     const value = bytes.readBigInt64LE();
     return Number.isSafeInteger(Number(value)) ? Number(value) : value;

@@ -19,7 +19,7 @@ export const eventsInBytes: MessageContract<EventsRecord> = {
   type: {
     toBuffer: ({ bytes }) => bytes,
     fromBuffer: (bytes, resolver) =>
-      (resolver === undefined ? readOrdinary(bytes) : undefined) ??
+      (resolver === undefined ? readCanonical(bytes) : undefined) ??
       recordOf(eventsAccepted.type.fromBuffer(bytes, resolver)),
     createResolver: (writer) => eventsAccepted.type.createResolver(writer),
   },
@@ -28,7 +28,7 @@ export const eventsInBytes: MessageContract<EventsRecord> = {
 
 /** The record as this version writes it. */
 export function recordOf(message: EventsAccepted): EventsRecord {
-  const record = readOrdinary(unframe(eventsAccepted.framed(0, message))?.body ?? Buffer.alloc(0));
+  const record = readCanonical(unframe(eventsAccepted.framed(0, message))?.body ?? Buffer.alloc(0));
   if (record === undefined) throw new Error('a record of ours is not what it is read as');
   return record;
 }
@@ -44,17 +44,17 @@ export class EventsRecord {
   /** How many events it has; their indexes begin at 0. */
   readonly count: number;
   readonly #idempotencyAt: number;
-  readonly #places: Int32Array;
+  readonly #fields: Int32Array;
 
-  constructor(bytes: Buffer, receivedAt: number, idempotencyAt: number, places: Int32Array) {
+  constructor(bytes: Buffer, receivedAt: number, idempotencyAt: number, fields: Int32Array) {
     this.bytes = bytes;
     this.appendId = uuidText(bytes, APPEND_AT);
     this.tenantId = uuidText(bytes, TENANT_AT);
     this.projectId = uuidText(bytes, PROJECT_AT);
     this.receivedAt = receivedAt;
-    this.count = places.length / FIELDS;
+    this.count = fields.length / FIELDS;
     this.#idempotencyAt = idempotencyAt;
-    this.#places = places;
+    this.#fields = fields;
   }
 
   get idempotency(): EventsAccepted['idempotency'] {
@@ -164,15 +164,15 @@ export class EventsRecord {
   }
 
   /** The record with these of its events alone; its bytes still have all. */
-  only(events: readonly number[]): EventsRecord {
-    const places = events.flatMap((event) => [
-      ...this.#places.subarray(event * FIELDS, (event + 1) * FIELDS),
+  select(events: readonly number[]): EventsRecord {
+    const fields = events.flatMap((event) => [
+      ...this.#fields.subarray(event * FIELDS, (event + 1) * FIELDS),
     ]);
-    return new EventsRecord(this.bytes, this.receivedAt, this.#idempotencyAt, Int32Array.from(places));
+    return new EventsRecord(this.bytes, this.receivedAt, this.#idempotencyAt, Int32Array.from(fields));
   }
 
   #field(event: number, field: number): number {
-    return this.#places[event * FIELDS + field] ?? ABSENT;
+    return this.#fields[event * FIELDS + field] ?? ABSENT;
   }
 }
 
@@ -185,10 +185,10 @@ export const ABSENT = 0;
 const UUID_CHARACTERS = 36;
 /** What the characters of a UUID are, in their order, and what each byte is. */
 const [DIGIT, HYPHEN, OTHER] = [0, 1, 2];
-const KINDS = Uint8Array.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx', (one) =>
+const UUID_KINDS = Uint8Array.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx', (one) =>
   one === '-' ? HYPHEN : DIGIT,
 );
-const KIND_OF = Uint8Array.from({ length: 256 }, (_, byte) => {
+const KIND_OF_BYTE = Uint8Array.from({ length: 256 }, (_, byte) => {
   const character = String.fromCharCode(byte);
   if (character === '-') return HYPHEN;
   return /[0-9a-f]/.test(character) ? DIGIT : OTHER;
@@ -209,7 +209,7 @@ const MIN_EVENT_BYTES = UUID_FIELD + 8;
  * Undefined where a record is not as this version writes it: damaged, or from another writer, who may write the same in other
  * ways. What that means is avsc's to say; what is taken here means the same to avsc.
  */
-function readOrdinary(bytes: Buffer): EventsRecord | undefined {
+function readCanonical(bytes: Buffer): EventsRecord | undefined {
   const reader = new Reader(bytes, 0);
   for (let i = 0; i < 3; i++) reader.uuid();
   const receivedAt = reader.long();
@@ -220,38 +220,38 @@ function readOrdinary(bytes: Buffer): EventsRecord | undefined {
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);
   const count = reader.long();
   if (count < 0 || count > bytes.length / MIN_EVENT_BYTES) return undefined;
-  const places = new Int32Array(count * FIELDS);
-  for (let at = 0; at < places.length && !reader.isOdd; at += FIELDS) readEvent(reader, places, at);
+  const fields = new Int32Array(count * FIELDS);
+  for (let at = 0; at < fields.length && !reader.isIrregular; at += FIELDS) readEvent(reader, fields, at);
   // No further block of the array.
   if (count > 0 && reader.long() !== 0) return undefined;
-  return reader.isOdd || reader.at !== bytes.length
+  return reader.isIrregular || reader.at !== bytes.length
     ? undefined
-    : new EventsRecord(bytes, receivedAt, idempotencyAt, places);
+    : new EventsRecord(bytes, receivedAt, idempotencyAt, fields);
 }
 
-function readEvent(reader: Reader, places: Int32Array, at: number): void {
-  places[at + ID] = reader.uuid();
-  places[at + SESSION] = reader.hasValue() ? reader.uuid() : ABSENT;
-  places[at + BUILD] = reader.hasValue() ? reader.uuid() : ABSENT;
+function readEvent(reader: Reader, fields: Int32Array, at: number): void {
+  fields[at + ID] = reader.uuid();
+  fields[at + SESSION] = reader.hasValue() ? reader.uuid() : ABSENT;
+  fields[at + BUILD] = reader.hasValue() ? reader.uuid() : ABSENT;
   const typeBytes = reader.length();
-  places[at + TYPE] = reader.text(typeBytes);
-  places[at + TYPE_BYTES] = typeBytes;
+  fields[at + TYPE] = reader.text(typeBytes);
+  fields[at + TYPE_BYTES] = typeBytes;
   reader.micros();
-  places[at + LOW_MICROS] = reader.low;
-  places[at + HIGH_MICROS] = reader.high;
+  fields[at + LOW_MICROS] = reader.low;
+  fields[at + HIGH_MICROS] = reader.high;
   const payloadBytes = reader.length();
-  places[at + PAYLOAD] = reader.skip(payloadBytes);
-  places[at + PAYLOAD_BYTES] = payloadBytes;
+  fields[at + PAYLOAD] = reader.skip(payloadBytes);
+  fields[at + PAYLOAD_BYTES] = payloadBytes;
   reader.flag();
-  places[at + SEQUENCE] = reader.hasValue() ? reader.counted() : ABSENT;
-  places[at + SAMPLE_RATE] = reader.hasValue() ? reader.share() : ABSENT;
+  fields[at + SEQUENCE] = reader.hasValue() ? reader.counted() : ABSENT;
+  fields[at + SAMPLE_RATE] = reader.hasValue() ? reader.share() : ABSENT;
 }
 
 /** Goes through a record. Whatever is not ordinary it notes, and goes on. */
 class Reader {
   readonly #bytes: Buffer;
   at: number;
-  isOdd = false;
+  isIrregular = false;
   /** Of the last number that was read with all its 64 bits. */
   low = 0;
   high = 0;
@@ -264,7 +264,7 @@ class Reader {
   /** @returns where its text begins. */
   uuid(): number {
     const at = this.at + 1;
-    if (this.#bytes[this.at] !== UUID_LENGTH || !hasUuidAt(this.#bytes, at)) this.isOdd = true;
+    if (this.#bytes[this.at] !== UUID_LENGTH || !hasUuidAt(this.#bytes, at)) this.isIrregular = true;
     this.at = at + UUID_CHARACTERS;
     return at;
   }
@@ -272,13 +272,13 @@ class Reader {
   /** Which branch of a union with null follows. */
   hasValue(): boolean {
     const branch = this.#bytes[this.at++];
-    if (branch !== 0 && branch !== 2) this.isOdd = true;
+    if (branch !== 0 && branch !== 2) this.isIrregular = true;
     return branch === 2;
   }
 
   flag(): void {
     const flag = this.#bytes[this.at++];
-    if (flag !== 0 && flag !== 1) this.isOdd = true;
+    if (flag !== 0 && flag !== 1) this.isIrregular = true;
   }
 
   /** @returns where it begins. */
@@ -292,7 +292,7 @@ class Reader {
   length(): number {
     const length = this.long();
     if (length >= 0 && length <= this.#bytes.length - this.at) return length;
-    this.isOdd = true;
+    this.isIrregular = true;
     return 0;
   }
 
@@ -300,30 +300,30 @@ class Reader {
     const at = this.skip(length);
     let seen = 0;
     for (let i = at; i < this.at; i++) seen |= this.#bytes[i] ?? 0;
-    if (seen >= 0x80 && !isUtf8(this.#bytes.subarray(at, this.at))) this.isOdd = true;
+    if (seen >= 0x80 && !isUtf8(this.#bytes.subarray(at, this.at))) this.isIrregular = true;
     return at;
   }
 
   counted(): number {
     const { at } = this;
     const count = this.long();
-    if (count < 1 || !Number.isSafeInteger(count)) this.isOdd = true;
+    if (count < 1 || !Number.isSafeInteger(count)) this.isIrregular = true;
     return at;
   }
 
   share(): number {
     const at = this.skip(8);
     const share = this.at <= this.#bytes.length ? this.#bytes.readDoubleLE(at) : Number.NaN;
-    if (!(share > 0 && share <= 1)) this.isOdd = true;
+    if (!(share > 0 && share <= 1)) this.isIrregular = true;
     return at;
   }
 
   micros(): void {
-    this.#wide();
+    this.#readLong();
     const { low, high } = this;
     const isEarly = high < START.high || (high === START.high && low >>> 0 < START.low);
     const isLate = high > END.high || (high === END.high && low >>> 0 >= END.low);
-    if (isEarly || isLate) this.isOdd = true;
+    if (isEarly || isLate) this.isIrregular = true;
   }
 
   /** Zigzag, the low seven bits first. Beyond 2^53 it is the nearest number. */
@@ -333,16 +333,16 @@ class Reader {
       this.at += 1;
       return (first >>> 1) ^ -(first & 1);
     }
-    this.#wide();
+    this.#readLong();
     return this.high * HALF_RANGE + (this.low >>> 0);
   }
 
   /** Parts of 28, 28 and 8 bits: the engine counts in 32 bits. */
-  #wide(): void {
-    const first = this.#part(4);
-    const second = this.#isOver ? 0 : this.#part(4);
-    const third = this.#isOver ? 0 : this.#part(2);
-    if (!this.#isOver || third > 0xff) this.isOdd = true;
+  #readLong(): void {
+    const first = this.#readPart(4);
+    const second = this.#isEnded ? 0 : this.#readPart(4);
+    const third = this.#isEnded ? 0 : this.#readPart(2);
+    if (!this.#isEnded || third > 0xff) this.isIrregular = true;
     const low = first | (second << 28);
     const high = (second >>> 4) | (third << 24);
     const sign = -(low & 1);
@@ -350,15 +350,15 @@ class Reader {
     this.high = (high >>> 1) ^ sign;
   }
 
-  #isOver = false;
+  #isEnded = false;
 
-  #part(maxBytes: number): number {
+  #readPart(maxBytes: number): number {
     let part = 0;
     for (let i = 0; i < maxBytes; i++) {
       const byte = this.#bytes[this.at++] ?? 0;
       part |= (byte & 0x7f) << (7 * i);
-      this.#isOver = byte < 0x80;
-      if (this.#isOver) break;
+      this.#isEnded = byte < 0x80;
+      if (this.#isEnded) break;
     }
     return part;
   }
@@ -386,7 +386,7 @@ function hexAt(bytes: Buffer, from: number, to: number): number {
 function hasUuidAt(bytes: Buffer, at: number): boolean {
   let others = 0;
   for (let i = 0; i < UUID_CHARACTERS; i++) {
-    others |= (KIND_OF[bytes[at + i] ?? 0] ?? OTHER) ^ (KINDS[i] ?? OTHER);
+    others |= (KIND_OF_BYTE[bytes[at + i] ?? 0] ?? OTHER) ^ (UUID_KINDS[i] ?? OTHER);
   }
   return others === 0;
 }

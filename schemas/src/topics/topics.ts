@@ -23,10 +23,10 @@ export const GROUPS = {
 } as const;
 
 /** Reads what others wrote to partitions that somebody added to the topic of report links; elsewhere nobody joins it. */
-export const CARRYING_GROUP = 'questlog-carry-reports';
+export const REROUTE_GROUP = 'questlog-carry-reports';
 
 /** Those that dead letters are of. */
-export const LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), CARRYING_GROUP];
+export const DEAD_LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), REROUTE_GROUP];
 
 /** The header that makes a repeated append recognisable without decoding it (a UUID). */
 export const APPEND_ID_HEADER = 'questlog-append-id';
@@ -35,7 +35,7 @@ export const APPEND_ID_HEADER = 'questlog-append-id';
  * Names a dead letter by its append id: on a record that an operator had appended again from it, and on a decision about it,
  * which is a record without a value behind the letter in its partition.
  */
-export const LETTER_ID_HEADER = 'questlog-dead-letter';
+export const DEAD_LETTER_ID_HEADER = 'questlog-dead-letter';
 /** Of a decision: `replayed` or `discarded`. */
 export const DECISION_HEADER = 'questlog-decision';
 

@@ -1,12 +1,12 @@
 /** The command `questlog dead-letters`: lists, shows, replays, and discards records that could not be processed. */
-import type { LetterPage, LetterState, ReplayedLetter } from '@questlog/schemas/http/letter';
+import type { DeadLetterPage, DeadLetterState, ReplayedDeadLetter } from '@questlog/schemas/http/deadLetter';
 import { Command, Option } from 'commander';
 import type { Connection } from './connection.ts';
 import { example, wholeNumber } from './manage.ts';
 import { count, jsonText, printRows } from './print.ts';
 import { parseTime } from './verify.ts';
 
-const STATES = { open: 0, replayed: 0, discarded: 0 } satisfies Record<LetterState, 0>;
+const STATES = { open: 0, replayed: 0, discarded: 0 } satisfies Record<DeadLetterState, 0>;
 const COLUMNS = ['id', 'deadAt', 'group', 'topic', 'partition', 'offset', 'key', 'reason'];
 const ID = '7846b5f4-39dd-8381-b200-dbc9f59749ad';
 
@@ -33,7 +33,7 @@ export function deadLettersCommand(connect: () => Promise<Connection>): Command 
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(filters)) query.set(name, String(value));
     const path = `/admin/dead-letters?${query}`;
-    const { deadLetters, next, open }: LetterPage = await (await connect()).admin.json('GET', path);
+    const { deadLetters, next, open }: DeadLetterPage = await (await connect()).admin.json('GET', path);
     printRows(deadLetters, COLUMNS, json);
     const more = next === null ? '' : 'there are more: narrow the time range, or raise --limit; ';
     process.stderr.write(`${more}${count(open)} open in total\n`);
@@ -57,7 +57,7 @@ export function deadLettersCommand(connect: () => Promise<Connection>): Command 
   ).action(async (ids: readonly string[]) => {
     const { admin } = await connect();
     for (const id of ids) {
-      const replayed: ReplayedLetter = await admin.json('POST', `${pathOf(id)}/replay`);
+      const replayed: ReplayedDeadLetter = await admin.json('POST', `${pathOf(id)}/replay`);
       const { topic, partition, offset } = replayed;
       process.stderr.write(`replayed to ${topic}, partition ${partition}, offset ${offset}\n`);
     }

@@ -18,7 +18,7 @@ export interface LinkerDeps extends ServiceDeps {
 interface SharedSessions {
   readonly filter: SessionFilter;
   /** Adds all that ClickHouse knows by now. False: there are too many. */
-  learn(): Promise<boolean>;
+  load(): Promise<boolean>;
 }
 
 export interface PartitionDeps extends LinkerDeps {
@@ -31,13 +31,13 @@ export interface PartitionDeps extends LinkerDeps {
   /** The partitions of each joined topic. */
   readonly partitions: number;
   /** Those of one partition. */
-  readonly openLetters: (signal: AbortSignal) => DeadLetters;
+  readonly deadLettersFor: (signal: AbortSignal) => DeadLetters;
   /** What all partitions of the process share. */
   readonly sessions: SharedSessions;
   /** Which table has the name now, as of a second ago at most. */
   readonly tableUuid: (table: string) => Promise<string>;
   /** Runs a restore when it is its turn: each reads ahead and holds what it has read. */
-  readonly restoring: <T>(work: () => Promise<T>) => Promise<T>;
+  readonly queueRestore: <T>(work: () => Promise<T>) => Promise<T>;
   /** The partitions that this process links now. */
-  readonly watched: Map<number, { problem(): string | undefined }>;
+  readonly activePartitions: Map<number, { problem(): string | undefined }>;
 }

@@ -10,11 +10,11 @@ import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import { startCarrying } from './carryReports.ts';
 import { SessionFilter } from './core/sessionFilter.ts';
 import type { LinkerDeps, PartitionDeps } from './deps.ts';
 import { addSessionsWithReports } from './lookUps/storedReports.ts';
 import { linkPartition } from './partition.ts';
+import { startRerouting } from './rerouteReports.ts';
 
 export interface Linker {
   /** Rejects when the linker cannot go on: a bug. */
@@ -30,7 +30,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
     links: await createCodec(registry, linkedEvents),
     state: await createCodec(registry, linkerState),
   };
-  const openLetters = await openDeadLetters({ ...deps, group: GROUPS.link });
+  const deadLettersFor = await openDeadLetters({ ...deps, group: GROUPS.link });
   const topics = [TOPICS.events, TOPICS.reportLinks];
   let consumer: Consumer | undefined;
   const activityOf = (partition: number): string | undefined => consumer?.activity(partition);
@@ -39,16 +39,16 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
     return checkProgress(deps, checked, (lag) => metrics.linkerLag.set({ topic }, lag));
   });
   const partitions = await log.partitionCount(TOPICS.events);
-  const watched: PartitionDeps['watched'] = new Map();
-  const shared = sharedOf(deps);
-  health.check(`${GROUPS.link} look-ups`, () => problemsOf(watched));
+  const activePartitions: PartitionDeps['activePartitions'] = new Map();
+  const shared = sharedDeps(deps);
+  health.check(`${GROUPS.link} look-ups`, () => firstProblem(activePartitions));
   consumer = await log.consume({
     group: GROUPS.link,
     topics,
     process: (owned) =>
-      linkPartition(owned, { ...deps, ...shared, codecs, partitions, openLetters, watched }),
+      linkPartition(owned, { ...deps, ...shared, codecs, partitions, deadLettersFor, activePartitions }),
   });
-  const carrier = startCarrying(deps);
+  const carrier = startRerouting(deps);
   const failed = Promise.race([consumer.failed, carrier.failed]);
   // Its starter may look at it only later.
   failed.catch(() => {});
@@ -62,25 +62,25 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
 }
 
 /** More at once would be no faster on one core, and hold all that their changelogs do. */
-const RESTORES_AT_ONCE = 4;
+const MAX_CONCURRENT_RESTORES = 4;
 
 /** What the partitions of a process share. */
-export function sharedOf({
+export function sharedDeps({
   bounds,
   store,
-}: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'tableUuid' | 'restoring'> {
+}: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'tableUuid' | 'queueRestore'> {
   const filter = new SessionFilter(bounds.sessionsWithReports);
   // Partitions that are assigned together ask together.
-  const learn = coalesceCalls(() => addSessionsWithReports(store, filter));
+  const load = coalesceCalls(() => addSessionsWithReports(store, filter));
   return {
-    sessions: { filter, learn },
+    sessions: { filter, load },
     tableUuid: cachedTableUuids(store),
-    restoring: limitConcurrency(RESTORES_AT_ONCE),
+    queueRestore: limitConcurrency(MAX_CONCURRENT_RESTORES),
   };
 }
 
-function problemsOf(watched: PartitionDeps['watched']): string | undefined {
-  for (const partition of watched.values()) {
+function firstProblem(activePartitions: PartitionDeps['activePartitions']): string | undefined {
+  for (const partition of activePartitions.values()) {
     const problem = partition.problem();
     if (problem !== undefined) return problem;
   }

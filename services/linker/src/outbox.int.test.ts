@@ -90,12 +90,12 @@ test('a new owner fences the one before, which tells no link any more, whatever 
 test('where a cut sent it back, the epoch that it knew goes with the position into the next run', async () => {
   const { deps } = await aLinker({});
   const first = await openOutbox(aPartition(), deps);
-  first.passed(TOPICS.events, 5, 3);
-  first.passed(TOPICS.reportLinks, 4, 7);
-  first.wentBack(TOPICS.events, 2);
-  first.wentBack(TOPICS.reportLinks, 3);
+  first.advance(TOPICS.events, 5, 3);
+  first.advance(TOPICS.reportLinks, 4, 7);
+  first.rewind(TOPICS.events, 2);
+  first.rewind(TOPICS.reportLinks, 3);
   // A second cut, before anything is read behind the first.
-  first.wentBack(TOPICS.events, 1);
+  first.rewind(TOPICS.events, 1);
   await first.commit();
   // The record before the position may be of an older one: no look-up may wait for a projector that has read that.
   expect(first.committed).toMatchObject({ events: 1, eventsEpoch: null, reportLinksEpoch: null });

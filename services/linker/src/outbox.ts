@@ -11,10 +11,10 @@ import { type LinkerPosition, NO_EPOCHS, POSITION_KEY } from '@questlog/schemas/
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Decision } from './core/decision.ts';
 import { LinkerState, positionEntry } from './core/linkerState.ts';
-import type { Position } from './core/needs.ts';
+import type { CommittedPosition } from './core/requiredOffsets.ts';
 import type { PartitionDeps } from './deps.ts';
 
-const MAX_BYTES = 8 * 1024 * 1024;
+const MAX_TRANSACTION_BYTES = 8 * 1024 * 1024;
 
 /**
  * Initialises the producer, then reads the state with its position, then seeks.
@@ -23,7 +23,7 @@ const MAX_BYTES = 8 * 1024 * 1024;
 export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
   const producer = await deps.log.transactionalProducer(`${GROUPS.link}-${owned.partition}`);
   try {
-    return await outboxFrom(owned, deps, producer);
+    return await restoreOutbox(owned, deps, producer);
   } catch (error) {
     // An outage brings many tries, and each would leave its connections behind.
     await producer.close();
@@ -31,14 +31,14 @@ export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Pr
   }
 }
 
-async function outboxFrom(
+async function restoreOutbox(
   owned: OwnedPartition,
   deps: PartitionDeps,
   producer: TransactionalProducer,
 ): Promise<Outbox> {
   const { log } = deps;
   const { partition } = owned;
-  const { state, position } = await deps.restoring(() => restoredState(deps, owned));
+  const { state, position } = await deps.queueRestore(() => restoredState(deps, owned));
   const known = position ?? (await groupPosition(log, partition));
   const linksEnd = await log.endOffset(TOPICS.linkedEvents, partition);
   const outbox = new Outbox(owned, deps, producer, state, { known, linksEnd });
@@ -51,7 +51,7 @@ async function outboxFrom(
     if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
     // Or the group would seem to be behind until the next record comes. What a cut has taken away cannot be committed.
     const end = await log.endOffset(topic, partition);
-    if (offset <= end) outbox.passed(topic, offset, leaderEpoch, upToEpoch);
+    if (offset <= end) outbox.advance(topic, offset, leaderEpoch, upToEpoch);
   }
   return outbox;
 }
@@ -75,13 +75,13 @@ export class Outbox {
   readonly #producer: TransactionalProducer;
   readonly #positions = new Map<string, number>();
   /** Where the next transaction ends. */
-  #next: LinkerPosition;
-  #committed: Position;
+  #nextPosition: LinkerPosition;
+  #committed: CommittedPosition;
   #links: NewRecord[] = [];
   #notices: { partition: number; record: NewRecord }[] = [];
   #bytes = 0;
-  #sinceMs: number | undefined;
-  #isBack = false;
+  #pendingSinceMs: number | undefined;
+  #isRewound = false;
 
   constructor(
     owned: OwnedPartition,
@@ -94,7 +94,7 @@ export class Outbox {
     this.#owned = owned;
     this.#deps = deps;
     this.#producer = producer;
-    this.#next = known;
+    this.#nextPosition = known;
     this.#committed = { ...known, links: linksEnd };
   }
 
@@ -105,30 +105,30 @@ export class Outbox {
 
   /** So much that it should go before more comes. */
   get isFull(): boolean {
-    return this.#bytes >= MAX_BYTES;
+    return this.#bytes >= MAX_TRANSACTION_BYTES;
   }
 
   /** The last commit: where reading goes on, and the end of the partition's links. */
-  get committed(): Position {
+  get committed(): CommittedPosition {
     return this.#committed;
   }
 
   /** The oldest uncommitted step has been waiting so long; 0: there is none. */
-  waitsMs(): number {
-    return this.#sinceMs === undefined ? 0 : Math.max(1, performance.now() - this.#sinceMs);
+  pendingMs(): number {
+    return this.#pendingSinceMs === undefined ? 0 : Math.max(1, performance.now() - this.#pendingSinceMs);
   }
 
   put({ links, notices, changes }: Decision): void {
     const { codecs, metrics } = this.#deps;
     this.state.evolve(changes);
     for (const link of links) {
-      this.state.linked(link);
-      this.#links.push(this.#sized({ key: link.tenantId, value: codecs.links.encode(link) }));
+      this.state.countLink(link);
+      this.#links.push(this.#addSize({ key: link.tenantId, value: codecs.links.encode(link) }));
       metrics.linkChanges.inc({ kind: link.kind, source: link.source });
     }
     for (const { partition, record } of notices) {
       const value = codecs.reports.encode(record);
-      this.#notices.push({ partition, record: this.#sized({ key: record.tenantId, value }) });
+      this.#notices.push({ partition, record: this.#addSize({ key: record.tenantId, value }) });
       if (record.kind === 'unresolved') metrics.unresolvedLinks.inc(record.eventIds.length);
     }
   }
@@ -138,19 +138,19 @@ export class Outbox {
    * @param leaderEpoch of the record before it, where that is known.
    * @param upToEpoch no record before it is of a newer one, where only that is known.
    */
-  passed(
+  advance(
     topic: string,
     offset: number,
     leaderEpoch: number | null = null,
     upToEpoch: number | null = null,
   ): void {
-    this.#sinceMs ??= performance.now();
+    this.#pendingSinceMs ??= performance.now();
     this.#positions.set(topic, offset);
-    this.#next =
+    this.#nextPosition =
       topic === TOPICS.events
-        ? { ...this.#next, events: offset, eventsEpoch: leaderEpoch, eventsUpToEpoch: upToEpoch }
+        ? { ...this.#nextPosition, events: offset, eventsEpoch: leaderEpoch, eventsUpToEpoch: upToEpoch }
         : {
-            ...this.#next,
+            ...this.#nextPosition,
             reportLinks: offset,
             reportLinksEpoch: leaderEpoch,
             reportLinksUpToEpoch: upToEpoch,
@@ -161,18 +161,18 @@ export class Outbox {
    * The log was cut there: the next commit notes the position, whatever else it holds, or a restart would pass over it. The
    * epoch up to which the log was known goes with it, or nobody would see that it is cut again below before more is read.
    */
-  wentBack(topic: string, offset: number): void {
-    const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#next;
+  rewind(topic: string, offset: number): void {
+    const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#nextPosition;
     const upToEpoch =
       topic === TOPICS.events ? (eventsEpoch ?? eventsUpToEpoch) : (reportLinksEpoch ?? reportLinksUpToEpoch);
-    this.passed(topic, offset, null, upToEpoch);
-    this.#isBack = true;
-    if (topic === TOPICS.events) this.state.wasCut = true;
+    this.advance(topic, offset, null, upToEpoch);
+    this.#isRewound = true;
+    if (topic === TOPICS.events) this.state.wasTruncated = true;
   }
 
   async commit(): Promise<void> {
-    const appends = this.#appends();
-    const next = this.#next;
+    const appends = this.#takeAppends();
+    const next = this.#nextPosition;
     const linked = this.#links.length;
     const commits = [...this.#positions].map(([topic, offset]) => {
       return { owned: this.#owned, topic, committed: { offset, metadata: '' } };
@@ -183,9 +183,9 @@ export class Outbox {
     this.#links = [];
     this.#notices = [];
     this.#bytes = 0;
-    this.#sinceMs = undefined;
-    this.#isBack = false;
-    this.#measure();
+    this.#pendingSinceMs = undefined;
+    this.#isRewound = false;
+    this.#updateMetrics();
   }
 
   close(): Promise<void> {
@@ -193,7 +193,7 @@ export class Outbox {
   }
 
   /** The links first: their offset tells where the partition's links end. */
-  #appends(): { topic: string; partition: number; records: readonly NewRecord[] }[] {
+  #takeAppends(): { topic: string; partition: number; records: readonly NewRecord[] }[] {
     const { partition } = this.#owned;
     const { state } = this.#deps.codecs;
     const changelog = this.state.drain().map(({ key, entry }) => {
@@ -207,17 +207,17 @@ export class Outbox {
       }),
     ].filter(({ records }) => records.length > 0);
     // Records that brought nothing bring nothing when they are read again: the state is still the one that they met.
-    if (outputs.length === 0 && changelog.length === 0 && !this.#isBack) return [];
-    changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#next)) });
+    if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
+    changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];
   }
 
-  #sized(record: NewRecord): NewRecord {
+  #addSize(record: NewRecord): NewRecord {
     this.#bytes += record.value?.length ?? 0;
     return record;
   }
 
-  #measure(): void {
+  #updateMetrics(): void {
     const { metrics } = this.#deps;
     const { partition, open } = this.state;
     metrics.openReports.set({ partition }, open.reports);

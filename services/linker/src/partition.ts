@@ -6,12 +6,12 @@ import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause } from '@questlog/runtime/process/waiting';
-import { isErasedReport, recordWithoutErased } from '@questlog/schemas/erased';
+import { excludeErasedEvents, isErasedReport } from '@questlog/schemas/erased';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
-import { LETTER_ID_HEADER, MAX_REPORT_LINK_BYTES, TOPICS } from '@questlog/schemas/topics/topics';
+import { DEAD_LETTER_ID_HEADER, MAX_REPORT_LINK_BYTES, TOPICS } from '@questlog/schemas/topics/topics';
 import { decideEvents } from './core/decideEvents.ts';
-import { decideReportLink, erasedChanges } from './core/decideReports.ts';
-import { type Decision, NOTHING } from './core/decision.ts';
+import { decideReportLink, removeErased } from './core/decideReports.ts';
+import { type Decision, EMPTY_DECISION } from './core/decision.ts';
 import type { LinkerState } from './core/linkerState.ts';
 import type { PartitionDeps } from './deps.ts';
 import { LookUpRunner } from './lookUps/lookUpRunner.ts';
@@ -19,7 +19,7 @@ import { LookUps } from './lookUps/lookUps.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
 /** Small, since a process may serve games beside it: a turn decodes so much and no more. */
-const READ = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
+const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
 /** A step without output waits so long for others: each transaction writes the state that changed once more. */
 const COMMIT_EVERY_MS = 200;
 /** So late may a look-up be that falls due by the clock. */
@@ -35,20 +35,20 @@ const MAX_LATE_SESSIONS = 50_000;
 
 /** Runs until the partition is lost. @throws what is neither `Unavailable` nor `Fenced`. */
 export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps): Promise<void> {
-  const { logger, watched } = deps;
+  const { logger, activePartitions: watched } = deps;
   const { partition, signal } = owned;
-  const letters = deps.openLetters(signal);
+  const deadLetters = deps.deadLettersFor(signal);
   const backoff = new Backoff();
   while (!signal.aborted) {
     const stopped = new AbortController();
-    const isOver = AbortSignal.any([signal, stopped.signal]);
+    const runSignal = AbortSignal.any([signal, stopped.signal]);
     try {
       const outbox = await openOutbox(owned, deps);
-      const source = new LookUps(outbox, deps, isOver);
+      const source = new LookUps(outbox, deps, runSignal);
       const lookUps = new LookUpRunner(deps, outbox, source);
       watched.set(partition, lookUps);
-      void source.learnSessions();
-      await runUntilLost({ owned, deps, letters, outbox, lookUps }, () => backoff.reset());
+      void source.loadSessions();
+      await runUntilLost({ owned, deps, deadLetters, outbox, lookUps }, () => backoff.reset());
     } catch (error) {
       if (signal.aborted) return;
       // Fenced and still the owner: the one before took its producer anew, not knowing yet that it is no owner any more.
@@ -66,13 +66,13 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
 interface Run {
   readonly owned: OwnedPartition;
   readonly deps: PartitionDeps;
-  readonly letters: DeadLetters;
+  readonly deadLetters: DeadLetters;
   readonly outbox: Outbox;
   readonly lookUps: LookUpRunner;
 }
 
-/** @param onWell called when a step was committed. */
-async function runUntilLost(run: Run, onWell: () => void): Promise<void> {
+/** @param onCommit called when a step was committed. */
+async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
   const { owned, deps, outbox, lookUps } = run;
   const { cached } = deps.erased;
   let erased = 0;
@@ -82,16 +82,16 @@ async function runUntilLost(run: Run, onWell: () => void): Promise<void> {
       // Also what the owner before had not heard of.
       if (erased !== cached.changes) {
         erased = cached.changes;
-        const changes = erasedChanges(outbox.state, (record) => isErasedReport(cached, record));
-        outbox.put({ ...NOTHING, changes });
+        const changes = removeErased(outbox.state, (record) => isErasedReport(cached, record));
+        outbox.put({ ...EMPTY_DECISION, changes });
         // The next record may be long in coming.
         if (changes.length > 0) await outbox.commit();
       }
-      await takeIn(run, batch);
+      await processBatch(run, batch);
       await lookUps.next();
-      if (!outbox.isFull && !outbox.hasOutput && outbox.waitsMs() < COMMIT_EVERY_MS) continue;
+      if (!outbox.isFull && !outbox.hasOutput && outbox.pendingMs() < COMMIT_EVERY_MS) continue;
       await outbox.commit();
-      onWell();
+      onCommit();
     }
   } finally {
     await outbox.close();
@@ -99,18 +99,18 @@ async function runUntilLost(run: Run, onWell: () => void): Promise<void> {
 }
 
 async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch | undefined> {
-  const waitsMs = outbox.waitsMs();
+  const waitsMs = outbox.pendingMs();
   const { reports, retractions, late } = outbox.state;
   const idleMs = reports.size + retractions.size + late.size === 0 ? IDLE_WAIT_MS : DUE_WAIT_MS;
   const dueInMs = waitsMs === 0 ? idleMs : Math.max(0, COMMIT_EVERY_MS - waitsMs);
-  const waitMs = Math.min(dueInMs, lookUps.nextMs);
-  const topics = wantedTopics(outbox.state, lookUps.isClosing);
+  const waitMs = Math.min(dueInMs, lookUps.maxWaitMs);
+  const topics = topicsToRead(outbox.state, lookUps.isClosing);
   const [only] = topics;
   if (only === undefined) {
     await pause(waitMs, owned.signal);
     return undefined;
   }
-  const options = topics.length === 1 ? { ...READ, topic: only } : READ;
+  const options = topics.length === 1 ? { ...READ_OPTIONS, topic: only } : READ_OPTIONS;
   try {
     return await owned.read({ ...options, waitMs });
   } catch (error) {
@@ -118,15 +118,15 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
     // What was linked stays, also of records that are gone: they had been acknowledged.
     const { topic, partition, offset, position } = error;
     deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
-    outbox.wentBack(topic, offset);
-    lookUps.wasCut();
+    outbox.rewind(topic, offset);
+    lookUps.onTruncation();
     return undefined;
   }
 }
 
 /** A topic whose bound is reached is not read on; but a last look-up waits for the events before it. */
-function wantedTopics(
-  { reports, retractions, late, heldEventIds }: LinkerState,
+function topicsToRead(
+  { reports, retractions, late, trackedEventIds: heldEventIds }: LinkerState,
   isClosing: boolean,
 ): string[] {
   const isFullOfReports =
@@ -135,20 +135,20 @@ function wantedTopics(
   return [...(isFullOfLate ? [] : [TOPICS.events]), ...(isFullOfReports ? [] : [TOPICS.reportLinks])];
 }
 
-async function takeIn(run: Run, batch: Batch | undefined): Promise<void> {
+async function processBatch(run: Run, batch: Batch | undefined): Promise<void> {
   if (batch === undefined) return;
   const { outbox } = run;
   for (const record of batch.records) {
     outbox.put(await decide(run, batch.topic, record));
-    outbox.passed(batch.topic, record.offset + 1, null, batch.leaderEpoch);
+    outbox.advance(batch.topic, record.offset + 1, null, batch.leaderEpoch);
     if (outbox.isFull) await outbox.commit();
   }
-  outbox.passed(batch.topic, batch.nextOffset, batch.leaderEpoch);
+  outbox.advance(batch.topic, batch.nextOffset, batch.leaderEpoch);
 }
 
 /** What does not decode is nothing to link, and the projector dead-letters it. What cannot be told home is dead-lettered here. */
 async function decide(
-  { owned, deps, letters, outbox }: Run,
+  { owned, deps, deadLetters, outbox }: Run,
   topic: string,
   record: LogRecord,
 ): Promise<Decision> {
@@ -156,13 +156,13 @@ async function decide(
   const { offset, value, timestampMs, headers } = record;
   try {
     if (topic === TOPICS.events) {
-      const isReplayed = headers[LETTER_ID_HEADER] !== undefined;
-      const place = { offset, arrivedAtMs: timestampMs, isReplayed };
-      const events = recordWithoutErased(deps.erased.cached, await codecs.events.decode(value));
-      return decideEvents(outbox.state, place, events, clock.now());
+      const isReplayed = headers[DEAD_LETTER_ID_HEADER] !== undefined;
+      const position = { offset, arrivedAtMs: timestampMs, isReplayed };
+      const events = excludeErasedEvents(deps.erased.cached, await codecs.events.decode(value));
+      return decideEvents(outbox.state, position, events, clock.now());
     }
     const report = await codecs.reports.decode(value);
-    if (isErasedReport(deps.erased.cached, report)) return NOTHING;
+    if (isErasedReport(deps.erased.cached, report)) return EMPTY_DECISION;
     const fault = faultOf(report);
     if (fault !== undefined) throw new Invalid(fault);
     const decision = decideReportLink(outbox.state, offset, report, clock.now());
@@ -171,16 +171,16 @@ async function decide(
     );
     const bytes = Math.max(0, ...sizes);
     if (bytes <= MAX_REPORT_LINK_BYTES) {
-      letters.countProcessed(1);
+      deadLetters.countProcessed(1);
       return decision;
     }
     // Its writer has compressed it, so that it fitted where it does not belong; no projector looks at it there.
     const cause = new Invalid(`${bytes} bytes unpacked, above the ${MAX_REPORT_LINK_BYTES} of ${topic}`);
-    await letters.send({ topic, partition: owned.partition }, record, cause, true);
-    return NOTHING;
+    await deadLetters.send({ topic, partition: owned.partition }, record, cause, true);
+    return EMPTY_DECISION;
   } catch (error) {
     if (!(error instanceof Invalid)) throw error;
     logger.warn('record_not_linked', { topic, partition: owned.partition, offset });
-    return NOTHING;
+    return EMPTY_DECISION;
   }
 }

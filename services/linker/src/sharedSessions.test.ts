@@ -6,7 +6,7 @@ import { systemClock } from '@questlog/runtime/process/clock';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { LINKER_BOUNDS, LinkerState } from './core/linkerState.ts';
-import { sharedOf } from './linker.ts';
+import { sharedDeps } from './linker.ts';
 import { partitionDeps, silentStore } from './testing/partitionDeps.ts';
 
 const PARTITIONS = 20;
@@ -14,7 +14,7 @@ const PARTITIONS = 20;
 test('partitions that are assigned together ask ClickHouse together', async () => {
   const { shared, reports, asked } = await aProcess();
   reports.push(randomUUID());
-  await Promise.all(Array.from({ length: PARTITIONS }, () => shared.sessions.learn()));
+  await Promise.all(Array.from({ length: PARTITIONS }, () => shared.sessions.load()));
   expect(asked()).toBe(1);
 });
 
@@ -23,19 +23,19 @@ test('a partition that comes later asks again: another process may have let a re
   const [early, late, never] = [randomUUID(), randomUUID(), randomUUID()];
   reports.push(early);
   const first = aState(0);
-  if (await shared.sessions.learn()) first.sessionsWithReports.complete();
+  if (await shared.sessions.load()) first.sessionsWithReports.complete();
   reports.push(late);
   const second = aState(1);
-  const known = () => [early, late, never].map((id) => second.sessionsWithReports.mayHave(id));
+  const known = () => [early, late, never].map((id) => second.sessionsWithReports.mayContain(id));
   expect(known()).toEqual([true, true, true]);
-  if (await shared.sessions.learn()) second.sessionsWithReports.complete();
+  if (await shared.sessions.load()) second.sessionsWithReports.complete();
   expect(known()).toEqual([true, true, false]);
 });
 
 test('with more sessions than the filter is for, each may have a report', async () => {
   const { shared, reports } = await aProcess(1);
   reports.push(randomUUID(), randomUUID());
-  expect(await shared.sessions.learn()).toBe(false);
+  expect(await shared.sessions.load()).toBe(false);
 });
 
 /** Its ClickHouse has the sessions of `reports`. */
@@ -51,7 +51,7 @@ async function aProcess(sessionsWithReports = 100) {
   };
   const store = { ...silentStore, query } as Store;
   const bounds = { ...LINKER_BOUNDS, sessionsWithReports };
-  const shared = sharedOf({ ...(await partitionDeps(log)), store, bounds });
+  const shared = sharedDeps({ ...(await partitionDeps(log)), store, bounds });
   const aState = (partition: number) =>
     new LinkerState(partition, PARTITIONS, bounds, shared.sessions.filter);
   return { shared, reports, aState, asked: () => asked };

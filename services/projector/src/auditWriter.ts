@@ -1,14 +1,14 @@
 /** The projection of `questlog.audit.v1`: a change as it was asked, until a later row says how it was answered. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
-import { PLACE_COLUMNS, type RowOf, rowTable, writeRows } from './rowSink.ts';
+import { POSITION_COLUMNS, type RecordRow, rowTable, writeRows } from './rowSink.ts';
 import { type WriterDeps, writerOf } from './writer.ts';
 
 export function openAuditWriter(deps: WriterDeps<AuditEntry>): BlockWriter<unknown> {
   const { logId, partition, orphanIds } = deps;
-  return writerOf<AuditEntry, readonly RowOf<AuditEntry>[]>(deps, {
+  return writerOf<AuditEntry, readonly RecordRow<AuditEntry>[]>(deps, {
     plan: async (_, decoded) =>
-      decoded.map(({ offset, message }) => ({ place: { logId, partition, orphanIds, offset }, message })),
+      decoded.map(({ offset, message }) => ({ position: { logId, partition, orphanIds, offset }, message })),
     apply: async (rows) => {
       await writeRows(deps.store, AUDIT, rows);
       deps.onOutcome('written', rows.length);
@@ -18,7 +18,7 @@ export function openAuditWriter(deps: WriterDeps<AuditEntry>): BlockWriter<unkno
 
 const VERSIONS = { asked: 0, answered: 1 } as const;
 
-const AUDIT = rowTable<RowOf<AuditEntry>>('audit_versions', {
+const AUDIT = rowTable<RecordRow<AuditEntry>>('audit_versions', {
   id: (out, { message }) => out.uuid(message.id),
   kind: (out, { message }) => out.string(message.kind),
   at: (out, { message }) => out.int64(BigInt(message.at)),
@@ -37,5 +37,5 @@ const AUDIT = rowTable<RowOf<AuditEntry>>('audit_versions', {
   code: (out, { message }) => out.nullable(message.code, (text) => out.string(text)),
   count: (out, { message }) => out.uint64(message.count),
   version: (out, { message }) => out.uint8(message.doneAt === null ? VERSIONS.asked : VERSIONS.answered),
-  ...PLACE_COLUMNS,
+  ...POSITION_COLUMNS,
 });

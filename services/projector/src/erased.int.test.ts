@@ -27,8 +27,8 @@ test('what was erased does not come back with a new projection, and is counted a
   const [event] = records[0]?.events ?? [];
   const report = on.aReport({ sessionId: gone });
   const other = on.aReport();
-  await on.note(report, other, unresolved(report, report.eventIds));
-  await on.tell(linked(report, report.eventIds[0] ?? ''), linked(other, other.eventIds[0] ?? ''));
+  await on.appendReports(report, other, unresolved(report, report.eventIds));
+  await on.appendLinks(linked(report, report.eventIds[0] ?? ''), linked(other, other.eventIds[0] ?? ''));
   await bench.projectAll(bench.store);
   const countsOf = async (): Promise<unknown> => {
     const rows = TABLES.map(

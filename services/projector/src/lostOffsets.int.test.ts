@@ -9,7 +9,7 @@ import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Bench, crash, failing, openBench } from './testing/projectorBench.ts';
-import { openHeldRecords } from './truncations/heldRecords.ts';
+import { openStoredRecords } from './truncations/storedRecords.ts';
 import { EVENT_TABLES } from './truncations/topicTables.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -150,7 +150,7 @@ test('the first insert of a block alone, or the counts of appends long forgotten
   const [start = 0] = await bench.log.endOffsets(TOPICS.events);
   const codec = { encode: () => Buffer.alloc(0), decode: async () => recordOf(accepted(project)) };
   const source = { logId: bench.log.id, topic: TOPICS.events, partition: 0 };
-  const held = openHeldRecords({
+  const held = openStoredRecords({
     ...{ store: bench.store, codec, clock: systemClock, source, tables: EVENT_TABLES, truncations: [] },
     truncationsOf: async () => [],
   });

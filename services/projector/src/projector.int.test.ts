@@ -7,10 +7,10 @@ import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
-import { GROUPS, LETTER_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
+import { DEAD_LETTER_ID_HEADER, GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { MAX_RECENT_APPENDS } from './events/core/planEvents.ts';
-import { ledgerLook } from './ledgerWatch.ts';
+import { createLedgerCheck } from './ledgerCheck.ts';
 import { projectorMetrics } from './metrics.ts';
 import { type Bench, crash, failing, lost, openBench } from './testing/projectorBench.ts';
 
@@ -179,7 +179,7 @@ test.each(['events', 'appends'])(
     await expect.poll(async () => (await bench.deadLetters()).length).toBe(deadBefore + 1);
     store = bench.store;
     for (const _ of [1, 2])
-      await bench.append(TOPICS.events, eventsAccepted, [bad], 0, { [LETTER_ID_HEADER]: randomUUID() });
+      await bench.append(TOPICS.events, eventsAccepted, [bad], 0, { [DEAD_LETTER_ID_HEADER]: randomUUID() });
     await append(accepted(1));
     await expect.poll(async () => (await countsOf(project)).rows).toBe(3);
     expect((await countsOf(project)).ids).toBe(3);
@@ -222,7 +222,7 @@ test('what the log confirmed and ClickHouse lacks is a metric with its age, once
   const nowMs = Math.floor(Date.now() / 1000) * 1000;
   const receivedAt = nowMs - 10 * 60_000;
   const metrics = projectorMetrics(createMetricsRegistry());
-  const look = ledgerLook({ ...bench, clock: { now: () => nowMs }, logger: silentLogger, metrics });
+  const look = createLedgerCheck({ ...bench, clock: { now: () => nowMs }, logger: silentLogger, metrics });
   const figures = async () =>
     [metrics.ledgerDifference, metrics.ledgerDifferenceAge].map(
       async (metric) => (await metric.get()).values[0]?.value,

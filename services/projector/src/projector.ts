@@ -17,13 +17,13 @@ import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import { openAuditWriter } from './auditWriter.ts';
 import { openEventsWriter } from './events/writer.ts';
-import { watchLedger } from './ledgerWatch.ts';
+import { startLedgerChecks } from './ledgerCheck.ts';
 import type { ProjectorMetrics } from './metrics.ts';
 import { OffsetPublisher } from './projectedOffsets.ts';
 import { openLinksWriter } from './reports/linksWriter.ts';
 import { openReportsWriter } from './reports/writer.ts';
 import { openSessionsWriter } from './sessionsWriter.ts';
-import { openHeldRecords } from './truncations/heldRecords.ts';
+import { openStoredRecords } from './truncations/storedRecords.ts';
 import {
   AUDIT_TABLES,
   EVENT_TABLES,
@@ -33,9 +33,9 @@ import {
   type TopicTables,
 } from './truncations/topicTables.ts';
 import {
+  sharedTruncationQuery,
+  type TruncationQuery,
   type TruncationRow,
-  type TruncationsOf,
-  truncationsInRounds,
   truncationWarning,
 } from './truncations/truncations.ts';
 import type { WriterDeps } from './writer.ts';
@@ -56,16 +56,16 @@ export interface Projector {
  * While ClickHouse answers, a partition without records notices a table that was restored after this and its own wait: within
  * half a minute.
  */
-const TABLES_KNOWN_FOR_MS = 15_000;
+const TABLE_UUID_CACHE_MS = 15_000;
 
-export async function startProjector(given: ProjectorDeps): Promise<Projector> {
-  const { store, log } = given;
+export async function startProjector(options: ProjectorDeps): Promise<Projector> {
+  const { store, log } = options;
   const deps = {
-    ...given,
+    ...options,
     uuidOf: coalescedTableUuids(store),
-    recentUuidOf: cachedTableUuids(store, TABLES_KNOWN_FOR_MS),
-    truncationsOf: truncationsInRounds(store, log.id),
-    offsets: new OffsetPublisher(given),
+    recentUuidOf: cachedTableUuids(store, TABLE_UUID_CACHE_MS),
+    truncationsOf: sharedTruncationQuery(store, log.id),
+    offsets: new OffsetPublisher(options),
   };
   const projections = [
     await projectTopic(deps, eventsInBytes, GROUPS.projectEvents, openEventsWriter, EVENT_TABLES),
@@ -75,14 +75,14 @@ export async function startProjector(given: ProjectorDeps): Promise<Projector> {
     await projectTopic(deps, auditEntry, GROUPS.projectAudit, openAuditWriter, AUDIT_TABLES),
   ];
   warnOfTruncations(deps);
-  const endWatch = watchLedger(deps);
+  const stopLedgerChecks = startLedgerChecks(deps);
   const failed = Promise.race(projections.map((projection) => projection.failed));
   // Its starter may look at it only later.
   failed.catch(() => {});
   return {
     failed,
     stop: async () => {
-      endWatch();
+      stopLedgerChecks();
       await Promise.all(projections.map((projection) => projection.stop()));
       await deps.offsets.stop();
     },
@@ -91,21 +91,21 @@ export async function startProjector(given: ProjectorDeps): Promise<Projector> {
 
 /** Whoever asks hears what was known at the last time, so that it does not wait for ClickHouse. */
 function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
-  let known: string | undefined;
-  const look = async (): Promise<void> => {
-    known = await truncationWarning(store, log.id);
+  let warning: string | undefined;
+  const refresh = async (): Promise<void> => {
+    warning = await truncationWarning(store, log.id);
   };
   health.warn('log_truncated', () => {
-    look().catch(() => {});
-    return known;
+    refresh().catch(() => {});
+    return warning;
   });
 }
 
 /** All partitions of the process share queries. A look begins after it was asked for, but `recentUuidOf` may be of a while ago. */
-interface SharedLooks {
+interface SharedQueries {
   readonly uuidOf: (table: string) => Promise<string>;
   readonly recentUuidOf: (table: string) => Promise<string>;
-  readonly truncationsOf: TruncationsOf;
+  readonly truncationsOf: TruncationQuery;
   readonly offsets: OffsetPublisher;
 }
 
@@ -115,7 +115,7 @@ type OpenWriter<Message> = (
 ) => BlockWriter<unknown> | Promise<BlockWriter<unknown>>;
 
 async function projectTopic<Message>(
-  deps: ProjectorDeps & SharedLooks,
+  deps: ProjectorDeps & SharedQueries,
   contract: MessageContract<Message>,
   group: string,
   openWriter: OpenWriter<Message>,
@@ -124,7 +124,7 @@ async function projectTopic<Message>(
   const { log, store, clock, logger, metrics, flushIntervalMs, erased, uuidOf, recentUuidOf, offsets } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
-  const openLetters = await openDeadLetters({ ...deps, group });
+  const deadLettersFor = await openDeadLetters({ ...deps, group });
   // Asked once: partition counts never change.
   const partitions = await log.partitionCount(topic);
   const onOutcome = (outcome: string, records: number): void =>
@@ -140,7 +140,7 @@ async function projectTopic<Message>(
     name: group,
     activityOf: (partition: number) => consumer?.activity(partition),
   };
-  const endCheck = checkProgress(deps, checked, (lag) => metrics.projectorLag.set({ topic }, lag));
+  const stopCheck = checkProgress(deps, checked, (lag) => metrics.projectorLag.set({ topic }, lag));
   consumer = await log.consume({
     group,
     topics: [topic],
@@ -149,13 +149,13 @@ async function projectTopic<Message>(
       const source = { logId: log.id, topic, partition };
       const truncations: TruncationRow[] = [];
       const published = offsets.of(source, tables.rows.table, truncations);
-      const deadLetters = openLetters(signal);
+      const deadLetters = deadLettersFor(signal);
       return runBlocks(owned, {
         log,
         topic,
         tablesId: () => uuidOf(tables.rows.table),
         cachedTablesId: () => recentUuidOf(tables.rows.table),
-        storedRows: openHeldRecords({ ...deps, codec, source, tables, truncations }),
+        storedRows: openStoredRecords({ ...deps, codec, source, tables, truncations }),
         openWriter: async (start) => {
           const orphanIds = truncations.map(({ orphanId }) => orphanId);
           return await openWriter({ ...shared, partition, orphanIds, deadLetters }, start);
@@ -174,7 +174,7 @@ async function projectTopic<Message>(
   return {
     failed: consumer.failed,
     stop: async () => {
-      endCheck();
+      stopCheck();
       await consumer.stop();
     },
   };

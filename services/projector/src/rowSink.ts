@@ -4,7 +4,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block } from '@questlog/runtime/consumer/blockWriter';
 import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
 import { Invalid } from '@questlog/runtime/process/errors';
-import type { Decoded, Source } from './writer.ts';
+import type { DecodedRecord, Source } from './writer.ts';
 
 export interface RowTable<Row> {
   readonly table: string;
@@ -39,20 +39,20 @@ export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Ro
 }
 
 /** Of one record of the log. */
-interface Placed {
-  readonly place: Source & { readonly offset: number };
+interface Positioned {
+  readonly position: Source & { readonly offset: number };
 }
 
 /** A row of one record of the log. */
-export interface RowOf<Message> extends Placed {
+export interface RecordRow<Message> extends Positioned {
   readonly message: Message;
 }
 
 /** The columns of a record's place in the log. */
-export const PLACE_COLUMNS: Columns<Placed> = {
-  log_id: (out, { place }) => out.uuid(place.logId),
-  log_partition: (out, { place }) => out.uint32(place.partition),
-  log_offset: (out, { place }) => out.uint64(place.offset),
+export const POSITION_COLUMNS: Columns<Positioned> = {
+  log_id: (out, { position }) => out.uuid(position.logId),
+  log_partition: (out, { position }) => out.uint32(position.partition),
+  log_offset: (out, { position }) => out.uint64(position.offset),
 };
 
 interface BlockInsert<Row> {
@@ -60,23 +60,23 @@ interface BlockInsert<Row> {
   readonly block: Block;
   readonly records: readonly Row[];
   /** The offsets of the block that the table holds. */
-  held(): Promise<ReadonlySet<number>>;
+  storedOffsets(): Promise<ReadonlySet<number>>;
 }
 
 /** Writes the rows of a block's records, one or many each, and none that are there already. */
-export async function insertBlock<Row extends Decoded<unknown>>(
+export async function insertBlock<Row extends DecodedRecord<unknown>>(
   store: Store,
-  { table, columns, write, bytesOf = () => ROW_BYTES }: RowTable<Row & Placed>,
-  { source, block, records, held }: BlockInsert<Row>,
+  { table, columns, write, bytesOf = () => ESTIMATED_ROW_BYTES }: RowTable<Row & Positioned>,
+  { source, block, records, storedOffsets: held }: BlockInsert<Row>,
   attempt: Attempt,
 ): Promise<void> {
   // After a cut of the log the same offsets are other records.
-  const cuts = source.orphanIds.length === 0 ? '' : `/${source.orphanIds.length}`;
-  const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}${cuts}`;
+  const truncationSuffix = source.orphanIds.length === 0 ? '' : `/${source.orphanIds.length}`;
+  const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}${truncationSuffix}`;
   const rowsOf = (wanted: (offset: number) => boolean): Buffer => {
     const rows = records
       .filter(({ offset }) => wanted(offset))
-      .map((record) => ({ ...record, place: { ...source, offset: record.offset } }));
+      .map((record) => ({ ...record, position: { ...source, offset: record.offset } }));
     const out = new RowBinaryWriter(rows.reduce((sum, row) => sum + bytesOf(row), 0));
     for (const row of rows) write(out, row);
     return out.bytes();
@@ -85,7 +85,7 @@ export async function insertBlock<Row extends Decoded<unknown>>(
 }
 
 /** A row of ids and numbers, with room for a short text. */
-const ROW_BYTES = 256;
+const ESTIMATED_ROW_BYTES = 256;
 
 /** One insert holds so much and a row: a small retraction repeats a long report, a block could grow a hundredfold. */
 const MAX_INSERT_BYTES = 8 * 1024 * 1024;

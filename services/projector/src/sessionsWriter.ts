@@ -6,42 +6,42 @@ import {
   type SessionRegistered,
   sessionFault,
 } from '@questlog/schemas/topics/sessionRegistered';
-import { type Firsts, firstOfEach, firstOffsetsHeld } from './firstOfEach.ts';
-import { insertBlock, PLACE_COLUMNS, type RowOf, rowTable } from './rowSink.ts';
-import { type Decoded, type WriterDeps, writerOf } from './writer.ts';
+import { type EntityTable, firstRecords, storedFirstOffsets } from './firstRecords.ts';
+import { insertBlock, POSITION_COLUMNS, type RecordRow, rowTable } from './rowSink.ts';
+import { type DecodedRecord, type WriterDeps, writerOf } from './writer.ts';
 
 const NO_METADATA = Buffer.from('{}');
 
 export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWriter<unknown> {
   const { store, logId, partition, orphanIds, onOutcome } = deps;
   const source = { logId, partition, orphanIds };
-  const firsts: Firsts<SessionRegistered> = {
+  const entities: EntityTable<SessionRegistered> = {
     store,
     source,
     table: 'sessions',
-    nameOf: ({ projectId, sessionId }) => ({ projectId, id: sessionId }),
+    idOf: ({ projectId, sessionId }) => ({ projectId, id: sessionId }),
   };
-  return writerOf<SessionRegistered, readonly Decoded<SessionRegistered>[]>(deps, {
+  return writerOf<SessionRegistered, readonly DecodedRecord<SessionRegistered>[]>(deps, {
     faultOf: sessionFault,
     plan: async (block, decoded) => {
       const erased = await deps.erased.latest();
-      const left = decoded.filter(
-        ({ message }) => erased.by({ ...message, receivedAt: message.registeredAt }) === undefined,
+      const notErased = decoded.filter(
+        ({ message }) => erased.erasureOf({ ...message, receivedAt: message.registeredAt }) === undefined,
       );
-      const kept = await firstOfEach(firsts, block, left);
+      const kept = await firstRecords(entities, block, notErased);
       onOutcome('written', kept.length);
-      onOutcome('ignored', decoded.length - left.length);
-      onOutcome('repeated', left.length - kept.length);
+      onOutcome('ignored', decoded.length - notErased.length);
+      onOutcome('repeated', notErased.length - kept.length);
       return kept;
     },
     apply: async (kept, block, attempt) => {
-      const held = () => firstOffsetsHeld(firsts, block, kept);
-      await insertBlock(store, SESSIONS, { source, block, records: kept, held }, attempt);
+      const stored = () => storedFirstOffsets(entities, block, kept);
+      await insertBlock(store, SESSIONS, { source, block, records: kept, storedOffsets: stored }, attempt);
     },
   });
 }
 
-const SESSIONS = rowTable<RowOf<SessionRegistered>>('sessions', {
+const SESSIONS = rowTable<RecordRow<SessionRegistered>>('sessions', {
   tenant_id: (out, { message }) => out.uuid(message.tenantId),
   project_id: (out, { message }) => out.uuid(message.projectId),
   id: (out, { message }) => out.uuid(message.sessionId),
@@ -49,7 +49,7 @@ const SESSIONS = rowTable<RowOf<SessionRegistered>>('sessions', {
   started_at: (out, { message }) => out.nullable(message.startedAt, (startedAt) => out.int64(startedAt)),
   registered_at: (out, { message }) => out.int64(BigInt(message.registeredAt)),
   lane: (out, { message }) => out.uint32(message.lane),
-  ...PLACE_COLUMNS,
+  ...POSITION_COLUMNS,
   version: (out, { message }) => nullableText(out, message.build?.version),
   platform: (out, { message }) => nullableText(out, message.build?.platform),
   git_commit: (out, { message }) => nullableText(out, message.build?.gitCommit),

@@ -35,38 +35,38 @@ export interface Source {
   readonly orphanIds: readonly string[];
 }
 
-export interface Decoded<T> {
+export interface DecodedRecord<T> {
   readonly offset: number;
   readonly message: T;
 }
 
 /** `plan` runs once a block, `apply` until it succeeds. */
 export interface Projection<Message, Plan> {
-  plan(block: Block, decoded: readonly Decoded<Message>[], dead: readonly Dead[]): Promise<Plan>;
+  plan(block: Block, decoded: readonly DecodedRecord<Message>[], dead: readonly DeadRecord[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
   /** Says, as a sentence, what makes a decoded message unusable all the same. */
   faultOf?(message: Message): string | undefined;
   /** Counts the messages of a block that is dead as a whole, before they are sent. */
-  buried?(decoded: readonly Decoded<Message>[]): Promise<void>;
+  countDead?(decoded: readonly DecodedRecord<Message>[]): Promise<void>;
   /**
    * Describes the valid parts of a message that wait in its dead letter. Undefined if the rejected part is the whole
    * message.
    */
-  waiting?(message: Message): string | undefined;
+  describeWaiting?(message: Message): string | undefined;
 }
 
 interface Planned<Plan> {
   readonly block: Block;
   readonly plan: Plan;
-  readonly dead: readonly Dead[];
+  readonly dead: readonly DeadRecord[];
 }
 
 export function writerOf<Message, Plan>(
   { codec, deadLetters, onOutcome }: WriterDeps<Message>,
   projection: Projection<Message, Plan>,
 ): BlockWriter<Planned<Plan>> {
-  const sendAll = async (block: Block, dead: readonly Dead[], mayBeThere: boolean): Promise<void> => {
-    for (const { record, cause } of dead) await deadLetters.send(block, record, cause, mayBeThere);
+  const sendAll = async (block: Block, dead: readonly DeadRecord[], mayExist: boolean): Promise<void> => {
+    for (const { record, cause } of dead) await deadLetters.send(block, record, cause, mayExist);
     onOutcome('dead', dead.length);
   };
   return {
@@ -83,22 +83,24 @@ export function writerOf<Message, Plan>(
     },
     deadLetter: async (block, cause) => {
       const { decoded } = await decodeAll(codec, block.records);
-      await projection.buried?.(decoded);
-      const waiting = new Map(decoded.map(({ offset, message }) => [offset, projection.waiting?.(message)]));
+      await projection.countDead?.(decoded);
+      const waiting = new Map(
+        decoded.map(({ offset, message }) => [offset, projection.describeWaiting?.(message)]),
+      );
       const dead = block.records.map((record) => ({
         record,
-        cause: withWaiting(waiting.get(record.offset), cause),
+        cause: addWaiting(waiting.get(record.offset), cause),
       }));
       await sendAll(block, dead, true);
     },
   };
 }
 
-function withWaiting(waiting: string | undefined, cause: Invalid): Invalid {
+function addWaiting(waiting: string | undefined, cause: Invalid): Invalid {
   return waiting === undefined ? cause : new Invalid(`${waiting}: ${cause.message}`, { cause: cause.cause });
 }
 
-export interface Dead {
+export interface DeadRecord {
   readonly record: LogRecord;
   readonly cause: Invalid;
 }
@@ -107,9 +109,9 @@ export async function decodeAll<T>(
   codec: Codec<T>,
   records: readonly LogRecord[],
   faultOf: (message: T) => string | undefined = () => undefined,
-): Promise<{ decoded: Decoded<T>[]; dead: Dead[] }> {
-  const decoded: Decoded<T>[] = [];
-  const dead: Dead[] = [];
+): Promise<{ decoded: DecodedRecord<T>[]; dead: DeadRecord[] }> {
+  const decoded: DecodedRecord<T>[] = [];
+  const dead: DeadRecord[] = [];
   for (const record of records) {
     try {
       const message = await codec.decode(record.value);

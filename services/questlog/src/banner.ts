@@ -1,53 +1,53 @@
 /** The output of a ready start: where it listens, and with the demo lines to paste. */
 import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
-import type { Kept, Ready } from './wiring.ts';
+import type { LocalState, Ready } from './wiring.ts';
 
 /** @param isTerminal that somebody reads it, and not a file of logs, which is no place for the admin token. */
 export function banner(
   ready: Ready,
   { revision, seconds, isTerminal }: { revision: string; seconds: number; isTerminal: boolean },
 ): string {
-  const { service, baseUrl, adminUrl, kept } = ready;
+  const { service, baseUrl, adminUrl, local } = ready;
   const name = service === 'standalone' ? 'Questlog' : `Questlog ${service}`;
-  const clickhouse = kept?.credentials.clickhouse;
+  const clickhouse = local?.credentials.clickhouse;
   const lines = [
     ...(baseUrl === undefined ? [] : [`games       ${baseUrl}`]),
-    `operators   ${adminUrl}${kept?.hasDemo ? signIn(kept, isTerminal) : ''}`,
+    `operators   ${adminUrl}${local?.hasDemo ? signIn(local, isTerminal) : ''}`,
     ...(clickhouse === undefined
       ? []
       : [`ClickHouse  ${clickhouse.url}  database ${clickhouse.database}, user ${clickhouse.username}`]),
-    ...(kept === undefined ? [] : [`credentials ${relative(process.cwd(), kept.credentialsPath)}`]),
+    ...(local === undefined ? [] : [`credentials ${relative(process.cwd(), local.credentialsPath)}`]),
   ];
   const of = baseUrl === undefined ? '' : `, revision ${revision}`;
-  const said = lines.map((line) => `  ${line}\n`).join('');
-  return `\n${name} is ready (${seconds.toFixed(1)} s${of}).\n\n${said}${kept?.hasDemo ? demo(kept) : ''}\n`;
+  const text = lines.map((line) => `  ${line}\n`).join('');
+  return `\n${name} is ready (${seconds.toFixed(1)} s${of}).\n\n${text}${local?.hasDemo ? demo(local) : ''}\n`;
 }
 
 /** The console signs in with what stands behind the `#`; a browser does not send it. */
-function signIn(kept: Kept, isTerminal: boolean): string {
+function signIn(local: LocalState, isTerminal: boolean): string {
   return isTerminal
-    ? `/#token=${encodeURIComponent(kept.credentials.adminToken)}`
-    : `  (${whereKept(kept)}npx questlog console prints an address that signs in)`;
+    ? `/#token=${encodeURIComponent(local.credentials.adminToken)}`
+    : `  (${dataDirPrefix(local)}npx questlog console prints an address that signs in)`;
 }
 
 /** Another command looks where this one would by default. */
-function whereKept({ dataDir }: Kept): string {
-  return dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR=${inShell(dataDir)} `;
+function dataDirPrefix({ dataDir }: LocalState): string {
+  return dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR=${shellQuoted(dataDir)} `;
 }
 
 /** Returns the text as one word of a POSIX shell. */
-function inShell(text: string): string {
+function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-function demo(kept: Kept): string {
-  const { credentials } = kept;
+function demo(local: LocalState): string {
+  const { credentials } = local;
   const { baseUrl, token, sessionId } = credentials;
   const event = { sessionId, eventType: 'checkpoint', payload: { level: 3 } };
   const post = (path: string, body: object): string =>
     `curl -s '${baseUrl}${path}' -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`;
-  const elsewhere = whereKept(kept);
+  const prefix = dataDirPrefix(local);
   return `
 Send an event:
 
@@ -55,7 +55,7 @@ Send an event:
 
 Ask ClickHouse a question:
 
-  ${elsewhere}npm run sql -- "SELECT event_type, count() FROM events GROUP BY event_type"
+  ${prefix}npm run sql -- "SELECT event_type, count() FROM events GROUP BY event_type"
 
 File a bug report. It gets the events of its session:
 
@@ -63,10 +63,10 @@ File a bug report. It gets the events of its session:
 
 About a second later, show the report with its events. The <id> is in the answer:
 
-  ${elsewhere}npx questlog trail <id>
+  ${prefix}npx questlog trail <id>
 
 Or have a game played into it:
 
-  ${elsewhere}npx questlog simulate
+  ${prefix}npx questlog simulate
 `;
 }

@@ -6,7 +6,7 @@ import { newToken } from '@questlog/ingest/tokens/tokenText';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import { ADMIN_TOKEN } from '@questlog/schemas/tokenPrefixes';
 import Type, { type Static, type TSchema } from 'typebox';
-import { holdsEmbeddedLog } from './dataDir.ts';
+import { hasEmbeddedLog } from './dataDir.ts';
 
 const Account = Type.Object({ username: Type.String(), password: Type.String() });
 export type Account = Readonly<Static<typeof Account>>;
@@ -33,9 +33,9 @@ const Credentials = Type.Object({
 export type Credentials = Static<typeof Credentials>;
 
 const FILE = 'dev-credentials.json';
-const fileBeside = (log: string): string => `dev-credentials.${log}.json`;
+const fileForLog = (log: string): string => `dev-credentials.${log}.json`;
 /** What the file of a deployment on the embedded log may be called. */
-export const EMBEDDED_CREDENTIALS: readonly string[] = [FILE, fileBeside('embedded')];
+export const EMBEDDED_CREDENTIALS: readonly string[] = [FILE, fileForLog('embedded')];
 
 /**
  * Embedded and on Kafka are two deployments, also in one folder, and neither is to lose how it is reached: the second
@@ -44,9 +44,9 @@ export const EMBEDDED_CREDENTIALS: readonly string[] = [FILE, fileBeside('embedd
 export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
   const log = isOnKafka ? 'kafka' : 'embedded';
   const path = join(dataDir, FILE);
-  const there = readCredentials(path);
-  const owner = there?.log ?? (holdsEmbeddedLog(dataDir) ? 'embedded' : there && 'kafka');
-  return owner === undefined || owner === log ? path : join(dataDir, fileBeside(log));
+  const existing = readCredentials(path);
+  const owner = existing?.log ?? (hasEmbeddedLog(dataDir) ? 'embedded' : existing && 'kafka');
+  return owner === undefined || owner === log ? path : join(dataDir, fileForLog(log));
 }
 
 /**
@@ -55,7 +55,7 @@ export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
  */
 export function latestCredentialsPath(dataDir: string): string | undefined {
   const startedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  return [FILE, fileBeside('embedded'), fileBeside('kafka')]
+  return [FILE, fileForLog('embedded'), fileForLog('kafka')]
     .map((name) => join(dataDir, name))
     .filter((path) => startedMs(path) > 0)
     .sort((a, b) => startedMs(b) - startedMs(a))[0];
@@ -69,7 +69,7 @@ export function loadCredentials(path: string): Credentials {
 export function readCredentials(path: string): Credentials | undefined {
   try {
     const parsed: unknown = JSON.parse(readFileSync(path, 'utf8'));
-    if (isOf(Credentials, parsed)) return parsed as Credentials;
+    if (matches(Credentials, parsed)) return parsed as Credentials;
   } catch (cause) {
     if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
     throw new StartRefused(`${path} cannot be read; move it away to have new demo credentials`, { cause });
@@ -80,14 +80,14 @@ export function readCredentials(path: string): Credentials | undefined {
 }
 
 /** Objects, texts and a choice are all there is. TypeBox's own check takes longer to load than the rest of a command. */
-function isOf(schema: TSchema, value: unknown): boolean {
-  if (Type.IsUnion(schema)) return schema.anyOf.some((one) => isOf(one, value));
+function matches(schema: TSchema, value: unknown): boolean {
+  if (Type.IsUnion(schema)) return schema.anyOf.some((one) => matches(one, value));
   if (Type.IsLiteral(schema)) return value === schema.const;
   if (!Type.IsObject(schema)) return typeof value === 'string';
   if (typeof value !== 'object' || value === null) return false;
   return Object.entries<TSchema>(schema.properties).every(([name, property]) => {
     const field: unknown = Reflect.get(value, name);
-    return field === undefined ? Type.IsOptional(property) : isOf(property, field);
+    return field === undefined ? Type.IsOptional(property) : matches(property, field);
   });
 }
 

@@ -6,26 +6,27 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, statfsSync, statSync } f
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 
-const ROOMS = ['log', 'clickhouse', 'uploads'] as const;
+const SUBFOLDERS = ['log', 'clickhouse', 'uploads'] as const;
 /** The folder of backups, unless a setting names another. */
 export const BACKUPS = 'backups';
 /** A file that is there while a restore fills the folder. */
 export const UNFINISHED_RESTORE = 'unfinished-restore';
-const OURS = /^(log|clickhouse|uploads|backups|dev-credentials\..*)$/;
-const OF_OTHERS = 0o077;
+const OWN_NAMES = /^(log|clickhouse|uploads|backups|dev-credentials\..*)$/;
+const GROUP_AND_OTHERS = 0o077;
 
 /**
- * @param rooms what is embedded in this process, each in a folder of its own.
+ * @param subfolders what is embedded in this process, each in a folder of its own.
  * @throws StartRefused when it cannot be made or holds something else.
  */
-export function openDataDir(setting: string, rooms: readonly (typeof ROOMS)[number][]): string {
+export function openDataDir(setting: string, subfolders: readonly (typeof SUBFOLDERS)[number][]): string {
   const dataDir = resolve(setting);
   if (existsSync(join(dataDir, UNFINISHED_RESTORE))) {
     throw new StartRefused(`a restore into ${dataDir} broke off: empty the folder and restore again`);
   }
   try {
-    for (const path of [dataDir, ...rooms.map((room) => join(dataDir, room))]) makeFolder(path);
-    closeToOthers(dataDir);
+    for (const path of [dataDir, ...subfolders.map((subfolder) => join(dataDir, subfolder))])
+      makeFolder(path);
+    restrictAccess(dataDir);
   } catch (cause) {
     throw new StartRefused(`QUESTLOG_DATA_DIR: ${dataDir} cannot be written: ${messageOf(cause)}`, { cause });
   }
@@ -33,28 +34,28 @@ export function openDataDir(setting: string, rooms: readonly (typeof ROOMS)[numb
 }
 
 /** Whether a start on the embedded log has been here. */
-export function holdsEmbeddedLog(dataDir: string): boolean {
-  const room = join(dataDir, 'log');
-  return statSync(room, { throwIfNoEntry: false }) !== undefined && readdirSync(room).length > 0;
+export function hasEmbeddedLog(dataDir: string): boolean {
+  const subfolder = join(dataDir, 'log');
+  return statSync(subfolder, { throwIfNoEntry: false }) !== undefined && readdirSync(subfolder).length > 0;
 }
 
 const MIB = 1024 * 1024;
 /** Below it a disk is full soon; and below a twentieth of a small one. */
-const LITTLE_ROOM_BYTES = 1024 * MIB;
+const MIN_FREE_BYTES = 1024 * MIB;
 
 /** What is to stay free of a disk of so many bytes. */
-export function thresholdOf(bytes: number): number {
-  return Math.min(LITTLE_ROOM_BYTES, bytes / 20);
+export function minFreeBytesOf(bytes: number): number {
+  return Math.min(MIN_FREE_BYTES, bytes / 20);
 }
 
 /** Returns how many bytes must stay free on the folder's disk. */
 export function reservedBytesOf(folder: string): number {
   const { blocks, bsize } = statfsSync(folder);
-  return thresholdOf(blocks * bsize);
+  return minFreeBytesOf(blocks * bsize);
 }
 
 /** A sentence when there is little room. */
-export function littleRoom(dataDir: string): string | undefined {
+export function lowDiskWarning(dataDir: string): string | undefined {
   const { bavail, bsize } = statfsSync(dataDir);
   const free = bavail * bsize;
   if (free >= reservedBytesOf(dataDir)) return undefined;
@@ -94,23 +95,25 @@ function codeOf(error: unknown): unknown {
  * What an older version, or the umask of a shell, left open. A folder is closed after what is in it: a closed one is done.
  * Where the folder is not ours alone (it was given as `/tmp`, or is a volume's top) only what we have in it is closed.
  */
-function closeToOthers(dataDir: string): void {
+function restrictAccess(dataDir: string): void {
   const names = readdirSync(dataDir);
-  for (const room of ROOMS.filter((room) => names.includes(room) && isOpen(join(dataDir, room)))) {
-    for (const entry of readdirSync(join(dataDir, room), { recursive: true, withFileTypes: true })) {
-      if (!entry.isSymbolicLink()) closeOne(join(entry.parentPath, entry.name));
+  for (const subfolder of SUBFOLDERS.filter(
+    (subfolder) => names.includes(subfolder) && isOpenToOthers(join(dataDir, subfolder)),
+  )) {
+    for (const entry of readdirSync(join(dataDir, subfolder), { recursive: true, withFileTypes: true })) {
+      if (!entry.isSymbolicLink()) restrictToOwner(join(entry.parentPath, entry.name));
     }
-    closeOne(join(dataDir, room));
+    restrictToOwner(join(dataDir, subfolder));
   }
-  const isOurs = names.every((name) => OURS.test(name)) && statSync(dataDir).uid === process.getuid?.();
-  if (isOurs && isOpen(dataDir)) closeOne(dataDir);
+  const isOurs = names.every((name) => OWN_NAMES.test(name)) && statSync(dataDir).uid === process.getuid?.();
+  if (isOurs && isOpenToOthers(dataDir)) restrictToOwner(dataDir);
 }
 
-function isOpen(path: string): boolean {
-  return (statSync(path).mode & OF_OTHERS) !== 0;
+function isOpenToOthers(path: string): boolean {
+  return (statSync(path).mode & GROUP_AND_OTHERS) !== 0;
 }
 
-function closeOne(path: string): void {
+function restrictToOwner(path: string): void {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode;
   // What is gone was another process's, which holds this folder: opening the log will say so.
   if (mode !== undefined) chmodSync(path, mode & 0o700);

@@ -11,7 +11,7 @@ import { banner } from './banner.ts';
 import { settings } from './config.ts';
 import { SERVICES } from './serviceNames.ts';
 import { startWorkers } from './workers/startWorkers.ts';
-import { ownWorker } from './workers/worker.ts';
+import { currentWorker } from './workers/worker.ts';
 
 // Before anything is written: what tenants send is for nobody else on this machine.
 process.umask(0o077);
@@ -38,7 +38,7 @@ const HELP = `${USAGE}
 Settings are environment variables: docs/reference/config.md lists them.
 `;
 
-const worker = ownWorker(process.env);
+const worker = currentWorker(process.env);
 const logger = createLogger('questlog', { ...logOptions(process.env), worker: worker?.number });
 const lifecycle = createLifecycle(logger, worker && CHILD_STOP_DEADLINE_MS);
 
@@ -77,15 +77,15 @@ try {
   const { failed, ...ready } = await (hasWorkers
     ? startWorkers({ count: config.workers, logger, lifecycle })
     : start());
-  failed.catch(stopBroken);
+  failed.catch(stopAfterFailure);
   const seconds = (performance.now() - startedAtMs) / 1000;
   const isTerminal = process.stdout.isTTY;
-  if (worker !== undefined) await worker.say({ ready });
+  if (worker !== undefined) await worker.send({ ready });
   else process.stdout.write(banner(ready, { revision: config.revision, seconds, isTerminal }));
 } catch (error) {
   // One line: the cause in words, unless a stop has cut the start short. What did start is closed: its locks are gone.
   const refused = messageOf(error).replace(/\s+/g, ' ').trim();
-  if (worker !== undefined) await worker.say({ refused });
+  if (worker !== undefined) await worker.send({ refused });
   else if (!lifecycle.isStopping()) process.stderr.write(`questlog: cannot start: ${refused}\n`);
   await lifecycle.stop().catch(() => {});
   process.exit(1);
@@ -95,8 +95,8 @@ try {
 function commandLine(args: string[]) {
   try {
     const { positionals, values } = parseArgs({ args, allowPositionals: true, options: FLAGS });
-    const [asked = 'standalone', ...more] = positionals;
-    const service = SERVICES.find((name) => name === asked);
+    const [requested = 'standalone', ...more] = positionals;
+    const service = SERVICES.find((name) => name === requested);
     if (service !== undefined && more.length === 0) return { service, flags: values };
   } catch {
     // An unknown flag, or one with a value.
@@ -112,7 +112,7 @@ function version(): string {
 }
 
 /** A part that cannot go on takes the process with it: a supervisor starts a clean one. */
-function stopBroken(error: unknown): void {
+function stopAfterFailure(error: unknown): void {
   logger.error('cannot_go_on', error, { bug: true });
   void lifecycle.stop().then(
     () => process.exit(1),

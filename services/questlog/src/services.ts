@@ -8,9 +8,9 @@ import {
 import { addressesOf, type Settings } from './config.ts';
 import { type Credentials, credentialsPath, loadCredentials, readerOf } from './credentials.ts';
 import { openDataDir } from './dataDir.ts';
-import { beginEngines, type EngineChoice } from './engines/engines.ts';
+import { type EngineChoice, openEngines } from './engines/engines.ts';
 import { hasIngest, type ServiceName } from './serviceNames.ts';
-import type { Kept, ProcessDeps, Running } from './wiring.ts';
+import type { LocalState, ProcessDeps, Running } from './wiring.ts';
 
 const MIN_ADMIN_TOKEN = 16;
 
@@ -18,22 +18,22 @@ const MIN_ADMIN_TOKEN = 16;
 export async function startServices(deps: ProcessDeps): Promise<Running> {
   const { service, settings, choice, logger, lifecycle } = deps;
   await checkStart(deps);
-  const kept = whatIsKept(service, settings, choice);
-  const adminToken = adminTokenOf(service, settings, kept);
-  const ownReader = kept && readerOf(kept.credentials);
+  const local = openLocalState(service, settings, choice);
+  const adminToken = adminTokenOf(service, settings, local);
+  const ownReader = local && readerOf(local.credentials);
   const embedded =
-    service === 'standalone' && kept && ownReader
-      ? { ...kept, ...kept.credentials.clickhouse, reader: ownReader }
+    service === 'standalone' && local && ownReader
+      ? { ...local, ...local.credentials.clickhouse, reader: ownReader }
       : undefined;
   const { ofClickHouse } = addressesOf(settings);
   const clickhousePort = embedded === undefined ? 0 : await portFor(ofClickHouse, embedded.credentials);
-  const opening = await beginEngines({
+  const opening = await openEngines({
     ...{ choice, embedded, logger, lifecycle },
     settings: { ...settings, clickhousePort },
   });
   // Most of what a start loads: while ClickHouse starts, or is reached.
   const [{ wireServices }, engines] = await Promise.all([import('./wiring.ts'), opening.engines]);
-  return await wireServices({ ...deps, engines, kept, ownReader, adminToken });
+  return await wireServices({ ...deps, engines, local, ownReader, adminToken });
 }
 
 /** Checks the number of workers and the addresses before anything starts. */
@@ -61,11 +61,11 @@ async function portFor(address: ListenAddress, { clickhouse }: Credentials): Pro
 }
 
 /** Of the standalone process always; of ingest alone where it is to have a demo. */
-function whatIsKept(
+function openLocalState(
   service: ServiceName,
   settings: Settings,
   { kafka, address }: EngineChoice,
-): Kept | undefined {
+): LocalState | undefined {
   const isStandalone = service === 'standalone';
   const hasDemo = settings.demo === 'on' || (settings.demo === 'auto' && isStandalone);
   if (!isStandalone && !(service === 'ingest' && hasDemo)) return undefined;
@@ -76,9 +76,9 @@ function whatIsKept(
   return { dataDir, hasDemo, credentialsPath: path, credentials: loadCredentials(path) };
 }
 
-function adminTokenOf(service: ServiceName, { adminToken }: Settings, kept: Kept | undefined): string {
-  const given = adminToken || (kept?.credentials.adminToken ?? '');
-  if (given.length >= MIN_ADMIN_TOKEN || (service !== 'ingest' && adminToken === '')) return given;
+function adminTokenOf(service: ServiceName, { adminToken }: Settings, local: LocalState | undefined): string {
+  const token = adminToken || (local?.credentials.adminToken ?? '');
+  if (token.length >= MIN_ADMIN_TOKEN || (service !== 'ingest' && adminToken === '')) return token;
   throw new StartRefused(
     `settings: QUESTLOG_ADMIN_TOKEN: needed, with ${MIN_ADMIN_TOKEN} characters or more`,
   );

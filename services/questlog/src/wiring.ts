@@ -24,11 +24,11 @@ import { createMetricsRegistry, type MetricsRegistry } from '@questlog/runtime/p
 import { openBackups } from './backup/backups.ts';
 import { addressesOf, backupDirOf, type Settings } from './config.ts';
 import { type Account, type Credentials, saveCredentials } from './credentials.ts';
-import { littleRoom, openDataDir } from './dataDir.ts';
+import { lowDiskWarning, openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
 import type { EngineChoice, Engines } from './engines/engines.ts';
 import { hasIngest, type ServiceName } from './serviceNames.ts';
-import { type OwnWorker, ofAllWorkers } from './workers/worker.ts';
+import { type CurrentWorker, combineWorkers } from './workers/worker.ts';
 
 /** Of a projector alone. A newcomer reads what was just written: there, twice as often. */
 const FLUSH_INTERVAL_MS = 1_000;
@@ -40,7 +40,7 @@ export interface Ready {
   /** Of the listener for games, where ingest is one of the services. */
   readonly baseUrl?: string;
   /** What the process keeps of itself in its data folder, where it has one. */
-  readonly kept?: Kept;
+  readonly local?: LocalState;
 }
 
 export interface Running extends Ready {
@@ -48,7 +48,7 @@ export interface Running extends Ready {
   readonly failed: Promise<never>;
 }
 
-export interface Kept {
+export interface LocalState {
   readonly dataDir: string;
   readonly credentialsPath: string;
   readonly credentials: Credentials;
@@ -64,31 +64,31 @@ export interface ProcessDeps {
   /** Version of Questlog, for the metric `questlog_build_info`. */
   readonly version: string;
   /** Undefined: the process is no worker. */
-  readonly worker?: OwnWorker | undefined;
+  readonly worker?: CurrentWorker | undefined;
 }
 
 interface WiringDeps extends ProcessDeps {
   readonly engines: Engines;
-  readonly kept: Kept | undefined;
+  readonly local: LocalState | undefined;
   readonly ownReader: Account | undefined;
   readonly adminToken: string;
 }
 
-const LOG_FILE =
+const LOG_FILE_WARNING =
   'an older version created the file of the log: the file keeps the bytes of deleted records and does not shrink; stop Questlog and run questlog compact';
 
 export async function wireServices(deps: WiringDeps): Promise<Running> {
-  const { service, settings, choice, logger, lifecycle, worker, engines, kept, ownReader, adminToken } = deps;
+  const { service, settings, choice, logger, lifecycle, worker, engines, local, adminToken } = deps;
   const { toGames, toOperators } = addressesOf(settings);
   const health = createHealth();
   const metrics = createMetricsRegistry({ version: deps.version, worker: worker?.number });
   const healthUrl = hasIngest(service) ? undefined : await serveHealth(deps, health, metrics);
   const directory = await openDirectory({ ...engines, logger });
-  const shared = sharedOf(engines, directory, logger, health);
+  const shared = sharedDeps(engines, directory, logger, health);
   if (engines.problem !== undefined) shared.health.check('embedded ClickHouse', engines.problem);
   if (engines.brokenParts !== undefined) shared.health.warn('broken_parts', () => engines.brokenParts);
-  if (engines.needsCompact) shared.health.warn('log_file', () => LOG_FILE);
-  if (kept !== undefined) shared.health.warn('disk', () => littleRoom(kept.dataDir));
+  if (engines.needsCompact) shared.health.warn('log_file', () => LOG_FILE_WARNING);
+  if (local !== undefined) shared.health.warn('disk', () => lowDiskWarning(local.dataDir));
   await warnOfAddedPartitions(shared);
   warnOfUnavailablePartitions(engines.log, shared.health);
   partitionHealthMetrics(metrics, engines.log);
@@ -98,12 +98,12 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
     health.check(START, () => undefined);
     return { service, adminUrl: healthUrl, failed: Promise.race(failures) };
   }
-  const pages = await openConsole({ ...shared, directory, adminToken, dataDir: kept?.dataDir });
-  offerBackups(deps, shared, pages, kept);
+  const pages = await openConsole({ ...shared, directory, adminToken, dataDir: local?.dataDir });
+  addBackupRoutes(deps, shared, pages, local);
   const hasOperators = worker?.isFirst ?? true;
-  const hasDemo = kept?.hasDemo === true && hasOperators;
+  const hasDemo = local?.hasDemo === true && hasOperators;
   if (hasDemo) health.check(DEMO, () => 'the demo session is not registered yet');
-  const ofAll = worker && ofAllWorkers(settings.workers, health, metrics);
+  const ofAll = worker && combineWorkers(settings.workers, health, metrics);
   const ingest = await startIngest({
     ...{ ...shared, ...ofAll, pages, directory, lifecycle, adminToken },
     metrics: ingestMetrics(metrics, ofAll?.exposition),
@@ -123,14 +123,14 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const baseUrl = urlOf(toGames, ingest.port);
   const adminUrl = urlOf(toOperators, ingest.adminPort ?? toOperators.port);
   const failed = Promise.race([...failures, ingest.failed]);
-  if (kept === undefined || ingest.adminPort === undefined) return { service, baseUrl, adminUrl, failed };
+  if (local === undefined || ingest.adminPort === undefined) return { service, baseUrl, adminUrl, failed };
 
   const { url, database, username, password } = engines.clickhouse;
-  const reader = choice.address === undefined ? ownReader : choice.reader;
+  const reader = choice.address === undefined ? deps.ownReader : choice.reader;
   const clickhouse = { url, database, username, password, ...(reader && { reader }) };
   const log = choice.kafka === undefined ? ('embedded' as const) : ('kafka' as const);
-  const credentials = { ...kept.credentials, log, baseUrl, adminUrl, adminToken, clickhouse };
-  saveCredentials(kept.credentialsPath, credentials);
+  const credentials = { ...local.credentials, log, baseUrl, adminUrl, adminToken, clickhouse };
+  saveCredentials(local.credentialsPath, credentials);
   if (hasDemo) {
     const isNew = await ensureDemo(directory, credentials, systemClock);
     const registered = ensureDemoSession(credentials).finally(() => health.check(DEMO, () => undefined));
@@ -141,7 +141,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
         if (!lifecycle.isStopping()) logger.error('demo_session_not_made', cause);
       });
   }
-  return { service, baseUrl, adminUrl, failed, kept: { ...kept, credentials } };
+  return { service, baseUrl, adminUrl, failed, local: { ...local, credentials } };
 }
 
 /** A check of readiness until everything has been started. */
@@ -162,18 +162,23 @@ async function serveHealth(
   return urlOf(toOperators, listener.port);
 }
 
-function sharedOf<T extends object>(engines: T, directory: DirectoryHandle, logger: Logger, health: Health) {
+function sharedDeps<T extends object>(
+  engines: T,
+  directory: DirectoryHandle,
+  logger: Logger,
+  health: Health,
+) {
   return { ...engines, clock: systemClock, logger, health, erased: erasuresOf(directory) };
 }
 
-function offerBackups(
+function addBackupRoutes(
   { settings, logger, lifecycle }: ProcessDeps,
   { copyable, store }: Engines,
   { router }: Console,
-  kept: Kept | undefined,
+  local: LocalState | undefined,
 ): void {
-  const copied = copyable && kept && { log: copyable, store, ...kept };
-  const backups = openBackups({ router, copied, into: backupDirOf(settings), logger });
+  const source = copyable && local && { log: copyable, store, ...local };
+  const backups = openBackups({ router, source, into: backupDirOf(settings), logger });
   lifecycle.onStop('backups', () => backups.close());
 }
 

@@ -3,7 +3,7 @@
  * the linker: a string built here would take another amount. Prints its figures as one line of JSON.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { opened } from '@questlog/linker/core/decideReports';
+import { openReport } from '@questlog/linker/core/decideReports';
 import { LINKER_BOUNDS, LinkerState } from '@questlog/linker/core/linkerState';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -61,7 +61,7 @@ async function heapOf(reports: number, ids: number, bounds = LINKER_BOUNDS): Pro
   for (let offset = 0; offset < reports; offset++) {
     await ofEvents.decode(between);
     const record = await ofReports.decode(ofReports.encode(aReport(ids)));
-    state.evolve([opened(state, offset, record, record.receivedAt)]);
+    state.evolve([openReport(state, offset, record, record.receivedAt)]);
     // As after a commit: entries of the changelog are no longer held.
     if (offset % 1_000 === 0) state.drain();
   }

@@ -66,18 +66,18 @@ export const SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${LINKER}/jobs.ts`,
-    line: 'export const NONE_HEAVY',
+    line: 'export const NO_HEAVY_PROJECTS',
     reason: 'without a heavy project nobody asks whose turn it is',
   },
   {
     file: `${LINKER}/jobs.ts`,
-    line: 'if (answer.isWhole && max !== undefined',
+    line: 'if (answer.isComplete && max !== undefined',
     reason:
       'no number is below no bound, and only a look-up from before a project was heavy asks for others beside it',
   },
   {
     file: `${LINKER}/jobs.ts`,
-    line: 'isNext: ![...asked]',
+    line: 'isNext: ![...queried]',
     reason: 'only a look-up from before a project was heavy asks for others beside it',
   },
   { file: `${LINKER}/jobs.ts`, line: 'others = others.filter(', reason: 'time: a round more, of no key' },
@@ -88,7 +88,7 @@ export const SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${LINKER}/jobs.ts`,
-    line: 'const inTurn =',
+    line: 'const kinds =',
     reason: 'a kind of which nothing is due is asked twice',
   },
   ...alike(`${LINKER}/jobs.ts`, ALWAYS_THERE, [
@@ -100,10 +100,10 @@ export const SURVIVORS: readonly Survivors[] = [
   { file: `${LINKER}/decideAnswers.ts`, line: 'if (retraction === undefined ||', reason: ALWAYS_THERE },
   { file: `${LINKER}/decideAnswers.ts`, line: 'if (record.isForwarded || report', reason: ALWAYS_THERE },
   { file: `${LINKER}/decideAnswers.ts`, line: ' : []) {', reason: NO_ENTRY },
-  { file: `${LINKER}/decideAnswers.ts`, line: 'state.held.get(key) ?? []', reason: NO_ENTRY },
+  { file: `${LINKER}/decideAnswers.ts`, line: 'state.deferredLinks.get(key) ?? []', reason: NO_ENTRY },
   {
     file: `${LINKER}/linkerState.ts`,
-    line: 'heldBytes: 16 *',
+    line: 'deferredLinkBytes: 16 *',
     reason: 'a bound of memory; tests have smaller ones',
   },
   {
@@ -123,7 +123,7 @@ export const SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${LINKER}/packedIds.ts`,
-    line: 'let hole = homeOf(',
+    line: 'let hole = preferredSlotOf(',
     reason: 'time: the search comes round to the same place',
   },
   {
@@ -154,7 +154,7 @@ export const SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${LINKER}/sessionFilter.ts`,
-    line: 'Math.ceil((maxSessions * BITS_A_SESSION)',
+    line: 'Math.ceil((maxSessions * BITS_PER_SESSION)',
     reason: 'memory: more bits than need be',
   },
   {
@@ -170,7 +170,7 @@ export const SURVIVORS: readonly Survivors[] = [
   { file: PLAN_EVENTS, line: 'this.#counts.get(name) ?? []', reason: ALWAYS_THERE },
   {
     file: PLAN_EVENTS,
-    line: "leftOutKey(record.key ?? ''",
+    line: "excludedKeyOf(record.key ?? ''",
     reason: 'no text that is not a UUID names a tenant',
   },
   {
@@ -180,7 +180,7 @@ export const SURVIVORS: readonly Survivors[] = [
   },
   {
     file: PLAN_EVENTS,
-    line: 'const place = ((bytes[at]',
+    line: 'const slot = ((bytes[at]',
     reason: 'time: types have other places, of which more of them may want one',
   },
   {

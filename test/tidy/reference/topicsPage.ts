@@ -8,8 +8,8 @@ import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import {
   APPEND_ID_HEADER,
-  CARRYING_GROUP,
   GROUPS,
+  REROUTE_GROUP,
   TOPICS,
   type TopicDefinition,
   topicDefinitions,
@@ -84,7 +84,7 @@ export function topicsPage(): string {
     "Records are Avro in Confluent's wire format, also in the embedded log: a zero byte, the schema's id as 4 bytes\nbig-endian, the Avro body.",
     [...topicDefinitions(0).map(topicLine), LOG_LINE].join('\n'),
     `The partition of a tenant's record is \`(murmur2(tenant) + lane) mod partitions\`: Kafka's own partitioner, plus a lane\nthat spreads a large tenant. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies a repeated append.`,
-    `Consumer groups: ${[...Object.values(GROUPS), CARRYING_GROUP].map(code).join(', ')}.`,
+    `Consumer groups: ${[...Object.values(GROUPS), REROUTE_GROUP].map(code).join(', ')}.`,
     "The schemas below are in the notation of Avro's IDL; `timestamp_us` is a long of microseconds, and a field with `?` is\nnull unless set. A type is shown once. [schemas/released](../../schemas/released) holds all as JSON, and so does the\nregistry; a subject is the topic with `-value`. Generate classes from [schemas/readers](../../schemas/readers/README.md), where no name\nis in two schemas.",
     ...CONTRACTS.flatMap(({ topic, schema }) => [
       `## ${topic}`,

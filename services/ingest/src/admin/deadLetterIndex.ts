@@ -1,23 +1,23 @@
 /** The dead letters that a process knows of, and what was decided about each. No values: those may be megabytes. */
-import type { LetterState, ListedLetter } from '@questlog/schemas/http/letter';
-import { LETTER_GROUPS } from '@questlog/schemas/topics/topics';
+import type { DeadLetterState, ListedDeadLetter } from '@questlog/schemas/http/deadLetter';
+import { DEAD_LETTER_GROUPS } from '@questlog/schemas/topics/topics';
 import { type NewestFirstPage, newestFirstOf, type Place } from '../core/newestFirst.ts';
 
-export interface IndexedDeadLetter extends Omit<ListedLetter, 'state' | 'deadAt' | 'decidedAt'> {
+export interface IndexedDeadLetter extends Omit<ListedDeadLetter, 'state' | 'deadAt' | 'decidedAt'> {
   readonly deadAtMs: number;
   /** Where the letter itself stands. */
   readonly position: { readonly partition: number; readonly offset: number };
 }
 
 export interface DeadLetterDecision {
-  readonly state: Exclude<LetterState, 'open'>;
+  readonly state: Exclude<DeadLetterState, 'open'>;
   readonly atMs: number;
   /** In the partition of its letter. */
   readonly offset: number;
 }
 
 export interface DeadLetterFilters {
-  readonly state: LetterState;
+  readonly state: DeadLetterState;
   readonly group: string | undefined;
   readonly topic: string | undefined;
   /** A part of the reason. */
@@ -106,7 +106,7 @@ export class DeadLetterIndex {
   page(
     filters: DeadLetterFilters,
     page: NewestFirstPage,
-  ): { rows: readonly ListedLetter[]; next: string | null } {
+  ): { rows: readonly ListedDeadLetter[]; next: string | null } {
     const { state, group, topic, cause, fromMs = 0, toMs = Number.POSITIVE_INFINITY } = filters;
     const isWanted = ({ deadLetter, decision }: Entry): boolean =>
       (decision?.state ?? 'open') === state &&
@@ -129,12 +129,12 @@ export class DeadLetterIndex {
 
   /** Whoever writes to the topic names the group, and each name would be a line of metrics for good. */
   #addOpen(name: string, change: number): void {
-    const group = LETTER_GROUPS.includes(name) ? name : 'other';
+    const group = DEAD_LETTER_GROUPS.includes(name) ? name : 'other';
     this.#openByGroup.set(group, (this.#openByGroup.get(group) ?? 0) + change);
   }
 }
 
-export function listedDeadLetter({ deadLetter, decision }: Readonly<Entry>): ListedLetter {
+export function listedDeadLetter({ deadLetter, decision }: Readonly<Entry>): ListedDeadLetter {
   const { deadAtMs, position: _, id, ...rest } = deadLetter;
   const deadAt = new Date(deadAtMs).toISOString();
   const decidedAt = decision === undefined ? null : new Date(decision.atMs).toISOString();

@@ -1,7 +1,7 @@
 /** The records of dead letters, as far as they were not erased. */
 import { Invalid } from '@questlog/runtime/process/errors';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
-import { type ErasedData, isErasedLink, isErasedReport, withoutErased } from '@questlog/schemas/erased';
+import { type ErasedData, excludeErased, isErasedLink, isErasedReport } from '@questlog/schemas/erased';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import type { DeadLetter } from '@questlog/schemas/topics/deadLetter';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -38,11 +38,11 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
   };
   await add(eventsAccepted, (erased, message) => {
     // Of others too: a replay brings theirs, and leaves out the erased ones.
-    const remaining = withoutErased(erased, message);
+    const remaining = excludeErased(erased, message);
     return remaining !== message && remaining.events.length === 0 ? undefined : remaining;
   });
   await add(sessionRegistered, (erased, message) =>
-    erased.by({ ...message, receivedAt: message.registeredAt }) === undefined ? message : undefined,
+    erased.erasureOf({ ...message, receivedAt: message.registeredAt }) === undefined ? message : undefined,
   );
   await add(reportLinks, (erased, message) => (isErasedReport(erased, message) ? undefined : message));
   await add(linkedEvents, (erased, message) => (isErasedLink(erased, message) ? undefined : message));
@@ -65,5 +65,5 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
 
 function isOfErasedTenant(erased: ErasedData, { key, deadAt }: DeadLetter): boolean {
   const all = { projectId: '', sessionId: null, receivedAt: deadAt };
-  return key !== null && erased.by({ tenantId: key, ...all }) !== undefined;
+  return key !== null && erased.erasureOf({ tenantId: key, ...all }) !== undefined;
 }

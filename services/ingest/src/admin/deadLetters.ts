@@ -17,10 +17,19 @@ import {
 } from '@questlog/runtime/process/waiting';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import type { ErasedData } from '@questlog/schemas/erased';
-import type { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
+import type {
+  DeadLetterPage,
+  InspectedDeadLetter,
+  ReplayedDeadLetter,
+} from '@questlog/schemas/http/deadLetter';
 import { partitionOf } from '@questlog/schemas/partition';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
-import { APPEND_ID_HEADER, DECISION_HEADER, LETTER_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
+import {
+  APPEND_ID_HEADER,
+  DEAD_LETTER_ID_HEADER,
+  DECISION_HEADER,
+  TOPICS,
+} from '@questlog/schemas/topics/topics';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { NewestFirstPage } from '../core/newestFirst.ts';
 import { KeyedMutex } from '../known/keyedMutex.ts';
@@ -46,10 +55,10 @@ export interface DeadLetterAdminDeps {
 
 /** Each takes the id as the path has it. @throws Rejected; Unavailable while the topic is not read to its end. */
 export interface DeadLetterAdmin {
-  page(filters: DeadLetterFilters, page: NewestFirstPage): Promise<LetterPage>;
+  page(filters: DeadLetterFilters, page: NewestFirstPage): Promise<DeadLetterPage>;
   /** Without what was erased. @throws Rejected `not_found` also where that is all of it. */
-  inspect(id: string): Promise<InspectedLetter>;
-  replay(id: string): Promise<ReplayedLetter>;
+  inspect(id: string): Promise<InspectedDeadLetter>;
+  replay(id: string): Promise<ReplayedDeadLetter>;
   discard(id: string): Promise<void>;
   /** Discards the open ones that hold nothing else, whoever wrote their records, with whichever key. @returns how many. */
   discardErased(erased: ErasedData): Promise<number>;
@@ -92,7 +101,7 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
     return await codec.decode(record.value);
   };
   const decide = async ({ id, position }: IndexedDeadLetter, state: DecidedState): Promise<void> => {
-    const headers = { [LETTER_ID_HEADER]: id, [DECISION_HEADER]: state };
+    const headers = { [DEAD_LETTER_ID_HEADER]: id, [DECISION_HEADER]: state };
     await log.append(TOPIC, position.partition, [{ key: null, value: null, headers }]);
     logger.info('dead_letter_decided', { id, decision: state });
   };
@@ -180,7 +189,7 @@ async function appendToSource(
   id: string,
   { sourceTopic: topic, sourcePartition, key, value, headers, reason }: DeadLetter,
   isReplayable: boolean,
-): Promise<Omit<ReplayedLetter, 'id'>> {
+): Promise<Omit<ReplayedDeadLetter, 'id'>> {
   if (!isReplayable) throw new Rejected('not_replayable', `${topic} is no topic whose records are replayed`);
   if (value === null) throw new Rejected('not_replayable', `it is not kept here: ${reason}`);
   if (sourcePartition < 0)
@@ -188,7 +197,7 @@ async function appendToSource(
   const partitions = await log.partitionCount(topic);
   const partition = sourcePartition < partitions ? sourcePartition : partitionOf(key ?? '', 0, partitions);
   try {
-    const replayed = { key, value, headers: { ...headers, [LETTER_ID_HEADER]: id } };
+    const replayed = { key, value, headers: { ...headers, [DEAD_LETTER_ID_HEADER]: id } };
     const { baseOffset } = await log.append(topic, partition, [replayed]);
     return { topic, partition, offset: baseOffset };
   } catch (error) {
@@ -200,7 +209,7 @@ async function appendToSource(
 function shownValue(
   record: DeadLetterRecord,
   { value }: DeadLetter,
-): Pick<InspectedLetter, 'value' | 'valueBase64'> {
+): Pick<InspectedDeadLetter, 'value' | 'valueBase64'> {
   if (value === null) return {};
   const isReadable = record.state === 'read';
   if (isReadable && value.length <= MAX_SHOWN_BYTES) return { value: toJson(record.message) };
@@ -307,7 +316,7 @@ class DeadLetterView {
     const { offset, headers, value, timestampMs: atMs } = record;
     const state = headers[DECISION_HEADER];
     if (state === 'replayed' || state === 'discarded')
-      return index.decide(headers[LETTER_ID_HEADER] ?? '', { state, atMs, offset });
+      return index.decide(headers[DEAD_LETTER_ID_HEADER] ?? '', { state, atMs, offset });
     const id = canonicalUuid(headers[APPEND_ID_HEADER] ?? '');
     if (id === undefined || value === null) return;
     // One may have megabytes, and games wait beside it.

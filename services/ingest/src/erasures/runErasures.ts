@@ -10,7 +10,7 @@ import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { Backoff, Notifier, settledSoon } from '@questlog/runtime/process/waiting';
 import { ErasedData } from '@questlog/schemas/erased';
-import { UPLOAD_ADDRESS_MS } from '@questlog/schemas/http/upload';
+import { UPLOAD_ADDRESS_LIFETIME_MS } from '@questlog/schemas/http/upload';
 import type { Erasure, ErasureFound, IdsOfProject, Project } from '@questlog/schemas/topics/directoryEntry';
 import type { Projection } from '../known/projection.ts';
 import { storageKey, type UploadKey } from '../uploads/core/uploadKey.ts';
@@ -244,7 +244,7 @@ class Run {
     // An address takes bytes for an hour, whatever was removed meanwhile.
     const lateAttachments = await this.#removeUnnamed(
       erasure,
-      (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_MS,
+      (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_LIFETIME_MS,
     );
     const found = { ...erasure.found, attachments: erasure.found.attachments + lateAttachments };
     const problem = erasure.player === null ? null : await this.#deps.players.unresolved(erasure);

@@ -5,8 +5,8 @@
  */
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { freeBytes } from '@questlog/schemas/ownBytes';
-import { laneOfSession, partitionBeside, partitionOf } from '@questlog/schemas/partition';
+import { freeBytes } from '@questlog/schemas/buffers';
+import { laneOfSession, partitionFromHome, partitionOf } from '@questlog/schemas/partition';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import { isSkewed } from '../core/clockSkew.ts';
 import type { Reports } from '../known/reports.ts';
@@ -137,7 +137,7 @@ export class OrdinaryIngest {
     const lanes = [...counts].map(([lane, events], position) => {
       const at = found.count * 8 + position * 16;
       const appendId = uuidV8(random, at);
-      return { lane, events, appendId, receivedAt, partition: partitionBeside(home, lane, partitions) };
+      return { lane, events, appendId, receivedAt, partition: partitionFromHome(home, lane, partitions) };
     });
     return [...Map.groupBy(lanes, ({ partition }) => partition)].map(([partition, records]) => ({
       partition,

@@ -3,7 +3,7 @@ import { randomFillSync } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Codec } from '@questlog/runtime/registry/registry';
-import { freeBytes } from '@questlog/schemas/ownBytes';
+import { freeBytes } from '@questlog/schemas/buffers';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
 import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';

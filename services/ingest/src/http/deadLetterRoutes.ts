@@ -1,7 +1,7 @@
 /** `/admin/dead-letters`: what the operators' requests say, and what they are answered. */
 import type { RouterInstance } from '@koa/router';
-import { LETTER_STATES } from '@questlog/schemas/http/letter';
-import { LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { DEAD_LETTER_STATES } from '@questlog/schemas/http/deadLetter';
+import { DEAD_LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { DeadLetterFilters } from '../admin/deadLetterIndex.ts';
 import type { DeadLetterAdmin } from '../admin/deadLetters.ts';
 import { choiceFilter, textFilter, timeFilter } from '../core/listFilters.ts';
@@ -29,14 +29,14 @@ export function deadLetterRoutes(router: RouterInstance, deadLetters: DeadLetter
 }
 
 function filtersOf(given: (name: string) => string | undefined): DeadLetterFilters {
-  const state = choiceFilter('state', given('state'), LETTER_STATES);
+  const state = choiceFilter('state', given('state'), DEAD_LETTER_STATES);
   const millis = (name: string): number | undefined => {
     const micros = timeFilter(name, given(name));
     return micros === undefined ? undefined : Number(micros) / 1000;
   };
   return {
-    state: LETTER_STATES.find((one) => one === state) ?? 'open',
-    group: choiceFilter('group', given('group'), LETTER_GROUPS),
+    state: DEAD_LETTER_STATES.find((one) => one === state) ?? 'open',
+    group: choiceFilter('group', given('group'), DEAD_LETTER_GROUPS),
     topic: choiceFilter('topic', given('topic'), Object.values(TOPICS)),
     cause: textFilter('cause', given('cause'), MAX_CAUSE_CHARACTERS),
     fromMs: millis('from'),

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { freeBytes } from '@questlog/schemas/ownBytes';
+import { freeBytes } from '@questlog/schemas/buffers';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import type { RequestOutcomes } from '../ledger/requestOutcomes.ts';

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { inflate } from '@questlog/runtime/process/inflate';
-import { freeChunk } from '@questlog/schemas/ownBytes';
+import { freeChunk } from '@questlog/schemas/buffers';
 import { expect, test } from 'vitest';
 import { BodyBudget, LoopTurns, withBody } from './readBody.ts';
 

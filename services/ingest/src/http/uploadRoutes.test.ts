@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { Principal } from '@questlog/runtime/directory/directory';
-import { UPLOAD_ADDRESS_MS } from '@questlog/schemas/http/upload';
+import { UPLOAD_ADDRESS_LIFETIME_MS } from '@questlog/schemas/http/upload';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { openFolderStore } from '../uploads/folderStore.ts';
@@ -24,7 +24,7 @@ test('an address is taken until it expires, and refused from then on', async () 
   const { body } = await ask({});
   expect(body.expiresAt).toBe('2026-11-22T13:00:00.000Z');
 
-  nowMs += UPLOAD_ADDRESS_MS;
+  nowMs += UPLOAD_ADDRESS_LIFETIME_MS;
   const late = await fetch(body.uploadUrl, { method: 'PUT', headers: body.requiredHeaders, body: 'late' });
   expect(late.status).toBe(403);
   expect(await late.json()).toMatchObject({ code: 'invalid_upload_address' });

@@ -105,7 +105,7 @@ export function isErasedIn({
     const tenantId = projects.get(projectId)?.tenantId;
     if (tenantId === undefined) return false;
     if (reportId !== undefined && erased.hasReport(tenantId, projectId, reportId)) return true;
-    return erased.by({ ...of, tenantId }) !== undefined;
+    return erased.erasureOf({ ...of, tenantId }) !== undefined;
   };
 }
 

@@ -9,7 +9,7 @@ import {
 import type { WindowedReport } from './core/recentReports.ts';
 
 /** A report as ingest needs it; where its record lies does not matter here. */
-export type FiledReport = Omit<StoredReport, 'place'>;
+export type FiledReport = Omit<StoredReport, 'position'>;
 
 export async function lookUpReports(
   store: Store,

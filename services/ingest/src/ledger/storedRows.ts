@@ -1,7 +1,7 @@
 /** What ClickHouse holds of records of the log: the questions that a recount asks it. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { VerifySummary } from '@questlog/schemas/http/ledger';
-import { ERASED_OF_RECORD } from '@questlog/schemas/tables/erasedEvents';
+import { ERASED_EVENT_COUNT } from '@questlog/schemas/tables/erasedEvents';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';
 
@@ -159,7 +159,7 @@ async function miscountedMinutes(store: Store, times: TimeRange, limit: number):
        UNION ALL
        SELECT tenant_id, toStartOfMinute(received_at) AS minute, 0 AS rows, 0 AS count, sum(of_record) AS gone
        FROM (
-         SELECT tenant_id, received_at, ${ERASED_OF_RECORD} AS of_record FROM erased_events FINAL WHERE ${inTimeRange(times)}
+         SELECT tenant_id, received_at, ${ERASED_EVENT_COUNT} AS of_record FROM erased_events FINAL WHERE ${inTimeRange(times)}
          GROUP BY tenant_id, received_at, log_id, log_partition, log_offset, erasure_id
          SETTINGS optimize_aggregation_in_order = 1
        ) GROUP BY tenant_id, minute

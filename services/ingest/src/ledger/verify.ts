@@ -7,7 +7,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { pause, yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
-import { type ErasedData, withoutErased } from '@questlog/schemas/erased';
+import { type ErasedData, excludeErased } from '@questlog/schemas/erased';
 import type { Amount, Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { LEDGER_GRACE_MS } from '@questlog/schemas/tables/ledgerDifference';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
@@ -250,7 +250,7 @@ class Verification {
         if (offset < projectedTo) this.#addUnexplained(differenceOf('unreadable', of), 0);
         else this.#addToTotal('notYet', [{ events: 0 }]);
       } else if (isInside(message.receivedAt)) {
-        const left = withoutErased(this.#deps.erased, message);
+        const left = excludeErased(this.#deps.erased, message);
         logged.push(loggedRecord(message, left, { partition, offset: record.offset }));
       }
     }

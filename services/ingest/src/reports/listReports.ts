@@ -4,7 +4,7 @@ import type { Principal } from '@questlog/runtime/directory/directory';
 import { type ListedReport, MAX_FINGERPRINT_CHARS, type ReportPage } from '@questlog/schemas/http/report';
 import { partitionOf } from '@questlog/schemas/partition';
 import {
-  HEAD_COLUMNS,
+  COMMON_COLUMNS,
   type ReportRow,
   TEXT_COLUMNS,
   type TextRow,
@@ -32,7 +32,7 @@ const CONDITIONS = {
 };
 
 /** Without what may be long: `FINAL` reads every column of all reports of the project. */
-const COLUMNS = `${HEAD_COLUMNS}, ${TEXT_COLUMNS}`;
+const COLUMNS = `${COMMON_COLUMNS}, ${TEXT_COLUMNS}`;
 
 type Head =
   | 'reportId'

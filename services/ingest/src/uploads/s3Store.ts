@@ -13,7 +13,7 @@ import {
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { UPLOAD_ADDRESS_MS } from '@questlog/schemas/http/upload';
+import { UPLOAD_ADDRESS_LIFETIME_MS } from '@questlog/schemas/http/upload';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { Rejected } from '../rejected.ts';
 import { parseDescription, storageKey, type UploadKey } from './core/uploadKey.ts';
@@ -62,7 +62,7 @@ export function openS3Store(
     },
     address: ({ key, mimeType, maxBytes }) => {
       const object = { Bucket, Key: storageKey(key), ContentType: mimeType, ContentLength: maxBytes };
-      const expiresIn = UPLOAD_ADDRESS_MS / 1000;
+      const expiresIn = UPLOAD_ADDRESS_LIFETIME_MS / 1000;
       const signing = { expiresIn, signableHeaders: SIGNED_HEADERS };
       return withServiceErrors(getSignedUrl(toGames, new PutObjectCommand(object), signing));
     },

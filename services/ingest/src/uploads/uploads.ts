@@ -4,7 +4,11 @@ import type { Readable } from 'node:stream';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { ErasedData } from '@questlog/schemas/erased';
-import { UPLOAD_ADDRESS_MS, type UploadInput, type UploadOutput } from '@questlog/schemas/http/upload';
+import {
+  UPLOAD_ADDRESS_LIFETIME_MS,
+  type UploadInput,
+  type UploadOutput,
+} from '@questlog/schemas/http/upload';
 import { canonicalUuid, eventId, isUuidV7, millisOf } from '@questlog/schemas/uuid';
 import type { Holder } from '../limits/places.ts';
 import { Shares } from '../limits/shares.ts';
@@ -31,7 +35,7 @@ export async function createUpload(
     throw new Rejected('unknown_session', `session ${sessionId} does not exist in this project`);
   const nowMs = clock.now();
   const key = { projectId: principal.project.id, uploadId: eventId(nowMs, 0, randomBytes(8)) };
-  const expiresAtMs = nowMs + UPLOAD_ADDRESS_MS;
+  const expiresAtMs = nowMs + UPLOAD_ADDRESS_LIFETIME_MS;
   const expiresAt = new Date(expiresAtMs).toISOString();
   await store.describe(key, { ...described, expiresAt });
   const { mimeType, sizeBytes, attachmentType } = described;

@@ -2,71 +2,74 @@
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { homeOf, noticesToOwners, opened } from './decideReports.ts';
-import { aLink, type Change, type Decision, NOTHING, type Notice } from './decision.ts';
-import type { Answer, FoundEvent, KnownReport } from './jobs.ts';
-import { type LinkerState, SessionLinks } from './linkerState.ts';
+import { homePartitionOf, noticesToOwners, openReport } from './decideReports.ts';
+import { type Change, type Decision, EMPTY_DECISION, type Notice, newLink } from './decision.ts';
+import type { Answer, FoundEvent, ProjectedReport } from './jobs.ts';
+import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
 /** A report that is not matched as events come is looked up so often. */
-export const SPILLED_ASK_EVERY_MS = 10_000;
+export const SPILLED_LOOK_UP_INTERVAL_MS = 10_000;
 
 /** Where and when an answer comes. */
-export interface Moment {
+export interface AnswerContext {
   readonly state: LinkerState;
   readonly nowMs: number;
   readonly logId: string;
 }
 
-export function decideAnswer(moment: Moment, answer: Answer): Decision {
+export function decideAnswer(moment: AnswerContext, answer: Answer): Decision {
   switch (answer.kind) {
     case 'check':
-      return checked(moment, answer);
+      return decideCheck(moment, answer);
     case 'unlink':
-      return unlinked(moment, answer);
+      return decideUnlink(moment, answer);
     case 'ask':
     case 'close':
-      return asked(moment, answer);
+      return decideAsk(moment, answer);
     case 'late':
-      return lateAsked(moment, answer);
+      return decideLate(moment, answer);
   }
 }
 
 type AnswerTo<K> = Extract<Answer, { kind: K }>;
 
-function checked({ state, nowMs, logId }: Moment, { reports, known }: AnswerTo<'check'>): Decision {
+function decideCheck(
+  { state, nowMs, logId }: AnswerContext,
+  { reports, projected: known }: AnswerTo<'check'>,
+): Decision {
   const notices: Notice[] = [];
   const changes: Change[] = [];
   for (const [key, tracked] of reports) {
-    if (!isStill(state, key, tracked)) continue;
+    if (!isUnchanged(state, key, tracked)) continue;
     changes.push({ entry: 'report', key, value: null });
     const report = known.get(key);
-    if (report === undefined || !isGood(tracked, report, logId)) continue;
-    const record = withLane(tracked.record, report.record.sessionLane);
+    if (report === undefined || !isAccepted(tracked, report, logId)) continue;
+    const record = withSessionLane(tracked.record, report.record.sessionLane);
     notices.push(...noticesToOwners(state, record, record));
     if (ownersOf(record, state.partitions).has(state.partition)) {
-      changes.push(opened(state, tracked.offset, record, nowMs));
+      changes.push(openReport(state, tracked.offset, record, nowMs));
     }
   }
-  return { ...NOTHING, notices, changes };
+  return { ...EMPTY_DECISION, notices, changes };
 }
 
 /**
  * Of several records of an id the log's first counts. One behind it can only be the same, come again after a cut; a row of
  * another log is of a record that this log has not.
  */
-function isGood({ record, offset }: TrackedReport, report: KnownReport, logId: string): boolean {
+function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
   return report.logId === logId ? report.offset >= offset : !report.isRetracted;
 }
 
 /** A session that is not registered has no events; a report of it has what it names. */
-function withLane(record: ReportLink, sessionLane: number | null): ReportLink {
+function withSessionLane(record: ReportLink, sessionLane: number | null): ReportLink {
   return sessionLane === null ? { ...record, sessionId: null, sessionLane } : { ...record, sessionLane };
 }
 
-function unlinked({ state, nowMs, logId }: Moment, answer: AnswerTo<'unlink'>): Decision {
-  const { retractions, known, found, isWhole } = answer;
+function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'unlink'>): Decision {
+  const { retractions, projected: known, found, isComplete: isWhole } = answer;
   const isValid = (key: string): boolean => {
     const retraction = retractions.get(key);
     const report = known.get(key);
@@ -77,8 +80,8 @@ function unlinked({ state, nowMs, logId }: Moment, answer: AnswerTo<'unlink'>): 
   };
   const links = found
     .filter(({ key }) => isValid(key))
-    .map(({ record, event, source }) => aLink('unlinked', record, event, source, nowMs));
-  if (!isWhole) return { ...NOTHING, links };
+    .map(({ record, event, source }) => newLink('unlinked', record, event, source, nowMs));
+  if (!isWhole) return { ...EMPTY_DECISION, links };
   const notices: Notice[] = [];
   const changes: Change[] = [];
   for (const [key, { record }] of retractions) {
@@ -91,37 +94,37 @@ function unlinked({ state, nowMs, logId }: Moment, answer: AnswerTo<'unlink'>): 
 }
 
 /** The last look-up lets its reports go, and tells which of the events that they name did not come. */
-function asked({ state, nowMs }: Moment, answer: AnswerTo<'ask' | 'close'>): Decision {
-  const { kind, reports, isWhole, missing, below } = answer;
+function decideAsk({ state, nowMs }: AnswerContext, answer: AnswerTo<'ask' | 'close'>): Decision {
+  const { kind, reports, isComplete: isWhole, missing, below } = answer;
   // A report that was retracted meanwhile gets no more links.
   const found = answer.found.filter(({ key }) => state.reports.has(key) && reports.has(key));
-  const counted = new SessionLinks(state, answer.told);
-  const isLeft = ({ key, record, source }: Pick<FoundEvent, 'key' | 'record' | 'source'>): boolean =>
-    source !== 'session' || counted.take(key, record);
-  const links = found.filter(isLeft).map((event) => linked(event, nowMs));
+  const budget = new SessionLinkBudget(state, answer.linkCounts);
+  const fits = ({ key, record, source }: Pick<FoundEvent, 'key' | 'record' | 'source'>): boolean =>
+    source !== 'session' || budget.take(key, record);
+  const links = found.filter(fits).map((event) => linkOf(event, nowMs));
   const notices: Notice[] = [];
   const changes: Change[] = [];
   for (const [key, tracked] of isWhole ? reports : []) {
     // Asked for again meanwhile: the next look-up sees that too.
-    if (!isStill(state, key, tracked)) continue;
-    const value = kind === 'close' ? null : { ...tracked, askAt: nextAskOf(tracked, nowMs) };
+    if (!isUnchanged(state, key, tracked)) continue;
+    const value = kind === 'close' ? null : { ...tracked, askAt: nextLookUpAt(tracked, nowMs) };
     changes.push({ entry: 'report', key, value });
     links.push(
-      ...heldLinks(state, key, tracked, below)
-        .filter(isLeft)
-        .map((held) => linked(held, nowMs)),
+      ...deferredLinksOf(state, key, tracked, below)
+        .filter(fits)
+        .map((deferred) => linkOf(deferred, nowMs)),
     );
     const eventIds = kind === 'close' ? (missing.get(key) ?? []) : [];
     if (eventIds.length > 0) {
-      const partition = homeOf(tracked.record, state.partitions);
+      const partition = homePartitionOf(tracked.record, state.partitions);
       notices.push({ partition, record: unresolved(tracked.record, eventIds, nowMs) });
     }
   }
-  return { links, notices, changes: [...counted.changes(), ...changes] };
+  return { links, notices, changes: [...budget.changes(), ...changes] };
 }
 
-function nextAskOf({ phase }: TrackedReport, nowMs: number): number | null {
-  return phase === 'spilled' ? nowMs + SPILLED_ASK_EVERY_MS : null;
+function nextLookUpAt({ phase }: TrackedReport, nowMs: number): number | null {
+  return phase === 'spilled' ? nowMs + SPILLED_LOOK_UP_INTERVAL_MS : null;
 }
 
 function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: number): ReportLink {
@@ -140,9 +143,9 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
  * Open reports take part: the look-up saw whatever they were linked to, so nothing is linked twice. The retraction's own
  * look-up decides whether a report is retracted; until then its sessions wait.
  */
-function lateAsked({ state, nowMs }: Moment, answer: AnswerTo<'late'>): Decision {
-  const { sessions, found, isWhole } = answer;
-  const counted = new SessionLinks(state, answer.told);
+function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): Decision {
+  const { sessions, found, isComplete: isWhole } = answer;
+  const budget = new SessionLinkBudget(state, answer.linkCounts);
   const free = found.filter(({ key }) => !state.retractions.has(key));
   const isDone = isWhole && free.length === found.length;
   const changes: Change[] = [];
@@ -150,26 +153,31 @@ function lateAsked({ state, nowMs }: Moment, answer: AnswerTo<'late'>): Decision
     // Extended while it was looked up: then it is looked up again.
     if (state.late.get(key) === session) changes.push({ entry: 'late', key, value: null });
   }
-  const links = free.filter(({ key, record }) => counted.take(key, record));
+  const links = free.filter(({ key, record }) => budget.take(key, record));
   return {
-    ...NOTHING,
-    links: links.map((event) => linked(event, nowMs)),
-    changes: [...counted.changes(), ...changes],
+    ...EMPTY_DECISION,
+    links: links.map((event) => linkOf(event, nowMs)),
+    changes: [...budget.changes(), ...changes],
   };
 }
 
-function linked({ record, event, source }: Omit<FoundEvent, 'key'>, nowMs: number): LinkedEvent {
-  return aLink('linked', record, event, source, nowMs);
+function linkOf({ record, event, source }: Omit<FoundEvent, 'key'>, nowMs: number): LinkedEvent {
+  return newLink('linked', record, event, source, nowMs);
 }
 
 /** Tells the links that came behind the look-up, now that those before it are told. */
-function heldLinks(state: LinkerState, key: string, { record }: TrackedReport, below: number): FoundEvent[] {
-  return (state.held.get(key) ?? [])
+function deferredLinksOf(
+  state: LinkerState,
+  key: string,
+  { record }: TrackedReport,
+  below: number,
+): FoundEvent[] {
+  return (state.deferredLinks.get(key) ?? [])
     .filter(({ offset }) => offset >= below)
     .map(({ event, source }) => ({ key, record, event, source }));
 }
 
 /** The very entry that was asked about: one that was changed meanwhile is asked about again. */
-function isStill({ reports }: LinkerState, key: string, tracked: TrackedReport): boolean {
+function isUnchanged({ reports }: LinkerState, key: string, tracked: TrackedReport): boolean {
   return reports.get(key) === tracked;
 }

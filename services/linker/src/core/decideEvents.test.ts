@@ -7,7 +7,7 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
 import { describe, expect, test } from 'vitest';
 import { decideEvents, MAX_FAN_OUT_BYTES } from './decideEvents.ts';
-import { AT_ONCE, type Change, keyOf, LINK_BYTES } from './decision.ts';
+import { type Change, DUE_NOW, keyOf, LINK_OVERHEAD_BYTES } from './decision.ts';
 import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
@@ -73,10 +73,10 @@ test('an append that a cut of the log took away and that comes again is looked u
   const state = aState([report]);
   const message = anAppend([{}]);
   state.appends.add(message.appendId, NOW_MS);
-  state.wasCut = true;
+  state.wasTruncated = true;
   const again = decide(state, message);
   expect(again.links).toEqual([]);
-  expect(again.changes).toMatchObject([{ entry: 'report', key: keyOf(report), value: { askAt: AT_ONCE } }]);
+  expect(again.changes).toMatchObject([{ entry: 'report', key: keyOf(report), value: { askAt: DUE_NOW } }]);
 });
 
 test('an append replayed from the dead letters is looked up, whoever has seen it: for open reports, and for such as were let go', () => {
@@ -87,7 +87,7 @@ test('an append replayed from the dead letters is looked up, whoever has seen it
     decideEvents(state, { offset: OFFSET, arrivedAtMs: NOW_MS, isReplayed: true }, recordOf(message), NOW_MS);
   const asked = [
     { entry: 'late', key: `${PROJECT}/${SESSION}` },
-    { entry: 'report', key: keyOf(report), value: { askAt: AT_ONCE } },
+    { entry: 'report', key: keyOf(report), value: { askAt: DUE_NOW } },
   ];
   // Seen so long ago that nobody remembers; or never, since it could not be read.
   const forgotten = replay();
@@ -121,7 +121,7 @@ test.each([
         : [
             expect.objectContaining({
               key: keyOf(record),
-              value: expect.objectContaining({ askAt: AT_ONCE }),
+              value: expect.objectContaining({ askAt: DUE_NOW }),
             }),
           ],
     );
@@ -133,7 +133,7 @@ test.each([
   [MAX_FAN_OUT_BYTES + 2, 0],
 ])('links of %i bytes are made at once: %i; more are left to a look-up', (bytes, count) => {
   const reports = [aReport(), aReport()];
-  const payload = Buffer.alloc(bytes / 2 - LINK_BYTES);
+  const payload = Buffer.alloc(bytes / 2 - LINK_OVERHEAD_BYTES);
   const { links, changes } = decide(aState(reports), anAppend([{ payload }]));
   expect(links).toHaveLength(count);
   expect(changes.filter(({ entry }) => entry === 'report')).toHaveLength(2 - count);
@@ -160,7 +160,7 @@ test('behind a look-up a link is held, and without room to hold it the look-up i
   const full = decide(state, anAppend([{}]));
   expect(full.links).toEqual([]);
   expect(full.changes.map(({ entry }) => entry)).toEqual(['append', 'report']);
-  expect(full.changes[1]).toMatchObject({ key: keyOf(record), value: { askAt: AT_ONCE } });
+  expect(full.changes[1]).toMatchObject({ key: keyOf(record), value: { askAt: DUE_NOW } });
 });
 
 describe('events off the clock', () => {
@@ -210,7 +210,7 @@ function aState(
   const state = new LinkerState(0, 1, {
     ...LINKER_BOUNDS,
     appends: 2,
-    heldBytes: HELD_BYTES,
+    deferredLinkBytes: HELD_BYTES,
   });
   state.evolve(
     reports.map((record) => ({

@@ -1,11 +1,18 @@
 /** An append of events: which of the open reports each of them belongs to. Pure. */
-import { isInWindow, OFF_CLOCK_MS } from '@questlog/schemas/reportWindow';
+import { isInWindow, MAX_CLOCK_SKEW_MS } from '@questlog/schemas/reportWindow';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
 import { millisOf } from '@questlog/schemas/uuid';
-import { AT_ONCE, aLink, type Change, type Decision, LINK_BYTES, NOTHING } from './decision.ts';
-import { type LinkerState, SessionLinks } from './linkerState.ts';
+import {
+  type Change,
+  type Decision,
+  DUE_NOW,
+  EMPTY_DECISION,
+  LINK_OVERHEAD_BYTES,
+  newLink,
+} from './decision.ts';
+import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import type { OpenReport } from './openReports.ts';
 
 /** Links of one append beyond so many bytes are left to a look-up, which makes them in portions. */
@@ -28,71 +35,71 @@ export function decideEvents(
   record: EventsRecord,
   nowMs: number,
 ): Decision {
-  const isRepeat = state.appends.has(record.appendId);
+  const isDuplicate = state.appends.has(record.appendId);
   const late = lateSessions(state, offset, isReplayed ? Number.MAX_SAFE_INTEGER : arrivedAtMs, record);
-  if (isRepeat && !state.wasCut && !isReplayed) return { ...NOTHING, changes: late };
+  if (isDuplicate && !state.wasTruncated && !isReplayed) return { ...EMPTY_DECISION, changes: late };
   const matches: Match[] = [];
   // Mostly there is no report, and then no event is looked at here.
   const events = state.open.reports === 0 ? 0 : record.count;
   for (let event = 0; event < events; event++) collectMatches(state, record, event, matches);
   const changes: Change[] = [
-    ...(isRepeat ? [] : [{ entry: 'append', id: record.appendId, arrivedAtMs } as const]),
+    ...(isDuplicate ? [] : [{ entry: 'append', id: record.appendId, arrivedAtMs } as const]),
     ...late,
   ];
   if (
-    isRepeat ||
+    isDuplicate ||
     isReplayed ||
-    mayBeRepeat(state, record) ||
+    mayBeDuplicate(state, record) ||
     fanOutBytes(record, matches) > MAX_FAN_OUT_BYTES
   ) {
     const reports = new Set(matches.map(({ report }) => report.key));
-    return { ...NOTHING, changes: [...changes, ...askAgain(state, reports)] };
+    return { ...EMPTY_DECISION, changes: [...changes, ...requestLookUps(state, reports)] };
   }
   const links: LinkedEvent[] = [];
   const overflowing = new Set<string>();
-  const sessionLinks = new SessionLinks(state);
+  const budget = new SessionLinkBudget(state);
   for (const { report, event, source } of matches) {
     const stored = { ...record.event(event), receivedAt: record.receivedAt };
     if (state.reports.get(report.key)?.askAt === null) {
-      if (source !== 'session' || sessionLinks.take(report.key, report.record))
-        links.push(aLink('linked', report.record, stored, source, nowMs));
-    } else if (state.hasRoomToHold)
+      if (source !== 'session' || budget.take(report.key, report.record))
+        links.push(newLink('linked', report.record, stored, source, nowMs));
+    } else if (state.canDeferLinks)
       changes.push({ entry: 'held', key: report.key, link: { offset, event: stored, source } });
     else overflowing.add(report.key);
   }
-  return { links, notices: [], changes: [...changes, ...askAgain(state, overflowing)] };
+  return { links, notices: [], changes: [...changes, ...requestLookUps(state, overflowing)] };
 }
 
 /** Has the reports looked up as soon as may be. */
-export function askAgain(state: LinkerState, keys: Iterable<string>): Change[] {
+export function requestLookUps(state: LinkerState, keys: Iterable<string>): Change[] {
   const changes: Change[] = [];
   for (const key of keys) {
     const tracked = state.reports.get(key);
     if (tracked === undefined || tracked.phase === 'waiting') continue;
-    changes.push({ entry: 'report', key, value: { ...tracked, askAt: AT_ONCE } });
+    changes.push({ entry: 'report', key, value: { ...tracked, askAt: DUE_NOW } });
   }
   return changes;
 }
 
 /** A keyed request may come again when its first append is no longer remembered; its key is older then. */
-function mayBeRepeat({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
+function mayBeDuplicate({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
   return idempotency !== null && millisOf(idempotency.key) <= appends.since;
 }
 
 function collectMatches(state: LinkerState, record: EventsRecord, event: number, matches: Match[]): void {
   const { tenantId, projectId } = record;
-  const isOurs = ({ record }: OpenReport): boolean =>
+  const isOfSameProject = ({ record }: OpenReport): boolean =>
     record.projectId === projectId && record.tenantId === tenantId;
   const id = record.id(event);
-  for (const report of state.open.naming(id)) {
-    if (!isOurs(report)) continue;
+  for (const report of state.open.reportsNaming(id)) {
+    if (!isOfSameProject(report)) continue;
     const source = report.record.inlineEventIds.includes(id) ? 'inline' : 'named';
     matches.push({ report, event, source });
   }
   const sessionId = record.sessionId(event);
   if (sessionId === null) return;
-  for (const report of state.open.ofSession(sessionId)) {
-    if (!isOurs(report) || !isInWindow(record.occurredAt(event), report.window)) continue;
+  for (const report of state.open.reportsOfSession(sessionId)) {
+    if (!isOfSameProject(report) || !isInWindow(record.occurredAt(event), report.window)) continue;
     if (!state.hasLinksLeft(report.key, report.record)) continue;
     if (!isNamed(report, id)) matches.push({ report, event, source: 'session' });
   }
@@ -104,7 +111,7 @@ function isNamed({ record }: OpenReport, eventId: string): boolean {
 }
 
 function fanOutBytes(record: EventsRecord, matches: readonly Match[]): number {
-  return matches.reduce((sum, { event }) => sum + record.payloadBytes(event) + LINK_BYTES, 0);
+  return matches.reduce((sum, { event }) => sum + record.payloadBytes(event) + LINK_OVERHEAD_BYTES, 0);
 }
 
 /** Events off the clock, and such as came long after they were received, may belong to reports that were let go. */
@@ -115,14 +122,14 @@ function lateSessions(
   record: EventsRecord,
 ): Change[] {
   const { tenantId, projectId, receivedAt } = record;
-  const earliest = (Math.max(arrivedAtMs, receivedAt) - OFF_CLOCK_MS) * 1000;
-  const latest = (receivedAt + OFF_CLOCK_MS) * 1000;
+  const earliest = (Math.max(arrivedAtMs, receivedAt) - MAX_CLOCK_SKEW_MS) * 1000;
+  const latest = (receivedAt + MAX_CLOCK_SKEW_MS) * 1000;
   const late = new Map<string, LateSession>();
   for (let event = 0; event < record.count; event++) {
     const about = record.roundedMicros(event);
     if (about >= earliest && about <= latest) continue;
     const sessionId = record.sessionId(event);
-    if (sessionId === null || !state.sessionsWithReports.mayHave(sessionId)) continue;
+    if (sessionId === null || !state.sessionsWithReports.mayContain(sessionId)) continue;
     const occurredAt = record.occurredAt(event);
     const key = `${projectId}/${sessionId}`;
     const known = late.get(key) ?? state.late.get(key);

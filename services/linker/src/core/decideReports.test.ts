@@ -7,10 +7,10 @@ import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
-import { decideAnswer, SPILLED_ASK_EVERY_MS } from './decideAnswers.ts';
-import { decideReportLink, erasedChanges } from './decideReports.ts';
-import { AT_ONCE, aLink, type Change, keyOf } from './decision.ts';
-import type { Answer, FoundEvent, KnownReport } from './jobs.ts';
+import { decideAnswer, SPILLED_LOOK_UP_INTERVAL_MS } from './decideAnswers.ts';
+import { decideReportLink, removeErased } from './decideReports.ts';
+import { type Change, DUE_NOW, keyOf, newLink } from './decision.ts';
+import type { Answer, FoundEvent, ProjectedReport } from './jobs.ts';
 import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
@@ -41,7 +41,7 @@ test('a report is waited for at home, without its content, and taken there from 
 test('a link that is taken back is of a later version than the link, whichever the tables get last', () => {
   const [report, event] = [aReport(), { ...anEvent(), receivedAt: 1 }];
   const versions = (['linked', 'unlinked'] as const).map(
-    (kind) => aLink(kind, report, event, 'session', NOW_MS).version,
+    (kind) => newLink(kind, report, event, 'session', NOW_MS).version,
   );
   expect(versions[1]).toBeGreaterThan(versions[0] ?? Infinity);
 });
@@ -51,7 +51,7 @@ test('what was erased is let go, reports and retractions, and nothing beside it'
   const state = aState([tracked(erased, {}), tracked(kept, {})]);
   state.evolve(taken(state, { ...back, kind: 'retracted' }).changes);
   const gone = [erased, back].map(({ reportId }) => reportId);
-  expect(erasedChanges(state, ({ reportId }) => gone.includes(reportId))).toEqual([
+  expect(removeErased(state, ({ reportId }) => gone.includes(reportId))).toEqual([
     { entry: 'report', key: keyOf(erased), value: null },
     { entry: 'retraction', key: keyOf(back), value: null },
   ]);
@@ -77,7 +77,7 @@ test('a report that is known changes nothing, and one that is retried is looked 
   expect(taken(open, again)).toEqual({
     links: [],
     notices: [{ partition: NEXT, record: copy }],
-    changes: [tracked(record, { askAt: AT_ONCE })],
+    changes: [tracked(record, { askAt: DUE_NOW })],
   });
   expect(taken(open, { ...again, isForwarded: true }).notices).toEqual([]);
   const waiting = aState([tracked(record, { phase: 'waiting', askAt: null })]);
@@ -107,7 +107,7 @@ test('a retraction lets its report go and is looked up once, whether its report 
   expect(taken(aState([pending]), record).changes).toEqual([]);
 });
 
-test.each<[what: string, isGood: boolean, of: Partial<KnownReport>, record: Partial<ReportLink>]>([
+test.each<[what: string, isGood: boolean, of: Partial<ProjectedReport>, record: Partial<ReportLink>]>([
   ['the first of its id', true, {}, {}],
   ['the second of its id', false, { offset: OFFSET - 1 }, {}],
   ['one that came again behind a cut', true, { offset: OFFSET + 1 }, {}],
@@ -129,7 +129,7 @@ test.each<[what: string, isGood: boolean, of: Partial<KnownReport>, record: Part
     const state = aState([waiting]);
     const known = new Map([[keyOf(record), aKnown({ ...record, sessionLane: 1 }, of)]]);
     const reports = new Map([[keyOf(record), state.reports.get(keyOf(record)) ?? never()]]);
-    const { notices, changes } = answer(state, { kind: 'check', reports, known });
+    const { notices, changes } = answer(state, { kind: 'check', reports, projected: known });
     const whole = { ...record, sessionLane: 1 };
     const gone: Change = { ...waiting, value: null };
     const closesAt = record.kind === 'retried' ? NOW_MS : closesAtMs(record);
@@ -139,7 +139,11 @@ test.each<[what: string, isGood: boolean, of: Partial<KnownReport>, record: Part
     );
     // Changed since it was asked about: it is asked about again.
     state.evolve([waiting, tracked(record, {})]);
-    expect(answer(state, { kind: 'check', reports, known })).toEqual({ links: [], notices: [], changes: [] });
+    expect(answer(state, { kind: 'check', reports, projected: known })).toEqual({
+      links: [],
+      notices: [],
+      changes: [],
+    });
   },
 );
 
@@ -147,14 +151,18 @@ test('a report of no registered session has what it names, and one of other part
   const record = aReport({ eventIds: [THERE], inlineEventIds: [] });
   const state = aState([tracked(record, { phase: 'waiting', askAt: null })]);
   const known = new Map([[keyOf(record), aKnown({ ...record, sessionLane: null })]]);
-  const { notices, changes } = answer(state, { kind: 'check', reports: new Map(state.reports), known });
+  const { notices, changes } = answer(state, {
+    kind: 'check',
+    reports: new Map(state.reports),
+    projected: known,
+  });
   expect(changes.map(({ entry }) => entry)).toEqual(['report']);
   expect(notices).toMatchObject([{ partition: NEXT, record: { sessionId: null, sessionLane: null } }]);
-  const unknown = answer(state, { kind: 'check', reports: new Map(state.reports), known: new Map() });
+  const unknown = answer(state, { kind: 'check', reports: new Map(state.reports), projected: new Map() });
   expect([unknown.notices, unknown.changes.length]).toEqual([[], 1]);
 });
 
-test.each<[what: string, isValid: boolean, of: Partial<KnownReport> | null, isForwarded: boolean]>([
+test.each<[what: string, isValid: boolean, of: Partial<ProjectedReport> | null, isForwarded: boolean]>([
   ['behind its report', true, {}, false],
   ['before its report', false, { offset: OFFSET }, false],
   ['of a report in an earlier log', true, { logId: 'earlier', offset: OFFSET }, false],
@@ -168,12 +176,12 @@ test.each<[what: string, isValid: boolean, of: Partial<KnownReport> | null, isFo
     of === null ? [] : [[key, aKnown({ ...record, sessionLane: 1 }, { offset: 1, ...of })]],
   );
   const found = [aFound(record)];
-  const some = answer(aState(), { kind: 'unlink', retractions, known, found, isWhole: false });
+  const some = answer(aState(), { kind: 'unlink', retractions, projected: known, found, isComplete: false });
   expect(some.links).toMatchObject(
     isValid ? [{ kind: 'unlinked', reportId: record.reportId, changedAt: NOW_MS }] : [],
   );
   expect([some.notices, some.changes]).toEqual([[], []]);
-  const all = answer(aState(), { kind: 'unlink', retractions, known, found, isWhole: true });
+  const all = answer(aState(), { kind: 'unlink', retractions, projected: known, found, isComplete: true });
   expect(all.links).toEqual(some.links);
   expect(all.changes).toEqual([{ entry: 'retraction', key, value: null }]);
   expect(all.notices.map(({ partition }) => partition)).toEqual(isValid && !isForwarded ? [NEXT] : []);
@@ -195,18 +203,18 @@ test.each(['ask', 'close'] as const)(
       [keyOf(gone), [HERE]],
     ]);
     const found = [aFound(record), aFound(gone), aFound(aReport())];
-    const asked = { kind, reports, found, below: 5, missing, told: new Map() };
-    const part = answer(state, { ...asked, isWhole: false });
+    const asked = { kind, reports, found, below: 5, missing, linkCounts: new Map() };
+    const part = answer(state, { ...asked, isComplete: false });
     expect(part.links.map(({ event }) => event.id)).toEqual([found[0]?.event.id]);
     expect([part.changes, part.notices]).toEqual([[], []]);
 
-    const { links, changes, notices } = answer(state, { ...asked, isWhole: true });
+    const { links, changes, notices } = answer(state, { ...asked, isComplete: true });
     const behind = eventId(NOW_MS, 5, Buffer.alloc(8));
     expect(links.map(({ kind, event, reportId }) => [kind, event.id, reportId])).toEqual([
       ['linked', found[0]?.event.id, record.reportId],
       ['linked', behind, record.reportId],
     ]);
-    const next = tracked(record, { askAt: NOW_MS + SPILLED_ASK_EVERY_MS, phase: 'spilled' });
+    const next = tracked(record, { askAt: NOW_MS + SPILLED_LOOK_UP_INTERVAL_MS, phase: 'spilled' });
     expect(changes).toEqual([kind === 'ask' ? next : { ...next, value: null }]);
     const note = {
       kind: 'unresolved',
@@ -228,8 +236,8 @@ test('an open report that was looked up is matched from then on, and one whose e
     found: [],
     below: 0,
     missing: new Map(),
-    told: new Map(),
-    isWhole: true,
+    linkCounts: new Map(),
+    isComplete: true,
   };
   expect(answer(state, { kind: 'ask', ...asked }).changes).toEqual([tracked(record, { askAt: null })]);
   expect(answer(state, { kind: 'close', ...asked }).notices).toEqual([]);
@@ -253,18 +261,18 @@ test('late events are linked, but not to a report whose retraction is still look
     ['one', late],
     ['two', { ...late }],
   ]);
-  const asked = { kind: 'late' as const, sessions, below: 0, missing: new Map(), told: new Map() };
+  const asked = { kind: 'late' as const, sessions, below: 0, missing: new Map(), linkCounts: new Map() };
   const free = [aFound(record)];
-  const done = answer(state, { ...asked, found: free, isWhole: true });
+  const done = answer(state, { ...asked, found: free, isComplete: true });
   expect(done.links).toMatchObject([{ kind: 'linked', reportId: record.reportId }]);
   // The other grew meanwhile.
   expect(done.changes).toEqual([{ entry: 'late', key: 'one', value: null }]);
-  expect(answer(state, { ...asked, found: free, isWhole: false }).changes).toEqual([]);
-  const held = answer(state, { ...asked, found: [...free, aFound(retracted)], isWhole: true });
+  expect(answer(state, { ...asked, found: free, isComplete: false }).changes).toEqual([]);
+  const held = answer(state, { ...asked, found: [...free, aFound(retracted)], isComplete: true });
   expect([held.links.length, held.changes]).toEqual([1, []]);
   // Others may have come since the look-up: it is counted here, too.
   const small = aReport({ maxSessionLinks: 1 });
-  const full = answer(state, { ...asked, found: [aFound(small), aFound(small)], isWhole: true });
+  const full = answer(state, { ...asked, found: [aFound(small), aFound(small)], isComplete: true });
   expect(full.links).toHaveLength(1);
 });
 
@@ -294,13 +302,13 @@ function bare(record: ReportLink): ReportLink {
 
 function tracked(record: ReportLink, of: Partial<TrackedReport>) {
   const value: TrackedReport = {
-    ...{ record, offset: OFFSET, phase: 'open', askAt: AT_ONCE, closesAt: closesAtMs(record) },
+    ...{ record, offset: OFFSET, phase: 'open', askAt: DUE_NOW, closesAt: closesAtMs(record) },
     ...of,
   };
   return { entry: 'report', key: keyOf(record), value } satisfies Change;
 }
 
-function aKnown(record: ReportLink, of: Partial<KnownReport> = {}): KnownReport {
+function aKnown(record: ReportLink, of: Partial<ProjectedReport> = {}): ProjectedReport {
   return { record, logId: LOG, offset: OFFSET, isRetracted: false, ...of };
 }
 

@@ -4,8 +4,8 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import { isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { askAgain } from './decideEvents.ts';
-import { AT_ONCE, type Change, type Decision, keyOf, NOTHING } from './decision.ts';
+import { requestLookUps } from './decideEvents.ts';
+import { type Change, type Decision, DUE_NOW, EMPTY_DECISION, keyOf } from './decision.ts';
 import type { LinkerState } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
@@ -15,20 +15,20 @@ export function decideReportLink(
   record: ReportLink,
   nowMs: number,
 ): Decision {
-  if (record.kind === 'unresolved') return NOTHING;
+  if (record.kind === 'unresolved') return EMPTY_DECISION;
   if (!record.isForwarded && !isAtHome(record, state.partition, state.partitions)) {
-    return { ...NOTHING, notices: [{ partition: homeOf(record, state.partitions), record }] };
+    return { ...EMPTY_DECISION, notices: [{ partition: homePartitionOf(record, state.partitions), record }] };
   }
   switch (record.kind) {
     case 'filed':
     case 'retried':
-      return taken(state, offset, record, nowMs);
+      return decideFiled(state, offset, record, nowMs);
     case 'retracted':
-      return retracted(state, offset, record);
+      return decideRetraction(state, offset, record);
   }
 }
 
-export function homeOf({ tenantId }: ReportLink, partitions: number): number {
+export function homePartitionOf({ tenantId }: ReportLink, partitions: number): number {
   return partitionOf(tenantId, 0, partitions);
 }
 
@@ -44,7 +44,7 @@ export function noticesToOwners(
 }
 
 /** Lets go of what was erased while it was waited for: nothing more is linked to it, and its record leaves the changelog. */
-export function erasedChanges(state: LinkerState, isErased: (record: ReportLink) => boolean): Change[] {
+export function removeErased(state: LinkerState, isErased: (record: ReportLink) => boolean): Change[] {
   const erasedOf = (entries: ReadonlyMap<string, { readonly record: ReportLink }>): string[] =>
     [...entries].filter(([, { record }]) => isErased(record)).map(([key]) => key);
   return [
@@ -54,14 +54,14 @@ export function erasedChanges(state: LinkerState, isErased: (record: ReportLink)
 }
 
 /** Has the report matched as events come, and looked up for what came before. */
-export function opened(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Change {
+export function openReport(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Change {
   const closesAt = record.kind === 'retried' ? nowMs : closesAtMs(record);
-  const isSpilled = !state.hasRoom;
+  const isSpilled = !state.canOpenReport;
   const value: TrackedReport = {
     record: isSpilled ? withoutIds(record) : withoutContent(record),
     offset,
     phase: isSpilled ? 'spilled' : 'open',
-    askAt: AT_ONCE,
+    askAt: DUE_NOW,
     closesAt,
   };
   return { entry: 'report', key: keyOf(record), value };
@@ -71,15 +71,15 @@ export function opened(state: LinkerState, offset: number, record: ReportLink, n
  * Whether it is the first of its id, or was retracted before it is retried, is known once it is projected. A copy was
  * checked by who made it. One that is known already can only be the same, another of its id, or a wish to look again.
  */
-function taken(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
+function decideFiled(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
   const known = state.reports.get(key);
   const isSame = record.kind === 'filed' && !record.isForwarded && known?.phase === 'waiting';
   // Before what was read: the log was cut, and it has come again.
-  const isBack = isSame && offset < known.offset;
-  if (known !== undefined && !isBack)
-    return record.kind === 'retried' ? again(state, key, known, record) : NOTHING;
-  if (record.isForwarded) return { ...NOTHING, changes: [opened(state, offset, record, nowMs)] };
+  const isReread = isSame && offset < known.offset;
+  if (known !== undefined && !isReread)
+    return record.kind === 'retried' ? decideRetry(state, key, known, record) : EMPTY_DECISION;
+  if (record.isForwarded) return { ...EMPTY_DECISION, changes: [openReport(state, offset, record, nowMs)] };
   const value: TrackedReport = {
     record: withoutContent(record),
     offset,
@@ -87,20 +87,20 @@ function taken(state: LinkerState, offset: number, record: ReportLink, nowMs: nu
     askAt: null,
     closesAt: closesAtMs(record),
   };
-  return { ...NOTHING, changes: [{ entry: 'report', key, value }] };
+  return { ...EMPTY_DECISION, changes: [{ entry: 'report', key, value }] };
 }
 
 /** Others may have let the report go, even if this partition still waits for it. */
-function again(state: LinkerState, key: string, known: TrackedReport, record: ReportLink): Decision {
+function decideRetry(state: LinkerState, key: string, known: TrackedReport, record: ReportLink): Decision {
   const { sessionLane } = known.record;
   const whole = { ...record, sessionLane: record.sessionLane ?? sessionLane };
-  const isTold = record.isForwarded || known.phase === 'waiting';
-  const notices = isTold ? [] : noticesToOwners(state, whole, whole);
-  return { ...NOTHING, notices, changes: askAgain(state, [key]) };
+  const areOwnersNotified = record.isForwarded || known.phase === 'waiting';
+  const notices = areOwnersNotified ? [] : noticesToOwners(state, whole, whole);
+  return { ...EMPTY_DECISION, notices, changes: requestLookUps(state, [key]) };
 }
 
 /** No event is linked from here on; what is linked is looked up and taken back. */
-function retracted(state: LinkerState, offset: number, record: ReportLink): Decision {
+function decideRetraction(state: LinkerState, offset: number, record: ReportLink): Decision {
   const key = keyOf(record);
   const changes: Change[] = [];
   if (state.reports.has(key)) changes.push({ entry: 'report', key, value: null });
@@ -108,7 +108,7 @@ function retracted(state: LinkerState, offset: number, record: ReportLink): Deci
     // The projected report has what it named, which need not be held twice.
     changes.push({ entry: 'retraction', key, value: { record: withoutIds(record), offset } });
   }
-  return { ...NOTHING, changes };
+  return { ...EMPTY_DECISION, changes };
 }
 
 /** A digest and a context are views of the record's bytes and would keep all of them in memory; links need neither. */

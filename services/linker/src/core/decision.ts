@@ -25,7 +25,7 @@ export type Change =
   | { readonly entry: 'report'; readonly key: string; readonly value: TrackedReport | null }
   | { readonly entry: 'retraction'; readonly key: string; readonly value: PendingRetraction | null }
   | { readonly entry: 'late'; readonly key: string; readonly value: LateSession | null }
-  | { readonly entry: 'held'; readonly key: string; readonly link: HeldLink }
+  | { readonly entry: 'held'; readonly key: string; readonly link: DeferredLink }
   /** A look-up saw links that are not remembered. */
   | { readonly entry: 'sessionLinks'; readonly key: string; readonly atLeast: number }
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
@@ -34,25 +34,25 @@ export type Change =
  * A link behind a look-up of its report: told once the look-up has told what came before. Only in memory: a new owner's
  * look-up finds it.
  */
-export interface HeldLink {
+export interface DeferredLink {
   readonly offset: number;
   readonly event: StoredEvent;
   readonly source: LinkSource;
 }
 
-export const NOTHING: Decision = { links: [], notices: [], changes: [] };
+export const EMPTY_DECISION: Decision = { links: [], notices: [], changes: [] };
 
 /** The time of a look-up that is due at once, also when the clock is set back. */
-export const AT_ONCE = 0;
+export const DUE_NOW = 0;
 
 /** A link's size beside its event's payload, about. */
-export const LINK_BYTES = 400;
+export const LINK_OVERHEAD_BYTES = 400;
 
 export function keyOf({ projectId, reportId }: { projectId: string; reportId: string }): string {
   return `${projectId}/${reportId}`;
 }
 
-export function aLink(
+export function newLink(
   kind: LinkedEvent['kind'],
   report: Pick<ReportLink, 'tenantId' | 'projectId' | 'reportId'>,
   event: StoredEvent,

@@ -6,19 +6,26 @@ import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { expect, test } from 'vitest';
 import { type Change, keyOf } from './decision.ts';
-import { type Aside, askOf, heavyAfter, type Job, NONE_HEAVY, nextJob } from './jobs.ts';
+import {
+  heavyProjectsAfter,
+  type Job,
+  linkQueryOf,
+  NO_HEAVY_PROJECTS,
+  nextJob,
+  type SuspendedJobs,
+} from './jobs.ts';
 import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
-import { asksForLanes, needsOf } from './needs.ts';
+import { needsSessionLanes, requiredOffsetsOf } from './requiredOffsets.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
-const NOTHING_ASIDE: Aside = new Map();
+const NOTHING_ASIDE: SuspendedJobs = new Map();
 const POSITION = { events: 11, eventsEpoch: 3, links: 12, reportLinksEpoch: 4 };
 const ENDS = { events: [20, 21], reports: [30, 31], sessions: [40, 41] };
 
 test('the kinds take turns from whichever was last', () => {
   const state = aState([...oneOfEach()]);
   const order = (after: Job['kind'] | undefined) =>
-    nextJob(state, NOW_MS, { after, max: 9, aside: NOTHING_ASIDE })?.kind;
+    nextJob(state, NOW_MS, { after, max: 9, suspended: NOTHING_ASIDE })?.kind;
   const turns = ['unlink', 'check', 'ask', 'close', 'late'] as const;
   expect([undefined, ...turns].map(order)).toEqual(['unlink', 'check', 'ask', 'close', 'late', 'unlink']);
 });
@@ -26,8 +33,8 @@ test('the kinds take turns from whichever was last', () => {
 test('one that was set aside is given again in its turn; behind an ask only checks and unlinks pass it', () => {
   const state = aState([...oneOfEach()]);
   const kinds = ['unlink', 'check', 'ask', 'close', 'late'] as const;
-  const passing = (aside: Aside) =>
-    kinds.map((_, i) => nextJob(state, NOW_MS, { after: kinds.at(i - 1), max: 9, aside }));
+  const passing = (suspended: SuspendedJobs) =>
+    kinds.map((_, i) => nextJob(state, NOW_MS, { after: kinds.at(i - 1), max: 9, suspended }));
   for (const held of ['ask', 'close'] as const) {
     const job: Job = { kind: held, reports: new Map() };
     const jobs = passing(new Map([[held, { job }]]));
@@ -48,7 +55,7 @@ test('nothing is asked before it is due, the longest due first, and never more t
   const [late, later, soon] = [1, 2, 3].map((n) => aTracked({ askAt: NOW_MS - 3 + n }));
   const state = aState([later, soon, late].flatMap((one) => (one === undefined ? [] : [one.change])));
   const asked = (nowMs: number, max: number) => {
-    const job = nextJob(state, nowMs, { after: undefined, max, aside: NOTHING_ASIDE });
+    const job = nextJob(state, nowMs, { after: undefined, max, suspended: NOTHING_ASIDE });
     return job?.kind === 'ask' ? [...job.reports.keys()] : [];
   };
   expect(asked(NOW_MS - 3, 9)).toEqual([]);
@@ -72,13 +79,13 @@ test.each([
   });
   const state = new LinkerState(0, 1, LINKER_BOUNDS);
   state.evolve(named);
-  const job = nextJob(state, NOW_MS, { after: undefined, max: 9, aside: NOTHING_ASIDE });
+  const job = nextJob(state, NOW_MS, { after: undefined, max: 9, suspended: NOTHING_ASIDE });
   expect(job?.kind === 'check' && job.reports.size).toBe(count);
 });
 
 test('retractions and sessions come in portions, too', () => {
   const state = aState([...oneOfEach(), ...oneOfEach(), ...oneOfEach()]);
-  const portion = (after: Job['kind']) => nextJob(state, NOW_MS, { after, max: 2, aside: NOTHING_ASIDE });
+  const portion = (after: Job['kind']) => nextJob(state, NOW_MS, { after, max: 2, suspended: NOTHING_ASIDE });
   const [unlink, late] = [portion('late'), portion('close')];
   expect(unlink?.kind === 'unlink' && unlink.retractions.size).toBe(2);
   expect(late?.kind === 'late' && late.sessions.size).toBe(2);
@@ -98,7 +105,8 @@ test('a look-up waits for what it asks about, and for no other partition', () =>
     ['a', tracked(7)],
     ['b', tracked(3)],
   ]);
-  const needs = (job: Job, partition = 1) => needsOf(job, { partition, partitions: 2 }, POSITION, ENDS);
+  const needs = (job: Job, partition = 1) =>
+    requiredOffsetsOf(job, { partition, partitions: 2 }, POSITION, ENDS);
   const at = (partition: number, offset: number, leaderEpoch: number | null = null) =>
     new Map([[partition, { offset, leaderEpoch }]]);
   const linked = { events: at(1, 11, 3), links: at(1, 12) };
@@ -138,7 +146,7 @@ test.each<[boolean, 'check' | 'ask', string | null, number | null]>([
     [known.key, known.value],
     [key, value],
   ]);
-  expect(asksForLanes({ kind, reports })).toBe(asks);
+  expect(needsSessionLanes({ kind, reports })).toBe(asks);
 });
 
 test('a project with more than an answer takes is looked up by itself, and the others have every second turn', () => {
@@ -147,22 +155,27 @@ test('a project with more than an answer takes is looked up by itself, and the o
   const state = aState(
     [of(other), ...Array.from({ length: 900 }, () => of(heavy))].map(({ change }) => change),
   );
-  let turns = NONE_HEAVY;
+  let turns = NO_HEAVY_PROJECTS;
   /** @returns how many reports of each the next look-up has. */
-  const turn = (isWhole: boolean): [number, number] => {
-    const job = nextJob(state, NOW_MS, { after: undefined, max: 1_000, aside: NOTHING_ASIDE, heavy: turns });
+  const turn = (isComplete: boolean): [number, number] => {
+    const job = nextJob(state, NOW_MS, {
+      after: undefined,
+      max: 1_000,
+      suspended: NOTHING_ASIDE,
+      heavy: turns,
+    });
     if (job?.kind !== 'ask') throw new Error(`${job?.kind}`);
     const ofHeavy = [...job.reports].filter(([, { record }]) => record.projectId === heavy);
     const event = { ...anEvent(), receivedAt: 1 };
     const found = ofHeavy.map(([key, { record }]) => ({ key, record, event, source: 'session' as const }));
-    const isDone = isWhole || found.length === 0;
-    turns = heavyAfter(turns, {
+    const isDone = isComplete || found.length === 0;
+    turns = heavyProjectsAfter(turns, {
       ...job,
       found,
       below: 0,
       missing: new Map(),
-      told: new Map(),
-      isWhole: isDone,
+      linkCounts: new Map(),
+      isComplete: isDone,
     });
     return [ofHeavy.length, job.reports.size - ofHeavy.length];
   };
@@ -193,7 +206,7 @@ test('a heavy project does not wait where it is alone, nor do its checks; a look
   const heavy = { projects: new Map([[projectId, 1]]), isNext: false };
   const sizeOfNext = (...reports: readonly { change: Change }[]) => {
     const state = aState(reports.map(({ change }) => change));
-    const job = nextJob(state, NOW_MS, { after: undefined, max: 9, aside: NOTHING_ASIDE, heavy });
+    const job = nextJob(state, NOW_MS, { after: undefined, max: 9, suspended: NOTHING_ASIDE, heavy });
     return job !== undefined && 'reports' in job && job.reports.size;
   };
   const asked = () => aTracked({ askAt: 0 }, { projectId });
@@ -203,15 +216,18 @@ test('a heavy project does not wait where it is alone, nor do its checks; a look
 
   const record = aReportLink({ projectId });
   const retractions = new Map([[keyOf(record), { record, offset: 0 }]]);
-  const answer = { kind: 'unlink', retractions, known: new Map(), found: [], isWhole: false } as const;
-  expect(heavyAfter(NONE_HEAVY, answer)).toEqual({ projects: new Map([[projectId, 500]]), isNext: true });
+  const answer = { kind: 'unlink', retractions, projected: new Map(), found: [], isComplete: false } as const;
+  expect(heavyProjectsAfter(NO_HEAVY_PROJECTS, answer)).toEqual({
+    projects: new Map([[projectId, 500]]),
+    isNext: true,
+  });
 });
 
 test('projects take turns within a look-up: whoever files most does not fill it', () => {
   const [many, one] = [randomUUID(), randomUUID()];
   const of = (projectId: string) => aTracked({ askAt: 0 }, { projectId });
   const state = aState([of(many), of(many), of(many), of(one)].map(({ change }) => change));
-  const job = nextJob(state, NOW_MS, { after: undefined, max: 2, aside: NOTHING_ASIDE });
+  const job = nextJob(state, NOW_MS, { after: undefined, max: 2, suspended: NOTHING_ASIDE });
   const projects = job?.kind === 'ask' ? [...job.reports.values()].map(({ record }) => record.projectId) : [];
   expect(projects).toEqual([many, one]);
 });
@@ -225,13 +241,13 @@ test('a report asks for the events that it names and for those of its session, e
     inlineEventIds: [inline],
     eventIds: [named, inline],
   });
-  const ask = askOf(state, 'key', record);
+  const ask = linkQueryOf(state, 'key', record);
   expect([...ask.events]).toEqual([
     [inline, 'inline'],
     [named, 'named'],
   ]);
-  expect(ask.session).toMatchObject({ id: record.sessionId, except: [inline, named] });
-  expect(askOf(state, 'key', { ...record, sessionId: null }).session).toBeNull();
+  expect(ask.session).toMatchObject({ id: record.sessionId, excludedEventIds: [inline, named] });
+  expect(linkQueryOf(state, 'key', { ...record, sessionId: null }).session).toBeNull();
 });
 
 function aTracked(of: Partial<TrackedReport> = {}, record: Partial<ReportLink> = {}) {

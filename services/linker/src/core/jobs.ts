@@ -23,7 +23,7 @@ export type Job =
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
 
 /** A look-up's question about one report. */
-export interface Ask {
+export interface LinkQuery {
   readonly key: string;
   readonly record: ReportLink;
   /** The events that it names and this partition decides about. */
@@ -33,7 +33,7 @@ export interface Ask {
     readonly id: string;
     readonly fromMicros: bigint;
     readonly toMicros: bigint;
-    readonly except: readonly string[];
+    readonly excludedEventIds: readonly string[];
   } | null;
 }
 
@@ -45,7 +45,7 @@ export interface FoundEvent {
 }
 
 /** One row of the reports, as projected. */
-export interface KnownReport {
+export interface ProjectedReport {
   /** It has its session's lane, even if the writer did not say it; null only for a session that is not registered. */
   readonly record: ReportLink;
   readonly logId: string;
@@ -54,14 +54,14 @@ export interface KnownReport {
   readonly isRetracted: boolean;
 }
 
-export interface Found {
+export interface FoundLinks {
   readonly found: readonly FoundEvent[];
   /** The partition's own events were seen below this offset. */
   readonly below: number;
   /** False: there is more, ask again. */
-  readonly isWhole: boolean;
+  readonly isComplete: boolean;
   /** Per report, the links by its session that were there. */
-  readonly told: ReadonlyMap<string, number>;
+  readonly linkCounts: ReadonlyMap<string, number>;
   /** Per report, the events that it names and that the look-up did not see; complete only when `isWhole`. */
   readonly missing: ReadonlyMap<string, readonly string[]>;
 }
@@ -70,18 +70,18 @@ export type JobOf<K> = Extract<Job, { kind: K }>;
 
 /** A job with what came of it. */
 export type Answer =
-  | (JobOf<'check'> & { readonly known: KnownReports })
-  | (JobOf<'unlink'> & { readonly known: KnownReports } & Pick<Found, 'found' | 'isWhole'>)
-  | (JobOf<'ask'> & Found)
-  | (JobOf<'close'> & Found)
-  | (JobOf<'late'> & Found);
+  | (JobOf<'check'> & { readonly projected: ProjectedReports })
+  | (JobOf<'unlink'> & { readonly projected: ProjectedReports } & Pick<FoundLinks, 'found' | 'isComplete'>)
+  | (JobOf<'ask'> & FoundLinks)
+  | (JobOf<'close'> & FoundLinks)
+  | (JobOf<'late'> & FoundLinks);
 
 /** By `keyOf`. */
-export type KnownReports = ReadonlyMap<string, KnownReport>;
+export type ProjectedReports = ReadonlyMap<string, ProjectedReport>;
 
 /** Reports, retractions or sessions of one look-up, and events that its reports name. */
-export const MAX_A_JOB = 1_000;
-const MAX_EVENT_IDS_A_JOB = 20_000;
+export const MAX_ENTRIES_PER_JOB = 1_000;
+const MAX_EVENT_IDS_PER_JOB = 20_000;
 
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
@@ -89,31 +89,33 @@ const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
  * The projects with more to look up than one answer takes, the one that waits longest first, and how many reports of each a
  * look-up has. They have every second look-up, one project at a time, so that none holds up the others.
  */
-export interface Heavy {
+export interface HeavyProjects {
   readonly projects: ReadonlyMap<string, number>;
   readonly isNext: boolean;
 }
-export const NONE_HEAVY: Heavy = { projects: new Map(), isNext: false };
+export const NO_HEAVY_PROJECTS: HeavyProjects = { projects: new Map(), isNext: false };
 
 /**
  * Which projects are heavy once the answer is taken in: with half as many reports after each answer that was not whole, and
  * twice as many after one that was.
  */
-export function heavyAfter(heavy: Heavy, answer: Answer): Heavy {
+export function heavyProjectsAfter(heavy: HeavyProjects, answer: Answer): HeavyProjects {
   if (answer.kind === 'check') return heavy;
   const projects = new Map(heavy.projects);
-  const asked = new Set([...keysOf(answer)].map(projectOf));
+  const queried = new Set([...keysOf(answer)].map(projectOf));
   const found = Map.groupBy(answer.found, ({ key }) => projectOf(key));
-  const weight = (project: string): number => found.get(project)?.length ?? 0;
-  const [heaviest] = [...asked].toSorted((a, b) => weight(b) - weight(a));
-  for (const project of asked) {
+  const foundCount = (project: string): number => found.get(project)?.length ?? 0;
+  const [heaviest] = [...queried].toSorted((a, b) => foundCount(b) - foundCount(a));
+  for (const project of queried) {
     const max = projects.get(project);
     // To the end of the line.
     projects.delete(project);
-    if (answer.isWhole && max !== undefined && max * 2 < MAX_A_JOB) projects.set(project, max * 2);
-    if (!answer.isWhole && project === heaviest) projects.set(project, Math.max(1, (max ?? MAX_A_JOB) >> 1));
+    if (answer.isComplete && max !== undefined && max * 2 < MAX_ENTRIES_PER_JOB)
+      projects.set(project, max * 2);
+    if (!answer.isComplete && project === heaviest)
+      projects.set(project, Math.max(1, (max ?? MAX_ENTRIES_PER_JOB) >> 1));
   }
-  return { projects, isNext: ![...asked].some((project) => heavy.projects.has(project)) };
+  return { projects, isNext: ![...queried].some((project) => heavy.projects.has(project)) };
 }
 
 function keysOf(job: Exclude<Job, { kind: 'check' }>): Iterable<string> {
@@ -122,12 +124,12 @@ function keysOf(job: Exclude<Job, { kind: 'check' }>): Iterable<string> {
 }
 
 /** Look-ups that were begun and wait for the projector. */
-export type Aside = ReadonlyMap<Job['kind'], { readonly job: Job }>;
+export type SuspendedJobs = ReadonlyMap<Job['kind'], { readonly job: Job }>;
 
 /**
  * The kinds take turns, so that none of them waits for ever.
  * @param after of the look-up before.
- * @param max reports, retractions or sessions; fewer than `MAX_A_JOB` after a look-up that failed.
+ * @param max reports, retractions or sessions; fewer than `MAX_ENTRIES_PER_JOB` after a look-up that failed.
  * @param aside the turns of their kinds are theirs: the very job is given again.
  * @param heavy as `heavyAfter` gave it for the last answer.
  */
@@ -137,15 +139,17 @@ export function nextJob(
   {
     after,
     max,
-    aside,
-    heavy = NONE_HEAVY,
-  }: { after: Job['kind'] | undefined; max: number; aside: Aside; heavy?: Heavy },
+    suspended,
+    heavy = NO_HEAVY_PROJECTS,
+  }: { after: Job['kind'] | undefined; max: number; suspended: SuspendedJobs; heavy?: HeavyProjects },
 ): Job | undefined {
   const first = after === undefined ? 0 : KINDS.indexOf(after) + 1;
-  const inTurn = [...KINDS.slice(first), ...KINDS.slice(0, first)];
-  for (const kind of inTurn) {
-    const begun = aside.get(kind)?.job;
-    const job = begun ?? (mayPass(kind, aside) ? jobOf(kind, { state, nowMs, max, heavy }) : undefined);
+  const kinds = [...KINDS.slice(first), ...KINDS.slice(0, first)];
+  for (const kind of kinds) {
+    const suspendedJob = suspended.get(kind)?.job;
+    const job =
+      suspendedJob ??
+      (mayOvertake(kind, suspended) ? createJob(kind, { state, nowMs, max, heavy }) : undefined);
     if (job !== undefined) return job;
   }
   return undefined;
@@ -155,37 +159,40 @@ export function nextJob(
  * Events that came since an `ask` or a `close` began are held until it is answered, and told then. A look-up that began
  * later would find them too, and they would be told twice; but it may check reports and take links back.
  */
-function mayPass(kind: Job['kind'], aside: Aside): boolean {
-  return kind === 'check' || kind === 'unlink' || !(aside.has('ask') || aside.has('close'));
+function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
+  return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));
 }
 
-interface Choice {
+interface JobOptions {
   readonly state: LinkerState;
   readonly nowMs: number;
   readonly max: number;
-  readonly heavy: Heavy;
+  readonly heavy: HeavyProjects;
 }
 
-function jobOf(kind: Job['kind'], choice: Choice): Job | undefined {
-  const { state, nowMs } = choice;
+function createJob(kind: Job['kind'], options: JobOptions): Job | undefined {
+  const { state, nowMs } = options;
   switch (kind) {
     case 'unlink':
       return state.retractions.size === 0
         ? undefined
-        : { kind, retractions: firstOf(choice, state.retractions) };
+        : { kind, retractions: firstEntries(options, state.retractions) };
     case 'late':
-      return state.late.size === 0 ? undefined : { kind, sessions: firstOf(choice, state.late) };
+      return state.late.size === 0 ? undefined : { kind, sessions: firstEntries(options, state.late) };
     case 'check':
     case 'ask':
     case 'close': {
       const times = { check: state.waiting, ask: state.asking, close: state.closing }[kind];
-      const reports = tracked(kind === 'check' ? { ...choice, heavy: NONE_HEAVY } : choice, times.due(nowMs));
+      const reports = dueReports(
+        kind === 'check' ? { ...options, heavy: NO_HEAVY_PROJECTS } : options,
+        times.due(nowMs),
+      );
       return reports.size === 0 ? undefined : { kind, reports };
     }
   }
 }
 
-export function askOf(state: LinkerState, key: string, record: ReportLink): Ask {
+export function linkQueryOf(state: LinkerState, key: string, record: ReportLink): LinkQuery {
   return {
     key,
     record,
@@ -194,27 +201,27 @@ export function askOf(state: LinkerState, key: string, record: ReportLink): Ask 
       record.sessionId !== null &&
       ownsSession(record, state.partition, state.partitions) &&
       state.hasLinksLeft(key, record)
-        ? { id: record.sessionId, ...windowOf(record), except: [...namedEventsOf(record).keys()] }
+        ? { id: record.sessionId, ...windowOf(record), excludedEventIds: [...namedEventsOf(record).keys()] }
         : null,
   };
 }
 
-function tracked({ state, max, heavy }: Choice, keys: readonly string[]): Map<string, TrackedReport> {
+function dueReports({ state, max, heavy }: JobOptions, keys: readonly string[]): Map<string, TrackedReport> {
   const reports = new Map<string, TrackedReport>();
   let eventIds = 0;
-  for (const key of inTurn(heavy, keys)) {
+  for (const key of roundRobin(heavy, keys)) {
     const report = state.reports.get(key);
     if (report === undefined) continue;
     eventIds += report.record.inlineEventIds.length + report.record.eventIds.length;
-    if (reports.size === max || (reports.size > 0 && eventIds > MAX_EVENT_IDS_A_JOB)) break;
+    if (reports.size === max || (reports.size > 0 && eventIds > MAX_EVENT_IDS_PER_JOB)) break;
     reports.set(key, report);
   }
   return reports;
 }
 
-function firstOf<T>({ max, heavy }: Choice, entries: ReadonlyMap<string, T>): Map<string, T> {
+function firstEntries<T>({ max, heavy }: JobOptions, entries: ReadonlyMap<string, T>): Map<string, T> {
   const first = new Map<string, T>();
-  for (const key of inTurn(heavy, [...entries.keys()])) {
+  for (const key of roundRobin(heavy, [...entries.keys()])) {
     const value = entries.get(key);
     if (first.size === max) break;
     if (value !== undefined) first.set(key, value);
@@ -223,7 +230,7 @@ function firstOf<T>({ max, heavy }: Choice, entries: ReadonlyMap<string, T>): Ma
 }
 
 /** The keys that the next look-up may have, those of each project in turn. */
-function* inTurn({ projects, isNext }: Heavy, keys: readonly string[]): Iterable<string> {
+function* roundRobin({ projects, isNext }: HeavyProjects, keys: readonly string[]): Iterable<string> {
   const byProject = Map.groupBy(keys, projectOf);
   const next = [...projects].find(([project]) => byProject.has(project));
   let others = [...byProject].filter(([project]) => !projects.has(project)).map(([, own]) => own);

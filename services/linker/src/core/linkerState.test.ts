@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { NO_EPOCHS, type TrackedReport } from '@questlog/schemas/topics/linkerState';
 import { expect, test } from 'vitest';
-import { type Change, keyOf, LINK_BYTES } from './decision.ts';
+import { type Change, keyOf, LINK_OVERHEAD_BYTES } from './decision.ts';
 import { LINKER_BOUNDS, LinkerState, positionEntry } from './linkerState.ts';
 
 const SEEN = randomUUID();
@@ -54,7 +54,7 @@ test('the changelog is told of each change once, by its latest value, and a new 
     expect([...held.retractions]).toEqual([[report.key, retraction]]);
     expect([...held.late]).toEqual([[report.key, late]]);
     expect(held.appends.has(SEEN)).toBe(true);
-    expect([held.open.reports, held.heldEventIds]).toEqual([1, 3]);
+    expect([held.open.reports, held.trackedEventIds]).toEqual([1, 3]);
     const hasLinksLeft = (max: number) => held.hasLinksLeft(report.key, { ...record, maxSessionLinks: max });
     expect([1, 2, 3].map(hasLinksLeft)).toEqual([false, false, true]);
   }
@@ -65,23 +65,23 @@ test('there is room for reports and for the events that they name, up to both bo
   const state = aState({ openReports: 2, openEventIds: 5 });
   const [first, second] = [aTracked(), aTracked({}, { eventIds: [], inlineEventIds: [EVENT_IDS[0] ?? ''] })];
   state.evolve([first.change]);
-  expect([state.hasRoom, state.open.eventIds, state.heldEventIds]).toEqual([true, 3, 3]);
+  expect([state.canOpenReport, state.open.eventIds, state.trackedEventIds]).toEqual([true, 3, 3]);
   state.evolve([second.change]);
-  expect([state.hasRoom, state.open.eventIds, state.heldEventIds]).toEqual([false, 4, 4]);
+  expect([state.canOpenReport, state.open.eventIds, state.trackedEventIds]).toEqual([false, 4, 4]);
   state.evolve([first.gone]);
-  expect([state.hasRoom, state.open.reports, state.heldEventIds]).toEqual([true, 1, 1]);
+  expect([state.canOpenReport, state.open.reports, state.trackedEventIds]).toEqual([true, 1, 1]);
   state.evolve([aTracked({ phase: 'waiting' }).change, aTracked({ phase: 'spilled' }).change]);
-  expect([state.open.reports, state.heldEventIds]).toEqual([1, 7]);
+  expect([state.open.reports, state.trackedEventIds]).toEqual([1, 7]);
 
   const named = aState({ openReports: 9, openEventIds: 4 });
   named.evolve([first.change]);
-  expect(named.hasRoom).toBe(true);
+  expect(named.canOpenReport).toBe(true);
   named.evolve([second.change]);
-  expect(named.hasRoom).toBe(false);
+  expect(named.canOpenReport).toBe(false);
 });
 
 test('links are held up to the bound, in bytes of their own, until their reportâ€™s look-up is answered', () => {
-  const state = aState({ heldBytes: 2 * (LINK_BYTES + 10) });
+  const state = aState({ deferredLinkBytes: 2 * (LINK_OVERHEAD_BYTES + 10) });
   const [one, other] = [aTracked(), aTracked()];
   const payload = Buffer.from('0123456789');
   const hold = (key: string): Change => {
@@ -92,22 +92,22 @@ test('links are held up to the bound, in bytes of their own, until their reportâ
     };
   };
   state.evolve([one.change, other.change, hold(one.key)]);
-  expect(state.hasRoomToHold).toBe(true);
+  expect(state.canDeferLinks).toBe(true);
   state.evolve([hold(one.key)]);
-  expect(state.hasRoomToHold).toBe(false);
-  expect(state.held.get(one.key)).toHaveLength(2);
+  expect(state.canDeferLinks).toBe(false);
+  expect(state.deferredLinks.get(one.key)).toHaveLength(2);
   // Only the copies are held: the record's bytes may be used again.
   payload.fill('x');
-  expect(state.held.get(one.key)?.map(({ event }) => event.payload.toString())).toEqual([
+  expect(state.deferredLinks.get(one.key)?.map(({ event }) => event.payload.toString())).toEqual([
     '0123456789',
     '0123456789',
   ]);
   state.evolve([other.change]);
-  expect(state.hasRoomToHold).toBe(false);
+  expect(state.canDeferLinks).toBe(false);
   state.evolve([one.change]);
-  expect([state.hasRoomToHold, state.held.size]).toEqual([true, 0]);
+  expect([state.canDeferLinks, state.deferredLinks.size]).toEqual([true, 0]);
   for (let i = 0; i < 2; i++) state.evolve([hold(other.key)]);
-  expect(state.hasRoomToHold).toBe(false);
+  expect(state.canDeferLinks).toBe(false);
 });
 
 test('a report is due by its phase: a check at once, an ask at its time, the last at its end', () => {

@@ -14,9 +14,9 @@ import type {
   TrackedReport,
 } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { AppendMemory } from './appendMemory.ts';
-import { type Change, type HeldLink, keyOf, LINK_BYTES } from './decision.ts';
+import { type Change, type DeferredLink, keyOf, LINK_OVERHEAD_BYTES } from './decision.ts';
 import { OpenReports } from './openReports.ts';
+import { RecentAppends } from './recentAppends.ts';
 import { SessionFilter, SessionsWithReports } from './sessionFilter.ts';
 
 /** The bounds of one partition. */
@@ -31,19 +31,19 @@ export const LINKER_BOUNDS = {
    */
   appends: 50_800,
   /** Bytes of links that wait behind look-ups; beyond it the look-up is made once more instead. */
-  heldBytes: 16 * 1024 * 1024,
+  deferredLinkBytes: 16 * 1024 * 1024,
   /** Of a process. If there are more, every event off the clock is looked up, whether its session has a report or not. */
   sessionsWithReports: 800_000,
 };
 export type LinkerBounds = Readonly<typeof LINKER_BOUNDS>;
 
-const NOTHING: LinkerEntry = {
+const EMPTY_ENTRY: LinkerEntry = {
   ...{ report: null, retraction: null, late: null },
   ...{ appends: null, position: null, sessionLinks: null },
 };
 
 export function positionEntry(position: LinkerPosition): LinkerEntry {
-  return { ...NOTHING, position };
+  return { ...EMPTY_ENTRY, position };
 }
 
 export class LinkerState {
@@ -54,25 +54,25 @@ export class LinkerState {
   readonly open: OpenReports;
   readonly retractions = new Map<string, PendingRetraction>();
   readonly late = new Map<string, LateSession>();
-  readonly held = new Map<string, HeldLink[]>();
+  readonly deferredLinks = new Map<string, DeferredLink[]>();
   /** Of tracked reports: the links that they have by their session. */
   readonly sessionLinks = new Map<string, number>();
   /** Sessions of all reports, let go or not. Not in the changelog: the projected reports have them. */
   readonly sessionsWithReports: SessionsWithReports;
-  readonly appends: AppendMemory;
+  readonly appends: RecentAppends;
   /**
    * The log has lost events that were read: they may come again, for reports that came meanwhile. The partition's next owner
    * does not know; its last look-ups find them.
    */
-  wasCut = false;
+  wasTruncated = false;
   /** When each report is to be looked up, by what for. */
   readonly waiting = new DueTimes();
   readonly asking = new DueTimes();
   readonly closing = new DueTimes();
   readonly #bounds: LinkerBounds;
   readonly #changed = new Set<string>();
-  #heldEventIds = 0;
-  #heldBytes = 0;
+  #trackedEventIds = 0;
+  #deferredBytes = 0;
 
   /** @param sessions of the process: its partitions share it. */
   constructor(
@@ -86,7 +86,7 @@ export class LinkerState {
     this.#bounds = bounds;
     this.open = new OpenReports(partition, partitions);
     this.sessionsWithReports = new SessionsWithReports(sessions);
-    this.appends = new AppendMemory(bounds.appends);
+    this.appends = new RecentAppends(bounds.appends);
   }
 
   evolve(changes: readonly Change[]): void {
@@ -96,11 +96,11 @@ export class LinkerState {
         continue;
       }
       if (change.entry === 'held') {
-        this.#hold(change.key, change.link);
+        this.#deferLink(change.key, change.link);
         continue;
       }
       if (change.entry === 'sessionLinks') {
-        this.#count(change.key, Math.max(change.atLeast, this.sessionLinks.get(change.key) ?? 0));
+        this.#setLinkCount(change.key, Math.max(change.atLeast, this.sessionLinks.get(change.key) ?? 0));
         continue;
       }
       this.#changed.add(`${change.entry}/${change.key}`);
@@ -111,10 +111,10 @@ export class LinkerState {
   }
 
   /** A link goes with the next commit, and its count with it. */
-  linked(link: LinkedEvent): void {
+  countLink(link: LinkedEvent): void {
     const key = keyOf(link);
     if (link.kind === 'linked' && link.source === 'session') {
-      this.#count(key, (this.sessionLinks.get(key) ?? 0) + 1);
+      this.#setLinkCount(key, (this.sessionLinks.get(key) ?? 0) + 1);
     }
   }
 
@@ -128,7 +128,7 @@ export class LinkerState {
     const entries = [...this.#changed].map((key) => ({ key, entry: this.#entryOf(key) }));
     this.#changed.clear();
     for (const [name, appends] of this.appends.drain()) {
-      entries.push({ key: `append/${name}`, entry: appends && { ...NOTHING, appends } });
+      entries.push({ key: `append/${name}`, entry: appends && { ...EMPTY_ENTRY, appends } });
     }
     return entries;
   }
@@ -145,46 +145,47 @@ export class LinkerState {
   }
 
   /** Counts the events that all tracked reports name, whatever their phase. */
-  get heldEventIds(): number {
-    return this.#heldEventIds;
+  get trackedEventIds(): number {
+    return this.#trackedEventIds;
   }
 
-  get hasRoomToHold(): boolean {
-    return this.#heldBytes < this.#bounds.heldBytes;
+  get canDeferLinks(): boolean {
+    return this.#deferredBytes < this.#bounds.deferredLinkBytes;
   }
 
-  get hasRoom(): boolean {
+  get canOpenReport(): boolean {
     return this.open.reports < this.#bounds.openReports && this.open.eventIds < this.#bounds.openEventIds;
   }
 
   /** Of a report that was let go ClickHouse knows. */
-  #count(key: string, count: number): void {
+  #setLinkCount(key: string, count: number): void {
     if (!this.reports.has(key) || this.sessionLinks.get(key) === count) return;
     this.sessionLinks.set(key, count);
     this.#changed.add(`sessionLinks/${key}`);
   }
 
-  #hold(key: string, link: HeldLink): void {
-    const held = this.held.get(key);
+  #deferLink(key: string, link: DeferredLink): void {
+    const deferredLinks = this.deferredLinks.get(key);
     // A payload is a view of its record's bytes and would keep all of them in memory.
     const own = { ...link, event: { ...link.event, payload: copyOf(link.event.payload) } };
-    if (held === undefined) this.held.set(key, [own]);
-    else held.push(own);
-    this.#heldBytes += link.event.payload.length + LINK_BYTES;
+    if (deferredLinks === undefined) this.deferredLinks.set(key, [own]);
+    else deferredLinks.push(own);
+    this.#deferredBytes += link.event.payload.length + LINK_OVERHEAD_BYTES;
   }
 
   /** Told, or found again by the look-up that the change asks for. */
-  #release(key: string): void {
-    for (const { event } of this.held.get(key) ?? []) this.#heldBytes -= event.payload.length + LINK_BYTES;
-    this.held.delete(key);
+  #dropDeferredLinks(key: string): void {
+    for (const { event } of this.deferredLinks.get(key) ?? [])
+      this.#deferredBytes -= event.payload.length + LINK_OVERHEAD_BYTES;
+    this.deferredLinks.delete(key);
   }
 
   #track(key: string, value: TrackedReport | null): void {
     const before = this.reports.get(key);
     setOrDelete(this.reports, key, value);
-    this.#release(key);
+    this.#dropDeferredLinks(key);
     if (value === null && this.sessionLinks.delete(key)) this.#changed.add(`sessionLinks/${key}`);
-    this.#heldEventIds += idsOf(value) - idsOf(before);
+    this.#trackedEventIds += idsOf(value) - idsOf(before);
     const isWaiting = value?.phase === 'waiting';
     this.waiting.set(key, isWaiting ? 0 : undefined);
     this.asking.set(key, isWaiting ? undefined : (value?.askAt ?? undefined));
@@ -204,8 +205,8 @@ export class LinkerState {
     const late = kind === 'late' ? (this.late.get(name) ?? null) : null;
     const count = kind === 'sessionLinks' ? this.sessionLinks.get(name) : undefined;
     const sessionLinks: SessionLinkCount | null = count === undefined ? null : { count };
-    const isGone = report === null && retraction === null && late === null && sessionLinks === null;
-    return isGone ? null : { ...NOTHING, report, retraction, late, sessionLinks };
+    const isDeleted = report === null && retraction === null && late === null && sessionLinks === null;
+    return isDeleted ? null : { ...EMPTY_ENTRY, report, retraction, late, sessionLinks };
   }
 }
 
@@ -263,30 +264,31 @@ class DueTimes {
  * What it names is little, and always linked. One partition decides about a session, so one counter does. The counters are
  * of one step: what it links counts at once.
  */
-export class SessionLinks {
+export class SessionLinkBudget {
   readonly #state: LinkerState;
-  readonly #told: ReadonlyMap<string, number>;
-  readonly #made = new Map<string, number>();
+  readonly #seenCounts: ReadonlyMap<string, number>;
+  readonly #counts = new Map<string, number>();
 
-  /** @param told links by session that a look-up saw, by `keyOf` the report: more than is remembered of one let go. */
-  constructor(state: LinkerState, told: ReadonlyMap<string, number> = new Map()) {
+  /** @param seenCounts links by session that a look-up saw, by `keyOf` the report: more than is remembered of one let go. */
+  constructor(state: LinkerState, seenCounts: ReadonlyMap<string, number> = new Map()) {
     this.#state = state;
-    this.#told = told;
-    for (const [key, count] of told) this.#made.set(key, Math.max(count, state.sessionLinks.get(key) ?? 0));
+    this.#seenCounts = seenCounts;
+    for (const [key, count] of seenCounts)
+      this.#counts.set(key, Math.max(count, state.sessionLinks.get(key) ?? 0));
   }
 
   /** Takes one more; false: the report is full. */
   take(key: string, { maxSessionLinks }: ReportLink): boolean {
-    const made = this.#made.get(key) ?? this.#state.sessionLinks.get(key) ?? 0;
+    const made = this.#counts.get(key) ?? this.#state.sessionLinks.get(key) ?? 0;
     if (made >= maxSessionLinks) return false;
-    this.#made.set(key, made + 1);
+    this.#counts.set(key, made + 1);
     return true;
   }
 
   /** What is linked is counted with its link; this adds what the look-up saw and nobody remembered. */
   changes(): Change[] {
     const { sessionLinks } = this.#state;
-    return [...this.#told]
+    return [...this.#seenCounts]
       .filter(([key, count]) => count > (sessionLinks.get(key) ?? 0))
       .map(([key, atLeast]) => ({ entry: 'sessionLinks', key, atLeast }));
   }

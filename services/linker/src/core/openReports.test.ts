@@ -22,9 +22,11 @@ test('a report is found by what the partition decides about, until it is let go'
   const foundIn = (partition: number) => {
     const open = new OpenReports(partition, PARTITIONS);
     const found = () => [
-      ...[open.ofSession(SESSION), open.naming(HERE ?? ''), open.naming(THERE ?? '')].map(
-        (those) => [...those].length,
-      ),
+      ...[
+        open.reportsOfSession(SESSION),
+        open.reportsNaming(HERE ?? ''),
+        open.reportsNaming(THERE ?? ''),
+      ].map((those) => [...those].length),
       ...[open.reports, open.eventIds],
     ];
     open.add('key', record);
@@ -49,5 +51,5 @@ test.each([
 test('a report that gets no links by its session is not among those of its session', () => {
   const open = new OpenReports(HOME, PARTITIONS);
   open.add('key', aReportLink({ tenantId: TENANT, sessionId: SESSION, sessionLane: 0, maxSessionLinks: 0 }));
-  expect([[...open.ofSession(SESSION)], open.reports]).toEqual([[], 1]);
+  expect([[...open.reportsOfSession(SESSION)], open.reports]).toEqual([[], 1]);
 });

@@ -1,5 +1,5 @@
 /** The reports that a partition matches as events come, by the events that they name and by their sessions. Pure. */
-import { ByKey } from '@questlog/schemas/byKey';
+import { MultiMap } from '@questlog/schemas/multiMap';
 import { type ReportWindow, windowOf } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { ownedEventsOf, ownsSession } from './ownership.ts';
@@ -14,8 +14,8 @@ export class OpenReports {
   readonly #partition: number;
   readonly #partitions: number;
   readonly #reports = new Map<string, OpenReport>();
-  readonly #bySession = new ByKey<OpenReport>();
-  readonly #byEvent = new ByKey<OpenReport>();
+  readonly #bySession = new MultiMap<OpenReport>();
+  readonly #byEvent = new MultiMap<OpenReport>();
   #eventIds = 0;
 
   constructor(partition: number, partitions: number) {
@@ -33,12 +33,12 @@ export class OpenReports {
   }
 
   /** Those that name the event and leave it to this partition. */
-  naming(eventId: string): Iterable<OpenReport> {
+  reportsNaming(eventId: string): Iterable<OpenReport> {
     return this.#byEvent.get(eventId);
   }
 
   /** Session ids are unique inside a project only. */
-  ofSession(sessionId: string): Iterable<OpenReport> {
+  reportsOfSession(sessionId: string): Iterable<OpenReport> {
     return this.#bySession.get(sessionId);
   }
 

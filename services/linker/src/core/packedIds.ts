@@ -4,21 +4,21 @@
  */
 
 /** Numbers of one id: its 128 bits, and what it is filed under. */
-const WORDS = 5;
-const FILED = 4;
-const FIRST_CAPACITY = 256;
+const WORDS_PER_ROW = 5;
+const ENTRY_WORD = 4;
+const INITIAL_CAPACITY = 256;
 /** A free place of the index. Any other value is the row of the id, plus one. */
 const FREE = 0;
 
 export class PackedIds {
-  #capacity = FIRST_CAPACITY;
+  #capacity = INITIAL_CAPACITY;
   /** A ring of rows. */
-  #rows = new Uint32Array(FIRST_CAPACITY * WORDS);
-  #times = new Float64Array(FIRST_CAPACITY);
-  #index = new Int32Array(FIRST_CAPACITY * 2);
+  #rows = new Uint32Array(INITIAL_CAPACITY * WORDS_PER_ROW);
+  #times = new Float64Array(INITIAL_CAPACITY);
+  #index = new Int32Array(INITIAL_CAPACITY * 2);
   #first = 0;
   #size = 0;
-  readonly #wanted = new Uint32Array(FILED);
+  readonly #idWords = new Uint32Array(ENTRY_WORD);
 
   get size(): number {
     return this.#size;
@@ -27,85 +27,85 @@ export class PackedIds {
   /** What the oldest id is filed under and since when, and how many are with it; undefined where there is none. */
   get oldest(): { readonly entry: number; readonly since: number; readonly count: number } | undefined {
     if (this.#size === 0) return undefined;
-    const entry = this.#filedUnder(0);
+    const entry = this.#entryOf(0);
     let count = 1;
-    while (count < this.#size && this.#filedUnder(count) === entry) count++;
+    while (count < this.#size && this.#entryOf(count) === entry) count++;
     return { entry, since: this.#times[this.#first] ?? 0, count };
   }
 
   /** @param id a UUID in lower case. */
   has(id: string): boolean {
-    setWords(this.#wanted, id);
+    setWords(this.#idWords, id);
     const mask = this.#index.length - 1;
-    for (let place = homeOf(this.#wanted, 0) & mask; ; place = (place + 1) & mask) {
-      const row = (this.#index[place] ?? FREE) - 1;
+    for (let slot = preferredSlotOf(this.#idWords, 0) & mask; ; slot = (slot + 1) & mask) {
+      const row = (this.#index[slot] ?? FREE) - 1;
       if (row < 0) return false;
-      if (this.#isWanted(row * WORDS)) return true;
+      if (this.#isSameId(row * WORDS_PER_ROW)) return true;
     }
   }
 
   add(id: string, entry: number, since: number): void {
     if (this.#size === this.#capacity) this.#grow();
     const row = (this.#first + this.#size) & (this.#capacity - 1);
-    setWords(this.#wanted, id);
-    this.#rows.set(this.#wanted, row * WORDS);
-    this.#rows[row * WORDS + FILED] = entry;
+    setWords(this.#idWords, id);
+    this.#rows.set(this.#idWords, row * WORDS_PER_ROW);
+    this.#rows[row * WORDS_PER_ROW + ENTRY_WORD] = entry;
     this.#times[row] = since;
     this.#size++;
-    this.#file(row);
+    this.#addToIndex(row);
   }
 
   dropOldest(): void {
-    this.#unfile(this.#first);
+    this.#removeFromIndex(this.#first);
     this.#first = (this.#first + 1) & (this.#capacity - 1);
     this.#size--;
   }
 
-  #filedUnder(nth: number): number {
+  #entryOf(nth: number): number {
     const row = (this.#first + nth) & (this.#capacity - 1);
-    return this.#rows[row * WORDS + FILED] ?? 0;
+    return this.#rows[row * WORDS_PER_ROW + ENTRY_WORD] ?? 0;
   }
 
-  #isWanted(at: number): boolean {
-    for (let i = 0; i < FILED; i++) if (this.#rows[at + i] !== this.#wanted[i]) return false;
+  #isSameId(at: number): boolean {
+    for (let i = 0; i < ENTRY_WORD; i++) if (this.#rows[at + i] !== this.#idWords[i]) return false;
     return true;
   }
 
-  #file(row: number): void {
+  #addToIndex(row: number): void {
     const mask = this.#index.length - 1;
-    let place = homeOf(this.#rows, row * WORDS) & mask;
-    while (this.#index[place] !== FREE) place = (place + 1) & mask;
-    this.#index[place] = row + 1;
+    let slot = preferredSlotOf(this.#rows, row * WORDS_PER_ROW) & mask;
+    while (this.#index[slot] !== FREE) slot = (slot + 1) & mask;
+    this.#index[slot] = row + 1;
   }
 
   /** Moves those behind it up, so that none of them is behind a free place. */
-  #unfile(row: number): void {
+  #removeFromIndex(row: number): void {
     const mask = this.#index.length - 1;
-    let hole = homeOf(this.#rows, row * WORDS) & mask;
+    let hole = preferredSlotOf(this.#rows, row * WORDS_PER_ROW) & mask;
     while (this.#index[hole] !== row + 1) hole = (hole + 1) & mask;
-    for (let place = (hole + 1) & mask; this.#index[place] !== FREE; place = (place + 1) & mask) {
-      const filed = this.#index[place] ?? FREE;
-      const home = homeOf(this.#rows, (filed - 1) * WORDS) & mask;
-      if (((place - home) & mask) < ((place - hole) & mask)) continue;
-      this.#index[hole] = filed;
-      hole = place;
+    for (let slot = (hole + 1) & mask; this.#index[slot] !== FREE; slot = (slot + 1) & mask) {
+      const occupant = this.#index[slot] ?? FREE;
+      const preferred = preferredSlotOf(this.#rows, (occupant - 1) * WORDS_PER_ROW) & mask;
+      if (((slot - preferred) & mask) < ((slot - hole) & mask)) continue;
+      this.#index[hole] = occupant;
+      hole = slot;
     }
     this.#index[hole] = FREE;
   }
 
   #grow(): void {
     const [rows, times] = [this.#rows, this.#times];
-    const turned = this.#first;
+    const first = this.#first;
     this.#capacity *= 2;
-    this.#rows = new Uint32Array(this.#capacity * WORDS);
-    this.#rows.set(rows.subarray(turned * WORDS));
-    this.#rows.set(rows.subarray(0, turned * WORDS), rows.length - turned * WORDS);
+    this.#rows = new Uint32Array(this.#capacity * WORDS_PER_ROW);
+    this.#rows.set(rows.subarray(first * WORDS_PER_ROW));
+    this.#rows.set(rows.subarray(0, first * WORDS_PER_ROW), rows.length - first * WORDS_PER_ROW);
     this.#times = new Float64Array(this.#capacity);
-    this.#times.set(times.subarray(turned));
-    this.#times.set(times.subarray(0, turned), times.length - turned);
+    this.#times.set(times.subarray(first));
+    this.#times.set(times.subarray(0, first), times.length - first);
     this.#first = 0;
     this.#index = new Int32Array(this.#capacity * 2);
-    for (let row = 0; row < this.#size; row++) this.#file(row);
+    for (let row = 0; row < this.#size; row++) this.#addToIndex(row);
   }
 }
 
@@ -117,7 +117,7 @@ function setWords(words: Uint32Array, id: string): void {
 }
 
 /** Most bits of an id are drawn or hashed; those of a time, or counted up, are spread. */
-function homeOf(words: Uint32Array, at: number): number {
+function preferredSlotOf(words: Uint32Array, at: number): number {
   const high = Math.imul((words[at] ?? 0) ^ (words[at + 2] ?? 0), 0x85ebca6b);
   const low = Math.imul((words[at + 1] ?? 0) ^ (words[at + 3] ?? 0), 0x9e3779b1);
   const hash = high ^ low;

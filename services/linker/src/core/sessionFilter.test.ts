@@ -10,7 +10,7 @@ const idOf = (n: number): string => uuidV8(createHash('sha256').update(String(n)
 test('a session that has a report is never taken for one that has none', () => {
   const filter = new SessionFilter(MANY);
   for (let n = 0; n < MANY / 4; n++) filter.add(idOf(n));
-  for (let n = 0; n < MANY / 4; n++) if (!filter.mayHave(idOf(n))) expect.fail(`session ${n}`);
+  for (let n = 0; n < MANY / 4; n++) if (!filter.mayContain(idOf(n))) expect.fail(`session ${n}`);
 });
 
 test('takes few other sessions for one with a report, also if ids are counted up', () => {
@@ -18,7 +18,7 @@ test('takes few other sessions for one with a report, also if ids are counted up
   const counted = (n: number): string => `00000000-0000-4000-8000-${n.toString(16).padStart(12, '0')}`;
   for (let n = 0; n < MANY; n++) filter.add(counted(n));
   let wrong = 0;
-  for (let n = MANY; n < 1.5 * MANY; n++) if (filter.mayHave(counted(n))) wrong++;
+  for (let n = MANY; n < 1.5 * MANY; n++) if (filter.mayContain(counted(n))) wrong++;
   expect(wrong).toBeLessThan(MANY / 200);
 });
 
@@ -27,7 +27,7 @@ test('until a partition has learned of all of them every session may have one fo
   const [learned, learning] = [new SessionsWithReports(filter), new SessionsWithReports(filter)];
   learned.complete();
   learning.add(idOf(1));
-  expect([1, 2].map((n) => [learned.mayHave(idOf(n)), learning.mayHave(idOf(n))])).toEqual([
+  expect([1, 2].map((n) => [learned.mayContain(idOf(n)), learning.mayContain(idOf(n))])).toEqual([
     [true, true],
     [false, true],
   ]);

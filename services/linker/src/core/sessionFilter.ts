@@ -5,7 +5,7 @@
  */
 
 /** So many bits a session let about one in a hundred others pass for one of them. */
-const BITS_A_SESSION = 10;
+const BITS_PER_SESSION = 10;
 const HASHES = 7;
 
 export class SessionFilter {
@@ -15,7 +15,7 @@ export class SessionFilter {
 
   constructor(maxSessions: number) {
     this.maxSessions = maxSessions;
-    this.#bits = new Uint8Array(Math.ceil((maxSessions * BITS_A_SESSION) / 8));
+    this.#bits = new Uint8Array(Math.ceil((maxSessions * BITS_PER_SESSION) / 8));
   }
 
   add(sessionId: string): void {
@@ -27,7 +27,7 @@ export class SessionFilter {
   }
 
   /** Never false for a session that was added. */
-  mayHave(sessionId: string): boolean {
+  mayContain(sessionId: string): boolean {
     const { first, step } = hashesOf(sessionId);
     for (let i = 0; i < HASHES; i++) {
       const bit = this.#bitOf(first, step, i);
@@ -63,8 +63,8 @@ export class SessionsWithReports {
   }
 
   /** Never false for a session that has one. */
-  mayHave(sessionId: string): boolean {
-    return !this.#isComplete || this.filter.mayHave(sessionId);
+  mayContain(sessionId: string): boolean {
+    return !this.#isComplete || this.filter.mayContain(sessionId);
   }
 }
 
@@ -77,11 +77,11 @@ function hashesOf(text: string): { first: number; step: number } {
     first = Math.imul(first ^ code, 0x01000193);
     step = Math.imul(step ^ code, 0x5bd1e995);
   }
-  return { first: mixed(first), step: mixed(step) | 1 };
+  return { first: finalize(first), step: finalize(step) | 1 };
 }
 
 /** The finaliser of MurmurHash3: neighbours end far apart. */
-function mixed(hash: number): number {
+function finalize(hash: number): number {
   let h = hash ^ (hash >>> 16);
   h = Math.imul(h, 0x85ebca6b);
   h ^= h >>> 13;

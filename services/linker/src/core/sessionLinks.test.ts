@@ -4,8 +4,8 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { Topology } from '../testing/topology.ts';
-import { aLink, keyOf } from './decision.ts';
-import { LINKER_BOUNDS, LinkerState, SessionLinks } from './linkerState.ts';
+import { keyOf, newLink } from './decision.ts';
+import { LINKER_BOUNDS, LinkerState, SessionLinkBudget } from './linkerState.ts';
 
 const HOME = 0;
 const HOUR_MS = 60 * 60_000;
@@ -123,7 +123,7 @@ test('events of one request count one by one, whether they come before the repor
 
 test('what the look-up of a retried report links counts once, beside what it saw and nobody remembered', () => {
   const { state, report, key, link } = aTracked({ maxSessionLinks: 3 });
-  const counted = new SessionLinks(state, new Map([[key, 1]]));
+  const counted = new SessionLinkBudget(state, new Map([[key, 1]]));
   expect(counted.take(key, report)).toBe(true);
   state.evolve(counted.changes());
   link('linked');
@@ -137,7 +137,7 @@ test('a report’s links are remembered for as long as it is waited for, whateve
   expect(state.sessionLinks.get(key)).toBe(2);
   // It sees fewer or as many, or nothing is looked up.
   for (const told of [new Map([[key, 1]]), new Map([[key, 2]]), undefined]) {
-    const counted = new SessionLinks(state, told);
+    const counted = new SessionLinkBudget(state, told);
     expect(counted.changes()).toEqual([]);
     expect([counted.take(key, report), counted.take(key, report)]).toEqual([true, false]);
   }
@@ -163,7 +163,7 @@ function aTracked(of: Partial<ReportLink>) {
     state.evolve([{ entry: 'report', key, value }]);
   };
   const link = (kind: 'linked' | 'unlinked'): void =>
-    state.linked(aLink(kind, report, { ...anEvent(), receivedAt: 1 }, 'session', 1));
+    state.countLink(newLink(kind, report, { ...anEvent(), receivedAt: 1 }, 'session', 1));
   track();
   return { state, report, key, track, link };
 }

@@ -17,7 +17,7 @@ test('what a look-up links counts on top of links that it saw and nobody remembe
   state.evolve([{ entry: 'report', key, value }]);
   const event = { ...anEvent(), receivedAt: 1 };
   const found = [{ key, record, event, source: 'session' }] as const;
-  const seen = { found, isWhole: true, missing: new Map(), told: new Map([[key, 1]]), below: 1 };
+  const seen = { found, isComplete: true, missing: new Map(), linkCounts: new Map([[key, 1]]), below: 1 };
   const lookUps = {
     answer: async ({ job }: LookUp): Promise<Answer> => ({ ...(job as JobOf<'ask'>), ...seen }),
   } as unknown as LookUps;
@@ -33,7 +33,7 @@ test('what a look-up links counts on top of links that it saw and nobody remembe
 function anOutbox(state: LinkerState): Outbox {
   const put = ({ links, changes }: Decision): void => {
     state.evolve(changes);
-    for (const link of links) state.linked(link);
+    for (const link of links) state.countLink(link);
   };
-  return { state, put, isFull: false, waitsMs: () => 0, commit: async () => {} } as unknown as Outbox;
+  return { state, put, isFull: false, pendingMs: () => 0, commit: async () => {} } as unknown as Outbox;
 }

@@ -38,7 +38,7 @@ async function aLookUp(
     log: withMethods<Log>(log, methods),
     store: { ...known.store, query },
     tableUuid: cachedTableUuids({ query }),
-    sessions: { ...known.sessions, learn: async () => true },
+    sessions: { ...known.sessions, load: async () => true },
   };
   const committed = { events: 3, eventsEpoch: null, links: 0, reportLinksEpoch: 2 };
   const outbox = { state: new LinkerState(0, 2, LINKER_BOUNDS), committed };
@@ -62,11 +62,11 @@ test('a look-up that was begun before a cut goes on with the log as it is', asyn
   );
   lookUp.ends = { events: [100], reports: [], sessions: [100] };
   expect(await answer()).toBeUndefined();
-  lookUp.beginAnew();
+  lookUp.restart();
   expect(await answer()).toMatchObject({ kind: 'close' });
 });
 
-const ANSWER = { kind: 'check', known: new Map() };
+const ANSWER = { kind: 'check', projected: new Map() };
 
 test('a look-up that is overdue does not wait for a record that a cut has taken from the log', async () => {
   const { answer } = await aLookUp();
@@ -163,12 +163,12 @@ test('which sessions have reports is not learnt from a table that was restored a
       return await query(sql, ...rest);
     },
   );
-  const learnt = lookUps.learnSessions();
+  const learnt = lookUps.loadSessions();
   await Promise.race([looked.promise, learnt]);
-  expect(sessionsWithReports.mayHave('any')).toBe(true);
+  expect(sessionsWithReports.mayContain('any')).toBe(true);
   tables.committed = tables.now;
   await learnt;
-  expect(sessionsWithReports.mayHave('any')).toBe(false);
+  expect(sessionsWithReports.mayContain('any')).toBe(false);
 });
 
 test('the longer a look-up has waited, the less often it asks the brokers', () => {

@@ -4,22 +4,22 @@ import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/stor
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import { keyOf } from '../core/decision.ts';
-import type { Ask } from '../core/jobs.ts';
+import type { LinkQuery } from '../core/jobs.ts';
 import { silentStore } from '../testing/partitionDeps.ts';
 import { unlinkedPairs } from './pairs.ts';
 
 const record = aReportLink();
 
-function asksOf(count: number): Ask[] {
+function asksOf(count: number): LinkQuery[] {
   return Array.from({ length: count }, (_, i) => {
     const one = i === 0 ? record : aReportLink();
-    const session = { id: randomUUID(), fromMicros: 0n, toMicros: 1n, except: [] };
+    const session = { id: randomUUID(), fromMicros: 0n, toMicros: 1n, excludedEventIds: [] };
     return { key: keyOf(one), record: one, events: new Map(), session };
   });
 }
 
 /** @param rows that the query for the sessions of `record` is answered with. */
-async function lookUp(asks: readonly Ask[], rows: readonly unknown[]) {
+async function lookUp(asks: readonly LinkQuery[], rows: readonly unknown[]) {
   const lists: string[][] = [];
   const query = async (_: string, params: Readonly<Record<string, unknown>> = {}) => {
     const own = Object.values(params).filter(Array.isArray);
@@ -27,18 +27,18 @@ async function lookUp(asks: readonly Ask[], rows: readonly unknown[]) {
     return own.some((list) => list.includes(record.reportId)) ? rows : [];
   };
   const store = { ...silentStore, query } as Store;
-  const { isWhole } = await unlinkedPairs(
+  const { isComplete } = await unlinkedPairs(
     { store, logId: randomUUID(), partition: 0, partitions: 1 },
     asks,
     10,
   );
-  return { isWhole, lists };
+  return { isComplete, lists };
 }
 
 test('sessions of late events may have more reports than one query takes: all are asked for', async () => {
   const asks = asksOf(4_000);
-  const { isWhole, lists } = await lookUp(asks, []);
-  expect(isWhole).toBe(true);
+  const { isComplete, lists } = await lookUp(asks, []);
+  expect(isComplete).toBe(true);
   expect(Math.max(...lists.map((list) => list.length))).toBeLessThanOrEqual(MAX_IDS_PER_QUERY);
   expect(new Set(asks.map((ask) => ask.record.reportId)).difference(new Set(lists.flat()))).toEqual(
     new Set(),
@@ -48,5 +48,5 @@ test('sessions of late events may have more reports than one query takes: all ar
 test('a look-up whose first reports fill an answer is not whole, whatever the others have', async () => {
   const place = { id: randomUUID(), payloadBytes: '0', logPartition: 0, logOffset: '1', logIndex: 0 };
   const rows = Array.from({ length: 20_000 }, () => ({ ...record, ...place }));
-  expect((await lookUp(asksOf(4_000), rows)).isWhole).toBe(false);
+  expect((await lookUp(asksOf(4_000), rows)).isComplete).toBe(false);
 });

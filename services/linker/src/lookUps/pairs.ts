@@ -8,8 +8,14 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { keyOf } from '../core/decision.ts';
-import type { Ask, Found, FoundEvent, KnownReport } from '../core/jobs.ts';
-import { byPlace, type EventPlace, eventPlaces, PLACE_COLUMNS, wholeEvents } from './storedEvents.ts';
+import type { FoundEvent, FoundLinks, LinkQuery, ProjectedReport } from '../core/jobs.ts';
+import {
+  byLogPosition,
+  type EventLocation,
+  eventLocations,
+  fullEvents,
+  LOCATION_COLUMNS,
+} from './storedEvents.ts';
 
 /** Whose look-ups these are. */
 export interface LookUpSource {
@@ -20,8 +26,8 @@ export interface LookUpSource {
 }
 
 interface Pair {
-  readonly ask: Pick<Ask, 'key' | 'record'>;
-  readonly event: EventPlace;
+  readonly query: Pick<LinkQuery, 'key' | 'record'>;
+  readonly event: EventLocation;
   readonly source: LinkSource;
 }
 
@@ -31,14 +37,20 @@ const MAX_PAIRS = 20_000;
 /** @param below the partition's own events are seen below this offset only; those behind are linked as they come. */
 export async function unlinkedPairs(
   source: LookUpSource,
-  asks: readonly Ask[],
+  queries: readonly LinkQuery[],
   below: number,
-): Promise<Found> {
-  const named = await namedPairs(source, asks, below);
-  const told = await sessionLinksOf(source, asks);
-  const ofSessions = await sessionPairs(source, asks, told, below);
-  const { found, isWhole } = await withEvents(source, [...named.pairs, ...ofSessions.pairs]);
-  return { found, isWhole: isWhole && ofSessions.isWhole, missing: named.missing, told, below };
+): Promise<FoundLinks> {
+  const named = await namedPairs(source, queries, below);
+  const linkCounts = await sessionLinksOf(source, queries);
+  const ofSessions = await sessionPairs(source, queries, linkCounts, below);
+  const { found, isComplete } = await withEvents(source, [...named.pairs, ...ofSessions.pairs]);
+  return {
+    found,
+    isComplete: isComplete && ofSessions.isComplete,
+    missing: named.missing,
+    linkCounts,
+    below,
+  };
 }
 
 /** What a row of `report_link_versions` links. */
@@ -53,9 +65,9 @@ const LINK_COLUMNS = 'project_id AS projectId, report_id AS reportId, event_id A
 /** Links of another log, from which this one was moved, are taken back at the tenant's home. */
 export async function linkedPairs(
   source: LookUpSource,
-  reports: ReadonlyMap<string, KnownReport>,
-): Promise<Pick<Found, 'found' | 'isWhole'>> {
-  if (reports.size === 0) return { found: [], isWhole: true };
+  reports: ReadonlyMap<string, ProjectedReport>,
+): Promise<Pick<FoundLinks, 'found' | 'isComplete'>> {
+  if (reports.size === 0) return { found: [], isComplete: true };
   const { store, logId, partition, partitions } = source;
   const records = [...reports.values()].map(({ record }) => record);
   const atHome = records.filter(({ tenantId }) => partitionOf(tenantId, 0, partitions) === partition);
@@ -77,51 +89,54 @@ export async function linkedPairs(
     },
   );
   const ids = [...new Set(rows.map(({ eventId }) => eventId))];
-  const places = await eventPlaces(store, records, ids);
+  const locations = await eventLocations(store, records, ids);
   const pairs = rows.flatMap((row): Pair[] => {
     const key = keyOf(row);
     const record = reports.get(key)?.record;
-    const event = places.get(`${row.projectId}/${row.eventId}`);
+    const event = locations.get(`${row.projectId}/${row.eventId}`);
     return record === undefined || event === undefined
       ? []
-      : [{ ask: { key, record }, event, source: row.source }];
+      : [{ query: { key, record }, event, source: row.source }];
   });
-  const { found, isWhole } = await withEvents(source, pairs);
-  return { found, isWhole: isWhole && rows.length < MAX_PAIRS };
+  const { found, isComplete } = await withEvents(source, pairs);
+  return { found, isComplete: isComplete && rows.length < MAX_PAIRS };
 }
 
 /** Of late events' sessions there may be more reports than one query takes. */
 async function sessionPairs(
   source: LookUpSource,
-  asks: readonly Ask[],
-  told: ReadonlyMap<string, number>,
+  queries: readonly LinkQuery[],
+  linkCounts: ReadonlyMap<string, number>,
   below: number,
-): Promise<{ pairs: Pair[]; isWhole: boolean }> {
-  const asked = asks.flatMap(({ key, record, session }) => {
-    const left = record.maxSessionLinks - (told.get(key) ?? 0);
-    return session === null || left <= 0 ? [] : [{ key, record, session, left }];
+): Promise<{ pairs: Pair[]; isComplete: boolean }> {
+  const sessionQueries = queries.flatMap(({ key, record, session }) => {
+    const remaining = record.maxSessionLinks - (linkCounts.get(key) ?? 0);
+    return session === null || remaining <= 0 ? [] : [{ key, record, session, remaining }];
   });
   const all: Pair[] = [];
-  for (const part of chunksOf(asked)) {
-    const { pairs, isWhole } = await pairsOf(source, part, below);
+  for (const part of chunksOf(sessionQueries)) {
+    const { pairs, isComplete } = await pairsOf(source, part, below);
     all.push(...pairs);
-    if (!isWhole) return { pairs: all, isWhole };
+    if (!isComplete) return { pairs: all, isComplete };
   }
-  return { pairs: all, isWhole: true };
+  return { pairs: all, isComplete: true };
 }
 
-interface SessionAsk {
+interface SessionQuery {
   readonly key: string;
   readonly record: ReportLink;
-  readonly session: NonNullable<Ask['session']>;
+  readonly session: NonNullable<LinkQuery['session']>;
   /** Links that the report may still get. */
-  readonly left: number;
+  readonly remaining: number;
 }
 
 /** How many links each of the reports has by its session, those taken back among them; none is left out. */
-async function sessionLinksOf({ store }: LookUpSource, asks: readonly Ask[]): Promise<Map<string, number>> {
-  const told = new Map<string, number>();
-  for (const part of chunksOf(asks.filter(({ session }) => session !== null))) {
+async function sessionLinksOf(
+  { store }: LookUpSource,
+  queries: readonly LinkQuery[],
+): Promise<Map<string, number>> {
+  const linkCounts = new Map<string, number>();
+  for (const part of chunksOf(queries.filter(({ session }) => session !== null))) {
     const rows = await store.query<Pick<LinkRow, 'projectId' | 'reportId'> & { readonly made: string }>(
       `SELECT project_id AS projectId, report_id AS reportId, uniqExact(event_id) AS made FROM report_link_versions
        WHERE report_id IN {reports:Array(UUID)} AND project_id IN {projects:Array(UUID)} AND source = 'session'
@@ -133,24 +148,26 @@ async function sessionLinksOf({ store }: LookUpSource, asks: readonly Ask[]): Pr
       },
     );
     const made = new Map(rows.map((row) => [keyOf(row), Number(row.made)]));
-    for (const { key } of part) told.set(key, made.get(key) ?? 0);
+    for (const { key } of part) linkCounts.set(key, made.get(key) ?? 0);
   }
-  return told;
+  return linkCounts;
 }
 
 async function pairsOf(
   { store, logId, partition }: LookUpSource,
-  asked: readonly SessionAsk[],
+  sessionQueries: readonly SessionQuery[],
   below: number,
-): Promise<{ pairs: Pair[]; isWhole: boolean }> {
-  const times = asked.flatMap(({ session }) => [session.fromMicros, session.toMicros]).sort(ascending);
-  const rows = await store.query<EventPlace & { readonly reportId: string }>(
+): Promise<{ pairs: Pair[]; isComplete: boolean }> {
+  const times = sessionQueries
+    .flatMap(({ session }) => [session.fromMicros, session.toMicros])
+    .sort(ascending);
+  const rows = await store.query<EventLocation & { readonly reportId: string }>(
     `WITH asked AS
        (SELECT report.1 AS report_id, report.2 AS project_id, report.3 AS session_id, report.4 AS from_micros,
           report.5 AS to_micros, report.6 AS tenant_id
         FROM (SELECT arrayJoin(arrayZip({reports:Array(UUID)}, {projects:Array(UUID)}, {sessions:Array(UUID)},
           {froms:Array(Int64)}, {tos:Array(Int64)}, {tenantOf:Array(UUID)})) AS report))
-     SELECT asked.report_id AS reportId, ${PLACE_COLUMNS}
+     SELECT asked.report_id AS reportId, ${LOCATION_COLUMNS}
      FROM events INNER JOIN asked ON events.project_id = asked.project_id
        AND events.session_id = asked.session_id AND events.tenant_id = asked.tenant_id
      WHERE events.tenant_id IN {tenants:Array(UUID)} AND events.project_id IN {projects:Array(UUID)}
@@ -165,13 +182,13 @@ async function pairsOf(
      ORDER BY logPartition, logOffset, logIndex LIMIT 1 BY reportId, projectId, id
      LIMIT {limit:UInt32}`,
     {
-      reports: asked.map(({ record }) => record.reportId),
-      projects: asked.map(({ record }) => record.projectId),
-      sessions: asked.map(({ session }) => session.id),
-      froms: asked.map(({ session }) => session.fromMicros),
-      tos: asked.map(({ session }) => session.toMicros),
-      tenantOf: asked.map(({ record }) => record.tenantId),
-      tenants: [...new Set(asked.map(({ record }) => record.tenantId))],
+      reports: sessionQueries.map(({ record }) => record.reportId),
+      projects: sessionQueries.map(({ record }) => record.projectId),
+      sessions: sessionQueries.map(({ session }) => session.id),
+      froms: sessionQueries.map(({ session }) => session.fromMicros),
+      tos: sessionQueries.map(({ session }) => session.toMicros),
+      tenantOf: sessionQueries.map(({ record }) => record.tenantId),
+      tenants: [...new Set(sessionQueries.map(({ record }) => record.tenantId))],
       least: clamped(times.at(0) ?? 0n),
       most: clamped(times.at(-1) ?? 0n),
       logId,
@@ -180,14 +197,15 @@ async function pairsOf(
       limit: MAX_PAIRS,
     },
   );
-  const byKey = new Map(asked.map((ask) => [ask.key, { ...ask }]));
+  const byKey = new Map(sessionQueries.map((query) => [query.key, { ...query }]));
   const pairs = rows.flatMap((row): Pair[] => {
-    const ask = byKey.get(keyOf(row));
-    if (ask === undefined || ask.left <= 0 || ask.session.except.includes(row.id)) return [];
-    ask.left--;
-    return [{ ask, event: row, source: 'session' }];
+    const query = byKey.get(keyOf(row));
+    if (query === undefined || query.remaining <= 0 || query.session.excludedEventIds.includes(row.id))
+      return [];
+    query.remaining--;
+    return [{ query, event: row, source: 'session' }];
   });
-  return { pairs, isWhole: rows.length < MAX_PAIRS };
+  return { pairs, isComplete: rows.length < MAX_PAIRS };
 }
 
 /** ClickHouse's DateTime64 holds the years 1900 to 2299, and so do events. */
@@ -203,39 +221,39 @@ function ascending(a: bigint, b: bigint): number {
 /** Tells, per report, also which events it names that are nowhere. */
 async function namedPairs(
   source: LookUpSource,
-  asks: readonly Ask[],
+  queries: readonly LinkQuery[],
   below: number,
 ): Promise<{ pairs: Pair[]; missing: Map<string, string[]> }> {
-  const records = asks.map(({ record }) => record);
-  const ids = [...new Set(asks.flatMap(({ events }) => [...events.keys()]))];
-  const places = await eventPlaces(source.store, records, ids);
-  const linked = await linkedAlready(source, records, ids);
+  const records = queries.map(({ record }) => record);
+  const ids = [...new Set(queries.flatMap(({ events }) => [...events.keys()]))];
+  const locations = await eventLocations(source.store, records, ids);
+  const existing = await existingLinks(source, records, ids);
   const pairs: Pair[] = [];
-  const missing = new Map<string, string[]>(asks.map(({ key }) => [key, []]));
-  for (const ask of asks) {
-    const { projectId, tenantId } = ask.record;
-    for (const [id, way] of ask.events) {
-      const event = places.get(`${projectId}/${id}`);
+  const missing = new Map<string, string[]>(queries.map(({ key }) => [key, []]));
+  for (const query of queries) {
+    const { projectId, tenantId } = query.record;
+    for (const [id, way] of query.events) {
+      const event = locations.get(`${projectId}/${id}`);
       // One that is not seen yet is linked as it comes, or came too late: then it is as good as not there.
-      const isThere = event?.tenantId === tenantId && isSeen(event, source, below);
-      if (!isThere) missing.get(ask.key)?.push(id);
-      else if (!linked.has(`${ask.key}/${id}`)) pairs.push({ ask, event, source: way });
+      const isSeenEvent = event?.tenantId === tenantId && isSeen(event, source, below);
+      if (!isSeenEvent) missing.get(query.key)?.push(id);
+      else if (!existing.has(`${query.key}/${id}`)) pairs.push({ query, event, source: way });
     }
   }
   return { pairs, missing };
 }
 
-function isSeen(row: EventPlace, { logId, partition }: LookUpSource, below: number): boolean {
+function isSeen(row: EventLocation, { logId, partition }: LookUpSource, below: number): boolean {
   return row.logId !== logId || row.logPartition !== partition || Number(row.logOffset) < below;
 }
 
 /** Pairs as `project/report/event` that are linked now, or were taken back. */
-async function linkedAlready(
+async function existingLinks(
   { store }: LookUpSource,
   reports: readonly ReportLink[],
   ids: readonly string[],
 ): Promise<Set<string>> {
-  const linked = new Set<string>();
+  const existing = new Set<string>();
   for (const part of chunksOf(ids)) {
     const rows = await store.query<LinkRow>(
       `SELECT ${LINK_COLUMNS} FROM report_link_versions
@@ -247,24 +265,24 @@ async function linkedAlready(
         ids: part,
       },
     );
-    for (const row of rows) linked.add(`${keyOf(row)}/${row.eventId}`);
+    for (const row of rows) existing.add(`${keyOf(row)}/${row.eventId}`);
   }
-  return linked;
+  return existing;
 }
 
 /** Gives events in the order of the log; not whole if the answer would become too large. */
 async function withEvents(
   { store }: LookUpSource,
   pairs: readonly Pair[],
-): Promise<{ found: FoundEvent[]; isWhole: boolean }> {
-  const inOrder = pairs.toSorted((a, b) => byPlace(a.event, b.event));
-  const { events, taken } = await wholeEvents(
+): Promise<{ found: FoundEvent[]; isComplete: boolean }> {
+  const inOrder = pairs.toSorted((a, b) => byLogPosition(a.event, b.event));
+  const { events, taken } = await fullEvents(
     store,
     inOrder.map(({ event }) => event),
   );
-  const found = inOrder.slice(0, taken).flatMap(({ ask: { key, record }, event: place, source }) => {
+  const found = inOrder.slice(0, taken).flatMap(({ query: { key, record }, event: place, source }) => {
     const event = events.get(`${place.projectId}/${place.id}`);
     return event === undefined ? [] : [{ key, record, event, source }];
   });
-  return { found, isWhole: taken === pairs.length };
+  return { found, isComplete: taken === pairs.length };
 }

@@ -4,10 +4,10 @@ import { EVENT_COLUMNS, type EventRow, eventOfRow } from '@questlog/schemas/tabl
 import type { StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { millisOf } from '@questlog/schemas/uuid';
-import { LINK_BYTES } from '../core/decision.ts';
+import { LINK_OVERHEAD_BYTES } from '../core/decision.ts';
 
 /** An event without its payload: where it lies, and what it takes. */
-export interface EventPlace {
+export interface EventLocation {
   readonly id: string;
   readonly tenantId: string;
   readonly projectId: string;
@@ -18,51 +18,51 @@ export interface EventPlace {
   readonly logIndex: number;
 }
 
-export const PLACE_COLUMNS = `events.id AS id, events.tenant_id AS tenantId, events.project_id AS projectId,
+export const LOCATION_COLUMNS = `events.id AS id, events.tenant_id AS tenantId, events.project_id AS projectId,
   length(events.payload) AS payloadBytes, events.log_id AS logId, events.log_partition AS logPartition,
   events.log_offset AS logOffset, events.log_index AS logIndex`;
 
 /** For sorting as the log does. */
-export function byPlace(a: EventPlace, b: EventPlace): number {
+export function byLogPosition(a: EventLocation, b: EventLocation): number {
   return (
     a.logPartition - b.logPartition || Number(a.logOffset) - Number(b.logOffset) || a.logIndex - b.logIndex
   );
 }
 
 /** Finds events by `project/id`; one that is nowhere is missing. */
-export async function eventPlaces(
+export async function eventLocations(
   store: Store,
   reports: readonly ReportLink[],
   ids: readonly string[],
-): Promise<Map<string, EventPlace>> {
-  const rows = await eventsById<EventPlace>(store, PLACE_COLUMNS, reports, ids);
+): Promise<Map<string, EventLocation>> {
+  const rows = await eventsById<EventLocation>(store, LOCATION_COLUMNS, reports, ids);
   return new Map(rows.map((row) => [`${row.projectId}/${row.id}`, row]));
 }
 
 /** Bytes of one answer's links, with their payloads; one link is always taken. */
 const MAX_LINK_BYTES = 16 * 1024 * 1024;
 
-interface WholeRow extends EventRow {
+interface FullRow extends EventRow {
   readonly projectId: string;
   readonly receivedAt: string;
 }
 
 /** @param links the event of each link, in order; an event may come several times. */
-export async function wholeEvents(
+export async function fullEvents(
   store: Store,
-  links: readonly EventPlace[],
+  links: readonly EventLocation[],
 ): Promise<{ events: Map<string, StoredEvent>; taken: number }> {
   let bytes = 0;
   let taken = 0;
   for (const { payloadBytes } of links) {
-    bytes += Number(payloadBytes) + LINK_BYTES;
+    bytes += Number(payloadBytes) + LINK_OVERHEAD_BYTES;
     if (taken > 0 && bytes > MAX_LINK_BYTES) break;
     taken++;
   }
-  const places = links.slice(0, taken);
+  const locations = links.slice(0, taken);
   const columns = `${EVENT_COLUMNS}, project_id AS projectId, toUnixTimestamp64Milli(received_at) AS receivedAt`;
-  const ids = [...new Set(places.map(({ id }) => id))];
-  const rows = await eventsById<WholeRow>(store, columns, places, ids);
+  const ids = [...new Set(locations.map(({ id }) => id))];
+  const rows = await eventsById<FullRow>(store, columns, locations, ids);
   const events = rows.map((row) => {
     const event = { ...eventOfRow(row), receivedAt: Number(row.receivedAt) };
     return [`${row.projectId}/${row.id}`, event] as const;

@@ -4,22 +4,22 @@ import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { keyOf } from '../core/decision.ts';
-import type { KnownReport } from '../core/jobs.ts';
+import type { ProjectedReport } from '../core/jobs.ts';
 import type { SessionFilter } from '../core/sessionFilter.ts';
 
 /** Finds reports by project and id; one that nobody filed is missing. */
-export async function knownReports(
+export async function projectedReports(
   store: Store,
-  wanted: readonly { readonly record: ReportLink }[],
-): Promise<Map<string, KnownReport>> {
-  if (wanted.length === 0) return new Map();
-  const keys = new Set(wanted.map(({ record }) => keyOf(record)));
+  requested: readonly { readonly record: ReportLink }[],
+): Promise<Map<string, ProjectedReport>> {
+  if (requested.length === 0) return new Map();
+  const keys = new Set(requested.map(({ record }) => keyOf(record)));
   const rows = await store.query<ReportRow>(
     `SELECT ${REPORT_COLUMNS} FROM report_versions FINAL
      WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
     {
-      projects: [...new Set(wanted.map(({ record }) => record.projectId))],
-      ids: [...new Set(wanted.map(({ record }) => record.reportId))],
+      projects: [...new Set(requested.map(({ record }) => record.projectId))],
+      ids: [...new Set(requested.map(({ record }) => record.reportId))],
     },
   );
   return await withLanes(
@@ -32,7 +32,7 @@ export async function knownReports(
 export async function reportsOfSessions(
   store: Store,
   sessions: readonly LateSession[],
-): Promise<Map<string, KnownReport>> {
+): Promise<Map<string, ProjectedReport>> {
   const rows = await store.query<ReportRow & { fromMicros: string; toMicros: string }>(
     `SELECT ${REPORT_COLUMNS}, from_micros AS fromMicros, to_micros AS toMicros FROM report_versions FINAL
      WHERE project_id IN {projects:Array(UUID)} AND session_id IN {sessions:Array(UUID)} AND retracted_at IS NULL`,
@@ -53,7 +53,7 @@ export async function reportsOfSessions(
 }
 
 /** Sessions of one answer. */
-const MAX_SESSIONS = 50_000;
+const MAX_SESSIONS_PER_QUERY = 50_000;
 
 /** Resolves with false where there are too many: then every session may have a report. */
 export async function addSessionsWithReports(store: Store, filter: SessionFilter): Promise<boolean> {
@@ -62,7 +62,7 @@ export async function addSessionsWithReports(store: Store, filter: SessionFilter
   );
   const sessions = Number(count?.sessions ?? 0);
   if (sessions > filter.maxSessions) return false;
-  const slices = Math.ceil(sessions / MAX_SESSIONS);
+  const slices = Math.ceil(sessions / MAX_SESSIONS_PER_QUERY);
   for (let slice = 0; slice < slices; slice++) {
     const rows = await store.query<{ id: string }>(
       `SELECT DISTINCT session_id AS id FROM report_versions
@@ -75,7 +75,7 @@ export async function addSessionsWithReports(store: Store, filter: SessionFilter
 }
 
 /** A writer may not know the lane of its report's session. */
-async function withLanes(store: Store, rows: readonly ReportRow[]): Promise<Map<string, KnownReport>> {
+async function withLanes(store: Store, rows: readonly ReportRow[]): Promise<Map<string, ProjectedReport>> {
   const unknown = rows.filter(({ sessionId, sessionLane }) => sessionId !== null && sessionLane === null);
   const lanes = new Map<string, number>();
   if (unknown.length > 0) {
@@ -92,10 +92,10 @@ async function withLanes(store: Store, rows: readonly ReportRow[]): Promise<Map<
   }
   return new Map(
     rows.map((row) => {
-      const { filed, retractedAt, place } = storedReport(row);
+      const { filed, retractedAt, position } = storedReport(row);
       const sessionLane = filed.sessionLane ?? lanes.get(`${filed.projectId}/${filed.sessionId}`) ?? null;
       const isRetracted = retractedAt !== null;
-      return [keyOf(filed), { record: { ...filed, sessionLane }, ...place, isRetracted }];
+      return [keyOf(filed), { record: { ...filed, sessionLane }, ...position, isRetracted }];
     }),
   );
 }

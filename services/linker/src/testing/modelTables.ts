@@ -4,7 +4,14 @@ import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { LinkedEvent, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import { isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { keyOf } from '../core/decision.ts';
-import { type Answer, type Ask, askOf, type FoundEvent, type Job, type KnownReport } from '../core/jobs.ts';
+import {
+  type Answer,
+  type FoundEvent,
+  type Job,
+  type LinkQuery,
+  linkQueryOf,
+  type ProjectedReport,
+} from '../core/jobs.ts';
 import type { LinkerState } from '../core/linkerState.ts';
 
 export const MODEL_LOG = 'a log';
@@ -26,7 +33,7 @@ interface EventRow {
 }
 
 export class ModelTables {
-  readonly reports = new Map<string, KnownReport>();
+  readonly reports = new Map<string, ProjectedReport>();
   readonly #events: EventRow[] = [];
   readonly #links = new Map<string, { link: LinkedEvent; partition: number }>();
   readonly #lanes: ReadonlyMap<string, number>;
@@ -57,27 +64,31 @@ export class ModelTables {
   answer(state: LinkerState, job: Job, below: number, limit: number): Answer {
     switch (job.kind) {
       case 'check':
-        return { ...job, known: this.reports };
+        return { ...job, projected: this.reports };
       case 'unlink':
-        return { ...job, known: this.reports, ...this.#linked(state, [...job.retractions.keys()], limit) };
+        return {
+          ...job,
+          projected: this.reports,
+          ...this.#linked(state, [...job.retractions.keys()], limit),
+        };
       case 'ask':
       case 'close': {
-        const asks = [...job.reports].map(([key, { record, phase }]) =>
-          askOf(state, key, phase === 'spilled' ? (this.reports.get(key)?.record ?? record) : record),
+        const queries = [...job.reports].map(([key, { record, phase }]) =>
+          linkQueryOf(state, key, phase === 'spilled' ? (this.reports.get(key)?.record ?? record) : record),
         );
-        return { ...job, ...this.#unlinked(state, asks, below, limit) };
+        return { ...job, ...this.#unlinked(state, queries, below, limit) };
       }
       case 'late': {
         const keys = [...job.sessions.keys()];
-        const asks = [...this.reports]
+        const queries = [...this.reports]
           .filter(([, { record, isRetracted }]) => {
             return !isRetracted && keys.includes(`${record.projectId}/${record.sessionId}`);
           })
           .map(([key, { record }]) => ({
-            ...askOf(state, key, record),
+            ...linkQueryOf(state, key, record),
             events: new Map(),
           }));
-        return { ...job, ...this.#unlinked(state, asks, below, limit) };
+        return { ...job, ...this.#unlinked(state, queries, below, limit) };
       }
     }
   }
@@ -106,12 +117,12 @@ export class ModelTables {
     return { ...record, sessionLane: record.sessionLane ?? lane };
   }
 
-  #unlinked(state: LinkerState, asks: readonly Ask[], below: number, limit: number) {
+  #unlinked(state: LinkerState, queries: readonly LinkQuery[], below: number, limit: number) {
     const found: FoundEvent[] = [];
     const missing = new Map<string, string[]>();
-    const told = new Map<string, number>();
-    for (const { key, record, events, session } of asks) {
-      told.set(key, this.#sessionLinksOf(key));
+    const linkCounts = new Map<string, number>();
+    for (const { key, record, events, session } of queries) {
+      linkCounts.set(key, this.#sessionLinksOf(key));
       const lost = new Set(events.keys());
       for (const row of this.#events) {
         const { event, tenantId, projectId, partition, offset } = row;
@@ -123,7 +134,7 @@ export class ModelTables {
           session !== null &&
           event.sessionId === session.id &&
           isInWindow(event.occurredAt, session) &&
-          !session.except.includes(event.id);
+          !session.excludedEventIds.includes(event.id);
         const source = named ?? (isOfSession ? 'session' : undefined);
         if (source === undefined || this.#isLinked(key, event.id)) continue;
         if (!found.some((one) => one.key === key && one.event.id === event.id))
@@ -132,13 +143,19 @@ export class ModelTables {
       missing.set(key, [...lost]);
     }
     found.sort((a, b) => this.#orderOf(a.event.id) - this.#orderOf(b.event.id));
-    const made = new Map(told);
+    const made = new Map(linkCounts);
     const left = found.filter(({ key, record, source }) => {
       if (source !== 'session') return true;
       made.set(key, (made.get(key) ?? 0) + 1);
       return (made.get(key) ?? 0) <= record.maxSessionLinks;
     });
-    return { found: left.slice(0, limit), isWhole: left.length <= limit, missing, told, below };
+    return {
+      found: left.slice(0, limit),
+      isComplete: left.length <= limit,
+      missing,
+      linkCounts,
+      below,
+    };
   }
 
   #sessionLinksOf(key: string): number {
@@ -163,7 +180,7 @@ export class ModelTables {
         source: link.source,
       }))
       .flatMap(({ record, ...rest }) => (record === undefined ? [] : [{ ...rest, record }]));
-    return { found: found.slice(0, limit), isWhole: found.length <= limit };
+    return { found: found.slice(0, limit), isComplete: found.length <= limit };
   }
 
   #isLinked(key: string, eventId: string): boolean {

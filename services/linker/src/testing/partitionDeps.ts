@@ -17,7 +17,7 @@ import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import { LINKER_BOUNDS } from '../core/linkerState.ts';
 import type { PartitionDeps } from '../deps.ts';
-import { sharedOf } from '../linker.ts';
+import { sharedDeps } from '../linker.ts';
 import { linkerMetrics } from '../metrics.ts';
 
 const isSilent = async (): Promise<never> => {
@@ -51,7 +51,7 @@ export async function partitionDeps(log: Log): Promise<PartitionDeps> {
   };
   return {
     ...deps,
-    ...sharedOf(deps),
+    ...sharedDeps(deps),
     codecs: {
       events: await createCodec(registry, eventsInBytes),
       reports: await createCodec(registry, reportLinks),
@@ -59,7 +59,7 @@ export async function partitionDeps(log: Log): Promise<PartitionDeps> {
       state: await createCodec(registry, linkerState),
     },
     partitions: 1,
-    openLetters: await openDeadLetters({ ...deps, group: GROUPS.link }),
-    watched: new Map(),
+    deadLettersFor: await openDeadLetters({ ...deps, group: GROUPS.link }),
+    activePartitions: new Map(),
   };
 }

@@ -14,22 +14,22 @@ import { decideReportLink } from '../core/decideReports.ts';
 import type { Decision } from '../core/decision.ts';
 import {
   type Answer,
-  type Heavy,
-  heavyAfter,
+  type HeavyProjects,
+  heavyProjectsAfter,
   type Job,
-  MAX_A_JOB,
-  NONE_HEAVY,
+  MAX_ENTRIES_PER_JOB,
+  NO_HEAVY_PROJECTS,
   nextJob,
 } from '../core/jobs.ts';
 import { LINKER_BOUNDS, type LinkerBounds, LinkerState } from '../core/linkerState.ts';
-import { type Ends, needsOf, type Position } from '../core/needs.ts';
+import { type CommittedPosition, type EndOffsets, requiredOffsetsOf } from '../core/requiredOffsets.ts';
 import { MODEL_LOG, ModelTables, type ModelTopics, type Positions } from './modelTables.ts';
 
 interface LookUp {
   readonly job: Job;
-  readonly ends: Ends;
+  readonly ends: EndOffsets;
   /** Once what must be consumed first is. */
-  position: Position | undefined;
+  position: CommittedPosition | undefined;
   answer: Answer | undefined;
 }
 
@@ -40,9 +40,9 @@ interface Member {
   links: LinkedEvent[];
   notices: Decision['notices'][number][];
   lookUp: LookUp | undefined;
-  readonly aside: Map<Job['kind'], LookUp>;
+  readonly suspended: Map<Job['kind'], LookUp>;
   lastKind: Job['kind'] | undefined;
-  heavy: Heavy;
+  heavyProjects: HeavyProjects;
 }
 
 export class Topology {
@@ -135,21 +135,21 @@ export class Topology {
     }
     this.commit(partition);
     member.lookUp = undefined;
-    member.heavy = heavyAfter(member.heavy, running.answer);
+    member.heavyProjects = heavyProjectsAfter(member.heavyProjects, running.answer);
     if (decision.links.length === 0) return true;
     const links = this.topics.links[partition]?.length ?? 0;
-    for (const passed of member.aside.values()) {
+    for (const passed of member.suspended.values()) {
       if (passed.position !== undefined) passed.position = { ...passed.position, links };
     }
     return true;
   }
 
   /** A look-up that waits, and still does when it looks, lets others pass. */
-  setAside(partition: number): void {
+  suspend(partition: number): void {
     const member = this.#member(partition);
     const { lookUp } = member;
     if (lookUp === undefined || lookUp.answer !== undefined || this.#answer(member, lookUp, 1_000)) return;
-    member.aside.set(lookUp.job.kind, lookUp);
+    member.suspended.set(lookUp.job.kind, lookUp);
     member.lookUp = undefined;
   }
 
@@ -202,9 +202,9 @@ export class Topology {
       links: [],
       notices: [],
       lookUp: undefined,
-      aside: new Map(),
+      suspended: new Map(),
       lastKind: undefined,
-      heavy: NONE_HEAVY,
+      heavyProjects: NO_HEAVY_PROJECTS,
     };
     this.#members[partition] = member;
     return member;
@@ -223,18 +223,23 @@ export class Topology {
 
   #put(member: Member, { links, notices, changes }: Decision): void {
     member.state.evolve(changes);
-    for (const link of links) member.state.linked(link);
+    for (const link of links) member.state.countLink(link);
     member.links.push(...links);
     member.notices.push(...notices);
   }
 
   #begin(member: Member): boolean {
-    const { state, aside, lastKind: after, heavy } = member;
-    const job = nextJob(state, this.nowMs, { after, max: MAX_A_JOB, aside, heavy });
+    const { state, suspended, lastKind: after, heavyProjects } = member;
+    const job = nextJob(state, this.nowMs, {
+      after,
+      max: MAX_ENTRIES_PER_JOB,
+      suspended,
+      heavy: heavyProjects,
+    });
     if (job === undefined) return false;
     member.lastKind = job.kind;
-    member.lookUp = aside.get(job.kind);
-    if (aside.delete(job.kind)) return true;
+    member.lookUp = suspended.get(job.kind);
+    if (suspended.delete(job.kind)) return true;
     this.commit(state.partition);
     const ends = (topic: keyof ModelTopics) => this.topics[topic].map((log) => log.length);
     member.lookUp = {
@@ -257,7 +262,7 @@ export class Topology {
     if (consumed < (ends.events[partition] ?? 0)) return false;
     const links = this.topics.links[partition]?.length ?? 0;
     lookUp.position ??= { events: consumed, links, eventsEpoch: null, reportLinksEpoch: null };
-    const needs = needsOf(job, state, lookUp.position, ends);
+    const needs = requiredOffsetsOf(job, state, lookUp.position, ends);
     for (const topic of ['events', 'reports', 'links'] as const) {
       for (const [p, { offset }] of needs[topic] ?? [])
         if ((this.projected[topic][p] ?? 0) < offset) return false;

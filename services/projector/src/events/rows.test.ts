@@ -17,7 +17,7 @@ test('an event’s row is byte for byte what its message says', () => {
       const bytes = eventsAccepted.type.toBuffer(message);
       const erased = new Map(gone.map((event) => [event, randomUUID()]));
       const [out, expected] = [new RowBinaryWriter(0), new RowBinaryWriter()];
-      EVENTS.write(out, { place: PLACE, message: eventsInBytes.type.fromBuffer(bytes), erased });
+      EVENTS.write(out, { position: PLACE, message: eventsInBytes.type.fromBuffer(bytes), erased });
       writeRows(expected, eventsAccepted.type.fromBuffer(bytes), erased);
       expect(out.bytes().equals(expected.bytes())).toBe(true);
     }),

@@ -2,29 +2,29 @@
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { NEVER_WRITTEN } from '@questlog/schemas/tables/erasedEvents';
 import { ABSENT, type EventsRecord, PROJECT_AT, TENANT_AT } from '@questlog/schemas/topics/eventsRecord';
-import { PLACE_COLUMNS, type RowOf, type RowTable, rowTable } from '../rowSink.ts';
+import { POSITION_COLUMNS, type RecordRow, type RowTable, rowTable } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
 import {
   type Counted,
-  type ErasedOfRecord,
-  type Kept,
-  LEFT_OUT,
-  type LeftOutKey,
+  type ErasedCount,
+  EXCLUSIONS,
+  type ExcludedKey,
+  type FilteredRecord,
   type MinuteKey,
   type QuotaKey,
 } from './core/planEvents.ts';
 
 /** A record's events, field by field from its bytes; what all of them have alike is written once, and copied. */
-export const EVENTS: RowTable<RowOf<EventsRecord> & Pick<Kept, 'erased'>> = {
+export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'erased'>> = {
   table: 'events',
   columns: `tenant_id project_id received_at log_id log_partition log_offset log_index id id_at session_id
     build_id event_type occurred_at payload over_quota sequence sample_rate`.split(/\s+/),
-  write: (out, { place, message: record, erased }) => {
+  write: (out, { position, message: record, erased }) => {
     const { bytes } = record;
-    const alike = alikeOf(record, place);
+    const sharedColumns = sharedColumnsOf(record, position);
     for (let event = 0; event < record.count; event++) {
       if (erased?.has(event) === true) continue;
-      out.fixed(alike);
+      out.fixed(sharedColumns);
       out.uint32(event);
       out.uuidAt(bytes, record.idAt(event));
       out.uint64(record.idMillis(event));
@@ -38,32 +38,35 @@ export const EVENTS: RowTable<RowOf<EventsRecord> & Pick<Kept, 'erased'>> = {
       out.float64(record.sampleRate(event) ?? 1);
     }
   },
-  bytesOf: ({ message: { bytes, count } }) => bytes.length + count * MORE_IN_A_ROW,
+  bytesOf: ({ message: { bytes, count } }) => bytes.length + count * ROW_OVERHEAD_BYTES,
 };
 
 /** What a row has beyond its event in the record, which has the ids as texts. */
-const MORE_IN_A_ROW = 96;
+const ROW_OVERHEAD_BYTES = 96;
 
 /** The first six columns. */
-function alikeOf({ bytes, receivedAt }: EventsRecord, place: RowOf<unknown>['place']): Buffer {
-  const out = new RowBinaryWriter(ALIKE_BYTES);
+function sharedColumnsOf(
+  { bytes, receivedAt }: EventsRecord,
+  position: RecordRow<unknown>['position'],
+): Buffer {
+  const out = new RowBinaryWriter(SHARED_COLUMN_BYTES);
   out.uuidAt(bytes, TENANT_AT);
   out.uuidAt(bytes, PROJECT_AT);
   out.uint64(receivedAt);
-  out.uuid(place.logId);
-  out.uint32(place.partition);
-  out.uint64(place.offset);
+  out.uuid(position.logId);
+  out.uint32(position.partition);
+  out.uint64(position.offset);
   return out.bytes();
 }
 
-const ALIKE_BYTES = 68;
+const SHARED_COLUMN_BYTES = 68;
 
 function writeNullableUuid(out: RowBinaryWriter, bytes: Buffer, at: number): void {
   out.uint8(at === ABSENT ? 1 : 0);
   if (at !== ABSENT) out.uuidAt(bytes, at);
 }
 
-export const APPENDS = rowTable<RowOf<EventsRecord>>('appends', {
+export const APPENDS = rowTable<RecordRow<EventsRecord>>('appends', {
   append_id: (out, { message }) => out.uuid(message.appendId),
   tenant_id: (out, { message }) => out.uuid(message.tenantId),
   project_id: (out, { message }) => out.uuid(message.projectId),
@@ -71,7 +74,7 @@ export const APPENDS = rowTable<RowOf<EventsRecord>>('appends', {
   body_sha256: (out, { message }) => out.nullable(message.idempotency, ({ digest }) => out.fixed(digest)),
   received_at: (out, { message }) => out.int64(BigInt(message.receivedAt)),
   events: (out, { message }) => out.uint32(message.count),
-  ...PLACE_COLUMNS,
+  ...POSITION_COLUMNS,
 });
 
 export function quotaTable({ logId, partition }: Source): RowTable<Counted<QuotaKey>> {
@@ -86,7 +89,7 @@ export function quotaTable({ logId, partition }: Source): RowTable<Counted<Quota
 }
 
 /** Ingest counts the rows that it hides in parts from 0 on. */
-export function erasedTable({ logId, partition }: Source): RowTable<ErasedOfRecord> {
+export function erasedCountTable({ logId, partition }: Source): RowTable<ErasedCount> {
   return rowTable('erased_events', {
     erasure_id: (out, row) => out.uuid(row.erasureId),
     part: (out) => out.uint32(NEVER_WRITTEN),
@@ -99,11 +102,11 @@ export function erasedTable({ logId, partition }: Source): RowTable<ErasedOfReco
   });
 }
 
-export function leftOutTable({ logId, partition }: Source): RowTable<Counted<LeftOutKey>> {
+export function excludedTable({ logId, partition }: Source): RowTable<Counted<ExcludedKey>> {
   return rowTable('left_out_by_partition', {
     tenant_id: (out, { key }) => out.uuid(key.tenantId),
     minute: (out, { key }) => out.uint32(key.minuteS),
-    what: (out, { key }) => out.uint8(LEFT_OUT.indexOf(key.what)),
+    what: (out, { key }) => out.uint8(EXCLUSIONS.indexOf(key.what)),
     log_id: (out) => out.uuid(logId),
     log_partition: (out) => out.uint32(partition),
     count: (out, { count }) => out.uint64(count),

@@ -1,46 +1,46 @@
 /** The projection of `questlog.events.v1`: of a decoded block, drop repeats, count, insert. */
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
-import { LETTER_ID_HEADER } from '@questlog/schemas/topics/topics';
+import { DEAD_LETTER_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { insertBlock, writeRows } from '../rowSink.ts';
 import { type WriterDeps, writerOf } from '../writer.ts';
 import {
-  type Accepted,
+  type AcceptedRecord,
   type Counted,
-  dropRepeats,
-  erasedOf,
+  dropDuplicates,
+  EventTypeCache,
+  type ExcludedCount,
+  type ExcludedKey,
+  erasedCountsOf,
+  excludedCountsOf,
+  type FilteredRecord,
   hasRows,
-  type Kept,
-  KnownTypes,
-  type LeftOut,
-  type LeftOutKey,
-  leftOutOf,
   type MinuteKey,
+  markErased,
   minuteCountsOf,
   type QuotaKey,
   quotaKeyOf,
   RecentAppends,
-  unreadable,
-  withErased,
+  unreadableCountsOf,
 } from './core/planEvents.ts';
-import { APPENDS, EVENTS, erasedTable, leftOutTable, minuteTable, quotaTable } from './rows.ts';
+import { APPENDS, EVENTS, erasedCountTable, excludedTable, minuteTable, quotaTable } from './rows.ts';
 import {
-  halfStored,
-  offsetsHeld,
-  openLeftOutCounts,
+  appendIdsOfStoredEvents,
+  openExcludedCounts,
   openMinuteCounts,
   openQuotaCounts,
+  partiallyStoredEvents,
   recentAppendIds,
-  repeatedBelow,
-  storedBelow,
-} from './stored.ts';
+  storedAppendIdsOf,
+  storedOffsets,
+} from './storedRows.ts';
 
 interface EventsPlan {
-  readonly kept: readonly Kept[];
+  readonly kept: readonly FilteredRecord[];
   /** Absolute counts: writing one again changes nothing. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
-  readonly leftOut: readonly Counted<LeftOutKey>[];
+  readonly excluded: readonly Counted<ExcludedKey>[];
 }
 
 /** @param start what lies below it is read from the tables. */
@@ -51,34 +51,34 @@ export async function openEventsWriter(
   const { store, clock, logId, partition, orphanIds, onOutcome } = deps;
   const source = { logId, partition, orphanIds };
   const recent = new RecentAppends(await recentAppendIds(store, source, start));
-  const half = await halfStored(store, source, clock.now() - LEDGER_KNOWS_MS);
+  const partial = await partiallyStoredEvents(store, source, clock.now() - APPENDS_COMPLETE_FOR_MS);
   const [quota, minutes] = [openQuotaCounts(store, source), openMinuteCounts(store, source)];
-  const left = openLeftOutCounts(store, source);
-  const types = new KnownTypes();
-  const countedLeftOut = async (records: readonly LeftOut[]): Promise<Counted<LeftOutKey>[]> => {
-    await left.load(records.map(({ key }) => key));
-    for (const { key, offset, count } of records) left.rollup.add(key, offset, count);
-    return left.rollup.drain();
+  const excludedCounts = openExcludedCounts(store, source);
+  const types = new EventTypeCache();
+  const countExcluded = async (records: readonly ExcludedCount[]): Promise<Counted<ExcludedKey>[]> => {
+    await excludedCounts.load(records.map(({ key }) => key));
+    for (const { key, offset, count } of records) excludedCounts.rollup.add(key, offset, count);
+    return excludedCounts.rollup.drain();
   };
   return writerOf<EventsRecord, EventsPlan>(deps, {
     plan: async (block, read, dead) => {
-      const accepted = withErased(read, await deps.erased.latest());
-      const older = await repeatedBelow(store, source, block.start, unknownKeyed(accepted, recent));
-      const old = beyondLedger(accepted, clock.now(), block);
-      const stored = await storedBelow(store, source, block.start, old);
-      const isHalfStored = (record: EventsRecord) =>
-        half.size > 0 && record.count > 0 && half.has(record.id(0));
-      const isThere = (record: EventsRecord) =>
-        [recent, older, stored].some((ids) => ids.has(record.appendId)) || isHalfStored(record);
-      const kept = dropRepeats(accepted, isThere);
+      const accepted = markErased(read, await deps.erased.latest());
+      const older = await storedAppendIdsOf(store, source, block.start, keyedAppendIds(accepted, recent));
+      const old = needEventLookUp(accepted, clock.now(), block);
+      const stored = await appendIdsOfStoredEvents(store, source, block.start, old);
+      const isPartiallyStored = (record: EventsRecord) =>
+        partial.size > 0 && record.count > 0 && partial.has(record.id(0));
+      const isStored = (record: EventsRecord) =>
+        [recent, older, stored].some((ids) => ids.has(record.appendId)) || isPartiallyStored(record);
+      const kept = dropDuplicates(accepted, isStored);
       const isKept = new Set(kept);
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
       // The last that may fail: planned again, a record would be in the counts already, and its row not be written.
-      const leftOut = await countedLeftOut([
-        ...accepted.flatMap((record) => (isKept.has(record) ? [] : leftOutOf(record, 'repeated'))),
-        ...dead.flatMap(({ record }) => unreadable(record)),
+      const excluded = await countExcluded([
+        ...accepted.flatMap((record) => (isKept.has(record) ? [] : excludedCountsOf(record, 'repeated'))),
+        ...dead.flatMap(({ record }) => unreadableCountsOf(record)),
       ]);
       for (const [i, { offset, message }] of kept.entries()) {
         recent.add(message.appendId);
@@ -89,31 +89,31 @@ export async function openEventsWriter(
       }
       onOutcome('written', kept.length);
       onOutcome('repeated', accepted.length - kept.length);
-      return { kept, quotas: quota.rollup.drain(), minutes: minutes.rollup.drain(), leftOut };
+      return { kept, quotas: quota.rollup.drain(), minutes: minutes.rollup.drain(), excluded };
     },
     apply: async (plan, block, attempt) => {
       // An erased append is known all the same: a repeat of it must not come as new.
       for (const table of [EVENTS, APPENDS]) {
         const records = table === EVENTS ? plan.kept.filter(hasRows) : plan.kept;
         if (records.length === 0) continue;
-        const held = () => offsetsHeld(store, table.table, source, block, records);
-        await insertBlock(store, table, { source, block, records, held }, attempt);
+        const stored = () => storedOffsets(store, table.table, source, block, records);
+        await insertBlock(store, table, { source, block, records, storedOffsets: stored }, attempt);
       }
-      await writeRows(store, erasedTable(source), plan.kept.flatMap(erasedOf));
+      await writeRows(store, erasedCountTable(source), plan.kept.flatMap(erasedCountsOf));
       // A successor may have found the log cut, and made the counts of these offsets anew.
       await attempt.confirm();
       await writeRows(store, quotaTable(source), plan.quotas);
       await attempt.confirm();
       await writeRows(store, minuteTable(source), plan.minutes);
       await attempt.confirm();
-      await writeRows(store, leftOutTable(source), plan.leftOut);
+      await writeRows(store, excludedTable(source), plan.excluded);
     },
-    waiting: waitingEvents,
-    buried: async (refused) => {
+    describeWaiting: waitingEvents,
+    countDead: async (refused) => {
       // Where it was tried before and not written, memory is ahead of the table.
-      left.rollup.forget();
-      const leftOut = await countedLeftOut(refused.flatMap((record) => leftOutOf(record, 'dead')));
-      await writeRows(store, leftOutTable(source), leftOut);
+      excludedCounts.rollup.clear();
+      const excluded = await countExcluded(refused.flatMap((record) => excludedCountsOf(record, 'dead')));
+      await writeRows(store, excludedTable(source), excluded);
     },
   });
 }
@@ -124,24 +124,28 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
 }
 
 /** `appends` keeps three days, and a repeat comes within one: of what was received by then it still knows the first. */
-const LEDGER_KNOWS_MS = 36 * 60 * 60 * 1000;
+const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
 /**
  * Such as `appends` may not know the first of: old records that are read late, or once more, and such as are replayed from the
  * dead letters, of which `events` may have taken what `appends` refused.
  */
-function beyondLedger(accepted: readonly Kept[], nowMs: number, { records }: Block): Kept[] {
+function needEventLookUp(
+  accepted: readonly FilteredRecord[],
+  nowMs: number,
+  { records }: Block,
+): FilteredRecord[] {
   const replayed = new Set(
-    records.flatMap(({ offset, headers }) => (headers[LETTER_ID_HEADER] === undefined ? [] : [offset])),
+    records.flatMap(({ offset, headers }) => (headers[DEAD_LETTER_ID_HEADER] === undefined ? [] : [offset])),
   );
   return accepted.filter(
-    ({ offset, message }) => message.receivedAt < nowMs - LEDGER_KNOWS_MS || replayed.has(offset),
+    ({ offset, message }) => message.receivedAt < nowMs - APPENDS_COMPLETE_FOR_MS || replayed.has(offset),
   );
 }
 
 /** Keyed appends may be repeated hours later; the memory alone does not tell unless it holds the whole ledger. */
-function unknownKeyed(accepted: readonly Accepted[], recent: RecentAppends): string[] {
-  if (recent.complete) return [];
+function keyedAppendIds(accepted: readonly AcceptedRecord[], recent: RecentAppends): string[] {
+  if (recent.isComplete) return [];
   return accepted.flatMap(({ message: { appendId, idempotency } }) =>
     idempotency !== null && !recent.has(appendId) ? [appendId] : [],
   );

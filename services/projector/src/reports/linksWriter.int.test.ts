@@ -28,10 +28,10 @@ test('a link is in the last of its states, in whatever order they were projected
     const report = on.aReport();
     const [event = ''] = report.eventIds;
     const steps = {
-      filed: () => on.note(report),
-      unresolved: () => on.note(unresolved(report, [event])),
-      linked: () => on.tell(linked(report, event)),
-      unlinked: () => on.tell(unlinked(report, event)),
+      filed: () => on.appendReports(report),
+      unresolved: () => on.appendReports(unresolved(report, [event])),
+      linked: () => on.appendLinks(linked(report, event)),
+      unlinked: () => on.appendLinks(unlinked(report, event)),
     };
     const versions = { filed: 'pending', unresolved: 'unresolved', linked: 'linked', unlinked: 'retracted' };
     const rank = Object.keys(versions);
@@ -49,9 +49,13 @@ test('an event that never came keeps the way in which its report named it, in th
   const report = on.aReport({ inlineEventIds: [randomUUID()], eventIds: [randomUUID()] });
   const together = on.aReport({ inlineEventIds: [randomUUID()], eventIds: [] });
   const [inline = '', named = ''] = [...report.inlineEventIds, ...report.eventIds];
-  await on.note(report);
+  await on.appendReports(report);
   await bench.projectAll(bench.store);
-  await on.note(unresolved(report, [named, inline]), together, unresolved(together, together.inlineEventIds));
+  await on.appendReports(
+    unresolved(report, [named, inline]),
+    together,
+    unresolved(together, together.inlineEventIds),
+  );
   await bench.projectAll(bench.store);
   expect(await on.links()).toMatchObject([
     { event_id: inline, state: 'unresolved', source: 'inline' },
@@ -67,9 +71,9 @@ test.each([
 ] as const)('an insert of links that %s leaves them as they would be', async (_, when, fault) => {
   const report = on.aReport({ eventIds: [randomUUID(), randomUUID()] });
   const [kept = '', gone = ''] = report.eventIds;
-  await on.note(report);
+  await on.appendReports(report);
   await bench.projectAll(bench.store);
-  await on.tell(linked(report, kept), linked(report, gone), unlinked(report, gone));
+  await on.appendLinks(linked(report, kept), linked(report, gone), unlinked(report, gone));
   const run = bench.projectAll(failing(bench.store, 'report_link_versions', 1, when, fault));
   if (fault === crash) await expect(run).rejects.toThrow('crash');
   else await run;
@@ -86,9 +90,9 @@ test('an event is shown with the reports that it is linked to now, and with no o
   ]);
   const [one, two, three] = [0, 1, 2].map(() => on.aReport({ eventIds: [event, lonely] }));
   if (one === undefined || two === undefined || three === undefined) throw new Error('three reports');
-  await on.note(one, two, three, unresolved(one, [lonely]));
-  await on.tell(linked(one, event), linked(two, event), linked(three, event), unlinked(three, event));
-  await on.tell(linked({ ...one, projectId: randomUUID() }, lonely));
+  await on.appendReports(one, two, three, unresolved(one, [lonely]));
+  await on.appendLinks(linked(one, event), linked(two, event), linked(three, event), unlinked(three, event));
+  await on.appendLinks(linked({ ...one, projectId: randomUUID() }, lonely));
   await bench.projectAll(bench.store);
   const rows = await bench.store.query<{ id: string; payload: string; report_ids: string[] }>(
     `SELECT id, payload, report_ids FROM events_with_reports

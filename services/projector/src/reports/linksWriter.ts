@@ -3,7 +3,7 @@ import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { writeRows } from '../rowSink.ts';
-import { type Decoded, type WriterDeps, writerOf } from '../writer.ts';
+import { type DecodedRecord, type WriterDeps, writerOf } from '../writer.ts';
 import type { LinkRow } from './core/planReports.ts';
 import { linkTable } from './rows.ts';
 
@@ -13,9 +13,9 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
     // The events' payloads are let go of here.
     plan: async (_, decoded) => {
       const erased = await deps.erased.latest();
-      const left = decoded.filter(({ message }) => !isErasedLink(erased, message));
-      deps.onOutcome('ignored', decoded.length - left.length);
-      return left.map(rowOf);
+      const notErased = decoded.filter(({ message }) => !isErasedLink(erased, message));
+      deps.onOutcome('ignored', decoded.length - notErased.length);
+      return notErased.map(rowOf);
     },
     apply: async (rows, _, attempt) => {
       // They are as they were planned: a successor may know of more that was erased.
@@ -33,7 +33,7 @@ function faultOf({ version }: LinkedEvent): string | undefined {
   return version >= 0 && version <= MAX_VERSION ? undefined : `version must be from 0 to ${MAX_VERSION}`;
 }
 
-function rowOf({ offset, message }: Decoded<LinkedEvent>): LinkRow {
+function rowOf({ offset, message }: DecodedRecord<LinkedEvent>): LinkRow {
   const { tenantId, projectId, reportId, event, kind, source, version, changedAt } = message;
   const state = kind === 'linked' ? 'linked' : 'retracted';
   return { tenantId, projectId, reportId, eventId: event.id, state, source, version, changedAt, offset };

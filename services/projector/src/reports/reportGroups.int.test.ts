@@ -20,7 +20,7 @@ test('a group counts the reports, builds and players of a fingerprint, and has t
   const [one, other] = [await aSessionOf(on, 'ann'), await aSessionOf(on, 'ben')];
   const nobody = await aSessionOf(on, null);
   const [build, newer] = [randomUUID(), randomUUID()];
-  await on.note(
+  await on.appendReports(
     aReport(on, 'stuck', { sessionId: one, buildId: build, receivedAt: FILED_AT + 2_000 }, 'the latest'),
     aReport(on, 'stuck', { sessionId: one, buildId: newer, receivedAt: FILED_AT + 1_000 }),
     aReport(on, 'stuck', { sessionId: other, buildId: newer, receivedAt: FILED_AT }),
@@ -50,13 +50,13 @@ test('a retracted report counts no more, and a group of which none is left is go
     aReport(on, 'stuck', { receivedAt: FILED_AT }, 'the first'),
     aReport(on, 'stuck', { receivedAt: FILED_AT + 1 }, 'the last'),
   ];
-  await on.note(first, last, retraction(last));
+  await on.appendReports(first, last, retraction(last));
   await bench.projectAll(bench.store);
   expect(await groupsOf(on)).toMatchObject([
     { occurrences: '1', title: 'the first', lastSeen: String(FILED_AT) },
   ]);
 
-  await on.note(retraction(first));
+  await on.appendReports(retraction(first));
   await bench.projectAll(bench.store);
   expect(await groupsOf(on)).toEqual([]);
 });
@@ -64,8 +64,8 @@ test('a retracted report counts no more, and a group of which none is left is go
 test('two projects may have one fingerprint and one session id', async () => {
   const [mine, theirs] = [inProject(bench), inProject(bench)];
   const sessionId = await aSessionOf(mine, 'ann');
-  await mine.note(aReport(mine, 'stuck', { sessionId }));
-  await theirs.note(aReport(theirs, 'stuck', { sessionId }), aReport(theirs, 'stuck', {}));
+  await mine.appendReports(aReport(mine, 'stuck', { sessionId }));
+  await theirs.appendReports(aReport(theirs, 'stuck', { sessionId }), aReport(theirs, 'stuck', {}));
   await bench.projectAll(bench.store);
 
   expect(await groupsOf(mine)).toMatchObject([{ occurrences: '1', players: '1' }]);

@@ -2,7 +2,7 @@
 import { reportTimeOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { StoredReport } from '@questlog/schemas/tables/reports';
 import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';
-import { PLACE_COLUMNS, type RowTable, rowTable } from '../rowSink.ts';
+import { POSITION_COLUMNS, type RowTable, rowTable } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
 import type { LinkRow } from './core/planReports.ts';
 
@@ -50,7 +50,7 @@ export const REPORTS = rowTable<StoredReport>('report_versions', {
   retracted_at: (out, { retractedAt }) => out.nullable(retractedAt, (atMs) => out.int64(BigInt(atMs))),
   version: (out, { retractedAt }) =>
     out.uint8(retractedAt === null ? REPORT_VERSIONS.filed : REPORT_VERSIONS.retracted),
-  ...PLACE_COLUMNS,
+  ...POSITION_COLUMNS,
 });
 
 export function linkTable({ logId, partition }: Source): RowTable<LinkRow> {

@@ -66,7 +66,7 @@ test('a report is there with its window, what it names and whom it came from', a
     eventIds: [inline, named],
     requestDigest: Buffer.alloc(32, 0xab),
   });
-  await on.note(report);
+  await on.appendReports(report);
   await bench.projectAll(bench.store);
   expect(await on.reports()).toMatchObject([
     {
@@ -91,9 +91,9 @@ test('a report is there with its window, what it names and whom it came from', a
 test('the first of two reports of one id in the log is the report, and only its names are pending', async () => {
   const first = on.aReport();
   const second = { ...first, eventIds: [randomUUID()] };
-  await on.note(first, second);
+  await on.appendReports(first, second);
   await bench.projectAll(bench.store);
-  await on.note({ ...first, eventIds: [randomUUID()] });
+  await on.appendReports({ ...first, eventIds: [randomUUID()] });
   await bench.projectAll(bench.store);
   expect(await on.reports()).toMatchObject([{ id: first.reportId, event_ids: first.eventIds }]);
   expect((await on.links()).map((link) => link.event_id)).toEqual(first.eventIds);
@@ -102,9 +102,9 @@ test('the first of two reports of one id in the log is the report, and only its 
 test('two projects may use one report id', async () => {
   const report = on.aReport();
   const other = { ...report, projectId: randomUUID() };
-  await on.note(other, report);
+  await on.appendReports(other, report);
   await bench.projectAll(bench.store);
-  await on.note(retraction(other));
+  await on.appendReports(retraction(other));
   await bench.projectAll(bench.store);
   expect(await retractedAt()).toEqual([null]);
 });
@@ -119,12 +119,12 @@ test.each([
       ...{ occurredAt: 1_700_000_000_000_007n, requestDigest: Buffer.alloc(32, 1), buildId: randomUUID() },
       content: CONTENT,
     });
-    await on.note(report);
+    await on.appendReports(report);
     if (isLater) await bench.projectAll(bench.store);
     const before = isLater ? await on.reports() : undefined;
-    await on.note(retraction(report), retraction(report, LATER + 5));
+    await on.appendReports(retraction(report), retraction(report, LATER + 5));
     await bench.projectAll(bench.store);
-    await on.note(retraction(report, LATER + 9));
+    await on.appendReports(retraction(report, LATER + 9));
     await bench.projectAll(bench.store);
     const [held, ...others] = await on.reports();
     expect(others).toEqual([]);
@@ -136,7 +136,7 @@ test.each([
 );
 
 test('a bare link has no content', async () => {
-  await on.note(on.aReport());
+  await on.appendReports(on.aReport());
   await bench.projectAll(bench.store);
   const [row] = await on.reports();
   expect(contentOfRow(row as unknown as ContentRow)).toBeNull();
@@ -144,9 +144,9 @@ test('a bare link has no content', async () => {
 
 test('a retraction that comes before its report, or without one, takes nothing back', async () => {
   const [report, other] = [on.aReport(), on.aReport()];
-  await on.note(retraction(other));
+  await on.appendReports(retraction(other));
   await bench.projectAll(bench.store);
-  await on.note(retraction(report), report, other);
+  await on.appendReports(retraction(report), report, other);
   await bench.projectAll(bench.store);
   expect(await retractedAt()).toEqual([null, null]);
 });
@@ -162,10 +162,10 @@ test.each(ways)(
   async (table, _, when, fault) => {
     const [report, taken] = [on.aReport(), on.aReport()];
     const [event = ''] = report.eventIds;
-    await on.note(taken);
+    await on.appendReports(taken);
     await bench.projectAll(bench.store);
     const rival = { ...report, eventIds: [randomUUID()] };
-    await on.note(
+    await on.appendReports(
       report,
       rival,
       retraction(report),
@@ -175,7 +175,7 @@ test.each(ways)(
     const run = bench.projectAll(failing(bench.store, table, 1, when, fault));
     if (fault === crash) await expect(run).rejects.toThrow('crash');
     else await run;
-    await on.note(rival, retraction(report, LATER + 7));
+    await on.appendReports(rival, retraction(report, LATER + 7));
     await bench.projectAll(bench.store);
     expect(await on.reports()).toMatchObject([
       { id: taken.reportId, retracted_millis: String(LATER + 1) },
@@ -193,7 +193,7 @@ test('that an event never came is told of a report that was filed since its proj
   const [before, since] = [on.aReport({ receivedAt: FILED_AT - 2 }), on.aReport()];
   erased.add(anErasure({ tenantId: on.tenant, projectId: on.project, requestedAt: FILED_AT - 1 }));
   const notes = [before, since].map((report) => unresolved(report, report.eventIds));
-  await on.note(before, since, ...notes);
+  await on.appendReports(before, since, ...notes);
   await bench.projectAll(bench.store, { cached: erased, latest: async () => erased });
   expect(await on.links()).toMatchObject([{ event_id: since.eventIds[0], state: 'unresolved' }]);
 });
@@ -213,10 +213,10 @@ test('a report of an erased session becomes a row until the erasure has found al
     await bench.projectAll(bench.store, { cached: erased, latest: async () => erased });
     return (await on.reports()).map((row) => row['id']);
   };
-  await on.note(late, known);
+  await on.appendReports(late, known);
   const reports = [{ projectId: on.project, ids: [known.reportId] }];
   expect(await project({ state: 'running', reports })).toEqual([late.reportId]);
-  await on.note(since);
+  await on.appendReports(since);
   expect(await project({ state: 'running', reports, hiddenAt: 1 })).toEqual([late.reportId]);
 });
 
@@ -224,9 +224,9 @@ test('a record at fault goes to the dead letters with the reason, the others go 
   const report = on.aReport();
   const [event = ''] = report.eventIds;
   const deadBefore = (await bench.deadLetters()).length;
-  await on.note(on.aReport({ eventIds: [] }), report, on.aReport({ windowBeforeMs: -1 }));
+  await on.appendReports(on.aReport({ eventIds: [] }), report, on.aReport({ windowBeforeMs: -1 }));
   await bench.log.append(TOPICS.reportLinks, 0, [{ key: on.tenant, value: Buffer.from('not Avro') }]);
-  await on.tell(linked(report, event, { version: 256 }), linked(report, event));
+  await on.appendLinks(linked(report, event, { version: 256 }), linked(report, event));
   await bench.projectAll(bench.store);
   expect((await on.reports()).map((row) => row['id'])).toEqual([report.reportId]);
   expect(await on.stateOf(event)).toBe('linked');
@@ -243,7 +243,7 @@ test('a report of which no table can hold a number goes to the dead letters, tho
   const [first, second] = [on.aReport(), on.aReport()];
   const attachments = [{ ...ATTACHMENT, sizeBytes: -1 }];
   const deadBefore = (await bench.deadLetters()).length;
-  await on.note(first, on.aReport({ content: { ...CONTENT, attachments } }), second);
+  await on.appendReports(first, on.aReport({ content: { ...CONTENT, attachments } }), second);
   await bench.projectAll(bench.store);
   expect((await on.reports()).map((row) => row['id'])).toEqual([first.reportId, second.reportId]);
   const dead = (await bench.deadLetters()).slice(deadBefore);
@@ -252,9 +252,9 @@ test('a report of which no table can hold a number goes to the dead letters, tho
 
 test('hundreds of reports that are taken back together are all taken back', async () => {
   const reports = Array.from({ length: 600 }, () => on.aReport());
-  await on.note(...reports);
+  await on.appendReports(...reports);
   await bench.projectAll(bench.store);
-  await on.note(...reports.map((report) => retraction(report)));
+  await on.appendReports(...reports.map((report) => retraction(report)));
   await bench.projectAll(bench.store);
   expect(await retractedAt()).toEqual(reports.map(() => String(LATER)));
 });
@@ -263,8 +263,8 @@ test('reports that name many events are there whole, also after a crash between 
   const reports = Array.from({ length: 300 }, () =>
     on.aReport({ eventIds: Array.from({ length: 1_000 }, () => randomUUID()) }),
   );
-  for (const report of reports) await on.note(report);
-  await on.note(...reports.map((report) => retraction(report)));
+  for (const report of reports) await on.appendReports(report);
+  await on.appendReports(...reports.map((report) => retraction(report)));
   let isHalf = false;
   const inTheMidst: Store = {
     ...bench.store,

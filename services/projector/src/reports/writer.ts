@@ -1,7 +1,7 @@
 /** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
-import { type ErasedData, isErasedReport, isLeftOutReport } from '@questlog/schemas/erased';
+import { type ErasedData, isErasedReport, isExcludedReport } from '@questlog/schemas/erased';
 import {
   CONTENT_COLUMNS,
   type ContentRow,
@@ -12,17 +12,23 @@ import {
   storedReport,
 } from '@questlog/schemas/tables/reports';
 import { faultOf, isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { firstOfEach, keyOf, type Name } from '../firstOfEach.ts';
+import { type EntityId, firstRecords, keyOf } from '../firstRecords.ts';
 import { RowSink } from '../rowSink.ts';
 import { type Source, type WriterDeps, writerOf } from '../writer.ts';
-import { type Noted, pendingLinks, retractionOf, sortReports, unresolvedLinks } from './core/planReports.ts';
+import {
+  pendingLinks,
+  type ReportRecord,
+  retractionOf,
+  sortReports,
+  unresolvedLinks,
+} from './core/planReports.ts';
 import { linkTable, REPORTS } from './rows.ts';
 
 interface ReportsPlan {
   /** The first of each report. */
-  readonly filed: readonly Noted[];
+  readonly filed: readonly ReportRecord[];
   readonly repeated: number;
-  readonly later: readonly Noted[];
+  readonly later: readonly ReportRecord[];
   readonly ignored: number;
   readonly erased: ErasedData;
 }
@@ -30,14 +36,14 @@ interface ReportsPlan {
 export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unknown> {
   const { store, logId, partition, orphanIds, partitions, onOutcome } = deps;
   const source = { logId, partition, orphanIds };
-  const firsts = { store, source, table: 'report_versions', nameOf };
+  const entities = { store, source, table: 'report_versions', idOf };
   return writerOf<ReportLink, ReportsPlan>(deps, {
     faultOf,
     plan: async (block, all) => {
       const erased = await deps.erased.latest();
-      const decoded = all.filter(({ message }) => !isLeftOutReport(erased, message));
+      const decoded = all.filter(({ message }) => !isExcludedReport(erased, message));
       const sorted = sortReports(decoded, (record) => isAtHome(record, partition, partitions));
-      const filed = await firstOfEach(firsts, block, sorted.filed);
+      const filed = await firstRecords(entities, block, sorted.filed);
       const repeated = sorted.filed.length - filed.length;
       return {
         filed,
@@ -49,15 +55,15 @@ export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unk
     },
     apply: async (plan, _, attempt) => {
       const { filed, repeated, later, ignored } = plan;
-      const vain = await writeReports(store, source, plan, attempt);
-      onOutcome('written', filed.length + later.length - vain);
+      const ignoredCount = await writeReports(store, source, plan, attempt);
+      onOutcome('written', filed.length + later.length - ignoredCount);
       onOutcome('repeated', repeated);
-      onOutcome('ignored', ignored + vain);
+      onOutcome('ignored', ignored + ignoredCount);
     },
   });
 }
 
-function nameOf({ projectId, reportId }: ReportLink): Name {
+function idOf({ projectId, reportId }: ReportLink): EntityId {
   return { projectId, id: reportId };
 }
 
@@ -72,53 +78,59 @@ async function writeReports(
   await confirm();
   const links = new RowSink(store, linkTable(source));
   const reports = new RowSink(store, REPORTS);
-  const own = new Map(filed.map((noted) => [keyOf(nameOf(noted.message)), reportOf(source, noted)]));
+  const own = new Map(filed.map((noted) => [keyOf(idOf(noted.message)), reportOf(source, noted)]));
   for (const noted of filed) await links.add(pendingLinks(noted));
   await reports.add(own.values());
-  const noticed = [...Map.groupBy(later, ({ message }) => keyOf(nameOf(message)))];
-  let vain = 0;
-  for (const some of chunksOf(noticed, MAX_REPORTS)) {
+  const byReport = [...Map.groupBy(later, ({ message }) => keyOf(idOf(message)))];
+  let ignoredCount = 0;
+  for (const some of chunksOf(byReport, MAX_REPORTS_PER_QUERY)) {
     const older = some.filter(([key]) => !own.has(key)).flatMap(([, notes]) => notes.slice(0, 1));
-    const held = await reportsHeld(
+    const stored = await storedReports(
       store,
-      older.map(({ message }) => nameOf(message)),
+      older.map(({ message }) => idOf(message)),
     );
     const retracted: StoredReport[] = [];
     for (const [key, notes] of some) {
-      const report = own.get(key) ?? held.get(key);
+      const report = own.get(key) ?? stored.get(key);
       if (isErased(erased, report, notes)) {
-        vain += notes.length;
+        ignoredCount += notes.length;
         continue;
       }
       const retraction = report && retractionOf(report, notes, source);
       if (retraction !== undefined) retracted.push(retraction);
-      vain += notes.filter(({ message }) => message.kind === 'retracted').length - (retraction ? 1 : 0);
+      ignoredCount +=
+        notes.filter(({ message }) => message.kind === 'retracted').length - (retraction ? 1 : 0);
       await links.add(unresolvedLinks(notes, report));
     }
-    for (const few of chunksOf(retracted, MAX_CONTENTS)) await reports.add(await whole(store, few));
+    for (const few of chunksOf(retracted, MAX_CONTENTS_PER_QUERY))
+      await reports.add(await withContent(store, few));
   }
   await confirm();
   // Links first: but in a block of many inserts, whoever sees a report sees what it waits for.
   await links.flush();
   await reports.flush();
-  return vain;
+  return ignoredCount;
 }
 
 /** A note does not say when its report was filed: of one that is not there it is what its project says. */
-function isErased(erased: ErasedData, report: StoredReport | undefined, [first]: readonly Noted[]): boolean {
+function isErased(
+  erased: ErasedData,
+  report: StoredReport | undefined,
+  [first]: readonly ReportRecord[],
+): boolean {
   if (report !== undefined) return isErasedReport(erased, report.filed);
   return first !== undefined && erased.hasProject(first.message.tenantId, first.message.projectId);
 }
 
-function reportOf(source: Source, { offset, message }: Noted): StoredReport {
-  return { filed: message, place: { ...source, offset }, retractedAt: null };
+function reportOf(source: Source, { offset, message }: ReportRecord): StoredReport {
+  return { filed: message, position: { ...source, offset }, retractedAt: null };
 }
 
 /** Reports whose content is read at once: it may have 200 KB. */
-const MAX_CONTENTS = 40;
+const MAX_CONTENTS_PER_QUERY = 40;
 
 /** The reports with the content that they were filed with. At most `MAX_CONTENTS`. */
-async function whole(store: Store, retracted: readonly StoredReport[]): Promise<StoredReport[]> {
+async function withContent(store: Store, retracted: readonly StoredReport[]): Promise<StoredReport[]> {
   const rows = await store.query<ContentRow & { projectId: string; id: string }>(
     `SELECT project_id AS projectId, id, ${CONTENT_COLUMNS} FROM reports
      WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
@@ -130,21 +142,21 @@ async function whole(store: Store, retracted: readonly StoredReport[]): Promise<
   const contents = new Map(rows.map((row) => [keyOf(row), contentOfRow(row)]));
   return retracted.map(({ filed, ...report }) => {
     // One that was filed in this block is not in the table yet, and has its content still.
-    const content = filed.content ?? contents.get(keyOf(nameOf(filed))) ?? null;
+    const content = filed.content ?? contents.get(keyOf(idOf(filed))) ?? null;
     return { ...report, filed: { ...filed, content } };
   });
 }
 
 /** Reports of one look-up: each may name 2,000 events, 80 kB of an answer. */
-const MAX_REPORTS = 250;
+const MAX_REPORTS_PER_QUERY = 250;
 
 /** The reports by `keyOf` their names. At most `MAX_REPORTS` names. */
-async function reportsHeld(store: Store, names: readonly Name[]): Promise<Map<string, StoredReport>> {
+async function storedReports(store: Store, names: readonly EntityId[]): Promise<Map<string, StoredReport>> {
   if (names.length === 0) return new Map();
   const rows = await store.query<ReportRow>(
     `SELECT ${REPORT_COLUMNS} FROM report_versions FINAL WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
     { projects: [...new Set(names.map(({ projectId }) => projectId))], ids: names.map(({ id }) => id) },
   );
   // Written back, a row is the same: the window follows from the time, which is there even if none was sent.
-  return new Map(rows.map(storedReport).map((report) => [keyOf(nameOf(report.filed)), report]));
+  return new Map(rows.map(storedReport).map((report) => [keyOf(idOf(report.filed)), report]));
 }

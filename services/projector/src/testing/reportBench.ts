@@ -17,8 +17,8 @@ export interface ProjectBench {
   readonly project: string;
   /** Names one event, where not told otherwise. */
   aReport(of?: Partial<ReportLink>): ReportLink;
-  note(...records: ReportLink[]): Promise<void>;
-  tell(...records: LinkedEvent[]): Promise<void>;
+  appendReports(...records: ReportLink[]): Promise<void>;
+  appendLinks(...records: LinkedEvent[]): Promise<void>;
   /** Entries come in the order of the log. */
   reports(): Promise<Record<string, unknown>[]>;
   links(): Promise<{ event_id: string; state: string; source: string }[]>;
@@ -41,8 +41,8 @@ export function inProject(bench: Bench): ProjectBench {
         ...{ tenantId: tenant, projectId: project, receivedAt: FILED_AT, eventIds: [randomUUID()] },
         ...of,
       }),
-    note: (...records) => bench.append(TOPICS.reportLinks, reportLinks, records),
-    tell: (...records) => bench.append(TOPICS.linkedEvents, linkedEvents, records),
+    appendReports: (...records) => bench.append(TOPICS.reportLinks, reportLinks, records),
+    appendLinks: (...records) => bench.append(TOPICS.linkedEvents, linkedEvents, records),
     reports: () =>
       bench.store.query(
         `SELECT ${CONTENT_COLUMNS}, id, session_id, session_lane, build_id, inline_event_ids, event_ids, from_micros, to_micros,

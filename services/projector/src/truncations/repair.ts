@@ -8,7 +8,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import type { TopicTables } from './topicTables.ts';
 import type { TopicSource } from './truncations.ts';
 
-export interface Move {
+export interface RepairMove {
   readonly source: TopicSource;
   readonly orphanId: string;
   /** Of the first row that moves. */
@@ -22,10 +22,10 @@ type Step = { readonly table: string; readonly change: string; readonly where: s
 export async function repair(
   store: Store,
   tables: TopicTables<never>,
-  move: Move,
+  move: RepairMove,
   confirm: () => Promise<void>,
 ): Promise<void> {
-  await checkNoneRuns(store, move.source);
+  await checkNoMutationRuns(store, move.source);
   for (const step of stepsOf(tables, move)) {
     const statement = typeof step === 'string' ? step : await mutationOf(store, step);
     if (statement === undefined) continue;
@@ -35,7 +35,7 @@ export async function repair(
 }
 
 /** A mutation may outlast the wait for its answer; what was begun again would run behind it. */
-async function checkNoneRuns(store: Store, { logId, partition }: TopicSource): Promise<void> {
+async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSource): Promise<void> {
   const [running] = await store.query<{ table: string; command: string; reason: string }>(
     `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
      WHERE database = currentDatabase() AND NOT is_done
@@ -57,10 +57,13 @@ async function mutationOf(store: Store, { table, change, where }: Exclude<Step, 
   return `ALTER TABLE ${table} ${change} WHERE ${where} SETTINGS mutations_sync = 2`;
 }
 
-function stepsOf({ rows, others, isCounted }: TopicTables<never>, move: Move): Step[] {
+function stepsOf(
+  { rows, otherTables: others, hasCounts: isCounted }: TopicTables<never>,
+  move: RepairMove,
+): Step[] {
   const { source, orphanId, offset } = move;
-  const lost = `${placeOf(source.logId, source)} AND log_offset >= ${offset}`;
-  const leftOut = `${placeOf(source.logId, source)} AND last_offset >= ${offset}`;
+  const lost = `${partitionFilter(source.logId, source)} AND log_offset >= ${offset}`;
+  const leftOut = `${partitionFilter(source.logId, source)} AND last_offset >= ${offset}`;
   const own = [rows, ...others].map(({ table, where }) => ({
     table,
     change: `UPDATE log_id = toUUID('${orphanId}')`,
@@ -108,20 +111,24 @@ const ROLLUPS: readonly RollupTable[] = [
 ];
 
 /** A count of a higher offset would win over the new one, so it goes first; the orphans' counts tell which went. */
-function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: Move): Step[] {
+function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>
     `INSERT INTO ${table} (${names}, log_id, log_partition, ${Object.keys(counts).join(', ')}, last_offset)
      SELECT ${values}, log_id, log_partition, ${Object.values(counts).join(', ')}, max(log_offset) FROM events
-     WHERE ${placeOf(logId, source)} AND ${where} GROUP BY ${values}, log_id, log_partition`;
-  const touched = `(${values}) IN (SELECT ${names} FROM ${table} WHERE ${placeOf(orphanId, source)})`;
+     WHERE ${partitionFilter(logId, source)} AND ${where} GROUP BY ${values}, log_id, log_partition`;
+  const touched = `(${values}) IN (SELECT ${names} FROM ${table} WHERE ${partitionFilter(orphanId, source)})`;
   return [
     counted(orphanId, '1'),
-    { table, change: 'DELETE', where: `${placeOf(source.logId, source)} AND last_offset >= ${offset}` },
+    {
+      table,
+      change: 'DELETE',
+      where: `${partitionFilter(source.logId, source)} AND last_offset >= ${offset}`,
+    },
     counted(source.logId, `log_offset < ${offset} AND ${touched}`),
   ];
 }
 
-function placeOf(logId: string, { partition }: TopicSource): string {
+function partitionFilter(logId: string, { partition }: TopicSource): string {
   return `log_id = '${logId}' AND log_partition = ${partition}`;
 }

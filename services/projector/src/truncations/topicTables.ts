@@ -18,9 +18,9 @@ export interface TopicTables<Message> {
   readonly ids: string;
   readonly at: string;
   /** Tables besides `rows` whose rows move, with the condition that tells the topic's. */
-  readonly others: readonly Pick<Rows, 'table' | 'where'>[];
+  readonly otherTables: readonly Pick<Rows, 'table' | 'where'>[];
   /** `appends` and the counts go with the events. */
-  readonly isCounted: boolean;
+  readonly hasCounts: boolean;
 }
 
 export interface Rows {
@@ -32,19 +32,19 @@ export interface Rows {
 }
 
 const ALL = '1';
-const AT_OR_BEHIND = 'log_offset >= {offset:UInt64}';
+const FROM_OFFSET = 'log_offset >= {offset:UInt64}';
 /** Several times a block's records. With no upper end the whole table of events would be looked through. */
-export const FAR_BEHIND = 250_000;
+export const SEARCH_RANGE_RECORDS = 250_000;
 
 export const EVENT_TABLES: TopicTables<EventsRecord> = {
   rows: { table: PROJECTED.events.table, name: 'toString(id)', where: ALL },
   newest: { table: 'appends', name: 'toString(append_id)', where: ALL },
   verified: [
-    { table: 'appends', where: AT_OR_BEHIND },
+    { table: 'appends', where: FROM_OFFSET },
     // `appends` forgets after days, the counts do not.
     { table: 'quota_usage_by_partition', where: 'last_offset >= {offset:UInt64}' },
     // A block that got no further than its first insert.
-    { table: 'events', where: `${AT_OR_BEHIND} AND log_offset < {offset:UInt64} + ${FAR_BEHIND}` },
+    { table: 'events', where: `${FROM_OFFSET} AND log_offset < {offset:UInt64} + ${SEARCH_RANGE_RECORDS}` },
   ],
   namesOf: (record) => [
     record.appendId,
@@ -52,20 +52,20 @@ export const EVENT_TABLES: TopicTables<EventsRecord> = {
   ],
   ids: 'groupArray(append_id)',
   at: 'received_at',
-  others: [],
-  isCounted: true,
+  otherTables: [],
+  hasCounts: true,
 };
 
 const OWN_NAME = "concat(toString(project_id), '/', toString(id))";
 
 export const SESSION_TABLES: TopicTables<SessionRegistered> = {
   rows: { table: PROJECTED.sessions.table, name: OWN_NAME, where: ALL },
-  verified: [{ table: 'sessions', where: AT_OR_BEHIND }],
+  verified: [{ table: 'sessions', where: FROM_OFFSET }],
   namesOf: ({ projectId, sessionId }) => [`${projectId}/${sessionId}`],
   ids: 'groupUniqArray(id)',
   at: 'registered_at',
-  others: [],
-  isCounted: false,
+  otherTables: [],
+  hasCounts: false,
 };
 
 export const REPORT_TABLES: TopicTables<ReportLink> = {
@@ -74,8 +74,8 @@ export const REPORT_TABLES: TopicTables<ReportLink> = {
   namesOf: ({ projectId, reportId }) => [`${projectId}/${reportId}`],
   ids: 'groupUniqArray(id)',
   at: 'received_at',
-  others: [{ table: 'report_link_versions', where: "state IN ('pending', 'unresolved')" }],
-  isCounted: false,
+  otherTables: [{ table: 'report_link_versions', where: "state IN ('pending', 'unresolved')" }],
+  hasCounts: false,
 };
 
 export const LINK_TABLES: TopicTables<LinkedEvent> = {
@@ -88,8 +88,8 @@ export const LINK_TABLES: TopicTables<LinkedEvent> = {
   namesOf: ({ reportId, event }) => [`${reportId}/${event.id}`],
   ids: 'groupUniqArray(event_id)',
   at: 'changed_at',
-  others: [],
-  isCounted: false,
+  otherTables: [],
+  hasCounts: false,
 };
 
 export const AUDIT_TABLES: TopicTables<AuditEntry> = {
@@ -98,6 +98,6 @@ export const AUDIT_TABLES: TopicTables<AuditEntry> = {
   namesOf: ({ id }) => [id],
   ids: 'groupUniqArray(id)',
   at: 'at',
-  others: [],
-  isCounted: false,
+  otherTables: [],
+  hasCounts: false,
 };

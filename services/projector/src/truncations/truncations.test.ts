@@ -1,7 +1,7 @@
 /** What is known of the log's cuts, for all partitions of a process together. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { expect, test } from 'vitest';
-import { truncationsInRounds } from './truncations.ts';
+import { sharedTruncationQuery } from './truncations.ts';
 
 test('a partition hears of its own cuts alone, in their order, and of those that were noted before it asked', async () => {
   const table = [cut('a', 0, '1'), cut('b', 0, '2'), cut('a', 1, '3'), cut('a', 0, '4')];
@@ -11,7 +11,7 @@ test('a partition hears of its own cuts alone, in their order, and of those that
     await new Promise<void>((answered) => looks.push(answered));
     return seen;
   };
-  const truncationsOf = truncationsInRounds({ query } as unknown as Store, 'log');
+  const truncationsOf = sharedTruncationQuery({ query } as unknown as Store, 'log');
   const idsOf = async (topic: string, partition: number) =>
     (await truncationsOf({ logId: 'log', topic, partition })).map(({ orphanId }) => orphanId);
 

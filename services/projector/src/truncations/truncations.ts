@@ -16,10 +16,10 @@ export interface Truncation {
   readonly end: number;
   readonly lost: string;
   readonly foundAtMs: number;
-  readonly losses: Losses;
+  readonly lostRecords: LostRecords;
 }
 
-export interface Losses {
+export interface LostRecords {
   readonly records: string;
   readonly rows: string;
   readonly ids: readonly string[];
@@ -28,11 +28,11 @@ export interface Losses {
 }
 
 /** Written again it is the same row; once it is there it must stay, since the losses can no longer be counted. */
-export async function noteTruncation(store: Store, truncation: Truncation): Promise<void> {
+export async function insertTruncation(store: Store, truncation: Truncation): Promise<void> {
   await writeRows(store, TRUNCATIONS, [truncation]);
 }
 
-export async function noteRepaired(store: Store, orphanId: string): Promise<void> {
+export async function markRepaired(store: Store, orphanId: string): Promise<void> {
   await store.command(
     `INSERT INTO truncations SELECT * REPLACE (1 AS repaired) FROM truncations FINAL WHERE orphan_id = '${orphanId}'`,
   );
@@ -48,11 +48,11 @@ export interface TruncationRow {
 }
 
 /** All that the projector has found of a partition, the oldest first. */
-export type TruncationsOf = (source: TopicSource) => Promise<TruncationRow[]>;
+export type TruncationQuery = (source: TopicSource) => Promise<TruncationRow[]>;
 
 /** For many who ask at once: one query, which begins after they asked, answers for every partition. */
-export function truncationsInRounds(store: Pick<Store, 'query'>, logId: string): TruncationsOf {
-  const look = coalesceCalls(() =>
+export function sharedTruncationQuery(store: Pick<Store, 'query'>, logId: string): TruncationQuery {
+  const query = coalesceCalls(() =>
     store.query<TruncationRow & { readonly topic: string; readonly partition: number }>(
       `SELECT topic, log_partition AS partition, orphan_id AS orphanId, first_offset AS offset, end_offset AS endOffset,
          last_record AS lost, records, repaired
@@ -63,7 +63,7 @@ export function truncationsInRounds(store: Pick<Store, 'query'>, logId: string):
     ),
   );
   return async ({ topic, partition }) =>
-    (await look()).filter((row) => row.topic === topic && row.partition === partition);
+    (await query()).filter((row) => row.topic === topic && row.partition === partition);
 }
 
 /** A sentence when the log has lost something within the last day. */
@@ -87,11 +87,13 @@ const TRUNCATIONS = rowTable<Truncation>('truncations', {
   first_offset: (out, { offset }) => out.uint64(offset),
   end_offset: (out, { end }) => out.uint64(end),
   last_record: (out, { lost }) => out.string(lost),
-  records: (out, { losses }) => out.uint64(Number(losses.records)),
-  stored_rows: (out, { losses }) => out.uint64(Number(losses.rows)),
-  ids: (out, { losses }) => out.array(losses.ids, (id) => out.uuid(id)),
-  first_received_at: (out, { losses }) => out.nullable(losses.firstMs, (ms) => out.int64(BigInt(ms))),
-  last_received_at: (out, { losses }) => out.nullable(losses.lastMs, (ms) => out.int64(BigInt(ms))),
+  records: (out, { lostRecords: losses }) => out.uint64(Number(losses.records)),
+  stored_rows: (out, { lostRecords: losses }) => out.uint64(Number(losses.rows)),
+  ids: (out, { lostRecords: losses }) => out.array(losses.ids, (id) => out.uuid(id)),
+  first_received_at: (out, { lostRecords: losses }) =>
+    out.nullable(losses.firstMs, (ms) => out.int64(BigInt(ms))),
+  last_received_at: (out, { lostRecords: losses }) =>
+    out.nullable(losses.lastMs, (ms) => out.int64(BigInt(ms))),
   found_at: (out, { foundAtMs }) => out.int64(BigInt(foundAtMs)),
   repaired: (out) => out.uint8(0),
 });

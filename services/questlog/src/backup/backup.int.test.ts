@@ -19,7 +19,7 @@ import { createLogger } from '@questlog/runtime/process/logger';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { openDataDir } from '../dataDir.ts';
 import { backupStatement, makeBackup } from './makeBackup.ts';
-import { PARTS, sealBackup } from './manifest.ts';
+import { PARTS, writeManifest } from './manifest.ts';
 import { restoreBackup } from './restore.ts';
 
 const ABOUT = { id: 'an id', version: '0.1.0', startedAt: '2026-11-23T18:40:05.123Z' };
@@ -37,7 +37,7 @@ async function aBackup(more: (folder: string) => void = () => {}): Promise<strin
   writeFileSync(join(folder, PARTS.log), 'records');
   writeFileSync(join(folder, PARTS.clickhouse), 'rows');
   more(folder);
-  await sealBackup(folder, { ...ABOUT, logId: 'a log', endedAt: ABOUT.startedAt }, signal);
+  await writeManifest(folder, { ...ABOUT, logId: 'a log', endedAt: ABOUT.startedAt }, signal);
   return folder;
 }
 
@@ -175,7 +175,7 @@ test('a backup that is told to stop while a file is read is not sealed', async (
   const stopping = new AbortController();
   vi.spyOn(stopping.signal, 'throwIfAborted').mockImplementationOnce(() => stopping.abort());
   const about = { ...ABOUT, logId: 'a log', endedAt: ABOUT.startedAt };
-  await expect(sealBackup(folder, about, stopping.signal)).rejects.toThrow('aborted');
+  await expect(writeManifest(folder, about, stopping.signal)).rejects.toThrow('aborted');
   expect(readdirSync(folder)).toEqual(['file']);
 });
 

@@ -6,7 +6,7 @@ import type { RouterInstance } from '@koa/router';
 import { createLogger } from '@questlog/runtime/process/logger';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { openBackups } from './backups.ts';
-import { PARTS, sealBackup } from './manifest.ts';
+import { PARTS, writeManifest } from './manifest.ts';
 
 const { signal } = new AbortController();
 const GIB_OF_BLOCKS = 2 ** 30 / 4096;
@@ -38,7 +38,7 @@ async function aBackup(into: string, name: string, about: { id: string; logId: s
   const folder = join(into, name);
   mkdirSync(folder, { recursive: true });
   const at = '2026-11-23T18:40:05.123Z';
-  await sealBackup(folder, { ...about, version: '0.1.0', startedAt: at, endedAt: at }, signal);
+  await writeManifest(folder, { ...about, version: '0.1.0', startedAt: at, endedAt: at }, signal);
   return folder;
 }
 
@@ -58,7 +58,7 @@ function backupsIn(into: string) {
   const store = { database: 'questlog', command: async () => {}, query: async () => [] };
   const opened = openBackups({
     ...{ router, into, logger: createLogger('test') },
-    copied: { log, store, dataDir, credentialsPath },
+    source: { log, store, dataDir, credentialsPath },
   });
   onTestFinished(() => opened.close());
   const ask = async (method: string) => {

@@ -10,13 +10,13 @@ import { Rejected } from '@questlog/ingest/rejected';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Backup } from '@questlog/schemas/backups/backup';
-import { type Copied, type Made, makeBackup } from './makeBackup.ts';
+import { type BackupSource, type FinishedBackup, makeBackup } from './makeBackup.ts';
 import { bytesOf, readManifest } from './manifest.ts';
 
 export interface BackupDeps {
   readonly router: RouterInstance;
   /** Undefined where the engines are not the embedded ones. */
-  readonly copied: Copied | undefined;
+  readonly source: BackupSource | undefined;
   /** The folder of all backups. */
   readonly into: string;
   readonly logger: Logger;
@@ -26,24 +26,24 @@ const MAX_LISTED = 100;
 const MAX_FAILURES = 10;
 
 export function openBackups(deps: BackupDeps): { close(): Promise<void> } {
-  const { router, copied, into } = deps;
-  const backups = copied && new Backups(copied, deps);
-  const here = (): Backups => {
+  const { router, source, into } = deps;
+  const backups = source && new Backups(source, deps);
+  const requireBackups = (): Backups => {
     if (backups !== undefined) return backups;
     throw new Rejected('backups_not_here', 'only the embedded log and ClickHouse are backed up here');
   };
   router.get('/admin/backups', async (ctx) => {
-    ctx.body = { into, backups: await here().list() };
+    ctx.body = { into, backups: await requireBackups().list() };
   });
   router.post('/admin/backups', (ctx) => {
-    ctx.body = here().start();
+    ctx.body = requireBackups().start();
     ctx.status = 202;
   });
   return { close: async () => await backups?.close() };
 }
 
 class Backups {
-  readonly #copied: Copied;
+  readonly #source: BackupSource;
   readonly #deps: BackupDeps;
   readonly #closing = new AbortController();
   readonly #failures: Backup[] = [];
@@ -51,8 +51,8 @@ class Backups {
   readonly #read = new Map<string, Backup | undefined>();
   #running: { readonly backup: Backup; readonly done: Promise<void> } | undefined;
 
-  constructor(copied: Copied, deps: BackupDeps) {
-    this.#copied = copied;
+  constructor(source: BackupSource, deps: BackupDeps) {
+    this.#source = source;
     this.#deps = deps;
   }
 
@@ -70,23 +70,23 @@ class Backups {
   async list(): Promise<Backup[]> {
     // Before the folder is read: one that ends meanwhile is in one of both, and if in both, what it has become counts.
     const { backup } = this.#running ?? {};
-    const made = await this.#made();
+    const finished = await this.#finished();
     const byId = new Map<string, Backup>();
-    for (const one of [...(backup ? [backup] : []), ...this.#failures, ...made]) byId.set(one.id, one);
+    for (const one of [...(backup ? [backup] : []), ...this.#failures, ...finished]) byId.set(one.id, one);
     return [...byId.values()].sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
   }
 
   /** Each manifest is read once: it names every upload, and whoever waits for a backup asks twice a second. */
-  async #made(): Promise<Backup[]> {
+  async #finished(): Promise<Backup[]> {
     const { into } = this.#deps;
     const names = (await readdir(into).catch(() => [])).filter((name) => !name.startsWith('.')).sort();
     for (const name of this.#read.keys()) if (!names.includes(name)) this.#read.delete(name);
-    const made: Backup[] = [];
+    const finished: Backup[] = [];
     for (const name of names.reverse()) {
       const one = await this.#summaryOf(name);
-      if (one !== undefined && made.push(one) === MAX_LISTED) break;
+      if (one !== undefined && finished.push(one) === MAX_LISTED) break;
     }
-    return made;
+    return finished;
   }
 
   /** @returns undefined for what is no backup, or another deployment's. */
@@ -95,8 +95,8 @@ class Backups {
     const folder = join(this.#deps.into, name);
     const manifest = await readManifest(folder).catch(() => undefined);
     if (manifest === undefined) return undefined;
-    const isOurs = manifest.logId === this.#copied.log.id;
-    this.#read.set(name, isOurs ? doneOf({ folder, manifest }) : undefined);
+    const isOurs = manifest.logId === this.#source.log.id;
+    this.#read.set(name, isOurs ? summaryOf({ folder, manifest }) : undefined);
     return this.#read.get(name);
   }
 
@@ -110,13 +110,13 @@ class Backups {
     const { into, logger } = this.#deps;
     const { id, startedAt } = backup;
     try {
-      const made = await makeBackup(
-        this.#copied,
+      const finished = await makeBackup(
+        this.#source,
         { id, startedAt, version: await version() },
         into,
         this.#closing.signal,
       );
-      const { folder, bytes } = doneOf(made);
+      const { folder, bytes } = summaryOf(finished);
       logger.info('backup_made', { folder, bytes });
     } catch (error) {
       logger.error('backup_failed', error, { into });
@@ -129,7 +129,7 @@ class Backups {
   }
 }
 
-function doneOf({ folder, manifest }: Made): Backup {
+function summaryOf({ folder, manifest }: FinishedBackup): Backup {
   const { id, startedAt, endedAt } = manifest;
   return { id, state: 'done', startedAt, endedAt, folder, bytes: bytesOf(manifest), problem: null };
 }

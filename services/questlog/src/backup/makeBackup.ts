@@ -15,10 +15,10 @@ import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { entityKey } from '@questlog/schemas/topics/directoryEntry';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import { thresholdOf } from '../dataDir.ts';
-import { filesIn, type Manifest, PARTS, sealBackup, syncPath } from './manifest.ts';
+import { minFreeBytesOf } from '../dataDir.ts';
+import { filesIn, type Manifest, PARTS, syncPath, writeManifest } from './manifest.ts';
 
-export interface Copied {
+export interface BackupSource {
   readonly log: Pick<Log & EmbeddedExtras, 'id' | 'copy'>;
   readonly store: Pick<Store, 'command' | 'query' | 'database'>;
   readonly dataDir: string;
@@ -26,17 +26,17 @@ export interface Copied {
   readonly credentialsPath: string;
 }
 
-export interface Made {
+export interface FinishedBackup {
   readonly folder: string;
   readonly manifest: Manifest;
 }
 
 /** Files of uploads on their way, which are none yet. */
-const INCOMING = 'incoming';
+const INCOMING_FOLDER = 'incoming';
 /** Behind it stands the log's id: another deployment may make one in the same folder. Cleared by the next; nobody takes it for one. */
 const UNFINISHED = '.questlog-unfinished-';
 const POLL_MS = 100;
-const STOP_LIMIT_MS = 10_000;
+const STOP_TIMEOUT_MS = 10_000;
 const MIB = 1024 * 1024;
 
 const { link: _, ...PROJECTORS } = GROUPS;
@@ -46,32 +46,32 @@ const { link: _, ...PROJECTORS } = GROUPS;
  * @throws Unavailable where a disk or an engine does not bear it. Nothing is left of it then.
  */
 export async function makeBackup(
-  copied: Copied,
-  about: Omit<Manifest, 'format' | 'files' | 'endedAt' | 'logId'>,
+  source: BackupSource,
+  header: Omit<Manifest, 'format' | 'files' | 'endedAt' | 'logId'>,
   into: string,
   signal: AbortSignal,
-): Promise<Made> {
-  const unfinished = join(into, `${UNFINISHED}${copied.log.id}`);
+): Promise<FinishedBackup> {
+  const unfinished = join(into, `${UNFINISHED}${source.log.id}`);
   await rm(unfinished, { recursive: true, force: true });
-  await checkRoom(copied.dataDir, into);
+  await checkDiskSpace(source.dataDir, into);
   try {
     await mkdir(join(unfinished, dirname(PARTS.log)), { recursive: true, mode: 0o700 });
     // ClickHouse first: what it holds beyond the log's end would look as if the log had been cut. The projectors' commits
     // are those of before it, so that they write what it lacks.
-    await copied.log.copy({
+    await source.log.copy({
       path: join(unfinished, PARTS.log),
       groups: Object.values(PROJECTORS),
-      beforeCopy: () => backupStatement(copied.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
+      beforeCopy: () => backupStatement(source.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
       // Offsets behind the backup are given again: an id of a stream from there must not pass over what gets them.
       excluded: [{ topic: TOPICS.directory, key: entityKey('secret', SECRET_OF_PLACES) }],
       signal,
     });
     // Last: what a report of the log names is there.
-    await copyUploads(join(copied.dataDir, PARTS.uploads), join(unfinished, PARTS.uploads), signal);
-    await copyFile(copied.credentialsPath, join(unfinished, basename(copied.credentialsPath)));
-    const ended = { logId: copied.log.id, endedAt: new Date().toISOString() };
-    const manifest = await sealBackup(unfinished, { ...about, ...ended }, signal);
-    const folder = join(into, about.startedAt.replaceAll(':', '-'));
+    await copyUploads(join(source.dataDir, PARTS.uploads), join(unfinished, PARTS.uploads), signal);
+    await copyFile(source.credentialsPath, join(unfinished, basename(source.credentialsPath)));
+    const ended = { logId: source.log.id, endedAt: new Date().toISOString() };
+    const manifest = await writeManifest(unfinished, { ...header, ...ended }, signal);
+    const folder = join(into, header.startedAt.replaceAll(':', '-'));
     await rename(unfinished, folder);
     await syncPath(into);
     return { folder, manifest };
@@ -82,17 +82,17 @@ export async function makeBackup(
 }
 
 /** So that the product does not have to share a disk that is full. */
-async function checkRoom(dataDir: string, into: string): Promise<void> {
+async function checkDiskSpace(dataDir: string, into: string): Promise<void> {
   await mkdir(into, { recursive: true, mode: 0o700 });
   let needed = 0;
-  for (const room of ['log', 'clickhouse', PARTS.uploads]) {
-    const folder = join(dataDir, room);
+  for (const subfolder of ['log', 'clickhouse', PARTS.uploads]) {
+    const folder = join(dataDir, subfolder);
     for (const path of await filesIn(folder).catch(() => [])) {
       needed += (await stat(join(folder, path)).catch(() => undefined))?.size ?? 0;
     }
   }
   const { bavail, blocks, bsize } = await statfs(into);
-  needed += thresholdOf(blocks * bsize);
+  needed += minFreeBytesOf(blocks * bsize);
   if (bavail * bsize >= needed) return;
   const [has, needs] = [bavail * bsize, needed].map((bytes) => Math.ceil(bytes / MIB));
   throw new Unavailable(
@@ -115,20 +115,20 @@ export async function backupStatement(
   await store.command(
     `${what} DATABASE ${store.database} ${way} File(${sqlString(file)}) SETTINGS id = '${id}' ASYNC`,
   );
-  let found: Status | undefined;
+  let status: Status | undefined;
   try {
-    found = await statusOf(store, id);
-    while (isRunning(found)) {
+    status = await statusOf(store, id);
+    while (isRunning(status)) {
       await delay(POLL_MS, undefined, signal && { signal });
-      found = await statusOf(store, id);
+      status = await statusOf(store, id);
     }
     signal?.throwIfAborted();
   } catch (error) {
     await stopStatement(store, id);
     throw error;
   }
-  if (['BACKUP_CREATED', 'RESTORED'].includes(found?.status ?? '')) return;
-  throw new Unavailable(`${what} of ClickHouse: ${found?.error ?? 'it was started again meanwhile'}`);
+  if (['BACKUP_CREATED', 'RESTORED'].includes(status?.status ?? '')) return;
+  throw new Unavailable(`${what} of ClickHouse: ${status?.error ?? 'it was started again meanwhile'}`);
 }
 
 interface Status {
@@ -136,19 +136,19 @@ interface Status {
   readonly error: string;
 }
 
-function isRunning(found: Status | undefined): boolean {
-  return ['CREATING_BACKUP', 'RESTORING'].includes(found?.status ?? '');
+function isRunning(status: Status | undefined): boolean {
+  return ['CREATING_BACKUP', 'RESTORING'].includes(status?.status ?? '');
 }
 
 async function statusOf(store: Pick<Store, 'query'>, id: string): Promise<Status | undefined> {
   const sql = 'SELECT status, error FROM system.backups WHERE id = {id:String}';
-  const [found] = await store.query<Status>(sql, { id });
-  return found;
+  const [status] = await store.query<Status>(sql, { id });
+  return status;
 }
 
 /** So that nothing writes any more to what is cleared next. One that does not end is left to its engine. */
 async function stopStatement(store: Pick<Store, 'command' | 'query'>, id: string): Promise<void> {
-  const deadline = performance.now() + STOP_LIMIT_MS;
+  const deadline = performance.now() + STOP_TIMEOUT_MS;
   try {
     while (isRunning(await statusOf(store, id)) && performance.now() < deadline) {
       // Again and again: the query may not be there yet.
@@ -167,7 +167,7 @@ async function copyUploads(from: string, to: string, signal: AbortSignal): Promi
   for (const entry of entries ?? []) {
     signal.throwIfAborted();
     const [source, copy] = [join(from, entry.name), join(to, entry.name)];
-    if (entry.isDirectory() && entry.name !== INCOMING) await copyUploads(source, copy, signal);
+    if (entry.isDirectory() && entry.name !== INCOMING_FOLDER) await copyUploads(source, copy, signal);
     if (entry.isFile()) await copyFile(source, copy, constants.COPYFILE_FICLONE).catch(unlessMissing);
   }
 }

@@ -34,9 +34,9 @@ export type Manifest = Static<typeof Manifest>;
 const validator = Compile(Manifest);
 
 /** Writes the manifest, once everything in the folder is on the disk. */
-export async function sealBackup(
+export async function writeManifest(
   folder: string,
-  about: Omit<Manifest, 'format' | 'files'>,
+  header: Omit<Manifest, 'format' | 'files'>,
   signal: AbortSignal,
 ): Promise<Manifest> {
   const files: Manifest['files'] = {};
@@ -48,7 +48,7 @@ export async function sealBackup(
     };
   }
   await syncTree(folder, signal);
-  const manifest = { format: FORMAT, ...about, files };
+  const manifest = { format: FORMAT, ...header, files };
   const file = await open(join(folder, FILE), 'wx', 0o600);
   try {
     await file.writeFile(JSON.stringify(manifest));
@@ -79,27 +79,27 @@ export async function readManifest(folder: string): Promise<Manifest> {
 
 /** @throws StartRefused naming the first file that is not as it was. */
 export async function checkFiles(folder: string, { files }: Manifest): Promise<void> {
-  const refuse = (what: string): never => {
+  const reject = (what: string): never => {
     throw new StartRefused(`the backup ${folder} is not as it was made: ${what}`);
   };
   // Of real files in it alone: a manifest may name any path, and a link may lead anywhere.
-  const there = new Set(await filesIn(folder));
+  const present = new Set(await filesIn(folder));
   for (const path of [PARTS.log, PARTS.clickhouse]) {
-    if (!Object.hasOwn(files, path)) refuse(`its ${FILE} does not name ${path}`);
+    if (!Object.hasOwn(files, path)) reject(`its ${FILE} does not name ${path}`);
   }
   for (const [path, { bytes, sha256 }] of Object.entries(files)) {
-    if (!there.has(path)) refuse(`${path} is missing`);
-    if (!isWritten(path)) refuse(`${path} is nothing that a backup has`);
+    if (!present.has(path)) reject(`${path} is missing`);
+    if (!isBackupFile(path)) reject(`${path} is nothing that a backup has`);
     const { size } = await stat(join(folder, path));
-    if (size !== bytes) refuse(`${path} has ${size} bytes, and had ${bytes}`);
-    if ((await sha256Of(join(folder, path))) !== sha256) refuse(`${path} has other bytes`);
+    if (size !== bytes) reject(`${path} has ${size} bytes, and had ${bytes}`);
+    if ((await sha256Of(join(folder, path))) !== sha256) reject(`${path} has other bytes`);
   }
-  const more = [...there].find((path) => path !== FILE && !Object.hasOwn(files, path));
-  if (more !== undefined) refuse(`${more} was not in it`);
+  const extra = [...present].find((path) => path !== FILE && !Object.hasOwn(files, path));
+  if (extra !== undefined) reject(`${extra} was not in it`);
 }
 
 /** Whether a backup has such a file. Anything else would come into the data folder as somebody's own, as into ClickHouse's. */
-function isWritten(path: string): boolean {
+function isBackupFile(path: string): boolean {
   if (path.startsWith(`${PARTS.uploads}/`)) return true;
   return [PARTS.log, PARTS.clickhouse, ...EMBEDDED_CREDENTIALS].includes(path);
 }

@@ -12,22 +12,22 @@ import { checkFiles, type Manifest, PARTS, readManifest, syncPath, syncTree } fr
 
 const DATABASE = 'questlog';
 /** What may lie in a folder that is given to be filled: older backups, and what a file system has at its top. */
-const NO_DATA = [BACKUPS, 'lost+found'];
+const IGNORED_NAMES = [BACKUPS, 'lost+found'];
 
 /** @throws StartRefused where the backup is not whole, or the folder not empty; then nothing was written. */
 export async function restoreBackup(from: string, to: string, logger: Logger): Promise<Manifest> {
   const folder = resolve(from);
   const manifest = await readManifest(folder);
   const target = resolve(to);
-  const there = (await readdir(target).catch(() => [])).filter((name) => !NO_DATA.includes(name));
-  if (there.length > 0) {
-    throw new StartRefused(`${target} is not empty (${there[0]}): restore into an empty folder`);
+  const present = (await readdir(target).catch(() => [])).filter((name) => !IGNORED_NAMES.includes(name));
+  if (present.length > 0) {
+    throw new StartRefused(`${target} is not empty (${present[0]}): restore into an empty folder`);
   }
   await checkFiles(folder, manifest);
   const dataDir = openDataDir(target, []);
-  const mark = join(dataDir, UNFINISHED_RESTORE);
-  await writeFile(mark, `of ${folder}\n`, { flag: 'wx', mode: 0o600 });
-  await syncPath(mark);
+  const marker = join(dataDir, UNFINISHED_RESTORE);
+  await writeFile(marker, `of ${folder}\n`, { flag: 'wx', mode: 0o600 });
+  await syncPath(marker);
   await syncPath(dataDir);
   try {
     for (const path of Object.keys(manifest.files)) {
@@ -43,7 +43,7 @@ export async function restoreBackup(from: string, to: string, logger: Logger): P
     const what = `the restore broke off: ${messageOf(cause)}; empty ${dataDir} and begin again`;
     throw new StartRefused(what, { cause });
   }
-  await rm(mark);
+  await rm(marker);
   await syncPath(dataDir);
   return manifest;
 }

@@ -5,7 +5,7 @@ import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { expect, test, vi } from 'vitest';
 import { settings } from '../config.ts';
-import { beginEngines, checkedChoice, lookForBrokenParts } from './engines.ts';
+import { checkedChoice, findBrokenParts, openEngines } from './engines.ts';
 
 const GIVEN = {
   KAFKA_BROKERS: 'a:9092',
@@ -89,14 +89,14 @@ test('a start goes on where ClickHouse does not let it look for broken parts, an
   const refused = new Unavailable('ClickHouse: Not enough privileges');
   const warn = vi.fn();
   const query = () => Promise.reject(refused);
-  expect(await lookForBrokenParts({ query }, { ...silentLogger, warn })).toBeUndefined();
+  expect(await findBrokenParts({ query }, { ...silentLogger, warn })).toBeUndefined();
   expect(warn).toHaveBeenCalledExactlyOnceWith('clickhouse_parts_not_looked_at', { cause: refused.message });
   const bug = () => Promise.reject(new TypeError('a bug'));
-  await expect(lookForBrokenParts({ query: bug }, silentLogger)).rejects.toThrow('a bug');
+  await expect(findBrokenParts({ query: bug }, silentLogger)).rejects.toThrow('a bug');
 });
 
 test('without a data folder no embedded engine is opened: it would begin anew in the folder of the process', async () => {
   const deps = { settings: loaded({}), choice: choiceOf({}), embedded: undefined, logger: silentLogger };
-  const opening = beginEngines({ ...deps, lifecycle: createLifecycle(silentLogger) });
+  const opening = openEngines({ ...deps, lifecycle: createLifecycle(silentLogger) });
   await expect(opening).rejects.toThrow('an embedded engine has no data folder here');
 });

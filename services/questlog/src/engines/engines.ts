@@ -93,13 +93,13 @@ export interface EngineDeps {
  * in an object, since an `await` would wait for it too. It rejects as this does.
  * @throws StartRefused where one cannot be opened; Unavailable when an engine does not answer.
  */
-export async function beginEngines(deps: EngineDeps): Promise<{ readonly engines: Promise<Engines> }> {
+export async function openEngines(deps: EngineDeps): Promise<{ readonly engines: Promise<Engines> }> {
   const opened = await openLog(deps);
   deps.lifecycle.onStop('log', () => opened.log.close());
-  return { engines: openBeside(opened, deps) };
+  return { engines: openOtherEngines(opened, deps) };
 }
 
-async function openBeside({ log, own }: OpenedLog, deps: EngineDeps): Promise<Engines> {
+async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDeps): Promise<Engines> {
   const { settings, lifecycle } = deps;
   const { kafka, address } = deps.choice;
   if (address !== undefined) await waitForClickHouse(address.url, deps.logger);
@@ -113,13 +113,14 @@ async function openBeside({ log, own }: OpenedLog, deps: EngineDeps): Promise<En
 
   const partitions = settings.partitions || (kafka === undefined ? EMBEDDED_PARTITIONS : KAFKA_PARTITIONS);
   await log.ensureTopics(topicDefinitions(partitions));
-  if (own !== undefined && address === undefined) await refuseNewLog(log, store, embeddedOf(deps).dataDir);
-  await warnOfAnotherLog(log, store, deps.logger);
+  if (embeddedLog !== undefined && address === undefined)
+    await rejectEmptyLog(log, store, embeddedOf(deps).dataDir);
+  await warnAboutOtherLogs(log, store, deps.logger);
   const registry = kafka === undefined ? await openLogRegistry(log) : await confluentRegistry(deps);
-  const copyable = address === undefined ? own : undefined;
-  const brokenParts = await lookForBrokenParts(store, deps.logger);
+  const copyable = address === undefined ? embeddedLog : undefined;
+  const brokenParts = await findBrokenParts(store, deps.logger);
   const reader = openReader(deps, clickhouse);
-  const needsCompact = own?.needsCompact ?? false;
+  const needsCompact = embeddedLog?.needsCompact ?? false;
   return { log, registry, store, reader, clickhouse, problem, brokenParts, needsCompact, copyable };
 }
 
@@ -149,8 +150,8 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
     }
   };
   const isEmbedded = settings.log === 'embedded' || (mayBeEmbedded && !isOnKafka(settings));
-  const alone = 'the embedded one belongs to one process, `questlog standalone`';
-  if (isEmbedded && !mayBeEmbedded) problems.push(`QUESTLOG_LOG_ENGINE: must be kafka here; ${alone}`);
+  const ownerHint = 'the embedded one belongs to one process, `questlog standalone`';
+  if (isEmbedded && !mayBeEmbedded) problems.push(`QUESTLOG_LOG_ENGINE: must be kafka here; ${ownerHint}`);
   const kafka = isEmbedded ? undefined : checked(() => kafkaConnection(settings));
   if (!isEmbedded && settings.registryUrl === '') {
     problems.push('SCHEMA_REGISTRY_URL: needed with the log on Kafka');
@@ -163,14 +164,14 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
       'QUESTLOG_PORT, QUESTLOG_ADMIN_PORT: must not be 0 with QUESTLOG_WORKERS; one that is started again would take another',
     );
   }
-  const isGiven = settings.clickhouseUrl !== '';
-  if (!isGiven && !mayBeEmbedded) problems.push(`CLICKHOUSE_URL: needed here; ${alone}`);
-  if (!isGiven && settings.clickhouseReaderUrl !== '') {
+  const hasUrl = settings.clickhouseUrl !== '';
+  if (!hasUrl && !mayBeEmbedded) problems.push(`CLICKHOUSE_URL: needed here; ${ownerHint}`);
+  if (!hasUrl && settings.clickhouseReaderUrl !== '') {
     problems.push(
       'CLICKHOUSE_READER_URL: needs CLICKHOUSE_URL; the embedded ClickHouse has a reader of its own',
     );
   }
-  const address = isGiven ? checked(() => clickhouseAddress(settings)) : undefined;
+  const address = hasUrl ? checked(() => clickhouseAddress(settings)) : undefined;
   const reader = checked(() => readerAccount(settings));
   const uploads = checked(() => uploadChoice(settings, isEmbedded));
   const corsOrigins = checked(() => allowedOrigins(settings.corsOrigins)) ?? [];
@@ -227,22 +228,22 @@ function checkedPublicUrl(text: string): string {
  * Tenants, projects and tokens are in the log alone: without its file, which was lost or emptied, games would be refused by
  * what looks ready. A start that is refused writes nothing to the directory, so that the next one is refused as well.
  */
-async function refuseNewLog(log: Log, store: Store, dataDir: string): Promise<void> {
+async function rejectEmptyLog(log: Log, store: Store, dataDir: string): Promise<void> {
   if ((await log.endOffset(TOPICS.directory, 0)) > 0) return;
-  const [held] = await store.query<{ total: string }>(
+  const [stored] = await store.query<{ total: string }>(
     `SELECT sum(total_rows) AS total FROM system.tables
      WHERE database = currentDatabase() AND name IN ('sessions', 'events', 'reports')`,
   );
-  if (Number(held?.total ?? 0) === 0) return;
+  if (Number(stored?.total ?? 0) === 0) return;
   const [file, folder] = [join(dataDir, 'log', 'questlog.db'), join(dataDir, 'clickhouse')];
-  const todo = 'restore a backup into an empty folder, or move ClickHouse’s folder away to begin anew';
+  const action = 'restore a backup into an empty folder, or move ClickHouse’s folder away to begin anew';
   throw new StartRefused(
-    `the log ${file} is new or empty, and ClickHouse in ${folder} holds rows of another: ${todo}`,
+    `the log ${file} is new or empty, and ClickHouse in ${folder} holds rows of another: ${action}`,
   );
 }
 
 /** Right after a move to another log; otherwise two deployments write into one database, and neither has all it should. */
-async function warnOfAnotherLog(log: Log, store: Store, logger: Logger): Promise<void> {
+async function warnAboutOtherLogs(log: Log, store: Store, logger: Logger): Promise<void> {
   const others = await store.query<{ id: string }>(
     `SELECT DISTINCT log_id AS id FROM appends
      WHERE log_id != {log:UUID} AND log_id NOT IN (SELECT orphan_id FROM truncations) LIMIT 3`,
@@ -253,16 +254,16 @@ async function warnOfAnotherLog(log: Log, store: Store, logger: Logger): Promise
 }
 
 /** ClickHouse puts aside at its start what it cannot read, and answers from then on as if those rows had never been. */
-export async function lookForBrokenParts(
+export async function findBrokenParts(
   store: Pick<Store, 'query'>,
   logger: Logger,
 ): Promise<string | undefined> {
-  const look = store.query<{ table: string; parts: readonly string[] }>(
+  const query = store.query<{ table: string; parts: readonly string[] }>(
     `SELECT table, groupArray(10)(name) AS parts FROM system.detached_parts
      WHERE database = currentDatabase() AND reason LIKE 'broken%' GROUP BY table ORDER BY table`,
   );
   // The account on a server may lack the right. Nothing but this warning needs it: the start goes on.
-  const found = await look.catch((error: unknown) => {
+  const found = await query.catch((error: unknown) => {
     if (!(error instanceof Unavailable || error instanceof QueryRejected)) throw error;
     logger.warn('clickhouse_parts_not_looked_at', { cause: error.message });
     return [];
@@ -276,7 +277,7 @@ export async function lookForBrokenParts(
 interface OpenedLog {
   readonly log: Log;
   /** The same, where it is the embedded one. */
-  readonly own: (Log & EmbeddedExtras) | undefined;
+  readonly embeddedLog: (Log & EmbeddedExtras) | undefined;
 }
 
 async function openLog(deps: EngineDeps): Promise<OpenedLog> {
@@ -285,12 +286,15 @@ async function openLog(deps: EngineDeps): Promise<OpenedLog> {
   if (connection === undefined) {
     const directory = join(embeddedOf(deps).dataDir, 'log');
     const own = await openEmbeddedLog({ directory, clock: systemClock });
-    return { log: own, own };
+    return { log: own, embeddedLog: own };
   }
   // Kafka's clients are a tenth of what a start loads: only where they are used.
   const { openKafkaLog } = await import('@questlog/runtime/log/kafka/kafkaLog');
   const { prefix, kafkaReplicationFactor: replicationFactor } = settings;
-  return { log: await openKafkaLog({ connection, prefix, replicationFactor, logger }), own: undefined };
+  return {
+    log: await openKafkaLog({ connection, prefix, replicationFactor, logger }),
+    embeddedLog: undefined,
+  };
 }
 
 async function confluentRegistry({ settings, logger }: EngineDeps): Promise<SchemaRegistry> {

@@ -12,11 +12,11 @@ import {
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Ready, Running } from '../wiring.ts';
-import { FIRST_WORKER, type FromWorker, WORKER } from './worker.ts';
+import { FIRST_WORKER, type FromWorker, WORKER_ENV } from './worker.ts';
 
 /** At once behind a long run; what ends again and again is told to a supervisor after about half a minute. */
-const RETRY_MS = [500, 16_000] as const;
-const FAILURES = { withinMs: 60_000, most: 7 };
+const RESTART_DELAYS_MS = [500, 16_000] as const;
+const FAILURE_LIMIT = { withinMs: 60_000, most: 7 };
 
 export interface WorkersDeps {
   readonly count: number;
@@ -37,17 +37,18 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
   });
 
   function spawn(worker: number): ChildProcess {
-    const fork = cluster.fork({ [WORKER]: String(worker) });
+    const fork = cluster.fork({ [WORKER_ENV]: String(worker) });
     // Of a connection for one that has just ended. Without a listener it would end this process.
     fork.on('error', () => {});
     const child = fork.process;
-    forgetOnceEnded(fork);
+    releaseConnectionOnExit(fork);
     children.set(worker, child);
     child.on('message', (message: FromWorker) => {
       if ('ready' in message) ready.set(worker, child);
       const first = children.get(FIRST_WORKER);
-      if ('told' in message && first !== undefined) sendMessage(first, message);
-      if ('ask' in message) for (const [other, to] of ready) if (other !== worker) sendMessage(to, message);
+      if ('response' in message && first !== undefined) sendMessage(first, message);
+      if ('request' in message)
+        for (const [other, to] of ready) if (other !== worker) sendMessage(to, message);
     });
     return child;
   }
@@ -58,7 +59,7 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
       spawn: () => spawn(worker),
       stop: (child) => child.kill('SIGTERM'),
       events: { ended: 'worker_ended', notStarted: 'worker_not_started', fields: { worker } },
-      ...{ logger, retryMs: RETRY_MS, failures: FAILURES },
+      ...{ logger, retryMs: RESTART_DELAYS_MS, failures: FAILURE_LIMIT },
     });
     supervised.push(one);
     return one;
@@ -74,7 +75,7 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
  * node:cluster hands a worker one connection at a time, and waits until it is taken up. Of one that was killed meanwhile it may wait
  * for ever: it would keep the worker's share in the port, which stays open then with nobody behind it, and the client would wait, too.
  */
-function forgetOnceEnded(fork: Worker): void {
+function releaseConnectionOnExit(fork: Worker): void {
   const child = fork.process;
   const { send } = child;
   let last: { close(): void } | undefined;

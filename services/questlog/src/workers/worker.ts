@@ -7,35 +7,35 @@ import { withinLimit } from '@questlog/runtime/process/waiting';
 import { mergedMetrics } from './mergedMetrics.ts';
 
 /** Carries the number of a worker to it. */
-export const WORKER = 'WORKER_OF_QUESTLOG';
+export const WORKER_ENV = 'WORKER_OF_QUESTLOG';
 /** The one that operators reach. */
 export const FIRST_WORKER = 1;
 /** What one worker asks all others, and the answer of one. */
-type Ask = { readonly ask: 'health' | 'metrics'; readonly id: number };
-type Told = { readonly told: unknown; readonly id: number };
-type ToWorker = Probe | Ask | Told;
-export type FromWorker = FromChild<unknown> | Ask | Told;
+type WorkerRequest = { readonly request: 'health' | 'metrics'; readonly id: number };
+type WorkerResponse = { readonly response: unknown; readonly id: number };
+type ToWorker = Probe | WorkerRequest | WorkerResponse;
+export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
 /** Kubernetes asks for a second only, and warnings take half of it. */
-const HEALTH_LIMIT_MS = 700;
+const HEALTH_TIMEOUT_MS = 700;
 /** Prometheus waits for 10 s. */
-const METRICS_LIMIT_MS = 3_000;
+const METRICS_TIMEOUT_MS = 3_000;
 
 type HealthState = Awaited<ReturnType<Health['state']>>;
 
-export interface OwnWorker {
+export interface CurrentWorker {
   readonly number: number;
   /** Operators reach one of them. */
   readonly isFirst: boolean;
   /** Resolves once it is on its way. */
-  say(message: FromChild<unknown>): Promise<void>;
+  send(message: FromChild<unknown>): Promise<void>;
 }
 
 /** Undefined: this process is nobody's worker. */
-export function ownWorker(env: NodeJS.ProcessEnv): OwnWorker | undefined {
+export function currentWorker(env: NodeJS.ProcessEnv): CurrentWorker | undefined {
   if (!cluster.isWorker) return undefined;
-  const number = Number(env[WORKER]);
-  return { number, isFirst: number === FIRST_WORKER, say };
+  const number = Number(env[WORKER_ENV]);
+  return { number, isFirst: number === FIRST_WORKER, send };
 }
 
 /**
@@ -43,12 +43,12 @@ export function ownWorker(env: NodeJS.ProcessEnv): OwnWorker | undefined {
  * @param count of all workers.
  * @returns the same of all workers: warnings of any, and every worker's series. It is ready where this one is.
  */
-export function ofAllWorkers(
+export function combineWorkers(
   count: number,
   health: Health,
   registry: MetricsRegistry,
 ): { health: Health; exposition: Exposition } {
-  const others = speakWithOthers(count - 1, {
+  const others = connectToOthers(count - 1, {
     health: () => health.state(),
     metrics: () => registry.metrics(),
   });
@@ -56,60 +56,64 @@ export function ofAllWorkers(
     health: {
       ...health,
       state: async () => {
-        const [own, told] = await Promise.all([
+        const [own, responses] = await Promise.all([
           health.state(),
-          others<HealthState>('health', HEALTH_LIMIT_MS),
+          others<HealthState>('health', HEALTH_TIMEOUT_MS),
         ]);
-        const warnings = Object.assign({}, ...[...told, own].map((one) => one.warnings));
-        const missing = count - 1 - told.length;
-        const ofMissing = missing === 0 ? {} : { workers: `${missing} of ${count} workers do not answer` };
-        return { problems: own.problems, warnings: { ...warnings, ...ofMissing } };
+        const warnings = Object.assign({}, ...[...responses, own].map((one) => one.warnings));
+        const missing = count - 1 - responses.length;
+        const missingWarning =
+          missing === 0 ? {} : { workers: `${missing} of ${count} workers do not answer` };
+        return { problems: own.problems, warnings: { ...warnings, ...missingWarning } };
       },
     },
     exposition: {
       contentType: registry.contentType,
       metrics: async () => {
-        const told = others<string>('metrics', METRICS_LIMIT_MS);
-        return mergedMetrics([await registry.metrics(), ...(await told)]);
+        const responses = others<string>('metrics', METRICS_TIMEOUT_MS);
+        return mergedMetrics([await registry.metrics(), ...(await responses)]);
       },
     },
   };
 }
 
-type Others = <T>(ask: Ask['ask'], limitMs: number) => Promise<T[]>;
+type QueryOthers = <T>(request: WorkerRequest['request'], limitMs: number) => Promise<T[]>;
 
 /** @returns asks all others; whoever does not answer in time is left out. */
-function speakWithOthers(others: number, own: Record<Ask['ask'], () => Promise<unknown>>): Others {
-  const asked = new Map<number, (told: unknown) => void>();
+function connectToOthers(
+  others: number,
+  own: Record<WorkerRequest['request'], () => Promise<unknown>>,
+): QueryOthers {
+  const waiting = new Map<number, (response: unknown) => void>();
   let lastId = 0;
   process.on('message', (message: ToWorker) => {
-    if ('probe' in message) void say({ answers: true });
-    else if ('told' in message) asked.get(message.id)?.(message.told);
+    if ('probe' in message) void send({ answers: true });
+    else if ('response' in message) waiting.get(message.id)?.(message.response);
     // One that cannot answer is left out.
     else
-      own[message.ask]().then(
-        (told) => say({ told, id: message.id }),
+      own[message.request]().then(
+        (response) => send({ response, id: message.id }),
         () => undefined,
       );
   });
-  return async <T>(ask: Ask['ask'], limitMs: number): Promise<T[]> => {
+  return async <T>(request: WorkerRequest['request'], limitMs: number): Promise<T[]> => {
     lastId += 1;
     const id = lastId;
-    const told: T[] = [];
+    const responses: T[] = [];
     const all = new Promise<void>((resolve) => {
-      asked.set(id, (one) => {
-        told.push(one as T);
-        if (told.length === others) resolve();
+      waiting.set(id, (one) => {
+        responses.push(one as T);
+        if (responses.length === others) resolve();
       });
     });
-    void say({ ask, id });
+    void send({ request, id });
     await withinLimit(all, limitMs, () => undefined);
-    asked.delete(id);
-    return told;
+    waiting.delete(id);
+    return responses;
   };
 }
 
 /** A parent that is gone hears nothing; Node ends its workers. */
-function say(message: FromWorker): Promise<void> {
+function send(message: FromWorker): Promise<void> {
   return new Promise((resolve) => process.send?.(message, undefined, undefined, () => resolve()));
 }

@@ -2,9 +2,9 @@
 import { Backup } from '@questlog/schemas/backups/backup';
 import * as admin from '@questlog/schemas/http/admin';
 import { AuditPage } from '@questlog/schemas/http/audit';
+import { DeadLetterPage, InspectedDeadLetter, ReplayedDeadLetter } from '@questlog/schemas/http/deadLetter';
 import { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
 import { DIFFERENCES, LedgerAnswer, VerifyInput } from '@questlog/schemas/http/ledger';
-import { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
 import { SQL_LIMITS } from '../../admin/runSql.ts';
@@ -133,9 +133,9 @@ const SCHEMAS = {
   VerifyInput: acceptedSchema(VerifyInput),
   Ledger: LedgerAnswer,
   Audit: AuditPage,
-  DeadLetters: LetterPage,
-  DeadLetter: InspectedLetter,
-  Replayed: ReplayedLetter,
+  DeadLetters: DeadLetterPage,
+  DeadLetter: InspectedDeadLetter,
+  Replayed: ReplayedDeadLetter,
   // Which of the two is meant nobody can tell.
   ErasureInput: { ...ErasureInput, not: { required: ['sessionId', 'player'] } },
   Erasure: ErasureOutput,

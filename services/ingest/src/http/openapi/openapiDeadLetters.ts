@@ -1,6 +1,6 @@
 /** The operations of `/admin/dead-letters`, for the document of the operators' listener. */
-import { LETTER_STATES } from '@questlog/schemas/http/letter';
-import { LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { DEAD_LETTER_STATES } from '@questlog/schemas/http/deadLetter';
+import { DEAD_LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { answer, filter, id, PAGE, problem, TIME } from './openapiParts.ts';
 
 const NOT_THERE = problem('The id does not exist.');
@@ -19,10 +19,10 @@ function listOperation(commonResponses: object): object {
     summary: 'Records that a consumer could not process, the newest first; of the newest 50,000.',
     parameters: [
       filter('state', 'Unless given, those that wait for a decision.', {
-        enum: [...LETTER_STATES],
+        enum: [...DEAD_LETTER_STATES],
         default: 'open',
       }),
-      filter('group', 'Of this consumer group.', { enum: LETTER_GROUPS }),
+      filter('group', 'Of this consumer group.', { enum: DEAD_LETTER_GROUPS }),
       filter('topic', 'From this topic.', { enum: Object.values(TOPICS) }),
       filter('cause', 'With this in the first 300 characters of the reason.', {
         ...{ type: 'string', minLength: 1, maxLength: 300 },

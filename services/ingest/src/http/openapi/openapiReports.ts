@@ -1,6 +1,6 @@
 /** The operations of bug reports in the OpenAPI document. */
 import { MAX_FINGERPRINT_CHARS } from '@questlog/schemas/http/report';
-import { MAX_UPLOAD_BYTES_OF_A_REPORT } from '@questlog/schemas/http/upload';
+import { MAX_UPLOAD_BYTES_PER_REPORT } from '@questlog/schemas/http/upload';
 import { SEVERITIES } from '@questlog/schemas/topics/reportLinks';
 import {
   answer,
@@ -85,7 +85,7 @@ function createOperation(): object {
       '`clientRequestId` the report is kept whatever time took away: an unknown session is left out, a file that is not ' +
       'there is `missing`, of more than 1,000 `eventIds` the last 1,000 count. A 503 with a `Location` means that the ' +
       'report exists without some of its events: repeat the request, with that id where it has no `clientRequestId`. ' +
-      `Its files have at most ${MAX_UPLOAD_BYTES_OF_A_REPORT / MIB} MiB together.`,
+      `Its files have at most ${MAX_UPLOAD_BYTES_PER_REPORT / MIB} MiB together.`,
     parameters: [PREFER, CODING],
   };
   const headers = {

@@ -2,7 +2,7 @@
  * What the latest bug reports say of an event's links, before the linker has made them or taken them back: it will make
  * and take back exactly these. Pure; time comes in as a value.
  */
-import { ByKey } from '@questlog/schemas/byKey';
+import { MultiMap } from '@questlog/schemas/multiMap';
 import {
   closesAtMs,
   isInWindow,
@@ -55,7 +55,7 @@ export class RecentReports {
   /** The events that a report names itself are linked to it for certain. */
   readonly #byEvent: OpenReports;
   /** Those that are being filed, by what they ask for; some are read back already. */
-  readonly #filing = new ByKey<FiledReport>();
+  readonly #filing = new MultiMap<FiledReport>();
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
   readonly #isErased: IsErased;
@@ -174,7 +174,7 @@ const SWEEP_STEPS = 8;
 class OpenReports {
   readonly #max: number;
   readonly #reports = new Map<string, OpenReport>();
-  readonly #byKey = new ByKey<OpenReport>();
+  readonly #byKey = new MultiMap<OpenReport>();
   #keys = 0;
 
   constructor(max: number) {

@@ -7,7 +7,7 @@ import {
   ReportFields,
   ReportInput,
 } from '@questlog/schemas/http/report';
-import { MAX_UPLOAD_BYTES_OF_A_REPORT } from '@questlog/schemas/http/upload';
+import { MAX_UPLOAD_BYTES_PER_REPORT } from '@questlog/schemas/http/upload';
 import type { ReportWindowMs } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { MAX_NAMED_EVENTS } from '@questlog/schemas/topics/reportLinks';
@@ -239,8 +239,8 @@ export function attachedBytesProblems(
   attachments: readonly { readonly sizeBytes?: number | null | undefined }[],
 ): ElementProblem[] {
   const attachedBytes = attachments.reduce((sum, { sizeBytes }) => sum + (sizeBytes ?? 0), 0);
-  if (attachedBytes <= MAX_UPLOAD_BYTES_OF_A_REPORT) return [];
-  const detail = `the files of a report have at most ${MAX_UPLOAD_BYTES_OF_A_REPORT} bytes together, these have ${attachedBytes}`;
+  if (attachedBytes <= MAX_UPLOAD_BYTES_PER_REPORT) return [];
+  const detail = `the files of a report have at most ${MAX_UPLOAD_BYTES_PER_REPORT} bytes together, these have ${attachedBytes}`;
   return [problem('/attachments', 'field_too_large', detail)];
 }
 

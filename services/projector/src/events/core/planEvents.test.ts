@@ -4,29 +4,29 @@ import { anErasure, anEventsRecord } from '@questlog/schemas/fixtures/builders';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import {
-  dropRepeats,
-  erasedOf,
-  firstRowOf,
+  dropDuplicates,
+  EventTypeCache,
+  EXCLUSIONS,
+  erasedCountsOf,
+  excludedCountsOf,
+  firstStoredEvent,
   hasRows,
-  KnownTypes,
-  LEFT_OUT,
-  leftOutOf,
   MAX_RECENT_APPENDS,
+  markErased,
   minuteCountsOf,
-  nameOfLeftOutKey,
+  nameOfExcludedKey,
   nameOfMinuteKey,
   nameOfQuotaKey,
   quotaKeyOf,
   RecentAppends,
   Rollup,
-  unreadable,
-  withErased,
+  unreadableCountsOf,
 } from './planEvents.ts';
 
 test('drops an append that was seen before, and the second of two in one block', () => {
   const [first, second, third] = [anEventsRecord(), anEventsRecord(), anEventsRecord()];
   const records = [first, second, second, third, first].map((message, offset) => ({ offset, message }));
-  const kept = dropRepeats(records, ({ appendId }) => appendId === third.appendId);
+  const kept = dropDuplicates(records, ({ appendId }) => appendId === third.appendId);
   expect(kept.map(({ offset }) => offset)).toEqual([0, 1]);
 });
 
@@ -43,7 +43,7 @@ test('counts per minute and type', () => {
     events: [{ eventType: 'a' }, { eventType: 'b' }, { eventType: 'a' }],
   });
   expect(
-    minuteCountsOf(message, new KnownTypes()).map(({ key, events }) => [
+    minuteCountsOf(message, new EventTypeCache()).map(({ key, events }) => [
       key.minuteS * 1000,
       key.eventType,
       events,
@@ -58,23 +58,23 @@ test('recent appends: knows what it was given, and that this is all there is', (
   const recent = new RecentAppends(['a', 'b']);
   expect(recent.has('a')).toBe(true);
   expect(recent.has('c')).toBe(false);
-  expect(recent.complete).toBe(true);
+  expect(recent.isComplete).toBe(true);
 });
 
 test('recent appends: forgets the oldest at the bound, and then says that it does not know everything', () => {
   const recent = new RecentAppends([]);
   for (let i = 0; i < MAX_RECENT_APPENDS; i++) recent.add(String(i));
-  expect([recent.has('0'), recent.complete]).toEqual([true, true]);
+  expect([recent.has('0'), recent.isComplete]).toEqual([true, true]);
   recent.add(String(MAX_RECENT_APPENDS));
   expect(recent.has('0')).toBe(false);
   expect(recent.has('1')).toBe(true);
-  expect(recent.complete).toBe(false);
+  expect(recent.isComplete).toBe(false);
 });
 
 test('recent appends: one that comes twice takes the place of one', () => {
   const recent = new RecentAppends(['a', 'a']);
   for (let i = 1; i < MAX_RECENT_APPENDS; i++) recent.add(String(i));
-  expect([recent.has('a'), recent.complete]).toEqual([true, true]);
+  expect([recent.has('a'), recent.isComplete]).toEqual([true, true]);
 });
 
 test('records applied again change nothing, wherever a run begins anew', () => {
@@ -109,8 +109,8 @@ test('a count that was never loaded is a bug, not a zero', () => {
 
 test('recent appends: a ledger that was read up to the bound may hold more', () => {
   const ids = (count: number) => Array.from({ length: count }, (_, i) => String(i));
-  expect(new RecentAppends(ids(MAX_RECENT_APPENDS - 1)).complete).toBe(true);
-  expect(new RecentAppends(ids(MAX_RECENT_APPENDS)).complete).toBe(false);
+  expect(new RecentAppends(ids(MAX_RECENT_APPENDS - 1)).isComplete).toBe(true);
+  expect(new RecentAppends(ids(MAX_RECENT_APPENDS)).isComplete).toBe(false);
 });
 
 test('a count is written once it changed, and forgotten with the length of its name', () => {
@@ -119,7 +119,7 @@ test('a count is written once it changed, and forgotten with the length of its n
   rollup.load('abc', undefined);
   rollup.load('abc', { count: 2, lastOffset: 1 });
   rollup.load('d', undefined);
-  expect([sizes(), rollup.knows('abc'), rollup.drain()]).toEqual([[2, 4], true, []]);
+  expect([sizes(), rollup.has('abc'), rollup.drain()]).toEqual([[2, 4], true, []]);
   rollup.add('abc', 1, 5);
   expect(rollup.drain()).toEqual([]);
   rollup.add('abc', 2, 5);
@@ -129,15 +129,15 @@ test('a count is written once it changed, and forgotten with the length of its n
     { key: 'd', count: 1, weight: 1, lastOffset: 0 },
   ];
   expect([rollup.drain(), rollup.drain()]).toEqual([rows, []]);
-  rollup.forget();
-  expect([sizes(), rollup.knows('abc')]).toEqual([[0, 0], false]);
+  rollup.clear();
+  expect([sizes(), rollup.has('abc')]).toEqual([[0, 0], false]);
 });
 
 test('a sample weighs as many as it stands for, beside what is no sample, and is carried on from the table', () => {
   const message = anEventsRecord({
     events: [{ eventType: 'a', sampleRate: 0.25 }, { eventType: 'a' }, { eventType: 'a', sampleRate: null }],
   });
-  const [count] = minuteCountsOf(message, new KnownTypes());
+  const [count] = minuteCountsOf(message, new EventTypeCache());
   expect(count).toMatchObject({ events: 3, weight: 6 });
   const rollup = new Rollup<string>((key) => key);
   rollup.load('a', { count: 10, weight: 40, lastOffset: 4 });
@@ -154,7 +154,7 @@ test('counts of other tenants, projects, times and types are other counts', () =
   const quota = quotaKeyOf(message);
   names.push(...[quota, { ...quota, tenantId: 't' }, { ...quota, monthDay: 1 }].map(nameOfQuotaKey));
   expect(new Set(names).size).toBe(8);
-  expect(minuteCountsOf(message, new KnownTypes())[0]?.key).toMatchObject({
+  expect(minuteCountsOf(message, new EventTypeCache())[0]?.key).toMatchObject({
     tenantId: message.tenantId,
     projectId: message.projectId,
   });
@@ -166,7 +166,7 @@ test('what becomes no rows is counted in its tenant’s minute, and in nobody’
   const message = anEventsRecord({ receivedAt: minuteS * 1000 + 59_999, events: [{}, {}] });
   const { tenantId } = message;
   const counted = (why: 'repeated' | 'dead') =>
-    leftOutOf({ offset: 7, message }, why).map(({ key, count }) => [key.what, count]);
+    excludedCountsOf({ offset: 7, message }, why).map(({ key, count }) => [key.what, count]);
   expect([...counted('repeated'), ...counted('dead')]).toEqual([
     ['repeated_records', 1],
     ['repeated_events', 2],
@@ -174,7 +174,7 @@ test('what becomes no rows is counted in its tenant’s minute, and in nobody’
     ['dead_events', 2],
   ]);
   const lost = (key: string | null, timestampMs: number) =>
-    unreadable({ offset: 8, key, timestampMs }).map((one) => [
+    unreadableCountsOf({ offset: 8, key, timestampMs }).map((one) => [
       one.offset,
       one.count,
       ...Object.values(one.key),
@@ -192,21 +192,23 @@ test('what becomes no rows is counted in its tenant’s minute, and in nobody’
     0,
     2 ** 32 - 76,
   ]);
-  const names = LEFT_OUT.map((what) => nameOfLeftOutKey({ tenantId, minuteS, what }));
-  names.push(nameOfLeftOutKey({ tenantId, minuteS: 0, what: 'dead_events' }));
-  names.push(nameOfLeftOutKey({ tenantId: nobody, minuteS, what: 'dead_events' }));
+  const names = EXCLUSIONS.map((what) => nameOfExcludedKey({ tenantId, minuteS, what }));
+  names.push(nameOfExcludedKey({ tenantId, minuteS: 0, what: 'dead_events' }));
+  names.push(nameOfExcludedKey({ tenantId: nobody, minuteS, what: 'dead_events' }));
   expect(new Set(names).size).toBe(7);
 });
 
 test('of a record the erased events are told apart, and it has rows as long as another is left', () => {
   const records = recordsOf([GONE, WHOLE, GONE], [GONE, GONE], [WHOLE]);
   const erased = new ErasedData();
-  expect(withErased(records, erased)).toBe(records);
+  expect(markErased(records, erased)).toBe(records);
   erased.add(AN_ERASURE);
-  const kept = withErased(records, erased);
+  const kept = markErased(records, erased);
   expect(kept.map(hasRows)).toEqual([true, false, true]);
   expect(kept[2]).toBe(records[2]);
-  expect(kept.flatMap(erasedOf).map(({ offset, events, erasureId }) => [offset, events, erasureId])).toEqual([
+  expect(
+    kept.flatMap(erasedCountsOf).map(({ offset, events, erasureId }) => [offset, events, erasureId]),
+  ).toEqual([
     [0, 2, 'erasure'],
     [1, 2, 'erasure'],
   ]);
@@ -216,17 +218,17 @@ test('of a record the erased events are told apart, and it has rows as long as a
 
 test('a repeat is known by the first of its events that was not erased', () => {
   const records = recordsOf([WHOLE], [WHOLE, GONE], [GONE, GONE, WHOLE], [GONE, GONE]);
-  expect(records.map(firstRowOf)).toEqual([0, 0, 0, 0]);
+  expect(records.map(firstStoredEvent)).toEqual([0, 0, 0, 0]);
   const erased = new ErasedData();
   erased.add(AN_ERASURE);
-  expect(withErased(records, erased).map(firstRowOf)).toEqual([0, 0, 2, undefined]);
+  expect(markErased(records, erased).map(firstStoredEvent)).toEqual([0, 0, 2, undefined]);
 });
 
 test('an erased project takes as many events as the record has, also those of no session', () => {
   const erased = new ErasedData();
   erased.add(anErasure({ ...OWNER, requestedAt: Date.UTC(2100, 0) }));
-  const kept = withErased(recordsOf([null, WHOLE]), erased);
-  expect(kept.flatMap(erasedOf).map(({ events }) => events)).toEqual([2]);
+  const kept = markErased(recordsOf([null, WHOLE]), erased);
+  expect(kept.flatMap(erasedCountsOf).map(({ events }) => events)).toEqual([2]);
   expect(kept.map(hasRows)).toEqual([false]);
 });
 
@@ -236,29 +238,31 @@ test('an event counts for its own type, however alike the types before it were',
   const long = [62, 63, 64].flatMap((length) => ['x', 'y'].map((one) => `a${one.repeat(length)}b`));
   const eventTypes = [...alike, ...long];
   const inTurn = [...eventTypes, ...eventTypes.toReversed(), ...eventTypes];
-  expect(toldOf(new KnownTypes(), inTurn).texts).toEqual(inTurn);
+  expect(toldOf(new EventTypeCache(), inTurn).texts).toEqual(inTurn);
 });
 
 test('the text of a type is made once for all its events, but one of over 64 bytes is not kept', () => {
-  const made = [1, 64, 65].map((length) => toldOf(new KnownTypes(), Array(9).fill('x'.repeat(length))).made);
+  const made = [1, 64, 65].map(
+    (length) => toldOf(new EventTypeCache(), Array(9).fill('x'.repeat(length))).made,
+  );
   expect(made).toEqual([1, 1, 9]);
 });
 
 test('who names ever new types does not fill the projector’s memory', () => {
   const letters = [...'abcdefghijklmnopqrstuvwxyz'];
   const eventTypes = letters.flatMap((first) => letters.map((last) => first + last));
-  const types = new KnownTypes();
+  const types = new EventTypeCache();
   expect(toldOf(types, eventTypes).made).toBe(eventTypes.length);
   expect(toldOf(types, eventTypes).made).toBeGreaterThanOrEqual(eventTypes.length - 251);
 });
 
 /** What is told of events of these types, and how many texts were made for it. */
-function toldOf(types: KnownTypes, eventTypes: readonly string[]) {
+function toldOf(types: EventTypeCache, eventTypes: readonly string[]) {
   // What lies beside the types in the record differs.
   const events = eventTypes.map((eventType, i) => ({ eventType, occurredAt: BigInt(i) * 12_345n }));
   const record = anEventsRecord({ events });
   const make = vi.spyOn(record, 'eventType');
-  const texts = eventTypes.map((_, event) => types.of(record, event));
+  const texts = eventTypes.map((_, event) => types.typeOf(record, event));
   return { texts, made: make.mock.calls.length };
 }
 

@@ -3,19 +3,19 @@ import type { ErasedData } from '@questlog/schemas/erased';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 
-export interface Accepted {
+export interface AcceptedRecord {
   readonly offset: number;
   readonly message: EventsRecord;
 }
 
 /** A record, of whose events some were erased. */
-export interface Kept extends Accepted {
+export interface FilteredRecord extends AcceptedRecord {
   /** Their indexes, and which erasure takes them. */
   readonly erased?: ReadonlyMap<number, string>;
 }
 
 /** How many events of a record are no rows any more, or never became any: what `event_counts_by_minute` has beyond `events`. */
-export interface ErasedOfRecord {
+export interface ErasedCount {
   readonly erasureId: string;
   readonly tenantId: string;
   readonly receivedAt: number;
@@ -38,14 +38,14 @@ export interface MinuteKey {
 }
 
 /** Counts what became no rows. `unreadable_records` are among the `dead_records`. */
-export interface LeftOutKey {
+export interface ExcludedKey {
   readonly tenantId: string;
   readonly minuteS: number;
-  readonly what: (typeof LEFT_OUT)[number];
+  readonly what: (typeof EXCLUSIONS)[number];
 }
 
 /** In the order of the table's numbers for them. */
-export const LEFT_OUT = [
+export const EXCLUSIONS = [
   'repeated_records',
   'repeated_events',
   'dead_records',
@@ -57,7 +57,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const MINUTE_MS = 60 * 1000;
 
 /** Those of a block's records that count: none that was there before. */
-export function dropRepeats<T extends Accepted>(
+export function dropDuplicates<T extends AcceptedRecord>(
   records: readonly T[],
   seen: (message: EventsRecord) => boolean,
 ): T[] {
@@ -70,22 +70,29 @@ export function dropRepeats<T extends Accepted>(
 }
 
 /** The records, each with its events that were erased; as it is where there are none. */
-export function withErased(records: readonly Accepted[], erased: ErasedData): readonly Kept[] {
+export function markErased(
+  records: readonly AcceptedRecord[],
+  erased: ErasedData,
+): readonly FilteredRecord[] {
   if (erased.isEmpty) return records;
   return records.map((record) => {
     const { message } = record;
     const { tenantId, projectId, receivedAt } = message;
-    const gone = new Map<number, string>();
+    const erasedEvents = new Map<number, string>();
     for (let event = 0; event < message.count; event++) {
-      const by = erased.by({ tenantId, projectId, sessionId: message.sessionId(event), receivedAt });
-      if (by !== undefined) gone.set(event, by);
+      const by = erased.erasureOf({ tenantId, projectId, sessionId: message.sessionId(event), receivedAt });
+      if (by !== undefined) erasedEvents.set(event, by);
     }
-    return gone.size === 0 ? record : { ...record, erased: gone };
+    return erasedEvents.size === 0 ? record : { ...record, erased: erasedEvents };
   });
 }
 
 /** How many of the record's events each erasure takes. */
-export function erasedOf({ offset, message: { tenantId, receivedAt }, erased }: Kept): ErasedOfRecord[] {
+export function erasedCountsOf({
+  offset,
+  message: { tenantId, receivedAt },
+  erased,
+}: FilteredRecord): ErasedCount[] {
   if (erased === undefined) return [];
   const byErasure = Map.groupBy(erased.values(), (id) => id);
   return [...byErasure].map(([erasureId, { length: events }]) => ({
@@ -95,14 +102,14 @@ export function erasedOf({ offset, message: { tenantId, receivedAt }, erased }: 
 }
 
 /** The first event that has a row; undefined: the record has none. */
-export function firstRowOf({ message: { count }, erased }: Kept): number | undefined {
+export function firstStoredEvent({ message: { count }, erased }: FilteredRecord): number | undefined {
   let event = 0;
   while (erased?.has(event) === true) event++;
   return event < count ? event : undefined;
 }
 
 /** Whether a row comes of it. */
-export function hasRows({ message: { count }, erased }: Kept): boolean {
+export function hasRows({ message: { count }, erased }: FilteredRecord): boolean {
   return erased === undefined || erased.size < count;
 }
 
@@ -119,12 +126,12 @@ interface MinuteCount {
 }
 
 /** Per type, how many events of the record fall into its minute. */
-export function minuteCountsOf(message: EventsRecord, types: KnownTypes): MinuteCount[] {
+export function minuteCountsOf(message: EventsRecord, types: EventTypeCache): MinuteCount[] {
   const { tenantId, projectId, count } = message;
   const minuteS = minuteOf(message.receivedAt);
   const byType = new Map<string, { events: number; weight: number }>();
   for (let event = 0; event < count; event++) {
-    const eventType = types.of(message, event);
+    const eventType = types.typeOf(message, event);
     const weight = 1 / (message.sampleRate(event) ?? 1);
     const counts = byType.get(eventType);
     if (counts === undefined) byType.set(eventType, { events: 1, weight });
@@ -139,24 +146,24 @@ export function minuteCountsOf(message: EventsRecord, types: KnownTypes): Minute
   }));
 }
 
-const KNOWN_TYPES = 251;
-const MAX_KNOWN_BYTES = 64;
+const CACHE_SLOTS = 251;
+const MAX_CACHED_BYTES = 64;
 
 /** The types that came lately: to compare a type's bytes takes less time than to make a text of them. */
-export class KnownTypes {
-  readonly #known: { readonly bytes: Buffer; readonly text: string }[] = [];
+export class EventTypeCache {
+  readonly #slots: { readonly bytes: Buffer; readonly text: string }[] = [];
 
-  of(record: EventsRecord, event: number): string {
+  typeOf(record: EventsRecord, event: number): string {
     const { bytes } = record;
     const at = record.typeAt(event);
     const length = record.typeBytes(event);
-    if (length > MAX_KNOWN_BYTES) return record.eventType(event);
-    const place = ((bytes[at] ?? 0) * 31 + (bytes[at + length - 1] ?? 0) * 17 + length) % KNOWN_TYPES;
-    const known = this.#known[place];
-    if (known?.bytes.length === length && isAt(bytes, at, known.bytes)) return known.text;
+    if (length > MAX_CACHED_BYTES) return record.eventType(event);
+    const slot = ((bytes[at] ?? 0) * 31 + (bytes[at + length - 1] ?? 0) * 17 + length) % CACHE_SLOTS;
+    const cached = this.#slots[slot];
+    if (cached?.bytes.length === length && isAt(bytes, at, cached.bytes)) return cached.text;
     const text = record.eventType(event);
     // A copy: a view would keep all of a block in memory.
-    this.#known[place] = { bytes: Buffer.from(bytes.subarray(at, at + length)), text };
+    this.#slots[slot] = { bytes: Buffer.from(bytes.subarray(at, at + length)), text };
     return text;
   }
 }
@@ -167,11 +174,11 @@ function isAt(bytes: Buffer, at: number, part: Buffer): boolean {
 }
 
 /** Each with how much it adds to its key's count. */
-export function leftOutOf(
-  { offset, message: { tenantId, receivedAt, count } }: Accepted,
+export function excludedCountsOf(
+  { offset, message: { tenantId, receivedAt, count } }: AcceptedRecord,
   why: 'repeated' | 'dead',
-): LeftOut[] {
-  const key = leftOutKey(tenantId, receivedAt);
+): ExcludedCount[] {
+  const key = excludedKeyOf(tenantId, receivedAt);
   return [
     { offset, key: { ...key, what: `${why}_records` }, count: 1 },
     { offset, key: { ...key, what: `${why}_events` }, count },
@@ -179,40 +186,40 @@ export function leftOutOf(
 }
 
 /** Of one that says nothing but what the log knows of it. */
-export function unreadable(record: {
+export function unreadableCountsOf(record: {
   readonly offset: number;
   readonly timestampMs: number;
   readonly key: string | null;
-}): LeftOut[] {
+}): ExcludedCount[] {
   const { offset } = record;
-  const key = leftOutKey(record.key ?? '', record.timestampMs);
+  const key = excludedKeyOf(record.key ?? '', record.timestampMs);
   return [
     { offset, key: { ...key, what: 'dead_records' }, count: 1 },
     { offset, key: { ...key, what: 'unreadable_records' }, count: 1 },
   ];
 }
 
-export interface LeftOut {
+export interface ExcludedCount {
   readonly offset: number;
-  readonly key: LeftOutKey;
+  readonly key: ExcludedKey;
   readonly count: number;
 }
 
 /** A foreign record may say of itself what no table can hold. */
-function leftOutKey(tenantId: string, atMs: number): Pick<LeftOutKey, 'tenantId' | 'minuteS'> {
+function excludedKeyOf(tenantId: string, atMs: number): Pick<ExcludedKey, 'tenantId' | 'minuteS'> {
   const minuteS = minuteOf(atMs);
   const isTime = minuteS >= 0 && minuteS < MAX_SECONDS;
-  return { tenantId: canonicalUuid(tenantId) ?? NOBODY, minuteS: isTime ? minuteS : 0 };
+  return { tenantId: canonicalUuid(tenantId) ?? NIL_UUID, minuteS: isTime ? minuteS : 0 };
 }
 
-const NOBODY = '00000000-0000-0000-0000-000000000000';
+const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 const MAX_SECONDS = 2 ** 32;
 
 function minuteOf(atMs: number): number {
   return (Math.floor(atMs / MINUTE_MS) * MINUTE_MS) / 1000;
 }
 
-export const nameOfLeftOutKey = (key: LeftOutKey): string => `${key.tenantId} ${key.minuteS} ${key.what}`;
+export const nameOfExcludedKey = (key: ExcludedKey): string => `${key.tenantId} ${key.minuteS} ${key.what}`;
 export const nameOfQuotaKey = (key: QuotaKey): string => `${key.tenantId} ${key.monthDay}`;
 export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
@@ -226,17 +233,17 @@ export class RecentAppends {
   /** A ring: to ask a set for its oldest passes over all that it has forgotten. */
   readonly #inOrder: string[] = [];
   #next = 0;
-  #complete: boolean;
+  #isComplete: boolean;
 
   /** @param oldestFirst what the ledger held below the start; all of it when it holds fewer than the bound. */
   constructor(oldestFirst: readonly string[]) {
     for (const id of oldestFirst) this.add(id);
-    this.#complete = oldestFirst.length < MAX_RECENT_APPENDS;
+    this.#isComplete = oldestFirst.length < MAX_RECENT_APPENDS;
   }
 
   /** False: an id that is not here may still be in the ledger. */
-  get complete(): boolean {
-    return this.#complete;
+  get isComplete(): boolean {
+    return this.#isComplete;
   }
 
   has(id: string): boolean {
@@ -248,7 +255,7 @@ export class RecentAppends {
     const oldest = this.#inOrder[this.#next];
     if (oldest !== undefined) {
       this.#ids.delete(oldest);
-      this.#complete = false;
+      this.#isComplete = false;
     }
     this.#inOrder[this.#next] = id;
     this.#next = (this.#next + 1) % MAX_RECENT_APPENDS;
@@ -282,15 +289,15 @@ export class Rollup<Key> {
     this.#nameOf = nameOf;
   }
 
-  knows(key: Key): boolean {
+  has(key: Key): boolean {
     return this.#counts.has(this.#nameOf(key));
   }
 
   /** Takes in the table's count of a key; a key that it does not hold has a count of 0 below every offset. */
-  load(key: Key, held: Count | undefined): void {
+  load(key: Key, stored: Count | undefined): void {
     const name = this.#nameOf(key);
     if (!this.#counts.has(name)) this.#characters += name.length;
-    this.#counts.set(name, { key, ...(held ?? { count: 0, lastOffset: -1 }) });
+    this.#counts.set(name, { key, ...(stored ?? { count: 0, lastOffset: -1 }) });
   }
 
   /** Adds the events of one record, unless the count already has them. The key must have been loaded. */
@@ -300,8 +307,8 @@ export class Rollup<Key> {
     if (known === undefined) throw new Error(`the count of ${name} was not loaded`);
     // A record's events of one key are added together, so an offset is either in a count or not.
     if (offset <= known.lastOffset) return;
-    const weightThen = (known.weight ?? known.count) + weight;
-    this.#counts.set(name, { key, count: known.count + events, lastOffset: offset, weight: weightThen });
+    const newWeight = (known.weight ?? known.count) + weight;
+    this.#counts.set(name, { key, count: known.count + events, lastOffset: offset, weight: newWeight });
     this.#changed.add(name);
   }
 
@@ -313,7 +320,7 @@ export class Rollup<Key> {
   }
 
   /** Everything; what changed must have been drained. */
-  forget(): void {
+  clear(): void {
     this.#counts.clear();
     this.#characters = 0;
   }

@@ -10,7 +10,7 @@ import { pendingLinks, retractionOf, sortReports, unresolvedLinks } from './plan
 const SOURCE = { logId: randomUUID(), partition: 2 };
 const [A, B] = [randomUUID(), randomUUID()];
 const REPORT = aReportLink({ inlineEventIds: [A], eventIds: [A, B] });
-const FILED: StoredReport = { filed: REPORT, place: { ...SOURCE, offset: 5 }, retractedAt: null };
+const FILED: StoredReport = { filed: REPORT, position: { ...SOURCE, offset: 5 }, retractedAt: null };
 
 const noted = (offset: number, of: Partial<ReportLink>) => ({ offset, message: { ...REPORT, ...of } });
 const retracted = (offset: number) => noted(offset, { kind: 'retracted', receivedAt: offset });
@@ -39,7 +39,10 @@ test('the first retraction behind the report is the one that counts', () => {
 });
 
 test('a report of an earlier log can be retracted in this one, one of another partition cannot', () => {
-  const elsewhere = (of: Partial<StoredReport['place']>) => ({ ...FILED, place: { ...FILED.place, ...of } });
+  const elsewhere = (of: Partial<StoredReport['position']>) => ({
+    ...FILED,
+    position: { ...FILED.position, ...of },
+  });
   const notes = [retracted(3)];
   expect(retractionOf(elsewhere({ logId: randomUUID() }), notes, SOURCE)?.retractedAt).toBe(3);
   expect(retractionOf(elsewhere({ partition: 1, offset: 0 }), notes, SOURCE)).toBeUndefined();

@@ -4,16 +4,16 @@ import type { StoredReport } from '@questlog/schemas/tables/reports';
 import { LINK_VERSIONS, type LinkSource, type LinkState } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 
-export interface Noted {
+export interface ReportRecord {
   readonly offset: number;
   readonly message: ReportLink;
 }
 
 export interface SortedReports {
-  readonly filed: readonly Noted[];
+  readonly filed: readonly ReportRecord[];
   /** Notes about a report that was filed before. */
-  readonly later: readonly Noted[];
-  readonly ignored: readonly Noted[];
+  readonly later: readonly ReportRecord[];
+  readonly ignored: readonly ReportRecord[];
 }
 
 /**
@@ -21,13 +21,13 @@ export interface SortedReports {
  * and copies of those that lie at home are for linkers only. Notices of the linker count wherever they lie.
  */
 export function sortReports(
-  records: readonly Noted[],
+  records: readonly ReportRecord[],
   isAtHome: (record: ReportLink) => boolean,
 ): SortedReports {
-  const filed: Noted[] = [];
-  const later: Noted[] = [];
-  const ignored: Noted[] = [];
-  const bucketOf = (record: ReportLink): Noted[] => {
+  const filed: ReportRecord[] = [];
+  const later: ReportRecord[] = [];
+  const ignored: ReportRecord[] = [];
+  const bucketOf = (record: ReportLink): ReportRecord[] => {
     switch (record.kind) {
       case 'filed':
         return !record.isForwarded && isAtHome(record) ? filed : ignored;
@@ -39,7 +39,7 @@ export function sortReports(
         return ignored;
     }
   };
-  for (const noted of records) bucketOf(noted.message).push(noted);
+  for (const record of records) bucketOf(record.message).push(record);
   return { filed, later, ignored };
 }
 
@@ -49,18 +49,18 @@ export function sortReports(
  */
 export function retractionOf(
   report: StoredReport,
-  notes: readonly Noted[],
-  source: Omit<StoredReport['place'], 'offset'>,
+  notes: readonly ReportRecord[],
+  source: Omit<StoredReport['position'], 'offset'>,
 ): StoredReport | undefined {
   if (report.retractedAt !== null) return undefined;
   const first = notes.find(
-    ({ offset, message }) => message.kind === 'retracted' && isBehind({ ...source, offset }, report.place),
+    ({ offset, message }) => message.kind === 'retracted' && isLater({ ...source, offset }, report.position),
   );
   return first && { ...report, retractedAt: first.message.receivedAt };
 }
 
 /** A retraction on another partition of the log is not at home; everything in an older log is earlier. */
-function isBehind(place: StoredReport['place'], report: StoredReport['place']): boolean {
+function isLater(place: StoredReport['position'], report: StoredReport['position']): boolean {
   if (place.logId !== report.logId) return true;
   return place.partition === report.partition && place.offset > report.offset;
 }
@@ -80,9 +80,9 @@ export interface LinkRow {
 }
 
 /** Every event that a filed report names is waited for. */
-export function pendingLinks(filed: Noted): LinkRow[] {
+export function pendingLinks(filed: ReportRecord): LinkRow[] {
   return [...namedEventsOf(filed.message)].map(([eventId, source]) =>
-    openLink(filed, eventId, 'pending', source),
+    unlinkedRow(filed, eventId, 'pending', source),
   );
 }
 
@@ -90,19 +90,19 @@ export function pendingLinks(filed: Noted): LinkRow[] {
  * The events that the linker gave up on. A notice does not say how the report named them, the report does; where that
  * is not projected yet it was most likely by id, since inline events come with the report.
  */
-export function unresolvedLinks(notes: readonly Noted[], report: StoredReport | undefined): LinkRow[] {
+export function unresolvedLinks(notes: readonly ReportRecord[], report: StoredReport | undefined): LinkRow[] {
   const sources = report === undefined ? undefined : namedEventsOf(report.filed);
   return notes
     .filter(({ message }) => message.kind === 'unresolved')
     .flatMap((notice) =>
       notice.message.eventIds.map((eventId) =>
-        openLink(notice, eventId, 'unresolved', sources?.get(eventId) ?? 'named'),
+        unlinkedRow(notice, eventId, 'unresolved', sources?.get(eventId) ?? 'named'),
       ),
     );
 }
 
-function openLink(
-  { offset, message }: Noted,
+function unlinkedRow(
+  { offset, message }: ReportRecord,
   eventId: string,
   state: 'pending' | 'unresolved',
   source: LinkSource,

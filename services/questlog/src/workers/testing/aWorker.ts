@@ -11,17 +11,17 @@ import { createHealth } from '@questlog/runtime/process/health';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
-import { ofAllWorkers, ownWorker } from '../worker.ts';
+import { combineWorkers, currentWorker } from '../worker.ts';
 
 const [count = '', port = '', adminPort = '', gate = ''] = process.argv.slice(2);
-const worker = ownWorker(process.env);
+const worker = currentWorker(process.env);
 if (worker === undefined) throw new Error('a worker has a parent');
 spawn('cat', { stdio: ['pipe', 'ignore', 'ignore', Reflect.get(process.channel ?? {}, 'fd')] });
 const registry = createMetricsRegistry({ worker: worker.number });
 const { accepted } = ingestMetrics(registry);
 const health = createHealth();
 health.warn(`of ${worker.number}`, () => String(process.pid));
-const all = ofAllWorkers(Number(count), health, registry);
+const all = combineWorkers(Number(count), health, registry);
 const addressOf = (port: string): ListenAddress => ({
   ...{ host: '127.0.0.1', port: Number(port) },
   settings: { host: '', port: '' },
@@ -43,4 +43,4 @@ if (worker.isFirst) {
   );
 }
 process.on('SIGTERM', () => games.close().then(() => process.exit(0)));
-await worker.say({ ready: { baseUrl: `http://127.0.0.1:${games.port}` } });
+await worker.send({ ready: { baseUrl: `http://127.0.0.1:${games.port}` } });

@@ -1,4 +1,4 @@
-import { MAX_SWITCHES, SwitchesInput } from '@questlog/schemas/http/admin';
+import { MAX_SWITCHES_PER_PROJECT, SwitchesInput } from '@questlog/schemas/http/admin';
 import { Check } from 'typebox/value';
 import { expect, test } from 'vitest';
 import { redactedText, redactedWord } from './redacted.ts';
@@ -77,7 +77,7 @@ test('says only the size of what is too large even so', () => {
 
 test('tells of as many switches as a project has, with the longest of fields, what each of them does', () => {
   // A control character takes six bytes as JSON, the most of all.
-  const switches = Array.from({ length: MAX_SWITCHES }, (_, i) => ({
+  const switches = Array.from({ length: MAX_SWITCHES_PER_PROJECT }, (_, i) => ({
     eventType: `${i} `.padEnd(1000, '\u0001'),
     buildId: '019be0a5-7b3c-7d2e-9f41-0242ac120002',
     playerShare: 0.1234567890123456,

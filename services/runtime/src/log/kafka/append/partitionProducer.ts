@@ -3,7 +3,7 @@
  * sequence until its outcome is known: the brokers append it once, and answer where. After a send of unknown outcome
  * the next one has a new producer id, since the brokers' count of sequences may be another.
  */
-import { freeBytes } from '@questlog/schemas/ownBytes';
+import { freeBytes } from '@questlog/schemas/buffers';
 import type { Broker, Cluster } from 'kafkajs';
 import type { NewRecord } from '../../log.ts';
 import { type ReplaceableClient, withinTimeout } from '../client/replaceableClient.ts';

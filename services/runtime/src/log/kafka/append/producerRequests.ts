@@ -2,7 +2,7 @@
  * What every producer asks a broker: who it is, by kafkajs's own request, and to take a batch, by a Produce of version 7,
  * the first that takes zstd (KIP-110, Kafka 2.1).
  */
-import { ownBytes } from '@questlog/schemas/ownBytes';
+import { allocateBytes } from '@questlog/schemas/buffers';
 import type { Broker } from 'kafkajs';
 import { protocolError, type Request, sendRequest, type Throttled } from '../client/sendRequest.ts';
 import { encodeBatch, type NewBatch, type ProducerIdentity } from './recordBatch.ts';
@@ -107,7 +107,7 @@ export function sharedRequest(
   const topics = Map.groupBy(requests, ({ topic }) => topic);
   const topicBytes = [...topics.keys()].reduce((sum, topic) => sum + 2 + Buffer.byteLength(topic) + 4, 0);
   const batches = requests.reduce((sum, { batch }) => sum + 4 + 4 + batch.length, 0);
-  const body = ownBytes(2 + 2 + 4 + 4 + topicBytes + batches);
+  const body = allocateBytes(2 + 2 + 4 + 4 + topicBytes + batches);
   let at = writeText(body, 0, null);
   at = body.writeInt16BE(ACKS_ALL, at);
   at = body.writeInt32BE(waitMs, at);

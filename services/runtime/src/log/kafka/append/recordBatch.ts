@@ -3,7 +3,7 @@
  * room for the head of its request.
  */
 import { constants, createZstdCompress, zstdCompressSync } from 'node:zlib';
-import { freeBytes, ownBytes } from '@questlog/schemas/ownBytes';
+import { allocateBytes, freeBytes } from '@questlog/schemas/buffers';
 import type { Headers, NewRecord } from '../../log.ts';
 import {
   ATTRIBUTES,
@@ -48,7 +48,7 @@ export async function encodeBatch(batch: NewBatch, prefixBytes: number): Promise
   const uncompressed = writeRecords(batch.records, prefixBytes + RECORDS);
   const parts = await compress(uncompressed.subarray(prefixBytes + RECORDS));
   if (parts === undefined) return withHeader(uncompressed, prefixBytes, batch, 0);
-  const bytes = ownBytes(prefixBytes + RECORDS + totalLength(parts));
+  const bytes = allocateBytes(prefixBytes + RECORDS + totalLength(parts));
   parts.reduce((at, part) => at + part.copy(bytes, at), prefixBytes + RECORDS);
   for (const done of [uncompressed, ...parts]) freeBytes(done);
   return withHeader(bytes, prefixBytes, batch, ZSTD);
@@ -129,7 +129,7 @@ function writeRecords(records: readonly NewRecord[], start: number): Buffer {
     sizes[index] = size;
     end += varintSize(size) + size;
   }
-  const bytes = ownBytes(end);
+  const bytes = allocateBytes(end);
   let at = start;
   for (const [index, record] of records.entries()) {
     at = writeRecord(bytes, writeVarint(bytes, at, sizes[index] ?? 0), record, index);

@@ -2,7 +2,7 @@
  * Batches of several partitions in one Produce to their broker. A request costs the broker and this process more than a small
  * batch does. One is under way to each broker, and what becomes ready meanwhile goes with the next.
  */
-import { freeBytes } from '@questlog/schemas/ownBytes';
+import { freeBytes } from '@questlog/schemas/buffers';
 import type { Cluster, Kafka } from 'kafkajs';
 import { clusterForTopics, type ReplaceableClient } from '../client/replaceableClient.ts';
 import { protocolError, sendRequest } from '../client/sendRequest.ts';

@@ -8,14 +8,14 @@ import type { Block } from '@questlog/runtime/consumer/blockWriter';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Source } from '../writer.ts';
 import {
-  type Accepted,
+  type AcceptedRecord,
   type Counted,
-  firstRowOf,
-  type Kept,
-  type LeftOutKey,
+  type ExcludedKey,
+  type FilteredRecord,
+  firstStoredEvent,
   MAX_RECENT_APPENDS,
   type MinuteKey,
-  nameOfLeftOutKey,
+  nameOfExcludedKey,
   nameOfMinuteKey,
   nameOfQuotaKey,
   type QuotaKey,
@@ -23,12 +23,12 @@ import {
 } from './core/planEvents.ts';
 
 /** Keys of one look-up: each is two or three ids. */
-const MAX_KEYS = 1_000;
-const MAX_KEYS_HELD = 100_000;
+const MAX_KEYS_PER_QUERY = 1_000;
+const MAX_CACHED_KEYS = 100_000;
 /** Event types are free text and part of a key. */
-const MAX_KEY_CHARACTERS_HELD = 16 * 1024 * 1024;
+const MAX_CACHED_KEY_CHARACTERS = 16 * 1024 * 1024;
 
-export interface Counts<Key> {
+export interface CountCache<Key> {
   readonly rollup: Rollup<Key>;
   /** Makes sure that the rollup knows these keys. @throws Unavailable; then it may know only some of them. */
   load(keys: readonly Key[]): Promise<void>;
@@ -37,8 +37,8 @@ export interface Counts<Key> {
 /** A key with its count, as ClickHouse answers it. */
 type CountRow<Key> = Key & { readonly count: string; readonly lastOffset: string };
 
-export function openQuotaCounts(store: Store, source: Source): Counts<QuotaKey> {
-  return countsOf(nameOfQuotaKey, async (keys) => {
+export function openQuotaCounts(store: Store, source: Source): CountCache<QuotaKey> {
+  return countCache(nameOfQuotaKey, async (keys) => {
     const rows = await store.query<CountRow<QuotaKey>>(
       `SELECT tenant_id AS tenantId, toUInt16(month) AS monthDay, used AS count, last_offset AS lastOffset
        FROM quota_usage_by_partition FINAL
@@ -55,8 +55,8 @@ export function openQuotaCounts(store: Store, source: Source): Counts<QuotaKey> 
 }
 
 /** By the event types' digests: a minute may have any number of types, of any length, and an answer has its limit. */
-export function openMinuteCounts(store: Store, source: Source): Counts<MinuteKey> {
-  return countsOf(nameOfMinuteKey, async (keys) => {
+export function openMinuteCounts(store: Store, source: Source): CountCache<MinuteKey> {
+  return countCache(nameOfMinuteKey, async (keys) => {
     const types = new Map(keys.map(({ eventType }) => [digestOf(eventType), eventType]));
     type Row = Omit<MinuteKey, 'eventType'> & { readonly digest: string; readonly weight: number };
     const rows = await store.query<CountRow<Row>>(
@@ -82,9 +82,9 @@ export function openMinuteCounts(store: Store, source: Source): Counts<MinuteKey
   });
 }
 
-export function openLeftOutCounts(store: Store, source: Source): Counts<LeftOutKey> {
-  return countsOf(nameOfLeftOutKey, async (keys) => {
-    const rows = await store.query<CountRow<LeftOutKey>>(
+export function openExcludedCounts(store: Store, source: Source): CountCache<ExcludedKey> {
+  return countCache(nameOfExcludedKey, async (keys) => {
+    const rows = await store.query<CountRow<ExcludedKey>>(
       `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, what, count, last_offset AS lastOffset
        FROM left_out_by_partition FINAL
        WHERE tenant_id IN {tenants:Array(UUID)}
@@ -108,23 +108,23 @@ function counted<Key>(key: Key, count: string, lastOffset: string): Counted<Key>
   return { key, count: Number(count), lastOffset: Number(lastOffset) };
 }
 
-function countsOf<Key>(
+function countCache<Key>(
   nameOf: (key: Key) => string,
   lookUp: (keys: readonly Key[]) => Promise<readonly Counted<Key>[]>,
-): Counts<Key> {
+): CountCache<Key> {
   const rollup = new Rollup(nameOf);
   return {
     rollup,
     load: async (keys) => {
-      if (rollup.size > MAX_KEYS_HELD || rollup.characters > MAX_KEY_CHARACTERS_HELD) rollup.forget();
-      const unknown = new Map(keys.filter((key) => !rollup.knows(key)).map((key) => [nameOf(key), key]));
-      for (const part of chunksOf([...unknown.values()], MAX_KEYS)) {
+      if (rollup.size > MAX_CACHED_KEYS || rollup.characters > MAX_CACHED_KEY_CHARACTERS) rollup.clear();
+      const missing = new Map(keys.filter((key) => !rollup.has(key)).map((key) => [nameOf(key), key]));
+      for (const part of chunksOf([...missing.values()], MAX_KEYS_PER_QUERY)) {
         const names = new Set(part.map(nameOf));
         // Others come along; one that is in memory already is ahead of the table.
-        const held = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
+        const stored = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
         // Only now: after a look-up that failed, its keys must stay unknown, or they would begin at zero.
         for (const key of part) rollup.load(key, undefined);
-        for (const { key, ...count } of held) rollup.load(key, count);
+        for (const { key, ...count } of stored) rollup.load(key, count);
       }
     },
   };
@@ -135,14 +135,14 @@ function distinct<T>(values: readonly T[]): T[] {
 }
 
 /** Rows whose records the log has lost were all before. */
-const BELOW = `log_partition = {partition:UInt32} AND
+const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 
 /** The append ids below an offset, oldest first: *below*, since a replayed block must not drop itself. */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(
     `SELECT append_id AS id FROM appends
-     WHERE ${BELOW}
+     WHERE ${BELOW_START}
      ORDER BY log_offset DESC LIMIT {limit:UInt32}`,
     { ...source, start, limit: MAX_RECENT_APPENDS },
   );
@@ -150,7 +150,7 @@ export async function recentAppendIds(store: Store, source: Source, start: numbe
 }
 
 /** Tells which of the ids the ledger holds below the offset. */
-export async function repeatedBelow(
+export async function storedAppendIdsOf(
   store: Store,
   source: Source,
   start: number,
@@ -160,7 +160,7 @@ export async function repeatedBelow(
   for (const part of chunksOf(ids)) {
     const rows = await store.query<{ id: string }>(
       `SELECT append_id AS id FROM appends
-       WHERE ${BELOW} AND append_id IN {ids:Array(UUID)}`,
+       WHERE ${BELOW_START} AND append_id IN {ids:Array(UUID)}`,
       { ...source, start, ids: part },
     );
     for (const { id } of rows) found.add(id);
@@ -172,16 +172,16 @@ export async function repeatedBelow(
  * The append ids whose events are stored from a record below the offset: `appends` no longer tells. A repeat has the ids of
  * the first, so one event of each tells; an erased one has no row.
  */
-export async function storedBelow(
+export async function appendIdsOfStoredEvents(
   store: Store,
   source: Source,
   start: number,
-  records: readonly Kept[],
+  records: readonly FilteredRecord[],
 ): Promise<Set<string>> {
   const appends = new Map(
     records
       .filter(({ message }) => message.count > 0)
-      .map((record) => [record.message.id(firstRowOf(record) ?? 0), record.message] as const),
+      .map((record) => [record.message.id(firstStoredEvent(record) ?? 0), record.message] as const),
   );
   const found = new Set<string>();
   for (const part of chunksOf([...appends])) {
@@ -191,7 +191,7 @@ export async function storedBelow(
        WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
          AND id_at IN (SELECT fromUnixTimestamp64Milli(arrayJoin({millis:Array(Int64)}), 'UTC'))
          AND id IN {ids:Array(UUID)}
-         AND ${BELOW}`,
+         AND ${BELOW_START}`,
       {
         ...source,
         start,
@@ -210,7 +210,7 @@ export async function storedBelow(
  * The first event of each record that the log has lost and whose append id nobody knows: its block was half written when
  * the projector died. A repeat of it has the same events.
  */
-export async function halfStored(
+export async function partiallyStoredEvents(
   store: Store,
   { partition, orphanIds }: Source,
   sinceMs: number,
@@ -228,12 +228,12 @@ export async function halfStored(
 }
 
 /** The records of a block whose rows a table holds; `received_at` lets ClickHouse skip other partitions. */
-export async function offsetsHeld(
+export async function storedOffsets(
   store: Store,
   table: string,
   source: Source,
   block: Block,
-  kept: readonly Accepted[],
+  kept: readonly AcceptedRecord[],
 ): Promise<Set<number>> {
   const times = kept.map(({ message }) => message.receivedAt);
   const rows = await store.query<{ offset: string }>(

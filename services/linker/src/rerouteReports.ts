@@ -22,77 +22,79 @@ import {
   settledSoon,
 } from '@questlog/runtime/process/waiting';
 import { partitionOf } from '@questlog/schemas/partition';
-import { CARRYING_GROUP, TOPICS } from '@questlog/schemas/topics/topics';
+import { REROUTE_GROUP, TOPICS } from '@questlog/schemas/topics/topics';
 
-export interface Carrier {
+export interface Rerouter {
   /** Rejects when it cannot go on: a bug. */
   readonly failed: Promise<never>;
   stop(): Promise<void>;
 }
 
-type CarrierDeps = Pick<ServiceDeps, 'log' | 'registry' | 'clock' | 'logger'>;
+type RerouterDeps = Pick<ServiceDeps, 'log' | 'registry' | 'clock' | 'logger'>;
 
-const LOOK_EVERY_MS = 30_000;
-const READ = { maxRecords: 500, maxBytes: 1024 * 1024, waitMs: 1_000 } as const;
+const CHECK_INTERVAL_MS = 30_000;
+const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024, waitMs: 1_000 } as const;
 const TOPIC = TOPICS.reportLinks;
 
 /** Looks again and again whether partitions were added. */
-export function startCarrying(deps: CarrierDeps, lookEveryMs = LOOK_EVERY_MS): Carrier {
+export function startRerouting(deps: RerouterDeps, checkIntervalMs = CHECK_INTERVAL_MS): Rerouter {
   const { log, logger } = deps;
   const stopped = new AbortController();
   const failure = new Failure();
-  let carrying: { readonly partitions: number; readonly consumer: Consumer } | undefined;
-  const look = async (): Promise<void> => {
+  let current: { readonly partitions: number; readonly consumer: Consumer } | undefined;
+  const checkPartitions = async (): Promise<void> => {
     const partitions = (await log.addedPartitions()).find(({ topic }) => topic === TOPIC)?.partitions;
-    if (partitions === undefined || partitions === carrying?.partitions || stopped.signal.aborted) return;
-    await carrying?.consumer.stop();
-    carrying = undefined;
-    const carry = await openCarry(deps);
+    if (partitions === undefined || partitions === current?.partitions || stopped.signal.aborted) return;
+    await current?.consumer.stop();
+    current = undefined;
+    const reroute = await openRerouting(deps);
     const consumer = await log.consume({
-      ...{ group: CARRYING_GROUP, topics: [TOPIC], partitions: 'added' },
-      process: carry,
+      ...{ group: REROUTE_GROUP, topics: [TOPIC], partitions: 'added' },
+      process: reroute,
     });
     consumer.failed.catch(failure.fail);
-    carrying = { partitions, consumer };
+    current = { partitions, consumer };
   };
-  const looking = (async () => {
+  const checks = (async () => {
     while (!stopped.signal.aborted) {
-      await look().catch((error) => logger.warn('added_partitions_unknown', { cause: messageOf(error) }));
-      await pause(lookEveryMs, stopped.signal);
+      await checkPartitions().catch((error) =>
+        logger.warn('added_partitions_unknown', { cause: messageOf(error) }),
+      );
+      await pause(checkIntervalMs, stopped.signal);
     }
   })();
   return {
     failed: failure.failed,
     stop: async () => {
       stopped.abort();
-      await settledSoon(looking);
-      await carrying?.consumer.stop();
+      await settledSoon(checks);
+      await current?.consumer.stop();
     },
   };
 }
 
-async function openCarry(deps: CarrierDeps): Promise<(owned: OwnedPartition) => Promise<void>> {
+async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition) => Promise<void>> {
   const { log, logger } = deps;
-  const openLetters = await openDeadLetters({ ...deps, group: CARRYING_GROUP });
+  const deadLettersFor = await openDeadLetters({ ...deps, group: REROUTE_GROUP });
   const partitions = await log.partitionCount(TOPIC);
   return async (owned) => {
     const { partition, signal } = owned;
-    const letters = openLetters(signal);
+    const deadLetters = deadLettersFor(signal);
     const patience: RetryOptions = {
       signal,
       onDelay: (cause, backoffMs) =>
         logger.error('carrying_delayed', cause, { topic: TOPIC, partition, backoffMs }),
     };
-    const carry = async (record: LogRecord): Promise<void> => {
+    const reroute = async (record: LogRecord): Promise<void> => {
       const { key, value, headers } = record;
       try {
         await log.append(TOPIC, partitionOf(key ?? '', 0, partitions), [{ key, value, headers }]);
-        letters.countProcessed(1);
+        deadLetters.countProcessed(1);
       } catch (error) {
         // Its writer has compressed it, so that it fitted there.
         if (!(error instanceof RecordTooLarge)) throw error;
         const cause = new Invalid('larger than the topic takes', { cause: error });
-        await letters.send({ topic: TOPIC, partition }, record, cause, true);
+        await deadLetters.send({ topic: TOPIC, partition }, record, cause, true);
       }
     };
     const next = async (): Promise<void> => {
@@ -100,7 +102,7 @@ async function openCarry(deps: CarrierDeps): Promise<(owned: OwnedPartition) => 
       if (batch === undefined) return;
       const { records, nextOffset } = batch;
       // All at once: the log keeps the order of the calls.
-      await retryUntilAvailable(() => Promise.all(records.map(carry)), patience);
+      await retryUntilAvailable(() => Promise.all(records.map(reroute)), patience);
       await retryUntilAvailable(() => owned.commit(TOPIC, { offset: nextOffset, metadata: '' }), patience);
       if (records.length > 0)
         logger.info('reports_carried_home', { topic: TOPIC, partition, records: records.length });
@@ -116,7 +118,7 @@ async function openCarry(deps: CarrierDeps): Promise<(owned: OwnedPartition) => 
 /** Where the log was cut, what stands there now is carried too. */
 async function nextBatch(owned: OwnedPartition): Promise<Batch | undefined> {
   try {
-    return await owned.read(READ);
+    return await owned.read(READ_OPTIONS);
   } catch (error) {
     if (error instanceof LogTruncated) return undefined;
     throw error;

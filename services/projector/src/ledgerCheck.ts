@@ -9,33 +9,33 @@ import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/t
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { ProjectorMetrics } from './metrics.ts';
 
-type LedgerWatchDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> & {
+type LedgerCheckDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> & {
   readonly metrics: ProjectorMetrics;
 };
 
 /** The books are of minutes. One is told of two looks after it is settled. */
-const LOOK_EVERY_MS = 60_000;
+const CHECK_INTERVAL_MS = 60_000;
 
 /** @returns what ends it. */
-export function watchLedger(deps: LedgerWatchDeps): () => void {
-  const look = ledgerLook(deps);
-  let isLooking = false;
-  const lookOnce = (): void => {
-    if (isLooking) return;
-    isLooking = true;
-    look()
+export function startLedgerChecks(deps: LedgerCheckDeps): () => void {
+  const check = createLedgerCheck(deps);
+  let isChecking = false;
+  const checkOnce = (): void => {
+    if (isChecking) return;
+    isChecking = true;
+    check()
       .catch((error: unknown) => deps.logger.info('ledger_not_looked_at', { cause: messageOf(error) }))
       .finally(() => {
-        isLooking = false;
+        isChecking = false;
       });
   };
-  lookOnce();
-  const timer = setInterval(lookOnce, LOOK_EVERY_MS);
+  checkOnce();
+  const timer = setInterval(checkOnce, CHECK_INTERVAL_MS);
   return () => clearInterval(timer);
 }
 
 /** One look. What the log took before `settledMs` is projected: all groups' members together have come past its end of then. */
-export function ledgerLook({ log, store, clock, metrics }: LedgerWatchDeps): () => Promise<void> {
+export function createLedgerCheck({ log, store, clock, metrics }: LedgerCheckDeps): () => Promise<void> {
   let end: { readonly offsets: readonly number[]; readonly atMs: number } | undefined;
   let settledMs: number | undefined;
   return async () => {

@@ -13,23 +13,24 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { Job } from './jobs.ts';
 
 /** Per topic and partition, up to where it must be projected; a topic that is not here does not matter. */
-export type Needs = {
-  readonly [topic in Projected]?: ReadonlyMap<number, Need>;
+export type RequiredOffsets = {
+  readonly [topic in Projected]?: ReadonlyMap<number, RequiredOffset>;
 };
 
-export interface Need {
+export interface RequiredOffset {
   readonly offset: number;
   /** Kafka's leader epoch of the last record below the offset, or of a later one; null: not known. */
   readonly leaderEpoch: number | null;
 }
 
 /** The partition's position: events below the first offset are linked as they came, by links below `links`. */
-export interface Position extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
+export interface CommittedPosition
+  extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
   readonly links: number;
 }
 
 /** Ends of topics as they were when the look-up began, by partition; empty where they do not matter to it. */
-export interface Ends {
+export interface EndOffsets {
   /** All events before a last look-up. */
   readonly events: readonly number[];
   /** Of `homesOf`: what was filed and retracted before. */
@@ -38,25 +39,31 @@ export interface Ends {
   readonly sessions: readonly number[];
 }
 
-export function needsOf(
+export function requiredOffsetsOf(
   job: Job,
   { partition, partitions }: { readonly partition: number; readonly partitions: number },
-  position: Position,
-  ends: Ends,
-): Needs {
+  position: CommittedPosition,
+  ends: EndOffsets,
+): RequiredOffsets {
   const own = (offset = 0, leaderEpoch: number | null = null) =>
     new Map([[partition, { offset, leaderEpoch }]]);
   const { eventsEpoch, reportLinksEpoch } = position;
   const linked = { events: own(position.events, eventsEpoch), links: own(position.links) };
-  const homes = homesOf(job, partitions);
+  const homes = homePartitionsOf(job, partitions);
   const filed = new Map(
     [...homes].map((home) => [home, { offset: ends.reports[home] ?? 0, leaderEpoch: null }]),
   );
   switch (job.kind) {
     case 'check':
-      return { reports: own(behind(job.reports), reportLinksEpoch), sessions: own(ends.sessions[partition]) };
+      return {
+        reports: own(endOffsetOf(job.reports), reportLinksEpoch),
+        sessions: own(ends.sessions[partition]),
+      };
     case 'unlink':
-      return { ...linked, reports: new Map([...filed, ...own(behind(job.retractions), reportLinksEpoch)]) };
+      return {
+        ...linked,
+        reports: new Map([...filed, ...own(endOffsetOf(job.retractions), reportLinksEpoch)]),
+      };
     case 'ask':
     case 'close':
       return homes.size === 0 ? linked : { ...linked, reports: filed };
@@ -69,7 +76,7 @@ export function needsOf(
  * The homes of the tenants whose reports a job reads from ClickHouse, wherever it has heard of them: copied retractions, spilled
  * contents, sessions of late events.
  */
-export function homesOf(job: Job, partitions: number): ReadonlySet<number> {
+export function homePartitionsOf(job: Job, partitions: number): ReadonlySet<number> {
   const homes = (of: Iterable<{ readonly tenantId: string }>) =>
     new Set([...of].map(({ tenantId }) => partitionOf(tenantId, 0, partitions)));
   switch (job.kind) {
@@ -88,7 +95,7 @@ export function homesOf(job: Job, partitions: number): ReadonlySet<number> {
 }
 
 /** A writer need not know the lane of its report's session; the session was registered before. */
-export function asksForLanes(job: Job): boolean {
+export function needsSessionLanes(job: Job): boolean {
   if (job.kind !== 'check') return false;
   return [...job.reports.values()].some(
     ({ record }) => record.sessionId !== null && record.sessionLane === null,
@@ -96,7 +103,7 @@ export function asksForLanes(job: Job): boolean {
 }
 
 /** The records that are asked about lie in the partition's own topic. */
-function behind(
+function endOffsetOf(
   entries: ReadonlyMap<string, { readonly record: ReportLink; readonly offset: number }>,
 ): number {
   return [...entries.values()].reduce((end, { offset }) => Math.max(end, offset + 1), 0);

@@ -7,28 +7,28 @@ import { Invalid } from '@questlog/runtime/process/errors';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import { repair } from './repair.ts';
-import { FAR_BEHIND, type Rows, type TopicTables } from './topicTables.ts';
+import { type Rows, SEARCH_RANGE_RECORDS, type TopicTables } from './topicTables.ts';
 import {
-  type Losses,
-  noteRepaired,
-  noteTruncation,
+  insertTruncation,
+  type LostRecords,
+  markRepaired,
   type TopicSource,
+  type TruncationQuery,
   type TruncationRow,
-  type TruncationsOf,
 } from './truncations.ts';
 
-export interface HeldRecordsDeps<Message> {
+export interface StoredRecordsDeps<Message> {
   readonly store: Store;
   readonly codec: Codec<Message>;
   readonly clock: Clock;
   readonly source: TopicSource;
   readonly tables: TopicTables<Message>;
-  readonly truncationsOf: TruncationsOf;
+  readonly truncationsOf: TruncationQuery;
   /** Truncations of the partition, oldest first. This module keeps the list up to date. */
   readonly truncations: TruncationRow[];
 }
 
-export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): StoredRows {
+export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): StoredRows {
   const { store, codec, clock, source, tables, truncationsOf } = deps;
   const find = async ({ table, name, where }: Rows, { above, below, about }: Between) => {
     const [row] = await store.query<{ offset: string; name: string }>(
@@ -40,7 +40,7 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): Stored
     );
     return row && { offset: Number(row.offset), name: row.name };
   };
-  const countedTo = async (): Promise<number> => {
+  const lastCountedOffset = async (): Promise<number> => {
     const [row] = await store.query<{ last: string | null }>(
       `SELECT maxOrNull(last_offset) AS last FROM quota_usage_by_partition
        WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}`,
@@ -62,11 +62,11 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): Stored
     },
     // The index by offset finds what is above a known record.
     highestRow: async (above) => {
-      const newest = await find(tables.newest ?? tables.rows, { above, below: BEYOND, about: BEYOND });
+      const newest = await find(tables.newest ?? tables.rows, { above, below: NO_LIMIT, about: NO_LIMIT });
       if (tables.newest === undefined) return newest;
       // A block that got no further than its first insert lies behind all that was counted, which `appends` may have forgotten.
-      const from = newest?.offset ?? Math.max(above, await countedTo());
-      const below = from + FAR_BEHIND;
+      const from = newest?.offset ?? Math.max(above, await lastCountedOffset());
+      const below = from + SEARCH_RANGE_RECORDS;
       return (await find(tables.rows, { above: from, below, about: below })) ?? newest;
     },
     nearestRow: (between) => find(tables.rows, between),
@@ -88,15 +88,15 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): Stored
       const orphanId = orphanIdOf(source, cut);
       const noted = await truncationsOf(source);
       if (!noted.some((one) => one.orphanId === orphanId)) {
-        const losses = await lossesOf(store, source, tables, cut.offset);
+        const lostRecords = await lostRecordsOf(store, source, tables, cut.offset);
         await confirm();
-        await noteTruncation(store, { ...cut, source, orphanId, losses, foundAtMs: clock.now() });
+        await insertTruncation(store, { ...cut, source, orphanId, lostRecords, foundAtMs: clock.now() });
       }
       await repair(store, tables, { source, orphanId, offset: cut.offset }, confirm);
       const row = (await truncationsOf(source)).find((one) => one.orphanId === orphanId);
       return Number(row?.records ?? 0);
     },
-    markRepaired: (cut) => noteRepaired(store, orphanIdOf(source, cut)),
+    markRepaired: (cut) => markRepaired(store, orphanIdOf(source, cut)),
   };
 }
 
@@ -106,7 +106,7 @@ interface Between {
   readonly about: number;
 }
 
-const BEYOND = Number.MAX_SAFE_INTEGER;
+const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
 /** The same for the same cut, so that a repair which is done again ends the same. */
 function orphanIdOf({ logId, topic, partition }: TopicSource, { offset, end, lost }: Truncation): string {
@@ -114,19 +114,19 @@ function orphanIdOf({ logId, topic, partition }: TopicSource, { offset, end, los
   return uuidV8(createHash('sha256').update(name).digest());
 }
 
-async function lossesOf(
+async function lostRecordsOf(
   store: Store,
   source: TopicSource,
   { rows, newest = rows, ids, at }: TopicTables<never>,
   offset: number,
-): Promise<Losses> {
+): Promise<LostRecords> {
   const where = `log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND log_offset >= {offset:UInt64}`;
-  const [losses] = await store.query<Losses>(
+  const [lostRecords] = await store.query<LostRecords>(
     `SELECT uniqExact(log_offset) AS records, count() AS rows,
             (SELECT ${ids} FROM ${newest.table} WHERE ${where} AND ${newest.where}) AS ids,
             toUnixTimestamp64Milli(minOrNull(${at})) AS firstMs, toUnixTimestamp64Milli(maxOrNull(${at})) AS lastMs
      FROM ${rows.table} WHERE ${where} AND ${rows.where}`,
     { ...source, offset },
   );
-  return losses ?? { records: '0', rows: '0', ids: [], firstMs: null, lastMs: null };
+  return lostRecords ?? { records: '0', rows: '0', ids: [], firstMs: null, lastMs: null };
 }

@@ -8,9 +8,9 @@ import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { partitionOf } from '@questlog/schemas/partition';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
-import { CARRYING_GROUP, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { REROUTE_GROUP, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { startCarrying } from './carryReports.ts';
+import { startRerouting } from './rerouteReports.ts';
 
 const TOPIC = TOPICS.reportLinks;
 const OFTEN_MS = 100;
@@ -49,7 +49,7 @@ describeKafka('report links in partitions that somebody added', ({ brokers }) =>
     for (const text of ['a1', 'a2', 'a3']) await write(3, 'a', text);
     await write(2, 'bb', TOO_LARGE);
     await write(2, 'bb', 'b1');
-    const first = startCarrying(deps, OFTEN_MS);
+    const first = startRerouting(deps, OFTEN_MS);
     const isRead = async (count: number) => (await read()).flat().length >= count;
     await until(() => isRead(4));
     expect(await read()).toEqual(homes(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['bb', 'b1']));
@@ -60,7 +60,7 @@ describeKafka('report links in partitions that somebody added', ({ brokers }) =>
     expect(dead).toHaveLength(1);
     const letter = await letters.decode(dead[0]?.value ?? null);
     expect(letter).toMatchObject({
-      group: CARRYING_GROUP,
+      group: REROUTE_GROUP,
       sourcePartition: 2,
       sourceOffset: 0,
       key: 'bb',
@@ -72,7 +72,7 @@ describeKafka('report links in partitions that somebody added', ({ brokers }) =>
     await until(() => isRead(5));
     await first.stop();
     await write(2, null, 'nobody’s');
-    const second = startCarrying(deps, OFTEN_MS);
+    const second = startRerouting(deps, OFTEN_MS);
     await until(() => isRead(6));
     await second.stop();
     expect((await read()).flat().toSorted()).toEqual(['a1', 'a2', 'a3', 'a4', 'b1', 'nobody’s']);

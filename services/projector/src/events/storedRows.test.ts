@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { anEventsRecord } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
-import { openMinuteCounts, storedBelow } from './stored.ts';
+import { appendIdsOfStoredEvents, openMinuteCounts } from './storedRows.ts';
 
 test('old records of more tenants than one query takes are looked for all the same', async () => {
   const records = Array.from({ length: 4_000 }, (_, offset) => ({ offset, message: anEventsRecord() }));
@@ -13,7 +13,7 @@ test('old records of more tenants than one query takes are looked for all the sa
     return ids.map((id) => ({ id }));
   };
   const source = { logId: randomUUID(), partition: 0, orphanIds: [] };
-  const found = await storedBelow({ query } as unknown as Store, source, 10_000, records);
+  const found = await appendIdsOfStoredEvents({ query } as unknown as Store, source, 10_000, records);
   expect(found).toEqual(new Set(records.map(({ message }) => message.appendId)));
 });
 

@@ -250,13 +250,13 @@ test('reports and links that the log lost stay, and those at their offsets come 
   const [reports, links] = [await endOf(TOPICS.reportLinks), await endOf(TOPICS.linkedEvents)];
   const [kept, lost, fresh] = [on.aReport(), on.aReport(), on.aReport()];
   const linkOf = (report: typeof kept) => linked(report, report.eventIds[0] ?? '');
-  await on.note(kept, lost);
-  await on.tell(linkOf(kept), linkOf(lost));
+  await on.appendReports(kept, lost);
+  await on.appendLinks(linkOf(kept), linkOf(lost));
   await bench.projectAll(bench.store);
   await bench.log.truncate(TOPICS.reportLinks, 0, reports + 1);
   await bench.log.truncate(TOPICS.linkedEvents, 0, links + 1);
-  await on.note(fresh);
-  await on.tell(linkOf(fresh));
+  await on.appendReports(fresh);
+  await on.appendLinks(linkOf(fresh));
   const all = [kept, lost, fresh];
   const states = () => Promise.all(all.map(({ eventIds: [event = ''] }) => on.stateOf(event)));
   const projector = await bench.start(bench.store);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { freeBytes, freeChunk } from './ownBytes.ts';
+import { freeBytes, freeChunk } from './buffers.ts';
 
 test('large bytes are freed at once; those that share memory with others stay', () => {
   const large = Buffer.allocUnsafe(200_000);

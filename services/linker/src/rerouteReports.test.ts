@@ -7,7 +7,7 @@ import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { startCarrying } from './carryReports.ts';
+import { startRerouting } from './rerouteReports.ts';
 
 test('a stop does not wait for brokers that are silent, and nothing is carried afterwards', async () => {
   const silent = Promise.withResolvers<void>();
@@ -22,7 +22,7 @@ test('a stop does not wait for brokers that are silent, and nothing is carried a
   };
   const log = { added } as unknown as Log;
   const registry = { register } as unknown as SchemaRegistry;
-  const carrier = startCarrying({ log, registry, clock: systemClock, logger: silentLogger });
+  const carrier = startRerouting({ log, registry, clock: systemClock, logger: silentLogger });
   expect(await stopsInTime(() => carrier.stop())).toBe(true);
   silent.resolve();
   await carrier.stop();

@@ -2,12 +2,12 @@
 import Type, { type Static } from 'typebox';
 import { NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
-export const LETTER_STATES = ['open', 'replayed', 'discarded'] as const;
-export type LetterState = (typeof LETTER_STATES)[number];
+export const DEAD_LETTER_STATES = ['open', 'replayed', 'discarded'] as const;
+export type DeadLetterState = (typeof DEAD_LETTER_STATES)[number];
 
-const HEAD = {
+const SHARED_FIELDS = {
   id: Uuid,
-  state: Type.Enum([...LETTER_STATES]),
+  state: Type.Enum([...DEAD_LETTER_STATES]),
   deadAt: Timestamp,
   decidedAt: Nullable(Timestamp),
   group: Type.String({ description: 'The consumer group that could not process it; others may have.' }),
@@ -19,20 +19,20 @@ const HEAD = {
   ),
 };
 
-export const ListedLetter = Type.Object({
-  ...HEAD,
+export const ListedDeadLetter = Type.Object({
+  ...SHARED_FIELDS,
   key: Nullable(Type.String({ description: 'Of the record: the tenant. Cut at 200 characters.' })),
   reason: Type.String({ description: 'Cut at 300 characters.' }),
 });
 
-export const LetterPage = Type.Object({
-  deadLetters: Type.Array(ListedLetter),
+export const DeadLetterPage = Type.Object({
+  deadLetters: Type.Array(ListedDeadLetter),
   next: NextCursor,
   open: Type.Integer({ minimum: 0, description: 'All that are open, whatever was asked for.' }),
 });
 
-export const InspectedLetter = Type.Object({
-  ...HEAD,
+export const InspectedDeadLetter = Type.Object({
+  ...SHARED_FIELDS,
   key: Nullable(Type.String()),
   reason: Type.String(),
   headers: Type.Record(Type.String(), Type.String()),
@@ -45,14 +45,14 @@ export const InspectedLetter = Type.Object({
   valueBase64: Type.Optional(Type.String({ description: 'Otherwise its bytes, the first 64 KiB.' })),
 });
 
-export const ReplayedLetter = Type.Object({
+export const ReplayedDeadLetter = Type.Object({
   id: Uuid,
   topic: Type.String({ description: 'Where the record stands again.' }),
   partition: Type.Integer({ minimum: 0 }),
   offset: Type.Integer({ minimum: 0 }),
 });
 
-export type ListedLetter = Static<typeof ListedLetter>;
-export type LetterPage = Static<typeof LetterPage>;
-export type InspectedLetter = Static<typeof InspectedLetter>;
-export type ReplayedLetter = Static<typeof ReplayedLetter>;
+export type ListedDeadLetter = Static<typeof ListedDeadLetter>;
+export type DeadLetterPage = Static<typeof DeadLetterPage>;
+export type InspectedDeadLetter = Static<typeof InspectedDeadLetter>;
+export type ReplayedDeadLetter = Static<typeof ReplayedDeadLetter>;

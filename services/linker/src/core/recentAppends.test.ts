@@ -4,7 +4,7 @@ import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { SlotRing } from '../testing/slotRing.ts';
-import { AppendMemory } from './appendMemory.ts';
+import { RecentAppends } from './recentAppends.ts';
 
 /** As of the version before with 6 slots of 10. */
 const MAX_IDS = 40;
@@ -16,7 +16,7 @@ const ids = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, i) => idOf(from + i));
 
 test('remembers the latest ids, whole commits at a time, and tells how far back they go', () => {
-  const partition = aPartition(new AppendMemory(5));
+  const partition = aPartition(new RecentAppends(5));
   partition.take(2, 3);
   expect(partition.memory.since).toBe(0);
   partition.take(2);
@@ -27,7 +27,7 @@ test('remembers the latest ids, whole commits at a time, and tells how far back 
 });
 
 test('a commit is one entry, which is not written again, and the changelog holds what is remembered', () => {
-  const partition = aPartition(new AppendMemory(100));
+  const partition = aPartition(new RecentAppends(100));
   for (let commit = 0; commit < 1_000; commit++) expect(partition.take(3)).toHaveLength(1);
   expect(partition.held()).toEqual(partition.remembered());
   expect(partition.remembered()).toHaveLength(102);
@@ -36,7 +36,7 @@ test('a commit is one entry, which is not written again, and the changelog holds
 });
 
 test('keys that were freed and are not needed get a tombstone', () => {
-  const partition = aPartition(new AppendMemory(10));
+  const partition = aPartition(new RecentAppends(10));
   for (let commit = 0; commit < 11; commit++) partition.take(1);
   const told = partition.take(10);
   expect(told.filter(([, held]) => held === null)).toHaveLength(9);
@@ -44,7 +44,7 @@ test('keys that were freed and are not needed get a tombstone', () => {
 });
 
 test('a commit of many appends has entries that the topic takes', () => {
-  const partition = aPartition(new AppendMemory(5_000));
+  const partition = aPartition(new RecentAppends(5_000));
   const told = partition.take(2_500);
   expect(told.map(([, held]) => held?.ids.length)).toEqual([1_000, 1_000, 500]);
 });
@@ -52,9 +52,9 @@ test('a commit of many appends has entries that the topic takes', () => {
 test.each([0, 1, 3, 8, 40, 41, 57, 200])(
   'a new owner remembers what the old one did, after %i appends',
   (count) => {
-    const partition = aPartition(new AppendMemory(MAX_IDS));
+    const partition = aPartition(new RecentAppends(MAX_IDS));
     for (let at = 0; at < count; at += 3) partition.take(Math.min(3, count - at));
-    const next = aPartition(new AppendMemory(MAX_IDS), partition);
+    const next = aPartition(new RecentAppends(MAX_IDS), partition);
     for (let more = 0; more < 60; more++) {
       expect(next.remembered()).toEqual(partition.remembered());
       expect(next.memory.since).toBe(partition.memory.since);
@@ -72,7 +72,7 @@ test.each(Array.from({ length: 40 }, (_, seed) => seed))(
     let partition: Partition | undefined;
     for (let owner = 0; owner < 25; owner++) {
       const isNew = draw(2) === 0;
-      partition = aPartition(isNew ? new AppendMemory(MAX_IDS) : new SlotRing(6, 10), partition);
+      partition = aPartition(isNew ? new RecentAppends(MAX_IDS) : new SlotRing(6, 10), partition);
       const commits = draw(4) === 0 ? draw(60) : draw(8);
       for (let commit = 0; commit < commits; commit++) {
         partition.take(1 + draw(4));
@@ -91,7 +91,7 @@ type Partition = ReturnType<typeof aPartition>;
 
 /** One owner of a partition; the next one gets the same changelog. */
 function aPartition(
-  memory: AppendMemory | SlotRing,
+  memory: RecentAppends | SlotRing,
   before?: { changelog: Map<string, SeenAppends>; taken: number },
 ) {
   const changelog = new Map(before?.changelog);

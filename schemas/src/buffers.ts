@@ -4,8 +4,8 @@
  */
 
 /** Node cuts buffers of less than 32 KiB from a pool, of which nobody can free a piece. Shorter than 4 KiB that costs less. */
-export function ownBytes(length: number): Buffer {
-  return length < LEAST_OWN_BYTES ? Buffer.allocUnsafe(length) : Buffer.allocUnsafeSlow(length);
+export function allocateBytes(length: number): Buffer {
+  return length < MIN_SEPARATE_BYTES ? Buffer.allocUnsafe(length) : Buffer.allocUnsafeSlow(length);
 }
 
 /**
@@ -16,7 +16,7 @@ export function freeBytes(bytes: Buffer): void {
   const { buffer } = bytes;
   // A piece of the pool shares its memory with others.
   const isPooled = bytes.length < Buffer.poolSize / 2 && buffer.byteLength === Buffer.poolSize;
-  const isFreed = bytes.length >= LEAST_OWN_BYTES && !isPooled && buffer instanceof ArrayBuffer;
+  const isFreed = bytes.length >= MIN_SEPARATE_BYTES && !isPooled && buffer instanceof ArrayBuffer;
   if (isFreed) buffer.transfer(0);
 }
 
@@ -25,4 +25,4 @@ export function freeChunk(chunk: Buffer): void {
   if (chunk.length === chunk.buffer.byteLength) freeBytes(chunk);
 }
 
-const LEAST_OWN_BYTES = 4096;
+const MIN_SEPARATE_BYTES = 4096;

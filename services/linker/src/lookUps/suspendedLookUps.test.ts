@@ -47,7 +47,7 @@ test('a late event that a look-up set aside holds is told by that look-up alone'
   const first = send(1, 0);
   topology.consume(HOME, 'events');
   turns(1);
-  topology.setAside(HOME);
+  topology.suspend(HOME);
   const held = send(2, SIX_MINUTES_MS);
   topology.settle();
   expect(told(topology)).toEqual([`${report.reportId} ${first}`, `${report.reportId} ${held}`]);
@@ -62,7 +62,7 @@ test('a look-up set aside sees what was linked by those that passed it', () => {
   const after = file(2);
   // The last turn begins the look-up of the late event, which waits for the second report.
   turns(1);
-  topology.setAside(HOME);
+  topology.suspend(HOME);
   topology.consume(HOME, 'reports');
   topology.project('reports', HOME, 9);
   topology.project('events', HOME, 9);
