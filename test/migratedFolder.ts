@@ -10,7 +10,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 
 const MIGRATIONS = fileURLToPath(new URL('../deploy/clickhouse', import.meta.url));
 
-/** Every tier loads this module anew; the folder is one for all of them. */
+/** State that all tiers share, because every tier loads this module again. */
 const run = globalThis as typeof globalThis & {
   questlogMigrated?: Promise<string>;
   questlogFolderTiers?: number;

@@ -1,4 +1,4 @@
-/** A reporter of vitest: the files that took longest, so that whoever waits for the tests knows for what. */
+/** Reporter of vitest that lists the slowest test files. */
 import type { Reporter, TestModule } from 'vitest/node';
 
 const SHOWN = 25;

@@ -1,4 +1,4 @@
-/** A disk of a few MiB, which a test can fill to the last byte. Mounting one takes root, on Linux. */
+/** Mounts a disk of a few MiB that a test can fill completely. Requires root on Linux. */
 import { spawnSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,15 +7,15 @@ import { afterAll } from 'vitest';
 
 export interface SmallDisk {
   readonly path: string;
-  /** Why there is none: the folder lies on a disk of any size then, and nothing must fill that. */
+  /** Reason why the disk could not be mounted; a test must not fill the folder then. Undefined if the disk is mounted. */
   readonly lacking: string | undefined;
-  /** Takes what is free but for so many bytes. @returns the file that holds it */
+  /** Fills the disk except for `leaveBytes`. @returns path of the file that takes the space */
   fill(of?: { leaveBytes?: number; name?: string }): string;
 }
 
 const CHUNK_BYTES = 64 * 1024;
 
-/** Behind all tests of the file it is gone, after the hooks that are registered later. */
+/** Mounts the disk, and unmounts it after all tests and hooks of the file. */
 export function smallDisk(bytes: number): SmallDisk {
   const path = mkdtempSync(join(tmpdir(), 'questlog-disk-'));
   const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${bytes}`, 'tmpfs', path], {

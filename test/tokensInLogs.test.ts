@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { leaksIn } from './tokensInLogs.ts';
 
-test('a token in a log is told with file and line, but not the demo’s in a banner', () => {
+test('reports a token in a log with file and line, except the demo token in a banner', () => {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-leaks-'));
   const [demo, made] = ['qlt_of-the-demo-1234', 'qlt_made-by-a-test-1'];
   const write = (file: string, text: string) => writeFileSync(join(folder, file), text);

@@ -1,23 +1,23 @@
-/** No log of a test run has a token that the run has used: what the processes say is kept, and searched at the end. */
+/** Checks that no log of a test run contains a token of the run: keeps the output of the processes and searches it at the end. */
 import type { ChildProcess } from 'node:child_process';
 import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Names the folder of the run to its workers; unset where nothing is searched. */
+/** Environment variable with the folder of the run. Unset if logs are not searched. */
 const FOLDER = 'QUESTLOG_TEST_LOGS';
 const TOKENS = 'tokens';
 const STDOUT = '.stdout';
-/** Of the start of a demo: its banner says the token. */
+/** Prefix of the demo token, which the banner prints. */
 const SHOWN = 'shown ';
-/** Tests send words, too: what is shorter is no secret of anybody. */
+/** Minimum length of a token. Shorter texts are test data and not secret. */
 const SHORTEST = 16;
 const HEAD = 4;
 
-/** Every tier loads this module anew; the folder is one for all of them. */
+/** State that all tiers share, because every tier loads this module again. */
 const run = globalThis as typeof globalThis & { questlogLogs?: string; questlogLogTiers?: number };
 
-/** @returns what searches, once the last tier has ended. @throws where a log has a token, naming file and line. */
+/** Returns a function that searches the logs after the last tier. @throws Error with file and line if a log contains a token. */
 export function setup(): () => void {
   run.questlogLogTiers = (run.questlogLogTiers ?? 0) + 1;
   run.questlogLogs ??= mkdtempSync(join(tmpdir(), 'questlog-logs-'));
@@ -27,14 +27,14 @@ export function setup(): () => void {
     run.questlogLogTiers = (run.questlogLogTiers ?? 1) - 1;
     if (run.questlogLogTiers > 0) return;
     const leaks = leaksIn(folder);
-    if (leaks.length > 0) throw new Error(`tokens stand in logs of this run:\n${leaks.join('\n')}`);
+    if (leaks.length > 0) throw new Error(`logs of this run contain tokens:\n${leaks.join('\n')}`);
     rmSync(folder, { recursive: true, force: true });
   };
 }
 
 const noted = new Set<string>();
 
-/** @param isShown on the standard output of the product, where it belongs. */
+/** @param isShown true if the product may print the token to standard output. */
 export function noteToken(token: string, isShown = false): void {
   const folder = process.env[FOLDER];
   const line = (isShown ? SHOWN : '') + token;
@@ -43,7 +43,7 @@ export function noteToken(token: string, isShown = false): void {
   appendFileSync(join(folder, TOKENS), `${line}\n`);
 }
 
-/** @param name of the process. */
+/** @param name name of the process. */
 export function keepLogs({ pid, stdout, stderr }: ChildProcess, name: string): void {
   const folder = process.env[FOLDER];
   if (folder === undefined) return;
@@ -52,7 +52,7 @@ export function keepLogs({ pid, stdout, stderr }: ChildProcess, name: string): v
   stderr?.on('data', (chunk: Buffer) => appendFileSync(`${path}.stderr`, chunk));
 }
 
-/** Each as `file:line`. */
+/** Returns the leaks, each as `file:line`. */
 export function leaksIn(folder: string): string[] {
   const files = readdirSync(folder);
   if (!files.includes(TOKENS)) return [];
@@ -71,7 +71,7 @@ export function leaksIn(folder: string): string[] {
     });
 }
 
-/** Line numbers. Of thousands of tokens only their few beginnings are looked for. */
+/** Returns the numbers of the lines that contain a token. Searches for the few different prefixes of thousands of tokens first. */
 function linesWith(log: string, tokens: readonly string[]): number[] {
   const found = new Set<number>();
   for (const [head, alike] of Map.groupBy(tokens, (token) => token.slice(0, HEAD))) {

@@ -1,7 +1,7 @@
 /**
- * The tiers of the tests. `npm test` runs `fast`, `engines` and `e2e`: all that needs nothing but npm. `kafka` and
- * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `browser` needs a Chromium, and has what is `SLOW` too. `faults` kills things,
- * `abuse` floods them, `bench` measures what an event costs.
+ * Defines the tiers of the tests. `npm test` runs `fast`, `engines`, and `e2e`, which need only npm packages. `kafka` and
+ * `e2e-kafka` need a real Kafka, which starts only if one of their files runs. `browser` needs Chromium and includes the files
+ * of `SLOW`. `faults` kills processes, `abuse` sends floods and malformed input, and `bench` measures the cost of an event.
  */
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
@@ -10,48 +10,48 @@ import { Slowest } from './slowest.ts';
 
 const KAFKA = '**/*.kafka.test.ts';
 const ENGINES = '**/*.int.test.ts';
-/** Installs packages of Python's index, which takes most of a minute: beside Kafka, whose tests need Python too. */
+/** Installs Python packages, which takes most of a minute. Runs with the Kafka tests, which need Python too. */
 const PYTHON = '**/pythonClient.int.test.ts';
-/** Compiles C# and C++: where Python and Java are asked for, these may be too. */
+/** Compiles C# and C++. Runs in the tier that also needs Python and Java. */
 const COMPILERS = '**/enginePages.int.test.ts';
-/** Each cut waits for mutations of tables. */
+/** Each truncation waits for mutations of tables. */
 const CUTS = '**/{cutLog,incrementalLoads}.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
-/** Two Nodes, browsers and six kills, of a client whose unit tests are among the fast: beside Kafka too. */
+/** Starts two versions of Node and browsers, and kills the client six times. The client's unit tests are in `fast`. */
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
-/** Pages are looked at for minutes, in a browser of several processes: behind the README's own command. */
+/** Reads pages in a browser for minutes, so `npm test` does not include it. */
 const IN_BROWSER = 'test/e2e/{browser,console*,docs}.test.ts';
-/** Each command is a process, and an erasure waits for tables to be written anew: behind the README's own command too. */
+/** Each command is a process, and an erasure waits until tables are rewritten, so `npm test` does not include these files. */
 const SLOW = 'test/e2e/{backup,commandLine,erasures,sqlCommand}.test.ts';
-/** Half a million events with the answers to ten questions; five million events in a reader's memory. */
+/** Half a million events with the answers to ten questions, and five million events in a reader's memory. */
 const MONTH = 'test/dataGuide/{simulatedMonth,largeViews}.test.ts';
-/** What breaks the engines of the run. Folders inside break none. */
+/** Breaks the shared engines of the run. Files in subfolders do not. */
 const FAULTS = 'test/{faults,stack}/*.test.ts';
-/** Break what is their own: an engine that is ended, a disk that is full, processes that are refused or killed. */
+/** Break only their own processes and disks: killed engines, full disks, and rejected or killed processes. */
 const OWN_FAULTS = [
   'services/runtime/src/clickhouse/chdb/engineProcess.int.test.ts',
   'test/e2e/{diskFull,process,refusedStart}.test.ts',
 ];
-/** Run a second time among the faults, ten times as long. */
+/** Run a second time in `faults`, ten times as long. */
 const LONG_RUNS = [
   'test/simulation/*.test.ts',
   'services/ingest/src/events/core/{scanProperties,elementsInOrder}.test.ts',
   'schemas/src/topics/{eventsAccepted,eventsRecord}.test.ts',
 ];
 
-/** Floods and malformed input against a product of its own: figures of its memory and its answers. With what operators do then. */
+/** Floods and malformed input against a separate product, and the runbooks for them. */
 const ABUSE = 'test/{abuse,runbooks}/*.test.ts';
 
-/** Costs of this tree beside another server's. */
+/** Compares the cost of this tree with the cost of another server. */
 const BENCH = 'test/bench/path/shortBench.test.ts';
 
 const ENGINES_OF_THE_RUN = './engines/globalSetup.ts';
 const PRODUCT_OF_THE_RUN = './e2e/productOfTheRun.ts';
 const MIGRATED = './migratedFolder.ts';
-/** Set up first, and so torn down last: behind the product of the run. */
+/** Set up first and therefore torn down last, after the product of the run. */
 const LOGS_OF_THE_RUN = './tokensInLogs.ts';
 
-/** End-to-end files that run a second time, on Kafka: those that something below the ports can break. */
+/** End-to-end files that run a second time on Kafka, because a defect of the Kafka adapter can break them. */
 const ON_KAFKA_TOO = [
   'admin',
   'auth',
@@ -81,11 +81,11 @@ const ON_KAFKA_TOO = [
   'sessions',
 ].map((name) => `test/e2e/${name}.test.ts`);
 
-/** Begun last, one of these would run alone at the end. */
+/** Start first, because a long file that starts last would run alone at the end. */
 const LONGEST_FIRST = [
   'test/faults/brokenStack.',
   'test/upgrade/',
-  // Beside upgrades, which start more processes than any other: tests that start none.
+  // Tests that start no processes run at the same time as the upgrade tests, which start many.
   'services/runtime/src/log/kafka/',
   'test/cluster/clickhouseLost.',
   'test/cluster/security.',
@@ -109,9 +109,9 @@ interface Tier {
   readonly exclude?: readonly string[];
   readonly globalSetup?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Brokers or browsers run beside: rebalances, ends of sessions and pages take their time. */
+  /** True if brokers or browsers run too: rebalances, session timeouts, and pages need more time. */
   readonly isHeavy?: boolean;
-  /** Tiers of one order run side by side, a higher one behind them. */
+  /** Tiers of the same order run in parallel; tiers of a higher order run after them. */
   readonly order: number;
 }
 
@@ -158,7 +158,7 @@ const TIERS: readonly Tier[] = [
     isHeavy: true,
     order: 1,
   },
-  // Last, since it breaks the brokers that the others stand on.
+  // Runs after the tiers that use the shared brokers, because it breaks them.
   {
     name: 'faults',
     include: [FAULTS, `{services,test}/${CUTS}`, ...OWN_FAULTS, ...LONG_RUNS],
@@ -167,11 +167,11 @@ const TIERS: readonly Tier[] = [
     isHeavy: true,
     order: 2,
   },
-  // By itself: a month that is played in two minutes leaves nothing for what must recover in time.
+  // Runs alone, because simulating a month in two minutes uses the whole machine.
   { name: 'month', include: [MONTH], isHeavy: true, order: 3 },
-  // By itself too: memory is measured. `npm run test:abuse` has its long form.
+  // Runs alone, because it measures memory. `npm run test:abuse` runs the long form.
   { name: 'abuse', include: [ABUSE], isHeavy: true, order: 4 },
-  // By itself too, on a broker of its own: CPU is measured.
+  // Runs alone on its own broker, because it measures CPU.
   { name: 'bench', include: [BENCH], isHeavy: true, order: 5 },
 ];
 
@@ -192,20 +192,20 @@ function projectOf({
       env: { ...env },
       globalSetup: [LOGS_OF_THE_RUN, ...globalSetup].map(here),
       setupFiles: name === 'e2e-kafka' ? [here('./engines/workerSetup.ts')] : [],
-      // A quarter faster: what many files import is loaded once a worker. These tests keep no state in modules.
+      // A quarter faster, because a worker loads shared modules once. These tests keep no state in modules.
       isolate: false,
       testTimeout: isHeavy ? 300_000 : 30_000,
       hookTimeout: isHeavy ? 300_000 : 60_000,
-      // By default a second: a machine that stands still for so long would fail what comes in the next moment.
+      // The default of one second fails if the machine stalls for a second.
       expect: { poll: { timeout: isHeavy ? 30_000 : 10_000 } },
-      // Three keep two cores full. With brokers and browsers that gains little over two; where figures are told it would cost them.
+      // Three workers use two cores fully. With brokers and browsers, three gain little; in measurements, they distort the figures.
       maxWorkers: order < 3 ? 3 : 2,
       sequence: { groupOrder: order },
     },
   };
 }
 
-/** A file that the outcome is written to, as JSON; `.ci/run` counts by it. */
+/** JSON file for the results; `.ci/run` counts the tests in it. */
 const REPORT = process.env['QUESTLOG_TEST_REPORT'];
 const jsonTo = (outputFile: string): ['json', { outputFile: string }] => ['json', { outputFile }];
 

@@ -1,20 +1,20 @@
-/** Bodies that are small on the wire and large behind it: the memory of ingest stays, and the next game is answered. */
+/** Tests decompression bombs: the memory of ingest stays bounded, and other requests are answered. */
 import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { beforeAll, expect, test } from 'vitest';
 import { anEvent, type TestProject } from '../e2e/builders.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
-import { isLong, tell } from './figures.ts';
+import { isLong, recordFigure } from './figures.ts';
 import { memoryMib, watchPeak } from './product.ts';
 
 const MIB = 1024 * 1024;
 const INFLATED = Buffer.alloc((isLong ? 512 : 128) * MIB, ' ');
 const AT_ONCE = 64;
 const ROUNDS = 4;
-/** What is left for the collector. */
+/** Memory that the garbage collector may not have freed yet. */
 const MAX_KEPT_MIB = 64;
-/** Held bodies and four outputs, for brotli four windows of up to 16 MiB too. */
+/** Memory of the buffered bodies, four outputs, and for brotli four windows of up to 16 MiB. */
 const MAX_PEAK_MIB = 96;
-/** With the largest window that a decoder of brotli takes. */
+/** Brotli options with the largest window that decoders accept. */
 const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_LGWIN]: 24 } };
 
 const CODINGS: readonly [string, (bytes: Buffer) => Buffer][] = [
@@ -29,7 +29,7 @@ let game: TestProject;
 
 beforeAll(async () => {
   game = await shared.aProject({ revision: 'A' });
-  // What 64 requests at once take for good, of sockets and of code that is compiled, no bomb is blamed for. They store nothing.
+  // Sends 64 concurrent requests that store nothing, so that the memory of sockets and compiled code is in the baseline.
   const empty = Buffer.from(`[${' '.repeat(MIB / 8)}]`);
   for (const [coding, compress] of [['identity', (bytes: Buffer) => bytes] as const, ...CODINGS]) {
     const answers = await atOnce(AT_ONCE, compress(empty), coding);
@@ -45,12 +45,12 @@ const atOnce = (requests: number, body: Buffer, coding: string): Promise<number[
   );
 
 test.each(CODINGS)(
-  '64 bombs at once in %s are each a 413 or a 503, and ingest keeps its memory',
+  'answers 64 concurrent bombs in %s with 413 or 503 each, within bounded memory',
   async (coding, compress) => {
     const bomb = compress(INFLATED);
     const memory = (): number => memoryMib(shared.product.pid) ?? 0;
     const before = memory();
-    // What one round takes is given back when the collector likes; what is kept grows with each.
+    // The collector frees the memory of a round at any time. Only a leak grows with each round.
     const after: number[] = [];
     const peak = watchPeak(shared.product.pid);
     for (let round = 0; round < ROUNDS; round++) {
@@ -63,14 +63,14 @@ test.each(CODINGS)(
     const [kept, most] = [Math.min(...after), peak()].map((mib) => Math.max(0, Math.round(mib - before)));
     expect(kept).toBeLessThanOrEqual(MAX_KEPT_MIB);
     expect(most).toBeLessThanOrEqual(MAX_PEAK_MIB);
-    tell(`${AT_ONCE} concurrent decompression bombs, ${coding}`, {
+    recordFigure(`${AT_ONCE} concurrent decompression bombs, ${coding}`, {
       tried: `${bomb.length} bytes, inflated ${INFLATED.length / MIB} MiB`,
       held: `413 or 503; memory +${kept} MiB after a round, +${most} MiB at the peak of ${ROUNDS} rounds`,
     });
   },
 );
 
-test('a body in brotli of another tenant is taken beside 64 bombs', async () => {
+test('accepts a brotli body of another tenant during 64 bombs', async () => {
   const [bomb, other] = [brotliCompressSync(INFLATED, BROTLI), await shared.aProject({ revision: 'A' })];
   const [body, br] = [
     brotliCompressSync(JSON.stringify([anEvent({ sessionId: other.sessionId })])),
@@ -96,5 +96,5 @@ test.each([
   expect(status).toBeGreaterThanOrEqual(400);
   expect(status).toBeLessThan(500);
   expect((await game.post([anEvent({ sessionId: game.sessionId })])).status).toBe(201);
-  tell(`A body with ${what}`, { tried: `${body.length} bytes`, held: `${status}` });
+  recordFigure(`A body with ${what}`, { tried: `${body.length} bytes`, held: `${status}` });
 });

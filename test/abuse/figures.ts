@@ -1,7 +1,7 @@
-/** The form of the abuse suite, and what `npm run test:abuse` writes down for `docs/evidence/security.md`. */
+/** Tells whether the abuse suite runs in its long form, and writes the figures for `docs/evidence/security.md`. */
 import { appendFileSync } from 'node:fs';
 
-/** The file that takes the figures. */
+/** File for the figures. Undefined if figures are not recorded. */
 const FIGURES = process.env['QUESTLOG_ABUSE_FIGURES'];
 
 export const isLong = process.env['QUESTLOG_TEST_RUNS'] === 'long';
@@ -12,6 +12,6 @@ export interface Figure {
   readonly held: string;
 }
 
-export function tell(attack: string, of: Omit<Figure, 'attack'>): void {
+export function recordFigure(attack: string, of: Omit<Figure, 'attack'>): void {
   if (FIGURES !== undefined) appendFileSync(FIGURES, `${JSON.stringify({ attack, ...of })}\n`);
 }

@@ -7,7 +7,7 @@ import { openLoad } from '../bench/path/pathLoad.ts';
 import { RawConnection, requestOf } from '../bench/path/rawHttp.ts';
 import { anEvent, type TestProject } from '../e2e/builders.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
-import { isLong, tell } from './figures.ts';
+import { isLong, recordFigure } from './figures.ts';
 
 const shared = ownProduct();
 const [SECONDS, LEAD_MS, WRITES_PER_SECOND] = [isLong ? 12 : 4, 1_000, 100];
@@ -25,7 +25,7 @@ async function p99Of(tenant: TestProject, seconds: number): Promise<number> {
   return p99Ms;
 }
 
-/** A flood that harms others does so each time. A machine that stands still for a moment delays the requests of one round. */
+/** Maximum number of rounds. A harmful flood delays the requests of each round, a stall of the machine delays only one round. */
 const ROUNDS = 5;
 
 const CHUNKS = `POST /v1/ingest/events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(4_000)}0\r\n\r\n`;
@@ -39,20 +39,20 @@ test.each([
 ])('another tenant waits at most twice as long: %s', async (flood, connections, bytes) => {
   const victim = await shared.aProject({ revision: 'A' });
   const forMs = LEAD_MS + (SECONDS + 1) * 1_000;
-  let [alone, beside] = [0, Number.POSITIVE_INFINITY];
-  for (let round = 1; round <= ROUNDS && beside > Math.max(2 * alone, NOISE_MS); round += 1) {
+  let [alone, duringFlood] = [0, Number.POSITIVE_INFINITY];
+  for (let round = 1; round <= ROUNDS && duringFlood > Math.max(2 * alone, NOISE_MS); round += 1) {
     alone = await p99Of(victim, SECONDS);
     const attack = attacked({ kind: 'newConnections', url: url(), connections, bytes, forMs });
     await due(performance.now() + LEAD_MS);
-    beside = await p99Of(victim, SECONDS);
+    duringFlood = await p99Of(victim, SECONDS);
     const { answers } = await attack;
     expect(answers[201]).toBeUndefined();
   }
 
-  expect(beside).toBeLessThanOrEqual(Math.max(2 * alone, NOISE_MS));
-  tell(`Floods without a token: ${flood}`, {
+  expect(duringFlood).toBeLessThanOrEqual(Math.max(2 * alone, NOISE_MS));
+  recordFigure(`Floods without a token: ${flood}`, {
     tried: `${SECONDS} s during ${WRITES_PER_SECOND} events per second of another tenant from the same address`,
-    held: `all events get 201; p99 ${beside.toFixed(1)} ms, without the flood ${alone.toFixed(1)} ms`,
+    held: `all events get 201; p99 ${duringFlood.toFixed(1)} ms, without the flood ${alone.toFixed(1)} ms`,
   });
 });
 

@@ -1,12 +1,12 @@
 /**
- * Every path of the public document that takes an id, asked for every kind of thing of another tenant, and every kind of
- * it named in a body: never its data, and never its existence.
+ * Tests that no path with an id returns the data of another tenant or reveals that the data exists. Each path of the public
+ * OpenAPI document is requested with each kind of id, and each kind of id is sent in a body.
  */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { aKey, anEvent, type TestProject } from '../e2e/builders.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
-import { tell } from './figures.ts';
+import { recordFigure } from './figures.ts';
 
 const SECRET = `only-the-owner-${randomUUID()}`;
 
@@ -17,7 +17,7 @@ interface Operation {
 
 const shared = ownProduct();
 let [owner, thief]: [TestProject, TestProject] = [{} as TestProject, {} as TestProject];
-/** Of the owner, by kind; each of them is there. */
+/** Ids of the owner's stored entities, by kind. */
 let ids: Record<string, string> = {};
 let operations: Operation[] = [];
 
@@ -45,13 +45,13 @@ beforeAll(async () => {
   operations = Object.entries<object>(document.json().paths).flatMap(([path, of]) =>
     Object.keys(of).flatMap((method) => (path.includes('{') ? [{ method: method.toUpperCase(), path }] : [])),
   );
-  // Nothing is hidden because it is not there yet.
+  // The owner can read each entity, so a 404 for another tenant does not mean that the entity is missing.
   for (const path of ['events', 'reports', 'sessions', 'uploads']) {
     expect((await owner.get(`/v1/${path}/${ids[path.slice(0, -1)]}`)).text()).toContain(SECRET);
   }
 });
 
-test('no path answers a thing of another tenant, whatever kind of id it is given', async () => {
+test('returns no data of another tenant for any path and any kind of id', async () => {
   expect(operations.length).toBeGreaterThanOrEqual(8);
   let tried = 0;
   for (const { method, path } of operations) {
@@ -59,19 +59,19 @@ test('no path answers a thing of another tenant, whatever kind of id it is given
       const answer = await thief.request(method, path.replace(/\{\w+\}/, encodeURIComponent(id)));
       const where = `${method} ${path} with the ${kind}’s id: ${answer.status} ${answer.text()}`;
       tried++;
-      // A player has the sessions that the project registered, which are none.
+      // The project registered no sessions of this player, so the list is empty.
       if (path.includes('/players/')) expect(answer.json(), where).toMatchObject({ sessions: [] });
       else expect([403, 404, 400], where).toContain(answer.status);
       expect(answer.text().replaceAll(id, ''), where).not.toContain(SECRET);
     }
   }
-  tell('Another tenant’s ids in paths', {
+  recordFigure('Another tenant’s ids in paths', {
     tried: `${tried} combinations of path and kind of id`,
     held: '403, 404, or an empty list',
   });
 });
 
-test('an id of another tenant in a path is answered as one that nobody has', async () => {
+test('answers an id of another tenant like an unknown id', async () => {
   for (const { method, path } of operations.filter(({ path }) => path.includes('{id}'))) {
     const kind = /^\/v1\/(\w+)s\//.exec(path)?.[1] ?? '';
     const asked = async (id: string) => {
@@ -83,7 +83,7 @@ test('an id of another tenant in a path is answered as one that nobody has', asy
   }
 });
 
-test('an operator’s path with a project and a thing of another one is answered as if nobody had it', async () => {
+test('answers an operator’s path with a project and an entity of another project with 404', async () => {
   const document = (await shared.product.admin('GET', '/openapi.json')).json();
   const twoIds = Object.keys(document.paths).filter((path) => path.split('{').length > 2);
   expect(twoIds.toSorted()).toEqual([
@@ -99,7 +99,7 @@ test('an operator’s path with a project and a thing of another one is answered
   expect((await owner.get(`/v1/reports/${ids['report']}`)).json()).toMatchObject({ state: 'filed' });
 });
 
-test('an id of another tenant in a body or a query is none', async () => {
+test('treats an id of another tenant in a body or a query as unknown', async () => {
   const { session = '', event = '', report = '', upload = '' } = ids;
   const attachment = { uploadId: upload, attachmentType: 'other', fileName: 'a.txt' };
   const answers = [
@@ -112,7 +112,7 @@ test('an id of another tenant in a body or a query is none', async () => {
   ];
   expect(answers.slice(0, 3).map(({ status }) => status)).toEqual([404, 404, 404]);
   for (const answer of answers) expect(answer.text()).not.toContain(SECRET);
-  // It may name what it likes, and is never shown what it named.
+  // A report can name any event id, but it shows no event of another tenant.
   const named = await thief.report({ id: report, report: { title: 'mine' }, eventIds: [event] });
   expect(named.status).toBe(201);
   const own = await thief.get(`/v1/reports/${report}/events`);

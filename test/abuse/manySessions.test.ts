@@ -1,21 +1,21 @@
 /**
- * Whoever has a game's token registers sessions under somebody's id: the player is erased all the same, with what is real. In the
- * long form only, as it takes minutes: it shows that the log, ClickHouse and the projector take the parts of an erasure.
+ * Tests the erasure of a player for whom another client registered thousands of false sessions. The test runs only in the
+ * long form, because it takes minutes: the log, ClickHouse, and the projector process the erasure in parts.
  */
 import { expect, test } from 'vitest';
 import { anEvent, eventually } from '../e2e/builders.ts';
 import * as erasing from '../e2e/erasing.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
-import { isLong, tell } from './figures.ts';
+import { isLong, recordFigure } from './figures.ts';
 
 const shared = ownProduct();
-/** More than one record of the log has room for, and than an erasure takes unless they are meant. */
+/** More sessions than one record of the log can contain, and more than an erasure includes by default. */
 const SESSIONS = 20_147;
 const CONNECTIONS = 48;
 const [DONE_WITHIN_MS, LONG_MS] = [600_000, 900_000];
 
 test.runIf(isLong)(
-  'a player to whose id somebody has registered 20,147 sessions is erased',
+  'erases a player for whose id another client registered 20,147 sessions',
   async () => {
     const game = await shared.aProject({ revision: 'A' });
     const player = { externalId: 'kim' };
@@ -42,13 +42,13 @@ test.runIf(isLong)(
       DONE_WITHIN_MS,
     );
     expect(ended).toEqual({ id, state: 'done', problem: null });
-    // Its count of sessions is not asked for: it is lower where ClickHouse broke off a mutation for a merge.
+    // The count of sessions is not checked, because it is lower if ClickHouse stopped a mutation for a merge.
     expect(receipt.found.events).toBe(1);
-    // The session that every project of a test has stays.
+    // The default session of the test project is not erased.
     expect(await erasing.countsOf(shared.product, game)).toEqual([0, 1, 0, 0]);
     expect((await game.post([anEvent({ sessionId })])).status).toBe(404);
     const hiddenS = Math.round((Date.parse(receipt.hiddenAt) - sinceMs) / 1000);
-    tell('Many sessions under one player’s id', {
+    recordFigure('Many sessions under one player’s id', {
       tried: `${SESSIONS} sessions of one token`,
       held: `the erasure hides all of them after ${hiddenS} s`,
     });

@@ -1,6 +1,6 @@
 /**
- * The product as its container has it: the whole disk read-only but for the data folder and a temporary one, as somebody who is not
- * root, without any capability. What it wrote elsewhere it would fail at here.
+ * Runs the product like its container: a read-only disk except for the data folder and a temporary folder, a user other
+ * than root, and no capabilities. A write to another folder fails.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -10,14 +10,14 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
 import { bugsIn, collectOutput, end, ownEnvironment, reach, ready } from '../e2e/product.ts';
-import { tell } from './figures.ts';
+import { recordFigure } from './figures.ts';
 
 const ENTRY = fileURLToPath(new URL('../../services/cli/src/main.ts', import.meta.url));
 const HEALTHCHECK = fileURLToPath(new URL('../../deploy/docker/healthcheck.ts', import.meta.url));
 const READY_WITHIN_MS = 90_000;
 const UID = 1000;
 
-/** A mount namespace of its own, in which one folder stays writable; then nobody's rights. */
+/** Creates a mount namespace with one writable folder, then drops all privileges. */
 const CONFINE = `
   mount --make-rprivate / && mount --bind "$1" "$1" || exit 98
   findmnt --list --noheadings --output TARGET | grep -vE "^($1|/proc|/sys|/dev)(/|$)" |
@@ -89,7 +89,7 @@ test.skipIf(!canConfine)(
     expect(await end(child, 'SIGTERM')).toBe(0);
     expect(bugsIn(output.stderr)).toEqual([]);
     expect(output.stderr).not.toMatch(/EROFS|EACCES|EPERM|[Rr]ead-only file system/);
-    tell('Read-only disk except two folders, no root, no capabilities', {
+    recordFigure('Read-only disk except two folders, no root, no capabilities', {
       tried: 'start, event, report with a file, query, health check, stop',
       held: 'normal operation, no failed write',
     });

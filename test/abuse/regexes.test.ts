@@ -1,4 +1,4 @@
-/** Every regular expression of the product takes a time that grows with the length of a text, not with its square. */
+/** Tests that each regular expression of the product needs time linear in the length of the text. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -7,9 +7,9 @@ import { messageOf } from '@questlog/runtime/process/errors';
 import { beforeAll, expect, test } from 'vitest';
 import { ROOT } from '../tidy/projectFiles.ts';
 import { parseSources } from '../tidy/sources.ts';
-import { tell } from './figures.ts';
+import { recordFigure } from './figures.ts';
 
-/** By itself, since only this test needs it, and its parts for other systems are large. */
+/** Package that only this test installs, because its binaries for all systems are large. */
 const PACKAGE = 'recheck@4.5.0';
 const FOLDER = join(ROOT, 'node_modules/.cache/questlog-recheck');
 const MINUTES = 20;
@@ -24,7 +24,7 @@ const sources = [...parseSources().values()].filter(
   ({ path }) =>
     /^(schemas|services)\//.test(path) && !/\.test\.ts$|[./](testing|contract|fixtures)/.test(path),
 );
-/** Those that are not linear, with the beginning of their file and of their text, and why that harms nobody. */
+/** Expressions that are not linear: start of the file's path, start of the expression, and the reason why the expression is harmless. */
 const HARMLESS: readonly (readonly [string, string, string])[] = [
   ['services/cli/', '/', 'an operator types the text'],
   ['services/console/ui/', '/', 'in an operator’s browser, over figures of the product'],
@@ -62,7 +62,7 @@ beforeAll(() => {
   }
 });
 
-test('none of them is made at run time, where nobody could judge it', () => {
+test('no regular expression is built at run time, because it could not be checked', () => {
   const made = sources.flatMap(({ path, uses }) =>
     uses.filter(({ text }) => /^new RegExp/.test(text)).map(({ line }) => `${path}:${line}`),
   );
@@ -70,13 +70,13 @@ test('none of them is made at run time, where nobody could judge it', () => {
 });
 
 test(
-  'each of them is linear, by proof or by search',
+  'each regular expression is linear, by proof or by search',
   () => {
     if (check === undefined) return;
     const judge = check;
     const texts = sources.flatMap(({ path, patterns, literals }) => [
       ...patterns.map(({ text, line }) => ({ text, where: `${path}:${line}` })),
-      // What schemas have as their pattern.
+      // Patterns of TypeBox schemas.
       ...literals
         .filter(({ text }) => /^\^.+\$$/.test(text))
         .map(({ text, line }) => ({ text: `/${text}/`, where: `${path}:${line}` })),
@@ -93,7 +93,7 @@ test(
     }
     expect(judged.length).toBeGreaterThan(40);
     expect(unsafe).toEqual([]);
-    tell('Slow regular expressions', {
+    recordFigure('Slow regular expressions', {
       tried: `${judged.length} expressions, analyzed by recheck`,
       held: 'all are linear',
     });

@@ -1,7 +1,7 @@
 /**
- * `npm run test:abuse`: the abuse suite in its long form, part by part, with the other tests of malformed input beside it, and
- * the page of what it found. A part that fails or takes too long is told on the page, and the next one follows. `--short` takes
- * the form of `npm run test:all`; paths run those files alone, and write no page.
+ * `npm run test:abuse`: runs the abuse suite in its long form, part by part, with the other tests of malformed input, and
+ * writes the page of the results. A part that fails or exceeds its time is listed on the page, and the next part follows.
+ * `--short` uses the form of `npm run test:all`. With paths, only those files run and no page is written.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,14 +9,14 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Figure } from './figures.ts';
-import { BESIDE, type Ground, SECURITY_FIGURES, SECURITY_PAGE, securityPage } from './securityPage.ts';
+import { type Ground, OTHER_TESTS, SECURITY_FIGURES, SECURITY_PAGE, securityPage } from './securityPage.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** The most that a part may take. */
+/** Maximum duration of a part, in minutes. */
 const MINUTES = 15;
 const MINUTES_OF: Readonly<Record<string, number>> = {
   'test/abuse/regexes.test.ts': 25,
-  // Both documents, and the packages of Python's index.
+  // Two OpenAPI documents, and the installation of Python packages.
   'test/abuse/schemathesis.test.ts': 160,
 };
 const ENDED_WITHIN_MS = 30_000;
@@ -37,10 +37,10 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 const isGood = given.length > 0 ? (await run(given)).status === 0 : await runAll();
 process.exitCode = isGood ? 0 : 1;
 
-/** The page is written behind each part, so that what is interrupted has told what it found. */
+/** Runs all parts; writes the page after each part, so that an interrupted run keeps its results. */
 async function runAll(): Promise<boolean> {
   const files = readdirSync(join(ROOT, 'test/abuse')).filter((name) => name.endsWith('.test.ts'));
-  const parts = [...files.sort().map((name) => [`test/abuse/${name}`]), BESIDE.map(([path]) => path)];
+  const parts = [...files.sort().map((name) => [`test/abuse/${name}`]), OTHER_TESTS.map(([path]) => path)];
   const ground: Ground = {
     form: isShort ? 'short' : 'long',
     at: new Date().toISOString(),
@@ -71,13 +71,13 @@ interface Done {
   readonly files: readonly TestedFile[];
 }
 
-/** As vitest reports it. */
+/** A test file of the report of vitest. */
 interface TestedFile {
   readonly name: string;
   readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
 }
 
-/** In a process group of its own, which ends as a whole. */
+/** Runs vitest in its own process group, so that the whole group can be killed. */
 async function run(paths: readonly string[]): Promise<Done> {
   const [figures, report] = [join(folder, 'figures.jsonl'), join(folder, 'report.json')];
   for (const file of [figures, report]) rmSync(file, { force: true });
@@ -86,7 +86,7 @@ async function run(paths: readonly string[]): Promise<Done> {
   const child = spawn('npm', ['run', '-s', 'vitest', '--', ...projects, ...paths], {
     ...{ cwd: ROOT, stdio: 'inherit', shell: isWindows, detached: !isWindows },
     env: {
-      // A tool that is missing would leave its attack untried, without a word on the page.
+      // Without this setting, a missing tool would skip its attack without a message on the page.
       ...(isShort ? {} : { QUESTLOG_TEST_RUNS: 'long', QUESTLOG_REQUIRE: 'python' }),
       ...process.env,
       ...{ QUESTLOG_ABUSE_FIGURES: figures, QUESTLOG_TEST_REPORT: report },
@@ -114,13 +114,13 @@ async function run(paths: readonly string[]): Promise<Done> {
   };
 }
 
-/** What the part told; where it told nothing, how many of its cases passed; and each that failed. */
+/** Returns the figures of the part, or the number of passed tests if there are no figures, and each failed test. */
 function figuresOf(paths: readonly string[], { status, isTooLate, told, files }: Done): Figure[] {
   const counted = paths.flatMap((path) => {
     const cases = files.find(({ name }) => name.endsWith(path))?.assertionResults;
     if (cases === undefined) return [];
     const passed = cases.filter((one) => one.status === 'passed').length;
-    const [, what = path] = BESIDE.find(([of]) => of === path) ?? [];
+    const [, what = path] = OTHER_TESTS.find(([of]) => of === path) ?? [];
     return [{ attack: what, tried: `${cases.length} cases`, held: `${passed} passed` }];
   });
   const failed = files.flatMap(({ assertionResults }) =>

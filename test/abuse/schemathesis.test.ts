@@ -1,6 +1,6 @@
 /**
- * Schemathesis over both OpenAPI documents: no 5xx, no answer that the document does not know, nothing taken that it
- * refuses and nothing refused that it takes.
+ * Runs Schemathesis with both OpenAPI documents: no 5xx, no response that the document does not describe, no accepted
+ * request that violates the document, and no rejected request that conforms to it.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -10,15 +10,15 @@ import { fileURLToPath } from 'node:url';
 import { pythonWith } from '@questlog/runtime/process/testing/pythonEnvironment';
 import { beforeAll, expect, test } from 'vitest';
 import { ownProduct } from '../e2e/sharedProduct.ts';
-import { isLong, tell } from './figures.ts';
+import { isLong, recordFigure } from './figures.ts';
 
 const FOLDER = fileURLToPath(new URL('./schemathesis', import.meta.url));
 const EXAMPLES = isLong ? 1_000 : 10;
-/** Seconds; a thousand examples of forty operations take most of an hour. Then it is interrupted, and says what it has found. */
+/** Time limit in seconds, after which the run is interrupted and reports its findings. The long form needs most of an hour. */
 const WITHIN_S = isLong ? 75 * 60 : 540;
 const TOLD_WITHIN_S = 60;
 
-/** Revision B takes what either says, but for the number of events. */
+/** Revision B accepts the requests of both revisions, except for the number of events. */
 const shared = ownProduct({ env: { QUESTLOG_REVISION: 'B' } });
 let python: string | undefined;
 
@@ -27,11 +27,11 @@ beforeAll(async () => {
 }, WITHIN_S * 1_000);
 
 test.each([
-  // Streams do not end.
+  // Excludes streams, because they do not end.
   ['games', 'baseUrl', 'token', '/v1/linked-events'],
   ['operators', 'adminUrl', 'adminToken', '/admin/tail'],
 ] as const)(
-  'the document of the listener of %s says what it does',
+  'the listener for %s conforms to its document',
   async (listener, url, token, without) => {
     if (python === undefined) return;
     const { credentials } = shared.product;
@@ -39,18 +39,18 @@ test.each([
       ...['-m', 'schemathesis.cli', '--config-file', `${FOLDER}/schemathesis.toml`, 'run'],
       ...[`${credentials[url]}/openapi.json`, '-H', `Authorization: Bearer ${credentials[token]}`],
       ...['--exclude-path', without, '-n', String(EXAMPLES)],
-      // The short form tries the same each time; the long one draws.
+      // The short form has a fixed seed, the long form a random seed.
       ...(isLong ? [] : ['--seed', '1']),
       ...['--continue-on-failure', '--no-shrink', '--generation-database', 'none', '--no-color'],
       ...['--suppress-health-check', 'all', '--warnings', 'off', '--request-timeout', '30'],
     ]);
     const cases = /(\d+) generated/.exec(output)?.[1] ?? '0';
-    // From one operation to the next, by the ids that it was answered.
+    // Number of calls that used ids from earlier responses.
     const links = /API Links: +(\d+) covered/.exec(output)?.[1] ?? '0';
     expect(code, output.slice(0, 20_000)).toBe(0);
     expect(Number(cases)).toBeGreaterThan(100);
     expect(Number(links)).toBeGreaterThan(0);
-    tell(`Schemathesis on the OpenAPI document for ${listener}`, {
+    recordFigure(`Schemathesis on the OpenAPI document for ${listener}`, {
       tried: `${cases} requests, ${EXAMPLES} examples per operation, ${links} links`,
       held: 'no 5xx, all answers documented',
     });
@@ -62,7 +62,7 @@ async function run(
   python: string,
   args: readonly string[],
 ): Promise<{ code: number | null; output: string }> {
-  // It leaves what it has learned where it runs.
+  // Schemathesis writes its cache to the working directory.
   const cwd = mkdtempSync(join(tmpdir(), 'questlog-schemathesis-'));
   const env = {
     ...process.env,

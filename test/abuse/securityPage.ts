@@ -1,4 +1,4 @@
-/** Builds `docs/evidence/security.md` from the figures of a run of the abuse tests. */
+/** Generates `docs/evidence/security.md` from the figures of a run of the abuse suite. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Figure } from './figures.ts';
@@ -6,10 +6,10 @@ import type { Figure } from './figures.ts';
 export const SECURITY_PAGE = 'docs/evidence/security.md';
 export const SECURITY_FIGURES = 'docs/evidence/security.jsonl';
 
-/** The first line of the file. */
+/** First line of the result file: the machine and the run. */
 export interface Ground {
   readonly form: 'long' | 'short';
-  /** ISO 8601. */
+  /** Time of the run, ISO 8601. */
   readonly at: string;
   readonly cpus: number;
   readonly node: string;
@@ -18,7 +18,7 @@ export interface Ground {
 }
 
 /** Other test files with attacks, which every test run includes. */
-export const BESIDE = [
+export const OTHER_TESTS = [
   ['services/runtime/src/process/listener/connections.test.ts', 'raw sockets: ambiguous framing'],
   ['services/runtime/src/process/listener/pipelining.test.ts', 'raw sockets: pipelining'],
   ['test/e2e/connections.test.ts', 'raw sockets: incomplete headers and bodies, data after a rejection'],
@@ -42,7 +42,7 @@ export function securityPage(): string {
     `Schemathesis excludes the endless streams \`/v1/linked-events\` and \`/admin/tail\`. Six operator endpoints may reject a request that fits the
 document, because the document cannot express the order of times or SQL. Its [hooks](../../test/abuse/schemathesis/hooks.py) add rules that
 only descriptions contain.`,
-    `Every test run also includes ${BESIDE.map(([file, what]) => `[${what}](../../${file})`).join(', ')}.`,
+    `Every test run also includes ${OTHER_TESTS.map(([file, what]) => `[${what}](../../${file})`).join(', ')}.`,
   ];
   return `${blocks.join('\n\n')}\n`;
 }

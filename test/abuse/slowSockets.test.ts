@@ -1,9 +1,9 @@
-/** Sockets that say little and slowly, beside a game that plays. */
+/** Tests connections that send incomplete requests while a game sends events. */
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { anEvent, type TestProject } from '../e2e/builders.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
-import { isLong, tell } from './figures.ts';
+import { isLong, recordFigure } from './figures.ts';
 import { memoryMib } from './product.ts';
 
 const SOCKETS = isLong ? 5_000 : 500;
@@ -21,7 +21,7 @@ afterAll(() => {
   for (const socket of sockets) socket.destroy();
 });
 
-/** Half of them stop in the head, the others in the body of a request with a good token. */
+/** Opens a socket that stops in the header (`half` 0) or in the body of a request with a valid token. */
 function slowSocket(half: number): Promise<void> {
   const { hostname, port } = new URL(shared.product.credentials.baseUrl);
   const head = `POST /v1/ingest/events HTTP/1.1\r\nHost: ${hostname}\r\nX-Slow: `;
@@ -32,13 +32,13 @@ function slowSocket(half: number): Promise<void> {
     const socket = connect(Number(port), hostname, () =>
       socket.write(half === 0 ? head : body, () => resolve()),
     );
-    // It is refused, or ended, as the product likes.
+    // The product may reject or close the connection.
     socket.on('error', () => resolve());
     sockets.push(socket);
   });
 }
 
-test(`${SOCKETS} sockets that send half a request and wait keep no game waiting`, async () => {
+test(`answers other requests immediately while ${SOCKETS} sockets have sent half a request`, async () => {
   const victim = await shared.aProject({ revision: 'A' });
   const send = () => victim.post([anEvent({ sessionId: victim.sessionId })]);
   expect((await send()).status).toBe(201);
@@ -51,7 +51,7 @@ test(`${SOCKETS} sockets that send half a request and wait keep no game waiting`
   expect(growth).toBeLessThanOrEqual(MAX_GROWTH_MIB);
   for (const socket of sockets) socket.destroy();
   expect((await send()).status).toBe(201);
-  tell('Slow sockets', {
+  recordFigure('Slow sockets', {
     tried: `${SOCKETS} sockets with half a header or one byte of a body`,
     held: `another tenant’s events all get 201 at once; memory +${growth} MiB`,
   });

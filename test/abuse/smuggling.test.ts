@@ -1,10 +1,10 @@
-/** Framings that two servers could read differently, each with a second request behind it that nobody must answer. */
+/** Tests request smuggling: framings that two servers can read differently, each followed by a second request that must not be answered. */
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { anEvent } from '../e2e/builders.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
-import { tell } from './figures.ts';
+import { recordFigure } from './figures.ts';
 
 const CODINGS = [
   ...['gzip, chunked', 'chunked, chunked', 'chunked, gzip', 'gzip', 'identity', 'identity, chunked'],
@@ -22,7 +22,7 @@ const LENGTHS = [
 const PATHS = ['POST /v1/ingest/events', 'GET /health'];
 const BEHIND = '0\r\n\r\nGET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n';
 
-/** Each alone, and before and behind a field that says the other way of framing. */
+/** Each framing alone, and before and after a field with the other kind of framing. */
 const framings = [
   ...[...CODINGS, ...NAMES].flatMap((field) => beside(field, 'Content-Length: 5')),
   ...LENGTHS.flatMap((field) => beside(field, 'Transfer-Encoding: chunked')),
@@ -33,7 +33,7 @@ const shapes = PATHS.flatMap((line) =>
 
 const shared = ownProduct();
 
-test(`${shapes.length} shapes are each a 400 that ends its connection, and nothing behind them is a request`, async () => {
+test(`answers ${shapes.length} shapes with a 400, closes the connection, and ignores the bytes after them`, async () => {
   const { hostname, port } = new URL(shared.product.credentials.baseUrl);
   const wrong: string[] = [];
   for (const shape of shapes) {
@@ -45,7 +45,7 @@ test(`${shapes.length} shapes are each a 400 that ends its connection, and nothi
   expect(wrong).toEqual([]);
   const game = await shared.aProject({ revision: 'A' });
   expect((await game.post([anEvent({ sessionId: game.sessionId })])).status).toBe(201);
-  tell('Ambiguous HTTP framing', {
+  recordFigure('Ambiguous HTTP framing', {
     tried: `${shapes.length} forms, each followed by a request`,
     held: '400, and the connection closes',
   });
