@@ -24,7 +24,7 @@ test('while the projector is dead its lag grows in the metrics and is a warning;
   later(60);
   await append(3);
   await expect.poll(lag).toMatchObject({ records: 5, seconds: 60, retention_ratio: 60 / (7 * 24 * HOUR_S) });
-  const warning = `${GROUP} has not moved on ${TOPICS.events}/0 since offset 0, 5 records behind`;
+  const warning = `${GROUP} has not advanced on ${TOPICS.events}/0 since offset 0, and is 5 records behind`;
   await expect.poll(readiness).toEqual({ status: 200, warning });
 
   await commit(5);

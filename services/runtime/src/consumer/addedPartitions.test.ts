@@ -6,7 +6,7 @@ import { addedWarning, warnOfAddedPartitions } from './addedPartitions.ts';
 
 const added = (topic: string, records: number) => ({ topic, originalPartitions: 2, partitions: 4, records });
 
-test('names each topic with its partitions, and what is read by nobody', () => {
+test('names each topic with its partitions and the number of unread records', () => {
   expect(addedWarning([])).toBeUndefined();
   const said = addedWarning([
     added(TOPICS.reportLinks, 3),
@@ -14,14 +14,14 @@ test('names each topic with its partitions, and what is read by nobody', () => {
     added(TOPICS.sessions, 0),
   ]);
   expect(said).toBe(
-    `${TOPICS.reportLinks} was made with 2 partitions and has 4; ` +
-      `${TOPICS.events} was made with 2 partitions and has 4: the 5 records in 2 to 3 are read by nobody; ` +
-      `${TOPICS.sessions} was made with 2 partitions and has 4. ` +
-      'Have other writers use the first partitions only: docs/operating/kafka.md',
+    `${TOPICS.reportLinks} was created with 2 partitions and has 4; ` +
+      `${TOPICS.events} was created with 2 partitions and has 4: no consumer reads the 5 records in partitions 2 to 3; ` +
+      `${TOPICS.sessions} was created with 2 partitions and has 4. ` +
+      'Configure other writers to use only the original partitions: docs/operating/kafka.md',
   );
 });
 
-test('warns of what was there at the start at once, of what comes later at a later look, and stays ready', async () => {
+test('warns at once about partitions that exist at the start, later about new ones, and stays ready', async () => {
   const [clock, health] = [new ManualClock(), createHealth()];
   let there = [added(TOPICS.events, 0)];
   const warned = async () => (await health.state()).warnings['partitions_were_added'];

@@ -1,13 +1,13 @@
-/** Warns of partitions that somebody added to topics: Kafka takes none away again, so they are there to stay. */
+/** Warns about partitions that were added to topics. Kafka cannot remove partitions. */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { AddedPartitions, Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 
-/** Each look asks the brokers. */
+/** Each refresh sends requests to the brokers. */
 const REFRESH_INTERVAL_MS = 30_000;
 
-/** Whoever asks hears what was known at the last look, so that it does not wait for the brokers. */
+/** Registers a warning that reports the result of the last refresh, so that callers do not wait for the brokers. */
 export async function warnOfAddedPartitions(deps: {
   log: Pick<Log, 'addedPartitions'>;
   clock: Clock;
@@ -29,13 +29,13 @@ export async function warnOfAddedPartitions(deps: {
   await refresh().catch(() => {});
 }
 
-/** A sentence of every topic; undefined where there is none. */
+/** Returns a message that names every such topic. Undefined if there is none. */
 export function addedWarning(added: readonly AddedPartitions[]): string | undefined {
   if (added.length === 0) return undefined;
-  const sentences = added.map(({ topic, originalPartitions: madeWith, partitions, records }) => {
-    const sentence = `${topic} was made with ${madeWith} partitions and has ${partitions}`;
+  const sentences = added.map(({ topic, originalPartitions, partitions, records }) => {
+    const sentence = `${topic} was created with ${originalPartitions} partitions and has ${partitions}`;
     if (topic === TOPICS.reportLinks || records === 0) return sentence;
-    return `${sentence}: the ${records} records in ${madeWith} to ${partitions - 1} are read by nobody`;
+    return `${sentence}: no consumer reads the ${records} records in partitions ${originalPartitions} to ${partitions - 1}`;
   });
-  return `${sentences.join('; ')}. Have other writers use the first partitions only: docs/operating/kafka.md`;
+  return `${sentences.join('; ')}. Configure other writers to use only the original partitions: docs/operating/kafka.md`;
 }

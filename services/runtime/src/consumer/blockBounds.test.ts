@@ -1,4 +1,4 @@
-/** How much a block holds, when it goes, and by which id a commit names a record. */
+/** Tests the size of a block, the time at which it is written, and the ids of records in commits. */
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { aLog } from '../log/embedded/testing/testLog.ts';
@@ -20,7 +20,7 @@ async function aTopic() {
   return log;
 }
 
-/** @returns the blocks that were written until the group was at `end`, and when each was begun. */
+/** @returns the blocks that were written until the group reached `end`, and the start time of each write. */
 async function blocksUntil(
   end: number,
   log: Awaited<ReturnType<typeof aLog>>,
@@ -44,26 +44,26 @@ async function blocksUntil(
   return written;
 }
 
-test('a block holds 16 MiB and one record more at most, and is filled where so much waits', async () => {
+test('a block contains at most 16 MiB and one more record, and is filled if enough records wait', async () => {
   const log = await aTopic();
   const value = Buffer.alloc(RECORD_BYTES);
   for (let i = 0; i < 45; i++) await log.append(TOPIC, 0, [{ key: null, value }]);
   const written = await blocksUntil(45, log);
-  // The first of a partition that nobody knows is one record.
+  // The first block of a new partition has one record.
   const [first, ...others] = written.map(({ block }) => block.records.length * RECORD_BYTES);
   expect(first).toBe(RECORD_BYTES);
   expect(Math.max(...others)).toBeLessThanOrEqual(16 * MIB + RECORD_BYTES);
   expect(others[0]).toBeGreaterThan(8 * MIB);
 });
 
-test('the first block of a process goes at once, and while records keep coming each other one an interval behind', async () => {
+test('writes the first block of a process at once, and then one block per interval while records keep arriving', async () => {
   const [FLUSH_MS, RECORDS, BEGIN_MS] = [60_000, 12, 1_000_000];
   const log = await aTopic();
   const append = () => log.append(TOPIC, 0, [{ key: null, value: Buffer.from('x') }]);
   await append();
   await blocksUntil(1, log);
   let [nowMs, appended] = [BEGIN_MS, 1];
-  // Time passes where nothing is to be read; then a record more is there.
+  // Time advances when no record can be read; then one more record arrives.
   const asAssigned = (owned: OwnedPartition): OwnedPartition => {
     const read: OwnedPartition['read'] = async (options) => {
       const batch = await owned.read({ ...options, maxRecords: 1, waitMs: 1 });
@@ -76,7 +76,7 @@ test('the first block of a process goes at once, and while records keep coming e
   };
   const changed = { clock: { now: () => nowMs }, flushIntervalMs: FLUSH_MS };
   const [first, ...others] = await blocksUntil(RECORDS, log, changed, asAssigned);
-  // It waited for a record as long as where none comes, and then for what comes with it.
+  // The first block waited the whole idle time for a record and then for further records.
   expect(first?.startedAtMs).toBeLessThan(BEGIN_MS + 11_000);
   expect(others.length).toBeGreaterThan(2);
   let beforeMs = first?.startedAtMs ?? 0;
@@ -86,14 +86,14 @@ test('the first block of a process goes at once, and while records keep coming e
   }
 });
 
-test('records that keep coming hold no block up', async () => {
+test('writes a block on time while records keep arriving', async () => {
   const log = await aTopic();
   await log.append(
     TOPIC,
     0,
     Array.from({ length: 100 }, () => ({ key: null, value: Buffer.from('x') })),
   );
-  // One each millisecond.
+  // One record per millisecond.
   let nowMs = 1_000_000;
   const asAssigned = (owned: OwnedPartition): OwnedPartition => {
     const read: OwnedPartition['read'] = (options) => {
@@ -106,7 +106,7 @@ test('records that keep coming hold no block up', async () => {
   expect(Math.max(...written.map(({ block }) => block.records.length))).toBeLessThan(20);
 });
 
-test('a record is named by its append id, or by what it says where it has none that a commit has room for', () => {
+test('identifies a record by its append id or, if the id is missing or too long, by a digest', () => {
   const record = (of: Partial<LogRecord>): LogRecord => {
     return { offset: 1, timestampMs: 1, key: 'k', value: Buffer.from('v'), headers: {}, ...of };
   };
@@ -118,7 +118,7 @@ test('a record is named by its append id, or by what it says where it has none t
     record({ value: null }),
     record({ key: 'l' }),
     record({ key: null }),
-    // One text, cut in two ways.
+    // Both records have the same concatenation of key and value.
     record({ key: 'kv', value: Buffer.alloc(0) }),
   ];
   const ids = unnamed.map(recordIdOf);

@@ -1,4 +1,7 @@
-/** A log that is cut while it is written from: what was lost stays visible, and what gets its offsets is written too. */
+/**
+ * Tests a log that is truncated while it is projected: rows of lost records stay visible, and new records at their
+ * offsets are written.
+ */
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
@@ -23,15 +26,15 @@ interface Row {
 
 const nameOf = (record: LogRecord): string => record.value?.toString() ?? '';
 
-/** Rows of records that the log has lost are moved away from the others and stay. */
+/** Moves rows of lost records aside and keeps them. */
 class Tables {
   rows: Row[] = [];
   readonly moved: Row[] = [];
   readonly repairs: Truncation[] = [];
-  /** The repair that was begun and not finished. */
+  /** The unfinished repair. */
   begun: Truncation | undefined;
   beforeRow = (_name: string): void => {};
-  /** Called in the middle of a repair. */
+  /** Called during a repair. */
   amidRepair = (): void => {};
 
   held(): StoredRows {
@@ -89,7 +92,7 @@ async function aProjection() {
   const clock = new ReadDrivenClock();
   return {
     ...{ log, tables, cuts, said, committed },
-    /** Records of the names, with their names as append ids. */
+    /** Appends records with these names. The names are also the append ids. */
     append: async (...names: string[]) => {
       for (const name of names)
         await log.append(TOPIC, 0, [
@@ -117,7 +120,7 @@ async function aProjection() {
             onTruncation: (cut, records) => void cuts.push({ cut, records }),
           }),
       }),
-    /** Runs until all is committed, or something breaks. */
+    /** Runs until every record is committed, or an error occurs. */
     async run(asAssigned?: (owned: OwnedPartition) => OwnedPartition) {
       const consumer = await this.start(asAssigned);
       const [end] = await log.endOffsets(TOPIC);
@@ -175,7 +178,7 @@ test.each([1, 3])(
   },
 );
 
-test('a repair that breaks off is done again, before anything else', async () => {
+test('repeats an interrupted repair before anything else', async () => {
   const projection = await aProjection();
   const { log, tables, append } = projection;
   await append('a', 'b', 'c');
@@ -192,7 +195,7 @@ test('a repair that breaks off is done again, before anything else', async () =>
   expect(projection.cuts).toHaveLength(1);
 });
 
-test('a repair waits for tables that are away, and is not begun by one that lost the partition', async () => {
+test('waits with a repair until ClickHouse is available, and does not repair a lost partition', async () => {
   const projection = await aProjection();
   const { log, tables, append } = projection;
   await append('a', 'b');
@@ -222,7 +225,7 @@ test('a repair waits for tables that are away, and is not begun by one that lost
   expect(tables.names()).toEqual(['a', 'B', 'C']);
 });
 
-/** A log whose batches are of this leader epoch, and the seeks in it with the epochs that they name. */
+/** Returns a log whose batches have this leader epoch, and records the seeks with their epochs. */
 function onEpoch(epoch: number) {
   const seeks: (number | undefined)[][] = [];
   const onAnEpoch = (owned: OwnedPartition): OwnedPartition =>
@@ -239,7 +242,7 @@ function onEpoch(epoch: number) {
   return { seeks, onAnEpoch };
 }
 
-test('the leader epoch of what was written goes to the log with the position, which compares it with its own', async () => {
+test('passes the leader epoch of the last written record to the log, which compares it with its own', async () => {
   const projection = await aProjection();
   const { tables, append } = projection;
   const { seeks, onAnEpoch } = onEpoch(5);
@@ -254,13 +257,13 @@ test('the leader epoch of what was written goes to the log with the position, wh
   tables.beforeRow = () => {};
   await append('e');
   await projection.run(onAnEpoch);
-  // What is announced is read by its offsets; what comes behind it, by the epoch of its last record.
+  // The pending block is read by offset. Later records are read with the epoch of its last record.
   expect(seeks).toContainEqual([4, 5]);
   expect(seeks).not.toContainEqual([2, 5]);
   expect(tables.names()).toEqual(['a', 'b', 'c', 'd', 'e']);
 });
 
-test('a marker that is written behind the last record of an older leader is no cut', async () => {
+test('does not report a truncation if a marker has a newer leader epoch than the last record', async () => {
   const projection = await aProjection();
   const { log, tables } = projection;
   const producer = await log.transactionalProducer('a writer');
@@ -280,7 +283,7 @@ test('a marker that is written behind the last record of an older leader is no c
   expect(lastRecordOf(committed)).toEqual({ ...note.last, leaderEpoch: 6 });
 });
 
-test('behind a repaired cut, where no record is named, the commit keeps the leader epoch of before', async () => {
+test('keeps the known leader epoch in the commit after a repaired truncation, where no last record is known', async () => {
   const projection = await aProjection();
   const { log, append } = projection;
   await append('a', 'b');
@@ -291,7 +294,7 @@ test('behind a repaired cut, where no record is named, the commit keeps the lead
   expect(committed && [committed.offset, leaderEpochOf(committed)]).toEqual([1, 5]);
 });
 
-/** Of records that are in the log. */
+/** Commits a pending block of existing records. */
 async function announce(
   { log, committed }: Awaited<ReturnType<typeof aProjection>>,
   note: object,
@@ -305,7 +308,7 @@ async function announce(
   await before.stop();
 }
 
-test('an end that a leader of before tells is no cut while the record that was announced is there', async () => {
+test('ignores the lower end that a former leader reports while the pending block’s last record exists', async () => {
   const projection = await aProjection();
   const { log, tables, append } = projection;
   await append('a', 'b', 'c');
@@ -327,10 +330,10 @@ test('an end that a leader of before tells is no cut while the record that was a
 });
 
 test.each([
-  ['nothing', []],
+  ['none', []],
   ['others', ['x', 'y', 'z']],
 ])(
-  'a log that is cut while an announced block is read again, with %s at its offsets since',
+  'repairs a log that is truncated while a pending block is read again (new records at its offsets: %s)',
   async (_, since) => {
     const projection = await aProjection();
     const { log, tables, append } = projection;
@@ -342,7 +345,7 @@ test.each([
     const consumer = await projection.start((owned) =>
       withMethods(owned, {
         read: async (options) => {
-          // The log is whole while it is compared, and is cut behind the first two records that are read again.
+          // The log is complete during the comparison. It is truncated after the first two records are read again.
           if (is === 'compared' && owned.position(TOPIC) === 0) is = 'read again';
           if (is === 'compared' || is === 'cut') return await owned.read(options);
           if (is === 'read again') {
@@ -369,7 +372,7 @@ test.each([
   },
 );
 
-test('of an announced block of which nothing is known, what a cut has left is written, and what comes behind it', async () => {
+test('writes the rest of a pending block that was truncated, and the records after it', async () => {
   const projection = await aProjection();
   const { log, tables, append, committed } = projection;
   await append('a', 'b', 'c');
@@ -391,7 +394,7 @@ test('of an announced block of which nothing is known, what a cut has left is wr
   expect(tables.names()).toEqual(['a', 'B']);
 });
 
-test('what a tool writes beside an offset that it sets says nothing, and stops nobody', () => {
+test('ignores metadata of tools that set offsets', () => {
   const set = { offset: 1, metadata: 'set by hand' };
   expect([lastRecordOf(set), leaderEpochOf(set)]).toEqual([undefined, undefined]);
 });

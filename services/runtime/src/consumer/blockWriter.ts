@@ -1,4 +1,4 @@
-/** What has the effects of a block of records: written by whoever projects a topic, driven by `blocks.ts`. */
+/** Interface between a service that projects a topic and `blocks.ts`, which drives it. */
 import type { LogRecord } from '../log/log.ts';
 import type { Invalid } from '../process/errors.ts';
 import type { RecordIdentity } from './findTruncation.ts';
@@ -7,28 +7,29 @@ export interface Block {
   readonly topic: string;
   readonly partition: number;
   readonly records: readonly LogRecord[];
-  /** First offset of the block, and the first behind it (markers and gaps included). */
+  /** First offset of the block, and the offset after the block, markers and gaps included. */
   readonly start: number;
   readonly end: number;
-  /** Of its last record. */
+  /** Identity of the block's last record. */
   readonly last: RecordIdentity | undefined;
 }
 
-/** Turns a block into effects. `plan` runs once a block, `apply` until it succeeds. */
+/** Writes blocks. `plan` runs once per block, `apply` until it succeeds. */
 export interface BlockWriter<Plan> {
   plan(block: Block): Promise<Plan>;
-  /** @throws Invalid when the data itself is refused; Unavailable when it is worth another try. */
+  /** @throws Invalid if ClickHouse rejects the data; Unavailable if a retry can succeed. */
   apply(plan: Plan, attempt: Attempt): Promise<void>;
-  /** Sends a block whose data is refused, of one record, to the dead letters with the cause, unless it is there. */
+  /** Sends the single record of a rejected block to the dead letters, unless it is already there. */
   deadLetter(block: Block, cause: Invalid): Promise<void>;
 }
 
 export interface Attempt {
-  /** Something of the block may be in place already: read first, then write only what is missing. */
+  /** True if the block may have stored rows. The writer then reads them first and inserts only missing rows. */
   readonly verify: boolean;
   /**
-   * Awaited right before each insert: a process that was stopped for longer than its session must not wake up and
-   * insert what its successor has inserted. @throws Fenced when the partition is another's.
+   * Must be awaited directly before each insert. A process that was suspended for longer than its session must not
+   * insert rows that the new owner has inserted.
+   * @throws Fenced if another process owns the partition.
    */
   confirm(): Promise<void>;
 }

@@ -16,9 +16,9 @@ import { ReadDrivenClock, WITHIN_MS } from './testing/readDrivenClock.ts';
 
 const TOPIC = 'blocks';
 const GROUP = 'blocks-test';
-/** Seconds on an idle CPU; tests run beside others. */
+/** The runs take seconds on an idle CPU, and more beside other tests. */
 const CRASHES_WITHIN_MS = 120_000;
-/** Each mutant of the product is run against them. */
+/** Each mutant of the product is tested with these runs. */
 const CRASH_RUNS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 8 : 40;
 
 let directory: string;
@@ -46,7 +46,7 @@ interface Run extends Partial<BlockOptions<Block>> {
   asAssigned?(owned: OwnedPartition): OwnedPartition;
 }
 
-/** Runs a consumer until it has committed `end`, or has broken off. */
+/** Runs a consumer until it has committed `end` or failed. */
 async function consumeUntil(end: number, table: BlockTable, run: Run = {}): Promise<void> {
   const { plan = async (block) => block, asAssigned = (owned) => owned, ...changed } = run;
   const openWriter = async () => ({ ...table.writer(), plan });
@@ -70,14 +70,14 @@ async function committedOffset(): Promise<number> {
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, offset) => offset);
 
-test('writes every record once and commits behind it', async () => {
+test('writes every record once and commits the offset after it', async () => {
   const table = new BlockTable();
   await append(20);
   await consumeUntil(20, table);
   expect(table.rows).toEqual(upTo(20));
 });
 
-test('what comes once the group has caught up is written without a look at what is there', async () => {
+test('writes records that arrive after the group has caught up without reading stored rows', async () => {
   const table = new BlockTable();
   await append(20);
   const plan = async (block: Block): Promise<Block> => {
@@ -89,9 +89,9 @@ test('what comes once the group has caught up is written without a look at what 
 });
 
 test.each([
-  ['come late', [0, 1, 2, 3, 4]],
+  ['arrive late', [0, 1, 2, 3, 4]],
   ['were removed meanwhile', [0, 1, 2]],
-])('a block that was announced, whose records %s: the group goes on behind it', async (_, rows) => {
+])('finishes a pending block whose records %s, and continues after it', async (_, rows) => {
   const table = new BlockTable();
   await append(1);
   await consumeUntil(1, table);
@@ -104,7 +104,7 @@ test.each([
   let silent = 2;
   const asAssigned = (owned: OwnedPartition): OwnedPartition => {
     const read: OwnedPartition['read'] = async (options) => {
-      // The first is of the look whether the log was cut.
+      // The first read belongs to the search for a truncation.
       if (owned.position(TOPIC) === 1 && silent-- > 0) {
         if (rows.length < 5) owned.seek(TOPIC, 5);
         return undefined;
@@ -118,7 +118,7 @@ test.each([
   expect(table.rows.toSorted((a, b) => a - b)).toEqual([...rows, 5]);
 });
 
-test('after crashes at any rows, every record is there exactly once', {
+test('after crashes at any row, every record is stored exactly once', {
   timeout: CRASHES_WITHIN_MS,
 }, async () => {
   await fc.assert(
@@ -152,7 +152,7 @@ test('after crashes at any rows, every record is there exactly once', {
   );
 });
 
-/** The group's offset is lost, or is this one, of nobody's block. What is there is read as blocks of three records. */
+/** Replaces the group's commit by this offset without metadata, or by none. Reads batches of three records. */
 function assignedAt(offset: number | undefined): Run {
   let nowMs = systemClock.now();
   const asAssigned = (owned: OwnedPartition): OwnedPartition => {
@@ -162,14 +162,14 @@ function assignedAt(offset: number | undefined): Run {
       owned.read({ ...options, maxRecords: Math.min(options.maxRecords ?? 3, 3) });
     return withMethods(owned, { committed: () => committed, read });
   };
-  // Each batch comes when its block is due.
+  // Each batch arrives when its block is due.
   return { asAssigned, clock: { now: () => ++nowMs * 10 } };
 }
 
 test.each([
   ['are lost', undefined],
   ['are set back', 3],
-])('when the group’s offsets %s, also after a crash, every record is there exactly once', async (_, to) => {
+])('when the group’s offsets %s, also after a crash, every record is stored exactly once', async (_, to) => {
   for (const crashesAt of [0, 1, 6, 10]) {
     const table = new BlockTable();
     const base = (await log.endOffsets(TOPIC))[0] ?? 0;
@@ -182,14 +182,14 @@ test.each([
     await expect(consumeUntil(base + 10, table)).rejects.toThrow('crash');
     table.beforeRow = () => {};
     await append(2);
-    // Nothing below the offset is read again: it is as if it had been written.
+    // Records below the offset are not read again, as if their rows were stored.
     if (from !== undefined) table.rows.push(...upTo(from).filter((offset) => !table.rows.includes(offset)));
     await consumeUntil(base + 12, table, assignedAt(from));
     expect(table.rows.toSorted((a, b) => a - b)).toEqual(upTo(base + 12));
   }
 });
 
-test('offsets that are lost while an insert of before still runs: its rows are there once, and so are all others', async () => {
+test('stores each row once if offsets are lost while an insert of the previous owner still runs', async () => {
   const table = new BlockTable();
   await append(10);
   table.rows.push(0, 1, 2);
@@ -205,11 +205,11 @@ test('offsets that are lost while an insert of before still runs: its rows are t
   await consumeUntil(10, table, lost);
   itEnds();
   expect(table.rows.toSorted((a, b) => a - b)).toEqual(upTo(10));
-  // A timer may come a millisecond early: then the rest is waited for, too.
+  // A timer can fire a millisecond early. The rest of the time is then waited, too.
   const [behind, waits] = ['group_offset_behind_tables', 'waits_for_inserts_of_before'];
   expect(warnings.join(' ')).toMatch(new RegExp(`^(${behind} ${waits} )+${behind}$`));
   const told = warnings.length;
-  // Nobody else waits.
+  // Later owners do not wait.
   await append(5);
   lateRows = [];
   await consumeUntil(15, table, { insertsEndWithinMs: WITHIN_MS, logger });
@@ -217,7 +217,7 @@ test('offsets that are lost while an insert of before still runs: its rows are t
   expect(warnings).toHaveLength(told);
 });
 
-test('of a partition that nobody knows, whoever comes first and whoever comes after make the same first block', async () => {
+test('an owner of a new partition and its successor build the same first block', async () => {
   for (const count of [3, 7]) {
     const [table, blocks] = [new BlockTable(), [] as number[][]];
     await append(count);
@@ -284,9 +284,9 @@ test('publishes the offset below which every row exists after each commit, and o
   expect([table.published[restoredAt], table.published.at(-1)]).toEqual([0, 4]);
 });
 
-test('what was sent of a log that tables made anew have nothing of is verified to its end', async () => {
+test('verifies every record up to the end of the log after the tables were recreated', async () => {
   const table = new BlockTable();
-  // More than a block takes.
+  // More bytes than a block contains.
   for (let i = 0; i < 20; i++) await log.append(TOPIC, 0, [{ key: null, value: Buffer.alloc(990_000) }]);
   await consumeUntil(20, table);
   table.rows.splice(0);
@@ -298,7 +298,7 @@ test('what was sent of a log that tables made anew have nothing of is verified t
   expect([table.rows, table.unverified]).toEqual([upTo(21), []]);
 });
 
-test('an insert whose answer was lost is not repeated', async () => {
+test('does not repeat an insert whose response was lost', async () => {
   const table = new BlockTable();
   let isLost = true;
   table.beforeRow = (written) => {
@@ -313,11 +313,11 @@ test('an insert whose answer was lost is not repeated', async () => {
 });
 
 test.each([
-  ['longer than its session', 6_000, 'not told', 'announced'],
-  ['a moment', 1_000, 'not told', 'written'],
-  ['a moment', 1_000, 'told', 'announced'],
+  ['longer than its session', 6_000, 'not reported', 'announced'],
+  ['a moment', 1_000, 'not reported', 'written'],
+  ['a moment', 1_000, 'reported', 'announced'],
 ])(
-  'a process that is stopped for %s before an insert (%i ms), and is %s that its partition is lost: the block is %s',
+  'after a pause for %s before an insert (%i ms) and with the loss of the partition %s, the block is %s',
   async (_, stoppedMs, told, then) => {
     const clock = { aheadMs: 0, now: () => systemClock.now() + clock.aheadMs };
     const table = new BlockTable();
@@ -336,11 +336,11 @@ test.each([
         const plan = async (block: Block): Promise<Block> => {
           clock.aheadMs += stoppedMs;
           isLost = true;
-          if (told === 'told') revoked.abort();
+          if (told === 'reported') revoked.abort();
           return block;
         };
         const openWriter = async () => ({ ...table.writer(), plan });
-        // As if nothing were written yet, whatever is.
+        // A view in which no row is stored yet.
         const held = new BlockTable().storedRows();
         const options = { ...blockOptions(log, TOPIC, table), held, clock, openWriter };
         await runBlocks(withMethods(owned, { commit, signal: revoked.signal }), options);
@@ -349,16 +349,16 @@ test.each([
     });
     await ended.promise;
     await consumer.stop();
-    // Nobody had known the partition: the first block is of one record.
+    // The partition was new, so the first block has one record.
     expect(table.rows).toEqual(then === 'written' ? [0] : []);
     expect(await committedOffset()).toBe(0);
   },
 );
 
-test('dead-letters the records that the table refuses, and none beside them', async () => {
+test('dead-letters exactly the records that the table rejects', async () => {
   const table = new BlockTable();
   table.refuses = (offset) => offset === 3 || offset === 11;
-  // A part of a block may be written before it is refused.
+  // A part of a block can be written before the block is rejected.
   let late = 1;
   table.beforeRow = (written) => {
     if (written === 6 && late-- > 0) throw new Invalid('the table refuses what follows');
@@ -380,7 +380,7 @@ test('passes transaction markers without writing anything', async () => {
   expect(table.rows).toEqual([0]);
 });
 
-test('a block that cannot be planned yet is planned again, and none of it is dead-lettered', async () => {
+test('plans a block again if the first plan fails temporarily, and dead-letters no record', async () => {
   const table = new BlockTable();
   let refusals = 2;
   const said: string[] = [];

@@ -1,7 +1,7 @@
 /**
- * Effects first, offsets last: reads one partition as blocks and has each written exactly once. A block's boundaries
- * are committed ("pending to N") before anything of it is written, so that whoever comes after a crash forms the very
- * same block, asks what of it is in place, and writes only the rest.
+ * Reads one partition in blocks and writes each block exactly once. Before anything of a block is written, its
+ * boundaries are committed ("pending to N"). After a crash, the next owner builds the same block, reads which of its
+ * rows are stored, and writes the rest.
  */
 import { createHash } from 'node:crypto';
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
@@ -30,43 +30,46 @@ import {
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
   readonly topic: string;
-  /** Names the tables, as of after the call: those of a restored backup have another name. */
+  /** Returns the id of the tables, read after the call. Restored tables have another id. */
   tablesId(): Promise<string>;
-  /** The same, perhaps as of a while ago: a partition without records asks after each of its waits. */
+  /** Returns the id of the tables, perhaps from a cache. A partition without records calls this after each wait. */
   cachedTablesId(): Promise<string>;
-  /** What they hold of this partition. */
   readonly storedRows: StoredRows;
-  /** The writer with its state as of `start`: built from what is stored, never from memory. */
+  /** Opens a writer with its state at `start`. The state comes from stored rows, never from memory. */
   openWriter(start: number): Promise<BlockWriter<Plan>>;
-  /** Blocks of one partition are at least so far apart while records keep coming; the first one goes at once. */
+  /**
+   * Minimum time between two blocks of one partition while records keep arriving. The first block is written at once.
+   */
   readonly flushIntervalMs: number;
-  /** As of the store. */
+  /** `Store.insertsEndWithinMs`. */
   readonly insertsEndWithinMs: number;
-  /** A steady one: blocks must not wait for one that was set back. */
+  /** A monotonic clock, because a system clock that is set back would delay blocks. */
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
-  /** Publishes an offset below which every row is in these tables, even if it is lower. Awaits `confirm` before the insert. */
+  /**
+   * Publishes an offset below which every row is in these tables. The offset may be lower than before. Awaits `confirm`
+   * before the insert.
+   */
   publishStart(nextOffset: number, tablesId: string, confirm: () => Promise<void>): Promise<void>;
-  /** Receives the next such offset, after its commit. */
   onProjected(nextOffset: number, tablesId: string): void;
-  /** The log has lost so many records that had been written; what was theirs is out of the way of what comes there. */
-  onTruncation(cut: Truncation, records: number): void;
+  /** Called after the repair of a truncation. @param records number of written records that the log lost. */
+  onTruncation(truncation: Truncation, records: number): void;
 }
 
-/** Bytes of keys and values in the log. With one record of the largest size on top a block stays below 32 MiB. */
+/** Maximum bytes of keys and values in a block. With one more maximum-size record, a block stays below 32 MiB. */
 const MAX_BLOCK_BYTES = 16 * 1024 * 1024;
 const MAX_BLOCK_RECORDS = 50_000;
-/** Records that arrive together are written together. */
+/** Wait for further records after the first one, so that records that arrive together share a block. */
 const SETTLE_MS = 5;
-/** Whatever comes ends it: a partition without records wakes nobody more often. */
+/** Maximum wait for new records. A new record ends the wait early. */
 const IDLE_WAIT_MS = 10_000;
-/** For records that were read before. */
+/** Maximum wait for records of a pending block, which the log already had. */
 const REREAD_WAIT_MS = 1_000;
-/** So long a commit proves that the partition is ours: half a consumer's session. */
+/** Time for which a commit proves ownership: half of a consumer's session timeout. */
 const OWNERSHIP_PROOF_MS = 5_000;
 
-/** Runs until the partition is lost. @throws what is neither `Unavailable` nor `Invalid` nor `Fenced`. */
+/** Runs until the partition is lost. @throws every error except `Unavailable`, `Invalid`, and `Fenced`. */
 export async function runBlocks<Plan>(owned: OwnedPartition, options: BlockOptions<Plan>): Promise<void> {
   const run = new BlockRun(owned, options);
   try {
@@ -84,21 +87,19 @@ class BlockRun<Plan> {
   readonly #owned: OwnedPartition;
   readonly #options: BlockOptions<Plan>;
   #writer: BlockWriter<Plan> | undefined;
-  /** As the group has it. */
   #committed: CommitMetadata;
   #hasCommit: boolean;
-  /** Of the last batch that was read. */
+  /** Leader epoch of the last batch that was read. */
   #leaderEpoch: number | undefined;
-  /** The log says that from here on it is not what was read. */
+  /** Offset from which the log reported a truncation. */
   #truncatedFrom = Infinity;
-  /** Where the rows of its commits are. */
   #tablesId: string | undefined;
-  /** Something of a block that begins below may be in place already. */
+  /** Blocks that begin below this offset may have stored rows. */
   #verifyBelow = 0;
-  /** Neither the group nor the tables know anything of the partition. */
+  /** True if the group has no commit and the tables have no rows of the partition. */
   #isNewPartition = false;
   #isStartPublished = false;
-  /** No insert of whoever had the partition before runs from then on. */
+  /** Time after which no insert of the previous owner can take effect. */
   #previousInsertsEndAtMs: number;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #ownershipProvenAtMs = Number.NEGATIVE_INFINITY;
@@ -113,7 +114,7 @@ class BlockRun<Plan> {
     this.#committed = committed === undefined ? { offset: owned.position(topic) } : metadataOf(committed);
   }
 
-  /** Returns when the log was cut, the tables are others, or the partition is lost. */
+  /** Returns when the log is truncated, the tables change, or the partition is lost. */
   async runUntilInterrupted(): Promise<void> {
     try {
       await this.#checkTables();
@@ -130,8 +131,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * The rows that the commits stand behind are not in tables that were restored, or made anew: what the log has is then read
-   * again from its beginning, as by a group without offsets. @throws Anew
+   * Rewinds to the start of the log if the tables were restored or recreated, because they lack rows that the commits
+   * refer to.
+   * @throws RestartRun after a rewind.
    */
   async #checkTables(): Promise<void> {
     const { log, topic, tablesId, logger } = this.#options;
@@ -144,12 +146,11 @@ class BlockRun<Plan> {
     this.#writer = undefined;
     await this.#commit({ offset: startOffset });
     this.#hasCommit = false;
-    // Those inserts were into the tables of before.
+    // Inserts of the previous owner went into the old tables.
     this.#previousInsertsEndAtMs = Number.NEGATIVE_INFINITY;
     throw new RestartRun();
   }
 
-  /** Repairs what a cut of the log has left behind, and goes to where the group is then. */
   async #repairTruncations(): Promise<void> {
     const { log, topic, storedRows, logger, onTruncation } = this.#options;
     const deps = { log, owned: this.#owned, topic, storedRows, recordIdOf };
@@ -178,7 +179,7 @@ class BlockRun<Plan> {
     this.#owned.seek(topic, offset, pendingTo === undefined ? last?.leaderEpoch : undefined);
   }
 
-  /** Finishes the block that was announced, by a predecessor or before the log told of a cut. */
+  /** Writes the pending block that a previous owner, or this owner before a truncation, announced. */
   async #finishPendingBlock(): Promise<void> {
     const { topic } = this.#options;
     const { offset, pendingTo, last } = this.#committed;
@@ -188,7 +189,7 @@ class BlockRun<Plan> {
     while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
       const batch = await this.#read(REREAD_WAIT_MS, MAX_BLOCK_BYTES);
       records.push(...(batch?.records ?? []));
-      // The log may have been cut since it was compared: what is gone never comes.
+      // The log can be truncated during the read. Then the remaining records never arrive.
       if (batch === undefined) await this.#checkEnd(pendingTo);
     }
     if (this.#owned.signal.aborted) return;
@@ -198,15 +199,16 @@ class BlockRun<Plan> {
       offset,
       pendingTo,
     );
-    // Cut since then, and grown again: the rows that are there are not of these records.
+    // The log was truncated and has grown since: the stored rows belong to other records.
     if (last !== undefined && block.last !== undefined && block.last.id !== last.id)
       throw new LogTruncated({ topic, partition: block.partition, offset: last.offset, position: pendingTo });
     await this.#write(block, true);
   }
 
   /**
-   * A broker that is no longer the leader may know less: where a record was named it is looked for before anything is done.
-   * @throws Anew, or LogTruncated, where the log ends before the end of the announced block.
+   * Checks that the log still contains the pending block. A broker that is no longer the leader can report a lower end,
+   * so the last record is compared before anything is repaired.
+   * @throws RestartRun, or LogTruncated, if the log ends before the end of the pending block.
    */
   async #checkEnd(position: number): Promise<void> {
     const { log, topic } = this.#options;
@@ -217,9 +219,10 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Group offsets may be lost, reset, or older than what was done since. Where the group has none, or the tables hold rows
-   * behind its position, whatever the log has by now may have been written, or acknowledged under a token and dropped.
-   * Otherwise that is possible of the block at the position only: its announcement may be what was lost.
+   * Decides which blocks must read the stored rows before they write. Group offsets can be lost, reset, or outdated. If
+   * the group has no commit, or the tables have rows above its offset, every record that the log has now may have been
+   * written. Its insert may also have been acknowledged and dropped because of a known token. Otherwise only the block
+   * at the offset may have been written, because its announcement may be lost.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -233,9 +236,10 @@ class BlockRun<Plan> {
   }
 
   /**
-   * An insert that its sender has given up may run on. Where the block that it is of was announced its token guards against
-   * it. Where the announcement was lost nothing would: its rows would come once they were looked for.
-   * @throws Anew after a wait: the log may have been cut meanwhile.
+   * Waits until inserts of the previous owner can no longer take effect, because an abandoned insert can still run. A
+   * deduplication token protects an announced block. If the announcement was lost, rows could appear after they were
+   * looked for.
+   * @throws RestartRun after a wait, because the log may have been truncated meanwhile.
    */
   async #waitForPreviousInserts(): Promise<void> {
     const { topic, clock, logger } = this.#options;
@@ -250,7 +254,8 @@ class BlockRun<Plan> {
   async #writeNextBlock(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
-    // Whoever comes next, and knows as little, makes the very same first block: its token guards against this one's insert.
+    // A new owner that finds neither a commit nor stored rows builds the same one-record block. The block's token then
+    // protects against an insert of this owner.
     const maxRecords = this.#isNewPartition ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;
@@ -274,7 +279,9 @@ class BlockRun<Plan> {
     else this.#lastFlushMs = clock.now();
   }
 
-  /** A partition without records would not notice other tables, and whoever needs their rows would wait for ever. */
+  /**
+   * Detects restored tables while no records arrive. Otherwise readers would wait forever for the rows in these tables.
+   */
   async #checkTablesWhileIdle(): Promise<void> {
     const now = await this.#options.cachedTablesId().catch((cause: unknown) => {
       if (cause instanceof Unavailable) return this.#tablesId;
@@ -305,7 +312,7 @@ class BlockRun<Plan> {
     return this.#leaderEpoch === undefined ? {} : { leaderEpoch: this.#leaderEpoch };
   }
 
-  /** @throws Fenced when the partition is another's: then nothing of the block may be written. */
+  /** @throws Fenced if another process owns the partition. Nothing of the block may be written then. */
   async #commit(committed: CommitMetadata): Promise<void> {
     const metadata = this.#tablesId === undefined ? committed : { ...committed, tables: this.#tablesId };
     await this.#retry(async () => {
@@ -317,7 +324,10 @@ class BlockRun<Plan> {
     this.#hasCommit = true;
   }
 
-  /** A process that was stopped for longer, or is told that it may have lost the partition, asks whether it has. */
+  /**
+   * Commits again if the last commit is too old to prove ownership, or if the partition may be lost. A process that was
+   * suspended must not write.
+   */
   async #confirmOwnership(): Promise<void> {
     const isProven = this.#options.clock.now() - this.#ownershipProvenAtMs <= OWNERSHIP_PROOF_MS;
     if (!isProven || this.#owned.signal.aborted) await this.#commit(this.#committed);
@@ -329,7 +339,10 @@ class BlockRun<Plan> {
     this.#isStartPublished = true;
   }
 
-  /** A block refused for its data is halved until the refused records stand alone; those are dead-lettered. */
+  /**
+   * Writes a block. If ClickHouse rejects the data, the block is split until each rejected record is alone; these
+   * records become dead letters.
+   */
   async #write(block: Block, verify: boolean): Promise<void> {
     const { clock, onWritten } = this.#options;
     const startedAtMs = clock.now();
@@ -348,7 +361,8 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // A marker may be of a newer leader epoch than the last record: with the older one the log would seem to be cut there.
+    // A marker can have a newer leader epoch than the last record. With the older epoch, the log would look truncated
+    // at the marker.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };
@@ -357,7 +371,7 @@ class BlockRun<Plan> {
   }
 
   async #isolateRejected(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {
-    // The counts of the refused plan must go: the halves start from what is stored.
+    // Drops the counts of the rejected plan. The halves start from stored rows.
     this.#writer = undefined;
     if (block.records.length === 1) {
       await this.#retry(() => writer.deadLetter(block, cause));
@@ -372,7 +386,8 @@ class BlockRun<Plan> {
   async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
     let mayBeStored = verify;
     await this.#retry(async () => {
-      // Before each try: ClickHouse may come back with other tables, in which the counts that the plan has read are wrong.
+      // Checked before each attempt, because ClickHouse can come back with restored tables. The counts in the plan
+      // would be wrong for them.
       await this.#checkTables();
       const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
       mayBeStored = true;
@@ -380,7 +395,6 @@ class BlockRun<Plan> {
     });
   }
 
-  /** Repeats while the cause is `Unavailable`, with growing pauses, as long as the partition is ours. */
   async #retry<T>(work: () => Promise<T>): Promise<T> {
     const { topic, logger } = this.#options;
     const { partition, signal } = this.#owned;
@@ -391,16 +405,16 @@ class BlockRun<Plan> {
   }
 }
 
-/** Ends a run of blocks; the next one begins where the group is then. */
+/** Ends a run of blocks. The next run starts at the committed offset. */
 class RestartRun extends Error {}
 
 const TRUNCATED_MESSAGE =
-  'the log was cut: records that had been written are no longer in it, their rows are; see the table truncations';
+  'the log was truncated: it lost records whose rows are stored; see the table truncations';
 
-/** Metadata has little room, and foreign producers may write any header. */
+/** Commit metadata is limited in size, and foreign producers can write any header. */
 const MAX_ID_CHARACTERS = 64;
 
-/** The append id or, of a record without one, a digest of its key and value. */
+/** Returns the append id or, for a record without one, a digest of its key and value. */
 export function recordIdOf({ key, value, headers }: LogRecord): string {
   const appendId = headers[APPEND_ID_HEADER];
   if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;

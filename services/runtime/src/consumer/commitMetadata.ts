@@ -1,34 +1,43 @@
-/** What a group's commit says beside its offset, and where it goes on behind a cut. */
+/** Reads the metadata of a group's commit and computes the commit after a truncation. */
 import type { Committed } from '../log/log.ts';
 import type { CommitMetadata, RecordIdentity } from './findTruncation.ts';
 
-/** Knows also what older versions wrote, which is less. */
+/** Decodes a commit. Commits of older versions have fewer fields. */
 export function metadataOf({ offset, metadata }: Committed): CommitMetadata {
   try {
     return { ...(metadata === '' ? {} : JSON.parse(metadata)), offset };
   } catch {
-    // A tool that sets offsets may write a text of its own there, which says nothing.
+    // A tool that sets offsets can write any text.
     return { offset };
   }
 }
 
-/** The record that a commit names: the last below it or, while a block is announced, the block's last. */
+/**
+ * Returns the record that the commit names: the last record below its offset or, for a pending block, the block's last
+ * record.
+ */
 export function lastRecordOf(committed: Committed | undefined): RecordIdentity | undefined {
   return committed && metadataOf(committed).last;
 }
 
-/** The UUID of the table whose rows the commit means; undefined where an operator or an older version made it. */
+/**
+ * Returns the UUID of the table that the commit refers to. Undefined if an operator or an older version made the
+ * commit.
+ */
 export function tableOf(committed: Committed | undefined): string | undefined {
   return committed && metadataOf(committed).tables;
 }
 
-/** No record below the commit is of a newer leader epoch; undefined: not known. */
+/** Returns a leader epoch that no record below the commit exceeds. Undefined if it is unknown. */
 export function leaderEpochOf(committed: Committed): number | undefined {
   const { last, upToEpoch } = metadataOf(committed);
   return last?.leaderEpoch ?? upToEpoch;
 }
 
-/** What is left of a block that was announced is still to be finished. */
+/**
+ * Returns the commit with which the group resumes after a truncation. The part of a pending block below the truncation
+ * is still to be finished.
+ */
 export function resumeAt(
   { offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: CommitMetadata,
   truncatedFrom: number,

@@ -1,4 +1,7 @@
-/** What cannot be processed is kept whole, once, with its cause; and a topic is not emptied into the dead letters. */
+/**
+ * Tests that a dead letter keeps its record completely, once, and with its cause, and that a consumer stops before a
+ * whole topic becomes dead letters.
+ */
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { APPEND_ID_HEADER, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -55,14 +58,14 @@ async function aGroup({ group = 'group', on = (log: Log): Log => log } = {}) {
   return { logId: whole.id, said, clock, open, openLetters: await open(group), letters };
 }
 
-test('a dead letter is logged without the record, which is the players’ and may be megabytes', async () => {
+test('logs a dead letter without the record, which contains players’ data and may be large', async () => {
   const { openLetters, said, letters } = await aGroup();
   await openLetters().send(SOURCE, aRecord(7), unreadable(), false);
   expect(said).toEqual([{ ...SOURCE, offset: 7, group: 'group' }]);
   expect((await letters()).map(({ reason }) => reason)).toEqual(['unreadable']);
 });
 
-test('holds the record as it was, where it came from, and why', async () => {
+test('stores the record unchanged, its source, and the cause', async () => {
   const { logId, clock, openLetters, letters } = await aGroup();
   const headers = { a: '1', [APPEND_ID_HEADER]: 'its own' };
   const deep = unreadable('no such type', new Error('bad byte'));
@@ -81,11 +84,11 @@ test('holds the record as it was, where it came from, and why', async () => {
   });
   expect(first?.value).toEqual(Buffer.from('a payload'));
   expect(second).toMatchObject({ sourceOffset: 8, key: null, recordKey: null, value: null });
-  // Room for a long reason is room that the record does not have.
+  // A long cause is shortened, so that the record fits.
   expect(second?.reason).toBe('x'.repeat(2_000));
 });
 
-test('one that may be there is looked for, and sent only if it is not', async () => {
+test('searches for a dead letter that may exist, and sends it only if it is missing', async () => {
   let tails = 0;
   const counted = (log: Log): Log =>
     withMethods(log, {
@@ -103,7 +106,7 @@ test('one that may be there is looked for, and sent only if it is not', async ()
   for (const offset of [1, 2, 2, 1]) await heir.send(SOURCE, aRecord(offset), unreadable(), true);
   expect((await letters()).map(({ sourceOffset }) => Number(sourceOffset)).sort()).toEqual([1, 1, 2]);
   expect(tails).toBe(0);
-  // The same offset of another partition, topic or group is another record.
+  // The same offset of another partition, topic, or group is another record.
   await heir.send({ ...SOURCE, partition: 1 }, aRecord(1), unreadable(), true);
   await heir.send({ ...SOURCE, topic: 'other' }, aRecord(1), unreadable(), true);
   await (await open('other'))().send(SOURCE, aRecord(1), unreadable(), true);
@@ -112,13 +115,13 @@ test('one that may be there is looked for, and sent only if it is not', async ()
   expect(new Set(all.map(({ id }) => id)).size).toBe(6);
 });
 
-test('one is sent, and looked for, while another partition of the dead letters has no leader', async () => {
+test('sends and searches while another partition of the dead letters has no leader', async () => {
   const { openLetters, letters } = await aGroup({ on: (log) => withoutLeader(log, 2).log });
   for (const offset of [1, 1]) await openLetters().send(SOURCE, aRecord(offset), unreadable(), true);
   expect(await letters()).toHaveLength(1);
 });
 
-test('one whose append failed is looked for again, since it may be there all the same', async () => {
+test('searches again after a failed append, because the record may have been stored', async () => {
   let isAway = false;
   const failing = (log: Log): Log =>
     withMethods(log, {
@@ -139,12 +142,12 @@ test('one whose append failed is looked for again, since it may be there all the
 });
 
 const MIB = 1024 * 1024;
-/** A tail gives no two letters of such records at once. */
+/** Records of this size arrive in one batch each. */
 const LARGE = Buffer.alloc(3 * MIB);
 
 test.each([
-  ['that take long to read are read on, as long as they come', 20_000, 'found'],
-  ['of which none comes in time are tried again', 31_000, 'the dead letters cannot be read'],
+  ['are read to the end while they keep arriving', 20_000, 'found'],
+  ['are read again if none arrives in time', 31_000, 'the dead letters cannot be read'],
 ])('dead letters %s', async (_, batchMs, outcome) => {
   const slow = (log: Log): Log =>
     withPausedTails(log, async () => void (await vi.advanceTimersByTimeAsync(batchMs)));
@@ -154,7 +157,7 @@ test.each([
     await openLetters().send(SOURCE, aRecord(offset, { value: LARGE }), unreadable(), false);
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
-  // A limit on all of the time would run out on the way.
+  // A limit on the total time would expire during the read.
   const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(AbortSignal.abort());
   onTestFinished(() => timeout.mockRestore());
   const found = openLetters().send(SOURCE, aRecord(5), unreadable(), true);
@@ -169,7 +172,7 @@ test.each([
   expect(await letters()).toHaveLength(offsets.length);
 });
 
-test('who loses the partition does not read the dead letters to their end', async () => {
+test('stops searching the dead letters when the partition is lost', async () => {
   const lost = new AbortController();
   const { openLetters } = await aGroup({ on: (log) => withPausedTails(log, async () => lost.abort()) });
   await openLetters().send(SOURCE, aRecord(1), unreadable(), false);
@@ -177,7 +180,7 @@ test('who loses the partition does not read the dead letters to their end', asyn
   await expect(found).rejects.toBeInstanceOf(Unavailable);
 });
 
-test('of a record that is too large for the dead letters the place is kept, and the key if it fits', async () => {
+test('keeps the source and, if it fits, the key of a record that is too large for the dead letters', async () => {
   const { openLetters, letters } = await aGroup();
   const tooLarge = [
     aRecord(7, { value: Buffer.alloc(13 * MIB), headers: { a: '1' } }),
@@ -186,7 +189,7 @@ test('of a record that is too large for the dead letters the place is kept, and 
   for (const mayBeThere of [false, true])
     for (const record of tooLarge) await openLetters().send(SOURCE, record, unreadable(), mayBeThere);
   const gone = (bytes: number): string =>
-    `unreadable; its ${bytes} bytes are not kept here: it stands at its source as long as its topic keeps it`;
+    `unreadable; ${bytes} bytes were omitted: the source topic keeps the record until it expires`;
   const bare = { sourceTopic: 'topic', sourcePartition: 4, value: null, headers: {} };
   expect(await letters()).toMatchObject([
     { ...bare, sourceOffset: 7, key: 'tenant', recordKey: 'tenant', reason: gone(13 * MIB + 2) },
@@ -194,7 +197,7 @@ test('of a record that is too large for the dead letters the place is kept, and 
   ]);
 });
 
-test('a letter counts once, however often it is tried', async () => {
+test('counts a dead letter once, however many attempts it takes', async () => {
   let isAway = false;
   const failing = (log: Log): Log =>
     withMethods(log, {
@@ -219,7 +222,7 @@ test('a letter counts once, however often it is tried', async () => {
   expect(await letters()).toHaveLength(101);
 });
 
-test('those that another process sent count too', async () => {
+test('counts dead letters that another process sent', async () => {
   let readings = 0;
   const counted = (log: Log): Log =>
     withMethods(log, {
@@ -235,7 +238,7 @@ test('those that another process sent count too', async () => {
     );
     return (await Promise.allSettled(sending)).filter(({ status }) => status === 'rejected').length;
   };
-  // All at once: those on their way count already.
+  // Dead letters that are being sent count, too.
   expect(await sendAll(openLetters(), false)).toBe(1);
   expect(await letters()).toHaveLength(999);
   expect(await sendAll((await open('group'))(), true)).toBe(1);
@@ -244,11 +247,11 @@ test('those that another process sent count too', async () => {
 });
 
 test.each([
-  ['half of 1,000', 500, 500, false],
-  ['more than half of 1,000', 499, 501, true],
-  ['all of 999', 0, 999, false],
-  ['all of 1,000', 0, 1_000, true],
-])('of records that are dead, %s: %i are fine and %i not', async (_, fine, dead, isStopped) => {
+  ['half of 1,000 as', 500, 500, false],
+  ['more than half of 1,000 as', 499, 501, true],
+  ['all of 999 as', 0, 999, false],
+  ['all of 1,000 as', 0, 1_000, true],
+])('a consumer with %s dead letters (%i processed, %i dead)', async (_, fine, dead, isStopped) => {
   const { one, sent } = await aPartition();
   one.countProcessed(fine);
   const sending = async (): Promise<void> => {
@@ -258,25 +261,27 @@ test.each([
   if (isStopped) {
     const error = await sending().catch((reason: unknown) => reason);
     expect(error).toMatchObject({
-      message: expect.stringContaining('group: most of topic cannot be processed'),
+      message: expect.stringContaining(
+        'group stopped: more than half of the recent records of topic cannot be processed',
+      ),
     });
     expect(error).toHaveProperty('cause.message', 'unreadable');
   } else await sending();
   expect(sent()).toBe(isStopped ? dead - 1 : dead);
 });
 
-test('what was long ago counts less: a topic that turns bad stops its consumer within two windows', async () => {
+test('stops within two windows when a topic with a good history turns bad', async () => {
   const { one, sent } = await aPartition();
   for (let window = 0; window < 100; window++) one.countProcessed(1_000);
   const sending = async (): Promise<void> => {
     for (let offset = 0; offset < 5_000; offset++)
       await one.send(SOURCE, aRecord(offset), unreadable(), false);
   };
-  await expect(sending()).rejects.toThrow('stopped before it is emptied');
+  await expect(sending()).rejects.toThrow('cannot be processed');
   expect(sent()).toBeLessThan(2_000);
 });
 
-test('so does one whose windows each end with records that are fine', async () => {
+test('stops also if each window ends with processed records', async () => {
   const { one, sent } = await aPartition();
   const sending = async (): Promise<void> => {
     for (let window = 0; window < 10; window++) {
@@ -285,11 +290,11 @@ test('so does one whose windows each end with records that are fine', async () =
       one.countProcessed(window === 0 ? 300 : 151);
     }
   };
-  await expect(sending()).rejects.toThrow('stopped before it is emptied');
+  await expect(sending()).rejects.toThrow('cannot be processed');
   expect(sent()).toBe(700);
 });
 
-test('a topic of which a third is dead is not stopped, however long it goes on', async () => {
+test('does not stop while a third of the records are dead letters', async () => {
   const { one, sent } = await aPartition();
   for (let offset = 0; offset < 3_000; offset++) {
     one.countProcessed(2);
@@ -298,7 +303,7 @@ test('a topic of which a third is dead is not stopped, however long it goes on',
   expect(sent()).toBe(3_000);
 });
 
-/** Its letters are counted, not kept; none of them can be there, so that nobody looks for it among all others. */
+/** Counts the dead letters and does not store them, and never searches for them. */
 async function aPartition() {
   let sent = 0;
   const append: Log['append'] = async () => ({ baseOffset: sent++ });

@@ -1,4 +1,7 @@
-/** Sends records that cannot be processed to the dead letters, and stops a consumer that would send nearly all of them. */
+/**
+ * Sends records that cannot be processed to the dead letters. Stops a consumer if most of its records would become dead
+ * letters.
+ */
 import { createHash } from 'node:crypto';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
@@ -12,11 +15,11 @@ import { messageOf } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { createCodec, type SchemaRegistry } from '../registry/registry.ts';
 
-/** Those of one partition, as long as it is owned. */
+/** Dead letters of one partition while it is owned. */
 export interface DeadLetters {
-  /** @param mayBeSent it was perhaps sent before: then it is looked for first, in all of the dead letters. */
+  /** @param mayBeSent true if the record may already be a dead letter. The dead letters are then searched first. */
   send(source: SourcePartition, record: LogRecord, cause: Invalid, mayBeSent: boolean): Promise<void>;
-  /** A record that was fine, so that the ratio is known. */
+  /** Counts records that were processed, for the ratio of dead letters. */
   countProcessed(count: number): void;
 }
 
@@ -27,7 +30,10 @@ interface SourcePartition {
 
 const MAX_REASON_CHARACTERS = 2_000;
 
-/** @returns opens those of a partition; once it is lost, as the signal says, nothing is looked for any more. */
+/**
+ * Returns a function that opens the dead letters of a partition. Searches stop when its signal aborts, because the
+ * partition is lost.
+ */
 export async function openDeadLetters(deps: {
   log: Log;
   registry: SchemaRegistry;
@@ -68,9 +74,9 @@ export async function openDeadLetters(deps: {
     }
   };
   return (signal) => {
-    /** Those that were there when somebody looked. */
+    /** Append ids in the topic, as of the last search. */
     let logIds: Promise<Set<string>> | undefined;
-    /** Those that this process has sent, or found: they are counted. */
+    /** Append ids that this process has sent or found. They are already counted. */
     const sentIds = new Set<string>();
     const sendOnce = async (pending: PendingDeadLetter, mayBeSent: boolean): Promise<void> => {
       const { appendId, targetPartition, source, record, cause } = pending;
@@ -79,11 +85,11 @@ export async function openDeadLetters(deps: {
           logIds ??= appendIdsIn(log, targetPartition, signal);
           if ((await logIds).has(appendId)) return;
         }
-        // Not the record itself: what it holds is the players', and may be megabytes.
+        // The record is not logged, because it contains players' data and may be megabytes long.
         logger.error('record_dead_lettered', cause, { ...source, offset: record.offset, group });
         await append(pending, reducedRecords(record));
       } catch (error) {
-        // It may be there all the same.
+        // A failed append may have been stored, so the topic must be searched again.
         logIds = undefined;
         throw error;
       }
@@ -95,7 +101,7 @@ export async function openDeadLetters(deps: {
         const appendId = appendIdOf(log.id, group, source, record.offset);
         if (mayBeSent && sentIds.has(appendId)) return;
         const pending = { appendId, targetPartition: partition % partitions, source, record, cause };
-        const ratioExceeded = `${group}: most of ${topic} cannot be processed; stopped before it is emptied into the dead letters`;
+        const ratioExceeded = `${group} stopped: more than half of the recent records of ${topic} cannot be processed`;
         await ratio.countSent(
           () => sendOnce(pending, mayBeSent),
           () => new Error(ratioExceeded, { cause }),
@@ -108,33 +114,31 @@ export async function openDeadLetters(deps: {
 
 interface PendingDeadLetter {
   readonly appendId: string;
-  /** The partition of the dead letters. */
   readonly targetPartition: number;
   readonly source: SourcePartition;
   readonly record: LogRecord;
   readonly cause: Invalid;
 }
 
-/** Only over this many records does a ratio mean anything. */
+/** Minimum number of records for a meaningful ratio. */
 const WINDOW_RECORDS = 1_000;
 const MAX_DEAD_RATIO = 0.5;
 
-/** How many of a group's records are dead, of late. */
 class DeadLetterRatio {
   #processed = 0;
   #deadLettered = 0;
-  /** Letters on their way: each counts once it is in its place, or a try that fails would count as a letter. */
+  /** Dead letters that are being sent. Each counts once it is stored, so that a failed attempt does not count. */
   #sending = 0;
 
   countProcessed(records: number): void {
     [this.#processed, this.#deadLettered] = this.#with(records, 0);
   }
 
-  /** @throws what `tooMany` gives, before the letter is sent with which the dead are too many. */
+  /** @throws the error of `ratioExceeded` instead of sending a dead letter that would exceed the ratio. */
   async countSent(send: () => Promise<void>, ratioExceeded: () => Error): Promise<void> {
     this.#sending += 1;
     try {
-      // Before the window is halved: its last record may have been fine.
+      // Computed before the window is halved, because its last record may have been processed.
       const [seen, dead] = [this.#processed + this.#sending, this.#deadLettered + this.#sending];
       if (seen >= WINDOW_RECORDS && dead / seen > MAX_DEAD_RATIO) throw ratioExceeded();
       await send();
@@ -150,18 +154,24 @@ class DeadLetterRatio {
   }
 }
 
-/** What a letter may keep of a record: all of it, unless the log refuses that. Its place says where it stands. */
+/**
+ * Returns the record and smaller copies of it, for a log that rejects the full record as too large. The source offset
+ * is stored with each copy.
+ */
 function reducedRecords(record: LogRecord): LogRecord[] {
   const bare = { ...record, value: null, headers: {} };
   return [record, bare, { ...bare, key: null }];
 }
 
-/** About 100 bytes each. */
+/** An id takes about 100 bytes. */
 const MAX_CACHED_IDS = 100_000;
-/** There may be many, and a broker may be slow: all of them may take longer. */
+/** Maximum time without progress. Reading all dead letters may take longer. */
 const STALL_LIMIT_MS = 30_000;
 
-/** The newest letters of a partition. @throws Unavailable when none comes for a while, or the signal aborts. */
+/**
+ * Reads the append ids of the newest dead letters of a partition.
+ * @throws Unavailable if the read makes no progress, or if the signal aborts.
+ */
 async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Promise<Set<string>> {
   const end = await log.endOffset(TOPICS.deadLetters, partition);
   const ids = new Set<string>();
@@ -196,7 +206,7 @@ function reasonOf(cause: Invalid, omittedBytes: number): string {
   const detail = cause.cause === undefined ? '' : `: ${messageOf(cause.cause)}`;
   const reason = `${cause.message}${detail}`.slice(0, MAX_REASON_CHARACTERS);
   if (omittedBytes === 0) return reason;
-  return `${reason}; its ${omittedBytes} bytes are not kept here: it stands at its source as long as its topic keeps it`;
+  return `${reason}; ${omittedBytes} bytes were omitted: the source topic keeps the record until it expires`;
 }
 
 function appendIdOf(logId: string, group: string, source: SourcePartition, offset: number): string {

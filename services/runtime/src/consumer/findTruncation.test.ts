@@ -1,4 +1,4 @@
-/** Where a log was cut is found by any rows that are left of what it held. */
+/** Tests that any remaining rows suffice to find the truncation of a log. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
@@ -14,14 +14,14 @@ import {
 
 const idOf = (record: LogRecord): string => record.value?.toString() ?? '';
 
-/** Each mutant of the product is run against them. */
+/** Each mutant of the product is tested with these runs. */
 const RUNS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 100 : 500;
 
 function aLog(startOffset: number, endOffset: number): Pick<Log, 'offsetRanges' | 'endOffset'> {
   return { offsetRanges: async () => [{ startOffset, endOffset }], endOffset: async () => endOffset };
 }
 
-/** The records are their names. */
+/** The records are represented by their names. */
 function aReader(names: readonly string[]): OwnedPartition {
   let position = 0;
   return withMethods<OwnedPartition>({} as OwnedPartition, {
@@ -61,7 +61,7 @@ function rowsHeld(rows: readonly StoredRow[]): StoredRows {
 
 const run = fc.record({
   written: fc.integer({ min: 1, max: 60 }),
-  /** Of the written records, those without rows: they were repeats, or dead letters. */
+  /** Written records without rows: duplicates or dead letters. */
   bare: fc.array(fc.nat(59), { maxLength: 40 }),
   cut: fc.nat(60),
   grown: fc.nat(80),
@@ -69,7 +69,7 @@ const run = fc.record({
   isProven: fc.boolean(),
 });
 
-test('every row of a lost record is behind the cut that is found, and none of a kept one', async () => {
+test('the truncation that is found is below every row of a lost record and above every row of a kept one', async () => {
   await fc.assert(
     fc.asyncProperty(run, async ({ written, bare, grown, isProven, ...at }) => {
       const cut = Math.min(at.cut, written);
@@ -80,7 +80,7 @@ test('every row of a lost record is behind the cut that is found, and none of a 
         .map((name, offset) => ({ offset, name }))
         .filter(({ offset }) => !bare.includes(offset));
       const last = { offset: written - 1, id: `old ${written - 1}` };
-      // A reader beyond the end is told so by the log.
+      // The log reports the truncation to a reader beyond its end.
       const told = now.length < written ? now.length : Infinity;
       const found = await findTruncation(
         {
@@ -105,7 +105,7 @@ test('every row of a lost record is behind the cut that is found, and none of a 
   );
 });
 
-/** Five records were written, and have rows where not told otherwise. */
+/** Five records were written and, unless stated otherwise, have rows. */
 async function find({
   now = OLD,
   start = 0,
@@ -130,14 +130,14 @@ async function find({
 }
 const OLD = ['old 0', 'old 1', 'old 2', 'old 3', 'old 4'];
 
-test('a cut of records without rows, over which the log has grown, is told by the last of them alone', async () => {
+test('finds a truncation of records without rows by the last record alone, after the log has grown again', async () => {
   const now = ['old 0', 'old 1', 'old 2', 'new 3', 'new 4', 'new 5'];
   const rows = [0, 1, 2].map((offset) => ({ offset, name: `old ${offset}` }));
-  // Unnoticed, what has their offsets now would be passed over.
+  // Without the truncation, the new records at these offsets would be skipped.
   expect(await find({ now, rows })).toEqual({ offset: 3, end: 5, lost: 'old 4' });
 });
 
-test('of rows only those above the last record are looked for, where that is what it was', async () => {
+test('reads only rows above the last record if that record is unchanged', async () => {
   const held = rowsHeld(OLD.map((name, offset) => ({ offset, name })));
   const asked: number[] = [];
   const watched = { ...held, highestRow: (above: number) => held.highestRow(asked.push(above) && above) };
@@ -148,12 +148,15 @@ test('of rows only those above the last record are looked for, where that is wha
   expect(asked).toEqual([4, -1]);
 });
 
-test.each([3, 4])('what the log says of itself counts, also where %i looks the same', async (told) => {
-  expect(await find({ told })).toEqual({ offset: told, end: 5, lost: 'old 4' });
-  expect(await find({ told: 5 })).toBeUndefined();
-});
+test.each([3, 4])(
+  'trusts a truncation that the log reports, although offset %i looks unchanged',
+  async (told) => {
+    expect(await find({ told })).toEqual({ offset: told, end: 5, lost: 'old 4' });
+    expect(await find({ told: 5 })).toBeUndefined();
+  },
+);
 
-test('without a last record the newest row tells how far it goes, and what was there last', async () => {
+test('without a last record, the newest row determines the end and the last lost record', async () => {
   const now = ['old 0', 'new 1'];
   expect(await find({ now, note: { offset: 1 } })).toEqual({ offset: 1, end: 5, lost: 'old 4' });
   expect(await find({ now, rows: [], note: { offset: 5 }, told: 2 })).toEqual({
@@ -163,7 +166,7 @@ test('without a last record the newest row tells how far it goes, and what was t
   });
 });
 
-test('behind the end of the log nothing is waited for but the last record and the newest row', async () => {
+test('waits beyond the end of the log only for the last record and the newest row', async () => {
   const rows = Array.from({ length: 1_000 }, (_, offset) => ({ offset, name: `old ${offset}` }));
   const waited: number[] = [];
   const reader = aReader(rows.slice(0, 500).map(({ name }) => name));
@@ -179,7 +182,7 @@ test('behind the end of the log nothing is waited for but the last record and th
   expect(waited).toEqual([998, 999]);
 });
 
-/** A log that answers the readings of an offset as it is told. */
+/** A log that returns scripted results for reads of an offset. */
 function aReaderThat(answer: (offset: number) => 'nothing' | { record?: number; next: number }) {
   let position = 0;
   return withMethods(aReader(OLD), {
@@ -199,14 +202,14 @@ function aReaderThat(answer: (offset: number) => 'nothing' | { record?: number; 
   });
 }
 
-test('what retention or compaction has removed, and a marker, is no cut', async () => {
+test('does not report a truncation for expired or compacted records, or for a marker', async () => {
   const removed = aReaderThat(() => ({ record: 9, next: 10 }));
   expect(await find({ owned: removed, start: 9, now: Array(10).fill('') })).toBeUndefined();
   const marker = aReaderThat((offset) => ({ next: offset + 1 }));
   expect(await find({ owned: marker })).toBeUndefined();
 });
 
-test('a record that is slow to come is waited for while the log says that it has it, and no longer', async () => {
+test('waits for a slow record only while the log contains it', async () => {
   let tries = 0;
   const slow = aReaderThat((offset) => (tries++ < 3 ? 'nothing' : { record: offset, next: offset + 1 }));
   expect(await find({ owned: slow })).toBeUndefined();
@@ -215,7 +218,7 @@ test('a record that is slow to come is waited for while the log says that it has
   expect(await find({ owned: gone, now: OLD.slice(0, 4) })).toEqual({ offset: 4, end: 5, lost: 'old 4' });
 });
 
-test('what a reader is told of a cut counts where it is as far, and whatever else it meets is passed on', async () => {
+test('uses a truncation that a read reports at or below the offset, and rethrows other errors', async () => {
   expect(await find({ now: OLD.slice(0, 3) })).toEqual({ offset: 3, end: 5, lost: 'old 4' });
   const failing = (error: Error) =>
     withMethods(aReader(OLD), {
@@ -232,7 +235,7 @@ test('what a reader is told of a cut counts where it is as far, and whatever els
   await expect(find({ owned: lost })).rejects.toThrow('lost');
 });
 
-test('while a partition has no leader nobody decides what of it is cut', async () => {
+test('does not decide about a truncation while the partition has no leader', async () => {
   await expect(offsetRangeOf({ offsetRanges: async () => [undefined] }, 't', 0)).rejects.toBeInstanceOf(
     Unavailable,
   );

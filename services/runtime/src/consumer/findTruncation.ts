@@ -1,52 +1,52 @@
-/** Tells whether a log still holds what a group has written from it, and if it was cut, where. */
+/** Finds out whether the log still contains the records that a group has written, and where it was truncated. */
 import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPartition } from '../log/log.ts';
 import { Unavailable } from '../process/errors.ts';
 
-/** What a group writes beside its offset. */
+/** A group's commit, decoded. */
 export interface CommitMetadata {
-  /** The next offset. */
+  /** Next offset to process. */
   readonly offset: number;
-  /** First offset behind the block that is being written; undefined: none is. */
+  /** Offset after the block that is being written. Undefined if no block is pending. */
   readonly pendingTo?: number;
   /**
-   * The last record of that block or, without one, below the offset: by it a log is found out that was cut and has grown
-   * again, when no offset tells. Undefined: none was read yet.
+   * Last record of the pending block or, without one, below the offset. It reveals a log that was truncated and has
+   * grown again, which offsets cannot show. Undefined if no record was read yet.
    */
   readonly last?: RecordIdentity;
-  /** Behind a cut, where no last record is known: none below the offset is of a newer leader epoch. */
+  /** After a truncation, where no last record is known: no record below the offset has a newer leader epoch. */
   readonly upToEpoch?: number;
-  /** Names the tables that have the rows. */
+  /** Id of the tables that contain the rows. */
   readonly tables?: string;
 }
 
-/** Tells a record from any other that gets its offset. */
+/** Distinguishes a record from any other record at the same offset. */
 export interface RecordIdentity {
   readonly offset: number;
   readonly id: string;
   readonly leaderEpoch?: number;
 }
 
-/** What the tables hold of the records of one partition. */
+/** Rows in ClickHouse of the records of one partition. */
 export interface StoredRows {
-  /** Whether there are rows of records at or behind the offset of which a second one would be a second thing. */
+  /** Returns true if there are rows of records at or above the offset whose second insert would be a duplicate. */
   hasRowsFrom(offset: number): Promise<boolean>;
-  /** The row of the highest offset, if that is above the given one. */
+  /** Returns the row with the highest offset, if that offset is above `above`. */
   highestRow(above: number): Promise<StoredRow | undefined>;
-  /** The row whose offset is nearest to `about`, above one bound and below the other. */
+  /** Returns the row between the bounds whose offset is nearest to `about`. */
   nearestRow(between: { above: number; below: number; about: number }): Promise<StoredRow | undefined>;
-  /** What rows of the record may be named. */
+  /** Returns the names that rows of the record can have. */
   rowNamesOf(record: LogRecord): Promise<readonly string[]>;
-  /** The repair that was begun and is not known to be done. */
+  /** Returns the truncation whose repair was started and not completed. */
   unfinishedRepair(): Promise<Truncation | undefined>;
   /**
-   * Takes the rows from the cut on out of the way of the records that get their offsets now; they stay visible. Done
-   * again it ends the same. @returns how many records the log has lost.
-   *
-   * @param confirm awaited right before each change, as a writer's.
+   * Marks the rows at and after the truncation as orphaned, so that they do not collide with the new records at these
+   * offsets. The rows stay visible. Repeating a repair has the same result.
+   * @param confirm awaited directly before each change, as in a writer.
+   * @returns number of records that the log lost.
    */
-  repair(cut: Truncation, confirm: () => Promise<void>): Promise<number>;
-  /** Notes that it is done, and that the group goes on at the cut. */
-  markRepaired(cut: Truncation): Promise<void>;
+  repair(truncation: Truncation, confirm: () => Promise<void>): Promise<number>;
+  /** Records that the repair is complete and that the group resumes at the truncation. */
+  markRepaired(truncation: Truncation): Promise<void>;
 }
 
 export interface StoredRow {
@@ -55,11 +55,11 @@ export interface StoredRow {
 }
 
 export interface Truncation {
-  /** The first offset that is not known to hold what it storedRows. */
+  /** First offset whose record may have changed. */
   readonly offset: number;
-  /** First offset behind what is gone. */
+  /** Offset after the last lost record. */
   readonly end: number;
-  /** Names what was there last: another cut at the same offset is another one. */
+  /** Name of the last lost record. It distinguishes truncations at the same offset. */
   readonly lost: string;
 }
 
@@ -68,15 +68,14 @@ export interface TruncationDeps {
   readonly owned: OwnedPartition;
   readonly topic: string;
   readonly storedRows: StoredRows;
-  /** A proof's id. */
   recordIdOf(record: LogRecord): string;
 }
 
 /**
- * Compares the last record of what was written with the log and, where they differ, walks back by what the tables hold.
- * Moves the position. Offsets of which the tables hold nothing count as cut: what was dropped there once is so again.
- *
- * @param truncatedFrom an offset from which on the log itself says that it holds something else.
+ * Compares the last written record with the log. If they differ, searches the stored rows for the last unchanged
+ * record. Moves the position of the partition. Offsets without rows count as truncated, because records that were
+ * dropped there are dropped again.
+ * @param truncatedFrom offset from which the log itself reports a truncation.
  */
 export async function findTruncation(
   deps: TruncationDeps,
@@ -94,7 +93,7 @@ export async function findTruncation(
 
   const { offset, pendingTo: processedTo = offset, last } = committed;
   const proof = last && (await compare(last.offset, (record) => deps.recordIdOf(record) === last.id));
-  /** Up to here the log is what it was. */
+  /** Highest offset at which the log is known to be unchanged. */
   let same = proof === 'same' && last !== undefined ? last.offset : -1;
   const highest = await storedRows.highestRow(same);
   const isHighestSame = highest === undefined || (await compareRow(highest)) !== 'other';
@@ -102,7 +101,7 @@ export async function findTruncation(
 
   const range = await offsetRangeOf(log, topic, owned.partition);
   same = Math.max(same, range.startOffset - 1);
-  // What is behind the end need not be waited for.
+  // Records after the end of the log need no comparison.
   let other = Math.min(truncatedFrom, range.endOffset);
   for (let about = other; ; about = Math.floor((same + other) / 2)) {
     const row = await storedRows.nearestRow({ above: same, below: other, about });
@@ -128,7 +127,7 @@ export async function offsetRangeOf(
   return range;
 }
 
-/** Asks where the log ends only if nothing comes. */
+/** Reads the record at an offset. Requests the end of the log only if no record arrives. */
 async function recordAt(
   { log, owned, topic }: TruncationDeps,
   offset: number,
@@ -146,7 +145,7 @@ async function recordAt(
       throw error;
     }
   }
-  // Compaction has removed it, or only a marker is there.
+  // Compaction removed the record, or the offset has a transaction marker.
   return 'removed';
 }
 

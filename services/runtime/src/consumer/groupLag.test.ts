@@ -1,4 +1,4 @@
-/** How far groups are behind, as an ingest asks every ten seconds; `lagRoute.test.ts` has what the console asks. */
+/** Tests the lag as ingest measures it every ten seconds. `lagRoute.test.ts` tests it as the console requests it. */
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { aLog, ManualClock } from '../log/embedded/testing/testLog.ts';
@@ -39,7 +39,7 @@ async function aWatchedLog() {
   };
 }
 
-test('reads nothing of a group that keeps up, and where one falls behind tells the age of the oldest record', async () => {
+test('reads nothing for a group that keeps up, and returns the age of the oldest record if the group falls behind', async () => {
   const { log, clock, state, append, at, look } = await aWatchedLog();
   const groups = groupLags({ log, clock }, false);
   expect(await look(groups)).toMatchObject({ lagRecords: 0, lagMs: 0 });
@@ -47,7 +47,7 @@ test('reads nothing of a group that keeps up, and where one falls behind tells t
   await append(0, 4);
   at(10);
   state.next = 1;
-  // The second of four that came within ten seconds.
+  // The second of four records that arrived within ten seconds.
   expect(await look(groups)).toMatchObject({ lagRecords: 3, lagMs: 6_000 });
   expect(state.read).toBe(0);
   at(20);
@@ -60,7 +60,7 @@ test('reads nothing of a group that keeps up, and where one falls behind tells t
   expect(state.read).toBe(read);
 });
 
-test('at a first look nothing is estimated of what lies there already', async () => {
+test('estimates nothing at the first measurement', async () => {
   const { log, clock, state, append, at, look } = await aWatchedLog();
   await append(0, 1);
   at(7);
@@ -68,7 +68,7 @@ test('at a first look nothing is estimated of what lies there already', async ()
   expect(state.read).toBeGreaterThan(0);
 });
 
-test('tells the lag of the other partitions while one has no leader', async () => {
+test('returns the lag of the other partitions while one has no leader', async () => {
   const { log, clock, append, at, look } = await aWatchedLog();
   for (const partition of [0, 1, 1]) await append(partition, 1);
   at(60);
@@ -82,7 +82,7 @@ test('tells the lag of the other partitions while one has no leader', async () =
   expect(await look(groups)).toMatchObject({ lagRecords: 3, lagMs: 60_000 });
 });
 
-test('tells the share of the retention that is over, as it is set now, and what is gone unread', async () => {
+test('returns the used share of the current retention, and the records that expired unread', async () => {
   const { log, clock, state, append, at, look } = await aWatchedLog();
   let asked = 0;
   const kept = { retentionMs: 100_000, deletedAfterMs: 100_000 };
@@ -112,12 +112,12 @@ test('tells the share of the retention that is over, as it is set now, and what 
   at(70);
   expect(await look(groups)).toMatchObject({ retentionMs: 50_000, shareOfRetention: 1.4 });
   expect(asked).toBe(2);
-  // A group that stands beyond the start has lost nothing.
+  // A group beyond the start has lost nothing.
   state.next = 3;
   expect(await look(groups)).toMatchObject({ lagRecords: 1, lostRecords: 0 });
 });
 
-test('the oldest record of all partitions counts; a partition that has caught up counts no more', async () => {
+test('the oldest record of all partitions counts, and a partition that has caught up does not', async () => {
   const { log, clock, state, append, at, look } = await aWatchedLog();
   const groups = groupLags({ log, clock });
   at(10);
@@ -135,7 +135,7 @@ test('the oldest record of all partitions counts; a partition that has caught up
   expect(await look(groups)).toMatchObject({ lagRecords: 1, lagMs: 12_000 });
 });
 
-test('is exact where an operator asks, also of what came since the last look', async () => {
+test('measures exactly for an operator, including records since the last measurement', async () => {
   const { log, clock, append, at, look } = await aWatchedLog();
   const groups = groupLags({ log, clock });
   await look(groups);
@@ -145,7 +145,7 @@ test('is exact where an operator asks, also of what came since the last look', a
   expect(await look(groups)).toMatchObject({ lagMs: 15_000 });
 });
 
-test('the age is not known of much that came between two readings', async () => {
+test('does not know the age of many records that arrived between two reads', async () => {
   const { log, clock, state, append, at, look } = await aWatchedLog();
   const groups = groupLags({ log, clock }).filter(({ group }) => group === GROUPS.projectEvents);
   await append(0, 1);
@@ -156,7 +156,7 @@ test('the age is not known of much that came between two readings', async () => 
   expect(await look(groups)).toMatchObject({ lagRecords: 1_001, lagMs: null, shareOfRetention: null });
 });
 
-test('nothing is estimated of a partition that had no leader at the last look', async () => {
+test('estimates nothing for a partition that had no leader at the last measurement', async () => {
   const { log, clock, state, append, at, look } = await aWatchedLog();
   const sick = withoutLeader(log, 1);
   const groups = groupLags({ log: sick.log, clock }, false).filter(
@@ -171,7 +171,7 @@ test('nothing is estimated of a partition that had no leader at the last look', 
   expect(state.read).toBe(1);
 });
 
-test('where much lies behind, the log is read every ten seconds, and not at each look', async () => {
+test('reads the log only every ten seconds if the lag is large', async () => {
   const { log, clock, state, append, at, look } = await aWatchedLog();
   const groups = groupLags({ log, clock }).filter(({ group }) => group === GROUPS.projectEvents);
   await append(0, 1_003);
@@ -180,7 +180,7 @@ test('where much lies behind, the log is read every ten seconds, and not at each
   expect(state.read).toBe(1);
   at(10);
   state.next = 1;
-  // As old as the one that was read last.
+  // The age of the record that was read last.
   expect(await look(groups)).toMatchObject({ lagRecords: 1_002, lagMs: 10_000 });
   expect(state.read).toBe(1);
   at(11);
@@ -188,12 +188,12 @@ test('where much lies behind, the log is read every ten seconds, and not at each
   expect(await look(groups)).toMatchObject({ lagRecords: 1_001, lagMs: 11_000 });
   state.next = 3;
   at(12);
-  // So few are read at once.
+  // A lag of this size is read at once.
   expect(await look(groups)).toMatchObject({ lagRecords: 1_000, lagMs: 12_000 });
   expect(state.read).toBe(3);
 });
 
-test('nothing is estimated between looks that are far apart', async () => {
+test('estimates nothing between distant measurements', async () => {
   const estimated = async (seconds: number) => {
     const { log, clock, state, append, at, look } = await aWatchedLog();
     const groups = groupLags({ log, clock }, false).filter(({ group }) => group === GROUPS.projectEvents);
@@ -205,7 +205,7 @@ test('nothing is estimated between looks that are far apart', async () => {
     const lag = await look(groups);
     return { lagMs: lag?.lagMs, read: state.read };
   };
-  // The first of two that came in between.
+  // The first of two records that arrived between the measurements.
   expect(await estimated(30)).toEqual({ lagMs: 20_000, read: 0 });
   expect(await estimated(31)).toEqual({ lagMs: 0, read: 1 });
 });

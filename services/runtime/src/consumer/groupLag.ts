@@ -1,5 +1,5 @@
 /**
- * How far each consumer group is behind the log, asked of the log alone: it is known too while no process of the group runs.
+ * Measures the lag of each consumer group from the log alone, so that it is known while no process of the group runs.
  */
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
@@ -10,15 +10,15 @@ import type { PartitionProgress } from './progress.ts';
 export interface ConsumerLag {
   readonly group: string;
   readonly topic: string;
-  /** Not processed yet, over all partitions that have a leader. */
+  /** Unprocessed records, over all partitions that have a leader. */
   readonly lagRecords: number;
-  /** The age of the oldest of them; null where the log did not tell it in time. */
+  /** Age of the oldest unprocessed record. Null if the log did not return the record in time. */
   readonly lagMs: number | null;
-  /** As the log has it now; Infinity where age removes nothing. */
+  /** Retention time of the topic. Infinity if age removes nothing. */
   readonly retentionMs: number;
-  /** `lagMs` of `retentionMs`. */
+  /** `lagMs` divided by `retentionMs`. */
   readonly shareOfRetention: number | null;
-  /** Retention removed them before the group had read them. */
+  /** Records that retention removed before the group read them. */
   readonly lostRecords: number;
   readonly partitions: readonly PartitionProgress[];
 }
@@ -35,23 +35,22 @@ const CONSUMERS = [
   { group: GROUPS.link, topic: TOPICS.reportLinks },
 ];
 const READ_TIMEOUT_MS = 1_000;
-/** To read where a group stands costs a few MiB a partition where much lies behind it: then it is done less often. */
+/** Above this lag, the oldest record is read less often, because each read can fetch a few MiB per partition. */
 const LARGE_LAG_RECORDS = 1_000;
 const LARGE_LAG_READ_INTERVAL_MS = 10_000;
-/** Between looks that are farther apart nothing is estimated. */
+/** Maximum interval between two measurements for an estimate. */
 const MAX_ESTIMATE_INTERVAL_MS = 30_000;
-/** Operators change the retention of a topic while this runs. */
+/** Operators can change the retention of a topic at any time. */
 const RETENTION_CACHE_MS = 60_000;
 
 /**
- * @param isExact false: the age of what came since the last look is estimated, so that a group that keeps up, which is nearly
- *   always, costs no reading.
+ * @param isExact if false, the age of records since the last measurement is estimated, so that a group without a
+ *   backlog needs no read.
  */
 export function groupLags(deps: { log: LagLog; clock: Clock }, isExact = true): GroupLag[] {
   return CONSUMERS.map(({ group, topic }) => new GroupLag(deps.log, { group, topic, isExact }));
 }
 
-/** Where a group stands on a partition. */
 interface Position {
   readonly partition: number;
   readonly offset: number;
@@ -70,7 +69,7 @@ export class GroupLag {
   readonly #log: LagLog;
   readonly #isExact: boolean;
   #cachedRetention: { readonly retentionMs: number; readonly fetchedAtMs: number } | undefined;
-  /** Per partition, when the record was taken that the group is to read next, as of the last reading. */
+  /** Timestamp of the next record to process, per partition, from the last read. */
   #nextRecords = new Map<number, { readonly offset: number; readonly timestampMs: number }>();
   #readAtMs = Number.NEGATIVE_INFINITY;
   #previous: Measurement | undefined;
@@ -82,7 +81,7 @@ export class GroupLag {
     this.#isExact = of.isExact;
   }
 
-  /** @throws Unavailable while the log does not tell where the group stands. */
+  /** @throws Unavailable if the log does not return the group's offsets. */
   async measure(nowMs: number): Promise<ConsumerLag> {
     const positions = await this.#positions();
     const retentionMs = await this.#retention(nowMs);
@@ -113,10 +112,9 @@ export class GroupLag {
     return this.#cachedRetention.retentionMs;
   }
 
-  /** Of the partitions that have a leader. */
   async #positions(): Promise<Position[]> {
     const commits = await this.#log.committed(this.group, this.topic);
-    // Behind the commits, so that none of them is beyond the end.
+    // Requested after the commits, so that no commit is beyond the end.
     const ranges = await this.#log.offsetRanges(this.topic);
     return ranges.flatMap((range, partition) => {
       if (range === undefined) return [];
@@ -127,7 +125,7 @@ export class GroupLag {
     });
   }
 
-  /** When the log took the oldest unprocessed record; undefined where that is not known. */
+  /** Returns the time at which the log stored the oldest unprocessed record. Undefined if it is unknown. */
   async #oldestTimestamp(measure: Measurement, lagRecords: number): Promise<number | undefined> {
     const behind = measure.positions.filter(({ offset, end }) => offset < end);
     const known = new Map(
@@ -156,7 +154,10 @@ export class GroupLag {
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
-  /** Between two looks records come evenly, about. Undefined where the record was there at the last one. */
+  /**
+   * Interpolates between two measurements, as if records arrived evenly. Undefined if the record existed at the last
+   * measurement.
+   */
   #estimatedTimestamp(partition: number, { atMs, positions }: Measurement): number | undefined {
     const [before, now] = [this.#previous?.positions, positions].map((looked) =>
       looked?.find((position) => position.partition === partition),
@@ -168,7 +169,10 @@ export class GroupLag {
   }
 }
 
-/** Reads one batch of each of these. @returns per partition, when the first record there was taken; of some none, if it takes long. */
+/**
+ * Reads one batch at each position.
+ * @returns the timestamp of the first record per partition, without partitions that do not answer in time.
+ */
 async function readTimestamps(
   log: LagLog,
   topic: string,
@@ -188,7 +192,7 @@ async function readTimestamps(
       if (first === undefined) return;
       timestamps.set(partition, first.timestampMs);
       if (timestamps.size === wanted.size) all.resolve();
-      // Nothing behind it is read.
+      // Delays further reads until the tail is closed.
       await all.promise;
     },
   });

@@ -1,4 +1,4 @@
-/** A partition to which nothing comes still has the rows that it needs in the tables that are there. */
+/** Tests that a partition without new records notices restored tables and fills them. */
 import { expect, onTestFinished, test } from 'vitest';
 import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import { Unavailable } from '../process/errors.ts';
@@ -10,15 +10,15 @@ const TOPIC = 'idle';
 const ROWS = [...Array(10).keys()];
 
 /**
- * Ten records, which are written to the table.
- * @param looks what the partition hears of the recent tables, in turn; then that they are those of now.
+ * Returns a partition with ten written records.
+ * @param looks cached table ids in the order in which the partition reads them; afterwards the current id.
  */
 async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPIC)]);
   for (const row of ROWS) await log.append(TOPIC, 0, [{ key: null, value: Buffer.from(String(row)) }]);
   const clock = new ReadDrivenClock();
-  /** When it looked, and how often it had asked for the tables of now by then. */
+  /** Time of each check, and the number of uncached requests until then. */
   const looked: { readonly atMs: number; readonly asked: number }[] = [];
   let asked = 0;
   const consumer = await log.consume({
@@ -41,7 +41,7 @@ async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
   return { consumer, looked };
 }
 
-test('that its tables are others is noticed, also behind an outage, and they are filled', async () => {
+test('notices restored tables, also after an outage, and fills them', async () => {
   const table = new BlockTable();
   const { consumer } = await anIdlePartition(
     table,
@@ -62,7 +62,7 @@ test('that its tables are others is noticed, also behind an outage, and they are
   ]);
 });
 
-test('it looks every ten seconds, and asks for the tables of now only where others were there', async () => {
+test('checks the cached id every ten seconds, and requests the current id only after a change', async () => {
   const { looked } = await anIdlePartition(
     new BlockTable(),
     ...Array(2).fill(() => 'as made'),
@@ -79,7 +79,7 @@ test('it looks every ten seconds, and asks for the tables of now only where othe
   ]);
 });
 
-test('a look that fails, and by no outage, ends it', async () => {
+test('ends with an error of a check that is not an outage', async () => {
   const { consumer } = await anIdlePartition(new BlockTable(), () => {
     throw new Error('a bug');
   });

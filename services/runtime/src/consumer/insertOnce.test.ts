@@ -1,4 +1,7 @@
-/** Rows come in exactly once: not again after a lost answer, and all the same under a token that ClickHouse has burnt. */
+/**
+ * Tests that rows are inserted exactly once: not twice after a lost response, and also under a token that ClickHouse
+ * already knows.
+ */
 import { expect, test } from 'vitest';
 import type { Insert, Store } from '../clickhouse/store.ts';
 import { withMethods } from '../log/testing/alteredLog.ts';
@@ -19,7 +22,7 @@ const unasked = async (): Promise<void> => {
   throw new Error('there is nothing to insert');
 };
 
-/** Acknowledges and drops what comes under a token that it has seen, as ClickHouse does. */
+/** Acknowledges and drops inserts under a known token, as ClickHouse does. */
 class TokenTable {
   readonly rows: number[];
   readonly #tokens: Set<string | undefined>;
@@ -37,11 +40,11 @@ class TokenTable {
     const { rows, deduplicationToken: token } = insert;
     this.inserts.push(insert);
     if (!this.#tokens.has(token)) this.rows.push(...rows);
-    // An empty one is none.
+    // An empty token disables deduplication.
     if (token !== '') this.#tokens.add(token);
   }
 
-  /** The whole block, one byte a row. */
+  /** Inserts the whole block, one byte per row. */
   async insertBlock({ verify, token = TOKEN, confirm = async () => {} }: Attempted) {
     const insert = {
       table: 'events',
@@ -57,7 +60,7 @@ class TokenTable {
   }
 }
 
-test('rows of which nothing can be there go in under their token, unread', async () => {
+test('inserts rows that cannot exist yet under their token, without a read', async () => {
   const table = new TokenTable();
   await table.insertBlock({ verify: false });
   expect(table.inserts).toEqual([
@@ -67,12 +70,12 @@ test('rows of which nothing can be there go in under their token, unread', async
 });
 
 test.each([
-  ['nothing is there', [], []],
-  ['the token is known, and its rows are gone', [], [TOKEN]],
-  ['some are there', [0, 2], [TOKEN]],
-  ['all are there', BLOCK, [TOKEN]],
-  ['all are there, and the token is forgotten', BLOCK, []],
-])('where %s, every row is there once', async (_, rows, tokens) => {
+  ['no row is stored', [], []],
+  ['the token is known and its rows are missing', [], [TOKEN]],
+  ['some rows are stored', [0, 2], [TOKEN]],
+  ['all rows are stored', BLOCK, [TOKEN]],
+  ['all rows are stored and the token is unknown', BLOCK, []],
+])('where %s, every row is stored once', async (_, rows, tokens) => {
   const table = new TokenTable(rows, tokens);
   await table.insertBlock({ verify: true });
   expect(table.rows.toSorted()).toEqual(BLOCK);
@@ -80,31 +83,31 @@ test.each([
   expect(table.rows.toSorted()).toEqual(BLOCK);
 });
 
-test('an insert of the owner before, which comes late under the same token, changes nothing', async () => {
+test('a late insert of the previous owner under the same token changes nothing', async () => {
   const table = new TokenTable();
   await table.insertBlock({ verify: true });
   await table.insertBlock({ verify: false });
   expect(table.rows).toEqual(BLOCK);
 });
 
-test('an insert that comes late under any token that an attempt has used changes nothing', async () => {
+test('a late insert under any token that an attempt has used changes nothing', async () => {
   const burnt = [TOKEN, `${TOKEN} again`];
   const late = new TokenTable([], burnt);
   await late.insertBlock({ verify: true });
-  // The same on its way, from an attempt that was given up before it had an answer.
+  // The same insert from an attempt that was abandoned before its response.
   const table = new TokenTable([], burnt);
   await table.insertBlock({ verify: true });
   for (const insert of late.inserts) table.insert(insert);
   expect(table.rows.toSorted()).toEqual(BLOCK);
 });
 
-test('however many tokens are burnt, every row goes in', async () => {
+test('inserts every row, however many tokens are known', async () => {
   const table = new TokenTable([], [TOKEN, `${TOKEN} again`, `${TOKEN} once more`]);
   await table.insertBlock({ verify: true });
   expect(table.rows.toSorted()).toEqual(BLOCK);
 });
 
-test('no further token is that of another block: of the same offsets, once the log was cut', async () => {
+test('shares no token with another block of the same offsets after a truncation', async () => {
   const table = new TokenTable([], [TOKEN]);
   await table.insertBlock({ verify: true });
   table.rows.length = 0;
@@ -112,7 +115,7 @@ test('no further token is that of another block: of the same offsets, once the l
   expect(table.rows).toEqual(BLOCK);
 });
 
-test('rows that the table drops at once, being older than its TTL, hold nobody up', async () => {
+test('finishes if the table drops the rows at once because of its TTL', async () => {
   let inserts = 0;
   const insert = async (): Promise<void> => {
     inserts += 1;
@@ -130,7 +133,7 @@ test('rows that the table drops at once, being older than its TTL, hold nobody u
   expect(inserts).toBeLessThan(5);
 });
 
-test('whose the partition is, is asked before each insert; one that lost it inserts nothing', async () => {
+test('confirms the ownership of the partition before each insert, and inserts nothing after its loss', async () => {
   for (const verify of [true, false]) {
     const table = new TokenTable();
     const lost = table.insertBlock({
@@ -146,7 +149,7 @@ test('whose the partition is, is asked before each insert; one that lost it inse
   await whole.insertBlock({ verify: true, confirm: unasked });
 });
 
-test('a block without rows inserts nothing', async () => {
+test('inserts nothing for a block without rows', async () => {
   const table = new TokenTable();
   const insert = {
     table: 'events',

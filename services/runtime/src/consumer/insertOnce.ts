@@ -1,4 +1,4 @@
-/** Has the rows of a block inserted once, whatever became of the attempts before. */
+/** Inserts the rows of a block exactly once, whatever earlier attempts did. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '../clickhouse/store.ts';
 import type { Attempt } from './blockWriter.ts';
@@ -6,17 +6,23 @@ import type { Attempt } from './blockWriter.ts';
 export interface BlockInsert {
   readonly table: string;
   readonly columns: readonly string[];
-  /** The same for every attempt at the same rows; guards against a late insert of a predecessor. */
+  /**
+   * Deduplication token, equal for all attempts at the same rows. It protects against a late insert of a previous
+   * owner.
+   */
   readonly token: string;
-  /** The rows of the wanted offsets, RowBinary. */
+  /** Returns the rows of the wanted offsets in RowBinary. */
   encodeRows(isWanted: (offset: number) => boolean): Buffer;
-  /** The offsets of the block that the table holds. A record's rows must share a partition of the table. */
+  /**
+   * Returns the offsets of the block that have stored rows. All rows of a record must be in the same partition of the
+   * table.
+   */
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
 
 /**
- * Rows of a block into a table exactly once. What was sent before is found by reading, never by trusting a token: after
- * a crash ClickHouse may know a token whose rows are not there (it logs the token before the part is in place).
+ * Inserts the rows of a block exactly once. Earlier inserts are found by reading the table, not by the token.
+ * ClickHouse logs a token before the part is in place, so after a crash it can know a token without rows.
  */
 export async function insertOnce(
   store: Store,
@@ -33,9 +39,9 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // An insert under a burnt token is acknowledged and dropped, which the next reading shows. Each attempt goes through the
-  // same tokens: with one of its own a late insert would be taken beside it. The last is never burnt. Rows that are beyond
-  // the table's TTL are never held.
+  // ClickHouse acknowledges and drops an insert under a token that it knows; the next read shows this. All attempts use
+  // the same tokens, because a late insert of an earlier attempt would otherwise be stored, too. The last token is
+  // random and never known. Rows older than the table's TTL are never stored.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const held = await insert.storedOffsets();

@@ -31,16 +31,16 @@ afterEach(async () => {
 
 const append = () => log.append(TOPIC, 0, [{ key: null, value: Buffer.from('x') }]);
 
-test('a partition with lag that does not move is a problem', async () => {
+test('reports a partition that has lag and does not advance', async () => {
   const look = watchProgress({ log, clock, group: 'g', topic: TOPIC });
   await append();
   expect((await look()).problem).toBeUndefined();
   nowMs += HOUR_MS;
-  expect((await look()).problem).toContain('has not moved on progress/0');
+  expect((await look()).problem).toContain('has not advanced on progress/0');
   expect((await look()).lagRecords).toBe(1);
 });
 
-test('a record after an hour of silence has not waited for an hour', async () => {
+test('does not count an idle hour as the waiting time of the next record', async () => {
   const look = watchProgress({ log, clock, group: 'g', topic: TOPIC });
   expect((await look()).problem).toBeUndefined();
   nowMs += HOUR_MS;
@@ -48,7 +48,7 @@ test('a record after an hour of silence has not waited for an hour', async () =>
   expect((await look()).problem).toBeUndefined();
 });
 
-test('a record after a cut that had left nothing to read has not waited since before', async () => {
+test('does not count the time before a truncation that left no lag', async () => {
   const look = watchProgress({ log, clock, group: 'g', topic: TOPIC });
   await append();
   expect((await look()).problem).toBeUndefined();
@@ -59,7 +59,7 @@ test('a record after a cut that had left nothing to read has not waited since be
   expect((await look()).problem).toBeUndefined();
 });
 
-test('a partition that moves is no problem, however far it is behind; one that stands still for 30 s is', async () => {
+test('reports a partition that has not advanced for 30 s, and no partition that advances', async () => {
   const look = watchProgress({ log, clock, group: 'g', topic: TOPIC });
   for (let i = 0; i < 5; i++) await append();
   const consumer = await aMember('g');
@@ -73,14 +73,16 @@ test('a partition that moves is no problem, however far it is behind; one that s
   expect((await look()).problem).toBeUndefined();
   expect((await look()).lagRecords).toBe(3);
   nowMs += 30_001;
-  expect((await look()).problem).toBe('g has not moved on progress/0 since offset 2, 3 records behind');
+  expect((await look()).problem).toBe(
+    'g has not advanced on progress/0 since offset 2, and is 3 records behind',
+  );
   await consumer.commit(5);
   expect((await look()).problem).toBeUndefined();
   expect((await look()).lagRecords).toBe(0);
   await consumer.stop();
 });
 
-test('of a partition without a leader nobody says that it stands still, and the others are watched', async () => {
+test('ignores a partition without a leader, and watches the others', async () => {
   const topic = 'two';
   const cleanup = { policy: 'delete', retentionMs: 1e12 } as const;
   await log.ensureTopics([{ name: topic, partitions: 2, cleanup, maxRecordBytes: 1e6 }]);
@@ -90,12 +92,12 @@ test('of a partition without a leader nobody says that it stands still, and the 
   const look = watchProgress({ log: sick.log, clock, group: 'g', topic });
   expect(await look()).toEqual({ lagRecords: 1, problem: undefined });
   nowMs += HOUR_MS;
-  expect((await look()).problem).toContain('has not moved on two/0');
+  expect((await look()).problem).toContain('has not advanced on two/0');
   sick.electLeader();
   expect((await look()).lagRecords).toBe(3);
 });
 
-test('a partition that has a leader again has not stood still while it had none', async () => {
+test('does not count the time in which a partition had no leader', async () => {
   let isLed = true;
   const sick = withMethods(log, {
     offsetRanges: async (topic) => (isLed ? await log.offsetRanges(topic) : [undefined]),
@@ -109,10 +111,10 @@ test('a partition that has a leader again has not stood still while it had none'
   isLed = true;
   expect((await look()).problem).toBeUndefined();
   nowMs += 30_001;
-  expect((await look()).problem).toContain('has not moved');
+  expect((await look()).problem).toContain('has not advanced');
 });
 
-test('a group has read what it committed, or else what lies before the topic', async () => {
+test('a group’s position is its commit or the start of the partition', async () => {
   const asked: string[] = [];
   const of = {
     committed: async () => [{ offset: 7, metadata: '' }, undefined, { offset: 0, metadata: '' }],
@@ -123,14 +125,14 @@ test('a group has read what it committed, or else what lies before the topic', a
   };
   expect(await positionsOf(of, 'g', TOPIC)).toEqual([7, 4, 0]);
   expect(asked).toHaveLength(1);
-  // Where the topic begins is a request to every broker.
+  // A start offset costs a request to every broker.
   expect(await positionsOf(of, 'g', TOPIC, (partition) => partition !== 1)).toEqual([7, 0, 0]);
   expect(asked).toHaveLength(1);
   const sick = { ...of, offsetRanges: async () => [undefined, undefined, undefined] };
   expect(await positionsOf(sick, 'g', TOPIC)).toEqual([7, 0, 0]);
 });
 
-test('a process looks at its progress unasked, so that the first who asks hears of what has long been stuck', async () => {
+test('measures progress by itself, so that the first request reports a partition that has long been stalled', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const health = createHealth();
@@ -149,7 +151,7 @@ test('a process looks at its progress unasked, so that the first who asks hears 
   expect(await problemOf(health)).toContain('1 records behind; this process waits for records for 40 s');
   end();
   vi.advanceTimersByTime(60_000);
-  expect(await problemOf(health)).toContain('has not moved');
+  expect(await problemOf(health)).toContain('has not advanced');
   expect(lags).toEqual([1, 1, 1]);
 });
 
@@ -157,7 +159,7 @@ async function problemOf(health: Health): Promise<string | undefined> {
   return (await health.state()).problems['linker'];
 }
 
-/** Owns the partition, and commits as it is told. */
+/** Owns the partition, and commits on demand. */
 async function aMember(group: string) {
   const assigned = Promise.withResolvers<OwnedPartition>();
   const consumer = await log.consume({

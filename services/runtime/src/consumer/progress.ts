@@ -1,18 +1,18 @@
-/** Health as progress: a consumer that holds lag and has not moved is not ready, whatever its sockets say. */
+/** Checks consumer groups for progress. A process whose consumer has lag and does not advance is not ready. */
 import type { Log } from '../log/log.ts';
 import type { ServiceDeps } from './serviceDeps.ts';
 
 export interface GroupProgress {
-  /** Records that the group has not committed, over all partitions that have a leader. */
+  /** Number of records that the group has not committed, over all partitions that have a leader. */
   readonly lagRecords: number;
-  /** A sentence when a partition has lag and has not moved for the bound. */
+  /** Message for operators if a partition has lag and has not advanced for the time limit. */
   readonly problem: string | undefined;
 }
 
 const STALLED_AFTER_MS = 30_000;
 const CHECK_INTERVAL_MS = 5_000;
 
-/** @returns a look at the group: the log is asked for the ranges and for the commits, once each. */
+/** Returns a function that measures the group. Each call requests the offset ranges and the commits once. */
 export function watchProgress({
   log,
   clock,
@@ -28,7 +28,7 @@ export function watchProgress({
     const known = { committed: log.committed.bind(log), offsetRanges: () => pendingRanges };
     const [ranges, positions] = await Promise.all([pendingRanges, positionsOf(known, group, topic)]);
     const partitions = ranges.flatMap((range, partition) => {
-      // Nobody can move on a partition without a leader: no restart of this process would help, and others need it.
+      // A partition without a leader cannot advance. A restart of this process would not help.
       if (range === undefined) return [];
       const offset = positions[partition] ?? 0;
       return [{ partition, offset, lagRecords: range.endOffset - offset }];
@@ -40,15 +40,14 @@ export function watchProgress({
   };
 }
 
-/** Where a group stands on a partition. */
 export interface PartitionProgress {
   readonly partition: number;
-  /** The next that it is to process. */
+  /** Next offset to process. */
   readonly offset: number;
   readonly lagRecords: number;
 }
 
-/** Tells, from look to look, of a group that has lag on a partition and does not move. */
+/** Compares successive measurements and detects partitions that have lag and do not advance. */
 export class StallDetector {
   readonly #group: string;
   readonly #topic: string;
@@ -61,9 +60,12 @@ export class StallDetector {
     this.#activityOf = activityOf;
   }
 
-  /** @param partitions those that have a leader. @returns a sentence once one of them has stood still for the bound. */
+  /**
+   * @param partitions partitions that have a leader.
+   * @returns a message once a partition has not advanced for the time limit.
+   */
   check(partitions: readonly PartitionProgress[], nowMs: number): string | undefined {
-    // An idle partition has no mark: what arrives after an hour of silence has not been waiting for an hour.
+    // A partition without lag gets no mark, so that records after an idle hour do not count as an hour late.
     const waiting = partitions.filter(({ lagRecords }) => lagRecords !== 0);
     const before = this.#marks;
     this.#marks = new Map(
@@ -79,22 +81,22 @@ export class StallDetector {
     const { partition, offset, lagRecords } = stalled;
     const activity = this.#activityOf(partition);
     const own = activity === undefined ? '' : `; this process ${activity}`;
-    return `${this.#group} has not moved on ${this.#topic}/${partition} since offset ${offset}, ${lagRecords} records behind${own}`;
+    return `${this.#group} has not advanced on ${this.#topic}/${partition} since offset ${offset}, and is ${lagRecords} records behind${own}`;
   }
 }
 
 export interface ProgressCheck {
   readonly group: string;
   readonly topic: string;
-  /** Of the check. */
   readonly name: string;
-  /** As the process's own `Consumer` says it. */
+  /** Returns the activity that the process's own consumer reports for a partition. */
   activityOf(partition: number): string | undefined;
 }
 
 /**
- * Checks a group's progress as part of the process's health. It also looks every few seconds unasked: whoever asks for the
- * first time must hear of a partition that has been stuck since long before. @returns what ends it.
+ * Registers a group's progress as a health check. It also measures every few seconds by itself, so that the first
+ * caller learns of a partition that has been stalled for longer.
+ * @returns a function that ends the measurements.
  */
 export function checkProgress(
   deps: Pick<ServiceDeps, 'log' | 'clock' | 'health'>,
@@ -113,9 +115,10 @@ export function checkProgress(
 }
 
 /**
- * Per partition, the offset below which the group has read everything: its commit, or where the topic begins; 0 where that
- * is unknown, since the partition has no leader now.
- * @param isRelevant where a topic begins is a request to every broker, made only if a partition that matters has no commit.
+ * Returns for each partition the offset below which the group has read everything: its commit or the start of the
+ * partition. Returns 0 for a partition without a leader.
+ * @param isRelevant limits the requests for start offsets, which go to every broker, to relevant partitions without a
+ *   commit.
  */
 export async function positionsOf(
   log: Pick<Log, 'committed' | 'offsetRanges'>,

@@ -1,4 +1,4 @@
-/** The dependencies of every service that reads the log and writes to ClickHouse or asks it. */
+/** The dependencies of every service that reads the log and uses ClickHouse. */
 
 import { ErasedData } from '@questlog/schemas/erased';
 import type { Store } from '../clickhouse/store.ts';
@@ -18,18 +18,20 @@ export interface ServiceDeps {
   readonly erased: Erasures;
 }
 
-/** What must not come back. */
+/** Data that was erased and must not be stored or returned again. */
 export interface Erasures {
-  /** As far as this process knows. */
+  /** Erasures that this process has read so far. */
   readonly cached: ErasedData;
-  /** By all erasures that the log has when it is asked. @throws Unavailable where this process cannot tell. */
+  /**
+   * Returns all erasures that the log has at the time of the call.
+   * @throws Unavailable if this process cannot read them.
+   */
   latest(): Promise<ErasedData>;
 }
 
-/** Where nothing can be erased. */
 export const NO_ERASURES: Erasures = { cached: new ErasedData(), latest: async () => new ErasedData() };
 
-/** As the directory knows it, which this room does not. */
+/** Returns the erasures of a directory. The type keeps this folder independent of the directory. */
 export function erasuresOf(directory: {
   readonly current: { readonly erased: ErasedData };
   caughtUp(): Promise<void>;

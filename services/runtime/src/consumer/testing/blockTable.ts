@@ -1,4 +1,4 @@
-/** A table in memory that blocks are written to. */
+/** A table in memory for tests that write blocks. */
 import type { Log } from '../../log/log.ts';
 import { type Clock, systemClock } from '../../process/clock.ts';
 import { Invalid } from '../../process/errors.ts';
@@ -7,18 +7,18 @@ import type { BlockOptions } from '../blocks.ts';
 import type { Block, BlockWriter } from '../blockWriter.ts';
 import type { StoredRows } from '../findTruncation.ts';
 
-/** Keeps what it was given: the same row twice is there twice. */
+/** Keeps every row that it receives. A row that is inserted twice is in `rows` twice. */
 export class BlockTable {
   readonly rows: number[] = [];
   readonly deadLettered: number[] = [];
-  /** First offsets of the blocks whose rows were not looked for. */
+  /** First offsets of blocks that were written without reading stored rows. */
   readonly unverified: number[] = [];
   name = 'as made';
   refuses = (_offset: number): boolean => false;
-  /** Called before each row; may throw, as a crash or as a lost answer. */
+  /** Called before each row. Can throw to simulate a crash or a lost response. */
   beforeRow = (_written: number): void => {};
 
-  /** The offsets that were published for the table of this name. */
+  /** Offsets that were published for this table. */
   readonly published: number[] = [];
 
   storedRows(): StoredRows {
@@ -55,7 +55,7 @@ export class BlockTable {
   }
 }
 
-/** How a topic is written to the table, as far as a test says nothing else of it. */
+/** Returns options that write a topic to the table. A test overrides what it needs. */
 export function blockOptions(
   log: Log,
   topic: string,

@@ -1,13 +1,16 @@
-/** A time in which nobody waits for records. */
+/** A clock for tests in which nobody waits for records. */
 import type { OwnedPartition } from '../../log/log.ts';
 import { withMethods } from '../../log/testing/alteredLog.ts';
 import type { Clock } from '../../process/clock.ts';
 import { yieldToEventLoop } from '../../process/waiting.ts';
 
-/** A group gets there long before, also beside other tests. A mutant of the product that never does is ended. */
+/** Time limit of a test. A group needs far less, also beside other tests. It ends mutants that never finish. */
 export const WITHIN_MS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 2_000 : 20_000;
 
-/** Goes on where a read finds nothing, by as much as that would have waited, and nowhere else: not while inserts of before are waited for. */
+/**
+ * Advances only when a read finds no record, by the time that the read would have waited. It does not advance while a
+ * run waits for earlier inserts.
+ */
 export class ReadDrivenClock implements Clock {
   #nowMs = 1_000_000;
 
@@ -15,7 +18,7 @@ export class ReadDrivenClock implements Clock {
     return this.#nowMs;
   }
 
-  /** The same partition, for whoever has this clock: its reads come back at once. */
+  /** Returns the partition with reads that return at once and advance this clock. */
   reads(owned: OwnedPartition): OwnedPartition {
     const read: OwnedPartition['read'] = async (options) => {
       const batch = await owned.read({ ...options, waitMs: 0 });
