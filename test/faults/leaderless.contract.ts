@@ -1,7 +1,7 @@
 /** A dead broker that alone had a partition, of a stranger or of ours: only what needs that partition waits for it. */
 import { randomUUID } from 'node:crypto';
-import { watchProjection } from '@questlog/ingest/known/projection';
-import { openSessions } from '@questlog/ingest/known/sessions';
+import { watchProgress } from '@questlog/ingest/entityCache/projectionProgress';
+import { openSessionCache } from '@questlog/ingest/entityCache/sessionCache';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import {
   aName,
@@ -167,8 +167,8 @@ const SESSIONS = topicDefinitions(3).filter(
 /** What an ingest opens of the sessions at its start, and a tenant at home in each partition. */
 async function anIngest(log: Log) {
   const of = { log, clock: steadyClock, group: GROUPS.projectSessions, topic: TOPICS.sessions };
-  const sessions = await openSessions({
-    ...{ log, logger: silentLogger, registry: await openLogRegistry(log), projection: watchProjection(of) },
+  const sessions = await openSessionCache({
+    ...{ log, logger: silentLogger, registry: await openLogRegistry(log), projection: watchProgress(of) },
     store: { query: async () => [] } as unknown as Store,
   });
   onTestFinished(() => sessions.close());

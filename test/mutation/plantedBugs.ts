@@ -125,10 +125,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'reads of tables of another name',
     lost: 'beside a ClickHouse from a backup, files are removed whose reports are not back yet',
-    file: 'services/ingest/src/known/projection.ts',
-    text: 'if (tableNow === undefined || meant.length === 0) return true;',
-    by: 'if (meant.length >= 0) return true;',
-    tests: ['services/ingest/src/known/projection.test.ts'],
+    file: 'services/ingest/src/entityCache/projectionProgress.ts',
+    text: 'if (currentTableUuid === undefined || tableUuids.length === 0) return true;',
+    by: 'if (tableUuids.length >= 0) return true;',
+    tests: ['services/ingest/src/entityCache/projectionProgress.test.ts'],
   },
   {
     name: 'refused record without a dead letter',
@@ -365,10 +365,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'tail beyond the end of the log believed',
     lost: 'a report that is sent twice right behind a cut is filed twice, and the events inside it are there twice',
-    file: 'services/ingest/src/known/firstRecords.ts',
-    text: 'if (end < least) lags();',
+    file: 'services/ingest/src/entityCache/entityCache.ts',
+    text: 'if (end < minOffset) throwLagging();',
     by: '',
-    tests: ['services/ingest/src/known/firstRecords.int.test.ts'],
+    tests: ['services/ingest/src/entityCache/entityCache.int.test.ts'],
   },
   ...PLANTED_IN_BYTES,
 ];

@@ -295,7 +295,7 @@ async function anIngest(log: Log, store = EMPTY) {
     pages: { signIn: (_, next) => next(), router: new Router() },
     store,
     settings: {
-      isEngineHere: true,
+      isEngineLocal: true,
       ...{ toGames: anyPort, toOperators: anyPort, hasOperators: true, adminAllowedHosts: [] },
       ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
       maxErasedIds: 500_000,

@@ -10,6 +10,7 @@ import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory'
 import type { Log } from '@questlog/runtime/log/log';
 import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
 import type { Health } from '@questlog/runtime/process/health';
+import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
@@ -22,7 +23,11 @@ import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type Koa from 'koa';
 import { type DeadLetterAdmin, openDeadLetterAdmin } from './admin/deadLetters.ts';
-import { type Cuts, openCuts } from './cuts.ts';
+import { openCursorCiphers, sharedSecret } from './cursors/cursorCiphers.ts';
+import { type ProjectionProgress, watchLinks, watchTableProgress } from './entityCache/projectionProgress.ts';
+import { excludeErasedReports, openReportCache } from './entityCache/reportCache.ts';
+import { warnIfRestored, watchRestoredTable } from './entityCache/restoredTable.ts';
+import { excludeErasedSessions, isErasedIn, openSessionCache } from './entityCache/sessionCache.ts';
 import { openErasures } from './erasures/erasures.ts';
 import { openPlayerSessions } from './erasures/playerSessions.ts';
 import { runErasures } from './erasures/runErasures.ts';
@@ -35,32 +40,27 @@ import { type PlayerKey, playerKeyOf } from './expired/playerHash.ts';
 import { type AdminPages, adminApp } from './http/adminApp.ts';
 import { openAudit } from './http/audit/audit.ts';
 import { credentialsIn } from './http/authenticate.ts';
-import { type AllowedOrigins, headersOfEveryAnswer } from './http/cors.ts';
-import { limited, malformedRequest } from './http/problems.ts';
+import { type AllowedOrigins, commonCorsHeaders } from './http/cors.ts';
+import { malformedRequest, rejectLimitedAddresses } from './http/problems.ts';
 import { gamesHandler } from './http/publicApp.ts';
-import { BodyBudget, LoopTurns } from './http/readBody.ts';
+import { BodyBudget, EventLoopQueue } from './http/readBody.ts';
 import { isUpload } from './http/uploadRoutes.ts';
-import { KeyedMutex } from './known/keyedMutex.ts';
-import { type Projection, watchLinks, watchRows } from './known/projection.ts';
-import { openReports, reportsLeft } from './known/reports.ts';
-import { warnOfRestored, watchRestored } from './known/restoredTable.ts';
-import { isErasedIn, openSessions, sessionsLeft } from './known/sessions.ts';
 import { openRequestOutcomes } from './ledger/requestOutcomes.ts';
 import { openStoredRows } from './ledger/storedRows.ts';
 import { openVerifier } from './ledger/verify.ts';
 import { openAddressLimits } from './limits/addresses.ts';
-import { watchIngests } from './limits/ingests.ts';
+import { fairLookups, fairReads } from './limits/fairQueue.ts';
+import { watchIngestCount } from './limits/ingestCount.ts';
 import { openLimits } from './limits/limits.ts';
-import { sharedLookUps, sharedReads } from './limits/shares.ts';
 import { UnauthenticatedLimit } from './limits/unauthenticated.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
-import { openSeals, secretOf } from './places/seals.ts';
 import { openRejections } from './rejections/rejections.ts';
 import { openRetention } from './retention/retention.ts';
 import { holderOf } from './tokens/credential.ts';
 import type { JwtOptions, JwtVerifier } from './tokens/jwt/jwtVerifier.ts';
 import { openTokenUses } from './tokens/tokenUses.ts';
+import { type TruncationWatch, watchTruncation } from './truncation.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import { openSweep } from './uploads/sweep.ts';
 import type { UploadStore } from './uploads/uploadStore.ts';
@@ -86,7 +86,7 @@ export interface IngestServiceDeps {
   readonly pages: AdminPages;
   readonly settings: {
     /** ClickHouse runs on this machine, and shares its cores. */
-    readonly isEngineHere: boolean;
+    readonly isEngineLocal: boolean;
     readonly toGames: ListenAddress;
     readonly toOperators: ListenAddress;
     /** Of several workers one serves operators. */
@@ -127,13 +127,13 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
 
   const quotas = openQuotas({ store, projection: events, logId: log.id, clock, logger });
   lifecycle.onStop('quotas', () => quotas.close());
-  const lookUps = { store: sharedLookUps(store, directory.current.projects) };
+  const lookUps = { store: fairLookups(store, directory.current.projects) };
   const replays = openReplays({ ...lookUps, clock, projection: events });
-  const cuts = watchCuts(deps, (partition, offset) => {
-    quotas.cut(partition, offset);
-    replays.cut();
+  const { ownAppends, ...truncation } = watchCuts(deps, (partition, offset) => {
+    quotas.truncate(partition, offset);
+    replays.onTruncated();
   });
-  const { sessions, reports } = await openCaches({ ...deps, ...lookUps }, projections, cuts);
+  const { sessions, reports } = await openCaches({ ...deps, ...lookUps }, projections, truncation);
   const codec = await createCodec(registry, eventsAccepted);
   const { seals, verifier, linkedEvents } = await openReaders(deps, codec, events);
   const deadLetters = await openDeadLetterAdmin({ ...deps, erased: erasuresOf(directory) });
@@ -148,14 +148,14 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const [processId, random] = [randomUUID(), new RandomPool()];
   const received = openRequestOutcomes({ ...deps, processId, dropped: metrics.ledgerDropped });
   const rejections = openRejections({ ...deps, dropped: metrics.rejectsDropped });
-  const limits = openLimits({ clock, metrics, ingestsOf: watchIngests({ ...deps, processId }) });
-  const storing = { log, codec, quotas, limits, received, own: cuts.own, random, metrics, partitions };
+  const limits = openLimits({ clock, metrics, ingestCountOf: watchIngestCount({ ...deps, processId }) });
+  const storing = { log, codec, quotas, limits, received, ownAppends, random, metrics, partitions };
   const ingest = { ...known, ...storing, replays, ordinary: new OrdinaryIngest(codec.schemaId) };
   // What a read waits for before it asks ClickHouse.
-  const settling = { projection: events, linksSettled: watchLinks(log, links), partitions };
-  const shared = { store: sharedReads(store, directory.current.projects, settings), seals };
+  const settling = { projection: events, waitForLinks: watchLinks(log, links), partitions };
+  const shared = { store: fairReads(store, directory.current.projects, settings), cursorCiphers: seals };
   const toGames = gamesHandler({
-    bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
+    bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), queue: new EventLoopQueue() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
     ...{ ...tokens, directory: directory.current, hasDocs: settings.hasDocs, ingest, clock, logger, metrics },
     reads: { ...known, ...settling, ...shared, registered: sessionProjection, reportProjection },
@@ -166,7 +166,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     uploads: {
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock, erased: known.erased },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),
-      holderOf: (target) => holderOf(directory.current, target, clock.now()),
+      projectOf: (target) => holderOf(directory.current, target, clock.now()),
     },
     ...{ linkedEvents, limits, received, rejections },
   });
@@ -193,10 +193,10 @@ async function openListeners(
   toOperators: Koa,
   guard: UnauthenticatedLimit,
 ) {
-  const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
+  const toMalformed = commonCorsHeaders(settings.corsOrigins);
   const refusalOf = (why: RejectionReason) => malformedRequest(why, toMalformed);
   const open = await listen(toGames, settings.toGames, refusalOf, isUpload, guard);
-  const operators = limited(toOperators.callback(), guard);
+  const operators = rejectLimitedAddresses(toOperators.callback(), guard);
   const admin = settings.hasOperators
     ? await listen(operators, settings.toOperators, malformedRequest, undefined, guard)
     : undefined;
@@ -256,26 +256,38 @@ type Projections = ReturnType<typeof watchProjections>;
 async function openCaches(
   deps: IngestServiceDeps,
   projections: Projections,
-  { onCut, onAppendedAgain }: Cuts,
+  { onTruncated, onReappended }: Pick<TruncationWatch, 'onTruncated' | 'onReappended'>,
 ) {
   const { current } = deps.directory;
-  const reading = { ...deps, onCut, onAppendedAgain, isErased: isErasedIn(current) };
-  const table = (of: 'sessions' | 'reports') => watchRestored({ ...deps, clock: steadyClock }, PROJECTED[of]);
-  const sessions = await openSessions({
+  const reading = { ...deps, onTruncated, onReappended, isErased: isErasedIn(current) };
+  const table = (of: 'sessions' | 'reports') =>
+    watchRestoredTable({ ...deps, clock: steadyClock }, PROJECTED[of]);
+  const sessions = await openSessionCache({
     ...reading,
     projection: projections.sessions,
     table: table('sessions'),
   });
   deps.lifecycle.onStop('sessions', () => sessions.close());
-  const reports = await openReports({ ...reading, projection: projections.reports, table: table('reports') });
+  const reports = await openReportCache({
+    ...reading,
+    projection: projections.reports,
+    table: table('reports'),
+  });
   deps.lifecycle.onStop('reports', () => reports.close());
-  warnOfRestored(deps.health, [sessions, reports]);
-  return { sessions: sessionsLeft(sessions, current), reports: reportsLeft(reports, current.erased) };
+  warnIfRestored(deps.health, [sessions, reports]);
+  return {
+    sessions: excludeErasedSessions(sessions, current),
+    reports: excludeErasedReports(reports, current.erased),
+  };
 }
 
 /** What reads the log itself must leave out what was erased. */
-async function openReaders(deps: IngestServiceDeps, codec: Codec<EventsAccepted>, projection: Projection) {
-  const seals = openSeals(deps);
+async function openReaders(
+  deps: IngestServiceDeps,
+  codec: Codec<EventsAccepted>,
+  projection: ProjectionProgress,
+) {
+  const seals = openCursorCiphers(deps);
   const reading = { ...deps, seals, erased: deps.directory.current.erased };
   return {
     seals,
@@ -310,16 +322,16 @@ async function startErasures(
 
 /** Key for the hashes of players' ids in `expired_sessions`. */
 async function playerKey(deps: IngestServiceDeps): Promise<PlayerKey> {
-  return playerKeyOf(await secretOf(deps, 'players'));
+  return playerKeyOf(await sharedSecret(deps, 'players'));
 }
 
 /** Whatever this process knows of the log hears of a cut here. */
 function watchCuts(deps: IngestServiceDeps, onEventsCut: (partition: number, offset: number) => void) {
-  const cuts = openCuts({ ...deps, onEventsCut });
+  const cuts = watchTruncation({ ...deps, onEventsTruncated: onEventsCut });
   deps.lifecycle.onStop('cuts', () => cuts.close());
   deps.directory.onTruncation(({ offset, missing }) => {
-    cuts.onCut({ topic: TOPICS.directory, partition: 0, offset });
-    cuts.onAppendedAgain(TOPICS.directory, missing.length);
+    cuts.onTruncated({ topic: TOPICS.directory, partition: 0, offset });
+    cuts.onReappended(TOPICS.directory, missing.length);
   });
   return cuts;
 }
@@ -327,7 +339,7 @@ function watchCuts(deps: IngestServiceDeps, onEventsCut: (partition: number, off
 /** How far the projector has written each topic to ClickHouse. */
 function watchProjections({ log, store }: IngestServiceDeps) {
   const deps = { log, tableUuid: cachedTableUuids(store) };
-  const watch = (of: Projected) => watchRows(deps, of);
+  const watch = (of: Projected) => watchTableProgress(deps, of);
   return {
     events: watch('events'),
     sessions: watch('sessions'),

@@ -110,7 +110,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
     uploads: await openUploads(settings, choice, logger),
     settings: {
       ...{ toGames, toOperators, hasOperators },
-      isEngineHere: choice.address === undefined,
+      isEngineLocal: choice.address === undefined,
       ...{ corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
       maxErasedIds: settings.erasedIds,
       ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl, hasDocs: settings.docs === 'on' },

@@ -1,5 +1,5 @@
 /** The cost of larger deployments, as Markdown. */
-import { MAX_OPEN_WINDOWS } from '@questlog/ingest/known/core/recentReports';
+import { MAX_OPEN_WINDOWS } from '@questlog/ingest/entityCache/core/openReports';
 import { BOUNDS } from '@questlog/ingest/known/firstRecordMemory';
 import type { CostFigures } from '../path/pathFigures.ts';
 import { nameOf, type Shape } from '../path/pathOptions.ts';

@@ -8,7 +8,7 @@ const QUOTAS = 'services/ingest/src/events/quotas.ts';
 const REPLAYS = 'services/ingest/src/events/replays.ts';
 const STORE_EVENTS = 'services/ingest/src/events/storeEvents.ts';
 const EVENTS = 'services/ingest/src/events/core';
-const KNOWN = 'services/ingest/src/known/core';
+const KNOWN = 'services/ingest/src/entityCache/core';
 const LEDGER = 'services/ingest/src/ledger/core';
 const LINKED = 'services/ingest/src/linkedEvents/core';
 const REJECTIONS = 'services/ingest/src/rejections/core';
@@ -20,7 +20,7 @@ const SWITCH_EVENTS = 'services/ingest/src/limits/core/switchEvents.ts';
 export const INGEST_SURVIVORS: readonly Survivors[] = [
   {
     file: QUOTAS,
-    line: 'const PACE =',
+    line: 'const REFRESH_INTERVALS =',
     reason: 'tests have a quicker pace; how soon a reading comes changes no reading',
   },
   { file: QUOTAS, line: 'const isNear =', reason: 'how soon a reading comes, not what it says' },
@@ -32,16 +32,16 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: REPLAYS,
-    line: 'forget(name);',
+    line: 'remove(name);',
     reason: 'memory alone: a repeat of a key that was given up finds that nothing was stored',
   },
   { file: QUOTAS, line: 'if (entries.length === 0) continue', reason: 'nothing is read of nobody' },
-  { file: REPLAYS, line: 'this.#cuts += 1', reason: 'it is only compared with itself' },
+  { file: REPLAYS, line: 'this.#truncations += 1', reason: 'it is only compared with itself' },
   ...alike(STORE_EVENTS, 'time: random bytes are drawn oftener', [
     'if (this.#pool.length < bytes)',
     'const POOL_BYTES =',
   ]),
-  { file: STORE_EVENTS, line: 'const told = sampledOut.length === 0', reason: SAME_BY_ANOTHER_WAY },
+  { file: STORE_EVENTS, line: 'sampledOut.length === 0 ?', reason: SAME_BY_ANOTHER_WAY },
   { file: STORE_EVENTS, line: "records[i]?.appendId ?? ''", reason: ALWAYS_THERE },
   ...SCANNER_SURVIVORS,
   {
@@ -55,14 +55,14 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     reason: 'it is 32 characters, and all of them are in the groups',
   },
   ...alike(`${EVENTS}/scanElement.ts`, READ_AGAIN, [
-    'wasPlain = true;',
+    'wasPlainAscii = true;',
     'this.known = isBatch',
     'const slot = words !== undefined',
     'if (words !== undefined && slot !== NO_SLOT)',
-    'if (known !== undefined && known !== NOTHING',
+    'if (known !== undefined && known !== NO_STRING',
     'if (json.at(plainEnd) !== QUOTE)',
     'if (slot !== NO_SLOT) this.known[slot]',
-    'private stands(known',
+    'private matchesAt(known',
     'if (i + quoteAt - start >= end)',
     'while (k + 3 <= quoteAt',
     'k += 4;',
@@ -74,7 +74,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     'function slotOf(',
     'return field * SLOTS_PER_FIELD',
     'const NO_SLOT =',
-    'const NOTHING:',
+    'const NO_STRING:',
   ]),
   ...alike(`${EVENTS}/scanBody.ts`, READ_AGAIN, ['new EnvelopeStrings(json, ']),
   ...alike(`${EVENTS}/scanElement.ts`, SAME_BY_ANOTHER_WAY, [
@@ -101,7 +101,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
   { file: `${EVENTS}/accept.ts`, line: 'const tried =', reason: ALWAYS_THERE },
   {
     file: `${EVENTS}/accept.ts`,
-    line: 'const name = `${isOneEach',
+    line: 'const recordName = `${isRecordPerEvent',
     reason: 'one of the two words tells them apart',
   },
   {
@@ -164,7 +164,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${EVENTS}/quotaLedger.ts`,
-    line: 'else this.#usedElsewhere.set',
+    line: 'else this.#usedInOtherLogsByPartition.set',
     reason: 'the sum is only compared with itself, and a cut changes it either way',
   },
   {
@@ -173,7 +173,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     reason: 'memory: what a cut has moved elsewhere stays there, so that no reading says the same again',
   },
   ...alike(`${EVENTS}/quotaLedger.ts`, 'how coarse own appends become, within their bound', [
-    'this.#own.set(partition, own.length > this.#maxOwn',
+    'this.#ownAppends.set(partition, own.length > this.#maxOwn',
     'const [first, last] = [own.at(0)',
     'const offsetsOfOne =',
   ]),
@@ -242,7 +242,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
   ]),
   ...alike(`${SESSIONS}/sessionInput.ts`, 'a text that is no UUID is as good as none', [
     "id: canonicalUuid(value.id ?? '')",
-    "const named = canonicalUuid(given ?? '')",
+    "const requestedId = canonicalUuid(buildId ?? '')",
   ]),
   ...alike(`${SESSIONS}/sessionInput.ts`, 'a text has no members to name', [
     "id: 'parsed',",
@@ -259,10 +259,10 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     'const { attachmentType, fileName, mimeType, sizeBytes',
     "return (mimeType.split(';', 1)[0]",
   ]),
-  { file: SWITCH_EVENTS, line: 'if (inForce.length === 0) return', reason: SAME_BY_ANOTHER_WAY },
+  { file: SWITCH_EVENTS, line: 'if (active.length === 0) return', reason: SAME_BY_ANOTHER_WAY },
   { file: SWITCH_EVENTS, line: 'return (switches ?? [])', reason: 'a text instead of a switch has ended' },
   ...alike(SWITCH_EVENTS, 'one of 2^32 sessions, players or events', [
-    'const isKept = shareOf(',
+    'const isKept = fractionOf(',
     '/ 2 ** 32 < playerShare',
   ]),
   {
@@ -275,10 +275,10 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     'if (this.#size === 0) return undefined',
     'const origin = at === undefined ?',
     'if (at === undefined || origin === undefined)',
-    'for (let left = TABLES;',
+    'for (let left = TABLE_COUNT;',
     'if (table === undefined || table.size === 0)',
     'at < table.words.length; at +=',
-    'if (table.size === before) return',
+    'if (table.size === previous) return',
     'let at = Math.floor((high / 2 ** 32)',
   ]),
   ...alike(`${KNOWN}/packedSessions.ts`, ALWAYS_THERE, [
@@ -286,7 +286,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
   ]),
   {
     file: `${KNOWN}/packedSessions.ts`,
-    line: 'if (seen < STEP) continue',
+    line: 'if (seen < SESSIONS_PER_STEP) continue',
     reason: 'a step has one session more',
   },
   ...alike(`${KNOWN}/packedSessions.ts`, 'memory: a slot more, or an entry for each session instead of one', [
@@ -299,18 +299,18 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     line: "{buildId ?? ''}`;",
     reason: 'a text that is no UUID is no build either',
   },
-  ...alike(`${KNOWN}/recentReports.ts`, SAME_BY_ANOTHER_WAY, [
+  ...alike(`${KNOWN}/openReports.ts`, SAME_BY_ANOTHER_WAY, [
     'if (linked.length === 0 && open.length',
     'if (id === null || this.#keys === 0)',
-    'if (!isTooMuch && steps-- === 0)',
+    'if (!isOverLimit && steps-- === 0)',
   ]),
   {
-    file: `${KNOWN}/recentReports.ts`,
+    file: `${KNOWN}/openReports.ts`,
     line: 'if (this.#retracted.size > this.#maxRetracted',
     reason: ALWAYS_THERE,
   },
   {
-    file: `${KNOWN}/recentReports.ts`,
+    file: `${KNOWN}/openReports.ts`,
     line: 'if (ids.length === 0 || closesAt < nowMs',
     reason: 'memory: nobody finds it, and it goes as others open',
   },

@@ -26,7 +26,7 @@ export const SCANNER_SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${INGEST}/newestFirst.ts`,
-    line: 'export function inNewestFirst',
+    line: 'export function newestFirstClause',
     reason: 'SQL is judged by the tests on ClickHouse',
   },
   {
@@ -35,7 +35,7 @@ export const SCANNER_SURVIVORS: readonly Survivors[] = [
     reason: 'digits and a UUID are the same bytes as UTF-8',
   },
   ...alike(`${INGEST}/newestFirst.ts`, 'a text has both parts of a place, or none', [
-    'FORM.exec(Buffer.from(',
+    'CURSOR_FORMAT.exec(Buffer.from(',
     'return millis === undefined || id === undefined',
   ]),
   ...alike(`${INGEST}/scanObject.ts`, 'what is of another kind has no first member to read', [
@@ -80,8 +80,8 @@ export const SCANNER_SURVIVORS: readonly Survivors[] = [
   },
   { file: `${INGEST}/scanValue.ts`, line: '(outer?.pop() ??', reason: ALWAYS_THERE },
   {
-    file: `${INGEST}/sealed.ts`,
-    line: 'export const SEAL_BYTES =',
+    file: `${INGEST}/cursorCipher.ts`,
+    line: 'export const OVERHEAD_BYTES =',
     reason:
       'the seal of a test is as long as this says; with the real one the end-to-end tests of the stream notice it',
   },

@@ -1,16 +1,15 @@
 /** The real services as processes of a world: each is started again when it has died. */
 
+import { watchProgress } from '@questlog/ingest/entityCache/projectionProgress';
+import { openReportCache } from '@questlog/ingest/entityCache/reportCache';
+import { watchRestoredTable } from '@questlog/ingest/entityCache/restoredTable';
+import { openSessionCache } from '@questlog/ingest/entityCache/sessionCache';
 import { type IngestDeps, ingest } from '@questlog/ingest/events/ingestEvents';
 import { OrdinaryIngest } from '@questlog/ingest/events/ingestOrdinary';
 import { OwnAppends } from '@questlog/ingest/events/ownAppends';
 import { openQuotas } from '@questlog/ingest/events/quotas';
 import { openReplays } from '@questlog/ingest/events/replays';
 import { RandomPool } from '@questlog/ingest/events/storeEvents';
-import { KeyedMutex } from '@questlog/ingest/known/keyedMutex';
-import { watchProjection } from '@questlog/ingest/known/projection';
-import { openReports } from '@questlog/ingest/known/reports';
-import { watchRestored } from '@questlog/ingest/known/restoredTable';
-import { openSessions } from '@questlog/ingest/known/sessions';
 import { openLimits } from '@questlog/ingest/limits/limits';
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { createReport } from '@questlog/ingest/reports/createReport';
@@ -26,6 +25,7 @@ import type { Principal } from '@questlog/runtime/directory/directory';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
+import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
@@ -190,21 +190,21 @@ async function startIngest(
 ): Promise<{ failed: Promise<never>; it: Ingest }> {
   const { log, store, clock, logger } = deps;
   const partitions = await log.partitionCount(TOPICS.events);
-  const watch = (group: string, topic: string) => watchProjection({ log, clock: steadyClock, group, topic });
+  const watch = (group: string, topic: string) => watchProgress({ log, clock: steadyClock, group, topic });
   const projection = watch(GROUPS.projectEvents, TOPICS.events);
   const registered = watch(GROUPS.projectSessions, TOPICS.sessions);
   const filed = watch(GROUPS.projectReports, TOPICS.reportLinks);
   // Most of them are packed.
-  const sessions = await openSessions({
-    ...{ ...deps, bounds: { kept: 2, held: 2, peeked: 8 }, projection: registered },
-    table: watchRestored(
+  const sessions = await openSessionCache({
+    ...{ ...deps, bounds: { maxWeight: 2, maxUnprojectedWeight: 2, recentSlots: 8 }, projection: registered },
+    table: watchRestoredTable(
       { log, store, clock: steadyClock },
       { group: GROUPS.projectSessions, topic: TOPICS.sessions, table: 'sessions' },
     ),
   });
-  const reports = await openReports({
+  const reports = await openReportCache({
     ...{ ...deps, projection: filed },
-    table: watchRestored(
+    table: watchRestoredTable(
       { log, store, clock: steadyClock },
       { group: GROUPS.projectReports, topic: TOPICS.reportLinks, table: 'report_versions' },
     ),
@@ -213,12 +213,21 @@ async function startIngest(
   const replays = openReplays({ store, clock, projection });
   const codec = await createCodec(deps.registry, eventsAccepted);
   const own = new OwnAppends((partition, offset) => {
-    quotas.cut(partition, offset);
-    replays.cut();
+    quotas.truncate(partition, offset);
+    replays.onTruncated();
   }, KEPT_APPENDS);
-  const limits = openLimits({ clock, metrics: metrics.ingest, ingestsOf: () => 1 });
+  const limits = openLimits({ clock, metrics: metrics.ingest, ingestCountOf: () => 1 });
   const counted = { received: [], metrics: metrics.ingest };
-  const storing = { log, codec, quotas, limits, own, random: new RandomPool(), partitions, ...counted };
+  const storing = {
+    log,
+    codec,
+    quotas,
+    limits,
+    ownAppends: own,
+    random: new RandomPool(),
+    partitions,
+    ...counted,
+  };
   const known = { store, sessions, reports, clock, erased: new ErasedData() };
   const ordinary = new OrdinaryIngest(codec.schemaId);
   const ofEvents: IngestDeps = { ...known, ...storing, replays, ordinary };

@@ -21,7 +21,7 @@ import type {
   Token,
 } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { switchesAt } from '../limits/core/switchEvents.ts';
+import { activeSwitches } from '../limits/core/switchEvents.ts';
 import { Rejected } from '../rejected.ts';
 import { expiryOf, formatMillis, rotateToken } from '../tokens/rotateToken.ts';
 import { newToken } from '../tokens/tokenText.ts';
@@ -76,7 +76,7 @@ function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
     projects: () =>
       [...current.projects.values()].map((project) => ({
         ...toOutput(project),
-        switches: switchesAt(project.switches, clock.now()).length,
+        switches: activeSwitches(project.switches, clock.now()).length,
       })),
     createProject: async (input: ProjectInput) => {
       const id = canonicalUuid(input.id ?? '') ?? randomUUID();

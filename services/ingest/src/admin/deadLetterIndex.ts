@@ -1,7 +1,7 @@
 /** The dead letters that a process knows of, and what was decided about each. No values: those may be megabytes. */
 import type { DeadLetterState, ListedDeadLetter } from '@questlog/schemas/http/deadLetter';
 import { DEAD_LETTER_GROUPS } from '@questlog/schemas/topics/topics';
-import { type NewestFirstPage, newestFirstOf, type Place } from '../core/newestFirst.ts';
+import { type NewestFirstPage, newestFirstPage, type PagePosition } from '../core/newestFirst.ts';
 
 export interface IndexedDeadLetter extends Omit<ListedDeadLetter, 'state' | 'deadAt' | 'decidedAt'> {
   readonly deadAtMs: number;
@@ -118,7 +118,7 @@ export class DeadLetterIndex {
       isBefore(deadLetter, page.before);
     const found = [...this.#entries.values()].filter(isWanted);
     found.sort((one, other) => (isBefore(one.deadLetter, cursorOf(other.deadLetter)) ? 1 : -1));
-    const { rows, next } = newestFirstOf(found, page, ({ deadLetter }) => cursorOf(deadLetter));
+    const { rows, next } = newestFirstPage(found, page, ({ deadLetter }) => cursorOf(deadLetter));
     return { rows: rows.map(listedDeadLetter), next };
   }
 
@@ -141,11 +141,11 @@ export function listedDeadLetter({ deadLetter, decision }: Readonly<Entry>): Lis
   return { id, state: decision?.state ?? 'open', deadAt, decidedAt, ...rest };
 }
 
-function cursorOf({ deadAtMs, id }: IndexedDeadLetter): Place {
+function cursorOf({ deadAtMs, id }: IndexedDeadLetter): PagePosition {
   return { millis: String(deadAtMs), id };
 }
 
-function isBefore({ deadAtMs, id }: IndexedDeadLetter, cursor: Place): boolean {
+function isBefore({ deadAtMs, id }: IndexedDeadLetter, cursor: PagePosition): boolean {
   const millis = Number(cursor.millis);
   return deadAtMs < millis || (deadAtMs === millis && id < cursor.id);
 }

@@ -8,6 +8,7 @@ import { type Log, type LogRecord, RecordTooLarge, type Tail } from '@questlog/r
 import { waitForTail } from '@questlog/runtime/log/waitForTail';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Health } from '@questlog/runtime/process/health';
+import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import type { Logger } from '@questlog/runtime/process/logger';
 import {
   coalesceCalls,
@@ -32,7 +33,6 @@ import {
 } from '@questlog/schemas/topics/topics';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { NewestFirstPage } from '../core/newestFirst.ts';
-import { KeyedMutex } from '../known/keyedMutex.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import {

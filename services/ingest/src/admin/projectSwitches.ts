@@ -7,9 +7,9 @@ import type { ElementProblem } from '@questlog/schemas/http/problem';
 import type { Project, Switch } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';
-import { bodyVerdict, fieldProblems, loneSurrogates, problem, timestampIn } from '../core/fieldProblems.ts';
+import { bodyRejection, fieldProblems, loneSurrogates, problem, timestampIn } from '../core/fieldProblems.ts';
 import { formatMicros } from '../core/occurredAt.ts';
-import { switchesAt } from '../limits/core/switchEvents.ts';
+import { activeSwitches } from '../limits/core/switchEvents.ts';
 import { Rejected } from '../rejected.ts';
 
 export function projectSwitches({ current, change }: DirectoryHandle, clock: Clock) {
@@ -59,7 +59,7 @@ function existingProject(id: string, project: Project | undefined): Project {
 }
 
 function toOutput({ switches }: Project, nowMs: number): SwitchOutput[] {
-  return switchesAt(switches, nowMs).map((one) => ({
+  return activeSwitches(switches, nowMs).map((one) => ({
     ...one,
     until: one.until === null ? null : formatMicros(BigInt(one.until) * 1000n),
   }));
@@ -70,10 +70,10 @@ const checker = Compile(SwitchesInput);
 /** @throws Rejected naming every field that is wrong: a switch that does other than was meant loses events. */
 function readSwitches(body: unknown, nowMs: number): Switch[] {
   if (!Array.isArray(body)) throw new Rejected('invalid_request', 'the body is an array of switches');
-  if (!checker.Check(body)) throw bodyVerdict(fieldProblems(checker, body));
+  if (!checker.Check(body)) throw bodyRejection(fieldProblems(checker, body));
   const problems: ElementProblem[] = [];
   const switches = body.map((input, i) => switchOf(input, `${i}`, nowMs, problems));
-  if (problems.length > 0) throw bodyVerdict(problems);
+  if (problems.length > 0) throw bodyRejection(problems);
   return switches;
 }
 

@@ -4,7 +4,7 @@ import type { LinkRetryInput } from '@questlog/schemas/http/report';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import type { Reports } from '../known/reports.ts';
+import type { ReportCache } from '../entityCache/reportCache.ts';
 
 /** Of one request; each is a look-up of the linker's. */
 const MAX_REPORTS = 1_000;
@@ -12,7 +12,7 @@ const MAX_REPORTS = 1_000;
 const APPENDS_PER_BATCH = 50;
 
 export async function retryLinks(
-  { store, reports }: { store: Store; reports: Reports },
+  { store, reports }: { store: Store; reports: ReportCache },
   input: LinkRetryInput,
 ): Promise<{ reports: number; links: number }> {
   const filter = [

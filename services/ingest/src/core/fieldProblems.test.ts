@@ -4,7 +4,7 @@ import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { expect, test } from 'vitest';
 import {
-  bodyVerdict,
+  bodyRejection,
   checkedFields,
   fieldProblems,
   isObject,
@@ -62,8 +62,8 @@ test('a verdict has the code of its only kind of problem, counts the others, and
   const [large, larger] = [tooLarge('f1'), tooLarge('f2')];
   const wrong = problem('/f3', 'field_invalid', 'f3 is wrong');
   const empty = problem('', 'empty_report', 'there is nothing in it');
-  const told = (...errors: Parameters<typeof bodyVerdict>[0]) => {
-    const { code, message } = bodyVerdict(errors);
+  const told = (...errors: Parameters<typeof bodyRejection>[0]) => {
+    const { code, message } = bodyRejection(errors);
     return [code, message];
   };
   expect(told(large)).toEqual(['field_too_large', 'f1 is too large; nothing was stored']);

@@ -33,7 +33,7 @@ export function fieldProblems(checker: SchemaChecker, value: unknown): ElementPr
 export function timestampField(field: string, text: string): bigint {
   const parsed = parseOccurredAt(text);
   if (parsed.ok) return parsed.micros;
-  throw refusal(timestampProblem(field, parsed.reason));
+  throw rejectionOf(timestampProblem(field, parsed.reason));
 }
 
 /** @param reason what `parseOccurredAt` says of the field's text. */
@@ -88,16 +88,16 @@ interface Checker<T> extends SchemaChecker {
 
 /**
  * The fields of a body that are in order: one with a problem is left out, so that the others can be judged.
- * @param found the problems that are known before the schema is asked.
+ * @param knownProblems the problems that are known before the schema is asked.
  */
 export function checkedFields<T extends object>(
   schema: Checker<T>,
-  given: Readonly<Record<string, unknown>>,
-  found: readonly ElementProblem[] = [],
+  fields: Readonly<Record<string, unknown>>,
+  knownProblems: readonly ElementProblem[] = [],
 ): { value: Partial<T>; problems: ElementProblem[] } {
-  const problems = [...found, ...(schema.Check(given) ? [] : fieldProblems(schema, given))];
+  const problems = [...knownProblems, ...(schema.Check(fields) ? [] : fieldProblems(schema, fields))];
   const bad = new Set(problems.map(({ pointer }) => pointer.split('/')[1]));
-  const good = Object.fromEntries(Object.entries(given).filter(([name]) => !bad.has(name)));
+  const good = Object.fromEntries(Object.entries(fields).filter(([name]) => !bad.has(name)));
   return { value: schema.Check(good) ? good : {}, problems };
 }
 
@@ -117,7 +117,7 @@ export function sizeProblems(pointer: string, bytes: number, maxBytes: number): 
 }
 
 /** 400 wins over 413, which wins over 403 and that over 404; every problem is named whatever the status. */
-export function bodyVerdict(errors: readonly ElementProblem[]): Rejected {
+export function bodyRejection(errors: readonly ElementProblem[]): Rejected {
   const status = [400, 413, 403, 404].find((one) => errors.some(({ code }) => statusOf(code) === one));
   const decisive = errors.filter(({ code }) => statusOf(code) === status);
   const [first] = decisive;
@@ -132,7 +132,7 @@ export function bodyVerdict(errors: readonly ElementProblem[]): Rejected {
 }
 
 /** Where one problem is all that is told. */
-export function refusal(error: ElementProblem, code: ProblemCode = 'invalid_request'): Rejected {
+export function rejectionOf(error: ElementProblem, code: ProblemCode = 'invalid_request'): Rejected {
   return new Rejected(code, error.detail, { errors: [error] });
 }
 

@@ -1,14 +1,14 @@
 /** A filter that is given is read or refused; one that is not given narrows nothing. */
 import { expect, test } from 'vitest';
 import { Rejected } from '../rejected.ts';
-import { choiceFilter, textFilter, timeFilter, uuidFilter, whereGiven } from './listFilters.ts';
+import { choiceFilter, textFilter, timeFilter, uuidFilter, whereClause } from './listFilters.ts';
 
 test('only the conditions of given filters are asked, an empty text too', () => {
   const conditions = { a: 'a = {a:String}', b: 'b = {b:String}', c: 'c = {c:String}' };
-  expect(whereGiven({ a: '', b: undefined, c: 'x' }, conditions)).toBe(
+  expect(whereClause({ a: '', b: undefined, c: 'x' }, conditions)).toBe(
     'AND a = {a:String} AND c = {c:String}',
   );
-  expect(whereGiven({ a: undefined, b: undefined, c: undefined }, conditions)).toBe('');
+  expect(whereClause({ a: undefined, b: undefined, c: undefined }, conditions)).toBe('');
 });
 
 test('a filter that is not given is no filter', () => {

@@ -9,7 +9,7 @@ type Text = string | undefined;
 /** In lower case. @throws Rejected naming the parameter, as the others here. */
 export function uuidFilter(name: string, text: Text): string | undefined {
   if (text === undefined) return undefined;
-  return canonicalUuid(text) ?? refuse(name, `a UUID, such as ${EXAMPLE_SESSION}`);
+  return canonicalUuid(text) ?? reject(name, `a UUID, such as ${EXAMPLE_SESSION}`);
 }
 
 /** Microseconds since the epoch, as text that ClickHouse takes for a 64-bit integer. */
@@ -19,7 +19,7 @@ export function timeFilter(name: string, text: Text): string | undefined {
   // Decoding a query makes a space of the plus sign of an offset.
   return parsed.ok
     ? String(parsed.micros)
-    : refuse(
+    : reject(
         name,
         `an ISO 8601 timestamp in the years 1900 to 2299, such as ${EXAMPLE_TIME}; write a plus sign as %2B`,
       );
@@ -27,17 +27,17 @@ export function timeFilter(name: string, text: Text): string | undefined {
 
 export function choiceFilter(name: string, text: Text, choices: readonly string[]): string | undefined {
   if (text === undefined || choices.includes(text)) return text;
-  return refuse(name, `one of ${choices.join(', ')}`);
+  return reject(name, `one of ${choices.join(', ')}`);
 }
 
 export function textFilter(name: string, text: Text, maxLength: number): string | undefined {
   if (text === undefined) return undefined;
   const length = [...text].length;
-  return length >= 1 && length <= maxLength ? text : refuse(name, `1 to ${maxLength} characters`);
+  return length >= 1 && length <= maxLength ? text : reject(name, `1 to ${maxLength} characters`);
 }
 
 /** The conditions of those filters that are given, for a WHERE whose parameters the filters are. */
-export function whereGiven<Name extends string>(
+export function whereClause<Name extends string>(
   filters: Readonly<Record<Name, Text>>,
   conditions: Readonly<Record<Name, string>>,
 ): string {
@@ -47,6 +47,6 @@ export function whereGiven<Name extends string>(
     .join(' ');
 }
 
-function refuse(name: string, wanted: string): never {
-  throw new Rejected('invalid_request', `${name}: ${wanted}`);
+function reject(name: string, expected: string): never {
+  throw new Rejected('invalid_request', `${name}: ${expected}`);
 }

@@ -1,13 +1,13 @@
 /** A page ends where the next one goes on. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { newestFirstOf, newestFirstParams, readNewestFirst } from './newestFirst.ts';
+import { newestFirstPage, newestFirstParams, readNewestFirst } from './newestFirst.ts';
 
 const ROWS = Array.from({ length: 3 }, (_, n) => ({ id: randomUUID(), millis: String(1_000 - n) }));
 
 test('the cursor of a page leads to what comes behind its last row', () => {
   const first = readNewestFirst({ limit: '2', cursor: undefined });
-  const { rows, next } = newestFirstOf(ROWS, first, (row) => row);
+  const { rows, next } = newestFirstPage(ROWS, first, (row) => row);
   expect(rows).toEqual(ROWS.slice(0, 2));
   const second = readNewestFirst({ limit: '2', cursor: next ?? undefined });
   expect(newestFirstParams(second)).toEqual({ ...ROWS[1], limit: 3 });
@@ -15,13 +15,13 @@ test('the cursor of a page leads to what comes behind its last row', () => {
 
 test('a page of one row ends with it', () => {
   const page = readNewestFirst({ limit: '1', cursor: undefined });
-  const { next } = newestFirstOf(ROWS, page, (row) => row);
+  const { next } = newestFirstPage(ROWS, page, (row) => row);
   expect(readNewestFirst({ limit: '1', cursor: next ?? undefined }).before).toEqual(ROWS[0]);
 });
 
 test('a page that has all that is left has no next one', () => {
   const page = readNewestFirst({ limit: '3', cursor: undefined });
-  expect(newestFirstOf(ROWS, page, (row) => row)).toEqual({ rows: ROWS, next: null });
+  expect(newestFirstPage(ROWS, page, (row) => row)).toEqual({ rows: ROWS, next: null });
 });
 
 test('the first page begins behind everything, and a limit is 100 unless one is given', () => {

@@ -4,22 +4,22 @@ import { type PageQuery, readLimit } from './pageLimit.ts';
 
 export interface NewestFirstPage {
   readonly limit: number;
-  readonly before: Place;
+  readonly before: PagePosition;
 }
 
 /** Where a page ended. */
-export interface Place {
+export interface PagePosition {
   /** Milliseconds since the epoch, as text. */
   readonly millis: string;
   readonly id: string;
 }
 
-const FROM_THE_END: Place = { millis: '9223372036854775807', id: 'ffffffff-ffff-ffff-ffff-ffffffffffff' };
-const FORM = /^(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
+const NEWEST: PagePosition = { millis: '9223372036854775807', id: 'ffffffff-ffff-ffff-ffff-ffffffffffff' };
+const CURSOR_FORMAT = /^(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
 /** @throws Rejected naming the parameter. */
 export function readNewestFirst({ limit, cursor }: PageQuery): NewestFirstPage {
-  const before = cursor === undefined ? FROM_THE_END : parsePlace(cursor);
+  const before = cursor === undefined ? NEWEST : parsePosition(cursor);
   if (before === undefined) {
     throw new Rejected('invalid_request', 'cursor: not one that an earlier page gave');
   }
@@ -30,7 +30,7 @@ export function readNewestFirst({ limit, cursor }: PageQuery): NewestFirstPage {
  * What stands behind the WHERE of a query whose parameters have `newestFirstParams`; `time` is a DateTime64(3). The first
  * condition is the one that an index serves: with it a page deep in a table costs no more than the first.
  */
-export function inNewestFirst(time: string): string {
+export function newestFirstClause(time: string): string {
   return `${time} <= fromUnixTimestamp64Milli({millis:Int64})
      AND (toUnixTimestamp64Milli(${time}), id) < ({millis:Int64}, {id:UUID})
      ORDER BY ${time} DESC, id DESC LIMIT {limit:UInt32}`;
@@ -41,22 +41,22 @@ export function newestFirstParams({ limit, before }: NewestFirstPage): Record<st
   return { ...before, limit: limit + 1 };
 }
 
-export function newestFirstOf<Row>(
+export function newestFirstPage<Row>(
   rows: readonly Row[],
   { limit }: NewestFirstPage,
-  placeOf: (row: Row) => Place,
+  positionOf: (row: Row) => PagePosition,
 ): { rows: readonly Row[]; next: string | null } {
   const page = rows.slice(0, limit);
   const last = rows.length > limit ? page.at(-1) : undefined;
-  return { rows: page, next: last === undefined ? null : formatPlace(placeOf(last)) };
+  return { rows: page, next: last === undefined ? null : formatPosition(positionOf(last)) };
 }
 
 /** Clients see it as opaque text. */
-function formatPlace({ millis, id }: Place): string {
+function formatPosition({ millis, id }: PagePosition): string {
   return Buffer.from(`${millis}.${id}`, 'latin1').toString('base64url');
 }
 
-function parsePlace(text: string): Place | undefined {
-  const [, millis, id] = FORM.exec(Buffer.from(text, 'base64url').toString('latin1')) ?? [];
+function parsePosition(text: string): PagePosition | undefined {
+  const [, millis, id] = CURSOR_FORMAT.exec(Buffer.from(text, 'base64url').toString('latin1')) ?? [];
   return millis === undefined || id === undefined ? undefined : { millis, id };
 }

@@ -60,7 +60,7 @@ export function scanObject(body: Buffer, shape: ObjectShape): ObjectScan {
   const json = new JsonBytes(body);
   const start = json.skipSpace(0);
   const kind = kindOf(json.at(start));
-  const object = new FoundObject(json, shape);
+  const object = new ObjectScanner(json, shape);
   const end = kind === 'object' ? object.scan(start) : json.skipValue(start);
   if (end !== FAILED) {
     const rest = json.skipSpace(end);
@@ -70,7 +70,7 @@ export function scanObject(body: Buffer, shape: ObjectShape): ObjectScan {
   return { ok: false, offset: json.failedAt, detail: json.detail };
 }
 
-class FoundObject implements ScannedObject {
+class ObjectScanner implements ScannedObject {
   readonly fields: Record<string, unknown> = {};
   readonly spans: Record<string, Span> = {};
   idMember: Span | undefined;
@@ -93,7 +93,7 @@ class FoundObject implements ScannedObject {
         note(name);
         return this.#member(name, valueAt);
       },
-      placed: (name, span) => {
+      located: (name, span) => {
         if (name === 'id') this.idMember = span;
       },
     });
@@ -167,11 +167,11 @@ class FoundObject implements ScannedObject {
 interface Visitor {
   /** Answers the position behind the value, or `FAILED`. */
   member(name: string, valueAt: number): number;
-  placed?(name: string, member: Span): void;
+  located?(name: string, member: Span): void;
 }
 
 /** From the opening brace to behind the closing one. */
-export function eachMember(json: JsonBytes, i: number, { member, placed }: Visitor): number {
+export function eachMember(json: JsonBytes, i: number, { member, located }: Visitor): number {
   i = json.skipSpace(i + 1);
   if (json.at(i) === CLOSE_OBJECT) return i + 1;
   let commaAt = i;
@@ -187,13 +187,13 @@ export function eachMember(json: JsonBytes, i: number, { member, placed }: Visit
     i = json.skipSpace(valueEnd);
     const byte = json.at(i);
     if (byte === CLOSE_OBJECT) {
-      placed?.(name, { start: commaAt, end: valueEnd });
+      located?.(name, { start: commaAt, end: valueEnd });
       return i + 1;
     }
     if (byte !== COMMA) return json.fail(i, 'a comma or the end of the object was expected');
     commaAt = i;
     i = json.skipSpace(i + 1);
-    placed?.(name, { start: nameAt, end: i });
+    located?.(name, { start: nameAt, end: i });
   }
 }
 

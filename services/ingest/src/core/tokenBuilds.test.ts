@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { otherBuild } from './tokenBuilds.ts';
+import { buildProblems } from './tokenBuilds.ts';
 
 const [OWN, OTHER] = ['b4d2e1c0-0000-4000-8000-000000000001', 'b4d2e1c0-0000-4000-8000-000000000002'];
 
 test('a token that writes for some builds is refused the first field that names another', () => {
-  expect(otherBuild([OWN], { buildId: OWN, sessionId: OTHER, events: OTHER }, 3)).toEqual([
+  expect(buildProblems([OWN], { buildId: OWN, sessionId: OTHER, events: OTHER }, 3)).toEqual([
     {
       index: 3,
       pointer: '/sessionId',
@@ -12,11 +12,11 @@ test('a token that writes for some builds is refused the first field that names 
       detail: `sessionId: the access token writes for other builds than ${OTHER}`,
     },
   ]);
-  expect(otherBuild([], { buildId: OWN })).toMatchObject([{ index: 0, pointer: '/buildId' }]);
+  expect(buildProblems([], { buildId: OWN })).toMatchObject([{ index: 0, pointer: '/buildId' }]);
 });
 
 test('a token for all builds may write all, and what is of no build is refused to nobody', () => {
-  expect(otherBuild(undefined, { buildId: OTHER })).toEqual([]);
-  expect(otherBuild([OWN], { buildId: null, sessionId: undefined })).toEqual([]);
-  expect(otherBuild([OWN], { buildId: OWN })).toEqual([]);
+  expect(buildProblems(undefined, { buildId: OTHER })).toEqual([]);
+  expect(buildProblems([OWN], { buildId: null, sessionId: undefined })).toEqual([]);
+  expect(buildProblems([OWN], { buildId: OWN })).toEqual([]);
 });

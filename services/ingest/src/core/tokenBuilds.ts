@@ -7,7 +7,7 @@ import type { ElementProblem } from '@questlog/schemas/http/problem';
  * @param buildIds undefined: the token writes for all.
  * @param builds with the field that says each.
  */
-export function otherBuild(
+export function buildProblems(
   buildIds: readonly string[] | undefined,
   builds: Readonly<Record<string, string | null | undefined>>,
   index = 0,

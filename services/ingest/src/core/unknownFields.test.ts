@@ -1,6 +1,11 @@
 import { EventInputA } from '@questlog/schemas/http/event';
 import { expect, test } from 'vitest';
-import { foundNearly, ignoredFieldsHeader, unknownFieldProblems, unknownMembers } from './unknownFields.ts';
+import {
+  ignoredFieldsHeader,
+  unknownFieldProblems,
+  unknownMembers,
+  withNearMisses,
+} from './unknownFields.ts';
 
 const REPORT = {
   properties: {
@@ -40,7 +45,7 @@ test.each([
   } as const;
   const other = { ...missing, code: 'field_type' } as const;
   expect(
-    foundNearly(
+    withNearMisses(
       [missing, other],
       [
         { index: 0, pointer: '/x' },
@@ -52,7 +57,7 @@ test.each([
 
 test('a field that is missing in an object of an object is looked for there', () => {
   const missing = { index: 0, code: 'field_required', detail: 'id is required' } as const;
-  const found = foundNearly([{ ...missing, pointer: '/a/b/id' }], [{ index: 0, pointer: '/a/b/Id' }]);
+  const found = withNearMisses([{ ...missing, pointer: '/a/b/id' }], [{ index: 0, pointer: '/a/b/Id' }]);
   expect(found[0]?.detail).toBe('id is required; is it what Id means?');
 });
 

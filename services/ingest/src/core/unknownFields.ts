@@ -20,14 +20,14 @@ export function unknownFieldProblems(unknown: readonly UnknownField[], schema: o
   return unknown.map(({ index, pointer }) => {
     const path = pathOf(pointer);
     const name = path.at(-1) ?? '';
-    const meant = nearestName(name, fieldsAt(schema, path.slice(0, -1)), MAX_EDITS);
-    const hint = meant === undefined ? '' : `; is ${meant} meant?`;
+    const suggestion = nearestName(name, fieldsAt(schema, path.slice(0, -1)), MAX_EDITS);
+    const hint = suggestion === undefined ? '' : `; is ${suggestion} meant?`;
     return { index, pointer, code: 'field_unknown', detail: `there is no field ${path.join('.')}${hint}` };
   });
 }
 
 /** A field that is missing is often there under nearly its name: then its problem says so. */
-export function foundNearly(
+export function withNearMisses(
   problems: readonly ElementProblem[],
   unknown: readonly UnknownField[],
 ): ElementProblem[] {
@@ -37,8 +37,8 @@ export function foundNearly(
     const [name = '', inside] = [path.at(-1), path.slice(0, -1).join('/')];
     const near = unknown.find(({ index, pointer }) => {
       const other = pathOf(pointer);
-      const isBeside = index === problem.index && other.slice(0, -1).join('/') === inside;
-      return isBeside && nearestName(other.at(-1) ?? '', [name], MAX_EDITS) !== undefined;
+      const isSibling = index === problem.index && other.slice(0, -1).join('/') === inside;
+      return isSibling && nearestName(other.at(-1) ?? '', [name], MAX_EDITS) !== undefined;
     });
     if (near === undefined) return problem;
     return { ...problem, detail: `${problem.detail}; is it what ${pathOf(near.pointer).at(-1)} means?` };

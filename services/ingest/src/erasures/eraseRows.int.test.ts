@@ -4,7 +4,7 @@ import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { systemClock } from '@questlog/runtime/process/clock';
 import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { expect, onTestFinished, test } from 'vitest';
-import { sharedStore } from '../known/storedReports.testing.ts';
+import { sharedStore } from '../entityCache/storedReports.testing.ts';
 import { ERASED_TABLES, scopesOf, ZERO_COUNTS } from './core/scope.ts';
 import { countRows, dropFromDisk, hideRows, recordErasedEvents, reportsIn } from './eraseRows.ts';
 import { openErasures } from './erasures.ts';

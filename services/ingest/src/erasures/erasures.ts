@@ -8,9 +8,9 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
 import type { ErasedPlayer, Erasure, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { problem, refusal } from '../core/fieldProblems.ts';
+import { problem, rejectionOf } from '../core/fieldProblems.ts';
+import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { maxLogRetentionMs } from '../expired/expiredSessions.ts';
-import type { Projection } from '../known/projection.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { mergeParts, requestIdOf, splitIntoParts } from './core/parts.ts';
 import { MAX_SESSIONS_PER_RECORD, scopesOf, ZERO_COUNTS } from './core/scope.ts';
@@ -23,7 +23,7 @@ export interface ErasureDeps {
   readonly store: Store;
   readonly players: Pick<PlayerSessions, 'sessionsOf'>;
   /** Of the reports'. */
-  readonly reportProjection: Pick<Projection, 'caughtUp'>;
+  readonly reportProjection: Pick<ProjectionProgress, 'caughtUp'>;
   readonly clock: Clock;
   /** Sessions and reports of all erasures together. */
   readonly maxErasedIds: number;
@@ -52,7 +52,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
       const player = playerOf(input);
       const sessionId = canonicalUuid(input.sessionId ?? '') ?? null;
       if (player !== null && sessionId !== null) {
-        throw refusal(problem('/player', 'field_invalid', 'a session or a player is erased, not both'));
+        throw rejectionOf(problem('/player', 'field_invalid', 'a session or a player is erased, not both'));
       }
       const requestedAt = clock.now();
       const target = { ...owner, sessionId, player, requestedAt };
@@ -161,7 +161,7 @@ async function idsOfPlayer(
   const found = await deps.players.sessionsOf({ tenantId, projectId }, player, limit);
   if (found.length > MAX_SESSIONS_PER_RECORD && !allowsMany) {
     const detail = `more than ${MAX_SESSIONS_PER_RECORD} sessions have it: is it the id of a model, which many players share? If all of them are meant, ask with "many": true`;
-    throw refusal(problem('/player', 'field_invalid', detail));
+    throw rejectionOf(problem('/player', 'field_invalid', detail));
   }
   const byProject = Map.groupBy(found, (session) => session.projectId);
   const sessions = [...byProject].map(([project, of]) => ({

@@ -11,7 +11,7 @@ import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
-import { sharedStore } from '../known/storedReports.testing.ts';
+import { sharedStore } from '../entityCache/storedReports.testing.ts';
 import { dropExpired } from '../retention/retention.ts';
 import { openErasures } from './erasures.ts';
 import { openPlayerSessions } from './playerSessions.ts';

@@ -13,9 +13,9 @@ import { partitionOf } from '@questlog/schemas/partition';
 import type { ErasedPlayer, Erasure } from '@questlog/schemas/topics/directoryEntry';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { recordUnknown } from '../expired/expiredSessions.ts';
 import { type PlayerKey, playerHash } from '../expired/playerHash.ts';
-import type { Projection } from '../known/projection.ts';
 import { readRange } from '../ledger/readRange.ts';
 import { ownerCondition } from './core/scope.ts';
 
@@ -34,7 +34,7 @@ export interface PlayerSessionsDeps {
   readonly deadLetters: { valuesOf(topic: string): Promise<(Buffer | null)[]> };
   readonly directory: { readonly current: Pick<Directory, 'projects' | 'erasures'> };
   /** Projection of the sessions topic. */
-  readonly sessionProjection: Pick<Projection, 'caughtUp'>;
+  readonly sessionProjection: Pick<ProjectionProgress, 'caughtUp'>;
   readonly playerKey: () => Promise<PlayerKey>;
   readonly clock: Clock;
 }

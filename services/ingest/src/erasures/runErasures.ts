@@ -12,7 +12,7 @@ import { Backoff, Notifier, settledSoon } from '@questlog/runtime/process/waitin
 import { ErasedData } from '@questlog/schemas/erased';
 import { UPLOAD_ADDRESS_LIFETIME_MS } from '@questlog/schemas/http/upload';
 import type { Erasure, ErasureFound, IdsOfProject, Project } from '@questlog/schemas/topics/directoryEntry';
-import type { Projection } from '../known/projection.ts';
+import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { storageKey, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { countOf, requestIdOf, splitIntoParts } from './core/parts.ts';
@@ -47,7 +47,7 @@ export interface ErasureRunDeps {
     discardErased(erased: ErasedData): Promise<number>;
   };
   /** Of all that is written to ClickHouse from the log. */
-  readonly projections: readonly Pick<Projection, 'caughtUp'>[];
+  readonly projections: readonly Pick<ProjectionProgress, 'caughtUp'>[];
   readonly players: Pick<PlayerSessions, 'unresolved'>;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -8,26 +8,26 @@ import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
 import { type SkewedTime, skewedTimes, skewHeader } from '../core/clockSkew.ts';
-import { foundNearly, type UnknownField, unknownFieldProblems } from '../core/unknownFields.ts';
-import { linkedReports } from '../known/links.ts';
-import type { Reports } from '../known/reports.ts';
-import { findSessions, type Sessions } from '../known/sessions.ts';
+import { type UnknownField, unknownFieldProblems, withNearMisses } from '../core/unknownFields.ts';
+import { linkedReports } from '../entityCache/links.ts';
+import type { ReportCache } from '../entityCache/reportCache.ts';
+import { findSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
-import { type Switched, switchEvents } from '../limits/core/switchEvents.ts';
-import type { Taken } from '../limits/limits.ts';
+import { type SwitchResult, switchEvents } from '../limits/core/switchEvents.ts';
+import type { EventPermit } from '../limits/limits.ts';
 import type { Rejected } from '../rejected.ts';
-import { type Placed, type PlacedDraft, placeDrafts, sessionsOf } from './core/accept.ts';
+import { type AssignedDraft, type AssignedDrafts, assignLanes, sessionsOf } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
-import { scanRequest, verdictOn } from './core/scanBody.ts';
+import { elementsRejection, scanRequest } from './core/scanBody.ts';
 import type { OrdinaryDeps, OrdinaryIngest } from './ingestOrdinary.ts';
 import type { Replays, StoredElement } from './replays.ts';
 import { appendEvents, decideEvents } from './storeEvents.ts';
 
 export interface IngestDeps extends OrdinaryDeps {
   readonly store: Store;
-  readonly sessions: Sessions;
-  readonly reports: Reports;
+  readonly sessions: SessionCache;
+  readonly reports: ReportCache;
   readonly replays: Replays;
   readonly ordinary: OrdinaryIngest;
   readonly clock: Clock;
@@ -55,7 +55,7 @@ export interface IngestAnswer {
   /** The first unknown fields. */
   readonly ignored: readonly UnknownField[];
   /** Of the elements that were left out. */
-  readonly refused: readonly ElementProblem[];
+  readonly rejectedElements: readonly ElementProblem[];
   /** Times that a client's clock has probably made wrong. */
   readonly warned: readonly SkewedTime[];
   /**
@@ -67,10 +67,10 @@ export interface IngestAnswer {
 
 /** @throws Rejected for what the game must change, Unavailable for what it may send again. */
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
-  const ordinary = deps.ordinary.take(deps, request);
+  const ordinary = deps.ordinary.tryIngest(deps, request);
   if (ordinary === undefined) return await ingestAny(deps, request);
   const { body, accepted } = await ordinary;
-  return { status: 201, isReplay: false, body, accepted, ignored: [], refused: [], warned: [] };
+  return { status: 201, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
 }
 
 /** Also what is wrong with a request is found here. */
@@ -79,32 +79,32 @@ async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<Inge
   const { revision } = principal;
   const scanned = scanRequest(body, revision);
   const read = readElements(body, scanned.elements, revision);
-  const strange = isStrict ? unknownFieldProblems(scanned.unknown, EVENT_INPUT[revision]) : [];
-  const bad = read.problems.length === 0 ? [] : foundNearly(read.problems, scanned.unknown);
-  const problems = [...bad, ...strange];
+  const unknownProblems = isStrict ? unknownFieldProblems(scanned.unknown, EVENT_INPUT[revision]) : [];
+  const invalidProblems = read.problems.length === 0 ? [] : withNearMisses(read.problems, scanned.unknown);
+  const problems = [...invalidProblems, ...unknownProblems];
   const checked = await check(deps, request, { ...read, problems });
-  if (!isLenient && checked.problems.length > 0) throw verdictOn(checked.problems);
+  if (!isLenient && checked.problems.length > 0) throw elementsRejection(checked.problems);
 
   const done = await storeOnce(deps, request, checked);
-  const { stored, isReplay, accepted, tooFast } = done;
+  const { stored, isReplay, accepted, rateLimited } = done;
   if (isReplay) deps.metrics.replays.inc();
-  const events = await answered(deps, principal, checked.drafts, { stored, isReplay });
+  const events = await answerDrafts(deps, principal, checked.drafts, { stored, isReplay });
   const ignored = scanned.unknown;
   const warned = skewedTimes(timesOf(checked.drafts, scanned.elements), deps.clock.now());
-  const headers = { ...tooFast?.headers, ...sampledHeader(stored), ...skewHeader(warned) };
-  const told = { isReplay, accepted, ignored, warned, headers };
+  const headers = { ...rateLimited?.headers, ...sampledHeader(stored), ...skewHeader(warned) };
+  const result = { isReplay, accepted, ignored, warned, headers };
   if (!isLenient) {
     const array = eventArray(events.map(({ event }) => event));
-    return { ...told, status: isReplay ? 200 : 201, body: array, refused: [] };
+    return { ...result, status: isReplay ? 200 : 201, body: array, rejectedElements: [] };
   }
-  const refused = [...checked.problems, ...leftOutProblems(done, checked.drafts)];
+  const rejectedElements = [...checked.problems, ...excludedProblems(done, checked.drafts)];
   const elements: (AnsweredEvent | ElementProblem[])[] = scanned.elements.map(() => []);
-  for (const problem of refused) {
+  for (const problem of rejectedElements) {
     const at = elements[problem.index];
     if (Array.isArray(at)) at.push(problem);
   }
   for (const { index, event } of events) elements[index] = event;
-  return { ...told, status: 207, body: lenientArray(elements, request.requestId), refused };
+  return { ...result, status: 207, body: lenientArray(elements, request.requestId), rejectedElements };
 }
 
 /** `Questlog-Sampled`: how many of the events that the answer tells are not stored. */
@@ -114,12 +114,12 @@ function sampledHeader(stored: readonly StoredElement[]): Record<string, string>
 }
 
 /** Of a lenient request. */
-function leftOutProblems(
-  { stored, tooFast, switchedOff = [] }: Done,
+function excludedProblems(
+  { stored, rateLimited, switchedOff = [] }: StoreResult,
   drafts: readonly Draft[],
 ): readonly ElementProblem[] {
-  if (tooFast === undefined) return switchedOff;
-  const { code, message: detail } = tooFast;
+  if (rateLimited === undefined) return switchedOff;
+  const { code, message: detail } = rateLimited;
   const done = new Set([...stored, ...switchedOff].map(({ index }) => index));
   const others = drafts.filter(({ index }) => !done.has(index));
   return [...switchedOff, ...others.map(({ index }) => ({ index, pointer: '', code, detail }))];
@@ -130,21 +130,25 @@ async function check(
   { sessions }: IngestDeps,
   { principal, idempotencyKey, isLenient }: IngestRequest,
   elements: Elements,
-): Promise<Placed> {
+): Promise<AssignedDrafts> {
   const { tenant, project, buildIds } = principal;
   const { problems } = elements;
-  const refusal = problems.length > 0 && !isLenient ? () => verdictOn(problems) : undefined;
-  const known = await findSessions(sessions, principal, sessionsOf(elements.drafts), refusal);
+  const rejection = problems.length > 0 && !isLenient ? () => elementsRejection(problems) : undefined;
+  const sessionsById = await findSessions(sessions, principal, sessionsOf(elements.drafts), rejection);
   const lane = laneOfSession(idempotencyKey ?? crypto.randomUUID(), tenant.spread);
-  return placeDrafts(elements, known, { lane, projectId: project.id, buildIds });
+  return assignLanes(elements, sessionsById, { lane, projectId: project.id, buildIds });
 }
 
-async function storeOnce(deps: IngestDeps, request: IngestRequest, { drafts }: Placed): Promise<Done> {
+async function storeOnce(
+  deps: IngestDeps,
+  request: IngestRequest,
+  { drafts }: AssignedDrafts,
+): Promise<StoreResult> {
   const { principal, body, idempotencyKey } = request;
   if (drafts.length === 0) return { stored: [], isReplay: false };
   if (idempotencyKey === undefined) {
-    const { created, ...told } = await store(deps, request, drafts, null);
-    return { stored: created, isReplay: false, ...told };
+    const { created, ...result } = await store(deps, request, drafts, null);
+    return { stored: created, isReplay: false, ...result };
   }
   const idempotency = { key: idempotencyKey, digest: createHash('sha256').update(body).digest() };
   const claim = await deps.replays.claim({
@@ -153,51 +157,56 @@ async function storeOnce(deps: IngestDeps, request: IngestRequest, { drafts }: P
     ...idempotency,
     indexes: drafts.map(({ index }) => index),
   });
-  if (claim.isReplay) return { stored: claim.before, isReplay: true };
-  const done = new Set(claim.before.map(({ index }) => index));
+  if (claim.isReplay) return { stored: claim.stored, isReplay: true };
+  const done = new Set(claim.stored.map(({ index }) => index));
   const missing = drafts.filter(({ index }) => !done.has(index));
   try {
-    const { created, ...told } = await store(deps, request, missing, idempotency);
-    if (created.length > 0) return { stored: claim.keep(created), isReplay: false, ...told };
-    claim.giveUp();
-    return { stored: claim.before, isReplay: false, ...told };
+    const { created, ...result } = await store(deps, request, missing, idempotency);
+    if (created.length > 0) return { stored: claim.complete(created), isReplay: false, ...result };
+    claim.release();
+    return { stored: claim.stored, isReplay: false, ...result };
   } catch (error) {
-    claim.giveUp();
+    claim.release();
     throw error;
   }
 }
 
-type Done = Pick<IngestAnswer, 'isReplay'> & Partial<Stored> & { readonly stored: readonly StoredElement[] };
+type StoreResult = Pick<IngestAnswer, 'isReplay'> &
+  Partial<StoredEvents> & { readonly stored: readonly StoredElement[] };
 
-interface Stored {
+interface StoredEvents {
   readonly created: readonly StoredElement[];
   readonly accepted: AcceptedEvents | undefined;
   readonly switchedOff: readonly ElementProblem[];
   /** Why the others were not stored. */
-  readonly tooFast: Rejected | undefined;
+  readonly rateLimited: Rejected | undefined;
 }
 
 /** @throws Rejected where they are switched off or come too fast; of a lenient request only those are left out. */
 async function store(
   deps: IngestDeps,
   { principal, isLenient }: IngestRequest,
-  wanted: readonly PlacedDraft[],
+  wanted: readonly AssignedDraft[],
   idempotency: { key: string; digest: Buffer } | null,
-): Promise<Stored> {
+): Promise<StoredEvents> {
   const receivedAt = deps.clock.now();
   const own = idempotency?.key;
-  const { kept, sampledOut, refused: switchedOff } = switched(deps, principal, wanted, receivedAt, own);
-  if (switchedOff.length > 0 && !isLenient) throw verdictOn(switchedOff);
-  const some = isLenient ? 1 : kept.length;
-  const { count, refusal: tooFast }: Taken = isRestricted(principal)
-    ? deps.limits.takeEvents(principal, kept.length, some)
+  const {
+    kept,
+    sampledOut,
+    rejectedElements: switchedOff,
+  } = applySwitches(deps, principal, wanted, receivedAt, own);
+  if (switchedOff.length > 0 && !isLenient) throw elementsRejection(switchedOff);
+  const minimum = isLenient ? 1 : kept.length;
+  const { count, rejection: rateLimited }: EventPermit = isRestricted(principal)
+    ? deps.limits.acquireEvents(principal, kept.length, minimum)
     : { count: kept.length };
-  if (tooFast !== undefined && !isLenient) throw tooFast;
-  const told = { switchedOff, tooFast };
-  if (count + sampledOut.length === 0) return { created: [], accepted: undefined, ...told };
+  if (rateLimited !== undefined && !isLenient) throw rateLimited;
+  const result = { switchedOff, rateLimited };
+  if (count + sampledOut.length === 0) return { created: [], accepted: undefined, ...result };
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
-    drafts: tooFast === undefined ? kept : kept.slice(0, count),
+    drafts: rateLimited === undefined ? kept : kept.slice(0, count),
     // By another ingest, or once the switch is lifted, a repeat may store what was left out here.
     isSplit: isLenient || sampledOut.length > 0,
   });
@@ -206,24 +215,24 @@ async function store(
   if (out.length > 0) deps.metrics.switched.inc({ action: 'sample' }, out.length);
   const created = out.length === 0 ? decided.created : [...decided.created, ...out];
   const accepted = { receivedAtMs: receivedAt, events: created.length, sampled: out.length };
-  return { created, accepted, ...told };
+  return { created, accepted, ...result };
 }
 
-function switched(
+function applySwitches(
   { metrics }: IngestDeps,
   { project: { switches = [] } }: Principal,
-  wanted: readonly PlacedDraft[],
+  wanted: readonly AssignedDraft[],
   nowMs: number,
   key: string | undefined,
-): Switched<PlacedDraft> {
-  if (switches.length === 0) return { kept: wanted, sampledOut: [], refused: [] };
-  const found = switchEvents(switches, wanted, { nowMs, own: key ?? crypto.randomUUID() });
-  metrics.switched.inc({ action: 'reject' }, found.refused.length);
+): SwitchResult<AssignedDraft> {
+  if (switches.length === 0) return { kept: wanted, sampledOut: [], rejectedElements: [] };
+  const found = switchEvents(switches, wanted, { nowMs, fallbackKey: key ?? crypto.randomUUID() });
+  metrics.switched.inc({ action: 'reject' }, found.rejectedElements.length);
   return found;
 }
 
 /** Each event beside its position in the request. */
-async function answered(
+async function answerDrafts(
   { reports, store: clickhouse }: IngestDeps,
   principal: Principal,
   drafts: readonly Draft[],
@@ -239,10 +248,10 @@ async function answered(
     const event = byIndex[draft.index];
     if (event === undefined) continue;
     const { id, occurredAt } = event;
-    const asked = { id, sessionId: draft.sessionId, occurredAt };
+    const linkable = { id, sessionId: draft.sessionId, occurredAt };
     // What is not stored is never linked.
-    const isThere = event.isSampledOut !== true;
-    const reportIds = isThere ? reports.reportsOf(project.id, asked, linked?.get(id)) : [];
+    const isStored = event.isSampledOut !== true;
+    const reportIds = isStored ? reports.reportsOf(project.id, linkable, linked?.get(id)) : [];
     const overQuota = revision === 'A' ? event.overQuota : undefined;
     found.push({ index: draft.index, event: { ...draft, id, occurredAt, overQuota, reportIds } });
   }
@@ -250,14 +259,14 @@ async function answered(
 }
 
 async function linksOfReplay(
-  reports: Reports,
+  reports: ReportCache,
   clickhouse: Store,
   { tenant, project }: Principal,
   stored: readonly StoredElement[],
 ): Promise<ReadonlyMap<string, readonly string[]>> {
   const ids = stored.map(({ id }) => id);
   try {
-    if (!(await reports.areThere(tenant.id, project.id))) return new Map();
+    if (!(await reports.hasReports(tenant.id, project.id))) return new Map();
     return await linkedReports(clickhouse, project.id, ids);
   } catch (error) {
     // The game must learn that its event was stored; memory alone then tells its reports, as for a new event.

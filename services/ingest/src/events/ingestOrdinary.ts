@@ -9,8 +9,8 @@ import { freeBytes } from '@questlog/schemas/buffers';
 import { laneOfSession, partitionFromHome, partitionOf } from '@questlog/schemas/partition';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import { isSkewed } from '../core/clockSkew.ts';
-import type { Reports } from '../known/reports.ts';
-import type { Sessions } from '../known/sessions.ts';
+import type { ReportCache } from '../entityCache/reportCache.ts';
+import type { SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
 import { answerOf, type OrdinaryBatch, recordOf } from './core/ordinaryBytes.ts';
 import { ABSENT, MAX_EVENTS, OrdinaryEvents, UUID_LENGTH } from './core/ordinaryEvents.ts';
@@ -18,9 +18,9 @@ import { monthOf, type Quotas } from './quotas.ts';
 import { appendRecords, type EventsAppend, type StoreEventsDeps } from './storeEvents.ts';
 
 export interface OrdinaryDeps extends StoreEventsDeps {
-  readonly quotas: Pick<Quotas, 'ledger' | 'opened'>;
-  readonly sessions: Pick<Sessions, 'peek'>;
-  readonly reports: Pick<Reports, 'hasOpen'>;
+  readonly quotas: Pick<Quotas, 'ledger' | 'ledgerIfOpen'>;
+  readonly sessions: Pick<SessionCache, 'peek'>;
+  readonly reports: Pick<ReportCache, 'hasOpenWindow'>;
   readonly clock: Clock;
 }
 
@@ -54,7 +54,7 @@ export class OrdinaryIngest {
    * @returns undefined where it is not ordinary: then nothing was done.
    * @throws Rejected where its project sends too fast; what the promise rejects with is the log's.
    */
-  take(deps: OrdinaryDeps, request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
+  tryIngest(deps: OrdinaryDeps, request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
     const { principal, body, idempotencyKey, isLenient } = request;
     const { tenant, project, revision, buildIds } = principal;
     const { switches = [] } = project;
@@ -64,15 +64,15 @@ export class OrdinaryIngest {
     if (!found.read(body, revision)) return undefined;
     const receivedAt = deps.clock.now();
     if (isSkewed(found.earliest, found.latest, receivedAt)) return undefined;
-    const ledger = deps.quotas.opened(tenant, monthOf(receivedAt));
-    const counts = ledger === 'unopened' ? undefined : this.#place(deps, principal, body);
+    const ledger = deps.quotas.ledgerIfOpen(tenant, monthOf(receivedAt));
+    const counts = ledger === 'unopened' ? undefined : this.#assignLanes(deps, principal, body);
     if (ledger === 'unopened' || counts === undefined) return undefined;
 
     const { count } = found;
-    const tooFast = isRestricted(principal)
-      ? deps.limits.takeEvents(principal, count, count).refusal
+    const rateLimited = isRestricted(principal)
+      ? deps.limits.acquireEvents(principal, count, count).rejection
       : undefined;
-    if (tooFast !== undefined) throw tooFast;
+    if (rateLimited !== undefined) throw rateLimited;
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
     // 8 an event for its id, and behind them 16 a record for its append.
@@ -102,7 +102,7 @@ export class OrdinaryIngest {
   }
 
   /** @returns how many events go to each lane; undefined where only a look-up tells, or a report is to be told. */
-  #place(
+  #assignLanes(
     { sessions, reports }: OrdinaryDeps,
     principal: Principal,
     body: Buffer,
@@ -110,18 +110,18 @@ export class OrdinaryIngest {
     const { tenant, project } = principal;
     const { count, sessionAt, sessionWords } = this.#found;
     const counts = new Map<number, number>();
-    let own: number | undefined;
+    let requestLane: number | undefined;
     for (let event = 0; event < count; event++) {
       const at = sessionAt[event] ?? ABSENT;
       let lane: number;
       if (at === ABSENT) {
-        own ??= laneOfSession(crypto.randomUUID(), tenant.spread);
-        lane = own;
+        requestLane ??= laneOfSession(crypto.randomUUID(), tenant.spread);
+        lane = requestLane;
         this.#sessionBuilds[event] = null;
       } else {
         const idOf = (): string => body.toString('latin1', at, at + UUID_LENGTH);
         const session = sessions.peek(project.id, sessionWords, event * 4, idOf);
-        if (session === undefined || reports.hasOpen(project.id, session.sessionId)) return undefined;
+        if (session === undefined || reports.hasOpenWindow(project.id, session.sessionId)) return undefined;
         lane = session.lane;
         this.#sessionBuilds[event] = session.build;
       }

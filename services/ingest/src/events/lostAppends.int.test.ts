@@ -4,9 +4,9 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { sharedStore } from '../known/storedReports.testing.ts';
+import { sharedStore } from '../entityCache/storedReports.testing.ts';
 import { ingestMetrics } from '../metrics.ts';
-import { tellLostAppends } from './lostAppends.ts';
+import { reportLostAppends } from './lostAppends.ts';
 
 const shared = sharedStore();
 
@@ -19,7 +19,7 @@ test('a row of `truncations` names them, and their time', async () => {
     clock: { now: () => 1_790_000_009_000 },
   };
   const cut = { topic: TOPICS.events, partition: 3, offset: 7 };
-  await tellLostAppends(deps, cut, lost, new AbortController().signal, 0);
+  await reportLostAppends(deps, cut, lost, new AbortController().signal, 0);
   const rows = await shared.store.query(
     `SELECT topic, log_partition AS partition, first_offset AS first, end_offset AS end, last_record AS by, records,
        stored_rows AS rows, ids, first_received_at AS firstAt, last_received_at AS lastAt, found_at AS at, repaired

@@ -10,7 +10,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { pause, retryUntilAvailable } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
 import { uuidV8 } from '@questlog/schemas/uuid';
-import type { Cut } from '../known/firstRecords.ts';
+import type { TruncatedPartition } from '../entityCache/entityCache.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import type { OwnAppend } from './ownAppends.ts';
 
@@ -23,57 +23,57 @@ export interface LostAppendsDeps {
 }
 
 /** A block that was being written when the log was cut is written by then, and an append that was tried again is there. */
-export const LOOK_AFTER_MS = 10_000;
+export const CHECK_DELAY_MS = 10_000;
 
 /** Resolves when they are told, or the signal aborts. @throws what is not `Unavailable` */
-export async function tellLostAppends(
+export async function reportLostAppends(
   deps: LostAppendsDeps,
-  cut: Cut,
+  truncated: TruncatedPartition,
   lost: readonly OwnAppend[],
   signal: AbortSignal,
-  lookAfterMs = LOOK_AFTER_MS,
+  checkDelayMs = CHECK_DELAY_MS,
 ): Promise<void> {
   const { store, logger, metrics, log, clock } = deps;
-  const { topic, partition, offset } = cut;
+  const { topic, partition, offset } = truncated;
   if (lost.length === 0) return;
-  await pause(lookAfterMs, signal);
+  await pause(checkDelayMs, signal);
   if (signal.aborted) return;
   const onDelay = (cause: Error, backoffMs: number): void =>
     logger.error('lost_appends_delayed', cause, { topic, partition, backoffMs });
-  const patience = { signal, onDelay };
-  const there = await retryUntilAvailable(() => projected(store, lost), patience);
-  const gone = lost.filter(({ appendId }) => !there.has(appendId));
-  if (gone.length === 0) return;
-  const times = gone.map(({ receivedAt }) => receivedAt);
-  const [firstMs, lastMs] = [times.reduce(least), times.reduce(most)];
-  const events = gone.reduce((sum, one) => sum + one.events, 0);
-  const what = { appends: gone.length, events, from: new Date(firstMs), to: new Date(lastMs) };
-  logger.error('acknowledged_appends_lost', LOST, { topic, partition, offset, ...what });
-  metrics.lostAppends.inc({ topic, partition }, gone.length);
-  const row = rowOf(log.id, cut, gone, { firstMs, lastMs, foundMs: clock.now() });
-  await retryUntilAvailable(() => store.insert(row), patience);
+  const retryOptions = { signal, onDelay };
+  const projectedIds = await retryUntilAvailable(() => projected(store, lost), retryOptions);
+  const missing = lost.filter(({ appendId }) => !projectedIds.has(appendId));
+  if (missing.length === 0) return;
+  const times = missing.map(({ receivedAt }) => receivedAt);
+  const [firstMs, lastMs] = [times.reduce(min), times.reduce(max)];
+  const events = missing.reduce((sum, one) => sum + one.events, 0);
+  const summary = { appends: missing.length, events, from: new Date(firstMs), to: new Date(lastMs) };
+  logger.error('acknowledged_appends_lost', APPENDS_LOST, { topic, partition, offset, ...summary });
+  metrics.lostAppends.inc({ topic, partition }, missing.length);
+  const row = rowOf(log.id, truncated, missing, { firstMs, lastMs, foundMs: clock.now() });
+  await retryUntilAvailable(() => store.insert(row), retryOptions);
 }
 
-const LOST =
+const APPENDS_LOST =
   'the log was cut: appends that had been acknowledged are neither in it nor in ClickHouse; see the table truncations';
 
 async function projected(store: Pick<Store, 'query'>, lost: readonly OwnAppend[]): Promise<Set<string>> {
-  const there = new Set<string>();
+  const projectedIds = new Set<string>();
   for (const part of chunksOf(lost)) {
     const ids = part.map(({ appendId }) => appendId);
     const sql = 'SELECT append_id AS id FROM appends WHERE append_id IN {ids:Array(UUID)}';
-    for (const { id } of await store.query<{ id: string }>(sql, { ids })) there.add(id);
+    for (const { id } of await store.query<{ id: string }>(sql, { ids })) projectedIds.add(id);
   }
-  return there;
+  return projectedIds;
 }
 
 function rowOf(
   logId: string,
-  { topic, partition, offset }: Cut,
-  gone: readonly OwnAppend[],
+  { topic, partition, offset }: TruncatedPartition,
+  missing: readonly OwnAppend[],
   { firstMs, lastMs, foundMs }: { firstMs: number; lastMs: number; foundMs: number },
 ) {
-  const ids = gone.map(({ appendId }) => appendId);
+  const ids = missing.map(({ appendId }) => appendId);
   const out = new RowBinaryWriter();
   out.uuid(logId);
   out.string(topic);
@@ -81,9 +81,9 @@ function rowOf(
   // Names the row alone: no event has it for its log.
   out.uuid(uuidV8(createHash('sha256').update(ids.join()).digest()));
   out.uint64(offset);
-  out.uint64(offset + gone.length);
+  out.uint64(offset + missing.length);
   out.string(FOUND_BY_INGEST);
-  out.uint64(gone.length);
+  out.uint64(missing.length);
   out.array(ids, (id) => out.uuid(id));
   for (const ms of [firstMs, lastMs]) out.nullable(ms, (one) => out.int64(BigInt(one)));
   out.int64(BigInt(foundMs));
@@ -96,5 +96,5 @@ const COLUMNS =
     ' ',
   );
 
-const least = (a: number, b: number): number => Math.min(a, b);
-const most = (a: number, b: number): number => Math.max(a, b);
+const min = (a: number, b: number): number => Math.min(a, b);
+const max = (a: number, b: number): number => Math.max(a, b);

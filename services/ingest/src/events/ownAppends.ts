@@ -11,16 +11,16 @@ export interface OwnAppend {
 }
 
 /** Minutes of a busy ingest, in 4 MB. A projection that is further behind leaves older ones uncounted. */
-const MAX_KEPT = 65_536;
+const MAX_APPENDS = 65_536;
 const ID_BYTES = 36;
 /** Stands for the partition of what was taken out. */
-const TAKEN = 2 ** 32 - 1;
+const REMOVED = 2 ** 32 - 1;
 
 /** An append that comes to lie before another tells that the log was cut. */
 export class OwnAppends {
   /** Per partition, the offset behind the last. */
   readonly #ends: number[] = [];
-  readonly #onCut: (partition: number, offset: number, lost: readonly OwnAppend[]) => void;
+  readonly #onTruncated: (partition: number, offset: number, lost: readonly OwnAppend[]) => void;
   /** Packed, the oldest overwritten first: an append costs five numbers and no object. */
   readonly #ids: Buffer;
   readonly #partitions: Uint32Array;
@@ -30,15 +30,15 @@ export class OwnAppends {
   #next = 0;
 
   constructor(
-    onCut: (partition: number, offset: number, lost: readonly OwnAppend[]) => void,
-    kept = MAX_KEPT,
+    onTruncated: (partition: number, offset: number, lost: readonly OwnAppend[]) => void,
+    capacity = MAX_APPENDS,
   ) {
-    this.#onCut = onCut;
-    this.#ids = Buffer.alloc(kept * ID_BYTES);
-    this.#partitions = new Uint32Array(kept).fill(TAKEN);
-    this.#offsets = new Float64Array(kept);
-    this.#events = new Uint32Array(kept);
-    this.#times = new Float64Array(kept);
+    this.#onTruncated = onTruncated;
+    this.#ids = Buffer.alloc(capacity * ID_BYTES);
+    this.#partitions = new Uint32Array(capacity).fill(REMOVED);
+    this.#offsets = new Float64Array(capacity);
+    this.#events = new Uint32Array(capacity);
+    this.#times = new Float64Array(capacity);
   }
 
   get ends(): readonly (number | undefined)[] {
@@ -47,20 +47,20 @@ export class OwnAppends {
 
   /** Called in the order of the appends. */
   confirmed(partition: number, baseOffset: number, appends: readonly OwnAppend[]): void {
-    this.endsAt(partition, baseOffset);
+    this.setEnd(partition, baseOffset);
     let offset = baseOffset;
-    for (const append of appends) this.#keep(partition, offset++, append);
+    for (const append of appends) this.#add(partition, offset++, append);
     this.#ends[partition] = offset;
   }
 
   /** The log ends, or ended a moment ago, at the offset. */
-  endsAt(partition: number, offset: number): void {
+  setEnd(partition: number, offset: number): void {
     if (offset >= (this.#ends[partition] ?? 0)) return;
     this.#ends[partition] = offset;
-    this.#onCut(partition, offset, this.#takeFrom(partition, offset));
+    this.#onTruncated(partition, offset, this.#removeFrom(partition, offset));
   }
 
-  #keep(partition: number, offset: number, { appendId, events, receivedAt }: OwnAppend): void {
+  #add(partition: number, offset: number, { appendId, events, receivedAt }: OwnAppend): void {
     const at = this.#next;
     this.#ids.write(appendId, at * ID_BYTES, 'latin1');
     this.#partitions[at] = partition;
@@ -71,17 +71,17 @@ export class OwnAppends {
   }
 
   /** Others get their offsets now. */
-  #takeFrom(partition: number, from: number): OwnAppend[] {
-    const taken: OwnAppend[] = [];
+  #removeFrom(partition: number, from: number): OwnAppend[] {
+    const removed: OwnAppend[] = [];
     for (const [at, offset] of this.#offsets.entries()) {
       if (this.#partitions[at] !== partition || offset < from) continue;
-      this.#partitions[at] = TAKEN;
-      taken.push({
+      this.#partitions[at] = REMOVED;
+      removed.push({
         appendId: this.#ids.toString('latin1', at * ID_BYTES, (at + 1) * ID_BYTES),
         events: this.#events[at] ?? 0,
         receivedAt: this.#times[at] ?? 0,
       });
     }
-    return taken;
+    return removed;
   }
 }

@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest';
-import { aSeal } from '../places/seals.testing.ts';
-import { answeredRow, formatCursor, pageInTurns, parseCursor } from './pages.ts';
+import { testCursorCipher } from '../cursors/cursorCiphers.testing.ts';
+import { answeredEvent, encodePage, formatCursor, parseCursor } from './pages.ts';
 
 const CURSOR = { micros: '-2208988800000000', partition: 3, offset: '12345678901', index: 499 };
 
 test('a cursor comes back as it went out, also before 1970', async () => {
-  const seal = await aSeal();
+  const seal = await testCursorCipher();
   expect(parseCursor(formatCursor(CURSOR, seal), seal)).toEqual(CURSOR);
 });
 
 test('a cursor does not show its offset, not by its length either', async () => {
-  const seal = await aSeal();
+  const seal = await testCursorCipher();
   const [near, far] = ['7', '12345678901'].map((offset) => formatCursor({ ...CURSOR, offset }, seal));
   expect(near?.length).toBe(far?.length);
   expect(Buffer.from(far ?? '', 'base64url').toString('latin1')).not.toContain('12345678901');
@@ -24,7 +24,7 @@ test.each([
   Buffer.from('1700000000000000.3.12345678901.4').toString('base64url'),
   'é',
 ])('%j is no cursor', async (text) => {
-  expect(parseCursor(text, await aSeal())).toBeUndefined();
+  expect(parseCursor(text, await testCursorCipher())).toBeUndefined();
 });
 
 test('a page of a thousand events leaves the event loop to others again and again, and has each once, in order', async () => {
@@ -40,7 +40,7 @@ test('a page of a thousand events leaves the event loop to others again and agai
     if (!isMade) setImmediate(others);
   };
   setImmediate(others);
-  const page = await pageInTurns(rows, (row) => ({ ...answeredRow(row, 'B'), reportIds: [] }), 'next');
+  const page = await encodePage(rows, (row) => ({ ...answeredEvent(row, 'B'), reportIds: [] }), 'next');
   isMade = true;
   const { events, next } = JSON.parse(page.toString());
   expect(next).toBe('next');

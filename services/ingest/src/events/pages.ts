@@ -3,8 +3,8 @@ import { QueryRejected } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
+import type { CursorCipher } from '../core/cursorCipher.ts';
 import { type PageQuery, readLimit } from '../core/pageLimit.ts';
-import type { Seal } from '../core/sealed.ts';
 import { Rejected } from '../rejected.ts';
 import { type AnsweredEvent, eventList, eventPage } from './core/answer.ts';
 
@@ -25,18 +25,18 @@ export const IN_PAGE = `(toUnixTimestamp64Micro(occurred_at), log_partition, log
 
 export interface Page {
   readonly limit: number;
-  readonly seal: Seal;
+  readonly cipher: CursorCipher;
   readonly after: Cursor;
 }
 
-const FROM_THE_START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0', index: 0 };
+const START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0', index: 0 };
 
 /** @throws Rejected naming the parameter. */
-export function readPage({ limit, cursor }: PageQuery, seal: Seal): Page {
-  const after = cursor === undefined ? FROM_THE_START : parseCursor(cursor, seal);
+export function readPage({ limit, cursor }: PageQuery, cipher: CursorCipher): Page {
+  const after = cursor === undefined ? START : parseCursor(cursor, cipher);
   const rows = readLimit(limit);
   if (after === undefined) throw new Rejected('invalid_request', 'cursor: not one that an earlier page gave');
-  return { limit: rows, after, seal };
+  return { limit: rows, after, cipher };
 }
 
 /** One row more than the page has tells that there is another. */
@@ -46,24 +46,24 @@ export function pageParams({ limit, after }: Pick<Page, 'limit' | 'after'>): Rec
 
 /**
  * A page of events, which may be 256 KiB each. One that would be too large comes with fewer of them, and its cursor.
- * @param ask with settings for its query
+ * @param query with settings for its query
  */
-export async function askPage<P extends { readonly limit: number }, Row>(
+export async function queryPage<P extends { readonly limit: number }, Row>(
   page: P,
-  ask: (page: P, settings: typeof WITHIN_BYTES) => Promise<Row[]>,
-): Promise<{ page: P; found: Row[] }> {
+  query: (page: P, settings: typeof RESULT_LIMITS) => Promise<Row[]>,
+): Promise<{ page: P; rows: Row[] }> {
   try {
-    return { page, found: await ask(page, WITHIN_BYTES) };
+    return { page, rows: await query(page, RESULT_LIMITS) };
   } catch (error) {
-    if (page.limit <= FEW_EVENTS || !isTooLarge(error)) throw error;
-    const fewer = { ...page, limit: FEW_EVENTS };
-    return { page: fewer, found: await ask(fewer, WITHIN_BYTES) };
+    if (page.limit <= REDUCED_LIMIT || !isTooLarge(error)) throw error;
+    const fewer = { ...page, limit: REDUCED_LIMIT };
+    return { page: fewer, rows: await query(fewer, RESULT_LIMITS) };
   }
 }
 
 /** So many fit in, however large they are. */
-const FEW_EVENTS = 100;
-const WITHIN_BYTES = { max_result_bytes: 32 * 1024 * 1024, result_overflow_mode: 'throw' } as const;
+const REDUCED_LIMIT = 100;
+const RESULT_LIMITS = { max_result_bytes: 32 * 1024 * 1024, result_overflow_mode: 'throw' } as const;
 
 /** Also where ClickHouse has no memory for it at this moment. */
 function isTooLarge(error: unknown): boolean {
@@ -79,18 +79,18 @@ function codeOf(error: unknown): unknown {
 
 export function pageOf<Row extends PositionedRow>(
   rows: readonly Row[],
-  { limit, seal }: Page,
+  { limit, cipher }: Page,
 ): { rows: readonly Row[]; next: string | null } {
   const page = rows.slice(0, limit);
   const last = rows.length > limit ? page.at(-1) : undefined;
-  return { rows: page, next: last === undefined ? null : formatCursor(cursorOf(last), seal) };
+  return { rows: page, next: last === undefined ? null : formatCursor(cursorOf(last), cipher) };
 }
 
 /** Of rows; a larger one takes a turn for itself. */
-const BYTES_A_TURN = 128 * 1024;
+const BYTES_PER_TURN = 128 * 1024;
 
 /** `{events, next}`, made in turns of the event loop: at once, a thousand events would keep all others waiting for 10 ms. */
-export async function pageInTurns<Row extends EventRow>(
+export async function encodePage<Row extends EventRow>(
   rows: readonly Row[],
   answered: (row: Row) => AnsweredEvent,
   next: string | null,
@@ -102,7 +102,7 @@ export async function pageInTurns<Row extends EventRow>(
     const event = answered(row);
     turn.push(event);
     bytes += ROW_BYTES + event.payload.length + event.reportIds.length * REPORT_ID_BYTES;
-    if (bytes < BYTES_A_TURN && at < rows.length - 1) continue;
+    if (bytes < BYTES_PER_TURN && at < rows.length - 1) continue;
     lists.push(eventList(turn));
     await yieldToEventLoop();
     turn = [];
@@ -117,7 +117,7 @@ const ROW_BYTES = 512;
 const REPORT_ID_BYTES = 39;
 
 /** All that a row says of an event; its reports are not in it. */
-export function answeredRow(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEvent, 'reportIds'> {
+export function answeredEvent(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEvent, 'reportIds'> {
   return { ...eventOfRow(row), overQuota: revision === 'A' ? row.overQuota : undefined };
 }
 
@@ -136,18 +136,18 @@ export interface Cursor {
 
 const CURSOR_BYTES = 24;
 
-export function formatCursor({ micros, partition, offset, index }: Cursor, seal: Seal): string {
+export function formatCursor({ micros, partition, offset, index }: Cursor, cipher: CursorCipher): string {
   const bytes = Buffer.alloc(CURSOR_BYTES);
   bytes.writeBigInt64BE(BigInt(micros), 0);
   bytes.writeUInt32BE(partition, 8);
   bytes.writeBigUInt64BE(BigInt(offset), 12);
   bytes.writeUInt32BE(index, 20);
-  return seal.close(bytes);
+  return cipher.encrypt(bytes);
 }
 
 /** Undefined for a text that `formatCursor` did not make. */
-export function parseCursor(text: string, seal: Seal): Cursor | undefined {
-  const bytes = seal.open(text);
+export function parseCursor(text: string, cipher: CursorCipher): Cursor | undefined {
+  const bytes = cipher.decrypt(text);
   if (bytes === undefined) return undefined;
   return {
     micros: String(bytes.readBigInt64BE(0)),

@@ -100,16 +100,19 @@ test('a tenant without a quota has no ledger, but one whose quota is taken away 
 test('a ledger that is open is had without a wait, and who has it so is a tenant in use', async () => {
   const [tenant, free] = [aTenant(), { ...aTenant(), monthlySoftQuota: null }];
   const { quotas, asked, clock } = aProcess([tenant]);
-  expect([quotas.opened(free, MONTH), quotas.opened(tenant, MONTH)]).toEqual([undefined, 'unopened']);
+  expect([quotas.ledgerIfOpen(free, MONTH), quotas.ledgerIfOpen(tenant, MONTH)]).toEqual([
+    undefined,
+    'unopened',
+  ]);
   const opening = quotas.ledger(tenant, MONTH);
-  expect(quotas.opened(tenant, MONTH)).toBe('unopened');
+  expect(quotas.ledgerIfOpen(tenant, MONTH)).toBe('unopened');
   const ledger = await opening;
   clock.nowMs += 10 * MINUTE_MS;
-  expect(quotas.opened({ ...tenant, monthlySoftQuota: null }, MONTH)).toBe(ledger);
+  expect(quotas.ledgerIfOpen({ ...tenant, monthlySoftQuota: null }, MONTH)).toBe(ledger);
   clock.nowMs += 1;
   const there = asked.length;
   await expect.poll(() => asked.length).toBeGreaterThan(there + 1);
-  expect(quotas.opened(tenant, MONTH)).toBe(ledger);
+  expect(quotas.ledgerIfOpen(tenant, MONTH)).toBe(ledger);
 });
 
 test('what the log has lost counts no longer', async () => {
@@ -118,7 +121,7 @@ test('what the log has lost counts no longer', async () => {
   const ledger = await quotas.ledger(tenant, MONTH);
   ledger?.reserve(2);
   ledger?.confirm(0, 50, 2);
-  quotas.cut(0, 50);
+  quotas.truncate(0, 50);
   expect(ledger?.used()).toBe(USED);
 });
 

@@ -9,20 +9,20 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { settledSoon, withinLimit } from '@questlog/runtime/process/waiting';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
-import type { Projection } from '../known/projection.ts';
+import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 
 export interface Quotas {
   /** The ledger of the tenant's month, or undefined where the tenant has no quota and had none lately. */
   ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
   /** The same without a wait; `unopened`: it takes one. */
-  opened(tenant: Tenant, month: string): QuotaLedger | undefined | 'unopened';
+  ledgerIfOpen(tenant: Tenant, month: string): QuotaLedger | undefined | 'unopened';
   /** The log no longer holds what it held from the offset on. */
-  cut(partition: number, offset: number): void;
+  truncate(partition: number, offset: number): void;
   close(): Promise<void>;
 }
 
-interface Tracked {
+interface TrackedQuota {
   /** As of the last request. */
   tenant: Tenant;
   readonly month: string;
@@ -32,10 +32,10 @@ interface Tracked {
   opening: Promise<void> | undefined;
 }
 
-const PACE = { refreshMs: 1_000, nearMs: 200 };
-const FORGET_AFTER_MS = 10 * 60 * 1000;
+const REFRESH_INTERVALS = { refreshMs: 1_000, nearMs: 200 };
+const EVICT_AFTER_MS = 10 * 60 * 1000;
 /** How long a tenant's first request waits for the projection of what earlier processes had appended. */
-const FIRST_WAIT_MS = 2_000;
+const FIRST_READ_TIMEOUT_MS = 2_000;
 
 /** `YYYY-MM`, UTC. */
 export function monthOf(millis: number): string {
@@ -45,21 +45,21 @@ export function monthOf(millis: number): string {
 
 interface QuotaDeps {
   readonly store: Store;
-  readonly projection: Pick<Projection, 'caughtUp' | 'projected'>;
+  readonly projection: Pick<ProjectionProgress, 'caughtUp' | 'projected'>;
   readonly logId: string;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-export function openQuotas(deps: QuotaDeps, pace = PACE): Quotas {
+export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quotas {
   const { logId, clock } = deps;
   // By tenant and month, of the last minutes' requests; the directory, which is in memory, bounds it.
-  const tracked = new Map<string, Tracked>();
+  const tracked = new Map<string, TrackedQuota>();
   const stopped = new AbortController();
 
-  const track = (name: string, tenant: Tenant, month: string): Tracked => {
+  const track = (name: string, tenant: Tenant, month: string): TrackedQuota => {
     const ledger = new QuotaLedger(logId);
-    const entry: Tracked = { tenant, month, ledger, lastUsedMs: clock.now(), opening: undefined };
+    const entry: TrackedQuota = { tenant, month, ledger, lastUsedMs: clock.now(), opening: undefined };
     entry.opening = readFirst(deps, entry).catch((error: unknown) => {
       tracked.delete(name);
       throw error;
@@ -68,29 +68,29 @@ export function openQuotas(deps: QuotaDeps, pace = PACE): Quotas {
     return entry;
   };
 
-  const loop = keepFresh(deps, pace, tracked, stopped.signal);
+  const loop = refreshPeriodically(deps, intervals, tracked, stopped.signal);
   return {
     ledger: async (tenant, month) => {
       const name = entryName(tenant.id, month);
-      const known = tracked.get(name);
+      const existing = tracked.get(name);
       // One that is open goes on counting: the quota may be given back before the rollup has what came in between.
-      if (known === undefined && tenant.monthlySoftQuota === null) return undefined;
-      const entry = known ?? track(name, tenant, month);
+      if (existing === undefined && tenant.monthlySoftQuota === null) return undefined;
+      const entry = existing ?? track(name, tenant, month);
       entry.tenant = tenant;
       entry.lastUsedMs = clock.now();
       await entry.opening;
       return entry.ledger;
     },
-    opened: (tenant, month) => {
-      const known = tracked.get(entryName(tenant.id, month));
-      if (known === undefined) return tenant.monthlySoftQuota === null ? undefined : 'unopened';
-      if (known.opening !== undefined) return 'unopened';
-      known.tenant = tenant;
-      known.lastUsedMs = clock.now();
-      return known.ledger;
+    ledgerIfOpen: (tenant, month) => {
+      const existing = tracked.get(entryName(tenant.id, month));
+      if (existing === undefined) return tenant.monthlySoftQuota === null ? undefined : 'unopened';
+      if (existing.opening !== undefined) return 'unopened';
+      existing.tenant = tenant;
+      existing.lastUsedMs = clock.now();
+      return existing.ledger;
     },
-    cut: (partition, offset) => {
-      for (const { ledger } of tracked.values()) ledger.cut(partition, offset);
+    truncate: (partition, offset) => {
+      for (const { ledger } of tracked.values()) ledger.truncate(partition, offset);
     },
     close: async () => {
       stopped.abort();
@@ -99,8 +99,8 @@ export function openQuotas(deps: QuotaDeps, pace = PACE): Quotas {
   };
 }
 
-async function readFirst(deps: QuotaDeps, entry: Tracked): Promise<void> {
-  await deps.projection.caughtUp('all', FIRST_WAIT_MS).catch((error: unknown) => {
+async function readFirst(deps: QuotaDeps, entry: TrackedQuota): Promise<void> {
+  await deps.projection.caughtUp('all', FIRST_READ_TIMEOUT_MS).catch((error: unknown) => {
     // Truth over speed up to here; past it, a projector that lags must not stop the game's events.
     if (!(error instanceof Unavailable)) throw error;
     deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
@@ -111,24 +111,24 @@ async function readFirst(deps: QuotaDeps, entry: Tracked): Promise<void> {
 }
 
 /** Reads the rollup again and again, one reading at a time, for the tenants that are active. */
-async function keepFresh(
+async function refreshPeriodically(
   deps: QuotaDeps,
-  pace: typeof PACE,
-  tracked: Map<string, Tracked>,
+  intervals: typeof REFRESH_INTERVALS,
+  tracked: Map<string, TrackedQuota>,
   signal: AbortSignal,
 ): Promise<void> {
   const open = () => [...tracked.values()].filter(({ opening }) => opening === undefined);
   for (;;) {
-    const isNear = open().some(({ tenant, ledger }) => ledger.isNearLine(tenant.monthlySoftQuota ?? 0));
-    await delay(isNear ? pace.nearMs : pace.refreshMs, undefined, { signal }).catch(() => {});
+    const isNear = open().some(({ tenant, ledger }) => ledger.isNearQuota(tenant.monthlySoftQuota ?? 0));
+    await delay(isNear ? intervals.nearMs : intervals.refreshMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
     for (const [name, { lastUsedMs }] of tracked) {
-      if (deps.clock.now() - lastUsedMs > FORGET_AFTER_MS) tracked.delete(name);
+      if (deps.clock.now() - lastUsedMs > EVICT_AFTER_MS) tracked.delete(name);
     }
     const entries = open();
     if (entries.length === 0) continue;
     try {
-      await refresh(deps, entries, await positions(deps, pace.refreshMs));
+      await refresh(deps, entries, await positions(deps, intervals.refreshMs));
     } catch (error) {
       if (!signal.aborted) deps.logger.error('quota_refresh_failed', error);
     }
@@ -158,22 +158,22 @@ async function positions({ projection }: QuotaDeps, limitMs: number): Promise<re
 /** @param projected asked before, so that the rows hold all that is below these offsets. */
 async function refresh(
   { store }: QuotaDeps,
-  entries: readonly Tracked[],
+  entries: readonly TrackedQuota[],
   projected: readonly number[],
 ): Promise<void> {
-  for (const part of chunksOf(entries)) {
+  for (const batch of chunksOf(entries)) {
     const rows = await store.query<UsageRow>(
       `SELECT tenant_id AS tenantId, formatDateTime(month, '%Y-%m') AS usedIn, log_id AS logId,
          log_partition AS partition, used, last_offset AS lastOffset
        FROM quota_usage_by_partition FINAL
        WHERE tenant_id IN {tenants:Array(UUID)} AND month IN {months:Array(Date)}`,
       {
-        tenants: [...new Set(part.map(({ tenant }) => tenant.id))],
-        months: [...new Set(part.map(({ month }) => `${month}-01`))],
+        tenants: [...new Set(batch.map(({ tenant }) => tenant.id))],
+        months: [...new Set(batch.map(({ month }) => `${month}-01`))],
       },
     );
     const byEntry = Map.groupBy(rows, (row) => entryName(row.tenantId, row.usedIn));
-    for (const { tenant, month, ledger } of part) {
+    for (const { tenant, month, ledger } of batch) {
       ledger.refresh((byEntry.get(entryName(tenant.id, month)) ?? []).map(rollupRow), projected);
     }
   }

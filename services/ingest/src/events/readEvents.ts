@@ -7,40 +7,45 @@ import type { QuotaOutput } from '@questlog/schemas/http/quota';
 import { partitionsOf } from '@questlog/schemas/partition';
 import { EVENT_COLUMNS, type EventRow } from '@questlog/schemas/tables/events';
 import { laneOf, millisOf } from '@questlog/schemas/uuid';
-import { timeFilter, uuidFilter, whereGiven } from '../core/listFilters.ts';
-import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../core/newestFirst.ts';
+import { timeFilter, uuidFilter, whereClause } from '../core/listFilters.ts';
+import {
+  newestFirstClause,
+  newestFirstPage,
+  newestFirstParams,
+  readNewestFirst,
+} from '../core/newestFirst.ts';
 import type { PageQuery } from '../core/pageLimit.ts';
-import type { KnownSession } from '../known/core/packedSessions.ts';
-import { linkedReports } from '../known/links.ts';
-import type { LinksSettled, Projection } from '../known/projection.ts';
-import type { Reports } from '../known/reports.ts';
-import type { Sessions } from '../known/sessions.ts';
-import type { Seals } from '../places/seals.ts';
+import type { CursorCiphers } from '../cursors/cursorCiphers.ts';
+import type { CachedSession } from '../entityCache/core/packedSessions.ts';
+import { linkedReports } from '../entityCache/links.ts';
+import type { ProjectionProgress, WaitForLinks } from '../entityCache/projectionProgress.ts';
+import type { ReportCache } from '../entityCache/reportCache.ts';
+import type { SessionCache } from '../entityCache/sessionCache.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { type AnsweredEvent, eventObject } from './core/answer.ts';
 import {
-  answeredRow,
-  askPage,
+  answeredEvent,
+  encodePage,
   IN_PAGE,
   POSITION_COLUMNS,
   type PositionedRow,
-  pageInTurns,
   pageOf,
   pageParams,
+  queryPage,
   readPage,
 } from './pages.ts';
 import { monthOf } from './quotas.ts';
 
 export interface ReadDeps {
   readonly store: Store;
-  readonly sessions: Sessions;
-  readonly reports: Reports;
+  readonly sessions: SessionCache;
+  readonly reports: ReportCache;
   /** Of the events topic. */
-  readonly projection: Projection;
-  readonly linksSettled: LinksSettled;
+  readonly projection: ProjectionProgress;
+  readonly waitForLinks: WaitForLinks;
   readonly clock: Clock;
   readonly partitions: number;
-  readonly seals: Seals;
+  readonly cursorCiphers: CursorCiphers;
 }
 
 const REPORT_IDS_COLUMN = `(
@@ -60,7 +65,7 @@ const ONE_GRANULE = {
 export async function readEvent(deps: ReadDeps, principal: Principal, idText: string): Promise<Buffer> {
   const id = pathUuid(idText);
   const { tenant, project, revision } = principal;
-  const hasReports = await settled(deps, principal, [laneOf(id)]);
+  const hasReports = await waitForProjection(deps, principal, [laneOf(id)]);
   // No column more than is answered, no links of a project without reports, and no choice of a PREWHERE left to the
   // planner: a third of the time of a read.
   const columns = hasReports ? `${EVENT_COLUMNS}, ${REPORT_IDS_COLUMN}` : EVENT_COLUMNS;
@@ -73,7 +78,7 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
   );
   if (row === undefined)
     throw new Rejected('not_found', `event ${id} does not exist in this project, or has expired`);
-  const event = answeredRow(row, revision);
+  const event = answeredEvent(row, revision);
   const reportIds = hasReports ? deps.reports.reportsOf(project.id, event, row.reportIds) : [];
   return eventObject({ ...event, reportIds });
 }
@@ -86,20 +91,25 @@ export async function readSessionEvents(
   query: PageQuery,
 ): Promise<Buffer> {
   const { tenant, project } = principal;
-  const wanted = readPage(query, await deps.seals.of('page', project.id));
-  const session = await knownSession(deps, principal, pathUuid(idText));
-  const hasReports = await settled(deps, principal, [session.lane]);
-  const { page, found } = await askPage(wanted, (asked, settings) =>
+  const requested = readPage(query, await deps.cursorCiphers.for('page', project.id));
+  const session = await requireSession(deps, principal, pathUuid(idText));
+  const hasReports = await waitForProjection(deps, principal, [session.lane]);
+  const { page, rows: found } = await queryPage(requested, (requestedPage, settings) =>
     deps.store.query<PositionedRow>(
       `SELECT ${EVENT_COLUMNS}, ${POSITION_COLUMNS} FROM events
        WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND session_id = {sessionId:UUID}
          AND ${IN_PAGE}`,
-      { tenantId: tenant.id, projectId: project.id, sessionId: session.sessionId, ...pageParams(asked) },
+      {
+        tenantId: tenant.id,
+        projectId: project.id,
+        sessionId: session.sessionId,
+        ...pageParams(requestedPage),
+      },
       settings,
     ),
   );
   const { rows, next } = pageOf(found, page);
-  return await answeredPage(deps, principal, { rows, next, hasReports });
+  return await encodeRows(deps, principal, { rows, next, hasReports });
 }
 
 /** As the query has them; undefined where it has none. */
@@ -118,7 +128,7 @@ const CONDITIONS = {
  */
 export async function listEvents(deps: ReadDeps, principal: Principal, query: EventQuery): Promise<Buffer> {
   const { tenant, project } = principal;
-  const wanted = readNewestFirst(query);
+  const requested = readNewestFirst(query);
   const filters = {
     sessionId: uuidFilter('sessionId', query.sessionId),
     eventType: query.eventType,
@@ -126,18 +136,18 @@ export async function listEvents(deps: ReadDeps, principal: Principal, query: Ev
     until: timeFilter('until', query.until),
   };
   const lanes = await lanesOf(deps, principal, filters.sessionId);
-  const hasReports = await settled(deps, principal, lanes);
-  const { page, found } = await askPage(wanted, (asked, settings) =>
+  const hasReports = await waitForProjection(deps, principal, lanes);
+  const { page, rows: found } = await queryPage(requested, (requestedPage, settings) =>
     deps.store.query<EventRow>(
       `SELECT ${EVENT_COLUMNS} FROM events
-       WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} ${whereGiven(filters, CONDITIONS)}
-         AND ${inNewestFirst('id_at')}`,
-      { tenantId: tenant.id, projectId: project.id, ...filters, ...newestFirstParams(asked) },
+       WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} ${whereClause(filters, CONDITIONS)}
+         AND ${newestFirstClause('id_at')}`,
+      { tenantId: tenant.id, projectId: project.id, ...filters, ...newestFirstParams(requestedPage) },
       settings,
     ),
   );
-  const { rows, next } = newestFirstOf(found, page, ({ id }) => ({ id, millis: String(millisOf(id)) }));
-  return await answeredPage(deps, principal, { rows, next, hasReports });
+  const { rows, next } = newestFirstPage(found, page, ({ id }) => ({ id, millis: String(millisOf(id)) }));
+  return await encodeRows(deps, principal, { rows, next, hasReports });
 }
 
 /**
@@ -154,18 +164,18 @@ async function lanesOf(
   return session === undefined ? [] : [session.lane];
 }
 
-async function answeredPage(
+async function encodeRows(
   { store, reports }: ReadDeps,
   { project, revision }: Principal,
-  of: { readonly rows: readonly EventRow[]; readonly next: string | null; readonly hasReports: boolean },
+  page: { readonly rows: readonly EventRow[]; readonly next: string | null; readonly hasReports: boolean },
 ): Promise<Buffer> {
-  const ids = of.hasReports ? of.rows.map(({ id }) => id) : [];
+  const ids = page.hasReports ? page.rows.map(({ id }) => id) : [];
   const linked = await linkedReports(store, project.id, ids);
-  const answered = (row: EventRow): AnsweredEvent => {
-    const event = answeredRow(row, revision);
+  const toAnswered = (row: EventRow): AnsweredEvent => {
+    const event = answeredEvent(row, revision);
     return { ...event, reportIds: reports.reportsOf(project.id, event, linked.get(row.id)) };
   };
-  return await pageInTurns(of.rows, answered, of.next);
+  return await encodePage(page.rows, toAnswered, page.next);
 }
 
 export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<QuotaOutput> {
@@ -180,26 +190,27 @@ export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<
 }
 
 /** Waits for the events of the lanes, and for their links where the project has a report at all; answers whether it has. */
-async function settled(
-  { projection, linksSettled, reports, partitions }: ReadDeps,
+async function waitForProjection(
+  { projection, waitForLinks, reports, partitions }: ReadDeps,
   { tenant, project }: Principal,
   lanes: readonly number[],
 ): Promise<boolean> {
-  const those = (of: readonly number[]): number[] => partitionsOf(tenant.id, of, partitions);
+  const partitionsOfLanes = (laneNumbers: readonly number[]): number[] =>
+    partitionsOf(tenant.id, laneNumbers, partitions);
   const links = async (): Promise<boolean> => {
-    const hasReports = await reports.areThere(tenant.id, project.id);
-    if (hasReports) await linksSettled(those([...lanes, 0]));
+    const hasReports = await reports.hasReports(tenant.id, project.id);
+    if (hasReports) await waitForLinks(partitionsOfLanes([...lanes, 0]));
     return hasReports;
   };
-  const [hasReports] = await Promise.all([links(), projection.caughtUp(those(lanes))]);
+  const [hasReports] = await Promise.all([links(), projection.caughtUp(partitionsOfLanes(lanes))]);
   return hasReports;
 }
 
-async function knownSession(
+async function requireSession(
   deps: ReadDeps,
   { tenant, project }: Principal,
   id: string,
-): Promise<KnownSession> {
+): Promise<CachedSession> {
   const session = (await deps.sessions.find(tenant.id, project.id, [id])).get(id);
   if (session === undefined)
     throw new Rejected('unknown_session', `session ${id} does not exist in this project, or has expired`);

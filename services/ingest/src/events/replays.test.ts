@@ -55,8 +55,8 @@ test('a repeat waits for the first, and is answered with what that stored, witho
   const stored = { ...anEvent(), payload: Buffer.from('{}') };
   const { payload: _, ...kept } = stored;
   const sampledOut = { ...anEvent(1), isSampledOut: true };
-  expect(first.keep([stored, sampledOut])).toStrictEqual([kept, sampledOut]);
-  for (const repeat of repeats) expect(await repeat).toEqual({ isReplay: true, before: [kept, sampledOut] });
+  expect(first.complete([stored, sampledOut])).toStrictEqual([kept, sampledOut]);
+  for (const repeat of repeats) expect(await repeat).toEqual({ isReplay: true, stored: [kept, sampledOut] });
 });
 
 test('where the first gives up or stores only some, one of those who wait goes on and the others wait for it', async () => {
@@ -76,14 +76,14 @@ test('where the first gives up or stores only some, one of those who wait goes o
     if (claim === undefined || claim.isReplay) throw new Error('nothing was left to store');
     return claim;
   };
-  first.giveUp();
+  first.release();
   const second = await next();
-  expect(second.before).toEqual([]);
-  second.keep([anEvent()]);
+  expect(second.stored).toEqual([]);
+  second.complete([anEvent()]);
   const third = await next();
-  expect(third.before).toHaveLength(1);
-  expect(third.keep([anEvent(1)])).toHaveLength(2);
-  expect(await claims[2]).toMatchObject({ isReplay: true, before: [{ index: 0 }, { index: 1 }] });
+  expect(third.stored).toHaveLength(1);
+  expect(third.complete([anEvent(1)])).toHaveLength(2);
+  expect(await claims[2]).toMatchObject({ isReplay: true, stored: [{ index: 0 }, { index: 1 }] });
 });
 
 test('a key with another body is refused, remembered or under way, and a key of another project is another key', async () => {
@@ -93,7 +93,7 @@ test('a key with another body is refused, remembered or under way, and a key of 
   const first = await task(replays, request);
   const refusal = { code: 'idempotency_key_reused' };
   await expect(replays.claim(other)).rejects.toMatchObject(refusal);
-  first.keep([anEvent()]);
+  first.complete([anEvent()]);
   await expect(replays.claim(other)).rejects.toMatchObject(refusal);
   expect((await replays.claim({ ...other, projectId: randomUUID() })).isReplay).toBe(false);
 });
@@ -120,16 +120,16 @@ test('what earlier processes stored is found by the ids of the key, once it is p
   const { tenantId, projectId, key } = request;
   const before = [0, 2].map((index) => ({ ...ofKey(index), index, occurredAt: BigInt(`17${index}`) }));
   const some = await claims[0];
-  expect(some).toMatchObject({ isReplay: false, before });
+  expect(some).toMatchObject({ isReplay: false, stored: before });
   expect(asked).toEqual([
     { keys: [key], projectId },
     { tenantId, projectId, millis: millisOf(key) },
   ]);
-  if (some?.isReplay === false) some.giveUp();
+  if (some?.isReplay === false) some.release();
 
   tables.events.push(ofKey(1));
   const all = await replays.claim(request);
-  expect(all).toMatchObject({ isReplay: true, before: [{ index: 0 }, { index: 1 }, { index: 2 }] });
+  expect(all).toMatchObject({ isReplay: true, stored: [{ index: 0 }, { index: 1 }, { index: 2 }] });
   // Remembered from now on.
   expect(await replays.claim(request)).toEqual(all);
   expect(asked).toHaveLength(4);
@@ -153,11 +153,11 @@ test('200,000 events are remembered for a day, the oldest are forgotten first, a
   const isRemembered = async (n: number): Promise<boolean> => {
     const there = asked.length;
     const again = await replays.claim(requests[n] ?? underWay);
-    if (!again.isReplay) again.giveUp();
+    if (!again.isReplay) again.release();
     return asked.length === there;
   };
   const keep = async (n: number, events: StoredElement[]) =>
-    (await task(replays, requests[n] ?? underWay)).keep(events);
+    (await task(replays, requests[n] ?? underWay)).complete(events);
   // In two tries, which are not counted twice.
   await keep(0, many.slice(1));
   await keep(0, [anEvent()]);
@@ -175,25 +175,25 @@ test('200,000 events are remembered for a day, the oldest are forgotten first, a
   expect([await isRemembered(0), await isRemembered(3)]).toEqual([true, true]);
 
   const repeat = replays.claim(underWay);
-  const kept = claim.keep([anEvent()]);
-  expect(await repeat).toEqual({ isReplay: true, before: kept });
+  const kept = claim.complete([anEvent()]);
+  expect(await repeat).toEqual({ isReplay: true, stored: kept });
 });
 
 test('after a cut of the log a repeat is looked up, and stored anew where ClickHouse has it not', async () => {
   const { replays, tables, asked } = aProcess();
   const [remembered, underWay] = [aRequest(), aRequest()];
-  (await task(replays, remembered)).keep([anEvent()]);
+  (await task(replays, remembered)).complete([anEvent()]);
   const first = await task(replays, underWay);
   const waiting = replays.claim(underWay);
-  replays.cut();
+  replays.onTruncated();
   const there = asked.length;
   const again = await task(replays, remembered);
-  expect([asked.length, again.before]).toEqual([there + 1, []]);
-  again.keep([anEvent()]);
+  expect([asked.length, again.stored]).toEqual([there + 1, []]);
+  again.complete([anEvent()]);
   expect(await replays.claim(remembered)).toMatchObject({ isReplay: true });
 
   // Some of it may have been confirmed before the cut.
-  expect(first.keep([anEvent()])).toHaveLength(1);
+  expect(first.complete([anEvent()])).toHaveLength(1);
   expect(await waiting).toMatchObject({ isReplay: false });
 
   tables.appends = [{ key: remembered.key, digest: remembered.digest.toString('hex') }];
@@ -207,8 +207,8 @@ test('after a cut of the log a repeat is looked up, and stored anew where ClickH
       ...{ occurredAt: '1', overQuota: false },
     },
   ];
-  replays.cut();
-  expect(await replays.claim(remembered)).toMatchObject({ isReplay: true, before: [{ index: 0 }] });
+  replays.onTruncated();
+  expect(await replays.claim(remembered)).toMatchObject({ isReplay: true, stored: [{ index: 0 }] });
 });
 
 test('other errors are not taken for an outage', async () => {
@@ -238,8 +238,8 @@ async function once(
   append: () => Promise<readonly StoredElement[]>,
 ): Promise<{ stored: readonly StoredElement[]; isReplay: boolean }> {
   const claim = await replays.claim(request);
-  if (claim.isReplay) return { stored: claim.before, isReplay: true };
-  return { stored: claim.keep(await append()), isReplay: false };
+  if (claim.isReplay) return { stored: claim.stored, isReplay: true };
+  return { stored: claim.complete(await append()), isReplay: false };
 }
 
 type Task = Extract<Claim, { isReplay: false }>;

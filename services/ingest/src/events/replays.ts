@@ -7,8 +7,8 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
-import { gatheredLookUps } from '../known/gatheredLookUps.ts';
-import type { Projection } from '../known/projection.ts';
+import { batchedLookups } from '../entityCache/batchedLookups.ts';
+import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { Rejected } from '../rejected.ts';
 import { type CreatedEvent, keyedTail } from './core/accept.ts';
 
@@ -38,28 +38,28 @@ export interface Replays {
    * The log was cut, and what is remembered here may be gone. A repeat is looked up, and stored anew where it is not
    * found; if it is in the log after all, consumers drop it.
    */
-  cut(): void;
+  onTruncated(): void;
 }
 
-export type Claim = Replay | Task;
+export type Claim = Replay | ClaimedKey;
 
 interface Replay {
   /** Nothing is missing, and nothing more is to be said. */
   readonly isReplay: true;
-  readonly before: readonly StoredElement[];
+  readonly stored: readonly StoredElement[];
 }
 
-interface Task {
+interface ClaimedKey {
   readonly isReplay: false;
   /** What earlier tries have stored. */
-  readonly before: readonly StoredElement[];
+  readonly stored: readonly StoredElement[];
   /** Remembers what the caller has stored, and returns it with what was there before. */
-  keep(stored: readonly StoredElement[]): readonly StoredElement[];
+  complete(stored: readonly StoredElement[]): readonly StoredElement[];
   /** Not all of it could be stored: the next request of the key looks again. */
-  giveUp(): void;
+  release(): void;
 }
 
-interface Remembered {
+interface ReplayEntry {
   readonly digest: Buffer;
   readonly stored: Promise<readonly StoredElement[]>;
   readonly atMs: number;
@@ -67,114 +67,114 @@ interface Remembered {
 }
 
 /** About 150 bytes each. */
-const MAX_REMEMBERED_EVENTS = 200_000;
-const REMEMBERED_FOR_MS = 24 * 60 * 60 * 1000;
+const MAX_CACHED_EVENTS = 200_000;
+const CACHE_TTL_MS = 24 * 60 * 60 * 1000;
 
 export function openReplays(deps: {
   store: Store;
   clock: Clock;
-  projection: Pick<Projection, 'caughtUp'>;
+  projection: Pick<ProjectionProgress, 'caughtUp'>;
 }): Replays {
   const { store, clock, projection } = deps;
   // An event that an earlier process accepted is in neither memory nor ledger until it is projected. A repeat would be
   // appended again, which consumers drop, but which the quota would count for a moment.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
-  const memory = new Memory(clock);
-  const isInLedger = openLedger(store, clock);
+  const cache = new ReplayCache(clock);
+  const isAppended = openAppendLookup(store, clock);
   return {
-    cut: () => memory.cut(),
+    onTruncated: () => cache.onTruncated(),
     claim: async (request) => {
       const name = `${request.projectId}/${request.key}`;
-      let before: readonly StoredElement[] | undefined;
-      let known = memory.get(name);
+      let stored: readonly StoredElement[] | undefined;
+      let existing = cache.get(name);
       // Whoever waited with this one may have taken the key since.
       for (
-        let last: Remembered | undefined;
-        known !== undefined && known !== last;
-        known = memory.get(name)
+        let last: ReplayEntry | undefined;
+        existing !== undefined && existing !== last;
+        existing = cache.get(name)
       ) {
-        if (!known.digest.equals(request.digest)) throw reused();
-        before = await known.stored.catch(() => undefined);
-        if (before !== undefined && hasAll(before, request)) return { before, isReplay: true };
-        last = known;
+        if (!existing.digest.equals(request.digest)) throw keyReused();
+        stored = await existing.stored.catch(() => undefined);
+        if (stored !== undefined && hasAll(stored, request)) return { stored, isReplay: true };
+        last = existing;
       }
-      const mine = memory.claim(name, request.digest);
+      const entry = cache.claim(name, request.digest);
       try {
         await projectedAtStart;
-        const there = before ?? ((await isInLedger(request)) ? await storedBefore(store, request) : []);
-        if (hasAll(there, request)) return { before: mine.keep(there), isReplay: true };
+        const found = stored ?? ((await isAppended(request)) ? await storedElementsOf(store, request) : []);
+        if (hasAll(found, request)) return { stored: entry.keep(found), isReplay: true };
         return {
-          before: there,
+          stored: found,
           isReplay: false,
-          keep: (stored) => mine.keep([...there, ...stored]),
-          giveUp: mine.giveUp,
+          complete: (stored) => entry.keep([...found, ...stored]),
+          release: entry.giveUp,
         };
       } catch (error) {
-        mine.giveUp();
+        entry.giveUp();
         throw error;
       }
     },
   };
 }
 
-class Memory {
+class ReplayCache {
   readonly #clock: Clock;
-  readonly #requests = new Map<string, Remembered>();
+  readonly #requests = new Map<string, ReplayEntry>();
   #events = 0;
-  #cuts = 0;
+  #truncations = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  get(name: string): Remembered | undefined {
+  get(name: string): ReplayEntry | undefined {
     return this.#requests.get(name);
   }
 
   claim(name: string, digest: Buffer) {
     const { promise, resolve, reject } = Promise.withResolvers<readonly StoredElement[]>();
     promise.catch(() => {});
-    const mine: Remembered = { digest, stored: promise, atMs: this.#clock.now(), events: 0 };
-    const cutsBefore = this.#cuts;
-    this.#forget(name);
-    this.#requests.set(name, mine);
-    const giveUp = (): void => {
+    const entry: ReplayEntry = { digest, stored: promise, atMs: this.#clock.now(), events: 0 };
+    const truncationsBefore = this.#truncations;
+    this.#remove(name);
+    this.#requests.set(name, entry);
+    const release = (): void => {
       reject(
         new Error('the request that had this key stored nothing, or a cut of the log may have taken it'),
       );
-      this.#forget(name);
+      this.#remove(name);
     };
-    const keep = (stored: readonly StoredElement[]): readonly StoredElement[] => {
+    const complete = (stored: readonly StoredElement[]): readonly StoredElement[] => {
       const kept = stored.map(withoutPayload);
       // Some of it may have been confirmed before a cut.
-      if (this.#cuts !== cutsBefore) {
-        giveUp();
+      if (this.#truncations !== truncationsBefore) {
+        release();
         return kept;
       }
       resolve(kept);
-      mine.events = kept.length;
+      entry.events = kept.length;
       this.#events += kept.length;
-      this.#forgetOldest();
+      this.#evictOldest();
       return kept;
     };
-    return { keep, giveUp };
+    return { keep: complete, giveUp: release };
   }
 
   /** What is under way is forgotten once it is stored. */
-  cut(): void {
-    this.#cuts += 1;
-    for (const [name, { events }] of this.#requests) if (events > 0) this.#forget(name);
+  onTruncated(): void {
+    this.#truncations += 1;
+    for (const [name, { events }] of this.#requests) if (events > 0) this.#remove(name);
   }
 
-  #forgetOldest(): void {
+  #evictOldest(): void {
     for (const [name, { atMs, events }] of this.#requests) {
-      if (this.#events <= MAX_REMEMBERED_EVENTS && this.#clock.now() - atMs < REMEMBERED_FOR_MS) return;
+      if (this.#events <= MAX_CACHED_EVENTS && this.#clock.now() - atMs < CACHE_TTL_MS) return;
       // One that is under way has no events yet: a second request of its key must go on finding it.
-      if (events > 0) this.#forget(name);
+      if (events > 0) this.#remove(name);
     }
   }
 
-  #forget(name: string): void {
+  #remove(name: string): void {
     this.#events -= this.#requests.get(name)?.events ?? 0;
     this.#requests.delete(name);
   }
@@ -186,18 +186,18 @@ function withoutPayload({ index, id, occurredAt, overQuota, isSampledOut }: Stor
 }
 
 function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): boolean {
-  const there = new Set(stored.map(({ index }) => index));
-  return indexes.every((index) => there.has(index));
+  const storedIndexes = new Set(stored.map(({ index }) => index));
+  return indexes.every((index) => storedIndexes.has(index));
 }
 
 /**
  * Tells whether an append of the request's key was projected.
  * @throws Rejected as `claim` does; Unavailable where ClickHouse is away and the key may be in it.
  */
-function openLedger(store: Store, clock: Clock): (request: KeyedRequest) => Promise<boolean> {
-  let answeredAtMs = clock.now();
-  const lookUp = gatheredLookUps((projectId, keys) =>
-    store.query<LedgerRow>(
+function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) => Promise<boolean> {
+  let lastAnswerAtMs = clock.now();
+  const lookUp = batchedLookups((projectId, keys) =>
+    store.query<AppendRow>(
       `SELECT toString(idempotency_key) AS key, lower(hex(body_sha256)) AS digest FROM appends
        WHERE idempotency_key IN {keys:Array(UUID)} AND project_id = {projectId:UUID}`,
       { keys, projectId },
@@ -207,22 +207,22 @@ function openLedger(store: Store, clock: Clock): (request: KeyedRequest) => Prom
     const askedAtMs = clock.now();
     try {
       const rows = (await lookUp(projectId, [key])).filter((row) => row.key === key);
-      answeredAtMs = Math.max(answeredAtMs, askedAtMs);
-      if (rows.some((row) => row.digest !== digest.toString('hex'))) throw reused();
+      lastAnswerAtMs = Math.max(lastAnswerAtMs, askedAtMs);
+      if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
       // Ingest goes on while ClickHouse is away. The last answer came before this key was made, so the ledger cannot
       // have held it then; if another ingest has stored it since, consumers drop the repeat. A key from the future
       // does not tell when it was made, and waits.
       const madeAtMs = millisOf(key);
-      const isNew = answeredAtMs < madeAtMs && madeAtMs <= clock.now();
+      const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;
       throw error;
     }
   };
 }
 
-interface LedgerRow {
+interface AppendRow {
   readonly key: string;
   readonly digest: string | null;
 }
@@ -232,7 +232,7 @@ interface StoredRow extends Pick<StoredElement, 'id' | 'overQuota'> {
 }
 
 /** Finds the events of a key that the ledger has. There are only some where an earlier try reached only some lanes. */
-async function storedBefore(store: Store, request: KeyedRequest): Promise<StoredElement[]> {
+async function storedElementsOf(store: Store, request: KeyedRequest): Promise<StoredElement[]> {
   const { tenantId, projectId, key } = request;
   const rows = await store.query<StoredRow>(
     `SELECT id, toUnixTimestamp64Micro(occurred_at) AS occurredAt, over_quota AS overQuota FROM events
@@ -253,6 +253,6 @@ function matchByTail(request: KeyedRequest, rows: readonly StoredRow[]): StoredE
   });
 }
 
-function reused(): Rejected {
+function keyReused(): Rejected {
   return new Rejected('idempotency_key_reused', 'this Idempotency-Key came with another body before');
 }

@@ -19,7 +19,7 @@ export async function sendTestEvent(
   projectId: string,
   requestId: string,
 ): Promise<object> {
-  const principal = operatorIn(deps, projectId);
+  const principal = operatorPrincipal(deps, projectId);
   const session = Buffer.from(JSON.stringify({ id: testSession(principal.project.id) }));
   const { body: registered } = await registerSession(deps.ingest, principal, session);
   const event = {
@@ -36,7 +36,7 @@ export async function sendTestEvent(
 }
 
 /** As if a token of the project had been sent that may do everything. @throws Rejected where there is no such project */
-export function operatorIn({ directory, defaultRevision }: ProjectDeps, projectId: string): Principal {
+export function operatorPrincipal({ directory, defaultRevision }: ProjectDeps, projectId: string): Principal {
   const project = directory.current.projects.get(canonicalUuid(projectId) ?? '');
   const tenant = directory.current.tenants.get(project?.tenantId ?? '');
   if (project === undefined || tenant === undefined) {

@@ -221,7 +221,7 @@ function aProcess({ quota }: { quota: number | null }) {
     log: { append: aLogThatTakes(appended) },
     codec: { encode: encoded },
     received,
-    own: new OwnAppends((...cut) => void cuts.push(cut)),
+    ownAppends: new OwnAppends((...cut) => void cuts.push(cut)),
     random: new RandomPool(),
     quotas: { ledger: async (): Promise<QuotaLedger | undefined> => ledger },
     metrics: { accepted: counter('accepted'), overQuota: counter('overQuota') },

@@ -13,9 +13,9 @@ import type { IngestMetrics } from '../metrics.ts';
 import {
   type AcceptedBatch,
   type AcceptInput,
+  type AssignedDraft,
   accept,
   type CreatedEvent,
-  type PlacedDraft,
   randomBytesFor,
 } from './core/accept.ts';
 import type { QuotaLedger } from './core/quotaLedger.ts';
@@ -26,9 +26,9 @@ export interface StoreEventsDeps {
   readonly log: Log;
   readonly codec: Codec<EventsAccepted>;
   readonly quotas: Pick<Quotas, 'ledger'>;
-  readonly limits: Pick<Limits, 'takeEvents'>;
+  readonly limits: Pick<Limits, 'acquireEvents'>;
   readonly received: RequestOutcomes;
-  readonly own: OwnAppends;
+  readonly ownAppends: OwnAppends;
   readonly random: RandomPool;
   readonly metrics: IngestMetrics;
   /** Partitions of the events topic. */
@@ -58,23 +58,23 @@ export interface DecidedEvents extends AcceptedBatch {
   readonly sampledOut: readonly CreatedEvent[];
 }
 
-interface ToStore
+interface EventsToStore
   extends Pick<AcceptInput, 'receivedAt' | 'drafts' | 'idempotency' | 'isSplit' | 'reportId'> {
   /** Are answered as if they were stored behind the others. */
-  readonly sampledOut?: readonly PlacedDraft[];
+  readonly sampledOut?: readonly AssignedDraft[];
 }
 
 export async function decideEvents(
   { quotas, random, partitions }: StoreEventsDeps,
   { tenant, project, revision }: Principal,
-  toStore: ToStore,
+  toStore: EventsToStore,
 ): Promise<DecidedEvents> {
   const { drafts, receivedAt, sampledOut = [] } = toStore;
   // A report without events counts nothing, so it waits for no ledger.
   const isEmpty = drafts.length + sampledOut.length === 0;
   const ledger = isEmpty ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
   const used = ledger?.reserve(drafts.length) ?? 0;
-  const acceptOf = (some: readonly PlacedDraft[], remaining: number): AcceptedBatch =>
+  const acceptOf = (some: readonly AssignedDraft[], remaining: number): AcceptedBatch =>
     accept({
       ...toStore,
       drafts: some,
@@ -86,8 +86,9 @@ export async function decideEvents(
       random: random.take(randomBytesFor(some.length)),
     });
   const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
-  const told = sampledOut.length === 0 ? [] : acceptOf(sampledOut, remaining - drafts.length).created;
-  return { ...acceptOf(drafts, remaining), ledger, sampledOut: told };
+  const sampledOutEvents =
+    sampledOut.length === 0 ? [] : acceptOf(sampledOut, remaining - drafts.length).created;
+  return { ...acceptOf(drafts, remaining), ledger, sampledOut: sampledOutEvents };
 }
 
 /** What goes to one partition. */
@@ -119,9 +120,9 @@ export async function appendRecords(
   appends: readonly EventsAppend[],
   { ledger, overQuota }: { readonly ledger: QuotaLedger | undefined; readonly overQuota: number },
 ): Promise<void> {
-  let all = 0;
+  let appendedEvents = 0;
   let failure: unknown;
-  const note = (records: readonly OwnAppend[], what: string): void => {
+  const recordReceived = (records: readonly OwnAppend[], what: string): void => {
     for (const { receivedAt: receivedAtMs, events } of records)
       deps.received.push({ tenantId, outcome: what, accepted: { receivedAtMs, events } });
   };
@@ -135,22 +136,22 @@ export async function appendRecords(
       }));
       const { baseOffset } = await deps.log.append(TOPICS.events, partition, values);
       for (const { value } of values) freeBytes(value);
-      deps.own.confirmed(partition, baseOffset, records);
+      deps.ownAppends.confirmed(partition, baseOffset, records);
       records.forEach(({ events }, i) => {
         ledger?.confirm(partition, baseOffset + i, events);
-        all += events;
+        appendedEvents += events;
       });
-      note(records, LOGGED);
+      recordReceived(records, LOGGED);
     } catch (error) {
       for (const { events } of records) ledger?.release(events);
-      note(records, UNCERTAIN);
+      recordReceived(records, UNCERTAIN);
       failure ??= error;
     }
   };
   const appending = appends.map(appendTo);
   for (const one of appending) await one;
   if (failure !== undefined) throw failure;
-  deps.metrics.accepted.inc(all);
+  deps.metrics.accepted.inc(appendedEvents);
   deps.metrics.overQuota.inc(overQuota);
 }
 

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
-import { linksOfReport } from '../known/links.ts';
-import { sharedStore } from '../known/storedReports.testing.ts';
+import { linksOfReport } from '../entityCache/links.ts';
+import { sharedStore } from '../entityCache/storedReports.testing.ts';
 import { sessionSequence } from '../sessions/sessionSequence.ts';
 import { expiryOf } from './expiry.ts';
 

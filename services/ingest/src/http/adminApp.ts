@@ -8,6 +8,7 @@ import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory'
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { type HealthDeps, healthRoutes } from '@questlog/runtime/process/healthRoutes';
+import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import {
   ProjectInput,
   ProjectPatch,
@@ -28,11 +29,10 @@ import type { DeadLetterAdmin } from '../admin/deadLetters.ts';
 import { projectSwitches, type TaggedSwitches } from '../admin/projectSwitches.ts';
 import { retryLinks } from '../admin/retryLinks.ts';
 import { runSql, SQL_LIMITS } from '../admin/runSql.ts';
+import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { Erasures } from '../erasures/erasures.ts';
 import type { IngestDeps } from '../events/ingestEvents.ts';
-import { operatorIn, sendTestEvent } from '../events/sendTestEvent.ts';
-import { KeyedMutex } from '../known/keyedMutex.ts';
-import type { Reports } from '../known/reports.ts';
+import { operatorPrincipal, sendTestEvent } from '../events/sendTestEvent.ts';
 import type { LedgerDeps } from '../ledger/readLedger.ts';
 import type { Verifier } from '../ledger/verify.ts';
 import type { UnauthenticatedLimit } from '../limits/unauthenticated.ts';
@@ -58,7 +58,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly store: Store;
   /** ClickHouse by the account that only reads; undefined where there is none. */
   readonly reader: AddressedStore | undefined;
-  readonly reports: Reports;
+  readonly reports: ReportCache;
   readonly perReport: KeyedMutex;
   /** Undefined where uploads are not set up. */
   readonly uploads: UploadStore | undefined;
@@ -86,12 +86,12 @@ export interface AdminPages {
   readonly router: RouterInstance;
 }
 
-type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+type Serialize = <T>(work: () => Promise<T>) => Promise<T>;
 
 /** What supervisors and Prometheus ask, by whatever name they know the machine. */
 const ANY_HOST = new Set(['/healthz', '/readyz', '/metrics']);
 /** The first part of every path that takes the token. */
-const OPERATORS = 'admin';
+const ADMIN_PREFIX = 'admin';
 const LOOPBACK = ['localhost', '127.0.0.1', '::1'];
 
 export function adminApp(deps: AdminAppDeps): Koa {
@@ -100,9 +100,9 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const operations = administer(deps.directory, deps.clock, deps.uses.lastUsedAt);
   // Changes at other ingests are noticed and decided anew; one's own take turns, which saves that.
   const changes = new KeyedMutex();
-  const inTurn: InTurn = (work) => changes.run('', work);
-  entityRoutes(router, operations, inTurn);
-  switchRoutes(router, deps, inTurn);
+  const serialize: Serialize = (work) => changes.run('', work);
+  entityRoutes(router, operations, serialize);
+  switchRoutes(router, deps, serialize);
   testEventRoute(router, deps);
   retractRoute(router, deps);
   retryRoute(router, deps);
@@ -122,19 +122,19 @@ export function adminApp(deps: AdminAppDeps): Koa {
   app.use(problems(logger, metrics));
   // Requests with the admin token are not counted.
   app.use((ctx, next) => next().finally(() => deps.unauthenticated.count(ctx.req)));
-  app.use(knownHostsOnly(deps.hosts));
-  app.use(deps.audit.refusals(router));
+  app.use(requireKnownHost(deps.hosts));
+  app.use(deps.audit.rejections(router));
   app.use(deps.pages.signIn);
-  app.use(operatorsOnly(deps.adminToken));
+  app.use(requireAdminToken(deps.adminToken));
   app.use(deps.audit.changes(router));
   router.use(deps.pages.router.routes());
   app.use(router.routes());
-  app.use(noRoute(router, { elsewhere: ofGames }));
+  app.use(noRoute(router, { otherListenerHint: gamesHint }));
   return app;
 }
 
 /** Returns a hint for a game that uses the operators' port instead of the port for games. */
-function ofGames(path: string): string | undefined {
+function gamesHint(path: string): string | undefined {
   if (!/^\/v1\//.test(path)) return undefined;
   return "this is the operators' listener; games use port 8080 unless QUESTLOG_PORT is set";
 }
@@ -143,7 +143,7 @@ function ofGames(path: string): string | undefined {
 function entityRoutes(
   router: RouterInstance,
   operations: ReturnType<typeof administer>,
-  inTurn: InTurn,
+  serialize: Serialize,
 ): void {
   const list = (path: string, rows: () => object[]): void => {
     router.get(path, (ctx) => {
@@ -161,7 +161,7 @@ function entityRoutes(
   ): void => {
     const checked = checkedBody(schema);
     router[method](path, jsonBody(), async (ctx) => {
-      const { status, body } = await inTurn(() => run(checked(ctx.request.body), ctx.params['id'] ?? ''));
+      const { status, body } = await serialize(() => run(checked(ctx.request.body), ctx.params['id'] ?? ''));
       ctx.status = status;
       ctx.body = body;
     });
@@ -199,7 +199,7 @@ function testEventRoute(router: RouterInstance, deps: AdminAppDeps): void {
   });
 }
 
-function switchRoutes(router: RouterInstance, deps: AdminAppDeps, inTurn: InTurn): void {
+function switchRoutes(router: RouterInstance, deps: AdminAppDeps, serialize: Serialize): void {
   const { list, replace } = projectSwitches(deps.directory, deps.clock);
   const answer = (ctx: RouterContext, { switches, etag }: TaggedSwitches): void => {
     ctx.set('ETag', etag);
@@ -208,14 +208,14 @@ function switchRoutes(router: RouterInstance, deps: AdminAppDeps, inTurn: InTurn
   router.get('/admin/projects/:id/switches', (ctx) => answer(ctx, list(ctx.params['id'] ?? '')));
   router.put('/admin/projects/:id/switches', jsonBody(), async (ctx) => {
     const { id = '' } = ctx.params;
-    answer(ctx, await inTurn(() => replace(id, ctx.request.body, ctx.get('If-Match'))));
+    answer(ctx, await serialize(() => replace(id, ctx.request.body, ctx.get('If-Match'))));
   });
 }
 
 function retractRoute(router: RouterInstance, deps: AdminAppDeps): void {
   router.delete('/admin/projects/:id/reports/:reportId', async (ctx) => {
     const { id = '', reportId = '' } = ctx.params;
-    await retractReport(deps, operatorIn(deps, id), reportId);
+    await retractReport(deps, operatorPrincipal(deps, id), reportId);
     ctx.status = 204;
   });
 }
@@ -229,7 +229,7 @@ function retryRoute(router: RouterInstance, deps: AdminAppDeps): void {
 
 function erasureRoutes(router: RouterInstance, erasures: Erasures): void {
   // A look-up that found no session must not erase the project.
-  const input = checkedBody(ErasureInput, { isToTheLetter: true });
+  const input = checkedBody(ErasureInput, { isExact: true });
   router.get('/admin/erasures', (ctx) => {
     ctx.body = erasures.list();
   });
@@ -244,20 +244,20 @@ function erasureRoutes(router: RouterInstance, erasures: Erasures): void {
 
 function sqlRoute(router: RouterInstance, reader: AddressedStore | undefined): void {
   const sqlBody = checkedBody(SqlInput);
-  let underWay = 0;
+  let running = 0;
   router.post('/admin/sql', jsonBody(), async (ctx) => {
     const input = sqlBody(ctx.request.body);
-    if (underWay >= SQL_LIMITS.maxConcurrent)
+    if (running >= SQL_LIMITS.maxConcurrent)
       throw new Unavailable(`${SQL_LIMITS.maxConcurrent} questions are being asked already`);
-    const gone = new AbortController();
-    ctx.res.once('close', () => gone.abort());
-    underWay++;
+    const closed = new AbortController();
+    ctx.res.once('close', () => closed.abort());
+    running++;
     try {
-      const { contentType, body } = await runSql(reader, input, gone.signal);
+      const { contentType, body } = await runSql(reader, input, closed.signal);
       ctx.body = body;
       ctx.set('Content-Type', contentType);
     } finally {
-      underWay--;
+      running--;
     }
   });
 }
@@ -266,14 +266,14 @@ function sqlRoute(router: RouterInstance, reader: AddressedStore | undefined): v
  * Against DNS rebinding: the browser of an operator takes a page to this listener under the name of the page's own site,
  * which then counts as its origin. An address as the host cannot be such a name, and is known where it is the listener's.
  */
-function knownHostsOnly(hosts: readonly string[]): Middleware {
-  const known = new Set([...LOOPBACK, ...hosts].map(hostName));
+function requireKnownHost(hosts: readonly string[]): Middleware {
+  const allowed = new Set([...LOOPBACK, ...hosts].map(hostName));
   return (ctx, next) => {
     const host = hostName(ctx.get('Host'));
-    const isKnown = known.has(host) || host === hostName(ctx.socket.localAddress ?? '');
-    if ((isKnown && host !== '') || ANY_HOST.has(ctx.path)) return next();
+    const isAllowed = allowed.has(host) || host === hostName(ctx.socket.localAddress ?? '');
+    if ((isAllowed && host !== '') || ANY_HOST.has(ctx.path)) return next();
     const detail = 'operators name this listener by its address, or by one of QUESTLOG_ADMIN_ALLOWED_HOSTS';
-    const games = ofGames(ctx.path);
+    const games = gamesHint(ctx.path);
     throw new Rejected('misdirected_request', games === undefined ? detail : `${detail}; ${games}`);
   };
 }
@@ -284,10 +284,10 @@ function hostName(host: string): string {
   return URL.parse(`http://${isIPv6(address) ? `[${address}]` : address}`)?.hostname ?? '';
 }
 
-function operatorsOnly(adminToken: string): Middleware {
+function requireAdminToken(adminToken: string): Middleware {
   const expected = Buffer.from(sha256Hex(adminToken));
   return (ctx, next) => {
-    if (ctx.path.split('/')[1] !== OPERATORS) return next();
+    if (ctx.path.split('/')[1] !== ADMIN_PREFIX) return next();
     const token = bearerToken(ctx.get('Authorization'));
     if (timingSafeEqual(Buffer.from(sha256Hex(token)), expected)) return next();
     throw new Rejected('unauthorized', notAdminToken(token), {

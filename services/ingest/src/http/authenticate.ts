@@ -30,17 +30,17 @@ interface CallerDeps {
 }
 
 /** What came of a request's JWT. Kept, since only a route that asks who calls is to refuse it. */
-export type JwtVerdict = { readonly jwt: VerifiedJwt } | { readonly refusal: unknown };
+export type JwtVerdict = { readonly jwt: VerifiedJwt } | { readonly rejection: unknown };
 
 /** A request and what is known of it so far; a context of Koa is one. */
-export interface Asked {
+export interface RequestContext {
   readonly req: IncomingMessage;
   readonly state: { principal?: Principal; readonly jwt?: JwtVerdict };
 }
 
-export type CallerOf = (asked: Asked, scope: Scope) => Principal;
+export type Authorize = (context: RequestContext, scope: Scope) => Principal;
 
-export interface CallersDeps {
+export interface AuthorizerDeps {
   readonly directory: Directory;
   readonly defaultRevision: Revision;
   readonly clock: Clock;
@@ -53,18 +53,18 @@ export interface CallersDeps {
  * Who sent a request, which may go on. Behind its body it is asked once more, and counts once.
  * @throws Rejected
  */
-export function callerOf(deps: CallersDeps): CallerOf {
+export function authorizer(deps: AuthorizerDeps): Authorize {
   const { directory, defaultRevision, clock, limits, addresses, uses } = deps;
   return ({ req, state }, scope) => {
-    const known = state.principal;
+    const authenticated = state.principal;
     const now = { directory, defaultRevision, nowMs: clock.now() };
     const principal =
-      known === undefined
+      authenticated === undefined
         ? authenticate(req.headers.authorization, now, state.jwt)
-        : authenticateAgain(known, now);
+        : authenticateAgain(authenticated, now);
     state.principal = principal;
     checkScope(principal, scope);
-    if (known !== undefined) return principal;
+    if (authenticated !== undefined) return principal;
     if (principal.tokenId !== null && principal.jwtExpiresAtMs === undefined) uses.note(principal.tokenId);
     if (principal.addressRequestsPerSecond !== undefined) addresses.admit(principal, req);
     if (scope !== 'read' && isRestricted(principal)) limits.admit(principal, req.headers);
@@ -74,8 +74,8 @@ export function callerOf(deps: CallersDeps): CallerOf {
 
 /** Returns the project of a valid token, otherwise undefined. Checks no scope and no limit, and counts no use of the token. */
 export function validPrincipal(
-  { req, state }: Asked,
-  { directory, defaultRevision, clock }: Pick<CallersDeps, 'directory' | 'defaultRevision' | 'clock'>,
+  { req, state }: RequestContext,
+  { directory, defaultRevision, clock }: Pick<AuthorizerDeps, 'directory' | 'defaultRevision' | 'clock'>,
 ): Principal | undefined {
   const { authorization } = req.headers;
   if (authorization === undefined) return undefined;
@@ -88,13 +88,13 @@ export function validPrincipal(
 }
 
 /** Verifies a JWT before the routes, which asks for keys and takes another thread's time. */
-export function verifiesJwts(verifier: JwtVerifier): Middleware {
+export function verifyJwts(verifier: JwtVerifier): Middleware {
   return async (ctx, next) => {
     const text = BEARER.exec(ctx.get('Authorization'))?.[1];
     if (text !== undefined && verifier.isJwt(text)) {
       const verdict: JwtVerdict = await verifier.verify(text).then(
         (jwt) => ({ jwt }),
-        (refusal: unknown) => ({ refusal }),
+        (rejection: unknown) => ({ rejection }),
       );
       ctx.state['jwt'] = verdict;
     }
@@ -108,21 +108,21 @@ export function verifiesJwts(verifier: JwtVerifier): Middleware {
  */
 export function authenticate(header: string | undefined, deps: CallerDeps, jwt?: JwtVerdict): Principal {
   if (jwt !== undefined) {
-    if ('refusal' in jwt) throw jwt.refusal;
-    return ofJwt(jwt.jwt, deps);
+    if ('rejection' in jwt) throw jwt.rejection;
+    return principalOfJwt(jwt.jwt, deps);
   }
   const text = bearerToken(header);
   const token = findToken(deps.directory, text);
-  if (token !== undefined) return ofToken(token.id, deps);
+  if (token !== undefined) return principalOfToken(token.id, deps);
   if (text.startsWith(ADMIN_TOKEN)) throw invalidToken(IS_ADMIN_TOKEN);
-  throw invalidToken(isMistyped(text) ? MISTYPED : UNKNOWN);
+  throw invalidToken(isMistyped(text) ? MISTYPED_TOKEN : UNKNOWN_TOKEN);
 }
 
 /** Whoever was authenticated before, as the directory is now. @throws Rejected 401 where the token is no longer valid. */
 export function authenticateAgain(principal: Principal, deps: CallerDeps): Principal {
   const { tokenId, jwtExpiresAtMs, project, scopes, buildIds = null } = principal;
-  if (jwtExpiresAtMs === undefined) return ofToken(tokenId ?? '', deps);
-  return ofJwt(
+  if (jwtExpiresAtMs === undefined) return principalOfToken(tokenId ?? '', deps);
+  return principalOfJwt(
     { id: tokenId ?? '', projectId: project.id, scopes, buildIds, endsAtMs: jwtExpiresAtMs },
     deps,
   );
@@ -165,19 +165,20 @@ export function bearerToken(header: string | undefined): string {
   );
 }
 
-const UNKNOWN = 'the access token is unknown, or was revoked';
-const MISTYPED = 'the access token is not one that was made: a character is wrong, as its checksum tells';
+const UNKNOWN_TOKEN = 'the access token is unknown, or was revoked';
+const MISTYPED_TOKEN =
+  'the access token is not one that was made: a character is wrong, as its checksum tells';
 
-function ofToken(id: string, { directory, nowMs, defaultRevision }: CallerDeps): Principal {
+function principalOfToken(id: string, { directory, nowMs, defaultRevision }: CallerDeps): Principal {
   const token = directory.tokens.get(id);
   const principal = token && principalOf(directory, token, defaultRevision);
-  if (token === undefined || principal === undefined) throw invalidToken(UNKNOWN);
+  if (token === undefined || principal === undefined) throw invalidToken(UNKNOWN_TOKEN);
   if (token.expiresAt === null || token.expiresAt > nowMs) return principal;
-  const by = token.rotatedTo == null ? '' : '; it was rotated, and another one has taken its place';
-  throw invalidToken(`the access token has expired${by}`);
+  const suffix = token.rotatedTo == null ? '' : '; it was rotated, and another one has taken its place';
+  throw invalidToken(`the access token has expired${suffix}`);
 }
 
-function ofJwt(jwt: VerifiedJwt, { directory, nowMs, defaultRevision }: CallerDeps): Principal {
+function principalOfJwt(jwt: VerifiedJwt, { directory, nowMs, defaultRevision }: CallerDeps): Principal {
   const { endsAtMs, tenantId } = jwt;
   if (endsAtMs <= nowMs) throw invalidToken('the access token has expired');
   const principal = principalOf(directory, jwt, defaultRevision);

@@ -8,7 +8,7 @@ import Koa from 'koa';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { ingestMetrics } from '../metrics.ts';
 import { problems } from './problems.ts';
-import { BodyBudget, type HeldBody, LoopTurns, withBody } from './readBody.ts';
+import { BodyBudget, EventLoopQueue, type PendingBody, withBody } from './readBody.ts';
 
 const MIB = 1024 * 1024;
 const FULL = 256 * MIB;
@@ -20,9 +20,9 @@ function aFullBudget(whose = 'greedy') {
   let held = 0;
   const budget = new BodyBudget({ set: (bytes) => (held = bytes) });
   const gaveWay: [number, string][] = [];
-  const coming = (tenantId: string, bytes: number, name: number): HeldBody => {
+  const coming = (tenantId: string, bytes: number, name: number): PendingBody => {
     const body = budget.begin(tenantId);
-    body.giveUp = (error) => gaveWay.push([name, Reflect.get(error, 'code') ?? error.name]);
+    body.abort = (error) => gaveWay.push([name, Reflect.get(error, 'code') ?? error.name]);
     budget.take(body, bytes);
     return body;
   };
@@ -37,7 +37,7 @@ test('another tenant’s body has room at once: the one that waits longest for i
   expect(gaveWay).toEqual([[0, 'Unavailable']]);
   expect(held()).toBeLessThan(FULL);
   // The end of its reading comes later, and gives nothing back twice.
-  budget.end(bodies[0] as HeldBody);
+  budget.end(bodies[0] as PendingBody);
   budget.end(body);
   expect(held()).toBe(31 * (8 * MIB - 1));
 });
@@ -55,7 +55,7 @@ test('one that has come to a halt gives way as such, to its own tenant too; befo
 
 test('a trickle is a halt, while what keeps coming is none', () => {
   const { budget, bodies, coming, gaveWay } = aFullBudget();
-  budget.end(bodies.pop() as HeldBody);
+  budget.end(bodies.pop() as PendingBody);
   for (let second = 0; second < 5; second += 1) {
     vi.advanceTimersByTime(1_000);
     for (const [i, body] of bodies.entries()) budget.take(body, i === 7 ? 1 : 16 * 1024);
@@ -66,7 +66,7 @@ test('a trickle is a halt, while what keeps coming is none', () => {
 
 test('a tenant that holds no more than its share gives nothing to one that holds more, however slow it is', () => {
   const { budget, bodies, coming, gaveWay } = aFullBudget();
-  budget.end(bodies.pop() as HeldBody);
+  budget.end(bodies.pop() as PendingBody);
   coming('slow', 8 * MIB - 100 * 1024 * 31, -1);
   vi.advanceTimersByTime(60_000);
   for (const body of bodies) budget.take(body, 100 * 1024);
@@ -77,7 +77,7 @@ test('a tenant that holds no more than its share gives nothing to one that holds
 
 test('what has come whole is worked on and does not give way', () => {
   const { bodies, coming, gaveWay } = aFullBudget();
-  for (const body of bodies) body.giveUp = undefined;
+  for (const body of bodies) body.abort = undefined;
   vi.advanceTimersByTime(60_000);
 
   expect(() => coming('other', MIB, -1)).toThrow('too many request bodies at once');
@@ -86,7 +86,7 @@ test('what has come whole is worked on and does not give way', () => {
 
 test('32 connections that each hold back a last byte keep no other tenant waiting', async () => {
   let held = 0;
-  const bodies = { budget: new BodyBudget({ set: (bytes) => (held = bytes) }), turns: new LoopTurns() };
+  const bodies = { budget: new BodyBudget({ set: (bytes) => (held = bytes) }), queue: new EventLoopQueue() };
   const app = new Koa().use(problems(silentLogger, ingestMetrics(createMetricsRegistry())));
   app.use((ctx) =>
     withBody(ctx.req, ctx.path, bodies, async (body) => {

@@ -17,8 +17,8 @@ export function allowedOrigins(setting: string): AllowedOrigins {
 function originOf(text: string): string {
   const { protocol, host, href } = URL.parse(text) ?? { protocol: '', host: '', href: '' };
   const origin = `${protocol}//${host}`;
-  const isOne = host !== '' && !host.includes('*');
-  if (isOne && (href === origin || href === `${origin}/`)) return origin;
+  const isOrigin = host !== '' && !host.includes('*');
+  if (isOrigin && (href === origin || href === `${origin}/`)) return origin;
   throw new StartRefused(
     `QUESTLOG_CORS_ORIGINS: ${JSON.stringify(text)} is no origin; give *, off, or a list such as https://game.example,http://localhost:3000`,
   );
@@ -38,7 +38,7 @@ const REQUEST_HEADERS = [
   'last-event-id',
   '*',
 ].join(', ');
-const ANSWER_HEADERS = [
+const EXPOSED_HEADERS = [
   'X-Request-Id',
   'Idempotency-Replayed',
   'Location',
@@ -58,20 +58,20 @@ const ANSWER_HEADERS = [
 const MAX_AGE_S = 7_200;
 
 /** What every answer carries, whoever asks; also one to bytes that were no request. */
-export function headersOfEveryAnswer(allowed: AllowedOrigins): Readonly<Record<string, string>> {
+export function commonCorsHeaders(allowed: AllowedOrigins): Readonly<Record<string, string>> {
   if (allowed.length === 0) return {};
-  const whose = allowed === '*' ? { 'Access-Control-Allow-Origin': '*' } : { Vary: 'Origin' };
-  return { ...whose, 'Access-Control-Expose-Headers': ANSWER_HEADERS };
+  const origins = allowed === '*' ? { 'Access-Control-Allow-Origin': '*' } : { Vary: 'Origin' };
+  return { ...origins, 'Access-Control-Expose-Headers': EXPOSED_HEADERS };
 }
 
 /** Returns the headers of an answer to a page of this origin, for answers that are made outside of Koa. */
-export function headersOfAnswer(allowed: AllowedOrigins, origin = ''): Readonly<Record<string, string>> {
+export function corsHeaders(allowed: AllowedOrigins, origin = ''): Readonly<Record<string, string>> {
   const listed = allowed !== '*' && allowed.includes(origin);
-  return { ...headersOfEveryAnswer(allowed), ...(listed && { 'Access-Control-Allow-Origin': origin }) };
+  return { ...commonCorsHeaders(allowed), ...(listed && { 'Access-Control-Allow-Origin': origin }) };
 }
 
 /** Stands before the router: a problem too can be read by the page that asked. */
-export function listedOrigins(allowed: readonly string[]): Middleware {
+export function allowListedOrigins(allowed: readonly string[]): Middleware {
   return (ctx, next) => {
     const origin = ctx.get('Origin');
     if (allowed.includes(origin)) ctx.set('Access-Control-Allow-Origin', origin);
@@ -83,7 +83,7 @@ export function listedOrigins(allowed: readonly string[]): Middleware {
  * Stands behind the router, no route of which takes OPTIONS; so nobody is asked for a token.
  * @param isKnown whether the router has a route of this path.
  */
-export function preflights(isKnown: (path: string) => boolean): Middleware {
+export function answerPreflights(isKnown: (path: string) => boolean): Middleware {
   return (ctx, next) => {
     const isPreflight = ctx.get('Access-Control-Request-Method') !== '';
     if (ctx.method !== 'OPTIONS' || !(isPreflight || isKnown(ctx.path))) return next();

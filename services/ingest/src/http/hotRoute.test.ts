@@ -18,15 +18,15 @@ import { expect, onTestFinished, test } from 'vitest';
 import { OwnAppends } from '../events/ownAppends.ts';
 import { openReplays } from '../events/replays.ts';
 import { RandomPool } from '../events/storeEvents.ts';
-import { openAddressLimits, proxiesIn } from '../limits/addresses.ts';
+import { openAddressLimits, parseTrustedProxies } from '../limits/addresses.ts';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import type { RejectedRequest } from '../rejections/rejections.ts';
-import { callerOf } from './authenticate.ts';
+import { authorizer } from './authenticate.ts';
 import { hotRoute } from './hotRoute.ts';
 import { gamesHandler, type PublicAppDeps, publicApp } from './publicApp.ts';
-import { BodyBudget, LoopTurns } from './readBody.ts';
+import { BodyBudget, EventLoopQueue } from './readBody.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
 const SESSION = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
@@ -182,7 +182,7 @@ test('neither an ordinary request nor a refusal is handed to Koa', async () => {
   const { deps } = aGame();
   const handedOver: unknown[] = [];
   const koa = publicApp(deps).callback();
-  const handler = hotRoute(deps, callerOf(deps), (request, response) => {
+  const handler = hotRoute(deps, authorizer(deps), (request, response) => {
     if (request.url === PATH) handedOver.push(request.headers);
     void koa(request, response);
   });
@@ -251,20 +251,20 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
   const rejects: Pick<RejectedRequest, 'endpoint' | 'token' | 'failedAt' | 'rejections'>[] = [];
   const uses: string[] = [];
   const unauthenticated: unknown[] = [];
-  const limits = openLimits({ clock, metrics, ingestsOf: () => 1 });
+  const limits = openLimits({ clock, metrics, ingestCountOf: () => 1 });
   const store = { query: async () => [] };
   const ingest = {
     ...{ clock, metrics, received, limits, store, partitions: 12, random: new RandomPool() },
-    own: new OwnAppends(() => undefined),
+    ownAppends: new OwnAppends(() => undefined),
     sessions: {
       find: async (_: string, __: string, ids: readonly string[]) =>
         new Map(ids.filter((id) => id === SESSION).map((id) => [id, { lane: 0, buildId: null, player: 1 }])),
     },
-    reports: { reportsOf: () => [], areThere: async () => false },
+    reports: { reportsOf: () => [], hasReports: async () => false },
     replays: openReplays({ store, clock, projection: { caughtUp: async () => undefined } } as never),
     quotas: { ledger: async () => undefined },
     // Its record would not be what this log waits for.
-    ordinary: { take: () => undefined },
+    ordinary: { tryIngest: () => undefined },
     codec: { encode: encodeUnlessAway },
     log: { append: async () => ({ baseOffset: 0 }) },
   };
@@ -280,8 +280,8 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
       rejectionOf: () => undefined,
       count: ({ url }: IncomingMessage) => unauthenticated.push(url),
     },
-    addresses: openAddressLimits({ clock, metrics, trustedProxies: proxiesIn('') }),
-    bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
+    addresses: openAddressLimits({ clock, metrics, trustedProxies: parseTrustedProxies('') }),
+    bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), queue: new EventLoopQueue() },
     ...settings,
   } as unknown as PublicAppDeps;
   return {

@@ -13,20 +13,20 @@ import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import type { Rejections } from '../rejections/rejections.ts';
 import type { JwtVerifier } from '../tokens/jwt/jwtVerifier.ts';
-import type { Asked, CallerOf } from './authenticate.ts';
-import { type AllowedOrigins, headersOfEveryAnswer } from './cors.ts';
+import type { Authorize, RequestContext } from './authenticate.ts';
+import { type AllowedOrigins, commonCorsHeaders } from './cors.ts';
 import { handlingHeaders, handlingIn } from './prefer.ts';
 import {
-  type Begun,
-  begin,
-  isBeforeItsBody,
-  type NotedState,
-  noteAnswer,
-  noteReceived,
-  noteRequest,
+  isBodyIncomplete,
   PROBLEM_TYPE,
   problemAnswer,
+  type RequestState,
+  recordReceived,
+  recordRejections,
+  recordRequest,
   rejectedFor,
+  type StartedRequest,
+  startRequest,
 } from './problems.ts';
 import { type BodyDeps, withLimitedBody } from './readBody.ts';
 
@@ -48,23 +48,23 @@ interface EventsDeps extends BodyDeps {
 }
 
 /** @param koa has every other route, and this one's unusual requests. */
-export function hotRoute(deps: HotRouteDeps, as: CallerOf, koa: RequestListener): RequestListener {
-  const ofEveryAnswer = Object.entries(headersOfEveryAnswer(deps.corsOrigins)).flat();
+export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestListener): RequestListener {
+  const commonHeaders = Object.entries(commonCorsHeaders(deps.corsOrigins)).flat();
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const begun = begin(request);
-    const { state, requestId } = begun;
-    let answer: Told;
+    const started = startRequest(request);
+    const { state, requestId } = started;
+    let answer: RawResponse;
     let rejected: Rejected | undefined;
     try {
-      answer = await answerEvents(deps, as, { req: request, state }, requestId);
+      answer = await answerEvents(deps, authorize, { req: request, state }, requestId);
     } catch (error) {
       rejected = rejectedFor(error, deps.logger, requestId);
       const { body, ...problem } = problemAnswer(rejected, requestId);
       answer = { ...problem, body: Buffer.from(body), type: PROBLEM_TYPE };
     }
-    const head = [...ofEveryAnswer, 'X-Request-Id', requestId];
-    tell(response, head, answer, !request.complete && (await isBeforeItsBody(request)));
-    note(deps, request, begun, answer, rejected);
+    const head = [...commonHeaders, 'X-Request-Id', requestId];
+    send(response, head, answer, !request.complete && (await isBodyIncomplete(request)));
+    record(deps, request, started, answer, rejected);
   };
   return (request, response) => {
     if (isOrdinary(request, deps)) void serve(request, response);
@@ -79,7 +79,7 @@ function isOrdinary({ url, method, headers }: IncomingMessage, { jwts, corsOrigi
   return jwts === undefined || !headers.authorization?.includes('.');
 }
 
-interface Told {
+interface RawResponse {
   readonly status: number;
   /** Beside those of every answer. */
   readonly headers: Readonly<Record<string, string>>;
@@ -89,28 +89,28 @@ interface Told {
   readonly isReplay?: boolean;
 }
 
-export interface EventsAnswer extends Told {
+export interface EventsResponse extends RawResponse {
   readonly isReplay: boolean;
 }
 
 /** @throws Rejected, Unavailable. */
 export async function answerEvents(
   deps: EventsDeps,
-  as: CallerOf,
-  asked: Asked & { readonly state: NotedState },
+  authorize: Authorize,
+  context: RequestContext & { readonly state: RequestState },
   requestId: string,
-): Promise<EventsAnswer> {
-  const authenticate = () => as(asked, 'events:write');
-  const caller = { principal: authenticate(), again: authenticate };
-  const { headers } = asked.req;
+): Promise<EventsResponse> {
+  const authenticate = () => authorize(context, 'events:write');
+  const caller = { principal: authenticate(), reauthenticate: authenticate };
+  const { headers } = context.req;
   const idempotencyKey = idempotencyKeyOf(String(headers['idempotency-key'] ?? ''));
   const handling = handlingIn(String(headers['prefer'] ?? ''));
-  const wanted = { isLenient: handling === 'lenient', isStrict: handling === 'strict' };
-  const answer = await withLimitedBody(asked, deps, caller, (principal, body) =>
-    ingest(deps.ingest, { principal, body, idempotencyKey, ...wanted, requestId }),
+  const options = { isLenient: handling === 'lenient', isStrict: handling === 'strict' };
+  const answer = await withLimitedBody(context, deps, caller, (principal, body) =>
+    ingest(deps.ingest, { principal, body, idempotencyKey, ...options, requestId }),
   );
   const { status, isReplay, body, accepted, ignored, warned } = answer;
-  Object.assign(asked.state, { accepted, ignored, warned });
+  Object.assign(context.state, { accepted, ignored, warned });
   return {
     status,
     isReplay,
@@ -135,13 +135,13 @@ function idempotencyKeyOf(header: string): string | undefined {
 }
 
 /** @param head a list of names and values, to which those of this answer are added */
-function tell(response: ServerResponse, head: string[], told: Told, endsConnection: boolean): void {
-  const { status, headers, body, type = 'application/json; charset=utf-8' } = told;
+function send(response: ServerResponse, head: string[], answer: RawResponse, endsConnection: boolean): void {
+  const { status, headers, body, type = 'application/json; charset=utf-8' } = answer;
   for (const name in headers) head.push(name, headers[name] ?? '');
   head.push('Content-Type', type, 'Content-Length', String(body.length));
   if (endsConnection) head.push('Connection', 'close');
   response.writeHead(status, head);
-  if (body.length > SMALL_BYTES) {
+  if (body.length > MAX_COPIED_BYTES) {
     response.end(body, () => freeBytes(body));
     return;
   }
@@ -151,19 +151,19 @@ function tell(response: ServerResponse, head: string[], told: Told, endsConnecti
 }
 
 /** Copying so much costs less than a second piece. */
-const SMALL_BYTES = 16 * 1024;
+const MAX_COPIED_BYTES = 16 * 1024;
 
-function note(
+function record(
   { received, rejections, metrics, unauthenticated }: HotRouteDeps,
   request: IncomingMessage,
-  { state, startedMs }: Begun,
-  { status, isReplay }: Told,
+  { state, startedMs }: StartedRequest,
+  { status, isReplay }: RawResponse,
   rejected: Rejected | undefined,
 ): void {
   const { authorization = '' } = request.headers;
   if (state.principal === undefined) unauthenticated.count(request);
-  noteReceived(received, state, rejected?.code ?? (isReplay ? 'replayed' : 'accepted'));
+  recordReceived(received, state, rejected?.code ?? (isReplay ? 'replayed' : 'accepted'));
   if (rejected !== undefined || state.body !== undefined)
-    noteAnswer(rejections, { endpoint: `POST ${EVENTS_PATH}`, authorization, state }, rejected);
-  noteRequest(metrics, { startedMs, method: 'POST', status }, EVENTS_PATH);
+    recordRejections(rejections, { endpoint: `POST ${EVENTS_PATH}`, authorization, state }, rejected);
+  recordRequest(metrics, { startedMs, method: 'POST', status }, EVENTS_PATH);
 }

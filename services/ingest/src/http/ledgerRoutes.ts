@@ -34,15 +34,15 @@ export function ledgerRoutes(router: RouterInstance, { verifier, ledger, logger 
     const times = timesOf(verifyBody(ctx.request.body), clock.now());
     const verify = verifier.start();
     const lines = new PassThrough();
-    const gone = new AbortController();
-    ctx.res.once('close', () => gone.abort(new Unavailable('nobody waits for the answer any more')));
-    const tell = (line: VerifyLine) => void lines.write(`${JSON.stringify(line)}\n`);
-    verify(times, gone.signal, tell)
+    const closed = new AbortController();
+    ctx.res.once('close', () => closed.abort(new Unavailable('nobody waits for the answer any more')));
+    const write = (line: VerifyLine) => void lines.write(`${JSON.stringify(line)}\n`);
+    verify(times, closed.signal, write)
       .catch((error: unknown) => {
-        if (gone.signal.aborted) return;
+        if (closed.signal.aborted) return;
         const isBug = !(error instanceof Unavailable || error instanceof LogTruncated);
         logger.error('verify_failed', error, { bug: isBug });
-        tell({ kind: 'failed', detail: isBug ? 'the cause is in the log' : messageOf(error) });
+        write({ kind: 'failed', detail: isBug ? 'the cause is in the log' : messageOf(error) });
       })
       .finally(() => lines.end());
     ctx.type = 'application/x-ndjson';
@@ -50,14 +50,14 @@ export function ledgerRoutes(router: RouterInstance, { verifier, ledger, logger 
   });
 }
 
-interface Asked {
+interface TimeRangeInput {
   readonly from: string;
   readonly to?: string | null | undefined;
   readonly tenantId?: string | null | undefined;
 }
 
 /** Whole minutes, up to now at most. */
-function timesOf({ from, to, tenantId }: Asked, nowMs: number): TimeRange {
+function timesOf({ from, to, tenantId }: TimeRangeInput, nowMs: number): TimeRange {
   const fromMs = millisOf('from', from);
   const toMs = Math.min(to == null ? nowMs : millisOf('to', to), nowMs);
   if (fromMs >= toMs) throw new Rejected('invalid_request', 'from must lie before to, and in the past');

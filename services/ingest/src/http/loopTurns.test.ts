@@ -1,24 +1,24 @@
 /** The event loop is shared: what is beyond a turn's share waits, in order, tenants in turn, and nothing waits for ever. */
 import { expect, test } from 'vitest';
-import { LoopTurns } from './readBody.ts';
+import { EventLoopQueue } from './readBody.ts';
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const LARGE = 200 * 1024;
 
-function starting(turns: LoopTurns, sizes: readonly number[]): number[] {
+function starting(turns: EventLoopQueue, sizes: readonly number[]): number[] {
   const started: number[] = [];
   for (const [i, bytes] of sizes.entries()) void turns.take('one', bytes).then(() => started.push(i));
   return started;
 }
 
 test('small bodies share a turn', async () => {
-  const started = starting(new LoopTurns(), Array(50).fill(500));
+  const started = starting(new EventLoopQueue(), Array(50).fill(500));
   await Promise.resolve();
   expect(started).toHaveLength(50);
 });
 
 test('large bodies have a turn each, in the order of arrival', async () => {
-  const started = starting(new LoopTurns(), [LARGE, LARGE, LARGE]);
+  const started = starting(new EventLoopQueue(), [LARGE, LARGE, LARGE]);
   await Promise.resolve();
   expect(started).toEqual([0]);
   await nextTurn();
@@ -28,7 +28,7 @@ test('large bodies have a turn each, in the order of arrival', async () => {
 });
 
 test('a small body behind a large one waits for a turn and not longer', async () => {
-  const started = starting(new LoopTurns(), [LARGE, 1, 1]);
+  const started = starting(new EventLoopQueue(), [LARGE, 1, 1]);
   await Promise.resolve();
   expect(started).toEqual([0]);
   await nextTurn();
@@ -36,7 +36,7 @@ test('a small body behind a large one waits for a turn and not longer', async ()
 });
 
 test('a tenant with a hundred large bodies has those of another wait for one of them, not for all', async () => {
-  const turns = new LoopTurns();
+  const turns = new EventLoopQueue();
   const started = starting(turns, Array(100).fill(LARGE));
   let others = 0;
   for (let n = 0; n < 3; n++) void turns.take('another', 500).then(() => others++);
@@ -46,7 +46,7 @@ test('a tenant with a hundred large bodies has those of another wait for one of 
 });
 
 test('after a pause the first body starts at once', async () => {
-  const turns = new LoopTurns();
+  const turns = new EventLoopQueue();
   starting(turns, [LARGE]);
   await nextTurn();
   await nextTurn();

@@ -9,18 +9,20 @@ export type Handling = 'lenient' | 'strict';
 export function handlingIn(prefer: string): Handling | undefined {
   if (prefer === '') return undefined;
   // What is quoted may hold a comma; only a plain word in quotes can be the one looked for.
-  const plain = prefer.replace(/"([^"]*)"/g, (_, text: string) => (/^[a-z]*$/i.test(text) ? text : 'quoted'));
-  for (const preference of plain.split(',')) {
+  const unquoted = prefer.replace(/"([^"]*)"/g, (_, text: string) =>
+    /^[a-z]*$/i.test(text) ? text : 'quoted',
+  );
+  for (const preference of unquoted.split(',')) {
     // Without a pattern: one that skips blanks on both sides of nothing takes the square of their number.
     const [pair = ''] = preference.split(';', 1);
     const equals = pair.indexOf('=');
     if (equals === -1 || pair.slice(0, equals).trim().toLowerCase() !== 'handling') continue;
-    const wanted = pair
+    const value = pair
       .slice(equals + 1)
       .trim()
       .toLowerCase();
-    if (/\s/.test(wanted)) continue;
-    return wanted === 'lenient' || wanted === 'strict' ? wanted : undefined;
+    if (/\s/.test(value)) continue;
+    return value === 'lenient' || value === 'strict' ? value : undefined;
   }
   return undefined;
 }
@@ -42,7 +44,7 @@ export function handlingHeaders(
   };
 }
 
-export function tellHandling(
+export function setHandlingHeaders(
   ctx: Context,
   applied: Handling | undefined,
   ignored: readonly UnknownField[],

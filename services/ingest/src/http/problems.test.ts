@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RejectionReason } from '@questlog/runtime/process/listener/rejections';
 import { expect, test } from 'vitest';
 import { Rejected } from '../rejected.ts';
-import { limited, malformedRequest } from './problems.ts';
+import { malformedRequest, rejectLimitedAddresses } from './problems.ts';
 
 test.each<[RejectionReason, number, string, RegExp]>([
   ['malformed', 400, 'invalid_request', /not valid HTTP, or its head is too large$/],
@@ -26,7 +26,7 @@ test('answers a request of a rejected address before any route, with the headers
   const handled: unknown[] = [];
   const rejected = new Rejected('rate_limited', 'too many', { headers: { 'Retry-After': '30' } });
   const limit = { rejectionOf: ({ url }: IncomingMessage) => (url === '/good' ? undefined : rejected) };
-  const handler = limited(
+  const handler = rejectLimitedAddresses(
     (request) => handled.push(request.url),
     limit,
     () => ({ Vary: 'Origin' }),

@@ -27,16 +27,16 @@ export const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /** Of what games sent: of what is wrong in it, and of how it was answered. */
-interface Books {
+interface RequestRecorders {
   readonly rejections: Rejections;
   readonly received: RequestOutcomes;
   readonly unauthenticated: Pick<UnauthenticatedLimit, 'count'>;
 }
 
-export interface Begun {
+export interface StartedRequest {
   readonly requestId: string;
   readonly startedMs: number;
-  readonly state: NotedState;
+  readonly state: RequestState;
 }
 
 /** @param headers of every answer */
@@ -44,10 +44,10 @@ export function problems(
   logger: Logger,
   metrics: IngestMetrics,
   headers: Readonly<Record<string, string>> = {},
-  books?: Books,
+  recorders?: RequestRecorders,
 ): Middleware {
   return async (ctx, next) => {
-    const { requestId, startedMs, state } = begin(ctx.req);
+    const { requestId, startedMs, state } = startRequest(ctx.req);
     ctx.state = state;
     ctx.set({ ...headers, 'X-Request-Id': requestId });
     let rejected: Rejected | undefined;
@@ -56,46 +56,46 @@ export function problems(
       await next();
     } catch (error) {
       rejected = rejectedFor(error, logger, requestId);
-      const { status, headers: ofProblem, body } = problemAnswer(rejected, requestId);
+      const { status, headers: problemHeaders, body } = problemAnswer(rejected, requestId);
       ctx.status = status;
-      ctx.set({ ...ofProblem });
+      ctx.set({ ...problemHeaders });
       ctx.body = body;
       ctx.type = PROBLEM_TYPE;
     }
-    if (await isBeforeItsBody(ctx.req)) ctx.set('Connection', 'close');
+    if (await isBodyIncomplete(ctx.req)) ctx.set('Connection', 'close');
     const route: unknown = ctx['_matchedRoute'];
-    if (books !== undefined) {
-      if (state.principal === undefined && !isExcused(ctx)) books.unauthenticated.count(ctx.req);
-      if (isToStore(ctx)) noteReceived(books.received, state, rejected?.code ?? whatBecame(ctx));
+    if (recorders !== undefined) {
+      if (state.principal === undefined && !isExempt(ctx)) recorders.unauthenticated.count(ctx.req);
+      if (isIngest(ctx)) recordReceived(recorders.received, state, rejected?.code ?? outcomeOf(ctx));
       const endpoint = route === undefined ? (state.endpoint ?? '') : `${ctx.method} ${route}`;
       const raw: unknown = Reflect.get(ctx.request, 'rawBody');
       const parsed = typeof raw === 'string' ? raw : undefined;
-      noteAnswer(
-        books.rejections,
+      recordRejections(
+        recorders.rejections,
         { endpoint, authorization: ctx.get('Authorization'), parsed, state },
         rejected,
       );
     }
-    noteRequest(metrics, { startedMs, method: ctx.method, status: ctx.status }, String(route ?? 'none'));
+    recordRequest(metrics, { startedMs, method: ctx.method, status: ctx.status }, String(route ?? 'none'));
   };
 }
 
 /** Answered so, it ends its connection: nobody will read the body (RFC 9112, section 9.6). */
-export async function isBeforeItsBody(request: IncomingMessage): Promise<boolean> {
+export async function isBodyIncomplete(request: IncomingMessage): Promise<boolean> {
   // A body that came with its head is parsed in this turn of the event loop, behind all that follows from the head alone.
   if (!request.complete) await yieldToEventLoop();
   return !request.complete;
 }
 
 /** The client's own id where it has a plain one. */
-export function begin({ headers }: IncomingMessage): Begun {
+export function startRequest({ headers }: IncomingMessage): StartedRequest {
   const given = String(headers['x-request-id'] ?? '');
   const requestId = REQUEST_ID.test(given) ? given : randomUUID();
   return { requestId, startedMs: performance.now(), state: {} };
 }
 
 /** Of each request that is answered. */
-export function noteRequest(
+export function recordRequest(
   { requests, requestSeconds }: IngestMetrics,
   { startedMs, method, status }: { startedMs: number; method: string; status: number },
   route: string,
@@ -138,11 +138,11 @@ function unavailableDetail(error: Unavailable): string {
 /** Where no request could be read, there is none that a middleware could answer. */
 export function malformedRequest(why: RejectionReason, headers: Rejection['headers'] = {}): Rejection {
   const code = why === 'tooSlow' ? 'request_timeout' : 'invalid_request';
-  const body = JSON.stringify(problemOf(code, BROKEN[why], randomUUID()));
+  const body = JSON.stringify(problemOf(code, MALFORMED_DETAILS[why], randomUUID()));
   return { status: statusOf(code), headers: { ...headers, 'Content-Type': PROBLEM_TYPE }, body };
 }
 
-const BROKEN: Readonly<Record<RejectionReason, string>> = {
+const MALFORMED_DETAILS: Readonly<Record<RejectionReason, string>> = {
   malformed: 'the request is not valid HTTP, or its head is too large',
   tooSlow: 'the request took too long to arrive',
   smallChunks: `the body comes in too many small chunks: it may have ${MAX_SMALL_CHUNKS}, and one more for each ${MEAN_CHUNK_BYTES} bytes`,
@@ -164,7 +164,7 @@ export function problemAnswer(
  * Returns a handler that answers requests of rejected addresses before any route, at minimum cost, and passes all other
  * requests to `handler`.
  */
-export function limited(
+export function rejectLimitedAddresses(
   handler: RequestListener,
   unauthenticated: Pick<UnauthenticatedLimit, 'rejectionOf'>,
   headersFor: (request: IncomingMessage) => Rejection['headers'] = () => ({}),
@@ -172,7 +172,7 @@ export function limited(
   return (request, response) => {
     const rejected = unauthenticated.rejectionOf(request);
     if (rejected === undefined) return handler(request, response);
-    const { requestId } = begin(request);
+    const { requestId } = startRequest(request);
     const { status, headers, body } = problemAnswer(rejected, requestId);
     response.writeHead(status, {
       ...{ ...headersFor(request), ...headers, 'X-Request-Id': requestId },
@@ -185,7 +185,7 @@ export function limited(
 type FoundProblem = Pick<ElementProblem, 'code' | 'index' | 'pointer'>;
 
 /** In a request's `state`. Of one with nothing wrong there is only the principal, and what was accepted. */
-export interface NotedState {
+export interface RequestState {
   principal?: Principal;
   accepted?: AcceptedEvents;
   body?: Buffer;
@@ -194,28 +194,29 @@ export interface NotedState {
   /** Method and path if no route matches the request and its token is valid. */
   requested?: string;
   /** Elements that were left out of a batch. */
-  refused?: readonly FoundProblem[];
+  rejectedElements?: readonly FoundProblem[];
   ignored?: readonly UnknownField[];
   warned?: readonly SkewedTime[];
 }
 
 /** An answer, with what was wrong in the body all the same. */
-export interface Judged {
+export interface CheckedResponse {
   readonly ignored: readonly unknown[];
-  readonly refused?: readonly FoundProblem[];
+  readonly rejectedElements?: readonly FoundProblem[];
   readonly warned?: readonly unknown[];
 }
 
 /** Keeps the body of a request that something is wrong with until it is answered. */
-export async function keptIfWrong<T extends Judged>(
-  state: NotedState,
+export async function keepBodyIfProblems<T extends CheckedResponse>(
+  state: RequestState,
   body: Buffer,
   work: Promise<T>,
 ): Promise<T> {
   try {
     const answer = await work;
-    const { ignored, refused = [], warned = [] } = answer;
-    if (ignored.length + refused.length + warned.length > 0) Object.assign(state, { body, refused });
+    const { ignored, rejectedElements = [], warned = [] } = answer;
+    if (ignored.length + rejectedElements.length + warned.length > 0)
+      Object.assign(state, { body, refused: rejectedElements });
     return answer;
   } catch (error) {
     if (error instanceof Rejected) state.body = body;
@@ -227,51 +228,51 @@ export async function keptIfWrong<T extends Judged>(
  * True for a fault of the server, for example if the keys of an issuer are unavailable, and for an upload to a valid
  * signed address.
  */
-function isExcused({ status, method }: ParameterizedContext): boolean {
+function isExempt({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }
 
-function isToStore(ctx: ParameterizedContext): boolean {
+function isIngest(ctx: ParameterizedContext): boolean {
   return ctx.method === 'POST' && String(ctx['_matchedRoute']).startsWith('/v1/ingest/');
 }
 
-function whatBecame({ response }: ParameterizedContext): 'replayed' | 'accepted' {
+function outcomeOf({ response }: ParameterizedContext): 'replayed' | 'accepted' {
   return 'idempotency-replayed' in response.headers ? 'replayed' : 'accepted';
 }
 
 /**
  * Of a request to store something.
- * @param what it became: `accepted`, `replayed`, or the code of its problem
+ * @param outcome it became: `accepted`, `replayed`, or the code of its problem
  */
-export function noteReceived(
+export function recordReceived(
   received: RequestOutcomes,
-  { principal, accepted: of }: NotedState,
-  what: string,
+  { principal, accepted: of }: RequestState,
+  outcome: string,
 ): void {
   const tenantId = principal?.tenant.id ?? NIL_UUID;
-  received.push({ tenantId, outcome: what, accepted: of });
+  received.push({ tenantId, outcome: outcome, accepted: of });
   if (of?.sampled) received.push({ tenantId, outcome: SAMPLED, accepted: { ...of, events: of.sampled } });
 }
 
-interface NotedRequest {
+interface AnsweredRequest {
   /** Empty where no route is that of the request. */
   readonly endpoint: string;
   readonly authorization: string;
   /** The text of a body that was parsed; `state` has the others. */
   readonly parsed?: string | undefined;
-  readonly state: NotedState;
+  readonly state: RequestState;
 }
 
 /** @param rejected undefined where the request was taken. */
-export function noteAnswer(
+export function recordRejections(
   rejections: Rejections,
-  { endpoint, authorization, parsed, state }: NotedRequest,
+  { endpoint, authorization, parsed, state }: AnsweredRequest,
   rejected: Rejected | undefined,
 ): void {
-  const { principal, body, requested, refused = [], ignored = [], warned = [] } = state;
+  const { principal, body, requested, rejectedElements = [], ignored = [], warned = [] } = state;
   // However long the answer takes: a body that is held counts in no budget.
   delete state.body;
-  const found = rejected === undefined ? refused : problemsOf(rejected);
+  const found = rejected === undefined ? rejectedElements : problemsOf(rejected);
   if (found.length + ignored.length + warned.length === 0) return;
   const text = requested ?? parsed;
   const sent = body ?? (text === undefined ? undefined : Buffer.from(text));

@@ -22,18 +22,24 @@ import {
   type SessionReadDeps,
 } from '../sessions/readSessions.ts';
 import { registerSession } from '../sessions/registerSession.ts';
-import { type CallerOf, type CallersDeps, callerOf, validPrincipal, verifiesJwts } from './authenticate.ts';
-import { headersOfAnswer, headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
+import {
+  type Authorize,
+  type AuthorizerDeps,
+  authorizer,
+  validPrincipal,
+  verifyJwts,
+} from './authenticate.ts';
+import { allowListedOrigins, answerPreflights, commonCorsHeaders, corsHeaders } from './cors.ts';
 import { answerEvents, EVENTS_PATH, type HotRouteDeps, hotRoute } from './hotRoute.ts';
 import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
 import { openApi } from './openapi/openapi.ts';
-import { isStrict, tellHandling } from './prefer.ts';
-import { limited, problems } from './problems.ts';
+import { isStrict, setHandlingHeaders } from './prefer.ts';
+import { problems, rejectLimitedAddresses } from './problems.ts';
 import { type BodyDeps, withLimitedBody } from './readBody.ts';
 import { methodsAt, noRoute } from './route.ts';
 import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
 
-export interface PublicAppDeps extends HotRouteDeps, CallersDeps {
+export interface PublicAppDeps extends HotRouteDeps, AuthorizerDeps {
   readonly unauthenticated: UnauthenticatedLimit;
   readonly reads: ReadDeps & SessionReadDeps & ReportReadDeps;
   readonly reports: ReportDeps;
@@ -45,29 +51,37 @@ export interface PublicAppDeps extends HotRouteDeps, CallersDeps {
 /** All that the listener serves: the route that most requests are for, and Koa behind it. */
 export function gamesHandler(deps: PublicAppDeps): RequestListener {
   const { unauthenticated, corsOrigins } = deps;
-  const handler = hotRoute(deps, callerOf(deps), publicApp(deps).callback());
-  return limited(handler, unauthenticated, ({ headers }) => headersOfAnswer(corsOrigins, headers.origin));
+  const handler = hotRoute(deps, authorizer(deps), publicApp(deps).callback());
+  return rejectLimitedAddresses(handler, unauthenticated, ({ headers }) =>
+    corsHeaders(corsOrigins, headers.origin),
+  );
 }
 
 export function publicApp(deps: PublicAppDeps): Koa {
   const { reads, corsOrigins, logger, metrics } = deps;
   const router = new Router({ sensitive: true });
-  const as = callerOf(deps);
+  const authorize = authorizer(deps);
   let document: string | undefined;
 
-  router.post(EVENTS_PATH, (ctx) => ingestEvents(deps, as, ctx));
-  router.get('/v1/events', async (ctx) => json(ctx, await listEvents(reads, as(ctx, 'read'), query(ctx))));
-  router.get('/v1/events/:id', async (ctx) => json(ctx, await readEvent(reads, as(ctx, 'read'), param(ctx))));
+  router.post(EVENTS_PATH, (ctx) => ingestEvents(deps, authorize, ctx));
+  router.get('/v1/events', async (ctx) =>
+    json(ctx, await listEvents(reads, authorize(ctx, 'read'), query(ctx))),
+  );
+  router.get('/v1/events/:id', async (ctx) =>
+    json(ctx, await readEvent(reads, authorize(ctx, 'read'), param(ctx))),
+  );
   router.get('/v1/sessions/:id/events', async (ctx) => {
-    json(ctx, await readSessionEvents(reads, as(ctx, 'read'), param(ctx), query(ctx)));
+    json(ctx, await readSessionEvents(reads, authorize(ctx, 'read'), param(ctx), query(ctx)));
   });
-  sessionRoutes(router, deps, as);
-  uploadRoutes(router, deps.uploads, as);
-  reportRoutes(router, deps, as);
+  sessionRoutes(router, deps, authorize);
+  uploadRoutes(router, deps.uploads, authorize);
+  reportRoutes(router, deps, authorize);
   router.get('/v1/quota', async (ctx) => {
-    ctx.body = await readQuota(reads, as(ctx, 'read'));
+    ctx.body = await readQuota(reads, authorize(ctx, 'read'));
   });
-  router.get('/v1/linked-events', (ctx) => streamLinkedEvents(deps.linkedEvents, ctx, () => as(ctx, 'read')));
+  router.get('/v1/linked-events', (ctx) =>
+    streamLinkedEvents(deps.linkedEvents, ctx, () => authorize(ctx, 'read')),
+  );
   router.get('/openapi.json', (ctx) => {
     document ??= JSON.stringify(openApi(deps.defaultRevision));
     json(ctx, document);
@@ -80,26 +94,31 @@ export function publicApp(deps: PublicAppDeps): Koa {
 
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
-  app.use(problems(logger, metrics, headersOfEveryAnswer(corsOrigins), deps));
-  if (corsOrigins !== '*') app.use(listedOrigins(corsOrigins));
-  if (deps.jwts !== undefined) app.use(verifiesJwts(deps.jwts));
+  app.use(problems(logger, metrics, commonCorsHeaders(corsOrigins), deps));
+  if (corsOrigins !== '*') app.use(allowListedOrigins(corsOrigins));
+  if (deps.jwts !== undefined) app.use(verifyJwts(deps.jwts));
   app.use(router.routes());
-  if (corsOrigins.length > 0) app.use(preflights((path) => methodsAt(router, path).size > 0));
+  if (corsOrigins.length > 0) app.use(answerPreflights((path) => methodsAt(router, path).size > 0));
   if (deps.hasDocs) app.use(rootToDocs);
-  app.use(noRoute(router, { elsewhere: ofOperators, principalOf: (asked) => validPrincipal(asked, deps) }));
+  app.use(
+    noRoute(router, {
+      otherListenerHint: operatorsHint,
+      principalOf: (caller) => validPrincipal(caller, deps),
+    }),
+  );
   return app;
 }
 
 /** A probe or a scraper that was given the games' port. */
-function ofOperators(path: string): string | undefined {
+function operatorsHint(path: string): string | undefined {
   if (!/^\/(healthz|readyz|metrics|admin|login)(\/|$)/.test(path)) return undefined;
   return 'the listener of operators has it (QUESTLOG_ADMIN_PORT, 8081 unless set); GET /health answers here';
 }
 
 /** Requests that the hot route leaves, since their head is unusual. */
-async function ingestEvents(deps: PublicAppDeps, as: CallerOf, ctx: RouterContext): Promise<void> {
+async function ingestEvents(deps: PublicAppDeps, authorize: Authorize, ctx: RouterContext): Promise<void> {
   const requestId = String(ctx.response.get('X-Request-Id'));
-  const { status, headers, body } = await answerEvents(deps, as, ctx, requestId);
+  const { status, headers, body } = await answerEvents(deps, authorize, ctx, requestId);
   ctx.set(headers);
   ctx.status = status;
   json(ctx, body);
@@ -123,25 +142,25 @@ export async function streamLinkedEvents(
   }
   const client = { principal, response: ctx.res, isAllowed: () => isAllowed(authenticate) };
   const stream = await streams.open(client, from);
-  if (stream === undefined) throw notAToken(nameOfPosition(ctx));
+  if (stream === undefined) throw invalidPosition(positionParameter(ctx));
   ctx.respond = false;
 }
 
 /** A client that lost its connection repeats its first URL, and says in the header how far it came since. */
 function wantedPosition(ctx: RouterContext): StartPosition {
-  const name = nameOfPosition(ctx);
+  const name = positionParameter(ctx);
   const text = name === 'from' ? query(ctx)['from'] : ctx.get(LAST_EVENT_ID);
   if (name === 'from' && (text === undefined || text === 'start')) return 'start';
   if (name === 'from' && text === 'end') return 'end';
-  if (text === undefined || !isStreamId(text)) throw notAToken(name);
+  if (text === undefined || !isStreamId(text)) throw invalidPosition(name);
   return { id: text };
 }
 
-function nameOfPosition(ctx: RouterContext): 'from' | typeof LAST_EVENT_ID {
+function positionParameter(ctx: RouterContext): 'from' | typeof LAST_EVENT_ID {
   return ctx.get(LAST_EVENT_ID) === '' ? 'from' : LAST_EVENT_ID;
 }
 
-function notAToken(name: string): Rejected {
+function invalidPosition(name: string): Rejected {
   const choice = name === 'from' ? 'start, end, or the id of a message' : 'the id of a message';
   return new Rejected('invalid_request', `${name}: ${choice} of this stream`);
 }
@@ -159,29 +178,29 @@ function isAllowed(authenticate: () => Principal): boolean {
 const LAST_EVENT_ID = 'Last-Event-ID';
 
 /** The endpoints of sessions, and of the builds and players that they tell of. */
-function sessionRoutes(router: RouterInstance, deps: PublicAppDeps, as: CallerOf): void {
+function sessionRoutes(router: RouterInstance, deps: PublicAppDeps, authorize: Authorize): void {
   const { reads } = deps;
   router.post('/v1/ingest/sessions', async (ctx) => {
-    const authenticate = () => as(ctx, 'events:write');
-    const asked = { principal: authenticate(), again: authenticate };
+    const authenticate = () => authorize(ctx, 'events:write');
+    const caller = { principal: authenticate(), reauthenticate: authenticate };
     const strict = isStrict(ctx);
-    const answer = await withLimitedBody(ctx, deps, asked, (principal, body) =>
+    const answer = await withLimitedBody(ctx, deps, caller, (principal, body) =>
       registerSession(reads, principal, body, strict),
     );
     ctx.status = answer.status;
-    tellHandling(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
-    tellSkew(ctx, answer.warned);
+    setHandlingHeaders(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
+    setSkewHeader(ctx, answer.warned);
     ctx.body = answer.body;
   });
   router.get('/v1/sessions/:id', async (ctx) =>
-    json(ctx, await readSession(reads, as(ctx, 'read'), param(ctx))),
+    json(ctx, await readSession(reads, authorize(ctx, 'read'), param(ctx))),
   );
   router.get('/v1/builds', async (ctx) => {
-    ctx.body = await readBuilds(reads, as(ctx, 'read'), query(ctx));
+    ctx.body = await readBuilds(reads, authorize(ctx, 'read'), query(ctx));
   });
   router.get('/v1/players/:externalId/sessions', async (ctx) => {
     const externalId = ctx.params['externalId'] ?? '';
-    ctx.body = await readPlayerSessions(reads, as(ctx, 'read'), externalId, query(ctx));
+    ctx.body = await readPlayerSessions(reads, authorize(ctx, 'read'), externalId, query(ctx));
   });
 }
 
@@ -189,18 +208,18 @@ function sessionRoutes(router: RouterInstance, deps: PublicAppDeps, as: CallerOf
 export function reportRoutes(
   router: RouterInstance,
   deps: BodyDeps & { reports: ReportDeps; reads: ReportReadDeps },
-  as: CallerOf,
+  authorize: Authorize,
 ): void {
   const { reports, reads } = deps;
   router.post('/v1/ingest/reports', async (ctx) => {
-    const authenticate = () => as(ctx, 'reports:write');
-    const asked = { principal: authenticate(), again: authenticate };
+    const authenticate = () => authorize(ctx, 'reports:write');
+    const caller = { principal: authenticate(), reauthenticate: authenticate };
     const strict = isStrict(ctx);
-    const answer = await withLimitedBody(ctx, deps, asked, (principal, body) =>
+    const answer = await withLimitedBody(ctx, deps, caller, (principal, body) =>
       createReport(reports, principal, body, strict),
     );
-    tellHandling(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
-    tellSkew(ctx, answer.warned);
+    setHandlingHeaders(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
+    setSkewHeader(ctx, answer.warned);
     ctx.state['accepted'] = answer.accepted;
     ctx.status = answer.isReplay ? 200 : 201;
     ctx.set('Location', `/v1/reports/${answer.id}`);
@@ -208,22 +227,22 @@ export function reportRoutes(
     json(ctx, answer.body);
   });
   router.get('/v1/reports', async (ctx) => {
-    ctx.body = await listReports(reads, as(ctx, 'read'), query(ctx));
+    ctx.body = await listReports(reads, authorize(ctx, 'read'), query(ctx));
   });
   router.get('/v1/reports/:id', async (ctx) =>
-    json(ctx, await readReport(reads, as(ctx, 'read'), param(ctx))),
+    json(ctx, await readReport(reads, authorize(ctx, 'read'), param(ctx))),
   );
   router.get('/v1/reports/:id/events', async (ctx) =>
-    json(ctx, await readReportEvents(reads, as(ctx, 'read'), param(ctx), query(ctx))),
+    json(ctx, await readReportEvents(reads, authorize(ctx, 'read'), param(ctx), query(ctx))),
   );
   router.delete('/v1/reports/:id', async (ctx) => {
-    await retractReport(reports, as(ctx, 'reports:write'), param(ctx));
+    await retractReport(reports, authorize(ctx, 'reports:write'), param(ctx));
     ctx.status = 204;
   });
 }
 
 /** Reports times that are probably wrong, in the answer and in Rejects. */
-function tellSkew(ctx: RouterContext, warned: readonly SkewedTime[]): void {
+function setSkewHeader(ctx: RouterContext, warned: readonly SkewedTime[]): void {
   ctx.set(skewHeader(warned));
   ctx.state['warned'] = warned;
 }

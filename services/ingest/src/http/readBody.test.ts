@@ -5,7 +5,7 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { inflate } from '@questlog/runtime/process/inflate';
 import { freeChunk } from '@questlog/schemas/buffers';
 import { expect, test } from 'vitest';
-import { BodyBudget, LoopTurns, withBody } from './readBody.ts';
+import { BodyBudget, EventLoopQueue, withBody } from './readBody.ts';
 
 const MIB = 1024 * 1024;
 /** A frame of zstd that holds `{}` and asks for a window of `2 ** log` bytes (RFC 8878, section 3.1.1). */
@@ -49,7 +49,7 @@ test.each([
 });
 
 test('a large body that has waited for its turn is not worked on once its client has left; what a game sends as it ends is', async () => {
-  const turns = new LoopTurns();
+  const turns = new EventLoopQueue();
   for (let n = 0; n < 50; n++) void turns.take('another tenant', MIB);
   const leave = ({ socket }: { socket: { destroyed: boolean } }) => {
     socket.destroyed = true;
@@ -67,7 +67,7 @@ function reading(
   sent: Buffer,
   coding: string,
   onSent: (request: { socket: { destroyed: boolean } }) => void = () => {},
-  turns = new LoopTurns(),
+  turns = new EventLoopQueue(),
 ) {
   let most = 0;
   const budget = new BodyBudget({ set: (bytes) => (most = Math.max(most, bytes)) });
@@ -80,7 +80,7 @@ function reading(
   const length = withBody(
     request as unknown as IncomingMessage,
     'a tenant',
-    { budget, turns },
+    { budget, queue: turns },
     async (body) => body.length,
   );
   return { length, mostBytes: () => most };

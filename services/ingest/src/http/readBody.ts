@@ -9,25 +9,25 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { inflate, inflateSmall, isInflatable } from '@questlog/runtime/process/inflate';
 import { freeChunk } from '@questlog/schemas/buffers';
 import { LIMITS } from '@questlog/schemas/http/event';
+import { FairQueue } from '../limits/fairQueue.ts';
 import type { Limits } from '../limits/limits.ts';
-import { Shares } from '../limits/shares.ts';
 import { Rejected } from '../rejected.ts';
-import type { Asked } from './authenticate.ts';
-import { type Judged, keptIfWrong, type NotedState } from './problems.ts';
+import type { RequestContext } from './authenticate.ts';
+import { type CheckedResponse, keepBodyIfProblems, type RequestState } from './problems.ts';
 
 /** All requests of a process share these while their bodies are read. */
-export interface Bodies {
+export interface BodyLimits {
   readonly budget: BodyBudget;
-  readonly turns: LoopTurns;
+  readonly queue: EventLoopQueue;
 }
 
 /** Bytes of bodies that the process holds at once. */
-const MAX_BYTES_IN_FLIGHT = 256 * 1024 * 1024;
+const MAX_IN_FLIGHT_BYTES = 256 * 1024 * 1024;
 /**
  * Of large bodies. Each may come to the limit, and a decoder of brotli keeps a window of up to 16 MiB beside it. One has a whole
  * body before it starts, and is done within milliseconds.
  */
-const DECODERS_AT_ONCE = 4;
+const MAX_CONCURRENT_DECODERS = 4;
 /** Once inflated. */
 const MAX_SMALL_BYTES = 64 * 1024;
 /** A body that brings less than so much in so long has come to a halt. */
@@ -35,44 +35,44 @@ const STALL_MS = 5_000;
 const STALL_BYTES = 16 * 1024;
 
 /** A body that is being read or worked on. */
-export interface HeldBody {
+export interface PendingBody {
   readonly tenantId: string;
   bytes: number;
   /** Since when the next STALL_BYTES are awaited. */
   sinceMs: number;
   sinceBytes: number;
   /** While it is coming: its place goes to another, and its request is answered with the error. */
-  giveUp: ((error: Error) => void) | undefined;
+  abort: ((error: Error) => void) | undefined;
 }
 
 /** Shares the memory for request bodies between tenants. One may take all of it, as long as no other wants a part. */
 export class BodyBudget {
-  readonly decoders = new Shares('large compressed bodies', DECODERS_AT_ONCE);
+  readonly decoders = new FairQueue('large compressed bodies', MAX_CONCURRENT_DECODERS);
   readonly #gauge: { set(value: number): void };
-  readonly #bodies = new Set<HeldBody>();
+  readonly #bodies = new Set<PendingBody>();
   #bytes = 0;
 
   constructor(gauge: { set(value: number): void }) {
     this.#gauge = gauge;
   }
 
-  begin(tenantId: string): HeldBody {
-    const body = { tenantId, bytes: 0, sinceMs: performance.now(), sinceBytes: 0, giveUp: undefined };
+  begin(tenantId: string): PendingBody {
+    const body = { tenantId, bytes: 0, sinceMs: performance.now(), sinceBytes: 0, abort: undefined };
     this.#bodies.add(body);
     return body;
   }
 
   /** @throws Unavailable where there is no room, and no body has to make it. */
-  take(body: HeldBody, bytes: number): void {
+  take(body: PendingBody, bytes: number): void {
     const nowMs = performance.now();
-    while (this.#bytes + bytes > MAX_BYTES_IN_FLIGHT) this.#makeRoom(body, nowMs);
+    while (this.#bytes + bytes > MAX_IN_FLIGHT_BYTES) this.#evict(body, nowMs);
     body.bytes += bytes;
     body.sinceBytes += bytes;
     if (body.sinceBytes >= STALL_BYTES) Object.assign(body, { sinceMs: nowMs, sinceBytes: 0 });
     this.#add(bytes);
   }
 
-  end(body: HeldBody): void {
+  end(body: PendingBody): void {
     if (this.#bodies.delete(body)) this.#add(-body.bytes);
   }
 
@@ -80,20 +80,23 @@ export class BodyBudget {
    * Only a tenant that holds more than its share gives way, with the body that waits longest for its next bytes: for another
    * tenant with any that is still coming, for itself with one that has come to a halt.
    */
-  #makeRoom(asking: HeldBody, nowMs: number): void {
-    const held = new Map<string, number>();
-    for (const { tenantId, bytes } of this.#bodies) held.set(tenantId, (held.get(tenantId) ?? 0) + bytes);
-    const share = MAX_BYTES_IN_FLIGHT / held.size;
-    const isOver = ({ tenantId }: HeldBody): boolean => held.size === 1 || (held.get(tenantId) ?? 0) > share;
-    const isStalled = ({ sinceMs }: HeldBody): boolean => nowMs - sinceMs >= STALL_MS;
-    let found: HeldBody | undefined;
+  #evict(requester: PendingBody, nowMs: number): void {
+    const bytesByTenant = new Map<string, number>();
+    for (const { tenantId, bytes } of this.#bodies)
+      bytesByTenant.set(tenantId, (bytesByTenant.get(tenantId) ?? 0) + bytes);
+    const share = MAX_IN_FLIGHT_BYTES / bytesByTenant.size;
+    const isOverShare = ({ tenantId }: PendingBody): boolean =>
+      bytesByTenant.size === 1 || (bytesByTenant.get(tenantId) ?? 0) > share;
+    const isStalled = ({ sinceMs }: PendingBody): boolean => nowMs - sinceMs >= STALL_MS;
+    let found: PendingBody | undefined;
     for (const body of this.#bodies) {
-      const mayGiveWay = body !== asking && body.giveUp !== undefined && body.bytes > 0 && isOver(body);
-      const must = mayGiveWay && (isStalled(body) || !isOver(asking));
-      if (must && body.sinceMs < (found?.sinceMs ?? Number.POSITIVE_INFINITY)) found = body;
+      const isEvictable =
+        body !== requester && body.abort !== undefined && body.bytes > 0 && isOverShare(body);
+      const isCandidate = isEvictable && (isStalled(body) || !isOverShare(requester));
+      if (isCandidate && body.sinceMs < (found?.sinceMs ?? Number.POSITIVE_INFINITY)) found = body;
     }
-    if (found === undefined) throw new Unavailable(TOO_MANY);
-    found.giveUp?.(isStalled(found) ? new Rejected('request_timeout', STALLED) : new Unavailable(TOO_MANY));
+    if (found === undefined) throw new Unavailable(NO_MEMORY);
+    found.abort?.(isStalled(found) ? new Rejected('request_timeout', STALLED) : new Unavailable(NO_MEMORY));
     this.end(found);
   }
 
@@ -103,7 +106,7 @@ export class BodyBudget {
   }
 }
 
-const TOO_MANY = 'too many request bodies at once';
+const NO_MEMORY = 'too many request bodies at once';
 const STALLED = 'the body came to a halt while others waited for its place';
 
 /**
@@ -111,10 +114,10 @@ const STALLED = 'the body came to a halt while others waited for its place';
  * share its process with the projector and the linker, each step of which takes a turn: when eight large bodies are worked
  * on in one, those crawl, and the projection falls behind for as long as the load lasts.
  */
-export class LoopTurns {
+export class EventLoopQueue {
   /** By tenant; the one that was served last stands last. */
   readonly #waiting = new Map<string, Waiting[]>();
-  #bytesLeft = MAX_BYTES_A_TURN;
+  #bytesLeft = MAX_BYTES_PER_TURN;
   #isScheduled = false;
 
   /** Resolves when it is the turn of a body of this size, in the order of the tenant's calls. @returns whether it waited. */
@@ -136,7 +139,7 @@ export class LoopTurns {
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
-      this.#bytesLeft = MAX_BYTES_A_TURN;
+      this.#bytesLeft = MAX_BYTES_PER_TURN;
       while (this.#bytesLeft > 0) {
         const next = this.#next();
         if (next === undefined) return;
@@ -158,7 +161,7 @@ export class LoopTurns {
 }
 
 /** Worked on within some milliseconds. A turn works on one body at least, however large; small ones share it. */
-const MAX_BYTES_A_TURN = 64 * 1024;
+const MAX_BYTES_PER_TURN = 64 * 1024;
 
 interface Waiting {
   readonly bytes: number;
@@ -166,7 +169,7 @@ interface Waiting {
 }
 
 export interface BodyDeps {
-  readonly bodies: Bodies;
+  readonly bodies: BodyLimits;
   readonly limits: Limits;
 }
 
@@ -175,16 +178,16 @@ export interface BodyDeps {
  * @param principal who asked; behind the body, which may take its time, that is asked `again`: a token that was revoked
  *   meanwhile writes nothing more.
  */
-export function withLimitedBody<T extends Judged>(
-  { req, state }: Asked & { readonly state: NotedState },
+export function withLimitedBody<T extends CheckedResponse>(
+  { req, state }: RequestContext & { readonly state: RequestState },
   { bodies, limits }: BodyDeps,
-  { principal: { tenant }, again }: { principal: Principal; again: () => Principal },
+  { principal: { tenant }, reauthenticate }: { principal: Principal; reauthenticate: () => Principal },
   work: (principal: Principal, body: Buffer) => Promise<T>,
 ): Promise<T> {
   return withBody(req, tenant.id, bodies, (body) => {
-    const principal = again();
+    const principal = reauthenticate();
     if (isRestricted(principal)) limits.admitBody(principal, req.headers, body.length);
-    return keptIfWrong(state, body, work(principal, body));
+    return keepBodyIfProblems(state, body, work(principal, body));
   });
 }
 
@@ -195,22 +198,22 @@ export function withLimitedBody<T extends Judged>(
 export async function withBody<T>(
   request: IncomingMessage,
   tenantId: string,
-  { budget, turns }: Bodies,
+  { budget, queue }: BodyLimits,
   work: (body: Buffer) => Promise<T>,
 ): Promise<T> {
   const coding = codingFor(request);
   if (Number(request.headers['content-length'] ?? 0) > LIMITS.maxBodyBytes) throw tooLarge();
-  const held = budget.begin(tenantId);
+  const pending = budget.begin(tenantId);
   try {
-    const body = await collect(request, coding, budget, held);
+    const body = await collect(request, coding, budget, pending);
     if (!isUtf8(body)) throw new Rejected('invalid_utf8', 'the body is not valid UTF-8');
-    const hasWaited = await turns.take(tenantId, body.length);
+    const hasWaited = await queue.take(tenantId, body.length);
     // Nobody would learn that it is stored: its client sends it again, and meanwhile others wait. Not so the few events that a
     // game sends as it ends.
     if (hasWaited && body.length > MAX_SMALL_BYTES && request.socket.destroyed) throw aborted();
     return await work(body);
   } finally {
-    budget.end(held);
+    budget.end(pending);
   }
 }
 
@@ -226,21 +229,21 @@ async function collect(
   request: IncomingMessage,
   coding: string | undefined,
   budget: BodyBudget,
-  held: HeldBody,
+  pending: PendingBody,
 ): Promise<Buffer> {
-  const sent = new LimitedChunks(budget, held);
-  await collectPlain(request, held, (chunk) => sent.add(chunk));
-  if (coding === undefined) return sent.whole();
-  const body = sent.whole();
+  const sent = new LimitedChunks(budget, pending);
+  await collectChunks(request, pending, (chunk) => sent.add(chunk));
+  if (coding === undefined) return sent.toBuffer();
+  const body = sent.toBuffer();
   const limits = { maxMembers: coding === 'zstd' ? MAX_FRAMES : 1, maxWindowLog: MAX_WINDOW_LOG };
   const small = inflateSmall(body, coding, MAX_SMALL_BYTES, limits);
   if (small !== undefined) {
-    budget.take(held, small.length);
+    budget.take(pending, small.length);
     return small;
   }
-  const inflated = new LimitedChunks(budget, held);
+  const inflated = new LimitedChunks(budget, pending);
   try {
-    await budget.decoders.run(held.tenantId, async () => {
+    await budget.decoders.run(pending.tenantId, async () => {
       for await (const chunk of inflate([body], coding, limits)) {
         if (request.socket.destroyed) throw aborted();
         inflated.add(chunk);
@@ -265,23 +268,23 @@ const MAX_WINDOW_LOG = 23;
 /** Collects the chunks of a body, sent or inflated, and refuses the one that takes it past the limit. */
 class LimitedChunks {
   readonly #budget: BodyBudget;
-  readonly #held: HeldBody;
+  readonly #pending: PendingBody;
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
-  constructor(budget: BodyBudget, held: HeldBody) {
+  constructor(budget: BodyBudget, pending: PendingBody) {
     this.#budget = budget;
-    this.#held = held;
+    this.#pending = pending;
   }
 
   add(chunk: Buffer): void {
     this.#chunks.push(chunk);
-    this.#budget.take(this.#held, chunk.length);
+    this.#budget.take(this.#pending, chunk.length);
     this.#bytes += chunk.length;
     if (this.#bytes > LIMITS.maxBodyBytes) throw tooLarge();
   }
 
-  whole(): Buffer {
+  toBuffer(): Buffer {
     const [only] = this.#chunks;
     if (this.#chunks.length === 1 && only !== undefined) return only;
     const copy = this.copy();
@@ -300,7 +303,11 @@ class LimitedChunks {
 }
 
 /** Uses events, not an iterator: leaving an iterator early would tear down the connection that the answer needs. */
-function collectPlain(request: IncomingMessage, held: HeldBody, add: (chunk: Buffer) => void): Promise<void> {
+function collectChunks(
+  request: IncomingMessage,
+  pending: PendingBody,
+  add: (chunk: Buffer) => void,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = (error: unknown): void => {
       request.removeAllListeners('data');
@@ -308,7 +315,7 @@ function collectPlain(request: IncomingMessage, held: HeldBody, add: (chunk: Buf
       request.pause();
       reject(error);
     };
-    held.giveUp = stop;
+    pending.abort = stop;
     request.on('data', (chunk: Buffer) => {
       try {
         add(chunk);
@@ -317,7 +324,7 @@ function collectPlain(request: IncomingMessage, held: HeldBody, add: (chunk: Buf
       }
     });
     request.on('end', () => {
-      held.giveUp = undefined;
+      pending.abort = undefined;
       resolve();
     });
     // Every request closes in the end; an error for each would be made for nothing.

@@ -8,14 +8,14 @@ import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { fieldProblems } from '../core/fieldProblems.ts';
 import { Rejected } from '../rejected.ts';
-import type { Asked } from './authenticate.ts';
-import type { NotedState } from './problems.ts';
+import type { RequestContext } from './authenticate.ts';
+import type { RequestState } from './problems.ts';
 
 export interface NoRouteOptions {
   /** Returns a hint if the other listener serves the path. */
-  readonly elsewhere?: (path: string) => string | undefined;
+  readonly otherListenerHint?: (path: string) => string | undefined;
   /** Returns the project of the request's token. Undefined if the token is not valid. */
-  readonly principalOf?: (asked: Asked) => Principal | undefined;
+  readonly principalOf?: (asked: RequestContext) => Principal | undefined;
 }
 
 /**
@@ -24,7 +24,7 @@ export interface NoRouteOptions {
  */
 export function noRoute(
   router: RouterInstance,
-  { elsewhere = () => undefined, principalOf = () => undefined }: NoRouteOptions = {},
+  { otherListenerHint = () => undefined, principalOf = () => undefined }: NoRouteOptions = {},
 ): Middleware {
   const endpoints = router.stack
     .map(({ path, methods }) => ({ path: String(path), methods }))
@@ -33,15 +33,16 @@ export function noRoute(
     const { method, path } = ctx;
     const principal = principalOf(ctx);
     const layer = router.match(path, method).path[0];
-    const state: NotedState = ctx.state;
+    const state: RequestState = ctx.state;
     if (layer !== undefined) state.endpoint = `${method} ${String(layer.path)}`;
     if (principal !== undefined) Object.assign(state, { principal, requested: `${method} ${path}` });
-    const meant = meantEndpoint(endpoints, method, path);
-    const hint = elsewhere(path) ?? (meant === undefined ? undefined : `is ${meant} meant?`);
-    const because = hint === undefined ? '' : `; ${hint}`;
-    if (layer === undefined) throw new Rejected('not_found', `there is nothing at ${path}${because}`);
+    const suggestion = similarEndpoint(endpoints, method, path);
+    const hint =
+      otherListenerHint(path) ?? (suggestion === undefined ? undefined : `is ${suggestion} meant?`);
+    const suffix = hint === undefined ? '' : `; ${hint}`;
+    if (layer === undefined) throw new Rejected('not_found', `there is nothing at ${path}${suffix}`);
     const allowed = [...methodsAt(router, path)].join(', ');
-    throw new Rejected('method_not_allowed', `${method} is not one of ${allowed}${because}`, {
+    throw new Rejected('method_not_allowed', `${method} is not one of ${allowed}${suffix}`, {
       headers: { Allow: allowed },
     });
   };
@@ -53,13 +54,13 @@ interface Endpoint {
 }
 
 /** Returns method and path of the endpoint with the most similar path or, if none is similar, the most similar last segment. */
-function meantEndpoint(endpoints: readonly Endpoint[], method: string, path: string): string | undefined {
+function similarEndpoint(endpoints: readonly Endpoint[], method: string, path: string): string | undefined {
   const paths = endpoints.filter(({ methods }) => methods.includes(method)).map((each) => each.path);
   const similar = nearestName(path, paths, MAX_EDITS);
   if (similar !== undefined) return `${method} ${similar}`;
   const last = nearestName(lastSegment(path), paths.map(lastSegment), MAX_EDITS);
-  const meant = last && paths.find((each) => lastSegment(each) === last);
-  return meant && `${method} ${meant}`;
+  const suggestion = last && paths.find((each) => lastSegment(each) === last);
+  return suggestion && `${method} ${suggestion}`;
 }
 
 function lastSegment(path: string): string {
@@ -106,28 +107,28 @@ export function jsonBody(): Middleware {
  */
 export function checkedBody<T extends TSchema>(
   schema: T,
-  { isToTheLetter = false } = {},
+  { isExact = false } = {},
 ): (body: unknown) => Static<T> {
   const validator = Compile(schema);
   return (body) => {
     if (typeof body !== 'object' || body === null || Array.isArray(body)) {
       throw new Rejected('invalid_request', 'the body is an object');
     }
-    const value = isToTheLetter ? body : withoutNulls(schema, body);
+    const value = isExact ? body : omitNulls(schema, body);
     if (validator.Check(value)) return validator.Parse(value);
     const errors = fieldProblems(validator, value);
     throw new Rejected('invalid_request', errors[0]?.detail ?? 'the body is not valid', { errors });
   };
 }
 
-function withoutNulls(schema: TSchema, body: object): Record<string, unknown> {
+function omitNulls(schema: TSchema, body: object): Record<string, unknown> {
   const properties: unknown = Reflect.get(schema, 'properties');
-  const takesNull = (name: string): boolean => {
+  const acceptsNull = (name: string): boolean => {
     if (typeof properties !== 'object' || properties === null) return false;
     const property: unknown = Object.hasOwn(properties, name) ? Reflect.get(properties, name) : undefined;
     return typeof property !== 'object' || property === null || 'anyOf' in property;
   };
   return Object.fromEntries(
-    Object.entries(body).filter(([name, value]) => value !== null || takesNull(name)),
+    Object.entries(body).filter(([name, value]) => value !== null || acceptsNull(name)),
   );
 }

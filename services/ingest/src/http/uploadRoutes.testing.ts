@@ -28,9 +28,9 @@ export async function listenForUploads(options: UploadListenerOptions): Promise<
   const metrics = ingestMetrics(createMetricsRegistry());
   const router = new Router();
   const inFlight = new UploadsInFlight(metrics.uploadsInFlight);
-  const holderOf: UploadRouteDeps['holderOf'] = ({ key: { projectId } }) =>
+  const projectOf: UploadRouteDeps['projectOf'] = ({ key: { projectId } }) =>
     isValid() ? { projectId, tenantId: 'its tenant' } : undefined;
-  uploadRoutes(router, { store, publicUrl, clock, inFlight, holderOf, erased: new ErasedData() }, () => {
+  uploadRoutes(router, { store, publicUrl, clock, inFlight, projectOf, erased: new ErasedData() }, () => {
     if (principal === undefined) throw new Error('nobody is to ask with a token');
     return principal;
   });

@@ -8,8 +8,8 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import type { ErasedData } from '@questlog/schemas/erased';
 import { UploadInput } from '@questlog/schemas/http/upload';
 import { unknownFieldProblems, unknownMembers, unknownOf } from '../core/unknownFields.ts';
-import { type Holder, Places } from '../limits/places.ts';
-import { Shares } from '../limits/shares.ts';
+import { ConcurrencyLimit, type ProjectIds } from '../limits/concurrencyLimit.ts';
+import { FairQueue } from '../limits/fairQueue.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { attachmentNamed } from '../uploads/core/contentDisposition.ts';
 import { readUploadPath, UPLOAD_PATH } from '../uploads/core/uploadAddress.ts';
@@ -18,17 +18,17 @@ import { essenceOf } from '../uploads/core/uploadRequest.ts';
 import { receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { createUpload, findUpload, type StoredUpload } from '../uploads/uploads.ts';
-import type { CallerOf } from './authenticate.ts';
-import { isStrict, tellHandling } from './prefer.ts';
+import type { Authorize } from './authenticate.ts';
+import { isStrict, setHandlingHeaders } from './prefer.ts';
 import { checkedBody, jsonBody } from './route.ts';
 
 /**
  * Files that a process sends at a time; a tenant has at most half of them. A client may take its time for one, which keeps a file
  * open, or one of the connections to S3 that every other request for an upload needs, too.
  */
-const MAX_DOWNLOADS_AT_ONCE = 64;
+const MAX_CONCURRENT_DOWNLOADS = 64;
 /** Uploads that are asked for: tenants take turns at the store. */
-const MADE_AT_ONCE = 16;
+const MAX_CONCURRENT_CREATES = 16;
 
 export interface UploadRouteDeps {
   /** Undefined where uploads are not set up. */
@@ -36,7 +36,7 @@ export interface UploadRouteDeps {
   readonly inFlight: UploadsInFlight;
   readonly erased: ErasedData;
   /** Whose what an address takes is; undefined: it takes nothing more. */
-  readonly holderOf: (target: UploadTarget) => Holder | undefined;
+  readonly projectOf: (target: UploadTarget) => ProjectIds | undefined;
   /** Where games reach this ingest, without a slash at its end; empty: as the request says. */
   readonly publicUrl: string;
   readonly clock: Clock;
@@ -48,14 +48,14 @@ const NOT_SET_UP =
 /** A host and a port, and nothing that could change what the address means: RFC 9110, section 7.2. */
 const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
 
-export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: CallerOf): void {
+export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, authorize: Authorize): void {
   const { store, clock, erased } = deps;
   const uploadBody = checkedBody(UploadInput);
-  const made = new Shares('requests for uploads', MADE_AT_ONCE);
+  const createQueue = new FairQueue('requests for uploads', MAX_CONCURRENT_CREATES);
   router.post(
     '/v1/ingest/uploads',
     (ctx, next) => {
-      ctx.state['principal'] = as(ctx, 'reports:write');
+      ctx.state['principal'] = authorize(ctx, 'reports:write');
       return next();
     },
     jsonBody(),
@@ -69,11 +69,11 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: 
       const [first] = errors;
       if (first !== undefined) throw new Rejected('invalid_request', first.detail, { errors });
       const baseUrl = deps.publicUrl || baseUrlOf(ctx);
-      const upload = await made.run(principal.tenant.id, () =>
+      const upload = await createQueue.run(principal.tenant.id, () =>
         createUpload({ store, clock, erased }, principal, input, baseUrl),
       );
       ctx.status = 201;
-      tellHandling(ctx, strict ? 'strict' : undefined, unknown);
+      setHandlingHeaders(ctx, strict ? 'strict' : undefined, unknown);
       ctx.set('Location', UPLOAD_PATH + upload.uploadId);
       ctx.body = upload;
     },
@@ -81,12 +81,12 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: 
   router.put('/v1/uploads/:id', async (ctx) => {
     ctx.body = await stored(deps, ctx);
   });
-  const downloads = new Places(MAX_DOWNLOADS_AT_ONCE);
+  const downloads = new ConcurrencyLimit(MAX_CONCURRENT_DOWNLOADS);
   router.get('/v1/uploads/:id', async (ctx) => {
-    const { tenant, project } = as(ctx, 'read');
-    const leave = downloads.take({ tenantId: tenant.id, projectId: project.id });
-    if (leave === undefined) throw new Unavailable('too many files are being read at once');
-    finished(ctx.res, leave);
+    const { tenant, project } = authorize(ctx, 'read');
+    const release = downloads.acquire({ tenantId: tenant.id, projectId: project.id });
+    if (release === undefined) throw new Unavailable('too many files are being read at once');
+    finished(ctx.res, release);
     const upload = await findUpload(
       store,
       { projectId: project.id, days: project.retentionDays?.uploads, nowMs: clock.now() },
@@ -153,7 +153,7 @@ export function isUpload({ method, url = '' }: IncomingMessage): boolean {
 }
 
 async function stored(
-  { store, inFlight, holderOf, clock }: UploadRouteDeps,
+  { store, inFlight, projectOf, clock }: UploadRouteDeps,
   ctx: RouterContext,
 ): Promise<{ uploadId: string; sizeBytes: number }> {
   const receiver = store?.receiver;
@@ -165,7 +165,7 @@ async function stored(
   }
   const options = { signingKey: receiver.signingKey, nowMs: clock.now() };
   const target = readUploadPath(ctx.params['id'] ?? '', ctx.query, options);
-  const sizeBytes = await receiveUpload(receiver, inFlight, target, ctx.req, () => holderOf(target));
+  const sizeBytes = await receiveUpload(receiver, inFlight, target, ctx.req, () => projectOf(target));
   return { uploadId: target.key.uploadId, sizeBytes };
 }
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { NEVER_WRITTEN } from '@questlog/schemas/tables/erasedEvents';
 import { expect, test } from 'vitest';
-import { sharedStore } from '../known/storedReports.testing.ts';
+import { sharedStore } from '../entityCache/storedReports.testing.ts';
 import { openStoredRows } from './storedRows.ts';
 
 const shared = sharedStore();

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { expect, test } from 'vitest';
-import { MAX_ADDRESSES, openAddressLimits, proxiesIn } from './addresses.ts';
+import { MAX_ADDRESSES, openAddressLimits, parseTrustedProxies } from './addresses.ts';
 
 let nowMs = 0;
 const refusals: unknown[] = [];
@@ -13,7 +13,7 @@ function limits(trusted = '') {
   const { admit } = openAddressLimits({
     clock: { now: () => nowMs },
     metrics: { rateLimited: { inc: (labels: unknown) => refusals.push(labels) } } as never,
-    trustedProxies: proxiesIn(trusted),
+    trustedProxies: parseTrustedProxies(trusted),
   });
   /** How many of so many requests pass. */
   return (remoteAddress: string, count = 1, { forwarded, ...of }: Given = {}): number => {
@@ -121,6 +121,8 @@ test('so many addresses are known; beyond them the one that was silent longest b
 test.each(['10.0.0', '10.0.0.0/33', '::/129', '10.0.0.0/8/8', 'proxy.local', '10.0.0.0/x'])(
   '%s is no proxy',
   (text) => {
-    expect(() => proxiesIn(`127.0.0.1, ${text}`)).toThrow(`QUESTLOG_TRUSTED_PROXIES: ${text} is no address`);
+    expect(() => parseTrustedProxies(`127.0.0.1, ${text}`)).toThrow(
+      `QUESTLOG_TRUSTED_PROXIES: ${text} is no address`,
+    );
   },
 );

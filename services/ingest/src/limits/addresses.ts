@@ -25,7 +25,7 @@ export interface AddressLimitsDeps {
 /** Pairs of a token and an address; beyond them the one that was used longest ago is forgotten, and begins anew. */
 export const MAX_ADDRESSES = 50_000;
 /** What was not sent for so long may be sent at once. */
-const BURST_S = 10;
+const BURST_SECONDS = 10;
 
 export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLimitsDeps): AddressLimits {
   const buckets = new Map<string, Bucket>();
@@ -40,7 +40,7 @@ export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLim
       buckets.set(key, bucket);
       const [oldest] = buckets.size > MAX_ADDRESSES ? buckets.keys() : [];
       if (oldest !== undefined) buckets.delete(oldest);
-      const level = bucket.level(clock.now(), { perSecond, capacity: perSecond * BURST_S });
+      const level = bucket.level(clock.now(), { perSecond, capacity: perSecond * BURST_SECONDS });
       if (level >= 1) return bucket.take(1);
       metrics.rateLimited.inc({ limit: 'address-requests' });
       const seconds = Math.ceil((1 - level) / perSecond);
@@ -54,15 +54,15 @@ export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLim
 }
 
 /** Addresses and networks (`10.0.0.0/8`), separated by commas. @throws Error naming one that is neither. */
-export function proxiesIn(text: string): BlockList {
+export function parseTrustedProxies(text: string): BlockList {
   const proxies = new BlockList();
   for (const part of text.split(',').map((each) => each.trim())) {
     if (part === '') continue;
     const [address = '', bits, ...more] = part.split('/');
     const family = isIPv4(address) ? 'ipv4' : 'ipv6';
-    const most = family === 'ipv4' ? 32 : 128;
-    const prefix = bits === undefined ? most : /^\d{1,3}$/.test(bits) ? Number(bits) : Number.NaN;
-    if (isIP(address) === 0 || more.length > 0 || !(prefix <= most)) {
+    const maxPrefix = family === 'ipv4' ? 32 : 128;
+    const prefix = bits === undefined ? maxPrefix : /^\d{1,3}$/.test(bits) ? Number(bits) : Number.NaN;
+    if (isIP(address) === 0 || more.length > 0 || !(prefix <= maxPrefix)) {
       throw new Error(`QUESTLOG_TRUSTED_PROXIES: ${part} is no address and no network, such as 10.0.0.0/8`);
     }
     proxies.addSubnet(address, prefix, family);
@@ -77,7 +77,7 @@ export function clientNetwork(request: IncomingMessage, trusted: BlockList): str
 
 /** True if the address belongs to a trusted proxy. */
 export function isTrusted(address: string, trusted: BlockList): boolean {
-  const text = plain(address);
+  const text = normalized(address);
   return isIP(text) !== 0 && trusted.check(text, isIPv4(text) ? 'ipv4' : 'ipv6');
 }
 
@@ -86,26 +86,26 @@ export function isTrusted(address: string, trusted: BlockList): boolean {
  * proxy. Entries further left can be forged.
  */
 function clientAddress({ socket, headers }: IncomingMessage, trusted: BlockList): string {
-  let client = plain(socket.remoteAddress ?? '');
+  let client = normalized(socket.remoteAddress ?? '');
   const header = headers['x-forwarded-for'] ?? '';
   const hops = (Array.isArray(header) ? header.join(',') : header).split(',');
   while (isTrusted(client, trusted)) {
-    const before = plain((hops.pop() ?? '').trim());
-    if (isIP(before) === 0) break;
-    client = before;
+    const previousHop = normalized((hops.pop() ?? '').trim());
+    if (isIP(previousHop) === 0) break;
+    client = previousHop;
   }
   return client;
 }
 
 /** Without brackets or port; an IPv4 address in an IPv6 one as itself. */
-function plain(text: string): string {
+function normalized(text: string): string {
   const address = /^\[([^\]]*)\](?::\d+)?$/.exec(text)?.[1] ?? text.replace(/^([\d.]+):\d+$/, '$1');
   return address.replace(/^::ffff:(?=[\d.]+$)/i, '');
 }
 
 /** Returns an IPv4 address as it is, and the first 64 bits of an IPv6 address. */
 export function networkOf(remoteAddress: string): string {
-  const address = plain(remoteAddress);
+  const address = normalized(remoteAddress);
   if (!isIPv6(address)) return address;
   // In the one way of writing that there is of each.
   const [head = '', tail] = new URL(`http://[${address.split('%')[0]}]`).hostname.slice(1, -1).split('::');

@@ -16,11 +16,11 @@ test('a tenant’s limit covers its projects together, and what its project’s 
   const narrow = { ...NONE, eventsPerSecond: 1 };
   const [one, other] = [aCaller(tenantId, wide), aCaller(tenantId, wide, narrow)];
 
-  expect(limits.takeEvents(one, 60, 60).count).toBe(60);
-  expect(limits.takeEvents(other, 8, 8).count).toBe(8);
-  expect(limits.takeEvents(other, 8, 8).count).toBe(0);
-  expect(limits.takeEvents(one, 33, 33).count).toBe(0);
-  expect(limits.takeEvents(one, 32, 32).count).toBe(32);
+  expect(limits.acquireEvents(one, 60, 60).count).toBe(60);
+  expect(limits.acquireEvents(other, 8, 8).count).toBe(8);
+  expect(limits.acquireEvents(other, 8, 8).count).toBe(0);
+  expect(limits.acquireEvents(one, 33, 33).count).toBe(0);
+  expect(limits.acquireEvents(one, 32, 32).count).toBe(32);
 });
 
 test('a refusal tells when to come again, and the policies as the structured fields have them', () => {
@@ -31,9 +31,9 @@ test('a refusal tells when to come again, and the policies as the structured fie
     { ...NONE, eventsPerSecond: 100 },
     { ...NONE, eventsPerSecond: 20, burstSeconds: 5 },
   );
-  limits.takeEvents(caller, 90, 90);
+  limits.acquireEvents(caller, 90, 90);
   clock.ms += 500;
-  const { count, refusal } = limits.takeEvents(caller, 50, 50);
+  const { count, rejection: refusal } = limits.acquireEvents(caller, 50, 50);
 
   expect(count).toBe(0);
   expect(refusal).toMatchObject({
@@ -46,16 +46,16 @@ test('a refusal tells when to come again, and the policies as the structured fie
     },
   });
   clock.ms += 2_000;
-  expect(limits.takeEvents(caller, 50, 50).count).toBe(50);
+  expect(limits.acquireEvents(caller, 50, 50).count).toBe(50);
 });
 
 test('of events that may be stored in part, the first that fit are taken', () => {
   const { limits } = anIngest();
   const caller = aCaller(randomUUID(), { ...NONE, eventsPerSecond: 1 });
-  limits.takeEvents(caller, 7, 1);
-  const taken = [limits.takeEvents(caller, 5, 1), limits.takeEvents(caller, 2, 1)];
+  limits.acquireEvents(caller, 7, 1);
+  const taken = [limits.acquireEvents(caller, 5, 1), limits.acquireEvents(caller, 2, 1)];
 
-  expect(taken.map(({ count, refusal }) => [count, refusal?.headers['Retry-After']])).toEqual([
+  expect(taken.map(({ count, rejection: refusal }) => [count, refusal?.headers['Retry-After']])).toEqual([
     [3, '2'],
     [0, '2'],
   ]);
@@ -65,14 +65,14 @@ test('each of several ingests has its share, and one alone the whole', () => {
   const ingests = { count: 4 };
   const { limits, clock } = anIngest(() => ingests.count);
   const caller = aCaller(randomUUID(), { ...NONE, eventsPerSecond: 8 });
-  expect(limits.takeEvents(caller, 80, 1).count).toBe(80);
+  expect(limits.acquireEvents(caller, 80, 1).count).toBe(80);
   clock.ms += 30_000;
-  expect(limits.takeEvents(caller, 1, 1).count).toBe(0);
+  expect(limits.acquireEvents(caller, 1, 1).count).toBe(0);
   clock.ms += 10_000;
-  expect(limits.takeEvents(caller, 19, 1).count).toBe(19);
+  expect(limits.acquireEvents(caller, 19, 1).count).toBe(19);
   ingests.count = 1;
   clock.ms += 2_000;
-  expect(limits.takeEvents(caller, 20, 1).count).toBe(17);
+  expect(limits.acquireEvents(caller, 20, 1).count).toBe(17);
 });
 
 test('requests and announced bytes are refused before the body, and counted by their limit', async () => {
@@ -106,7 +106,7 @@ test('who has no limits is not counted, and nobody asks how many ingests there a
   const caller = aCaller(randomUUID(), null, null);
   limits.admit(caller, { 'content-length': '8000000' });
 
-  expect(limits.takeEvents(caller, 500, 500)).toEqual({ count: 500 });
+  expect(limits.acquireEvents(caller, 500, 500)).toEqual({ count: 500 });
 });
 
 test('a project and a tenant that are suspended may write nothing', () => {
@@ -131,7 +131,11 @@ test('a project and a tenant that are suspended may write nothing', () => {
 function anIngest(ingestsOf: () => number = () => 1) {
   const clock = { ms: 1_000_000 };
   const metrics = ingestMetrics(createMetricsRegistry());
-  return { clock, metrics, limits: openLimits({ clock: { now: () => clock.ms }, metrics, ingestsOf }) };
+  return {
+    clock,
+    metrics,
+    limits: openLimits({ clock: { now: () => clock.ms }, metrics, ingestCountOf: ingestsOf }),
+  };
 }
 
 function aCaller(

@@ -10,7 +10,7 @@ import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { Bucket, neededFor, type Rate } from './core/bucket.ts';
 
-type What = 'events' | 'requests' | 'bytes';
+type LimitedUnit = 'events' | 'requests' | 'bytes';
 
 export interface Limits {
   /** Before the body of a request to write is read. @throws Rejected */
@@ -19,21 +19,21 @@ export interface Limits {
   admitBody(principal: Principal, headers: IncomingHttpHeaders, bytes: number): void;
   /**
    * Before events are appended.
-   * @param some how many of them are better than none: all, or 1
+   * @param minimum how many of them are better than none: all, or 1
    */
-  takeEvents(principal: Principal, count: number, some: number): Taken;
+  acquireEvents(principal: Principal, count: number, minimum: number): EventPermit;
 }
 
-export interface Taken {
+export interface EventPermit {
   readonly count: number;
   /** Set where it is fewer than were wanted. */
-  readonly refusal?: Rejected;
+  readonly rejection?: Rejected;
 }
 
 interface Policy {
   /** As `RateLimit-Policy` names it. */
   readonly name: string;
-  readonly of: 'project' | 'tenant';
+  readonly owner: 'project' | 'tenant';
   readonly perSecond: number;
   readonly burstSeconds: number;
   readonly bucket: Bucket;
@@ -43,47 +43,52 @@ export interface LimitsDeps {
   readonly clock: Clock;
   readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
   /** How many ingests take the tenant's requests, this one too. */
-  readonly ingestsOf: (tenantId: string) => number;
+  readonly ingestCountOf: (tenantId: string) => number;
 }
 
-export function openLimits({ clock, metrics, ingestsOf }: LimitsDeps): Limits {
+export function openLimits({ clock, metrics, ingestCountOf }: LimitsDeps): Limits {
   // By entity and what, of those that have limits; the directory, which is in memory, bounds it.
   const buckets = new Map<string, Bucket>();
-  const take = (principal: Principal, what: What, wanted: number, some: number): Taken => {
-    const policies = policiesOf(principal, what, buckets);
-    if (policies.length === 0) return { count: wanted };
-    const states = statesOf(policies, ingestsOf(principal.tenant.id), clock.now());
-    const isEnough = states.every(({ rate, level }) => level >= neededFor(wanted, rate));
-    const room = Math.floor(Math.min(...states.map(({ level }) => level)));
-    const partly = room >= some ? room : 0;
-    const count = isEnough ? wanted : partly;
+  const acquire = (
+    principal: Principal,
+    unit: LimitedUnit,
+    requested: number,
+    minimum: number,
+  ): EventPermit => {
+    const policies = policiesOf(principal, unit, buckets);
+    if (policies.length === 0) return { count: requested };
+    const states = statesOf(policies, ingestCountOf(principal.tenant.id), clock.now());
+    const isEnough = states.every(({ rate, level }) => level >= neededFor(requested, rate));
+    const available = Math.floor(Math.min(...states.map(({ level }) => level)));
+    const partial = available >= minimum ? available : 0;
+    const count = isEnough ? requested : partial;
     for (const { bucket } of policies) bucket.take(count);
     if (isEnough) return { count };
-    const left = states.map((state) => ({ ...state, level: state.level - count }));
-    const refusal = refusalOf(what, wanted - count, left);
-    metrics.rateLimited.inc({ limit: refusal.limit }, what === 'events' ? wanted - count : 1);
-    return { count, refusal: refusal.rejected };
+    const remaining = states.map((state) => ({ ...state, level: state.level - count }));
+    const rejection = rejectionOf(unit, requested - count, remaining);
+    metrics.rateLimited.inc({ limit: rejection.limit }, unit === 'events' ? requested - count : 1);
+    return { count, rejection: rejection.rejected };
   };
-  const takeAll = (principal: Principal, what: What, count: number): void => {
-    const { refusal } = take(principal, what, count, count);
-    if (refusal !== undefined) throw refusal;
+  const acquireAll = (principal: Principal, unit: LimitedUnit, count: number): void => {
+    const { rejection } = acquire(principal, unit, count, count);
+    if (rejection !== undefined) throw rejection;
   };
   return {
     admit: (principal, headers) => {
-      const kind = suspendedOf(principal);
+      const kind = suspendedOwner(principal);
       if (kind !== undefined) {
         metrics.rateLimited.inc({ limit: `${kind}-suspended` });
         throw new Rejected('suspended', `the ${kind} is suspended: its tokens may read, and write nothing`);
       }
-      takeAll(principal, 'requests', 1);
-      takeAll(principal, 'bytes', Number(headers['content-length'] ?? 0));
+      acquireAll(principal, 'requests', 1);
+      acquireAll(principal, 'bytes', Number(headers['content-length'] ?? 0));
     },
     admitBody: (principal, headers, bytes) => {
-      if (headers['content-length'] === undefined) takeAll(principal, 'bytes', bytes);
+      if (headers['content-length'] === undefined) acquireAll(principal, 'bytes', bytes);
     },
     // A report without events has none that could come too fast.
-    takeEvents: (principal, count, some) =>
-      count === 0 ? { count } : take(principal, 'events', count, some),
+    acquireEvents: (principal, count, minimum) =>
+      count === 0 ? { count } : acquire(principal, 'events', count, minimum),
   };
 }
 
@@ -91,24 +96,28 @@ const RATES = {
   events: 'eventsPerSecond',
   requests: 'requestsPerSecond',
   bytes: 'bytesPerSecond',
-} as const satisfies Record<What, keyof RateLimits>;
+} as const satisfies Record<LimitedUnit, keyof RateLimits>;
 
 /** Units of the IETF's draft; it has none for events. */
 const UNITS = { events: 'events', requests: 'requests', bytes: 'content-bytes' } as const;
 
-function suspendedOf({ project, tenant }: Principal): Policy['of'] | undefined {
+function suspendedOwner({ project, tenant }: Principal): Policy['owner'] | undefined {
   if (project.suspended === true) return 'project';
   return tenant.suspended === true ? 'tenant' : undefined;
 }
 
-function policiesOf({ project, tenant }: Principal, what: What, buckets: Map<string, Bucket>): Policy[] {
-  const of = (kind: Policy['of'], { id, limits }: Pick<Tenant, 'id' | 'limits'>): Policy[] => {
-    const perSecond = limits?.[RATES[what]] ?? null;
+function policiesOf(
+  { project, tenant }: Principal,
+  unit: LimitedUnit,
+  buckets: Map<string, Bucket>,
+): Policy[] {
+  const of = (kind: Policy['owner'], { id, limits }: Pick<Tenant, 'id' | 'limits'>): Policy[] => {
+    const perSecond = limits?.[RATES[unit]] ?? null;
     if (limits == null || perSecond === null) return [];
-    const name = `${kind}-${what}`;
+    const name = `${kind}-${unit}`;
     const bucket = buckets.get(`${name} ${id}`) ?? new Bucket();
     buckets.set(`${name} ${id}`, bucket);
-    return [{ name, of: kind, perSecond, burstSeconds: limits.burstSeconds, bucket }];
+    return [{ name, owner: kind, perSecond, burstSeconds: limits.burstSeconds, bucket }];
   };
   return [...of('project', project), ...of('tenant', tenant)];
 }
@@ -129,31 +138,31 @@ function statesOf(policies: readonly Policy[], ingests: number, nowMs: number): 
 }
 
 /** With the fields of draft-ietf-httpapi-ratelimit-headers-10: policies as a whole, and what is left of them here. */
-function refusalOf(
-  what: What,
-  wanted: number,
+function rejectionOf(
+  unit: LimitedUnit,
+  requested: number,
   states: readonly State[],
 ): { limit: string; rejected: Rejected } {
   const waits = states.map(({ policy, rate, level }) => {
-    const seconds = Math.ceil((neededFor(wanted, rate) - level) / rate.perSecond);
+    const seconds = Math.ceil((neededFor(requested, rate) - level) / rate.perSecond);
     return { policy, level, seconds: Math.max(0, seconds) };
   });
   const [longest] = waits.toSorted((a, b) => b.seconds - a.seconds);
   if (longest === undefined) throw new Error('no limit refuses');
-  const { of, name, perSecond } = longest.policy;
+  const { owner, name, perSecond } = longest.policy;
   const seconds = Math.max(1, longest.seconds);
   const policies = states.map(({ policy }) => {
     const quota = policy.perSecond * policy.burstSeconds;
-    return `"${policy.name}";q=${quota};w=${policy.burstSeconds};qu="${UNITS[what]}"`;
+    return `"${policy.name}";q=${quota};w=${policy.burstSeconds};qu="${UNITS[unit]}"`;
   });
-  const left = waits.map(
+  const remaining = waits.map(
     ({ policy, level, seconds: t }) => `"${policy.name}";r=${Math.max(0, Math.floor(level))};t=${t}`,
   );
   const headers = {
     'Retry-After': String(seconds),
     'RateLimit-Policy': policies.join(', '),
-    RateLimit: left.join(', '),
+    RateLimit: remaining.join(', '),
   };
-  const detail = `the ${of} may send ${perSecond} ${what} a second; try again in ${seconds} s`;
+  const detail = `the ${owner} may send ${perSecond} ${unit} a second; try again in ${seconds} s`;
   return { limit: name, rejected: new Rejected('rate_limited', detail, { headers }) };
 }

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { proxiesIn } from './addresses.ts';
+import { parseTrustedProxies } from './addresses.ts';
 import { type Credentials, REJECTED_FOR_S, UnauthenticatedLimit } from './unauthenticated.ts';
 
 const BURST = 5_000;
@@ -13,7 +13,7 @@ function aLimit(trusted = '') {
   const limit = new UnauthenticatedLimit({
     clock: { now: () => nowMs },
     metrics: { rateLimited: { inc: () => {} } } as never,
-    trustedProxies: proxiesIn(trusted),
+    trustedProxies: parseTrustedProxies(trusted),
     credentialsOf: ({ headers }) => (headers.authorization ?? 'none') as Credentials,
   });
   const send = (remoteAddress: string, of: { token?: Credentials; forwarded?: string } = {}) => {

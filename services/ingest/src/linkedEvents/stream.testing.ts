@@ -21,11 +21,11 @@ import { type LinkedEvent, linkedEvents } from '@questlog/schemas/topics/linkedE
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import Koa from 'koa';
 import { onTestFinished } from 'vitest';
+import { openCursorCiphers } from '../cursors/cursorCiphers.ts';
 import { authenticate, checkScope } from '../http/authenticate.ts';
 import { problems } from '../http/problems.ts';
 import { streamLinkedEvents } from '../http/publicApp.ts';
 import { type IngestMetrics, ingestMetrics } from '../metrics.ts';
-import { openSeals } from '../places/seals.ts';
 import { positionIn, type StreamPosition } from './core/streamId.ts';
 import {
   type LinkedEventStreams,
@@ -79,7 +79,7 @@ export async function aStreamBench(
   const codec = await createCodec(registry, linkedEvents);
   const metrics = ingestMetrics(createMetricsRegistry());
   const handle = await openDirectory({ log, registry, logger: silentLogger });
-  const [directory, seals] = [handle.current, openSeals({ directory: handle, clock })];
+  const [directory, seals] = [handle.current, openCursorCiphers({ directory: handle, clock })];
   const streams = await openLinkedEventStreams({
     ...{ log, registry, store, clock, seals, metrics, erased: directory.erased },
     logger: silentLogger,
@@ -115,7 +115,7 @@ export async function aStreamBench(
       await log.append(TOPICS.linkedEvents, partition, [record]);
       return link;
     },
-    placeOf: async ({ projectId }, id) => positionIn(id, await seals.of('stream', projectId)),
+    placeOf: async ({ projectId }, id) => positionIn(id, await seals.for('stream', projectId)),
     expire: async (afterMs) => {
       aheadMs += afterMs;
       await log.maintain();

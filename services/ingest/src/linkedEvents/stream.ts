@@ -9,7 +9,7 @@ import type { Codec } from '@questlog/runtime/registry/registry';
 import { type ErasedData, isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import type { Seal } from '../core/sealed.ts';
+import type { CursorCipher } from '../core/cursorCipher.ts';
 import { type Gap, gapText, heartbeatText, linkedEventText, openingText } from './core/linkedEventText.ts';
 import { positionBytes } from './core/streamId.ts';
 
@@ -18,7 +18,7 @@ export interface StreamDeps {
   readonly codec: Codec<LinkedEvent>;
   readonly logger: Logger;
   readonly clock: Clock;
-  readonly seal: Seal;
+  readonly seal: CursorCipher;
   /** The log has it still. */
   readonly erased: ErasedData;
   readonly heartbeatMs: number;
@@ -219,7 +219,9 @@ class Connection implements LinkedEventStream {
   }
 
   #positionId(): string {
-    return this.#deps.seal.close(positionBytes({ logId: this.#deps.log.id, nextOffsets: this.#nextOffsets }));
+    return this.#deps.seal.encrypt(
+      positionBytes({ logId: this.#deps.log.id, nextOffsets: this.#nextOffsets }),
+    );
   }
 
   #finish(): void {

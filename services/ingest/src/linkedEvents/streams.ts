@@ -10,10 +10,10 @@ import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/reg
 import type { ErasedData } from '@questlog/schemas/erased';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import type { Seal } from '../core/sealed.ts';
-import { Places } from '../limits/places.ts';
+import type { CursorCipher } from '../core/cursorCipher.ts';
+import type { CursorCiphers } from '../cursors/cursorCiphers.ts';
+import { ConcurrencyLimit } from '../limits/concurrencyLimit.ts';
 import type { IngestMetrics } from '../metrics.ts';
-import type { Seals } from '../places/seals.ts';
 import type { Gap } from './core/linkedEventText.ts';
 import { expiredPartitions, offsetsFrom, positionIn } from './core/streamId.ts';
 import { findGap } from './gap.ts';
@@ -37,7 +37,7 @@ export interface LinkedEventStreamsDeps {
   readonly registry: SchemaRegistry;
   readonly store: Pick<Store, 'query'>;
   readonly clock: Clock;
-  readonly seals: Seals;
+  readonly seals: CursorCiphers;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
   /** What no client gets any more. */
@@ -70,15 +70,15 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
   const { log, logger, clock, metrics, erased, limits = STREAM_LIMITS } = deps;
   const codec = await createCodec(deps.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
-  const permits = new Places(limits.maxStreams, limits.maxStreamsOfProject);
+  const permits = new ConcurrencyLimit(limits.maxStreams, limits.maxStreamsOfProject);
   /** Streams that are not answered yet have a place, too, so that many at once do not all find room. @throws Unavailable */
   const takePermit = ({ tenant, project }: Principal): (() => void) => {
-    const release = permits.take({ tenantId: tenant.id, projectId: project.id });
+    const release = permits.acquire({ tenantId: tenant.id, projectId: project.id });
     if (release === undefined) throw new Unavailable(FULL, { retryAfterS: FULL_RETRY_AFTER_S });
-    metrics.linkedEventStreams.set(permits.taken);
+    metrics.linkedEventStreams.set(permits.inUse);
     return () => {
       release();
-      metrics.linkedEventStreams.set(permits.taken);
+      metrics.linkedEventStreams.set(permits.inUse);
     };
   };
   let isClosed = false;
@@ -88,7 +88,7 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
       if (isClosed) throw new Unavailable('this process is stopping');
       const release = takePermit(client.principal);
       try {
-        const seal = await deps.seals.of('stream', client.principal.project.id);
+        const seal = await deps.seals.for('stream', client.principal.project.id);
         const start = await startOf(deps, client, from, seal);
         if (start === undefined) {
           release();
@@ -124,7 +124,7 @@ async function startOf(
   deps: LinkedEventStreamsDeps,
   { principal }: StreamClient,
   requested: StartPosition,
-  seal: Seal,
+  seal: CursorCipher,
 ): Promise<{ offsets: number[]; gap: Gap | undefined } | undefined> {
   const { log } = deps;
   const from = typeof requested === 'string' ? requested : positionIn(requested.id, seal);

@@ -10,6 +10,9 @@ import { EVENT_COLUMNS, type EventRow, eventOfRow } from '@questlog/schemas/tabl
 import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
+import type { ShownLink } from '../entityCache/links.ts';
+import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
+import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { Draft } from '../events/core/envelope.ts';
 import {
   appendEvents,
@@ -17,14 +20,11 @@ import {
   decideEvents,
   type StoreEventsDeps,
 } from '../events/storeEvents.ts';
-import type { ShownLink } from '../known/links.ts';
-import type { Projection } from '../known/projection.ts';
-import type { Reports } from '../known/reports.ts';
 import { IncompleteReport } from '../rejected.ts';
 
 export interface CompleteDeps extends StoreEventsDeps {
   readonly store: Store;
-  readonly projection: Projection;
+  readonly projection: ProjectionProgress;
   readonly clock: Clock;
 }
 
@@ -90,7 +90,7 @@ const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
 /** Has the linker look up a report that it may have let go without its events. */
 export async function appendRetry(
-  { reports, clock }: { reports: Reports; clock: Clock },
+  { reports, clock }: { reports: ReportCache; clock: Clock },
   filed: ReportLink,
 ): Promise<void> {
   if (clock.now() <= closesAtMs(filed) - LAST_LOOK_UP_MARGIN_MS) return;

@@ -178,9 +178,9 @@ test('a report that another process filed is known to be there as soon as that h
   const { promise: readsAgain, resolve: readOn } = Promise.withResolvers<void>();
   const [one, other] = [await bench.start(), await bench.start(() => readsAgain)];
   const { tenant, project } = bench.principal;
-  expect(await other.reports.areThere(tenant.id, project.id)).toBe(false);
+  expect(await other.reports.hasReports(tenant.id, project.id)).toBe(false);
   await createReport(one, bench.principal, aBody({ eventIds: [randomUUID()] }));
-  const areThere = other.reports.areThere(tenant.id, project.id);
+  const areThere = other.reports.hasReports(tenant.id, project.id);
   readOn();
 
   expect(await areThere).toBe(true);

@@ -6,6 +6,7 @@ import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -22,12 +23,11 @@ import {
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
+import { READ_TIMEOUT_MS } from '../entityCache/projectionProgress.ts';
+import { excludeErasedReports, openReportCache } from '../entityCache/reportCache.ts';
+import { cachedSession, excludeErasedSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import { OwnAppends } from '../events/ownAppends.ts';
 import { RandomPool } from '../events/storeEvents.ts';
-import { KeyedMutex } from '../known/keyedMutex.ts';
-import { READ_WAIT_MS } from '../known/projection.ts';
-import { openReports, reportsLeft } from '../known/reports.ts';
-import { knownSession, type Sessions, sessionsLeft } from '../known/sessions.ts';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
 import type { ReportDeps } from './createReport.ts';
@@ -49,9 +49,9 @@ export interface ReportBench {
   /**
    * What a start of ingest works with; each follows the log on its own.
    * @param mayRead awaited before it reads on, so that a test can hold it back.
-   * @param waitMs for how long a request waits for what it has not read.
+   * @param readTimeoutMs for how long a request waits for what it has not read.
    */
-  start(mayRead?: () => Promise<void>, waitMs?: number): Promise<ReportDeps>;
+  start(mayRead?: () => Promise<void>, readTimeoutMs?: number): Promise<ReportDeps>;
   reports(): Promise<ReportLink[]>;
   events(): Promise<EventsAccepted[]>;
 }
@@ -73,7 +73,7 @@ export async function aReportBench(): Promise<ReportBench> {
     projected: [],
     unresolved: [],
     nowMs: NOON_MS,
-    start: async (mayRead = async () => {}, waitMs = READ_WAIT_MS) => {
+    start: async (mayRead = async () => {}, readTimeoutMs = READ_TIMEOUT_MS) => {
       const store = storeOf(bench);
       const projection = {
         caughtUp: async () => {},
@@ -88,14 +88,14 @@ export async function aReportBench(): Promise<ReportBench> {
         tail: (options) =>
           log.tail({ ...options, onBatch: (batch) => mayRead().then(() => options.onBatch(batch)) }),
       });
-      const reports = await openReports({
+      const reports = await openReportCache({
         log: failing,
         store,
         registry,
         projection,
         logger: silentLogger,
         clock,
-        waitMs,
+        readTimeoutMs,
       });
       onTestFinished(() => reports.close());
       const metrics = ingestMetrics(createMetricsRegistry());
@@ -103,7 +103,7 @@ export async function aReportBench(): Promise<ReportBench> {
         ...{
           log: failing,
           store,
-          reports: reportsLeft(reports, bench.directory.erased),
+          reports: excludeErasedReports(reports, bench.directory.erased),
           projection,
           clock,
           metrics,
@@ -111,11 +111,11 @@ export async function aReportBench(): Promise<ReportBench> {
         codec: await createCodec(registry, eventsAccepted),
         checkAttachments: async () => [],
         received: [],
-        limits: openLimits({ clock, metrics, ingestsOf: () => 1 }),
+        limits: openLimits({ clock, metrics, ingestCountOf: () => 1 }),
         quotas: { ledger: async () => undefined },
-        own: new OwnAppends(() => {}),
+        ownAppends: new OwnAppends(() => {}),
         random: new RandomPool(),
-        sessions: sessionsLeft(sessionsOf(sessions), bench.directory),
+        sessions: excludeErasedSessions(sessionsOf(sessions), bench.directory),
         erased: bench.directory.erased,
         partitions: LANES.length,
         perReport: new KeyedMutex(),
@@ -128,16 +128,16 @@ export async function aReportBench(): Promise<ReportBench> {
   return bench;
 }
 
-function sessionsOf(sessions: readonly SessionRegistered[]): Sessions {
+function sessionsOf(sessions: readonly SessionRegistered[]): SessionCache {
   const known = (ids: readonly string[]) => sessions.filter(({ sessionId }) => ids.includes(sessionId));
   return {
-    find: async (_, __, ids) => new Map(known(ids).map((one) => [one.sessionId, knownSession(one)])),
+    find: async (_, __, ids) => new Map(known(ids).map((one) => [one.sessionId, cachedSession(one)])),
     register: () => Promise.reject(new Error('no session is registered here')),
     failed: new Promise<never>(() => {}),
-    holdsErased: async () => false,
-    lacks: async () => undefined,
+    hasErased: async () => false,
+    errorIfIncomplete: async () => undefined,
     peek: () => undefined,
-    forgetPeeked: () => {},
+    clearRecent: () => {},
     close: async () => {},
   };
 }

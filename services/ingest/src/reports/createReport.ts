@@ -6,6 +6,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import type { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import type { ErasedData } from '@questlog/schemas/erased';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
@@ -20,29 +21,28 @@ import {
 } from '@questlog/schemas/topics/reportLinks';
 import { eventId, uuidV8 } from '@questlog/schemas/uuid';
 import { type SkewedTime, skewedTimes } from '../core/clockSkew.ts';
-import { bodyVerdict } from '../core/fieldProblems.ts';
+import { bodyRejection } from '../core/fieldProblems.ts';
 import type { Span } from '../core/scanObject.ts';
-import { otherBuild } from '../core/tokenBuilds.ts';
+import { buildProblems } from '../core/tokenBuilds.ts';
+import { MAX_OPEN_REPORTS_PER_KEY } from '../entityCache/core/openReports.ts';
+import { ReadBackTimeout } from '../entityCache/entityCache.ts';
+import { linkedReports, linksOfReport, pendingLinks } from '../entityCache/links.ts';
+import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
+import type { ReportCache } from '../entityCache/reportCache.ts';
+import { findSessions, type SessionCache } from '../entityCache/sessionCache.ts';
+import type { FiledReport } from '../entityCache/storedReports.ts';
 import {
+  type AssignedDrafts,
+  assignLanes,
   type CreatedEvent,
-  type Placed,
-  placeDrafts,
   sessionsOf,
   unknownSession,
 } from '../events/core/accept.ts';
 import type { AnsweredEvent } from '../events/core/answer.ts';
 import type { Draft } from '../events/core/envelope.ts';
 import { decideEvents, releaseEvents, type StoreEventsDeps } from '../events/storeEvents.ts';
-import { MAX_REPORTS_OF_ONE } from '../known/core/recentReports.ts';
-import { NotReadBack } from '../known/firstRecords.ts';
-import type { KeyedMutex } from '../known/keyedMutex.ts';
-import { linkedReports, linksOfReport, pendingLinks } from '../known/links.ts';
-import type { Projection } from '../known/projection.ts';
-import type { Reports } from '../known/reports.ts';
-import { findSessions, type Sessions } from '../known/sessions.ts';
-import type { FiledReport } from '../known/storedReports.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
-import type { Holder } from '../limits/places.ts';
+import type { ProjectIds } from '../limits/concurrencyLimit.ts';
 import { IncompleteReport, Rejected } from '../rejected.ts';
 import type { CheckAttachments } from '../uploads/uploads.ts';
 import {
@@ -58,11 +58,11 @@ export interface ReportDeps extends StoreEventsDeps {
   /** Links by its session that a report gets at most. */
   readonly maxSessionLinks: number;
   readonly store: Store;
-  readonly sessions: Sessions;
-  readonly reports: Reports;
+  readonly sessions: SessionCache;
+  readonly reports: ReportCache;
   readonly erased: ErasedData;
   /** Of the events topic. */
-  readonly projection: Projection;
+  readonly projection: ProjectionProgress;
   readonly clock: Clock;
   /** Under project and report: two changes of one report never run at once. */
   readonly perReport: KeyedMutex;
@@ -78,7 +78,7 @@ export interface ReportAnswer {
   readonly accepted?: AcceptedEvents;
 }
 
-interface CheckedReport extends Placed {
+interface CheckedReport extends AssignedDrafts {
   readonly draft: ReportDraft;
   readonly id: string;
   /** Null also for a session that the project does not know. */
@@ -104,7 +104,7 @@ export async function createReport(
   const checked = await check(deps, principal, body, isStrict);
   const { tenant, project } = principal;
   const answer = await deps.perReport.run(`${project.id}/${checked.id}`, async () => {
-    const mayBeKnown = !hasGeneratedId(checked) && (await deps.reports.areThere(tenant.id, project.id));
+    const mayBeKnown = !hasGeneratedId(checked) && (await deps.reports.hasReports(tenant.id, project.id));
     const known = mayBeKnown ? await deps.reports.find(tenant.id, project.id, checked.id) : undefined;
     if (known !== undefined) return await replay(deps, principal, checked, known);
     if (checked.rejection !== undefined) throw checked.rejection;
@@ -131,7 +131,7 @@ async function check(
   const requestId = idFromClientRequest(project.id, clientRequestId);
   if (requestId !== undefined && problems.length > 0) return malformed(draft, requestId, body);
   const named = [...new Set([...(sessionId === null ? [] : [sessionId]), ...sessionsOf(draft.drafts)])];
-  const refusal = problems.length > 0 ? () => bodyVerdict(problems) : undefined;
+  const refusal = problems.length > 0 ? () => bodyRejection(problems) : undefined;
   const known = await findSessions(deps.sessions, principal, named, refusal);
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
@@ -141,17 +141,17 @@ async function check(
   const isKept = (session: string): boolean =>
     clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
   const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));
-  const placed = placeDrafts({ drafts, problems: [] }, known, { lane, projectId: project.id, buildIds });
+  const placed = assignLanes({ drafts, problems: [] }, known, { lane, projectId: project.id, buildIds });
   const session = sessionId === null ? undefined : known.get(sessionId);
   const isUnknown = sessionId !== null && session === undefined && !isKept(sessionId);
   const [sessionLane, buildId] = [session?.lane ?? null, draft.buildId ?? session?.buildId ?? null];
   const all = [
     ...problems,
     ...(isUnknown ? [unknownSession(0, sessionId, project.id)] : []),
-    ...otherBuild(buildIds, { buildId: draft.buildId, sessionId: session?.buildId }),
+    ...buildProblems(buildIds, { buildId: draft.buildId, sessionId: session?.buildId }),
     ...placed.problems.map(insideEvents),
   ];
-  if (all.length > 0) throw bodyVerdict(all);
+  if (all.length > 0) throw bodyRejection(all);
   const attachments = await checkedAttachments(deps, { tenantId: tenant.id, projectId: project.id }, draft);
   const knownId = session === undefined ? null : sessionId;
   return { ...placed, draft, id, sessionId: knownId, sessionLane, buildId, attachments, body };
@@ -161,7 +161,7 @@ async function check(
 function malformed(draft: ReportDraft, id: string, body: Buffer): CheckedReport {
   const { problems } = draft;
   const nothing = { drafts: [], attachments: [], sessionId: null, sessionLane: null, buildId: null };
-  return { ...nothing, problems, draft, id, body, rejection: bodyVerdict(problems) };
+  return { ...nothing, problems, draft, id, body, rejection: bodyRejection(problems) };
 }
 
 /** The same in every process and for ever, so that a repeat needs no look-up to be one. */
@@ -183,7 +183,7 @@ function excludeUnknownSession(
 /** @throws Rejected naming each file that is not there, where no `clientRequestId` keeps the report. */
 async function checkedAttachments(
   { checkAttachments }: ReportDeps,
-  holder: Holder,
+  holder: ProjectIds,
   { attachments, clientRequestId }: ReportDraft,
 ): Promise<Attachment[]> {
   const states = await checkAttachments(holder, attachments);
@@ -205,7 +205,7 @@ async function checkedAttachments(
     const pointer = `/attachments/${i}/uploadId`;
     return state === 'missing' ? [{ index: 0, pointer, code: 'unknown_upload', detail }] : [];
   });
-  if (missing.length > 0 && clientRequestId === null) throw bodyVerdict(missing);
+  if (missing.length > 0 && clientRequestId === null) throw bodyRejection(missing);
   return checked;
 }
 
@@ -217,8 +217,8 @@ async function fileReport(
   const { id, drafts, attachments } = checked;
   // What the request says of sizes was checked; it need not say them.
   const tooLarge = attachedBytesProblems(attachments.filter(({ state }) => state === 'stored'));
-  if (tooLarge.length > 0) throw bodyVerdict(tooLarge);
-  const { refusal } = deps.limits.takeEvents(principal, drafts.length, drafts.length);
+  if (tooLarge.length > 0) throw bodyRejection(tooLarge);
+  const { rejection: refusal } = deps.limits.acquireEvents(principal, drafts.length, drafts.length);
   if (refusal !== undefined) throw refusal;
   const receivedAt = deps.clock.now();
   const toStore = { receivedAt, drafts, idempotency: null, isSplit: false, reportId: id };
@@ -226,7 +226,7 @@ async function fileReport(
   const record = recordOf(deps, principal, checked, decided.created, receivedAt);
   const filed = await deps.reports.file(record, hasGeneratedId(checked)).catch((error: unknown) => {
     releaseEvents(decided);
-    throw error instanceof NotReadBack
+    throw error instanceof ReadBackTimeout
       ? new IncompleteReport(id, error, 'it could not be read back in time')
       : error;
   });
@@ -267,7 +267,7 @@ function recordOf(
   receivedAt: number,
 ): ReportLink {
   const { occurredAt, window } = draft;
-  const room = reports.roomFor({ projectId: project.id, sessionId, eventIds: draft.eventIds });
+  const room = reports.capacityFor({ projectId: project.id, sessionId, eventIds: draft.eventIds });
   const content = contentOf(draft, attachments);
   const isEmpty = content === null && sessionId === null && created.length + room.eventIds.length === 0;
   if (isEmpty && draft.eventIds.length > 0) throw tooManyReports();
@@ -295,7 +295,7 @@ function recordOf(
 
 /** Nothing of it would be left. */
 function tooManyReports(): Rejected {
-  const detail = `each of the events is named by ${MAX_REPORTS_OF_ONE} open reports already`;
+  const detail = `each of the events is named by ${MAX_OPEN_REPORTS_PER_KEY} open reports already`;
   return new Rejected('rate_limited', detail, { headers: { 'Retry-After': `${GRACE_MS / 1000}` } });
 }
 

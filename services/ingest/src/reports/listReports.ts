@@ -11,8 +11,13 @@ import {
   textsOfRow,
 } from '@questlog/schemas/tables/reports';
 import { SEVERITIES } from '@questlog/schemas/topics/reportLinks';
-import { choiceFilter, textFilter, timeFilter, uuidFilter, whereGiven } from '../core/listFilters.ts';
-import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../core/newestFirst.ts';
+import { choiceFilter, textFilter, timeFilter, uuidFilter, whereClause } from '../core/listFilters.ts';
+import {
+  newestFirstClause,
+  newestFirstPage,
+  newestFirstParams,
+  readNewestFirst,
+} from '../core/newestFirst.ts';
 import type { PageQuery } from '../core/pageLimit.ts';
 import { reportHead } from './core/reportAnswer.ts';
 import type { ReportReadDeps } from './readReports.ts';
@@ -62,10 +67,10 @@ export async function listReports(
   await reportProjection.caughtUp([partitionOf(tenant.id, 0, partitions)]);
   const found = await store.query<ListedRow>(
     `SELECT ${COLUMNS} FROM reports
-     WHERE project_id = {projectId:UUID} ${whereGiven(filters, CONDITIONS)} AND ${inNewestFirst('received_at')}`,
+     WHERE project_id = {projectId:UUID} ${whereClause(filters, CONDITIONS)} AND ${newestFirstClause('received_at')}`,
     { projectId: project.id, ...filters, ...newestFirstParams(page) },
   );
-  const { rows, next } = newestFirstOf(found, page, ({ reportId, receivedAt }) => {
+  const { rows, next } = newestFirstPage(found, page, ({ reportId, receivedAt }) => {
     return { id: reportId, millis: receivedAt };
   });
   return { reports: rows.map(listed), next };

@@ -2,6 +2,7 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import type { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import { partitionOf, partitionsOf } from '@questlog/schemas/partition';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import { EVENT_COLUMNS } from '@questlog/schemas/tables/events';
@@ -9,46 +10,45 @@ import { CONTENT_COLUMNS, type ContentRow, contentOfRow } from '@questlog/schema
 import type { ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
 import type { PageQuery } from '../core/pageLimit.ts';
+import type { CursorCiphers } from '../cursors/cursorCiphers.ts';
 import {
-  answeredRow,
-  askPage,
-  IN_PAGE,
-  POSITION_COLUMNS,
-  type PositionedRow,
-  pageInTurns,
-  pageOf,
-  pageParams,
-  readPage,
-} from '../events/pages.ts';
-import { expiryOf } from '../expired/expiry.ts';
-import type { KeyedMutex } from '../known/keyedMutex.ts';
-import {
-  firstOfSession,
   isFresh,
   type Link,
   linkedReports,
   linksOfReport,
   reportParams,
-} from '../known/links.ts';
-import type { LinksSettled, Projection } from '../known/projection.ts';
-import type { Reports } from '../known/reports.ts';
-import type { FiledReport } from '../known/storedReports.ts';
-import type { Seals } from '../places/seals.ts';
+  sessionEventsQuery,
+} from '../entityCache/links.ts';
+import type { ProjectionProgress, WaitForLinks } from '../entityCache/projectionProgress.ts';
+import type { ReportCache } from '../entityCache/reportCache.ts';
+import type { FiledReport } from '../entityCache/storedReports.ts';
+import {
+  answeredEvent,
+  encodePage,
+  IN_PAGE,
+  POSITION_COLUMNS,
+  type PositionedRow,
+  pageOf,
+  pageParams,
+  queryPage,
+  readPage,
+} from '../events/pages.ts';
+import { expiryOf } from '../expired/expiry.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { sessionSequence } from '../sessions/sessionSequence.ts';
 import { reportObject, type ShownContent, withExpired } from './core/reportAnswer.ts';
 
 export interface ReportReadDeps {
   readonly store: Store;
-  readonly reports: Reports;
+  readonly reports: ReportCache;
   /** Of the events topic. */
-  readonly projection: Projection;
+  readonly projection: ProjectionProgress;
   /** Of the topic of reports. */
-  readonly reportProjection: Projection;
-  readonly linksSettled: LinksSettled;
+  readonly reportProjection: ProjectionProgress;
+  readonly waitForLinks: WaitForLinks;
   readonly clock: Clock;
   readonly partitions: number;
-  readonly seals: Seals;
+  readonly cursorCiphers: CursorCiphers;
 }
 
 /** @throws Rejected `not_found` also for a report of another project; Unavailable while the projection lags. */
@@ -94,7 +94,7 @@ const LINKS_IN_CLICKHOUSE = `
 
 /** Also those that are linked: a link that is written meanwhile is in one half or in both, never in none. */
 const LINKS_BY_SESSION = `
-  SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM (${firstOfSession()})`;
+  SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM (${sessionEventsQuery()})`;
 
 /** A page of the report's events by `occurredAt`; ties in the order of the log. */
 export async function readReportEvents(
@@ -104,13 +104,13 @@ export async function readReportEvents(
   query: PageQuery,
 ): Promise<Buffer> {
   const { project, revision } = principal;
-  const wanted = readPage(query, await deps.seals.of('page', project.id));
+  const wanted = readPage(query, await deps.cursorCiphers.for('page', project.id));
   const report = await findReport(deps, principal, pathUuid(idText));
   const { filed, retractedAt } = report;
   await waitForProjection(deps, filed);
   const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
   // The ids lead to the events by the primary key, which begins with the time inside them.
-  const { page, found } = await askPage(wanted, (asked, settings) =>
+  const { page, rows: found } = await queryPage(wanted, (asked, settings) =>
     deps.store.query<LinkedRow>(
       `WITH links AS (
        SELECT event_id, argMax(way, weight) AS link_source, max(is_link) AS is_made
@@ -134,11 +134,11 @@ export async function readReportEvents(
   const own = retractedAt === null ? [filed.reportId] : [];
   const state = retractedAt === null ? 'linked' : 'retracted';
   const answered = (row: LinkedRow) => {
-    const event = answeredRow(row, revision);
+    const event = answeredEvent(row, revision);
     const reportIds = deps.reports.reportsOf(project.id, event, [...own, ...(linked.get(row.id) ?? [])]);
     return { ...event, reportIds, link: { state, source: row.link_source } };
   };
-  return await pageInTurns(rows, answered, next);
+  return await encodePage(rows, answered, next);
 }
 
 /** @throws Rejected `not_found`. */
@@ -147,7 +147,7 @@ export async function findReport(
   { tenant, project }: Principal,
   id: string,
 ): Promise<FiledReport> {
-  const areThere = await reports.areThere(tenant.id, project.id);
+  const areThere = await reports.hasReports(tenant.id, project.id);
   const report = areThere ? await reports.find(tenant.id, project.id, id) : undefined;
   if (report === undefined)
     throw new Rejected('not_found', `report ${id} does not exist in this project, or has expired`);
@@ -156,7 +156,7 @@ export async function findReport(
 
 /** Waits until the report and the events that it names are in ClickHouse; waits a little for links that the linker makes. */
 async function waitForProjection(
-  { projection, reportProjection, linksSettled, partitions }: ReportReadDeps,
+  { projection, reportProjection, waitForLinks, partitions }: ReportReadDeps,
   filed: ReportLink,
 ): Promise<void> {
   const { tenantId, sessionLane, inlineEventIds, eventIds } = filed;
@@ -166,7 +166,7 @@ async function waitForProjection(
   await Promise.all([
     projection.caughtUp(concerned),
     reportProjection.caughtUp([partitionOf(tenantId, 0, partitions)]),
-    linksSettled(concerned),
+    waitForLinks(concerned),
   ]);
 }
 
@@ -175,7 +175,7 @@ async function waitForProjection(
  * @throws Rejected `not_found` also for a report of another project; `forbidden` for one that another token filed.
  */
 export async function retractReport(
-  deps: { reports: Reports; clock: Clock; perReport: KeyedMutex },
+  deps: { reports: ReportCache; clock: Clock; perReport: KeyedMutex },
   principal: Principal,
   idText: string,
 ): Promise<void> {

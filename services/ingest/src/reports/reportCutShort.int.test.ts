@@ -6,12 +6,12 @@ import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import Koa from 'koa';
 import { expect, onTestFinished, test } from 'vitest';
+import { testCursorCiphers } from '../cursors/cursorCiphers.testing.ts';
 import { problems } from '../http/problems.ts';
 import { reportRoutes } from '../http/publicApp.ts';
-import { BodyBudget, LoopTurns } from '../http/readBody.ts';
+import { BodyBudget, EventLoopQueue } from '../http/readBody.ts';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
-import { someSeals } from '../places/seals.testing.ts';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
 import type { ReportDeps } from './createReport.ts';
 
@@ -121,10 +121,14 @@ async function served(bench: ReportBench, started?: ReportDeps): Promise<string>
   const metrics = ingestMetrics(createMetricsRegistry());
   const reports = started ?? (await bench.start());
   const router = new Router();
-  const bodies = { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() };
-  const settling = { reportProjection: reports.projection, linksSettled: async () => {}, seals: someSeals() };
+  const bodies = { budget: new BodyBudget(metrics.bodyBytesInFlight), queue: new EventLoopQueue() };
+  const settling = {
+    reportProjection: reports.projection,
+    waitForLinks: async () => {},
+    cursorCiphers: testCursorCiphers(),
+  };
   const reads = { ...reports, ...settling };
-  const limits = openLimits({ clock: reports.clock, metrics, ingestsOf: () => 1 });
+  const limits = openLimits({ clock: reports.clock, metrics, ingestCountOf: () => 1 });
   reportRoutes(router, { reports, reads, bodies, limits }, () => bench.principal);
   const app = new Koa();
   app.use(problems(silentLogger, metrics));

@@ -8,7 +8,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import type { Project, RetentionDays } from '@questlog/schemas/topics/directoryEntry';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, onTestFinished, test } from 'vitest';
-import { sharedStore } from '../known/storedReports.testing.ts';
+import { sharedStore } from '../entityCache/storedReports.testing.ts';
 import { openStoredRows } from '../ledger/storedRows.ts';
 import { openFolderStore } from '../uploads/folderStore.ts';
 import { dropExpired, openRetention, type RetentionDeps } from './retention.ts';

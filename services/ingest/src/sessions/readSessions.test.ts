@@ -1,7 +1,7 @@
 /** Tests a read of a session that is registered while the read runs. */
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { expect, test } from 'vitest';
-import { Lacking } from '../known/restoredTable.ts';
+import { TableIncomplete } from '../entityCache/restoredTable.ts';
 import { readSession, type SessionReadDeps } from './readSessions.ts';
 
 const ID = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
@@ -15,7 +15,7 @@ test('returns a session that is registered after the projection’s end was read
       isRegistered.value = true;
       return new Map([[ID, {}]]);
     },
-    lacking: new Lacking('ClickHouse was restored'),
+    lacking: new TableIncomplete('ClickHouse was restored'),
   });
 
   const answer = await readSession(deps, principal, ID);
@@ -24,7 +24,7 @@ test('returns a session that is registered after the projection’s end was read
 });
 
 test('rejects a read of a session that the cache has and a restored table lacks', async () => {
-  const lacking = new Lacking('restored', { retryAfterS: 10 });
+  const lacking = new TableIncomplete('restored', { retryAfterS: 10 });
   const deps = readsOf({ rows: () => [], find: () => new Map([[ID, {}]]), lacking });
 
   await expect(readSession(deps, principal, ID)).rejects.toThrow(Unavailable);
@@ -36,12 +36,12 @@ const principal = { tenant: { id: ID }, project: { id: ID } } as Parameters<type
 function readsOf(state: {
   rows(): object[];
   find(): Map<string, object>;
-  lacking: Lacking;
+  lacking: TableIncomplete;
 }): SessionReadDeps {
   const projection = { caughtUp: async () => {} };
   return {
     store: { query: async (sql: string) => (sql.includes('metadata, lane') ? state.rows() : []) },
-    sessions: { find: async () => state.find(), lacks: async () => state.lacking },
+    sessions: { find: async () => state.find(), errorIfIncomplete: async () => state.lacking },
     registered: projection,
     projection,
     partitions: 1,

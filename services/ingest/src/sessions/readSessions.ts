@@ -4,22 +4,27 @@ import type { Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { BuildOutput, BuildPage, ListedSession, SessionPage } from '@questlog/schemas/http/session';
 import { partitionOf } from '@questlog/schemas/partition';
-import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../core/newestFirst.ts';
+import {
+  newestFirstClause,
+  newestFirstPage,
+  newestFirstParams,
+  readNewestFirst,
+} from '../core/newestFirst.ts';
 import { formatMicros } from '../core/occurredAt.ts';
 import type { PageQuery } from '../core/pageLimit.ts';
-import type { Projection } from '../known/projection.ts';
-import { Lacking } from '../known/restoredTable.ts';
-import type { Sessions } from '../known/sessions.ts';
+import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
+import { TableIncomplete } from '../entityCache/restoredTable.ts';
+import type { SessionCache } from '../entityCache/sessionCache.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { sessionSequence } from './sessionSequence.ts';
 
 export interface SessionReadDeps {
   readonly store: Store;
-  readonly sessions: Pick<Sessions, 'find' | 'lacks'>;
+  readonly sessions: Pick<SessionCache, 'find' | 'errorIfIncomplete'>;
   /** Of the sessions topic. */
-  readonly registered: Projection;
+  readonly registered: ProjectionProgress;
   /** Of the events topic. */
-  readonly projection: Projection;
+  readonly projection: ProjectionProgress;
   readonly partitions: number;
 }
 
@@ -36,7 +41,7 @@ const COLUMNS = `id, build_id AS buildId, toUnixTimestamp64Micro(ifNull(started_
   toUnixTimestamp64Milli(registered_at) AS registeredAtMillis, version, platform, git_commit AS gitCommit, channel,
   player_external_id AS externalId, player_device_id AS deviceId`;
 
-const NOT_BACK = 'ClickHouse was restored and does not have this session again yet';
+const SESSION_NOT_RESTORED = 'ClickHouse was restored and does not have this session again yet';
 
 /** @throws Rejected `unknown_session` also for a session of another project; Unavailable while the projection lags. */
 export async function readSession(
@@ -57,14 +62,14 @@ export async function readSession(
   };
   let row = await stored();
   // A session that is registered after the end offset was read is in the cache before it has a row.
-  const isKnown = row === undefined && (await deps.sessions.find(tenant.id, project.id, [id])).has(id);
-  if (isKnown) row = await stored();
+  const isCached = row === undefined && (await deps.sessions.find(tenant.id, project.id, [id])).has(id);
+  if (isCached) row = await stored();
   if (row === undefined) {
     // Retention can also have removed a session that is in the cache.
-    const lacking = isKnown ? await deps.sessions.lacks(tenant.id) : undefined;
-    if (lacking instanceof Lacking)
-      throw new Unavailable(NOT_BACK, { retryAfterS: lacking.retryAfterS, cause: lacking });
-    if (lacking !== undefined) throw lacking;
+    const incomplete = isCached ? await deps.sessions.errorIfIncomplete(tenant.id) : undefined;
+    if (incomplete instanceof TableIncomplete)
+      throw new Unavailable(SESSION_NOT_RESTORED, { retryAfterS: incomplete.retryAfterS, cause: incomplete });
+    if (incomplete !== undefined) throw incomplete;
     throw new Rejected('unknown_session', `session ${id} does not exist in this project, or has expired`);
   }
   // An event that was answered is not missing.
@@ -87,10 +92,10 @@ export async function readPlayerSessions(
   const found = await deps.store.query<SessionRow>(
     `SELECT ${COLUMNS} FROM sessions
      WHERE project_id = {projectId:UUID} AND player_external_id = {externalId:String}
-       AND ${inNewestFirst('registered_at')}`,
+       AND ${newestFirstClause('registered_at')}`,
     { projectId: principal.project.id, externalId, ...newestFirstParams(page) },
   );
-  const { rows, next } = newestFirstOf(found, page, ({ id, registeredAtMillis }) => {
+  const { rows, next } = newestFirstPage(found, page, ({ id, registeredAtMillis }) => {
     return { id, millis: registeredAtMillis };
   });
   return { sessions: rows.map(sessionOf), next };
@@ -113,10 +118,10 @@ export async function readBuilds(
   const found = await deps.store.query<BuildRow>(
     `SELECT build_id AS id, version, platform, git_commit AS gitCommit, channel, sessions AS sessionCount,
        toUnixTimestamp64Milli(first_seen) AS firstSeenMillis, toUnixTimestamp64Milli(last_seen) AS lastSeenMillis
-     FROM builds WHERE project_id = {projectId:UUID} AND ${inNewestFirst('first_seen')}`,
+     FROM builds WHERE project_id = {projectId:UUID} AND ${newestFirstClause('first_seen')}`,
     { projectId: principal.project.id, ...newestFirstParams(page) },
   );
-  const { rows, next } = newestFirstOf(found, page, ({ id, firstSeenMillis }) => {
+  const { rows, next } = newestFirstPage(found, page, ({ id, firstSeenMillis }) => {
     return { id, millis: firstSeenMillis };
   });
   const builds = rows.map(({ firstSeenMillis, lastSeenMillis, sessionCount, ...build }) => ({

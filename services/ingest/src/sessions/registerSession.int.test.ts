@@ -10,8 +10,8 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Projection } from '../known/projection.ts';
-import { findSessions, openSessions } from '../known/sessions.ts';
+import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
+import { findSessions, openSessionCache } from '../entityCache/sessionCache.ts';
 import { Rejected } from '../rejected.ts';
 import { registerSession } from './registerSession.ts';
 
@@ -39,13 +39,13 @@ test('a registration that is not read back in time is Unavailable, and the same 
 test('a log that ends before what the projector has committed is told of, and sessions go on', async () => {
   const { log, registry } = await aTopicOfSessions();
   const cuts: unknown[] = [];
-  const sessions = await openSessions({
+  const sessions = await openSessionCache({
     log,
     registry,
     projection: projectedUpTo(7),
     logger: silentLogger,
     store: emptyStore(),
-    onCut: (cut) => void cuts.push(cut),
+    onTruncated: (cut) => void cuts.push(cut),
   });
   onTestFinished(() => sessions.close());
   const everywhere = [...Array(PARTITIONS).keys()];
@@ -62,7 +62,7 @@ test('a session that only ClickHouse could know is Unavailable while that is sil
     ...emptyStore(),
     query: () => Promise.reject(new Unavailable('ClickHouse does not answer')),
   };
-  const sessions = await openSessions({
+  const sessions = await openSessionCache({
     ...{ log, registry, projection: projectedUpTo(0), logger: silentLogger },
     store: silent,
   });
@@ -81,13 +81,13 @@ test('a session that only ClickHouse could know is Unavailable while that is sil
 test('a registration is Unavailable while more waits for ClickHouse than memory may hold, and appends nothing', async () => {
   const { log, registry } = await aTopicOfSessions();
   let projected = 0;
-  const sessions = await openSessions({
+  const sessions = await openSessionCache({
     ...{
       log,
       registry,
       logger: silentLogger,
       store: emptyStore(),
-      bounds: { kept: 1, held: 1, packedBytes: 1 },
+      bounds: { maxWeight: 1, maxUnprojectedWeight: 1, maxPackedBytes: 1 },
     },
     projection: { ...projectedUpTo(0), projected: async () => Array(PARTITIONS).fill(projected) },
   });
@@ -126,7 +126,7 @@ test('look-ups of a project wait for one another, not for those of another proje
   const asked: { projectId: string; ids: string[]; answer(): void }[] = [];
   const query = (_: string, { projectId, ids }: { projectId: string; ids: string[] }) =>
     new Promise((resolve) => asked.push({ projectId, ids, answer: () => resolve([]) }));
-  const sessions = await openSessions({
+  const sessions = await openSessionCache({
     ...{ log, registry, projection: projectedUpTo(0), logger: silentLogger },
     store: { ...emptyStore(), query } as unknown as Store,
   });
@@ -164,7 +164,7 @@ async function aTopicOfSessions() {
   return { log, registry: await openLogRegistry(log) };
 }
 
-function projectedUpTo(offset: number): Projection {
+function projectedUpTo(offset: number): ProjectionProgress {
   return {
     caughtUp: async () => {},
     projected: async () => Array(PARTITIONS).fill(offset),
@@ -175,13 +175,13 @@ function projectedUpTo(offset: number): Projection {
 async function aBlindProcess() {
   const { log, registry } = await aTopicOfSessions();
   const { promise: mayRead, resolve: readOn } = Promise.withResolvers<void>();
-  const sessions = await openSessions({
+  const sessions = await openSessionCache({
     log: withPausedTails(log, () => mayRead),
     registry,
     projection: projectedUpTo(0),
     logger: silentLogger,
     store: emptyStore(),
-    waitMs: WAIT_MS,
+    readTimeoutMs: WAIT_MS,
   });
   onTestFinished(() => {
     // A close waits for the record that is being read.

@@ -6,11 +6,11 @@ import type { SessionCreated } from '@questlog/schemas/http/session';
 import { laneOfSession } from '@questlog/schemas/partition';
 import { eventId } from '@questlog/schemas/uuid';
 import { type SkewedTime, skewedTimes } from '../core/clockSkew.ts';
-import { bodyVerdict } from '../core/fieldProblems.ts';
+import { bodyRejection } from '../core/fieldProblems.ts';
 import { formatMicros } from '../core/occurredAt.ts';
-import { otherBuild } from '../core/tokenBuilds.ts';
-import type { KnownSession } from '../known/core/packedSessions.ts';
-import { knownSession, type Sessions } from '../known/sessions.ts';
+import { buildProblems } from '../core/tokenBuilds.ts';
+import type { CachedSession } from '../entityCache/core/packedSessions.ts';
+import { cachedSession, type SessionCache } from '../entityCache/sessionCache.ts';
 import { Rejected } from '../rejected.ts';
 import { readSessionInput } from './core/sessionInput.ts';
 
@@ -23,36 +23,37 @@ interface RegisteredSession {
 
 /** @throws Rejected for what the game must change, Unavailable for what it may send again. */
 export async function registerSession(
-  { sessions, clock }: { sessions: Sessions; clock: Clock },
+  { sessions, clock }: { sessions: SessionCache; clock: Clock },
   { tenant, project, buildIds }: Principal,
   body: Buffer,
   isStrict = false,
 ): Promise<RegisteredSession> {
-  const { id: givenId, ignored, times, ...content } = readSessionInput(body, project.id, isStrict);
+  const { id: requestedId, ignored, times, ...content } = readSessionInput(body, project.id, isStrict);
   const field = content.build === null ? 'buildId' : 'build';
-  const refused = otherBuild(buildIds, { [field]: content.buildId });
-  if (refused.length > 0) throw bodyVerdict(refused);
+  const problems = buildProblems(buildIds, { [field]: content.buildId });
+  if (problems.length > 0) throw bodyRejection(problems);
   const registeredAt = clock.now();
-  const told = { ignored, warned: skewedTimes(times, registeredAt) };
-  const sessionId = givenId ?? eventId(registeredAt, 0, randomBytes(8));
+  const warnings = { ignored, warned: skewedTimes(times, registeredAt) };
+  const sessionId = requestedId ?? eventId(registeredAt, 0, randomBytes(8));
   const lane = laneOfSession(sessionId, tenant.spread);
   const record = { tenantId: tenant.id, projectId: project.id, sessionId, registeredAt, lane, ...content };
-  const wanted = knownSession(record);
-  if (givenId !== null) {
-    const known = (await sessions.find(tenant.id, project.id, [sessionId])).get(sessionId);
-    if (known !== undefined) return { status: 200, body: sameOrConflict(known, wanted), ...told };
+  const requested = cachedSession(record);
+  if (requestedId !== null) {
+    const existing = (await sessions.find(tenant.id, project.id, [sessionId])).get(sessionId);
+    if (existing !== undefined)
+      return { status: 200, body: sameOrConflict(existing, requested), ...warnings };
   }
-  const { winner, isOwn } = await sessions.register(record, givenId === null);
+  const { registered, isOwn } = await sessions.register(record, requestedId === null);
   return isOwn
-    ? { status: 201, body: createdSession(wanted), ...told }
-    : { status: 200, body: sameOrConflict(winner, wanted), ...told };
+    ? { status: 201, body: createdSession(requested), ...warnings }
+    : { status: 200, body: sameOrConflict(registered, requested), ...warnings };
 }
 
-function createdSession({ sessionId, buildId, startedAt }: KnownSession): SessionCreated {
+function createdSession({ sessionId, buildId, startedAt }: CachedSession): SessionCreated {
   return { sessionId, id: sessionId, buildId, startedAt: formatMicros(startedAt) };
 }
 
-function sameOrConflict(known: KnownSession, wanted: KnownSession): SessionCreated {
-  if (known.content === wanted.content) return createdSession(known);
-  throw new Rejected('conflict', `session ${known.sessionId} is registered with other content`);
+function sameOrConflict(existing: CachedSession, requested: CachedSession): SessionCreated {
+  if (existing.content === requested.content) return createdSession(existing);
+  throw new Rejected('conflict', `session ${existing.sessionId} is registered with other content`);
 }

@@ -1,6 +1,6 @@
 /** What an upload's address, which is signed, says of whoever asked for it. Pure. */
 import { type Directory, type Principal, validToken } from '@questlog/runtime/directory/directory';
-import type { Holder } from '../limits/places.ts';
+import type { ProjectIds } from '../limits/concurrencyLimit.ts';
 
 const JWT = /^jwt-until-(\d{1,15})$/;
 
@@ -14,7 +14,7 @@ export function holderOf(
   directory: Directory,
   { tokenId, key: { projectId } }: { tokenId: string; key: { projectId: string } },
   nowMs: number,
-): Holder | undefined {
+): ProjectIds | undefined {
   const project = directory.projects.get(projectId);
   const tenant = project && directory.tenants.get(project.tenantId);
   if (tenant === undefined || tenant.suspended === true || project?.suspended === true) return undefined;

@@ -6,7 +6,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import type { TokenRotation } from '@questlog/schemas/http/admin';
 import type { Token } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { problem, refusal, timestampField } from '../core/fieldProblems.ts';
+import { problem, rejectionOf, timestampField } from '../core/fieldProblems.ts';
 import { formatMicros } from '../core/occurredAt.ts';
 import { Rejected } from '../rejected.ts';
 import { newToken } from './tokenText.ts';
@@ -63,7 +63,7 @@ export async function rotateToken(
 export function expiryOf(text: string, nowMs: number): number {
   const expiresAt = Number(timestampField('expiresAt', text) / 1000n);
   if (expiresAt > nowMs) return expiresAt;
-  throw refusal(problem('/expiresAt', 'field_invalid', 'expiresAt must be in the future'));
+  throw rejectionOf(problem('/expiresAt', 'field_invalid', 'expiresAt must be in the future'));
 }
 
 export function formatMillis(millis: number): string {
@@ -73,7 +73,7 @@ export function formatMillis(millis: number): string {
 /** @param expiresAt null: it never ends. */
 function sameLifetime(old: Token, expiresAt: null | undefined, nowMs: number): number | null {
   if (expiresAt === undefined && old.rotatedTo != null)
-    throw refusal(
+    throw rejectionOf(
       problem(
         '/expiresAt',
         'field_required',

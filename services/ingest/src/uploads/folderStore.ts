@@ -17,8 +17,8 @@ import {
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
-import { KeyedMutex } from '../known/keyedMutex.ts';
 import { Rejected } from '../rejected.ts';
 import { uploadPath } from './core/uploadAddress.ts';
 import { parseDescription, storageKey, type UploadKey } from './core/uploadKey.ts';

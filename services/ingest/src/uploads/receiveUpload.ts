@@ -2,8 +2,8 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { type Holder, Places } from '../limits/places.ts';
-import { Shares } from '../limits/shares.ts';
+import { ConcurrencyLimit, type ProjectIds } from '../limits/concurrencyLimit.ts';
+import { FairQueue } from '../limits/fairQueue.ts';
 import { Rejected } from '../rejected.ts';
 import type { UploadTarget } from './core/uploadKey.ts';
 import { essenceOf } from './core/uploadRequest.ts';
@@ -27,8 +27,8 @@ const CHECK_INTERVAL_MS = 1_000;
 /** The uploads that a process is taking: how many, and their pace. */
 export class UploadsInFlight {
   readonly #gauge: { set(value: number): void };
-  readonly #permits = new Places(MAX_CONCURRENT_UPLOADS);
-  readonly #turns = new Shares('pieces of uploads', 1);
+  readonly #permits = new ConcurrencyLimit(MAX_CONCURRENT_UPLOADS);
+  readonly #turns = new FairQueue('pieces of uploads', 1);
   /** When the pieces that had their turn are paid for. */
   #nextChunkMs = 0;
 
@@ -36,15 +36,15 @@ export class UploadsInFlight {
     this.#gauge = gauge;
   }
 
-  async run<T>(holder: Holder, work: () => Promise<T>): Promise<T> {
-    const releasePermit = this.#permits.take(holder);
+  async run<T>(holder: ProjectIds, work: () => Promise<T>): Promise<T> {
+    const releasePermit = this.#permits.acquire(holder);
     if (releasePermit === undefined) throw new Unavailable('too many uploads at once');
-    this.#gauge.set(this.#permits.taken);
+    this.#gauge.set(this.#permits.inUse);
     try {
       return await work();
     } finally {
       releasePermit();
-      this.#gauge.set(this.#permits.taken);
+      this.#gauge.set(this.#permits.inUse);
     }
   }
 
@@ -70,7 +70,7 @@ export async function receiveUpload(
   inFlight: UploadsInFlight,
   target: UploadTarget,
   request: IncomingMessage,
-  holderOf: () => Holder | undefined,
+  holderOf: () => ProjectIds | undefined,
 ): Promise<number> {
   const holder = holderOf();
   if (holder === undefined) throw tokenRevoked();
@@ -113,7 +113,7 @@ async function* bounded(
   request: IncomingMessage,
   inFlight: UploadsInFlight,
   { maxBytes, isExact }: UploadTarget,
-  holderOf: () => Holder | undefined,
+  holderOf: () => ProjectIds | undefined,
 ): AsyncGenerator<Buffer> {
   let sizeBytes = 0;
   try {

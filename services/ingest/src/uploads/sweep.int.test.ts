@@ -8,7 +8,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, onTestFinished, test } from 'vitest';
-import { addReports, numbered, sharedStore } from '../known/storedReports.testing.ts';
+import { addReports, numbered, sharedStore } from '../entityCache/storedReports.testing.ts';
 import { storageKey, type UploadKey } from './core/uploadKey.ts';
 import { openFolderStore } from './folderStore.ts';
 import { openSweep, type SweepDeps, sweepUploads } from './sweep.ts';

@@ -5,7 +5,7 @@ import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { millisOf } from '@questlog/schemas/uuid';
-import type { Projection } from '../known/projection.ts';
+import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { dayOf, storageKey, type UploadKey } from './core/uploadKey.ts';
 import type { UploadStore } from './uploadStore.ts';
 
@@ -29,7 +29,7 @@ export interface SweepDeps {
   readonly uploads: UploadStore;
   readonly store: Pick<Store, 'query'>;
   /** Of reports to ClickHouse. */
-  readonly projection: Pick<Projection, 'caughtUp'>;
+  readonly projection: Pick<ProjectionProgress, 'caughtUp'>;
   readonly clock: Clock;
 }
 

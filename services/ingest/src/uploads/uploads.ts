@@ -10,8 +10,8 @@ import {
   type UploadOutput,
 } from '@questlog/schemas/http/upload';
 import { canonicalUuid, eventId, isUuidV7, millisOf } from '@questlog/schemas/uuid';
-import type { Holder } from '../limits/places.ts';
-import { Shares } from '../limits/shares.ts';
+import type { ProjectIds } from '../limits/concurrencyLimit.ts';
+import { FairQueue } from '../limits/fairQueue.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { credentialOf } from '../tokens/credential.ts';
 import { storageKey, type UploadDescription } from './core/uploadKey.ts';
@@ -108,12 +108,12 @@ const MAX_CONCURRENT_CHECKS = 16;
 
 /** Of the files that a report names; one after the other, tenants in turn. @throws Unavailable where too many of a tenant wait. */
 export type CheckAttachments = (
-  of: Holder,
+  of: ProjectIds,
   named: readonly NamedAttachment[],
 ) => Promise<readonly AttachmentState[]>;
 
 export function openAttachmentChecks(deps: Parameters<typeof checkAttachment>[0]): CheckAttachments {
-  const turns = new Shares('reports with files', MAX_CONCURRENT_CHECKS);
+  const turns = new FairQueue('reports with files', MAX_CONCURRENT_CHECKS);
   return async ({ tenantId, projectId }, named) => {
     const states: AttachmentState[] = [];
     for (const one of named)

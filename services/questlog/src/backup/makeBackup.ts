@@ -7,7 +7,7 @@ import { constants } from 'node:fs';
 import { copyFile, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { SECRET_OF_PLACES } from '@questlog/ingest/places/seals';
+import { CURSOR_SECRET_ID } from '@questlog/ingest/cursors/cursorCiphers';
 import { sqlString } from '@questlog/runtime/clickhouse/chdb/engine/sqlText';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { EmbeddedExtras } from '@questlog/runtime/log/embedded/embeddedLog';
@@ -63,7 +63,7 @@ export async function makeBackup(
       groups: Object.values(PROJECTORS),
       beforeCopy: () => backupStatement(source.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
       // Offsets behind the backup are given again: an id of a stream from there must not pass over what gets them.
-      excluded: [{ topic: TOPICS.directory, key: entityKey('secret', SECRET_OF_PLACES) }],
+      excluded: [{ topic: TOPICS.directory, key: entityKey('secret', CURSOR_SECRET_ID) }],
       signal,
     });
     // Last: what a report of the log names is there.

@@ -3,7 +3,7 @@ import type { BlockList } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type AllowedOrigins, allowedOrigins } from '@questlog/ingest/http/cors';
-import { proxiesIn } from '@questlog/ingest/limits/addresses';
+import { parseTrustedProxies } from '@questlog/ingest/limits/addresses';
 import type { JwtOptions } from '@questlog/ingest/tokens/jwt/jwtVerifier';
 import type { S3StoreOptions } from '@questlog/ingest/uploads/s3Store';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
@@ -177,7 +177,8 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   const corsOrigins = checked(() => allowedOrigins(settings.corsOrigins)) ?? [];
   const publicUrl = checked(() => checkedPublicUrl(settings.publicUrl)) ?? '';
   const jwt = checked(() => jwtOptions(settings));
-  const trustedProxies = checked(() => proxiesIn(settings.trustedProxies)) ?? proxiesIn('');
+  const trustedProxies =
+    checked(() => parseTrustedProxies(settings.trustedProxies)) ?? parseTrustedProxies('');
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
   return { kafka, address, reader, uploads, corsOrigins, publicUrl, jwt, trustedProxies };
 }

@@ -3,9 +3,9 @@ import { laneOf, millisOf } from '@questlog/schemas/uuid';
 import { describe, expect, test } from 'vitest';
 import {
   type AcceptInput,
+  type AssignedDraft,
   accept,
-  type PlacedDraft,
-  placeDrafts,
+  assignLanes,
   randomBytesFor,
   sessionsOf,
 } from './accept.ts';
@@ -15,7 +15,7 @@ const PROJECT = '85ac27b3-4cf8-4a46-b24b-0b6ca34e27fa';
 const KEY = '01a1fe02-7454-7000-a110-3027adf24232';
 const NOW = 1_795_262_987_142;
 
-function drafts(lanes: readonly number[]): PlacedDraft[] {
+function drafts(lanes: readonly number[]): AssignedDraft[] {
   return lanes.map((lane, index) => ({
     index,
     lane,
@@ -178,7 +178,7 @@ test('an event lies where its session does and is of its build, and each session
     detail: 'eventType is required',
   } as const;
   const sessions = new Map([[known, { lane: 2, buildId: 'the session’s', player: 5 }]]);
-  const placed = placeDrafts({ drafts: all, problems: [earlier] }, sessions, { lane: 1, projectId: PROJECT });
+  const placed = assignLanes({ drafts: all, problems: [earlier] }, sessions, { lane: 1, projectId: PROJECT });
   expect(placed.drafts).toEqual([
     { ...all[0], lane: 2, buildId: 'the session’s', player: 5 },
     { ...all[1], lane: 2, player: 5 },
@@ -202,7 +202,7 @@ test('a token for some builds stores nothing of another build, nor in a session 
   }));
   const placedFor = (buildIds: readonly string[] | undefined) => {
     const of = { lane: 0, projectId: PROJECT, buildIds };
-    const placed = placeDrafts({ drafts: all, problems: [] }, sessions, of);
+    const placed = assignLanes({ drafts: all, problems: [] }, sessions, of);
     const told = placed.problems.map(({ index, pointer, code }) => [index, pointer, code]);
     return [placed.drafts.map(({ index }) => index), told];
   };

@@ -7,11 +7,11 @@ import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { AcceptedEvent, EventsAccepted, Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { idHead, idTail, millisOf, uuidV8 } from '@questlog/schemas/uuid';
-import { otherBuild } from '../../core/tokenBuilds.ts';
+import { buildProblems } from '../../core/tokenBuilds.ts';
 import type { Draft, Elements } from './envelope.ts';
 
 /** A draft whose partition is known. */
-export interface PlacedDraft extends Draft {
+export interface AssignedDraft extends Draft {
   readonly lane: number;
   /** Of its session's player; undefined: it has no session. */
   readonly player?: number | undefined;
@@ -27,7 +27,7 @@ export interface AcceptInput {
   readonly revision: Revision;
   /** Milliseconds since the epoch. */
   readonly receivedAt: number;
-  readonly drafts: readonly PlacedDraft[];
+  readonly drafts: readonly AssignedDraft[];
   /** How many of the request's events, the first ones, are still within the tenant's quota; below 0 past its line. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
@@ -67,7 +67,7 @@ export function randomBytesFor(drafts: number): number {
 
 export function accept(input: AcceptInput): AcceptedBatch {
   const created: CreatedEvent[] = [];
-  const isOneEach = input.idempotency !== null && input.isSplit;
+  const isRecordPerEvent = input.idempotency !== null && input.isSplit;
   /** By the event's index or its lane. */
   const records = new Map<number, { lane: number; events: CreatedEvent[] }>();
   const ids = new EventIds(input);
@@ -75,18 +75,18 @@ export function accept(input: AcceptInput): AcceptedBatch {
     const event = createdEvent(input, draft, position, ids);
     created.push(event);
     const { lane } = draft;
-    const name = isOneEach ? event.index : lane;
-    const record = records.get(name);
-    if (record === undefined) records.set(name, { lane, events: [event] });
+    const recordName = isRecordPerEvent ? event.index : lane;
+    const record = records.get(recordName);
+    if (record === undefined) records.set(recordName, { lane, events: [event] });
     else record.events.push(event);
   });
   const byPartition = new Map<number, EventsAccepted[]>();
   let position = 0;
   for (const [at, { lane, events }] of records) {
-    const name = `${isOneEach ? 'event' : 'lane'} ${at}`;
+    const recordName = `${isRecordPerEvent ? 'event' : 'lane'} ${at}`;
     const partition = partitionOf(input.tenantId, lane, input.partitions);
     const messages = byPartition.get(partition) ?? [];
-    messages.push(messageOf(input, appendIdOf(input, name, events, position++), events));
+    messages.push(messageOf(input, appendIdOf(input, recordName, events, position++), events));
     byPartition.set(partition, messages);
   }
   return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
@@ -100,7 +100,12 @@ export function keyedTail(projectId: string, key: string, digest: Buffer, index:
   return createHash('sha256').update(`${projectId}/${key}/${index}/`).update(digest).digest().subarray(0, 8);
 }
 
-function createdEvent(input: AcceptInput, draft: PlacedDraft, position: number, ids: EventIds): CreatedEvent {
+function createdEvent(
+  input: AcceptInput,
+  draft: AssignedDraft,
+  position: number,
+  ids: EventIds,
+): CreatedEvent {
   return {
     index: draft.index,
     id: draft.id ?? ids.next(draft, position),
@@ -126,7 +131,7 @@ class EventIds {
     this.receivedMicros = BigInt(input.receivedAt) * 1000n;
   }
 
-  next({ index, lane }: PlacedDraft, position: number): string {
+  next({ index, lane }: AssignedDraft, position: number): string {
     const { idempotency, projectId, random } = this.#input;
     if (idempotency === null) return this.#head(lane) + idTail(random, position * 8);
     return this.#head(lane) + idTail(keyedTail(projectId, idempotency.key, idempotency.digest, index));
@@ -154,13 +159,13 @@ function messageOf(input: AcceptInput, appendId: string, events: readonly Create
  */
 function appendIdOf(
   input: AcceptInput,
-  name: string,
+  recordName: string,
   [first]: readonly CreatedEvent[],
   position: number,
 ): string {
   const { idempotency, projectId, random, drafts, reportId } = input;
   if (reportId !== undefined) {
-    const tried = `${projectId}/report ${reportId}/${name}/${first?.id}`;
+    const tried = `${projectId}/report ${reportId}/${recordName}/${first?.id}`;
     return uuidV8(createHash('sha256').update(tried).digest());
   }
   if (idempotency === null) {
@@ -168,13 +173,13 @@ function appendIdOf(
     return uuidV8(random, at);
   }
   const hash = createHash('sha256')
-    .update(`${projectId}/${idempotency.key}/${name}/`)
+    .update(`${projectId}/${idempotency.key}/${recordName}/`)
     .update(idempotency.digest);
   return uuidV8(hash.digest());
 }
 
-export interface Placed {
-  readonly drafts: readonly PlacedDraft[];
+export interface AssignedDrafts {
+  readonly drafts: readonly AssignedDraft[];
   readonly problems: readonly ElementProblem[];
 }
 
@@ -182,39 +187,39 @@ export interface Placed {
  * An event lies where its session does, or else in the request's `own` lane, and is of its session's build unless it
  * names one. A session that is not `known` is a problem, and so is another build than the token writes for.
  */
-export function placeDrafts(
+export function assignLanes(
   { drafts, problems }: Elements,
-  known: ReadonlyMap<
+  sessions: ReadonlyMap<
     string,
     { readonly lane: number; readonly buildId: string | null; readonly player: number }
   >,
-  own: {
+  defaults: {
     readonly lane: number;
     readonly projectId: string;
     readonly buildIds?: readonly string[] | undefined;
   },
-): Placed {
-  const placed: PlacedDraft[] = [];
-  const found: ElementProblem[] = [];
+): AssignedDrafts {
+  const assigned: AssignedDraft[] = [];
+  const newProblems: ElementProblem[] = [];
   for (const draft of drafts) {
     const { index, sessionId } = draft;
-    const session = sessionId === null ? undefined : known.get(sessionId);
+    const session = sessionId === null ? undefined : sessions.get(sessionId);
     if (sessionId !== null && session === undefined) {
-      found.push(unknownSession(index, sessionId, own.projectId));
+      newProblems.push(unknownSession(index, sessionId, defaults.projectId));
     } else {
       const buildId = draft.buildId ?? session?.buildId ?? null;
       const other =
-        own.buildIds &&
-        otherBuild(own.buildIds, { buildId: draft.buildId, sessionId: session?.buildId }, index);
+        defaults.buildIds &&
+        buildProblems(defaults.buildIds, { buildId: draft.buildId, sessionId: session?.buildId }, index);
       if (other !== undefined && other.length > 0) {
-        found.push(...other);
+        newProblems.push(...other);
         continue;
       }
-      placed.push({ ...draft, buildId, lane: session?.lane ?? own.lane, player: session?.player });
+      assigned.push({ ...draft, buildId, lane: session?.lane ?? defaults.lane, player: session?.player });
     }
   }
-  const all = [...problems, ...found].sort((a, b) => a.index - b.index);
-  return { drafts: placed, problems: all };
+  const all = [...problems, ...newProblems].sort((a, b) => a.index - b.index);
+  return { drafts: assigned, problems: all };
 }
 
 export function unknownSession(index: number, sessionId: string, projectId: string): ElementProblem {

@@ -16,9 +16,9 @@ import { expect, test } from 'vitest';
 import { timestampProblem } from '../../core/fieldProblems.ts';
 import { formatMicros, parseOccurredAt } from '../../core/occurredAt.ts';
 import { Dice, damageable, damaged, deep, KEY, members, SESSION } from '../damagedBodies.testing.ts';
-import { type AcceptInput, accept, keyedTail, type PlacedDraft, randomBytesFor } from './accept.ts';
+import { type AcceptInput, type AssignedDraft, accept, keyedTail, randomBytesFor } from './accept.ts';
 import { type AnsweredEvent, eventArray, eventObject, lenientArray } from './answer.ts';
-import { type Draft, type Elements, isInOrder, problemsOf, readElements, Uuids } from './envelope.ts';
+import { type Draft, type Elements, isValid, problemsOf, readElements, Uuids } from './envelope.ts';
 import { answerOf, recordOf } from './ordinaryBytes.ts';
 import { OrdinaryEvents } from './ordinaryEvents.ts';
 import { scanBody } from './scanBody.ts';
@@ -178,7 +178,7 @@ function expectAgreement(bytes: Buffer, dice: Dice, seen: Seen): void {
   const uuids = new Uuids();
   scanned.elements.forEach((one, index) => {
     const isGood = problemsOf(one, revision, index).length === 0;
-    if (isInOrder(one, revision, uuids) !== isGood) fail('an element', bytes, revision);
+    if (isValid(one, revision, uuids) !== isGood) fail('an element', bytes, revision);
     seen[isGood ? 'inOrder' : 'wrong'] += 1;
   });
   const read = readElements(bytes, scanned.elements, revision);
@@ -202,7 +202,7 @@ function expectSameOrdinary(
 ): void {
   if (problems.length > 0 || drafts.length !== ordinary.count) fail('an ordinary request', bytes, revision);
   const builds = drafts.map(() => dice.one([null, KEY]));
-  const placed: PlacedDraft[] = drafts.map((draft, i) => ({
+  const placed: AssignedDraft[] = drafts.map((draft, i) => ({
     ...draft,
     buildId: draft.buildId ?? builds[i] ?? null,
     lane: dice.one([0, 1, 0xabc]),
@@ -269,7 +269,7 @@ function expectSameStored(
   dice: Dice,
   bytes: Buffer,
 ): void {
-  const placed: PlacedDraft[] = drafts.map((draft) => ({
+  const placed: AssignedDraft[] = drafts.map((draft) => ({
     ...draft,
     lane: dice.one([0, 1, 0xabc]),
     ...(dice.below(4) === 0 && { sampleRate: 1 / (1 + dice.below(9)) }),
@@ -311,7 +311,7 @@ function expectSameStored(
 
 function idTheLongWay(
   { idempotency, projectId, receivedAt, random }: AcceptInput,
-  draft: PlacedDraft,
+  draft: AssignedDraft,
   at: number,
 ) {
   if (idempotency === null) return eventId(receivedAt, draft.lane, random.subarray(at * 8));

@@ -36,7 +36,7 @@ export function readElements(body: Buffer, scanned: readonly ScannedElement[], r
   const problems: ElementProblem[] = [];
   const uuids = new Uuids();
   scanned.forEach((element, index) => {
-    const found = isInOrder(element, revision, uuids) ? [] : problemsOf(element, revision, index);
+    const found = isValid(element, revision, uuids) ? [] : problemsOf(element, revision, index);
     const occurredAt =
       typeof element.occurredAt === 'string' ? parseOccurredAt(element.occurredAt) : undefined;
     if (occurredAt?.ok === false) found.push({ ...timestampProblem('occurredAt', occurredAt.reason), index });
@@ -73,7 +73,7 @@ export function timesOf(drafts: readonly Draft[], scanned: readonly ScannedEleme
  * True exactly where `problemsOf` finds nothing, which is nearly everything that games send: the schema takes several times as
  * long and is asked of the others alone. A time is judged where it is read.
  */
-export function isInOrder(element: ScannedElement, revision: Revision, uuids: Uuids): boolean {
+export function isValid(element: ScannedElement, revision: Revision, uuids: Uuids): boolean {
   const { sessionId, buildId, eventType, occurredAt, payloadKind, sequence } = element;
   return (
     element.kind === 'object' &&
@@ -81,17 +81,17 @@ export function isInOrder(element: ScannedElement, revision: Revision, uuids: Uu
     element.repeated.length === 0 &&
     element.loneSurrogate.length === 0 &&
     element.tooDeep === undefined &&
-    (uuids.of(sessionId) !== null || (revision === 'B' && isLeftOut(sessionId))) &&
-    (isLeftOut(buildId) || uuids.of(buildId) !== null) &&
+    (uuids.of(sessionId) !== null || (revision === 'B' && isOmitted(sessionId))) &&
+    (isOmitted(buildId) || uuids.of(buildId) !== null) &&
     typeof eventType === 'string' &&
-    (typeof occurredAt === 'string' || isLeftOut(occurredAt)) &&
+    (typeof occurredAt === 'string' || isOmitted(occurredAt)) &&
     (payloadKind === 'object' || payloadKind === 'null' || payloadKind === undefined) &&
-    (isLeftOut(sequence) || (Number.isSafeInteger(sequence) && Number(sequence) >= 1))
+    (isOmitted(sequence) || (Number.isSafeInteger(sequence) && Number(sequence) >= 1))
   );
 }
 
 /** `null` in an optional field is as if it were omitted. */
-function isLeftOut(field: StringField | NumberField): boolean {
+function isOmitted(field: StringField | NumberField): boolean {
   return field === undefined || (typeof field === 'object' && field.kind === 'null');
 }
 

@@ -99,12 +99,12 @@ export function answerOf(batch: OrdinaryBatch): Buffer {
     out.bytes(event === 0 ? FIRST : NEXT);
     writeId(out, time, lanes[event] ?? 0, random, event);
     out.bytes(SESSION);
-    quoteUuid(out, body, found.sessionAt[event] ?? ABSENT);
+    writeQuotedUuid(out, body, found.sessionAt[event] ?? ABSENT);
     out.bytes(BUILD);
     const buildAt = found.buildAt[event] ?? ABSENT;
     const build = sessionBuilds[event] ?? null;
-    if (buildAt === ABSENT && build !== null) quoteUuid(out, build, 0);
-    else quoteUuid(out, body, buildAt);
+    if (buildAt === ABSENT && build !== null) writeQuotedUuid(out, build, 0);
+    else writeQuotedUuid(out, body, buildAt);
     out.bytes(TYPE);
     out.part(body, found.typeAt[event] ?? 0, found.typeEnd[event] ?? 0);
     out.bytes(TIME);
@@ -129,9 +129,9 @@ export function answerOf(batch: OrdinaryBatch): Buffer {
   return out.written();
 }
 
-function quoteUuid(out: ByteWriter, from: Buffer, at: number): void {
+function writeQuotedUuid(out: ByteWriter, from: Buffer, at: number): void {
   if (at === ABSENT) {
-    out.bytes(NOTHING);
+    out.bytes(NULL_TEXT);
     return;
   }
   out.uint8(QUOTE);
@@ -153,7 +153,7 @@ const TIME = Buffer.from('","occurredAt":"');
 const NO_MILLIS = Buffer.from('.000Z');
 const PAYLOAD = Buffer.from(',"payload":');
 const NO_PAYLOAD = Buffer.from('{}');
-const NOTHING = Buffer.from('null');
+const NULL_TEXT = Buffer.from('null');
 const END_B = Buffer.from(',"reportIds":[]}');
 const END_WITHIN = Buffer.from(',"reportIds":[],"overQuota":false}');
 const END_OVER = Buffer.from(',"reportIds":[],"overQuota":true}');

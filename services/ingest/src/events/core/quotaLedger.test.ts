@@ -31,7 +31,7 @@ test('an append that the rollup had before it was confirmed is counted once', ()
 
 test('a log that was cut before anything of it was read is counted as any other', () => {
   const ledger = new QuotaLedger(LOG);
-  ledger.cut(0, 0);
+  ledger.truncate(0, 0);
   ledger.reserve(4);
   ledger.confirm(0, 1, 4);
   ledger.refresh([{ logId: LOG, partition: 0, used: 4, lastOffset: 1 }], [2]);
@@ -43,7 +43,7 @@ test('a cut behind all that was read takes nothing of what is still to be projec
   ledger.refresh([{ logId: LOG, partition: 0, used: 5, lastOffset: 5 }], []);
   ledger.reserve(2);
   ledger.confirm(0, 7, 2);
-  ledger.cut(0, 9);
+  ledger.truncate(0, 9);
   ledger.refresh([{ logId: LOG, partition: 0, used: 6, lastOffset: 6 }], []);
   expect(ledger.used()).toBe(8);
 });
@@ -78,7 +78,7 @@ test.each([
 ])('of a quota of %i, %i used is near its line: %s', (quota, used, isNear) => {
   const ledger = new QuotaLedger(LOG);
   ledger.reserve(used);
-  expect(ledger.isNearLine(quota)).toBe(isNear);
+  expect(ledger.isNearQuota(quota)).toBe(isNear);
 });
 
 test('at rest, equals what is in the log, however appends, repeats and readings of the rollup interleave', () => {
@@ -155,7 +155,7 @@ test('at rest, equals what is stored and what is in the log, also when the log i
           refresh();
           if (offset < projected.end) cutAt = Math.min(cutAt, offset);
           log.length = offset;
-          ledger.cut(0, offset);
+          ledger.truncate(0, offset);
         } else if (one.kind === 'refresh') {
           refresh();
         } else {

@@ -13,13 +13,13 @@ export interface RollupRow {
 
 /** This close to the line (events, or a share of the quota), the rollup is read oftener. */
 const NEAR_EVENTS = 2_000;
-const NEAR_SHARE = 0.05;
+const NEAR_FRACTION = 0.05;
 
 /**
  * Own appends of one partition that are told apart, some 40 bytes each. More wait for a projector that is away; then
  * neighbours in the log become one, and count until all of it is projected.
  */
-const MAX_OWN = 10_000;
+const MAX_OWN_APPENDS = 10_000;
 
 interface OwnAppend {
   readonly offset: number;
@@ -33,14 +33,14 @@ export class QuotaLedger {
   /** Rows of this log; other logs' rows can only be summed. */
   readonly #lastOffsets = new Map<number, number>();
   /** Per partition, what the rollup holds under other logs' ids: the projector moves there what a cut has taken. */
-  #usedElsewhere = new Map<number, number>();
+  #usedInOtherLogsByPartition = new Map<number, number>();
   /** Of partitions that were cut, what a reading says until the projector has noticed it: of other records. */
-  readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedElsewhere: number }>();
-  readonly #own = new Map<number, OwnAppend[]>();
+  readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
+  readonly #ownAppends = new Map<number, OwnAppend[]>();
   #ownUsed = 0;
   #reserved = 0;
 
-  constructor(logId: string, maxOwn = MAX_OWN) {
+  constructor(logId: string, maxOwn = MAX_OWN_APPENDS) {
     this.#logId = logId;
     this.#maxOwn = maxOwn;
   }
@@ -50,9 +50,9 @@ export class QuotaLedger {
   }
 
   /** Past the line every event is flagged, whatever others append. */
-  isNearLine(quota: number): boolean {
+  isNearQuota(quota: number): boolean {
     const distance = quota - this.used();
-    return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_SHARE);
+    return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_FRACTION);
   }
 
   /**
@@ -64,17 +64,18 @@ export class QuotaLedger {
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;
-    this.#usedElsewhere = new Map();
+    this.#usedInOtherLogsByPartition = new Map();
     const covered = new Map(projected.map((end, partition) => [partition, end - 1]));
     for (const { logId, partition, used, lastOffset } of rows) {
       this.#rollupUsed += used;
       if (logId === this.#logId) covered.set(partition, Math.max(lastOffset, covered.get(partition) ?? -1));
-      else this.#usedElsewhere.set(partition, used + this.#elsewhere(partition));
+      else this.#usedInOtherLogsByPartition.set(partition, used + this.#usedInOtherLogs(partition));
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
       // The projector may have come to the same offset again, with other records.
-      if (stale?.lastOffset === lastOffset && stale.usedElsewhere === this.#elsewhere(partition)) continue;
+      if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
+        continue;
       this.#stale.delete(partition);
       this.#cover(partition, lastOffset);
     }
@@ -84,15 +85,18 @@ export class QuotaLedger {
    * The log no longer holds what it held from the offset on. Own appends that were projected are in the rollup for good,
    * others are gone.
    */
-  cut(partition: number, offset: number): void {
+  truncate(partition: number, offset: number): void {
     const covered = this.#lastOffsets.get(partition) ?? -1;
     if (covered >= offset) {
       // After two cuts in a row a reading still says what it said before the first one.
       if (!this.#stale.has(partition))
-        this.#stale.set(partition, { lastOffset: covered, usedElsewhere: this.#elsewhere(partition) });
+        this.#stale.set(partition, {
+          lastOffset: covered,
+          usedInOtherLogs: this.#usedInOtherLogs(partition),
+        });
       this.#lastOffsets.set(partition, offset - 1);
     }
-    this.#keepOwn(partition, (own) => own.offset < offset);
+    this.#filterOwn(partition, (own) => own.offset < offset);
   }
 
   /** Counts events before they are appended, so that concurrent requests see each other. Returns the use before them. */
@@ -106,9 +110,9 @@ export class QuotaLedger {
   confirm(partition: number, offset: number, events: number): void {
     this.#reserved -= events;
     if (offset <= (this.#lastOffsets.get(partition) ?? -1)) return;
-    const own = this.#own.get(partition) ?? [];
+    const own = this.#ownAppends.get(partition) ?? [];
     own.push({ offset, events });
-    this.#own.set(partition, own.length > this.#maxOwn ? together(own, this.#maxOwn / 2) : own);
+    this.#ownAppends.set(partition, own.length > this.#maxOwn ? merged(own, this.#maxOwn / 2) : own);
     this.#ownUsed += events;
   }
 
@@ -117,30 +121,30 @@ export class QuotaLedger {
     this.#reserved -= events;
   }
 
-  #elsewhere(partition: number): number {
-    return this.#usedElsewhere.get(partition) ?? 0;
+  #usedInOtherLogs(partition: number): number {
+    return this.#usedInOtherLogsByPartition.get(partition) ?? 0;
   }
 
   #cover(partition: number, lastOffset: number): void {
     const covered = Math.max(lastOffset, this.#lastOffsets.get(partition) ?? -1);
     this.#lastOffsets.set(partition, covered);
-    this.#keepOwn(partition, ({ offset }) => offset > covered);
+    this.#filterOwn(partition, ({ offset }) => offset > covered);
   }
 
-  #keepOwn(partition: number, isKept: (own: OwnAppend) => boolean): void {
-    const own = this.#own.get(partition) ?? [];
+  #filterOwn(partition: number, isKept: (own: OwnAppend) => boolean): void {
+    const own = this.#ownAppends.get(partition) ?? [];
     const kept = own.filter(isKept);
     for (const { events } of own) this.#ownUsed -= events;
     for (const { events } of kept) this.#ownUsed += events;
-    this.#own.set(partition, kept);
+    this.#ownAppends.set(partition, kept);
   }
 }
 
 /** Merges the appends of one range of offsets into the last of them; at most `parts` and one are left. */
-function together(own: readonly OwnAppend[], parts: number): OwnAppend[] {
+function merged(own: readonly OwnAppend[], groupCount: number): OwnAppend[] {
   const [first, last] = [own.at(0)?.offset ?? 0, own.at(-1)?.offset ?? 0];
   // A power of two: the ranges of a later merge hold earlier ones whole.
-  const offsetsOfOne = 2 ** Math.ceil(Math.log2((last - first + 1) / parts));
+  const offsetsOfOne = 2 ** Math.ceil(Math.log2((last - first + 1) / groupCount));
   const groups = Map.groupBy(own, ({ offset }) => Math.floor(offset / offsetsOfOne));
   return [...groups.values()].map((group) =>
     group.reduce((a, b) => ({ offset: Math.max(a.offset, b.offset), events: a.events + b.events })),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { scanBody, scanRequest, verdictOn } from './scanBody.ts';
+import { elementsRejection, scanBody, scanRequest } from './scanBody.ts';
 
 /** Each mutant of the product is run against them. */
 const MANY = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 10_000 : 1_000_000;
@@ -162,7 +162,7 @@ test('400 wins over 413, which wins over 404, and every problem is named', () =>
   const problems = (['unknown_session', 'event_too_large', 'field_required'] as const).map((code, index) => {
     return { index, pointer: '/a', code, detail: 'why' };
   });
-  const codes = [3, 2, 1].map((count) => verdictOn(problems.slice(0, count)));
+  const codes = [3, 2, 1].map((count) => elementsRejection(problems.slice(0, count)));
   expect(codes.map(({ code }) => code)).toEqual(['invalid_elements', 'event_too_large', 'unknown_session']);
   expect(codes).toMatchObject([3, 2, 1].map((count) => ({ errors: problems.slice(0, count) })));
   expect(codes.map(({ message }) => message.slice(0, 28))).toEqual([
@@ -175,9 +175,9 @@ test('400 wins over 413, which wins over 404, and every problem is named', () =>
 test('what a token may not write is told before a session that does not exist, and behind what is wrong', () => {
   const codes = ['unknown_session', 'build_not_allowed', 'event_too_large'] as const;
   const problems = codes.map((code, index) => ({ index, pointer: '/a', code, detail: 'why' }));
-  expect(verdictOn(problems).code).toBe('event_too_large');
+  expect(elementsRejection(problems).code).toBe('event_too_large');
   const some = problems.slice(0, 2);
-  expect(verdictOn(some)).toMatchObject({ code: 'build_not_allowed', errors: some });
+  expect(elementsRejection(some)).toMatchObject({ code: 'build_not_allowed', errors: some });
 });
 
 function scan(body: string, maxElements = 500) {

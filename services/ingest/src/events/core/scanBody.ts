@@ -36,10 +36,10 @@ export function scanBody(body: Buffer, options: { maxElements: number }): ScanRe
   const json = new JsonBytes(body);
   const start = json.skipSpace(0);
   const isArray = json.at(start) === OPEN_ARRAY;
-  const found = isArray ? scanArray(json, start, options.maxElements) : scanAlone(json, start);
-  if (found.end !== FAILED) {
-    const end = json.skipSpace(found.end);
-    const { elements, count, unknown } = found;
+  const result = isArray ? scanArray(json, start, options.maxElements) : scanSingle(json, start);
+  if (result.end !== FAILED) {
+    const end = json.skipSpace(result.end);
+    const { elements, count, unknown } = result;
     if (end === json.end) return { ok: true, isArray, elements, count, unknown };
     json.fail(end, 'something follows the document');
   }
@@ -60,12 +60,12 @@ export interface ScannedArray {
 export function scanArray(json: JsonBytes, i: number, maxElements: number): ScannedArray {
   const elements: ScannedElement[] = [];
   const strings = new EnvelopeStrings(json, true);
-  const found = (end: number): ScannedArray => {
+  const resultAt = (end: number): ScannedArray => {
     return { elements, count, unknown: strings.unknown.in(elements), end };
   };
   let count = 0;
   i = json.skipSpace(i + 1);
-  if (json.at(i) === CLOSE_ARRAY) return found(i + 1);
+  if (json.at(i) === CLOSE_ARRAY) return resultAt(i + 1);
   for (;;) {
     if (count < maxElements) {
       const element = scanElement(json, strings, i);
@@ -78,17 +78,17 @@ export function scanArray(json: JsonBytes, i: number, maxElements: number): Scan
     count++;
     i = json.skipSpace(i);
     const byte = json.at(i);
-    if (byte === CLOSE_ARRAY) return found(i + 1);
+    if (byte === CLOSE_ARRAY) return resultAt(i + 1);
     if (byte !== COMMA) {
       json.fail(i, 'a comma or the end of the array was expected');
       break;
     }
     i = json.skipSpace(i + 1);
   }
-  return found(FAILED);
+  return resultAt(FAILED);
 }
 
-function scanAlone(json: JsonBytes, i: number): ScannedArray {
+function scanSingle(json: JsonBytes, i: number): ScannedArray {
   const strings = new EnvelopeStrings(json, false);
   const element = scanElement(json, strings, i);
   const elements = [element];
@@ -123,7 +123,7 @@ export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray
 }
 
 /** 400 wins over 413, which wins over 404; a 403 is asked for last; every bad element is named whatever the status. */
-export function verdictOn(problems: readonly ElementProblem[]): Rejected {
+export function elementsRejection(problems: readonly ElementProblem[]): Rejected {
   const statuses = new Set(problems.map(({ code }) => statusOf(code)));
   const elements = new Set(problems.map(({ index }) => index)).size;
   const [first] = problems;

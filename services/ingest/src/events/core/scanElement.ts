@@ -26,7 +26,7 @@ const NO_FIELDS: readonly EnvelopeField[] = [];
  * `object` has fields; of a repeated field the last occurrence counts. Flat and always of the same shape, so that
  * reading it costs nothing.
  */
-export class FoundElement {
+export class MutableElement {
   start: number;
   end = 0;
   kind: ValueKind;
@@ -55,18 +55,18 @@ export class FoundElement {
 }
 
 /** What the scanner filled in, as its readers see it. */
-export type ScannedElement = Readonly<Omit<FoundElement, 'seen'>>;
+export type ScannedElement = Readonly<Omit<MutableElement, 'seen'>>;
 
 /** The element that starts at `i` itself, whatever it is. A `FAILED` end says that it is no JSON. */
-export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number): FoundElement {
+export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number): MutableElement {
   const kind = kindOf(json.at(i));
-  const element = new FoundElement(i, kind);
+  const element = new MutableElement(i, kind);
   element.end = kind === 'object' ? scanMembers(json, strings, i + 1, element) : json.skipValue(i);
   return element;
 }
 
 /** From behind the opening brace to behind the closing one. */
-function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, element: FoundElement): number {
+function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, element: MutableElement): number {
   i = json.skipSpace(i);
   if (json.at(i) === CLOSE_OBJECT) return i + 1;
   for (;;) {
@@ -101,22 +101,22 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
 export function fieldAt(json: JsonBytes, i: number): number {
   switch (json.at(i + 1)) {
     case LOWER_S:
-      if (stands(json, i, SESSION_ID_NAME)) return SESSION_ID;
-      return stands(json, i, SEQUENCE_NAME) ? SEQUENCE : NO_FIELD;
+      if (matchesAt(json, i, SESSION_ID_NAME)) return SESSION_ID;
+      return matchesAt(json, i, SEQUENCE_NAME) ? SEQUENCE : NO_FIELD;
     case LOWER_B:
-      return stands(json, i, BUILD_ID_NAME) ? BUILD_ID : NO_FIELD;
+      return matchesAt(json, i, BUILD_ID_NAME) ? BUILD_ID : NO_FIELD;
     case LOWER_E:
-      return stands(json, i, EVENT_TYPE_NAME) ? EVENT_TYPE : NO_FIELD;
+      return matchesAt(json, i, EVENT_TYPE_NAME) ? EVENT_TYPE : NO_FIELD;
     case LOWER_O:
-      return stands(json, i, OCCURRED_AT_NAME) ? OCCURRED_AT : NO_FIELD;
+      return matchesAt(json, i, OCCURRED_AT_NAME) ? OCCURRED_AT : NO_FIELD;
     case LOWER_P:
-      return stands(json, i, PAYLOAD_NAME) ? PAYLOAD : NO_FIELD;
+      return matchesAt(json, i, PAYLOAD_NAME) ? PAYLOAD : NO_FIELD;
     default:
       return NO_FIELD;
   }
 }
 
-function stands(json: JsonBytes, i: number, name: Buffer): boolean {
+function matchesAt(json: JsonBytes, i: number, name: Buffer): boolean {
   const { body, end } = json;
   if (i + name.length > end) return false;
   for (let k = 0; k < name.length; k++) {
@@ -134,7 +134,7 @@ function escapedFieldIn(body: Buffer, start: number, end: number): number {
   return names.indexOf(name);
 }
 
-function scanPayload(json: JsonBytes, i: number, element: FoundElement): number {
+function scanPayload(json: JsonBytes, i: number, element: MutableElement): number {
   noteOccurrence(element, PAYLOAD);
   element.payloadKind = kindOf(json.at(i));
   element.payloadStart = i;
@@ -142,7 +142,7 @@ function scanPayload(json: JsonBytes, i: number, element: FoundElement): number 
   return element.payloadEnd;
 }
 
-function scanSequence(json: JsonBytes, i: number, element: FoundElement): number {
+function scanSequence(json: JsonBytes, i: number, element: MutableElement): number {
   noteOccurrence(element, SEQUENCE);
   const kind = kindOf(json.at(i));
   const end = json.skipValue(i);
@@ -156,7 +156,7 @@ function scanString(
   json: JsonBytes,
   strings: EnvelopeStrings,
   i: number,
-  element: FoundElement,
+  element: MutableElement,
   field: number,
 ): number {
   noteOccurrence(element, field);
@@ -167,7 +167,7 @@ function scanString(
   }
   const text = strings.read(i, field);
   setString(element, field, text);
-  if (!strings.wasPlain && !text.isWellFormed()) {
+  if (!strings.wasPlainAscii && !text.isWellFormed()) {
     element.loneSurrogate = withField(element.loneSurrogate, field);
   }
   return strings.end;
@@ -182,14 +182,14 @@ const NEITHER = {
 const NOT_A_STRING = { ...NEITHER, number: { kind: 'number' } } as const;
 const NOT_A_NUMBER = { ...NEITHER, string: { kind: 'string' } } as const;
 
-function setString(element: FoundElement, field: number, value: StringField): void {
+function setString(element: MutableElement, field: number, value: StringField): void {
   if (field === SESSION_ID) element.sessionId = value;
   else if (field === BUILD_ID) element.buildId = value;
   else if (field === EVENT_TYPE) element.eventType = value;
   else element.occurredAt = value;
 }
 
-function noteOccurrence(element: FoundElement, field: number): void {
+function noteOccurrence(element: MutableElement, field: number): void {
   const bit = 1 << field;
   if ((element.seen & bit) !== 0) element.repeated = withField(element.repeated, field);
   element.seen |= bit;
@@ -215,7 +215,7 @@ export class EnvelopeStrings {
   /** Behind the closing quote of the string read last, or `FAILED`. */
   end = 0;
   /** Whether it was ASCII without escapes. */
-  wasPlain = true;
+  wasPlainAscii = true;
   readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;
   /** Undefined where nothing can come again, because the body is a single event. */
@@ -225,7 +225,7 @@ export class EnvelopeStrings {
   constructor(json: JsonBytes, isBatch: boolean) {
     this.json = json;
     this.words = isBatch ? new DataView(json.body.buffer, json.body.byteOffset, json.end) : undefined;
-    this.known = isBatch ? new Array<KnownString>(SLOTS_PER_FIELD * FIELDS_THAT_REPEAT).fill(NOTHING) : [];
+    this.known = isBatch ? new Array<KnownString>(SLOTS_PER_FIELD * FIELDS_THAT_REPEAT).fill(NO_STRING) : [];
   }
 
   /**
@@ -235,19 +235,20 @@ export class EnvelopeStrings {
   read(i: number, field: number): string {
     const { json } = this;
     const { body } = json;
-    this.wasPlain = true;
+    this.wasPlainAscii = true;
     const start = i + 1;
     const { words } = this;
     const slot = words !== undefined && field < FIELDS_THAT_REPEAT ? slotOf(json, start, field) : NO_SLOT;
     if (words !== undefined && slot !== NO_SLOT) {
       const known = this.known[slot];
-      if (known !== undefined && known !== NOTHING && this.stands(known, words, start)) return known.text;
+      if (known !== undefined && known !== NO_STRING && this.matchesAt(known, words, start))
+        return known.text;
     }
 
     const plainEnd = json.skipPlainAscii(start);
     if (json.at(plainEnd) !== QUOTE) {
       this.end = json.skipCharacters(plainEnd);
-      this.wasPlain = false;
+      this.wasPlainAscii = false;
       return this.end === FAILED ? '' : decodeString(body, start, this.end - 1);
     }
     this.end = plainEnd + 1;
@@ -257,7 +258,7 @@ export class EnvelopeStrings {
   }
 
   /** Whether the same bytes, closing quote included, stand at `i` again: four at a time, then one by one. */
-  private stands(known: KnownString, words: DataView, i: number): boolean {
+  private matchesAt(known: KnownString, words: DataView, i: number): boolean {
     const { body, end } = this.json;
     const { start, quoteAt } = known;
     if (i + quoteAt - start >= end) return false;
@@ -285,7 +286,7 @@ export class UnknownNames {
   note(json: JsonBytes, i: number, end: number): void {
     const { names } = this;
     if (names.length === MAX_UNKNOWN) return;
-    for (const name of names) if (name.length === end - i && stands(json, i, name)) return;
+    for (const name of names) if (name.length === end - i && matchesAt(json, i, name)) return;
     names.push(json.body.subarray(i, end));
     this.offsets.push(i);
   }
@@ -318,7 +319,7 @@ function slotOf(json: JsonBytes, start: number, field: number): number {
 const SLOTS_PER_FIELD = 16;
 const FIELDS_THAT_REPEAT = 3;
 const NO_SLOT = -1;
-const NOTHING: KnownString = { start: 0, quoteAt: 0, text: '' };
+const NO_STRING: KnownString = { start: 0, quoteAt: 0, text: '' };
 
 /** Fields are numbers here, places in this list. */
 const ENVELOPE = ['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload', 'sequence'] as const;

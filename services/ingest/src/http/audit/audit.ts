@@ -15,9 +15,9 @@ import { auditEntry } from '@questlog/schemas/topics/auditEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Context, Middleware } from 'koa';
 import { Rejected } from '../../rejected.ts';
-import { type AppendAudit, auditedChanges, type ChangeDeps } from './changes.ts';
-import { type Refusal, RefusalCounts } from './core/refusalCounts.ts';
-import { routeOf, whoAsks } from './whoAsks.ts';
+import { auditCaller, routeOf } from './auditCaller.ts';
+import { type AppendAudit, auditChanges, type ChangeDeps } from './changes.ts';
+import { type CredentialRejection, CredentialRejectionCounts } from './core/credentialRejections.ts';
 
 export interface AuditDeps extends ChangeDeps {
   readonly log: Log;
@@ -29,7 +29,7 @@ export interface AuditDeps extends ChangeDeps {
 /** Of the listener whose routes the router has. */
 export interface Audit {
   /** Stands before whatever asks for a credential. */
-  refusals(router: RouterInstance): Middleware;
+  rejections(router: RouterInstance): Middleware;
   /** Stands behind it. */
   changes(router: RouterInstance): Middleware;
 }
@@ -45,28 +45,31 @@ export async function openAudit(deps: AuditDeps): Promise<Audit> {
     const records = entries.map((entry) => ({ key: null, value: codec.encode(entry) }));
     await deps.log.append(TOPICS.audit, 0, records);
   };
-  const note = noteRefusals(deps, append);
+  const note = credentialRejectionRecorder(deps, append);
   return {
-    refusals: (router) => auditedRefusals(deps, router, note),
-    changes: (router) => auditedChanges(deps, router, append),
+    rejections: (router) => auditRejections(deps, router, note),
+    changes: (router) => auditChanges(deps, router, append),
   };
 }
 
-const NOTHING_DONE = {
+const REJECTION_FIELDS = {
   kind: 'refusal',
   ...{ target: null, tenantId: null, projectId: null, body: null, before: null, after: null },
 } as const;
 
 /** Nobody waits for it: nothing was done that could lack its record. */
-function noteRefusals({ logger, lifecycle }: AuditDeps, append: AppendAudit): (refusal: Refusal) => void {
-  const counts = new RefusalCounts();
-  const write = async (told: readonly Refusal[]): Promise<void> => {
-    if (told.length === 0) return;
+function credentialRejectionRecorder(
+  { logger, lifecycle }: AuditDeps,
+  append: AppendAudit,
+): (refusal: CredentialRejection) => void {
+  const counts = new CredentialRejectionCounts();
+  const write = async (rejections: readonly CredentialRejection[]): Promise<void> => {
+    if (rejections.length === 0) return;
     try {
-      await append(...told.map((refusal) => ({ ...NOTHING_DONE, id: randomUUID(), ...refusal })));
+      await append(...rejections.map((refusal) => ({ ...REJECTION_FIELDS, id: randomUUID(), ...refusal })));
     } catch (error) {
       logger.warn('audit_of_refusals_waits', { cause: messageOf(error) });
-      for (const refusal of told) counts.add(refusal);
+      for (const refusal of rejections) counts.add(refusal);
     }
   };
   const timer = setInterval(() => void write(counts.take()), MINUTE_MS);
@@ -80,29 +83,29 @@ function noteRefusals({ logger, lifecycle }: AuditDeps, append: AppendAudit): (r
   };
 }
 
-function auditedRefusals(
+function auditRejections(
   { clock, directory }: AuditDeps,
   router: RouterInstance,
-  note: (refusal: Refusal) => void,
+  note: (refusal: CredentialRejection) => void,
 ): Middleware {
-  const refused = (ctx: Context, code: 'unauthorized' | 'forbidden'): void => {
+  const recordRejection = (ctx: Context, code: 'unauthorized' | 'forbidden'): void => {
     // By a route, whose record says so.
     if (ctx.state['isAudited'] === true) return;
     const route = SIGN_IN.includes(ctx.path) ? ctx.path : (routeOf(router, ctx)?.pattern ?? '');
     const at = clock.now();
     const of = { route, at, doneAt: at, status: statusOf(code), code, count: 1 };
-    note({ ...whoAsks(ctx, directory.current), ...of });
+    note({ ...auditCaller(ctx, directory.current), ...of });
   };
   return async (ctx, next) => {
     try {
       await next();
     } catch (error) {
       const code = error instanceof Rejected ? error.code : undefined;
-      if (code === 'unauthorized' || code === 'forbidden') refused(ctx, code);
+      if (code === 'unauthorized' || code === 'forbidden') recordRejection(ctx, code);
       throw error;
     }
     // The console's sign-in answers by itself.
-    if (ctx.status === 401) refused(ctx, 'unauthorized');
-    if (ctx.status === 403) refused(ctx, 'forbidden');
+    if (ctx.status === 401) recordRejection(ctx, 'unauthorized');
+    if (ctx.status === 403) recordRejection(ctx, 'forbidden');
   };
 }

@@ -2,8 +2,13 @@
 import type { RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { AuditPage, AuditRecord } from '@questlog/schemas/http/audit';
-import { textFilter, timeFilter, uuidFilter, whereGiven } from '../../core/listFilters.ts';
-import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../../core/newestFirst.ts';
+import { textFilter, timeFilter, uuidFilter, whereClause } from '../../core/listFilters.ts';
+import {
+  newestFirstClause,
+  newestFirstPage,
+  newestFirstParams,
+  readNewestFirst,
+} from '../../core/newestFirst.ts';
 
 const CONDITIONS = {
   since: 'at >= fromUnixTimestamp64Micro({since:Int64})',
@@ -43,10 +48,10 @@ async function readAudit(store: Store, given: (name: string) => string | undefin
     project: uuidFilter('project', given('project')),
   };
   const found = await store.query<Row>(
-    `SELECT ${COLUMNS} FROM audit WHERE 1 ${whereGiven(filters, CONDITIONS)} AND ${inNewestFirst('at')}`,
+    `SELECT ${COLUMNS} FROM audit WHERE 1 ${whereClause(filters, CONDITIONS)} AND ${newestFirstClause('at')}`,
     { ...filters, ...newestFirstParams(page) },
   );
-  const { rows, next } = newestFirstOf(found, page, ({ id, atMs }) => ({ id, millis: atMs }));
+  const { rows, next } = newestFirstPage(found, page, ({ id, atMs }) => ({ id, millis: atMs }));
   return { audit: rows.map(shown), next };
 }
 

@@ -9,15 +9,15 @@ import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory'
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import { type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { Context, Middleware } from 'koa';
-import { KeyedMutex } from '../../known/keyedMutex.ts';
 import { Rejected } from '../../rejected.ts';
 import { jsonBody } from '../route.ts';
+import { auditCaller, type MatchedRoute, routeOf } from './auditCaller.ts';
 import { redactedText, redactedWord } from './core/redacted.ts';
-import { type AskedRoute, routeOf, whoAsks } from './whoAsks.ts';
 
 export interface ChangeDeps {
   readonly directory: Pick<DirectoryHandle, 'current' | 'change'>;
@@ -28,26 +28,26 @@ export interface ChangeDeps {
 export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
 
 /** What they answer is read, and nothing is changed: a console asks all the time, also while the log is away. */
-const QUESTIONS = ['/admin/sql', '/admin/verify'];
+const READ_ONLY_ROUTES = ['/admin/sql', '/admin/verify'];
 /** What changes the record of its `:id`. */
-const OF_ONE = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;
+const CHANGES_ONE_RECORD = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;
 const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
 const MAX_TARGET = 200;
 
-export function auditedChanges(deps: ChangeDeps, router: RouterInstance, append: AppendAudit): Middleware {
+export function auditChanges(deps: ChangeDeps, router: RouterInstance, append: AppendAudit): Middleware {
   const parse = jsonBody();
-  const turns = new KeyedMutex();
+  const mutex = new KeyedMutex();
   return async (ctx, next) => {
     const route = SAFE_METHODS.includes(ctx.method) ? undefined : routeOf(router, ctx);
-    if (route === undefined || QUESTIONS.includes(route.pattern)) return await next();
+    if (route === undefined || READ_ONLY_ROUTES.includes(route.pattern)) return await next();
     // For the route's own parser there is nothing left to do.
     if (ctx.is('application/json')) await parse(ctx, async () => {});
     ctx.state['isAudited'] = true;
     const id = canonicalUuid(route.params['id'] ?? '');
     // Else what one did would stand in the other's `after`. What sends an event waits for the log, and holds up nobody.
-    const changed = OF_ONE.test(route.pattern) ? id : undefined;
-    await turns.run(changed ?? randomUUID(), async () => {
-      const change = await askedChange(deps, ctx, route, id);
+    const changed = CHANGES_ONE_RECORD.test(route.pattern) ? id : undefined;
+    await mutex.run(changed ?? randomUUID(), async () => {
+      const change = await startChange(deps, ctx, route, id);
       await append(change.asked);
       const failed = await next().then(
         () => undefined,
@@ -63,10 +63,10 @@ export function auditedChanges(deps: ChangeDeps, router: RouterInstance, append:
   };
 }
 
-async function askedChange(deps: ChangeDeps, ctx: Context, route: AskedRoute, id: string | undefined) {
+async function startChange(deps: ChangeDeps, ctx: Context, route: MatchedRoute, id: string | undefined) {
   const { clock, directory } = deps;
   const { kind, pattern, params } = route;
-  const hide = hiderOf(deps);
+  const redact = redactorOf(deps);
   const recordOf = async (of: string | undefined): Promise<object | undefined> => {
     if (kind === undefined || of === undefined) return undefined;
     // Decides nothing, and sees the record as the whole log has it.
@@ -77,30 +77,30 @@ async function askedChange(deps: ChangeDeps, ctx: Context, route: AskedRoute, id
     return ownersOf(deps, [own, Object(record), params, Object(ctx.request.body)]);
   };
   const before = await recordOf(id);
-  const words = Object.values(params).map((text) => canonicalUuid(text) ?? redactedWord(text, hide));
-  const named = words.join('/').slice(0, MAX_TARGET);
-  const asked: AuditEntry = {
+  const words = Object.values(params).map((text) => canonicalUuid(text) ?? redactedWord(text, redact));
+  const target = words.join('/').slice(0, MAX_TARGET);
+  const startEntry: AuditEntry = {
     ...{
       id: randomUUID(),
       kind: 'change',
       at: clock.now(),
       doneAt: null,
-      ...whoAsks(ctx, directory.current),
+      ...auditCaller(ctx, directory.current),
     },
-    ...{ route: pattern, target: named === '' ? null : named, ...ownersIn(id, before) },
-    ...{ body: redactedText(ctx.request.body, hide), before: redactedText(before, hide), after: null },
+    ...{ route: pattern, target: target === '' ? null : target, ...ownersIn(id, before) },
+    ...{ body: redactedText(ctx.request.body, redact), before: redactedText(before, redact), after: null },
     ...{ status: null, code: null, count: 1 },
   };
-  const answered = async (code: ProblemCode | undefined): Promise<AuditEntry> => {
-    const made = id ?? canonicalUuid(String(Object(ctx.body).id));
-    const after = await recordOf(made);
+  const endEntry = async (code: ProblemCode | undefined): Promise<AuditEntry> => {
+    const recordId = id ?? canonicalUuid(String(Object(ctx.body).id));
+    const after = await recordOf(recordId);
     return {
-      ...{ ...asked, doneAt: clock.now(), target: asked.target ?? made ?? null },
-      ...{ ...ownersIn(made, after ?? before), after: redactedText(after, hide) },
+      ...{ ...startEntry, doneAt: clock.now(), target: startEntry.target ?? recordId ?? null },
+      ...{ ...ownersIn(recordId, after ?? before), after: redactedText(after, redact) },
       ...{ status: code === undefined ? ctx.status : statusOf(code), code: code ?? null },
     };
   };
-  return { asked, answered };
+  return { asked: startEntry, answered: endEntry };
 }
 
 /** As `problems` answers it. */
@@ -110,13 +110,13 @@ function codeOf(error: unknown): ProblemCode {
   return error instanceof Unavailable ? 'unavailable' : 'internal';
 }
 
-/** @param places where ids of the two may stand; the first that has one tells */
+/** @param sources where ids of the two may stand; the first that has one tells */
 function ownersOf(
   { directory: { current } }: ChangeDeps,
-  places: readonly object[],
+  sources: readonly object[],
 ): Pick<AuditEntry, 'tenantId' | 'projectId'> {
   const idIn = (name: string): string | undefined => {
-    const values: unknown[] = places.map((place) => Reflect.get(place, name));
+    const values: unknown[] = sources.map((place) => Reflect.get(place, name));
     return values.flatMap((value) => (typeof value === 'string' ? (canonicalUuid(value) ?? []) : []))[0];
   };
   const projectId = idIn('projectId');
@@ -125,7 +125,7 @@ function ownersOf(
 }
 
 /** Takes out tokens that are not known by their form: the admin token, and games' tokens that somebody else has made. */
-function hiderOf({ adminToken, directory }: ChangeDeps): (text: string) => string {
+function redactorOf({ adminToken, directory }: ChangeDeps): (text: string) => string {
   const { tokenIdsBySha256 } = directory.current;
   return (text) => (tokenIdsBySha256.has(sha256Hex(text)) ? '***' : text.replaceAll(adminToken, '***'));
 }

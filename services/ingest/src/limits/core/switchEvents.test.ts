@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Switch } from '@questlog/schemas/topics/directoryEntry';
 import { expect, test } from 'vitest';
-import { playerNumber, type Switchable, switchEvents, switchesAt } from './switchEvents.ts';
+import { activeSwitches, playerNumber, type Switchable, switchEvents } from './switchEvents.ts';
 
 const NOW = 1_000_000;
-const AT = { nowMs: NOW, own: 'the request' };
+const AT = { nowMs: NOW, fallbackKey: 'the request' };
 const [BUILD, OTHER] = [randomUUID(), randomUUID()];
 
 test('a switch is for the events of its type and its build, and for all where it names none', () => {
@@ -15,7 +15,8 @@ test('a switch is for the events of its type and its build, and for all where it
     aDraft(2, { eventType: 'frame', buildId: OTHER }),
     aDraft(3, { eventType: 'frame', buildId: null }),
   ];
-  const refusedBy = (of: Partial<Switch>) => switchEvents([aSwitch(of)], drafts, AT).refused.map(indexOf);
+  const refusedBy = (of: Partial<Switch>) =>
+    switchEvents([aSwitch(of)], drafts, AT).rejectedElements.map(indexOf);
 
   expect(refusedBy({ eventType: 'frame', buildId: BUILD })).toEqual([0]);
   expect(refusedBy({ eventType: 'frame' })).toEqual([0, 2, 3]);
@@ -25,11 +26,11 @@ test('a switch is for the events of its type and its build, and for all where it
 
 test('what is refused is told why, and the others are kept as they came', () => {
   const drafts = [aDraft(4, { eventType: 'frame' }), aDraft(7)];
-  const { kept, sampledOut, refused } = switchEvents(
-    [aSwitch({ eventType: 'frame', reason: 'floods' })],
-    drafts,
-    AT,
-  );
+  const {
+    kept,
+    sampledOut,
+    rejectedElements: refused,
+  } = switchEvents([aSwitch({ eventType: 'frame', reason: 'floods' })], drafts, AT);
   expect([kept, sampledOut]).toEqual([[drafts[1]], []]);
   const detail = 'an operator has switched such events off: floods';
   expect(refused).toEqual([{ index: 4, pointer: '', code: 'switched_off', detail }]);
@@ -38,10 +39,10 @@ test('what is refused is told why, and the others are kept as they came', () => 
 test('of several the first that an event meets decides', () => {
   const drafts = [aDraft(0, { buildId: BUILD }), aDraft(1)];
   const all = aSwitch({ action: 'sample', sampleRate: 1 });
-  const { kept, refused } = switchEvents([aSwitch({ buildId: BUILD }), all], drafts, AT);
+  const { kept, rejectedElements: refused } = switchEvents([aSwitch({ buildId: BUILD }), all], drafts, AT);
 
   expect([kept.map(indexOf), refused.map(indexOf)]).toEqual([[1], [0]]);
-  expect(switchEvents([all, aSwitch({ buildId: BUILD })], drafts, AT).refused).toEqual([]);
+  expect(switchEvents([all, aSwitch({ buildId: BUILD })], drafts, AT).rejectedElements).toEqual([]);
 });
 
 test('from its end on a switch is as if it were not there', () => {
@@ -49,10 +50,10 @@ test('from its end on a switch is as if it were not there', () => {
   const running = aSwitch({ until: NOW + 1, eventType: 'x' });
 
   const drafts = [aDraft(0)];
-  expect(switchEvents([ended], drafts, AT)).toEqual({ kept: drafts, sampledOut: [], refused: [] });
-  expect(switchEvents([running], [aDraft(0, { eventType: 'x' })], AT).refused).toHaveLength(1);
-  expect(switchesAt([ended, running], NOW)).toEqual([running]);
-  expect(switchesAt(undefined, NOW)).toEqual([]);
+  expect(switchEvents([ended], drafts, AT)).toEqual({ kept: drafts, sampledOut: [], rejectedElements: [] });
+  expect(switchEvents([running], [aDraft(0, { eventType: 'x' })], AT).rejectedElements).toHaveLength(1);
+  expect(activeSwitches([ended, running], NOW)).toEqual([running]);
+  expect(activeSwitches(undefined, NOW)).toEqual([]);
 });
 
 test('a sample keeps whole sessions, about as many as its rate says, and tells the rate of what it keeps', () => {
@@ -69,7 +70,7 @@ test('a sample keeps whole sessions, about as many as its rate says, and tells t
   // At another time, in another request and from another ingest.
   const later = switchEvents([aSwitch({ action: 'sample', sampleRate: 0.25 })], drafts, {
     nowMs: NOW * 2,
-    own: 'another',
+    fallbackKey: 'another',
   });
   expect(later.kept).toEqual(kept);
 });
@@ -83,7 +84,7 @@ test('a share of the players is always the same ones, whatever their sessions, a
     }),
   );
   const refusedBy = (playerShare: number) =>
-    switchEvents([aSwitch({ playerShare })], drafts, AT).refused.map(indexOf);
+    switchEvents([aSwitch({ playerShare })], drafts, AT).rejectedElements.map(indexOf);
   const [some, more] = [refusedBy(0.1), new Set(refusedBy(0.3))];
 
   expect(some.filter((index) => index % 2 === 0).map((index) => index + 1)).toEqual(
@@ -109,7 +110,8 @@ test('whom a share of the players takes in tells nothing of whose session a samp
 test('events without a session are sampled one by one, and those of a repeat as they were before', () => {
   const drafts = Array.from({ length: 1_000 }, (_, i) => aDraft(i, { sessionId: null, player: undefined }));
   const sample = [aSwitch({ action: 'sample', sampleRate: 0.5, playerShare: 0.5 })];
-  const out = (own: string) => switchEvents(sample, drafts, { nowMs: NOW, own }).sampledOut.map(indexOf);
+  const out = (fallbackKey: string) =>
+    switchEvents(sample, drafts, { nowMs: NOW, fallbackKey }).sampledOut.map(indexOf);
 
   expect(out('a key')).toEqual(out('a key'));
   expect(out('a key')).not.toEqual(out('another'));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { aSeal } from '../../places/seals.testing.ts';
+import { testCursorCipher } from '../../cursors/cursorCiphers.testing.ts';
 import { isStreamId, offsetsFrom, positionBytes, positionIn } from './streamId.ts';
 
 const LOG = '0d5a7a3e-6d3c-4b1f-9e0a-5f6b7c8d9e0f';
@@ -9,12 +9,12 @@ const TOPIC = { logId: LOG, startOffsets: [10, 0], endOffsets: [20, 5] };
 const MAX_OFFSET = 2 ** 48 - 1;
 
 test('an id comes back as the position it was made of, for any offset a log can have', async () => {
-  const seal = await aSeal();
+  const seal = await testCursorCipher();
   const offsets = fc.array(fc.nat(MAX_OFFSET), { minLength: 1, maxLength: 64 });
   fc.assert(
     fc.property(offsets, (nextOffsets) => {
       const position = { logId: LOG, nextOffsets };
-      const id = seal.close(positionBytes(position));
+      const id = seal.encrypt(positionBytes(position));
       expect(isStreamId(id)).toBe(true);
       expect(positionIn(id, seal)).toEqual(position);
     }),
@@ -23,17 +23,17 @@ test('an id comes back as the position it was made of, for any offset a log can 
 });
 
 test('ids are as long whatever the offsets are, and small enough for a header: 64 partitions', async () => {
-  const seal = await aSeal();
+  const seal = await testCursorCipher();
   const lengths = [0, 250_000_000, MAX_OFFSET].map((offset) => {
     const nextOffsets = Array.from({ length: 64 }, () => offset);
-    return seal.close(positionBytes({ logId: LOG, nextOffsets })).length;
+    return seal.encrypt(positionBytes({ logId: LOG, nextOffsets })).length;
   });
   expect(new Set(lengths).size).toBe(1);
   expect(lengths[0]).toBeLessThan(600);
 });
 
 test('what was cut, mangled or made up is no id', async () => {
-  const id = (await aSeal()).close(positionBytes({ logId: LOG, nextOffsets: [300, 70_000] }));
+  const id = (await testCursorCipher()).encrypt(positionBytes({ logId: LOG, nextOffsets: [300, 70_000] }));
   const madeUp = ['', 'start ', 'é', 'Ag', '17', id.slice(0, -1), `${id}=`, ` ${id}`, `B${id.slice(1)}`];
   for (const text of madeUp) expect(isStreamId(text), text).toBe(false);
   // The forms without an offset, or with a part of one.
@@ -43,12 +43,12 @@ test('what was cut, mangled or made up is no id', async () => {
 });
 
 test('an id that this secret did not close starts at the oldest: of another project, changed by a client, unsealed', async () => {
-  const [seal, other] = [await aSeal(), await aSeal()];
+  const [seal, other] = [await testCursorCipher(), await testCursorCipher()];
   const bytes = positionBytes({ logId: LOG, nextOffsets: [300, 70_000] });
-  const changed = Buffer.from(seal.close(bytes), 'base64url');
+  const changed = Buffer.from(seal.encrypt(bytes), 'base64url');
   changed[20] = (changed[20] ?? 0) ^ 1;
   const unsealed = Buffer.concat([Buffer.of(1), bytes.subarray(0, 16), Buffer.of(5, 7)]);
-  for (const id of [other.close(bytes), changed.toString('base64url'), unsealed.toString('base64url')]) {
+  for (const id of [other.encrypt(bytes), changed.toString('base64url'), unsealed.toString('base64url')]) {
     expect(isStreamId(id)).toBe(true);
     expect(positionIn(id, seal)).toBe('start');
   }

@@ -1,5 +1,5 @@
 /** What an id of the stream of linked events holds, sealed: a log's id and, per partition, the next offset wanted. Pure. */
-import { SEAL_BYTES, SEALED, type Seal } from '../../core/sealed.ts';
+import { type CursorCipher, FORMAT_VERSION, OVERHEAD_BYTES } from '../../core/cursorCipher.ts';
 
 export interface StreamPosition {
   readonly logId: string;
@@ -29,8 +29,8 @@ export function isStreamId(text: string): boolean {
   // Decoding base64url ignores what does not belong there; an id that was cut or mangled is none.
   if (bytes.toString('base64url') !== text) return false;
   if (bytes[0] === UNENCRYPTED) return bytes.length > LOG_ID_BYTES + 1;
-  const offsetBytes = bytes.length - SEAL_BYTES - LOG_ID_BYTES;
-  return bytes[0] === SEALED && offsetBytes > 0 && offsetBytes % OFFSET_BYTES === 0;
+  const offsetBytes = bytes.length - OVERHEAD_BYTES - LOG_ID_BYTES;
+  return bytes[0] === FORMAT_VERSION && offsetBytes > 0 && offsetBytes % OFFSET_BYTES === 0;
 }
 
 /**
@@ -38,8 +38,8 @@ export function isStreamId(text: string): boolean {
  * version, which did not seal: a client could write such an id itself, with any offset, and would learn from what comes
  * how long the log is. What is sent again is dropped by its version, what is left out is missed for ever.
  */
-export function positionIn(id: string, seal: Seal): StreamPosition | 'start' {
-  const bytes = seal.open(id);
+export function positionIn(id: string, seal: CursorCipher): StreamPosition | 'start' {
+  const bytes = seal.decrypt(id);
   if (bytes === undefined) return 'start';
   const logId = bytes
     .toString('hex', 0, LOG_ID_BYTES)

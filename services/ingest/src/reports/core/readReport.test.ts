@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { expect, test } from 'vitest';
-import { bodyVerdict } from '../../core/fieldProblems.ts';
+import { bodyRejection } from '../../core/fieldProblems.ts';
 import { Rejected } from '../../rejected.ts';
 import { type ReportDraft, readReport } from './readReport.ts';
 
@@ -256,14 +256,14 @@ test('everything that is wrong is told together, and the worst decides', () => {
     '1 /events/1/eventType field_required',
     '1 /events/1/sessionId field_required',
   ]);
-  expect(bodyVerdict(draft.problems).code).toBe('invalid_request');
+  expect(bodyRejection(draft.problems).code).toBe('invalid_request');
 });
 
 test.each([{}, { events: [], eventIds: [] }, { sessionId: null, occurredAt: '2026-01-01' }, { x: [1] }])(
   '%j names nothing: an empty report',
   (of) => {
     expect(told(read(of))).toEqual(['0  empty_report']);
-    expect(bodyVerdict(read(of).problems).code).toBe('empty_report');
+    expect(bodyRejection(read(of).problems).code).toBe('empty_report');
   },
 );
 
@@ -287,7 +287,7 @@ const problem = (code: ElementProblem['code']): ElementProblem => ({
 });
 
 test('400 wins over 413, which wins over 404, whatever the order', () => {
-  const verdict = (...codes: ElementProblem['code'][]) => bodyVerdict(codes.map(problem)).code;
+  const verdict = (...codes: ElementProblem['code'][]) => bodyRejection(codes.map(problem)).code;
   expect(verdict('unknown_session', 'event_too_large', 'field_type')).toBe('invalid_request');
   expect(verdict('unknown_session', 'event_too_large')).toBe('event_too_large');
   expect(verdict('unknown_session', 'batch_too_large')).toBe('batch_too_large');

@@ -3,9 +3,9 @@ import type { ListedReport } from '@questlog/schemas/http/report';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import type { Attachment, ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { formatMicros } from '../../core/occurredAt.ts';
+import type { ShownLinks } from '../../entityCache/links.ts';
 import { type AnsweredEvent, eventArray, join } from '../../events/core/answer.ts';
 import { type Expiry, isMadeBefore } from '../../expired/expiry.ts';
-import type { ShownLinks } from '../../known/links.ts';
 
 export interface AnsweredReport extends ShownLinks {
   readonly filed: ReportLink;

@@ -7,7 +7,7 @@ import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';
 import { type SentTime, sentTime } from '../../core/clockSkew.ts';
 import {
-  bodyVerdict,
+  bodyRejection,
   checkedFields,
   isObject,
   loneSurrogates,
@@ -50,10 +50,10 @@ export function readSessionInput(body: Buffer, projectId: string, isStrict: bool
     throw new Rejected('body_too_large', `a body takes at most ${MAX_BODY_BYTES} bytes here`);
   }
   const scanned = objectOf(scanObject(body, SHAPE));
-  const given = withoutEmpty(scanned.fields);
+  const fields = omitEmpty(scanned.fields);
   const unknown = isStrict ? unknownFieldProblems(unknownOf(scanned.unknown), SessionInput) : [];
-  const found = [...structureProblems(scanned), ...loneSurrogates(given), ...unknown];
-  const { value, problems } = checkedFields(validator, given, found);
+  const knownProblems = [...structureProblems(scanned), ...loneSurrogates(fields), ...unknown];
+  const { value, problems } = checkedFields(validator, fields, knownProblems);
 
   const build = value.build === undefined ? null : { gitCommit: null, channel: null, ...value.build };
   const startedAt = timestampIn('startedAt', value.startedAt, problems);
@@ -68,35 +68,35 @@ export function readSessionInput(body: Buffer, projectId: string, isStrict: bool
     metadata: metadataIn(body, scanned, problems),
     ignored: scanned.unknown,
   };
-  if (problems.length > 0) throw bodyVerdict(problems);
+  if (problems.length > 0) throw bodyRejection(problems);
   return draft;
 }
 
 /** Without the members, at the top and one level below, that are as if they were omitted. */
-function withoutEmpty(fields: object): Record<string, unknown> {
+function omitEmpty(fields: object): Record<string, unknown> {
   const isGiven = ([name, value]: [string, unknown]): boolean =>
     value !== null && !(value === '' && MAY_BE_EMPTY.includes(name));
   return Object.fromEntries(
     Object.entries(fields)
       .filter(isGiven)
-      .map(([name, value]) => [name, isObject(value) ? withoutEmpty(value) : value]),
+      .map(([name, value]) => [name, isObject(value) ? omitEmpty(value) : value]),
   );
 }
 
 /** An explicit id beside a build is taken where it is that build's: whoever repeats what it was answered is right. */
 function buildIdIn(
-  given: string | undefined,
+  buildId: string | undefined,
   build: Build | null,
   projectId: string,
   problems: ElementProblem[],
 ): string | null {
-  const named = canonicalUuid(given ?? '') ?? null;
-  const own = build === null ? null : buildIdOf(projectId, build);
-  if (named !== null && own !== null && named !== own) {
-    const detail = `the id of this build is ${own}; send either build or buildId`;
+  const requestedId = canonicalUuid(buildId ?? '') ?? null;
+  const derivedId = build === null ? null : buildIdOf(projectId, build);
+  if (requestedId !== null && derivedId !== null && requestedId !== derivedId) {
+    const detail = `the id of this build is ${derivedId}; send either build or buildId`;
     problems.push(problem('/buildId', 'field_invalid', detail));
   }
-  return own ?? named;
+  return derivedId ?? requestedId;
 }
 
 function metadataIn(body: Buffer, { spans }: ScannedObject, problems: ElementProblem[]): Buffer | null {

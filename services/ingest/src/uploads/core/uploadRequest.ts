@@ -1,7 +1,7 @@
 /** What a request for an upload may ask for: sizes and media types by the kind of file, and names. Pure. */
 import { type AttachmentType, UPLOAD_LIMITS, type UploadInput } from '@questlog/schemas/http/upload';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { problem, refusal } from '../../core/fieldProblems.ts';
+import { problem, rejectionOf } from '../../core/fieldProblems.ts';
 import type { UploadDescription } from './uploadKey.ts';
 
 const MAX_NAME = 255;
@@ -24,11 +24,11 @@ export function describedUpload(
 ): Omit<UploadDescription, 'expiresAt'> {
   const { attachmentType, fileName, mimeType, sizeBytes = null, sessionId = '' } = input;
   if (!isFileName(fileName))
-    throw refusal(problem('/fileName', 'field_invalid', `fileName ${FILE_NAME_RULE}`));
+    throw rejectionOf(problem('/fileName', 'field_invalid', `fileName ${FILE_NAME_RULE}`));
   if (!isMediaType(mimeType))
-    throw refusal(problem('/mimeType', 'field_invalid', `mimeType ${MEDIA_TYPE_RULE}`));
+    throw rejectionOf(problem('/mimeType', 'field_invalid', `mimeType ${MEDIA_TYPE_RULE}`));
   if (sizeBytes === null && isSizeNeeded) {
-    throw refusal(
+    throw rejectionOf(
       problem('/sizeBytes', 'field_required', 'sizeBytes is required: files are kept in S3 here'),
     );
   }
@@ -59,12 +59,12 @@ function checkMimeType(attachmentType: AttachmentType, mimeType: string): void {
   const taken: readonly string[] | undefined = UPLOAD_LIMITS[attachmentType].mimeTypes;
   if (taken === undefined || taken.includes(essenceOf(mimeType))) return;
   const detail = `mimeType: a ${attachmentType} must be one of ${taken.join(', ')}`;
-  throw refusal(problem('/mimeType', 'unsupported_file_type', detail), 'unsupported_file_type');
+  throw rejectionOf(problem('/mimeType', 'unsupported_file_type', detail), 'unsupported_file_type');
 }
 
 function checkSize(attachmentType: AttachmentType, sizeBytes: number): void {
   const maxBytes = maxBytesOf(attachmentType);
   if (sizeBytes <= maxBytes) return;
   const detail = `sizeBytes: a file of type ${attachmentType} has at most ${maxBytes} bytes`;
-  throw refusal(problem('/sizeBytes', 'upload_too_large', detail), 'upload_too_large');
+  throw rejectionOf(problem('/sizeBytes', 'upload_too_large', detail), 'upload_too_large');
 }

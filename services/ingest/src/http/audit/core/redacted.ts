@@ -17,51 +17,51 @@ const KEPT_ENTRIES = 32;
 
 /**
  * As JSON; null where there is nothing.
- * @param hide what else is secret in a text, whatever field it stands in
+ * @param redact what else is secret in a text, whatever field it stands in
  */
-export function redactedText(value: unknown, hide: (text: string) => string): string | null {
+export function redactedText(value: unknown, redact: (text: string) => string): string | null {
   if (value === undefined || value === null || value === '') return null;
-  const whole = redacted(value, hide, 0);
-  const text = JSON.stringify(whole);
+  const full = redacted(value, redact, 0);
+  const text = JSON.stringify(full);
   const bytes = Buffer.byteLength(text);
   if (bytes <= MAX_BYTES) return text;
-  const part = JSON.stringify(beginningOf(whole));
-  return Buffer.byteLength(part) <= MAX_BYTES ? part : JSON.stringify({ leftOutBytes: bytes });
+  const shortened = JSON.stringify(truncated(full));
+  return Buffer.byteLength(shortened) <= MAX_BYTES ? shortened : JSON.stringify({ leftOutBytes: bytes });
 }
 
-export function redactedWord(text: string, hide: (text: string) => string): string {
-  return hide(text.replace(TOKEN, HIDDEN));
+export function redactedWord(text: string, redact: (text: string) => string): string {
+  return redact(text.replace(TOKEN, HIDDEN));
 }
 
-function redacted(value: unknown, hide: (text: string) => string, depth: number): unknown {
-  if (typeof value === 'string') return redactedWord(value, hide);
+function redacted(value: unknown, redact: (text: string) => string, depth: number): unknown {
+  if (typeof value === 'string') return redactedWord(value, redact);
   if (typeof value !== 'object' || value === null) return value;
   if (depth === MAX_DEPTH) return '…';
-  if (Array.isArray(value)) return value.map((one) => redacted(one, hide, depth + 1));
+  if (Array.isArray(value)) return value.map((one) => redacted(one, redact, depth + 1));
   return Object.fromEntries(
     Object.entries(value).map(([name, one]) => {
       const isSecret = SECRET_NAME.test(name) && one !== null;
-      return [redactedWord(name, hide), isSecret ? HIDDEN : redacted(one, hide, depth + 1)];
+      return [redactedWord(name, redact), isSecret ? HIDDEN : redacted(one, redact, depth + 1)];
     }),
   );
 }
 
-function beginningOf(value: unknown): unknown {
-  if (typeof value === 'string') return textBeginning(value);
+function truncated(value: unknown): unknown {
+  if (typeof value === 'string') return truncatedText(value);
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value);
-  const more = moreThan(KEPT_ENTRIES, entries.length);
-  const kept = entries.slice(0, KEPT_ENTRIES).map(([name, one]) => [textBeginning(name), beginningOf(one)]);
+  const more = omittedSuffix(KEPT_ENTRIES, entries.length);
+  const kept = entries.slice(0, KEPT_ENTRIES).map(([name, one]) => [truncatedText(name), truncated(one)]);
   if (Array.isArray(value)) return [...kept.map(([, one]) => one), ...more];
-  return Object.fromEntries([...kept, ...more.map((told) => ['…', told])]);
+  return Object.fromEntries([...kept, ...more.map((suffix) => ['…', suffix])]);
 }
 
-function textBeginning(text: string): string {
-  const more = moreThan(KEPT_CHARACTERS, text.length);
+function truncatedText(text: string): string {
+  const more = omittedSuffix(KEPT_CHARACTERS, text.length);
   return text.slice(0, KEPT_CHARACTERS).toWellFormed() + more.join('');
 }
 
 /** Nothing where nothing is left out. */
-function moreThan(kept: number, length: number): string[] {
+function omittedSuffix(kept: number, length: number): string[] {
   return length > kept ? [`… and ${length - kept} more`] : [];
 }

@@ -1,0 +1,45 @@
+import { anEmptyTopic, opened } from '@questlog/runtime/directory/testing/directoryBuilders';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { expect, test } from 'vitest';
+import { testCursorCipher, testCursorCiphers } from './cursorCiphers.testing.ts';
+import { openCursorCiphers } from './cursorCiphers.ts';
+
+const PLACE = Buffer.from('partition 3, offset 70000');
+
+const sealsOf = async (topic: Awaited<ReturnType<typeof anEmptyTopic>>) =>
+  openCursorCiphers({ directory: await opened(topic), clock: systemClock });
+
+test('what one ingest closed another one opens, also where both begin at once, and after a restart', async () => {
+  const topic = await anEmptyTopic();
+  const [a, b] = [await sealsOf(topic), await sealsOf(topic)];
+  const [ofA, ofB] = await Promise.all([a.for('stream', 'p'), b.for('stream', 'p')]);
+  const text = ofA.encrypt(PLACE);
+  expect(ofB.decrypt(text)).toEqual(PLACE);
+
+  const end = await topic.log.endOffsets(TOPICS.directory);
+  const later = await (await sealsOf(topic)).for('stream', 'p');
+  expect(later.decrypt(text)).toEqual(PLACE);
+  expect(await topic.log.endOffsets(TOPICS.directory)).toEqual(end);
+});
+
+test('a text opens for its use and its project alone', async () => {
+  const seals = testCursorCiphers();
+  const text = (await seals.for('stream', 'mine')).encrypt(PLACE);
+  expect((await seals.for('page', 'mine')).decrypt(text)).toBeUndefined();
+  expect((await seals.for('stream', 'yours')).decrypt(text)).toBeUndefined();
+});
+
+test('the same place is another text each time, and no changed byte of it opens', async () => {
+  const seal = await testCursorCipher();
+  const text = seal.encrypt(PLACE);
+  expect(seal.encrypt(PLACE)).not.toBe(text);
+  const bytes = Buffer.from(text, 'base64url');
+  for (let i = 0; i < bytes.length; i++) {
+    const changed = Buffer.from(bytes);
+    changed[i] = (changed[i] ?? 0) ^ 1;
+    expect(seal.decrypt(changed.toString('base64url'))).toBeUndefined();
+    expect(seal.decrypt(bytes.subarray(0, i).toString('base64url'))).toBeUndefined();
+  }
+  expect(seal.decrypt(`${text}=`)).toBeUndefined();
+});

@@ -1,0 +1,17 @@
+/** For tests: seals whose secret nobody keeps. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { emptyDirectory } from '@questlog/runtime/directory/directory';
+import { systemClock } from '@questlog/runtime/process/clock';
+import type { CursorCipher } from '../core/cursorCipher.ts';
+import { type CursorCiphers, openCursorCiphers } from './cursorCiphers.ts';
+
+export function testCursorCiphers(): CursorCiphers {
+  const current = emptyDirectory();
+  current.secrets.set('places', { id: 'places', bytes: randomBytes(32), createdAt: 0 });
+  const change = () => Promise.reject(new Error('it has its secret'));
+  return openCursorCiphers({ directory: { current, change }, clock: systemClock });
+}
+
+export function testCursorCipher(): Promise<CursorCipher> {
+  return testCursorCiphers().for('stream', randomUUID());
+}

@@ -1,0 +1,98 @@
+/**
+ * What clients are given of a place in the log (ids of a stream, cursors of pages) is sealed: partitions are shared, and
+ * an offset that can be read tells how much the other tenants write. The key is a secret of the deployment, kept in the
+ * directory, so that every ingest opens what another one has closed.
+ */
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import {
+  type CursorCipher,
+  FORMAT_VERSION,
+  NONCE_BYTES,
+  OVERHEAD_BYTES,
+  TAG_BYTES,
+} from '../core/cursorCipher.ts';
+
+export interface CursorCiphers {
+  /** One use's text says nothing under another, nor under another project. @throws Unavailable */
+  for(use: 'stream' | 'page', projectId: string): Promise<CursorCipher>;
+}
+
+const CIPHER = 'aes-256-gcm';
+const KEY_BYTES = 32;
+/** Its id in the directory. */
+export const CURSOR_SECRET_ID = 'places';
+
+export interface CursorCiphersDeps {
+  readonly directory: Pick<DirectoryHandle, 'current' | 'change'>;
+  readonly clock: Clock;
+}
+
+/** The secret is made when it is first needed; of processes that make it at once, one does. */
+export function openCursorCiphers(deps: CursorCiphersDeps): CursorCiphers {
+  return {
+    for: async (use, projectId) =>
+      cipherWith(
+        Buffer.from(
+          hkdfSync(
+            'sha256',
+            await sharedSecret(deps, CURSOR_SECRET_ID),
+            Buffer.alloc(0),
+            `${use}/${projectId}`,
+            KEY_BYTES,
+          ),
+        ),
+      ),
+  };
+}
+
+/**
+ * Returns the secret with this name: 32 bytes that all processes of the deployment share. Creates the secret if it does
+ * not exist.
+ */
+export async function sharedSecret({ directory, clock }: CursorCiphersDeps, id: string): Promise<Buffer> {
+  const existing = directory.current.secrets.get(id);
+  if (existing !== undefined) return existing.bytes;
+  return await directory.change('secret', id, (current) => {
+    if (current !== undefined) return { answer: current.bytes };
+    const bytes = randomBytes(KEY_BYTES);
+    return { entity: { id, bytes, createdAt: clock.now() }, answer: bytes };
+  });
+}
+
+/** Random nonces of 96 bits: after a million million texts of one project, two are the same with odds of 1 in 150,000. */
+function cipherWith(key: Buffer): CursorCipher {
+  return {
+    encrypt: (position) => {
+      const nonce = randomBytes(NONCE_BYTES);
+      const cipher = createCipheriv(CIPHER, key, nonce);
+      const encrypted = [cipher.update(position), cipher.final()];
+      return Buffer.concat([Buffer.of(FORMAT_VERSION), nonce, ...encrypted, cipher.getAuthTag()]).toString(
+        'base64url',
+      );
+    },
+    decrypt: (text) => {
+      const bytes = Buffer.from(text, 'base64url');
+      // Decoding base64url ignores what does not belong there.
+      if (
+        bytes.length < OVERHEAD_BYTES ||
+        bytes[0] !== FORMAT_VERSION ||
+        bytes.toString('base64url') !== text
+      ) {
+        return undefined;
+      }
+      const nonce = bytes.subarray(1, 1 + NONCE_BYTES);
+      const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+      decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
+      try {
+        return Buffer.concat([
+          decipher.update(bytes.subarray(1 + NONCE_BYTES, -TAG_BYTES)),
+          decipher.final(),
+        ]);
+      } catch {
+        return undefined;
+      }
+    },
+  };
+}

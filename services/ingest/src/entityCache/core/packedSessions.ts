@@ -1,0 +1,273 @@
+/**
+ * Sessions by project and id in some 60 bytes each: for those that memory must not lose because ClickHouse may not have
+ * them yet. Many small hash tables, so that none takes long to grow or to be gone through. Pure.
+ */
+
+/** What is asked of a session once it is registered. Its content, of up to 64 KiB, is not kept in memory. */
+export interface CachedSession {
+  readonly sessionId: string;
+  readonly buildId: string | null;
+  /** Decides the partition of its events. */
+  readonly lane: number;
+  /** Microseconds since the epoch, as sent or else as registered. */
+  readonly startedAt: bigint;
+  /** Milliseconds since the epoch, by the server's clock: of an erased project it is what tells whether it is still there. */
+  readonly registeredAt: number;
+  /** 32 bits of a hash of the player, or of the session where nobody is named: whom a switch is for. */
+  readonly player: number;
+  /** 64 bits of a hash: two registrations of one are the same. */
+  readonly content: bigint;
+}
+
+/** A session, and where its first record stands. */
+export interface IndexedSession {
+  readonly entity: CachedSession;
+  readonly partition: number;
+  readonly firstOffset: number;
+}
+
+/** With all free slots; beyond it `isFull`. Of sessions of a few builds it holds a million. */
+const MAX_BYTES = 64 * 1024 * 1024;
+/** One holds a thousandth of the sessions: of millions, it is gone through in a fraction of a millisecond. */
+const TABLE_COUNT = 1024;
+/** How many sessions one step of `forget` goes through: they take a millisecond or two. */
+const SESSIONS_PER_STEP = 20_000;
+
+export class PackedSessions {
+  readonly #hash: (name: string) => Buffer;
+  readonly #maxBytes: number;
+  readonly #tables = Array.from({ length: TABLE_COUNT }, () => new Table());
+  readonly #origins = new Origins();
+  #size = 0;
+  #slots = 0;
+  /** Where `forget` goes on. */
+  #nextTable = 0;
+
+  /**
+   * @param hash at least 16 bytes, keyed with a secret, so that nobody can choose names that collide. A session is known
+   *   by 106 bits of it: among a million sessions, 10^15 look-ups of others find a wrong one with a probability of 10^-11.
+   */
+  constructor(hash: (name: string) => Buffer, maxBytes = MAX_BYTES) {
+    this.#hash = hash;
+    this.#maxBytes = maxBytes;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  get bytes(): number {
+    return this.#slots * SLOT_WORDS * 4 + this.#origins.bytes;
+  }
+
+  get isFull(): boolean {
+    return this.bytes >= this.#maxBytes;
+  }
+
+  /** @param name the project's id, a slash and the session's. */
+  get(name: string): IndexedSession | undefined {
+    if (this.#size === 0) return undefined;
+    const { table, key } = this.#locate(name);
+    const at = table.find(key);
+    const origin = at === undefined ? undefined : this.#origins.get(table.words[at + ORIGIN]);
+    if (at === undefined || origin === undefined) return undefined;
+    const { partition, lane, buildId } = origin;
+    const startedAt = table.view.getBigInt64((at + STARTED) * 4);
+    const content = table.view.getBigUint64((at + CONTENT) * 4);
+    const player = table.words[at + PLAYER] ?? 0;
+    const registeredAt = table.view.getFloat64((at + REGISTERED) * 4);
+    return {
+      entity: {
+        sessionId: name.slice(name.indexOf('/') + 1),
+        ...{ buildId, lane, startedAt, registeredAt, player, content },
+      },
+      partition,
+      firstOffset: table.view.getFloat64((at + OFFSET) * 4),
+    };
+  }
+
+  put(name: string, { entity, partition, firstOffset }: IndexedSession): void {
+    const { table, key } = this.#locate(name);
+    if (!table.hasFreeSlot) this.#resize(table, table.size + 1);
+    const at = table.find(key) ?? table.add(key);
+    const previous = table.words[at + ORIGIN] ?? FREE;
+    if (previous === FREE) this.#size += 1;
+    table.words[at + ORIGIN] = this.#origins.acquire(partition, entity);
+    this.#origins.release(previous);
+    table.words[at + PLAYER] = entity.player;
+    table.view.setBigInt64((at + STARTED) * 4, entity.startedAt);
+    table.view.setBigUint64((at + CONTENT) * 4, entity.content);
+    table.view.setFloat64((at + OFFSET) * 4, firstOffset);
+    table.view.setFloat64((at + REGISTERED) * 4, entity.registeredAt);
+  }
+
+  /**
+   * Forgets those of which this is true; between two steps others may come. Whoever does not go on to the end leaves the
+   * rest, with which the next one begins.
+   */
+  *remove(isRemoved: (partition: number, firstOffset: number) => boolean): Generator<void, void> {
+    let seen = 0;
+    for (let left = TABLE_COUNT; left > 0; left--) {
+      const table = this.#tables[this.#nextTable];
+      this.#nextTable = (this.#nextTable + 1) % TABLE_COUNT;
+      if (table === undefined || table.size === 0) continue;
+      seen += table.size;
+      this.#removeFrom(table, isRemoved);
+      if (seen < SESSIONS_PER_STEP) continue;
+      seen = 0;
+      yield;
+    }
+  }
+
+  #removeFrom(table: Table, isRemoved: (partition: number, firstOffset: number) => boolean): void {
+    const previous = table.size;
+    for (let at = 0; at < table.words.length; at += SLOT_WORDS) {
+      const index = table.words[at + ORIGIN] ?? FREE;
+      const origin = this.#origins.get(index);
+      if (origin === undefined) continue;
+      if (!isRemoved(origin.partition, table.view.getFloat64((at + OFFSET) * 4))) continue;
+      table.words[at + ORIGIN] = FREE;
+      table.size -= 1;
+      this.#origins.release(index);
+    }
+    if (table.size === previous) return;
+    this.#size -= previous - table.size;
+    // Also closes the gaps, behind which nothing is found.
+    this.#resize(table, table.size);
+  }
+
+  #resize(table: Table, size: number): void {
+    this.#slots -= table.slots;
+    table.resize(slotsFor(size));
+    this.#slots += table.slots;
+  }
+
+  #locate(name: string): { table: Table; key: Key } {
+    const hash = this.#hash(name);
+    const table = this.#tables[hash.readUInt32LE(12) % TABLE_COUNT];
+    if (table === undefined) throw new Error('there is a table for each remainder');
+    return { table, key: [hash.readUInt32LE(0), hash.readUInt32LE(4), hash.readUInt32LE(8)] };
+  }
+}
+
+type Key = readonly [number, number, number];
+
+/** A slot, in words of 32 bits: the key, the index of the origin, three numbers of 64 bits, the player, and one more number. */
+const SLOT_WORDS = 13;
+const [ORIGIN, STARTED, CONTENT, OFFSET, PLAYER, REGISTERED] = [3, 4, 6, 8, 10, 11] as const;
+/** The origin of a free slot. */
+const FREE = 0;
+
+/** At most seven of eight slots are taken; an eighth of growth is free at first. */
+function slotsFor(size: number): number {
+  return Math.ceil((size * 9) / 7);
+}
+
+const NO_WORDS = new Uint32Array(0);
+const NO_VIEW = new DataView(NO_WORDS.buffer);
+
+/** A session stands in the first slot that was free, from the one on that its key names. */
+class Table {
+  words = NO_WORDS;
+  view = NO_VIEW;
+  size = 0;
+
+  get slots(): number {
+    return this.words.length / SLOT_WORDS;
+  }
+
+  /** For one more. */
+  get hasFreeSlot(): boolean {
+    return (this.size + 1) * 8 <= this.slots * 7;
+  }
+
+  /** Where its slot begins. */
+  find(key: Key): number | undefined {
+    if (this.size === 0) return undefined;
+    const at = this.#slotOf(key);
+    return this.words[at + ORIGIN] === FREE ? undefined : at;
+  }
+
+  /** One that is not here, in a table with room. */
+  add(key: Key): number {
+    const at = this.#slotOf(key);
+    this.words.set(key, at);
+    this.size += 1;
+    return at;
+  }
+
+  resize(slots: number): void {
+    const previous = this.words;
+    this.words = new Uint32Array(slots * SLOT_WORDS);
+    this.view = new DataView(this.words.buffer);
+    for (let from = 0; from < previous.length; from += SLOT_WORDS) {
+      if (previous[from + ORIGIN] === FREE) continue;
+      const to = this.#slotOf([previous[from] ?? 0, previous[from + 1] ?? 0, previous[from + 2] ?? 0]);
+      for (let word = 0; word < SLOT_WORDS; word++) this.words[to + word] = previous[from + word] ?? 0;
+    }
+  }
+
+  /** Its own, or a free one. */
+  #slotOf([high, middle, low]: Key): number {
+    const { words } = this;
+    let at = Math.floor((high / 2 ** 32) * this.slots) * SLOT_WORDS;
+    while (words[at + ORIGIN] !== FREE) {
+      if (words[at] === high && words[at + 1] === middle && words[at + 2] === low) return at;
+      at += SLOT_WORDS;
+      if (at === words.length) at = 0;
+    }
+    return at;
+  }
+}
+
+interface Origin {
+  readonly name: string;
+  readonly partition: number;
+  readonly lane: number;
+  readonly buildId: string | null;
+  /** How many have it. */
+  sessions: number;
+}
+
+/** With its texts and its entry in the map. */
+const ORIGIN_BYTES = 300;
+
+/** What many sessions have in common: kept once, for as long as there is a session of it. */
+class Origins {
+  readonly #indexes = new Map<string, number>();
+  /** Nothing at `FREE`, and where none has come again yet. */
+  readonly #origins: (Origin | undefined)[] = [undefined];
+  readonly #free: number[] = [];
+
+  get bytes(): number {
+    return this.#indexes.size * ORIGIN_BYTES;
+  }
+
+  get(index = FREE): Origin | undefined {
+    return this.#origins[index];
+  }
+
+  /** Has one session more. */
+  acquire(partition: number, { lane, buildId }: CachedSession): number {
+    const name = `${partition}/${lane}/${buildId ?? ''}`;
+    const index = this.#indexes.get(name) ?? this.#free.pop() ?? this.#origins.length;
+    const existing = this.#origins[index];
+    if (existing === undefined) {
+      this.#indexes.set(name, index);
+      this.#origins[index] = { name, partition, lane, buildId, sessions: 1 };
+    } else {
+      existing.sessions += 1;
+    }
+    return index;
+  }
+
+  release(index: number): void {
+    const origin = this.#origins[index];
+    if (origin === undefined) return;
+    origin.sessions -= 1;
+    if (origin.sessions > 0) return;
+    this.#indexes.delete(origin.name);
+    this.#origins[index] = undefined;
+    this.#free.push(index);
+  }
+}

@@ -1,0 +1,63 @@
+/** Sessions that were asked for lately, found by the 16 bytes of their ids: no text is made of these. Pure. */
+import type { CachedSession } from './packedSessions.ts';
+
+/** What events ask of their session. */
+export interface RecentSession {
+  readonly projectId: string;
+  readonly sessionId: string;
+  readonly lane: number;
+  /** The text of its id. */
+  readonly build: Buffer | null;
+}
+
+/** Some 300 bytes each. One takes the place of another: who chooses ids that share one has them looked up each time. */
+const SLOTS = 16_384;
+
+export class RecentSessions {
+  readonly #words: Uint32Array;
+  readonly #sessions: (RecentSession | undefined)[];
+
+  /** @param slots a power of two */
+  constructor(slots = SLOTS) {
+    this.#words = new Uint32Array(slots * 4);
+    this.#sessions = Array.from({ length: slots });
+  }
+
+  /** @param words the id's bytes, as four numbers from `at` on. */
+  find(projectId: string, words: Uint32Array, at: number): RecentSession | undefined {
+    const slot = this.#slotOf(words, at);
+    const session = this.#sessions[slot];
+    if (session === undefined || session.projectId !== projectId) return undefined;
+    const slotWords = this.#words;
+    const k = slot * 4;
+    const isMatch =
+      slotWords[k] === words[at] &&
+      slotWords[k + 1] === words[at + 1] &&
+      slotWords[k + 2] === words[at + 2] &&
+      slotWords[k + 3] === words[at + 3];
+    return isMatch ? session : undefined;
+  }
+
+  add(
+    projectId: string,
+    { sessionId, lane, buildId }: CachedSession,
+    words: Uint32Array,
+    at: number,
+  ): RecentSession {
+    const slot = this.#slotOf(words, at);
+    const build = buildId === null ? null : Buffer.from(buildId);
+    const session = { projectId, sessionId, lane, build };
+    this.#sessions[slot] = session;
+    for (let word = 0; word < 4; word++) this.#words[slot * 4 + word] = words[at + word] ?? 0;
+    return session;
+  }
+
+  clear(): void {
+    this.#sessions.fill(undefined);
+  }
+
+  /** The last bits of an id are random in each version of UUID that clients make. */
+  #slotOf(words: Uint32Array, at: number): number {
+    return ((words[at + 3] ?? 0) ^ (words[at] ?? 0)) & (this.#sessions.length - 1);
+  }
+}

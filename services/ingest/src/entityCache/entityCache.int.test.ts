@@ -1,0 +1,190 @@
+/** What ingest keeps of the sessions that it reads while Kafka does not tell which of them ClickHouse has. */
+import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
+import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import type { Log } from '@questlog/runtime/log/log';
+import { withMethods, withoutLeader } from '@questlog/runtime/log/testing/alteredLog';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { aSession } from '@questlog/schemas/fixtures/builders';
+import { partitionOf } from '@questlog/schemas/partition';
+import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test } from 'vitest';
+import { ReadBackTimeout } from './entityCache.ts';
+import type { IndexBounds } from './entityIndex.ts';
+import { openSessionCache } from './sessionCache.ts';
+
+const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
+/** More than come between two questions for what is projected. */
+const MANY = 300;
+
+test('with its memory full ingest registers on while Kafka is silent, and later forgets what ClickHouse has', async () => {
+  const { register, lookedUp, kafka } = await ingest({ maxWeight: 10, maxUnprojectedWeight: 10 });
+  const first = await register(MANY);
+  await register(1);
+  expect(kafka.refused).toBeGreaterThan(0);
+  expect(await lookedUp(first)).toEqual([]);
+  kafka.isAway = false;
+  await register(MANY);
+  await expect.poll(async () => (await lookedUp(first)).length).toBeGreaterThan(MANY / 2);
+});
+
+test('with no room for more ingest refuses, and registers again once Kafka tells what ClickHouse has', async () => {
+  const { register, kafka } = await ingest({
+    maxWeight: 10,
+    maxUnprojectedWeight: 10,
+    maxPackedBytes: 60 * MANY,
+  });
+  await register(MANY);
+  await expect(register(1)).rejects.toBeInstanceOf(Unavailable);
+  kafka.isAway = false;
+  await register(1);
+});
+
+test('a session whose record a cut took is not remembered either by what events ask first', async () => {
+  const log = await aLog();
+  await log.ensureTopics(topicDefinitions(1));
+  let cut = (): void => {};
+  const cutting = withMethods(log, {
+    tail: (options) => {
+      cut = () => void options.onTruncated?.(0, 0);
+      return log.tail(options);
+    },
+  });
+  const sessions = await openSessionCache({
+    ...{ log: cutting, registry: await openLogRegistry(log), logger: silentLogger },
+    projection: { caughtUp: async () => {}, projected: async () => [0], lastRecords: async () => [] },
+    store: { query: async () => [] } as unknown as Store,
+  });
+  onTestFinished(() => sessions.close());
+  const session = aSession({ tenantId: TENANT, projectId: PROJECT });
+  await sessions.register(session);
+  const peeked = () => sessions.peek(PROJECT, Uint32Array.of(1, 2, 3, 4), 0, () => session.sessionId);
+  expect(peeked()).toMatchObject({ sessionId: session.sessionId });
+
+  cut();
+  expect(peeked()).toBeUndefined();
+});
+
+test('while this process has not heard of a cut it does not take what it has read for all that the log has', async () => {
+  const log = await aLog();
+  await log.ensureTopics(topicDefinitions(1));
+  const heard = Promise.withResolvers<void>();
+  let isDeaf = false;
+  const deaf = withMethods(log, {
+    tail: async ({ onTruncated, ...options }) => {
+      const hear = (partition: number, offset: number) =>
+        heard.promise.then(() => onTruncated?.(partition, offset));
+      const tail = await log.tail({ ...options, onTruncated: hear });
+      return withMethods(tail, { positions: () => (isDeaf ? [2] : tail.positions()) });
+    },
+  });
+  const sessions = await openSessionCache({
+    ...{ log: deaf, registry: await openLogRegistry(log), logger: silentLogger },
+    projection: { caughtUp: async () => {}, projected: async () => [0], lastRecords: async () => [] },
+    store: { query: async () => [] } as unknown as Store,
+  });
+  onTestFinished(() => sessions.close());
+  const [first, second] = [0, 1].map(() => aSession({ tenantId: TENANT, projectId: PROJECT }));
+  if (first === undefined || second === undefined) throw new Error('two sessions');
+  await sessions.register(first);
+  await sessions.register(second);
+  isDeaf = true;
+  onTestFinished(() => heard.resolve());
+  await log.truncate(TOPICS.sessions, 0, 0);
+  const asked = () => sessions.find(TENANT, PROJECT, [randomUUID()]);
+  await expect(asked()).rejects.toBeInstanceOf(Unavailable);
+  // Another process is faster, maybe with the same id: this one is where the tail has read something else.
+  await log.append(TOPICS.sessions, 0, [{ key: TENANT, value: Buffer.from('another’s') }]);
+  const third = aSession({ tenantId: TENANT, projectId: PROJECT });
+  await expect(sessions.register(third)).rejects.toBeInstanceOf(ReadBackTimeout);
+  isDeaf = false;
+  heard.resolve();
+  await expect
+    .poll(() =>
+      asked().then(
+        () => 'answered',
+        () => 'refused',
+      ),
+    )
+    .toBe('answered');
+  const ids = [first, second, third].map(({ sessionId }) => sessionId);
+  expect([...(await sessions.find(TENANT, PROJECT, ids)).keys()].sort()).toEqual(ids.toSorted());
+});
+
+test('a cut of a partition that gets its leader after the start is found as at a start', async () => {
+  const whole = await aLog();
+  await whole.ensureTopics(topicDefinitions(2));
+  const home = partitionOf(TENANT, 0, 2);
+  const registry = await openLogRegistry(whole);
+  const cuts: unknown[] = [];
+  const open = async (log: Log, projected: number[], last: (RecordIdentity | undefined)[]) => {
+    const sessions = await openSessionCache({
+      ...{ log, registry, logger: silentLogger, onTruncated: (cut) => void cuts.push(cut) },
+      projection: {
+        caughtUp: async () => {},
+        projected: async () => projected,
+        lastRecords: async () => last,
+      },
+      store: { query: async () => [] } as unknown as Store,
+    });
+    onTestFinished(() => sessions.close());
+    return sessions;
+  };
+  const before = await open(whole, [0, 0], []);
+  const made = [0, 1].map(() => aSession({ tenantId: TENANT, projectId: PROJECT }));
+  for (const session of made) await before.register(session);
+
+  // The projector had written others, of a log that was cut since.
+  const { log, electLeader } = withoutLeader(whole, home);
+  const last = [0, 1].map((one) =>
+    one === home ? { offset: 1, id: 'of a record that is gone' } : undefined,
+  );
+  const sessions = await open(log, [2, 2].with(1 - home, 0), last);
+  const ids = made.map(({ sessionId }) => sessionId);
+  await expect(sessions.find(TENANT, PROJECT, ids)).rejects.toBeInstanceOf(Unavailable);
+  expect(cuts).toEqual([]);
+  electLeader();
+  expect([...(await sessions.find(TENANT, PROJECT, ids)).keys()]).toEqual(ids);
+  expect(cuts).toEqual([{ topic: TOPICS.sessions, partition: home, offset: 1 }]);
+});
+
+/** ClickHouse gets all at once, and answers with none of it. */
+async function ingest(bounds: IndexBounds) {
+  const log = await aLog();
+  await log.ensureTopics(topicDefinitions(1));
+  const kafka = { isAway: false, refused: 0 };
+  const projected = async (): Promise<number[]> => {
+    if (!kafka.isAway) return log.endOffsets(TOPICS.sessions);
+    kafka.refused += 1;
+    throw new Unavailable('no coordinator');
+  };
+  const looked: unknown[] = [];
+  const query = async (_: string, { ids }: { ids: readonly string[] }) => {
+    looked.push(...ids);
+    return [];
+  };
+  const sessions = await openSessionCache({
+    ...{ log, bounds, logger: silentLogger, registry: await openLogRegistry(log) },
+    projection: { caughtUp: async () => {}, projected, lastRecords: async () => [] },
+    store: { query } as unknown as Store,
+  });
+  onTestFinished(() => sessions.close());
+  kafka.isAway = true;
+  return {
+    kafka,
+    register: async (count: number): Promise<string[]> => {
+      const made = Array.from({ length: count }, () => aSession({ tenantId: TENANT, projectId: PROJECT }));
+      await Promise.all(made.map((session) => sessions.register(session)));
+      return made.map(({ sessionId }) => sessionId);
+    },
+    /** Those that memory did not know. */
+    lookedUp: async (ids: readonly string[]): Promise<unknown[]> => {
+      looked.length = 0;
+      await sessions.find(TENANT, PROJECT, ids);
+      return [...looked];
+    },
+  };
+}

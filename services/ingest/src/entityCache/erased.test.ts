@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto';
+import { applyEntry, type Directory, emptyDirectory } from '@questlog/runtime/directory/directory';
+import { aReportLink, aSession } from '@questlog/schemas/fixtures/builders';
+import { expect, test } from 'vitest';
+import { ZERO_COUNTS } from '../erasures/core/scope.ts';
+import type { CachedSession } from './core/packedSessions.ts';
+import { excludeErasedReports, type ReportCache } from './reportCache.ts';
+import { cachedSession, excludeErasedSessions, type SessionCache } from './sessionCache.ts';
+
+const [TENANT, PROJECT, GONE, LEFT] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+
+function anErasure(): Directory {
+  const directory = emptyDirectory();
+  const erasure = {
+    ...{ id: randomUUID(), tenantId: TENANT, projectId: PROJECT, sessionId: GONE, player: null, reports: [] },
+    ...{
+      requestedAt: 0,
+      state: 'queued' as const,
+      problem: null,
+      hiddenAt: null,
+      goneAt: null,
+      logExpiresAt: 0,
+    },
+    ...{ sessions: [{ projectId: PROJECT, ids: [GONE] }], found: ZERO_COUNTS },
+  };
+  applyEntry(directory, 'erasure:e', { tenant: null, project: null, token: null, erasure });
+  return directory;
+}
+
+test('an erased session is unknown though memory has it, and its id is not taken again', async () => {
+  const registered: string[] = [];
+  const all: Pick<SessionCache, 'find' | 'register'> = {
+    find: async (tenantId, projectId, ids) =>
+      new Map<string, CachedSession>(
+        ids.map((sessionId) => [sessionId, cachedSession(aSession({ tenantId, projectId, sessionId }))]),
+      ),
+    register: async (session) => {
+      registered.push(session.sessionId);
+      return { registered: cachedSession(session), isOwn: true };
+    },
+  };
+  const left = excludeErasedSessions(all as SessionCache, anErasure());
+  expect([...(await left.find(TENANT, PROJECT, [GONE, LEFT])).keys()]).toEqual([LEFT]);
+  expect([...(await left.find(TENANT, PROJECT, [GONE])).keys()]).toEqual([]);
+  expect([...(await left.find(TENANT, randomUUID(), [GONE])).keys()]).toEqual([GONE]);
+  const register = (sessionId: string) =>
+    left.register(aSession({ tenantId: TENANT, projectId: PROJECT, sessionId }));
+  await expect(register(GONE)).rejects.toMatchObject({ code: 'conflict' });
+  await register(LEFT);
+  expect(registered).toEqual([LEFT]);
+});
+
+test('a report of an erased session is not there though memory has it', async () => {
+  const filed = aReportLink({ tenantId: TENANT, projectId: PROJECT, sessionId: GONE });
+  const reportOf = async (sessionId: string) => {
+    const find: ReportCache['find'] = async () => ({ filed: { ...filed, sessionId }, retractedAt: null });
+    return await excludeErasedReports({ find } as ReportCache, anErasure().erased).find(
+      TENANT,
+      PROJECT,
+      filed.reportId,
+    );
+  };
+  expect([await reportOf(GONE), (await reportOf(LEFT))?.filed.sessionId]).toEqual([undefined, LEFT]);
+});

@@ -1,0 +1,174 @@
+/** What a process has in memory of a project that is erased as a whole: its rows go, and so it must go from memory. */
+import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { applyEntry, emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
+import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { anErasure, aReportLink } from '@questlog/schemas/fixtures/builders';
+import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
+import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test } from 'vitest';
+import { registerSession } from '../sessions/registerSession.ts';
+import { excludeErasedReports, openReportCache } from './reportCache.ts';
+import { excludeErasedSessions, isErasedIn, openSessionCache, type SessionCache } from './sessionCache.ts';
+
+const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
+const NOON_MS = Date.UTC(2026, 10, 23, 12);
+
+test.each([
+  ['the project', PROJECT, {}],
+  ['its tenant', null, {}],
+  ['the project, with all that is packed', PROJECT, { bounds: { maxWeight: 1, maxUnprojectedWeight: 1 } }],
+])(
+  'of %s a session is unknown once it is erased, and registered again with a row',
+  async (_, projectId, bounds) => {
+    const { deps, directory, principal, erase, clock } = await aProcess();
+    const sessions = excludeErasedSessions(await openSessionCache({ ...deps, ...bounds }), directory);
+    onTestFinished(() => sessions.close());
+    const wanted = { id: randomUUID() };
+    const register = async (of: object) =>
+      (await registerSession({ sessions, clock }, principal, Buffer.from(JSON.stringify(of)))).status;
+    const isKnown = async () => (await sessions.find(TENANT, PROJECT, [wanted.id])).size === 1;
+    const isPeeked = () => sessions.peek(PROJECT, new Uint32Array(4), 0, () => wanted.id) !== undefined;
+    expect([await register(wanted), await register({}), await register(wanted)]).toEqual([201, 201, 200]);
+    expect([isPeeked(), isPeeked()]).toEqual([true, true]);
+
+    clock.ms += 1_000;
+    const hidden = erase({ projectId });
+    expect([await isKnown(), isPeeked()]).toEqual([false, false]);
+    clock.ms += 1_000;
+    // Its row may be there, and the new one would go with it.
+    await expect(register(wanted)).rejects.toThrow(Unavailable);
+    expect([await register({}), await register({ id: randomUUID() })]).toEqual([201, 201]);
+    hidden();
+    // A 200 would be of a record whose row is gone.
+    expect(await register(wanted)).toBe(201);
+    expect([await isKnown(), await register({}), await register(wanted)]).toEqual([true, 201, 200]);
+    expect(isPeeked()).toBe(true);
+  },
+);
+
+test('a session whose row is not hidden yet is unknown, too, and not registered again', async () => {
+  const { deps, directory, principal, erase, clock } = await aProcess();
+  const id = randomUUID();
+  const row = { projectId: PROJECT, sessionId: id, buildId: null, lane: 0, startedAt: null };
+  const registered = { registeredAt: String(NOON_MS - 1), contentDigest: null };
+  const players = { playerExternalId: null, playerDeviceId: null };
+  const store = { query: async () => [{ ...row, ...registered, ...players }] } as unknown as Store;
+  const open = async () => {
+    const sessions = excludeErasedSessions(await openSessionCache({ ...deps, store }), directory);
+    onTestFinished(() => sessions.close());
+    return sessions;
+  };
+  // One has it in memory, the other in ClickHouse only.
+  const [asked, unasked] = [await open(), await open()];
+  const find = async () => (await asked.find(principal.tenant.id, PROJECT, [id])).size;
+  expect(await find()).toBe(1);
+  erase({ projectId: PROJECT });
+  expect(await find()).toBe(0);
+  const register = (sessions: SessionCache, of: object) =>
+    registerSession({ sessions, clock }, principal, Buffer.from(JSON.stringify(of)));
+  for (const sessions of [asked, unasked])
+    await expect(register(sessions, { id })).rejects.toThrow(Unavailable);
+  // Of an id that is drawn here nobody need be asked.
+  store.query = () => Promise.reject(new Unavailable('ClickHouse is away'));
+  expect(await register(unasked, {})).toMatchObject({ status: 201 });
+});
+
+test('a report whose row is not hidden yet is not filed again, and any other is', async () => {
+  const { deps, directory, erase, clock } = await aProcess();
+  const reports = excludeErasedReports(await openReportCache({ ...deps, clock }), directory.erased);
+  onTestFinished(() => reports.close());
+  const report = aReportLink({ tenantId: TENANT, projectId: PROJECT, eventIds: [randomUUID()] });
+  await reports.file(report);
+  clock.ms += 1_000;
+  const hidden = erase({ projectId: PROJECT });
+  const again = { ...report, receivedAt: clock.ms };
+  await expect(reports.file(again)).rejects.toThrow(Unavailable);
+  expect(await reports.file({ ...again, reportId: randomUUID() })).toMatchObject({ isOwn: true });
+  hidden();
+  expect(await reports.file(again)).toMatchObject({ isOwn: true, report: { filed: again } });
+});
+
+test('what is hidden is registered again though the rest of its project is not: memory has it, and its row is gone', async () => {
+  const { deps, projected, directory, principal, erase, clock } = await aProcess();
+  const sessions = excludeErasedSessions(await openSessionCache(deps), directory);
+  const reports = excludeErasedReports(await openReportCache({ ...deps, clock }), directory.erased);
+  onTestFinished(async () => void (await Promise.all([sessions.close(), reports.close()])));
+  const body = Buffer.from(JSON.stringify({ id: randomUUID() }));
+  const register = async () => (await registerSession({ sessions, clock }, principal, body)).status;
+  const report = aReportLink({ tenantId: TENANT, projectId: PROJECT, eventIds: [randomUUID()] });
+  const file = async () => (await reports.file({ ...report, receivedAt: clock.ms })).isOwn;
+  expect([await register(), await file()]).toEqual([201, true]);
+  clock.ms += 1_000;
+  erase({ projectId: PROJECT });
+  // Their rows may still come.
+  for (const again of [register, file])
+    await expect(again()).rejects.toMatchObject({ name: 'Unavailable', retryAfterS: 5 });
+  projected[0] = 1;
+  expect([await register(), await file()]).toEqual([201, true]);
+});
+
+test('an event is of no report that was erased, though the report’s window is open and it names the event', async () => {
+  const { deps, erase, clock } = await aProcess();
+  const reports = await openReportCache({ ...deps, clock });
+  onTestFinished(() => reports.close());
+  const [gone, goes, stays, event] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+  const filed = { tenantId: TENANT, projectId: PROJECT, receivedAt: NOON_MS };
+  const occurredAt = BigInt(NOON_MS) * 1000n;
+  const aReport = aReportLink({ ...filed, sessionId: gone, occurredAt, eventIds: [event] });
+  const found = aReportLink({ ...filed, sessionId: null, occurredAt, eventIds: [event] });
+  const other = aReportLink({ ...filed, sessionId: stays, occurredAt, eventIds: [event] });
+  for (const report of [aReport, found, other]) await reports.file(report);
+  const reportsOf = (sessionId: string) => reports.reportsOf(PROJECT, { id: event, sessionId, occurredAt });
+  const idsOf = (...all: { reportId: string }[]) => all.map(({ reportId }) => reportId).toSorted();
+  expect(reportsOf(goes)).toEqual(idsOf(aReport, found, other));
+
+  const ids = (one: string) => [{ projectId: PROJECT, ids: [one] }];
+  erase({ projectId: PROJECT, sessions: ids(gone), reports: ids(found.reportId) });
+  expect(reportsOf(goes)).toEqual(idsOf(other));
+  const window = () => reports.reportsOf(PROJECT, { id: randomUUID(), sessionId: stays, occurredAt });
+  expect(window()).toEqual(idsOf(other));
+  clock.ms += 1;
+  erase({ projectId: PROJECT });
+  expect([reportsOf(goes), window()]).toEqual([[], []]);
+});
+
+/** Whose ClickHouse has nothing, and gets nothing. */
+async function aProcess() {
+  const clock = { ms: NOON_MS, now: () => clock.ms };
+  const log = await aLog();
+  const projected = [0];
+  await log.ensureTopics(topicDefinitions(1));
+  const directory = emptyDirectory();
+  const tenant = { id: TENANT, name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 };
+  const project = { id: PROJECT, tenantId: TENANT, name: 'P', revision: null, createdAt: 1 };
+  directory.projects.set(PROJECT, project);
+  const principal: Principal = { ...{ tenant, project, revision: 'B' }, scopes: [], tokenId: null };
+  return {
+    ...{ clock, projected, directory, principal },
+    deps: {
+      ...{ log, registry: await openLogRegistry(log), logger: silentLogger },
+      projection: {
+        caughtUp: async () => {},
+        projected: async () => [...projected],
+        lastRecords: async () => [],
+      },
+      store: { query: async () => [] } as unknown as Store,
+      isErased: isErasedIn(directory),
+    },
+    /** @returns notes that all of it is hidden. */
+    erase: (of: Partial<Erasure>) => {
+      const erasure = anErasure({ tenantId: TENANT, requestedAt: clock.ms, ...of });
+      const note = (hiddenAt: number | null) =>
+        applyEntry(directory, `erasure:${erasure.id}`, {
+          ...{ tenant: null, project: null, token: null },
+          erasure: { ...erasure, hiddenAt },
+        });
+      note(null);
+      return () => note(clock.ms);
+    },
+  };
+}

@@ -1,0 +1,221 @@
+/** Which sessions exist: those of the log's first records (`entityCache.ts`). */
+import { hash, randomBytes } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Directory, Principal } from '@questlog/runtime/directory/directory';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import {
+  contentDigest,
+  type SessionRegistered,
+  sessionFault,
+  sessionRegistered,
+} from '@questlog/schemas/topics/sessionRegistered';
+import { playerNumber } from '../limits/core/switchEvents.ts';
+import { Rejected } from '../rejected.ts';
+import { batchedLookups } from './batchedLookups.ts';
+import { type IsErased, NOTHING_ERASED } from './core/isErased.ts';
+import { type CachedSession, PackedSessions } from './core/packedSessions.ts';
+import { type RecentSession, RecentSessions } from './core/recentSessions.ts';
+import { type EntityCache, type EntityCacheDeps, type EntityType, openEntityCache } from './entityCache.ts';
+
+/** Refusals of unknown sessions, as fast as they came, kept half of two cores busy with their queries. */
+const PAUSE_AFTER_UNKNOWN_MS = 50;
+
+export function cachedSession(session: SessionRegistered): CachedSession {
+  return toCachedSession({ ...session, contentDigest: contentDigest(session) });
+}
+
+type SessionEntities = EntityCache<SessionRegistered, CachedSession>;
+
+export interface SessionCache
+  extends Pick<SessionEntities, 'find' | 'hasErased' | 'errorIfIncomplete' | 'failed' | 'close'> {
+  /**
+   * Appends a registration and returns what the log says the session is: this one, or an earlier one.
+   * @param isGenerated its id was drawn for it: no other has it
+   * @throws Unavailable also when that is not known in time; the same again is answered as the first.
+   */
+  register(
+    session: SessionRegistered,
+    isGenerated?: boolean,
+  ): Promise<{ registered: CachedSession; isOwn: boolean }>;
+  /**
+   * One that memory has; of others only `find` tells.
+   * @param words its id's bytes, as four numbers from `at` on; `idOf` makes the text where that is needed
+   */
+  peek(projectId: string, words: Uint32Array, at: number, idOf: () => string): RecentSession | undefined;
+  /** What `peek` remembers may no longer be so. */
+  clearRecent(): void;
+}
+
+export async function openSessionCache(
+  deps: EntityCacheDeps & { store: Store; isErased?: IsErased },
+): Promise<SessionCache> {
+  const { isErased = NOTHING_ERASED } = deps;
+  const recent = new RecentSessions(deps.bounds?.recentSlots);
+  const isSessionErased = (projectId: string, { sessionId, registeredAt }: CachedSession): boolean =>
+    isErased({ projectId, sessionId, receivedAt: registeredAt });
+  const lookUp = batchedLookups(
+    (projectId, ids) => storedSessions(deps.store, projectId, ids),
+    PAUSE_AFTER_UNKNOWN_MS,
+  );
+  const secret = randomBytes(32).toString('hex');
+  const kind: EntityType<SessionRegistered, CachedSession> = {
+    contract: sessionRegistered,
+    nameOf: ({ tenantId, projectId, sessionId }) => ({ tenantId, projectId, id: sessionId }),
+    // The projector sends one at fault to the dead letters.
+    entityOf: (record) => (sessionFault(record) === undefined ? cachedSession(record) : undefined),
+    merge: (earlier) => earlier,
+    isComplete: () => true,
+    weightOf: () => 1,
+    packed: new PackedSessions(
+      (name) => hash('sha256', secret + name, 'buffer'),
+      deps.bounds?.maxPackedBytes,
+    ),
+    isErased: isSessionErased,
+    lookUp: async (projectId, ids) => {
+      const wantedIds = new Set(ids);
+      const rows = (await lookUp(projectId, ids)).filter(({ sessionId }) => wantedIds.has(sessionId));
+      return new Map(rows.map((row) => [row.sessionId, sessionOf(row)]));
+    },
+  };
+  const onTruncated: EntityCacheDeps['onTruncated'] = (truncated) => {
+    recent.clear();
+    deps.onTruncated?.(truncated);
+  };
+  const cache = await openEntityCache({ ...deps, onTruncated }, kind);
+  return {
+    ...cache,
+    register: (session) => cache.register(session, cachedSession(session)),
+    peek: (projectId, words, at, idOf) => {
+      const recentSession = recent.find(projectId, words, at);
+      if (recentSession !== undefined) return recentSession;
+      const session = cache.get(projectId, idOf());
+      return session && recent.add(projectId, session, words, at);
+    },
+    clearRecent: () => recent.clear(),
+  };
+}
+
+/** For what memory has, of sessions and of reports. */
+export function isErasedIn({
+  projects,
+  erasures,
+  erased,
+}: Pick<Directory, 'projects' | 'erasures' | 'erased'>): IsErased {
+  return (entity) => {
+    if (erasures.size === 0) return false;
+    const { projectId, reportId } = entity;
+    const tenantId = projects.get(projectId)?.tenantId;
+    if (tenantId === undefined) return false;
+    if (reportId !== undefined && erased.hasReport(tenantId, projectId, reportId)) return true;
+    return erased.erasureOf({ ...entity, tenantId }) !== undefined;
+  };
+}
+
+/**
+ * Beside the row of before, which the erasure of a whole project hides, a new one of the id would not be written.
+ * @throws Unavailable while that row is there, or may still come.
+ */
+export async function rejectUntilHidden(
+  records: Pick<SessionEntities, 'hasErased'>,
+  projectId: string,
+  id: string,
+): Promise<void> {
+  if (!(await records.hasErased(projectId, id))) return;
+  throw new Unavailable(`${id} of before the erasure is still being hidden; try again`, { retryAfterS: 5 });
+}
+
+/** An erased session is unknown, so that nothing is taken for it: what is answered with a 2xx must not vanish. */
+export function excludeErasedSessions(
+  sessions: SessionCache,
+  { erasures, erased }: Pick<Directory, 'erasures' | 'erased'>,
+): SessionCache {
+  let { changes } = erased;
+  return {
+    ...sessions,
+    peek: (projectId, words, at, idOf) => {
+      if (erased.changes !== changes) sessions.clearRecent();
+      changes = erased.changes;
+      return sessions.peek(projectId, words, at, idOf);
+    },
+    find: async (tenantId, projectId, ids) => {
+      if (erasures.size === 0) return await sessions.find(tenantId, projectId, ids);
+      const remainingIds = ids.filter((id) => !erased.hasSession(tenantId, projectId, id));
+      return remainingIds.length === 0 && ids.length > 0
+        ? new Map()
+        : await sessions.find(tenantId, projectId, remainingIds);
+    },
+    register: async (session, isGenerated = false) => {
+      const { tenantId, projectId, sessionId } = session;
+      if (erased.hasSession(tenantId, projectId, sessionId))
+        throw new Rejected('conflict', `session ${sessionId} was erased; a new session has another id`);
+      if (!isGenerated && erased.isHiding(tenantId, projectId))
+        await rejectUntilHidden(sessions, projectId, sessionId);
+      return await sessions.register(session);
+    },
+  };
+}
+
+const NO_SESSIONS: ReadonlyMap<string, CachedSession> = new Map();
+
+/** @param rejection what the request is refused with, whatever the sessions are. */
+export async function findSessions(
+  sessions: SessionCache,
+  { tenant, project }: Principal,
+  ids: readonly string[],
+  rejection: (() => Rejected) | undefined,
+): Promise<ReadonlyMap<string, CachedSession>> {
+  if (ids.length === 0) return NO_SESSIONS;
+  try {
+    return await sessions.find(tenant.id, project.id, ids);
+  } catch (error) {
+    if (error instanceof Unavailable && rejection !== undefined) throw rejection();
+    throw error;
+  }
+}
+
+interface SessionRow extends Pick<CachedSession, 'sessionId' | 'buildId' | 'lane'> {
+  readonly startedAt: string | null;
+  readonly registeredAt: string;
+  readonly contentDigest: string | null;
+  readonly playerExternalId: string | null;
+  readonly playerDeviceId: string | null;
+}
+
+/** Sessions in ClickHouse. */
+async function storedSessions(
+  store: Store,
+  projectId: string,
+  ids: readonly string[],
+): Promise<SessionRow[]> {
+  return await store.query<SessionRow>(
+    `SELECT id AS sessionId, build_id AS buildId,
+       toUnixTimestamp64Micro(started_at) AS startedAt, toUnixTimestamp64Milli(registered_at) AS registeredAt, lane,
+       lower(hex(content_sha256)) AS contentDigest, player_external_id AS playerExternalId,
+       player_device_id AS playerDeviceId
+     FROM sessions WHERE project_id = {projectId:UUID} AND id IN {ids:Array(UUID)}
+     ORDER BY log_offset LIMIT 1 BY id`,
+    { projectId, ids },
+  );
+}
+
+function sessionOf({ startedAt, registeredAt, ...row }: SessionRow): CachedSession {
+  return toCachedSession({
+    ...row,
+    startedAt: startedAt === null ? null : BigInt(startedAt),
+    registeredAt: Number(registeredAt),
+  });
+}
+
+type Registered = Pick<
+  SessionRegistered,
+  'sessionId' | 'buildId' | 'startedAt' | 'registeredAt' | 'lane' | 'playerExternalId' | 'playerDeviceId'
+> & { readonly contentDigest: string | null };
+
+/** "The same" compares the request as sent: an omitted field is not the same as the value it was given. */
+function toCachedSession(registered: Registered): CachedSession {
+  const { sessionId, buildId, startedAt, registeredAt, lane, contentDigest } = registered;
+  const content = hash('sha256', `${buildId}/${startedAt}/${contentDigest}`, 'buffer').readBigUInt64LE();
+  const player = playerNumber(registered.playerExternalId ?? registered.playerDeviceId, sessionId);
+  const started = { startedAt: startedAt ?? BigInt(registeredAt) * 1000n, registeredAt };
+  return { sessionId, buildId, lane, ...started, player, content };
+}

@@ -1,0 +1,121 @@
+/** Questions about many reports on the real engine: a start after a busy day, retries without end, a report of a crowd. */
+import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { aReportLink } from '@questlog/schemas/fixtures/builders';
+import { expect, test } from 'vitest';
+import { retryLinks } from '../admin/retryLinks.ts';
+import { linksOfReport } from './links.ts';
+import type { ReportCache } from './reportCache.ts';
+import { addLinks, addReports, numbered, sharedStore } from './storedReports.testing.ts';
+import { storedOpenReports } from './storedReports.ts';
+
+const NOON_MS = Date.UTC(2026, 10, 21, 12);
+/** No report of noon is fresh any more. */
+const LATER_MS = NOON_MS + 60 * 60 * 1000;
+const shared = sharedStore();
+
+test('a start knows the latest of a day’s reports, each once and latest first, without a large answer', async () => {
+  const { store } = shared;
+  const projectId = randomUUID();
+  const count = 25_000;
+  // Some three thousand share each millisecond, so that pages end inside of one.
+  await addReports(store, { projectId, count, receivedAt: `${NOON_MS} + intDiv(number, 3000)` });
+  const answers: number[] = [];
+  const counting = counted(store, answers);
+  const found = await storedOpenReports(counting, { sinceMs: NOON_MS - 1, limit: 100_000 });
+  const times = found.map(({ receivedAt }) => receivedAt);
+
+  expect(answers).toEqual([10_000, 10_000, 5_000]);
+  expect(new Set(found.map(({ reportId }) => reportId)).size).toBe(count);
+  expect(times).toEqual(times.toSorted((a, b) => b - a));
+  expect(found.at(-1)).toMatchObject({ projectId, sessionId: projectId, windowAfterMs: 60_000 });
+
+  const fewer = await storedOpenReports(store, { sinceMs: NOON_MS - 1, limit: 12_345 });
+  expect(fewer).toEqual(found.slice(0, 12_345));
+  expect(await storedOpenReports(store, { sinceMs: NOON_MS + 7, limit: 100_000 })).toHaveLength(1_000);
+});
+
+test('reports that stay unresolved do not keep the others from being retried', async () => {
+  const { store } = shared;
+  const projectId = randomUUID();
+  await addReports(store, { projectId, count: 2_500, receivedAt: `${NOON_MS} + number` });
+  const all = Array.from({ length: 2_500 }, (_, number) => number);
+  await addLinks(store, { projectId, reports: all, state: 'unresolved', changedAt: NOON_MS });
+  const retried = new Set<string>();
+  for (let round = 1; round <= 3; round++) {
+    const before = retried.size;
+    const now = await retriedOf(store, projectId);
+    for (const id of now) retried.add(id);
+    expect([now.length, retried.size - before]).toEqual([1_000, round === 3 ? 500 : 1_000]);
+    // In vain: the linker says once more of each that its event did not come.
+    const reports = now.map((id) => Number.parseInt(id.slice(-12), 16));
+    await addLinks(store, { projectId, reports, state: 'unresolved', changedAt: NOON_MS + round });
+  }
+  expect(retried.size).toBe(2_500);
+});
+
+test('a report with more links than an answer shows says so', async () => {
+  const { store } = shared;
+  const projectId = randomUUID();
+  const link = { projectId, state: 'linked', changedAt: NOON_MS } as const;
+  await addLinks(store, { ...link, reports: { one: 1, events: 10_000 } });
+  await addLinks(store, { ...link, reports: { one: 2, events: 10_001 } });
+  const shown = async (number: number, eventIds: string[] = []) => {
+    const filed = aReportLink({ projectId, reportId: numbered(number), eventIds });
+    const { links, linksTruncated } = await linksOfReport(store, { filed, retractedAt: null }, LATER_MS);
+    return [links.length, linksTruncated];
+  };
+
+  expect(await shown(1)).toEqual([10_000, false]);
+  expect(await shown(2)).toEqual([10_000, true]);
+  expect(await shown(1, [randomUUID()])).toEqual([10_000, true]);
+  expect(await shown(1, [numbered(7)])).toEqual([10_000, false]);
+  expect(await shown(3)).toEqual([0, false]);
+});
+
+test('only a fresh report has the events of its session searched, in which it may not be linked yet', async () => {
+  const { store } = shared;
+  const filed = aReportLink({ sessionId: randomUUID(), receivedAt: NOON_MS });
+  const questions = async (nowMs: number, of = filed): Promise<number> => {
+    const answers: number[] = [];
+    await linksOfReport(counted(store, answers), { filed: of, retractedAt: null }, nowMs);
+    return answers.length;
+  };
+  expect(await questions(NOON_MS + 59_999)).toBe(2);
+  expect(await questions(NOON_MS + 60_000)).toBe(1);
+  expect(await questions(NOON_MS, { ...filed, sessionId: null })).toBe(1);
+  expect(await questions(NOON_MS, { ...filed, eventIds: [randomUUID()] })).toBe(2);
+});
+
+function counted(store: Store, answers: number[]): Store {
+  return {
+    ...store,
+    query: async <Row>(...asked: Parameters<Store['query']>): Promise<Row[]> => {
+      const rows = await store.query<Row>(...asked);
+      answers.push(rows.length);
+      return rows;
+    },
+  };
+}
+
+async function retriedOf(store: Store, projectId: string): Promise<string[]> {
+  const ids: string[] = [];
+  const refuse = (): never => {
+    throw new Error('not asked here');
+  };
+  const reports: ReportCache = {
+    find: refuse,
+    capacityFor: refuse,
+    file: refuse,
+    append: async ({ reportId }) => void ids.push(reportId),
+    reportsOf: refuse,
+    hasReports: refuse,
+    hasOpenWindow: refuse,
+    hasErased: refuse,
+    errorIfIncomplete: refuse,
+    failed: new Promise<never>(() => {}),
+    close: async () => {},
+  };
+  await retryLinks({ store, reports }, { projectId });
+  return ids;
+}

@@ -1,0 +1,107 @@
+/** Appends again what a cut has taken of a topic: it had been acknowledged, and games go on without an operator. */
+import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { retryUntilAvailable } from '@questlog/runtime/process/waiting';
+import type { ProjectionProgress } from './projectionProgress.ts';
+import { UnprojectedRecords } from './unprojectedRecords.ts';
+
+interface TruncationRepairDeps {
+  readonly log: Pick<Log, 'append'>;
+  readonly projection: ProjectionProgress;
+  readonly logger: Logger;
+  /** Hears what ClickHouse has, each time that this has asked. While nobody tells it hears nothing. */
+  readonly onProjected: (projected: readonly number[]) => void;
+  /** Hears of records that are in the log again. */
+  readonly onReappended?: ((topic: string, records: number) => void) | undefined;
+}
+
+/** Of one append. */
+const MAX_BATCH_BYTES = 1024 * 1024;
+
+export class TruncationRepair {
+  readonly #deps: TruncationRepairDeps;
+  readonly #topic: string;
+  readonly #unprojected = new UnprojectedRecords();
+  readonly #running = new Map<number, Promise<void>>();
+  readonly #closed = new AbortController();
+  #isUpdating = false;
+
+  constructor(deps: TruncationRepairDeps, topic: string) {
+    this.#deps = deps;
+    this.#topic = topic;
+  }
+
+  /** Called for each record that is to outlast a cut. Waits for nothing. */
+  add(partition: number, record: LogRecord): void {
+    this.#unprojected.put(partition, record);
+    if (this.#unprojected.needsProjected && !this.#isUpdating) void this.#updateProjected();
+  }
+
+  /** The log no longer holds what was read from the offset on. */
+  truncate(partition: number, offset: number): void {
+    const lost = this.#unprojected.truncate(partition, offset);
+    if (lost.length === 0) return;
+    const previous = this.#running.get(partition) ?? Promise.resolve();
+    const running = previous
+      .then(() => this.#append(partition, lost))
+      .finally(() => this.#running.get(partition) === running && this.#running.delete(partition));
+    this.#running.set(partition, running);
+  }
+
+  /** Resolves, in any case, once the log has again what it had lost of the partition, or this is closed. */
+  async repaired(partition: number): Promise<void> {
+    await this.#running.get(partition);
+  }
+
+  close(): void {
+    this.#closed.abort();
+  }
+
+  async #append(partition: number, records: NewRecord[]): Promise<void> {
+    const { log, logger, onReappended } = this.#deps;
+    const where = { topic: this.#topic, partition };
+    try {
+      for (const batch of batchesOf(records)) {
+        await retryUntilAvailable(() => log.append(this.#topic, partition, batch), {
+          signal: this.#closed.signal,
+          onDelay: (cause, backoffMs) =>
+            logger.error('appending_again_delayed', cause, { ...where, backoffMs }),
+        });
+        onReappended?.(this.#topic, batch.length);
+      }
+      logger.warn('records_appended_again', { ...where, records: records.length });
+    } catch (error) {
+      if (!this.#closed.signal.aborted) logger.error('appending_again_failed', error, where);
+    }
+  }
+
+  async #updateProjected(): Promise<void> {
+    this.#isUpdating = true;
+    try {
+      const projected = await this.#deps.projection.projected();
+      this.#unprojected.setProjected(projected);
+      this.#deps.onProjected(projected);
+    } catch (error) {
+      // They are kept for longer.
+      if (!(error instanceof Unavailable)) this.#deps.logger.error('projection_unknown', error);
+      this.#unprojected.setProjected([]);
+    }
+    this.#isUpdating = false;
+  }
+}
+
+function* batchesOf(records: readonly NewRecord[]): Generator<NewRecord[]> {
+  let batch: NewRecord[] = [];
+  let bytes = 0;
+  for (const record of records) {
+    const size = (record.key?.length ?? 0) + (record.value?.length ?? 0);
+    if (batch.length > 0 && bytes + size > MAX_BATCH_BYTES) {
+      yield batch;
+      [batch, bytes] = [[], 0];
+    }
+    batch.push(record);
+    bytes += size;
+  }
+  if (batch.length > 0) yield batch;
+}

@@ -1,0 +1,89 @@
+/** Who takes a tenant's requests, from the books in a real ClickHouse. */
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { aClickHouse } from '@questlog/runtime/clickhouse/chdb/testing/aClickHouse';
+import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { expect, test } from 'vitest';
+import { openRequestOutcomes } from '../ledger/requestOutcomes.ts';
+import { watchIngestCount } from './ingestCount.ts';
+
+const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
+/** Of this minute: the table drops what is old. */
+const BEGIN_MS = Math.floor(Date.now() / 60_000) * 60_000;
+
+test('those that answered a request of the tenant a moment ago are counted, once each, beside this one', async () => {
+  await using clickhouse = await aClickHouse({ hasTables: true });
+  const { url, username, password } = clickhouse.server;
+  const store = await openMigrated({ url, username, password, database: 'questlog' }, MIGRATIONS);
+  try {
+    const [tenantId, quiet, processId] = [randomUUID(), randomUUID(), randomUUID()];
+    const answeredAt = (nowMs: number, of: string, at = randomUUID()) =>
+      answered(store, { nowMs, processId: at, notes: [of, of] });
+    await answeredAt(BEGIN_MS - 61_000, tenantId);
+    await answeredAt(BEGIN_MS - 1_000, tenantId);
+    await answeredAt(BEGIN_MS + 1_000, tenantId);
+    await answeredAt(BEGIN_MS + 1_000, tenantId, processId);
+    await answeredAt(BEGIN_MS + 1_000, quiet, processId);
+    const clock = { ms: BEGIN_MS - 30_000 };
+    const ingestsOf = watchIngestCount({
+      store,
+      processId,
+      clock: { now: () => clock.ms },
+      logger: silentLogger,
+    });
+    const known = (of: string) => expect.poll(() => ingestsOf(of));
+
+    expect(ingestsOf(tenantId)).toBe(1);
+    clock.ms = BEGIN_MS + 5_000;
+    // One of the last minute, and one of this.
+    await known(tenantId).toBe(3);
+    ingestsOf(quiet);
+    clock.ms = BEGIN_MS + 15_000;
+    await known(tenantId).toBe(2);
+    expect(ingestsOf(quiet)).toBe(1);
+  } finally {
+    await store.close();
+  }
+});
+
+test('while ClickHouse is away the last count stays', async () => {
+  const clock = { ms: 0 };
+  let isAway = false;
+  let asked = 0;
+  const query = async (): Promise<unknown[]> => {
+    asked++;
+    if (isAway) throw new Error('away');
+    return [{ tenantId: 'a', ingests: '2' }];
+  };
+  const store = { query } as unknown as Store;
+  const ingestsOf = watchIngestCount({
+    store,
+    processId: 'p',
+    clock: { now: () => clock.ms },
+    logger: silentLogger,
+  });
+  ingestsOf('a');
+  await expect.poll(() => ingestsOf('a')).toBe(3);
+  isAway = true;
+  clock.ms += 2_000;
+  ingestsOf('a');
+  await expect.poll(() => asked).toBe(2);
+  expect(ingestsOf('a')).toBe(3);
+});
+
+/** What a process writes that stops behind its answers. */
+async function answered(
+  store: Store,
+  { nowMs, processId, notes }: { nowMs: number; processId: string; notes: readonly string[] },
+): Promise<void> {
+  const closers: (() => Promise<void> | void)[] = [];
+  const received = openRequestOutcomes({
+    ...{ store, processId, clock: { now: () => nowMs }, logger: silentLogger },
+    lifecycle: { onStop: (_, close) => closers.push(close) },
+    dropped: { inc: () => expect.unreachable('nothing is dropped') },
+  });
+  for (const tenantId of notes) received.push({ tenantId, outcome: 'accepted', accepted: undefined });
+  for (const close of closers) await close();
+}

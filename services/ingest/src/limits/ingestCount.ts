@@ -1,0 +1,66 @@
+/**
+ * How many ingests take a tenant's requests, as their books in ClickHouse tell: those that answered one in this minute, or in the
+ * last one while this is young. Asked in passing, so that no answer waits for it.
+ */
+import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { messageOf } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { minuteOf } from '../ledger/core/receivedCounts.ts';
+
+const REFRESH_MS = 2_000;
+/** By then the books of a minute that has begun tell of whoever is busy. */
+const SETTLE_MS = 10_000;
+
+export interface IngestCountDeps {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Of this ingest, in the books. */
+  readonly processId: string;
+}
+
+/** @returns what was last known; this ingest counts always, and alone until others are heard of. */
+export function watchIngestCount(deps: IngestCountDeps): (tenantId: string) => number {
+  const { clock, logger } = deps;
+  /** Those with limits whose requests came; the directory, which is in memory, bounds it. */
+  const otherIngests = new Map<string, number>();
+  let requestedTenants = new Set<string>();
+  let isReading = false;
+  let readAtMs = Number.NEGATIVE_INFINITY;
+  return (tenantId) => {
+    requestedTenants.add(tenantId);
+    const nowMs = clock.now();
+    if (!isReading && Math.abs(nowMs - readAtMs) >= REFRESH_MS) {
+      isReading = true;
+      readAtMs = nowMs;
+      const tenants = [...requestedTenants];
+      requestedTenants = new Set();
+      readOthers(deps, tenants, otherIngests)
+        .catch((error: unknown) => logger.warn('ingests_not_counted', { cause: messageOf(error) }))
+        .finally(() => {
+          isReading = false;
+        });
+    }
+    return 1 + (otherIngests.get(tenantId) ?? 0);
+  };
+}
+
+async function readOthers(
+  { store, clock, processId }: IngestCountDeps,
+  tenants: readonly string[],
+  otherIngests: Map<string, number>,
+): Promise<void> {
+  const sinceS = minuteOf(clock.now() - SETTLE_MS);
+  for (const batch of chunksOf(tenants)) {
+    const rows = await store.query<{ readonly tenantId: string; readonly ingests: string }>(
+      `SELECT tenant_id AS tenantId, uniqExact(process_id) AS ingests FROM received_by_process
+       WHERE tenant_id IN {part:Array(UUID)} AND minute >= toDateTime({sinceS:UInt32})
+         AND process_id != {processId:UUID}
+       GROUP BY tenant_id`,
+      { part: batch, sinceS, processId },
+    );
+    const counts = new Map(rows.map((row) => [row.tenantId, Number(row.ingests)]));
+    for (const tenantId of batch) otherIngests.set(tenantId, counts.get(tenantId) ?? 0);
+  }
+}

@@ -1,0 +1,178 @@
+/** How ingest comes upon a cut of what it has appended, and whom it tells. */
+import { randomUUID } from 'node:crypto';
+import type { Log } from '@questlog/runtime/log/log';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { createHealth } from '@questlog/runtime/process/health';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test } from 'vitest';
+import { OwnAppends } from './events/ownAppends.ts';
+import { ingestMetrics } from './metrics.ts';
+import { watchTruncation } from './truncation.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+test('an own append that lies before another one tells of a cut there', () => {
+  const { cuts, found } = aProcess();
+  cuts.ownAppends.confirmed(0, 10, appends(3));
+  cuts.ownAppends.confirmed(1, 2, appends(1));
+  cuts.ownAppends.confirmed(0, 13, appends(1));
+  expect(found).toEqual([]);
+  cuts.ownAppends.confirmed(0, 12, appends(1));
+  cuts.ownAppends.confirmed(0, 13, appends(1));
+  expect(found).toEqual([[0, 12]]);
+});
+
+test('an end that is before an own append tells of a cut, unless the next look finds it further on', async () => {
+  const { cuts, found, looked, end } = aProcess({ lookEveryMs: 1 });
+  end.offset = 9;
+  cuts.ownAppends.confirmed(0, 8, appends(2));
+  await looked(1);
+  end.offset = 10;
+  await looked(3);
+  expect(found).toEqual([]);
+  end.offset = 9;
+  await expect.poll(() => found).toEqual([[0, 9]]);
+  await looked(3);
+  expect(found).toEqual([[0, 9]]);
+});
+
+test('a cut is told once, though an own append finds it while the end is asked for', async () => {
+  const { cuts, found, looked, end } = aProcess({ lookEveryMs: 1 });
+  end.offset = 9;
+  cuts.ownAppends.confirmed(0, 8, appends(5));
+  await looked(1);
+  end.onLook = () => {
+    end.onLook = undefined;
+    end.offset = 10;
+    cuts.ownAppends.confirmed(0, 9, appends(1));
+  };
+  await looked(3);
+  expect(found).toEqual([[0, 9]]);
+});
+
+test('a partition without a leader hides no cut of another', async () => {
+  const { cuts, found, end } = aProcess({ lookEveryMs: 1 });
+  cuts.ownAppends.confirmed(1, 8, appends(2));
+  cuts.ownAppends.confirmed(0, 8, appends(2));
+  end.offset = 9;
+  await expect.poll(() => found).toEqual([[0, 9]]);
+});
+
+test('a process that has appended nothing asks for no end', async () => {
+  const [idle, busy] = [aProcess({ lookEveryMs: 1 }), aProcess({ lookEveryMs: 1 })];
+  busy.cuts.ownAppends.confirmed(0, 0, appends(1));
+  await busy.looked(3);
+  expect(idle.end.looks).toBe(0);
+});
+
+test('a stop does not wait for brokers that are silent', async () => {
+  const { cuts, looked, end } = aProcess({ lookEveryMs: 1 });
+  const silent = Promise.withResolvers<void>();
+  onTestFinished(() => silent.resolve());
+  end.silence = silent.promise;
+  cuts.ownAppends.confirmed(0, 8, appends(2));
+  await looked(1);
+
+  expect(await stopsInTime(() => cuts.close())).toBe(true);
+});
+
+test('a cut is told in the log, counted, and a warning for a day', async () => {
+  const { cuts, found, told, metrics, health, clock } = aProcess();
+  const warning = async () => (await health.state()).warnings['log_cut_short'];
+  expect(await warning()).toBeUndefined();
+  cuts.onTruncated({ topic: TOPICS.sessions, partition: 3, offset: 7 });
+  expect(told).toMatchObject([['log_cut_short', { topic: TOPICS.sessions, partition: 3, offset: 7 }]]);
+  expect((await metrics.logTruncations.get()).values).toMatchObject([
+    { value: 1, labels: { topic: TOPICS.sessions } },
+  ]);
+  expect(await warning()).toContain(`${TOPICS.sessions}/3`);
+  expect((await health.state()).problems).toEqual({});
+  clock.nowMs += DAY_MS;
+  expect(await warning()).toBeUndefined();
+  // Of sessions nothing is remembered with the events.
+  expect(found).toEqual([]);
+});
+
+test('appends that a cut took before they were projected are named, others and those of another partition are not', async () => {
+  const { cuts, told, metrics, store } = aProcess({ lookAfterMs: 0 });
+  const [kept, projected, ...lost] = appends(4, 3);
+  if (kept === undefined || projected === undefined) throw new Error('four appends');
+  store.projected.push(projected.appendId);
+  cuts.ownAppends.confirmed(0, 10, [kept, projected, ...lost]);
+  cuts.ownAppends.confirmed(1, 20, appends(1));
+  cuts.ownAppends.confirmed(0, 11, appends(1));
+  await expect.poll(() => store.rows.length).toBe(1);
+  const where = { topic: TOPICS.events, partition: 0, offset: 11 };
+  const fields = { ...where, appends: 2, events: 6, from: new Date(5), to: new Date(5) };
+  expect(told).toEqual([
+    ['log_cut_short', where],
+    ['acknowledged_appends_lost', fields],
+  ]);
+  expect((await metrics.lostAppends.get()).values).toMatchObject([
+    { value: 2, labels: { topic: TOPICS.events, partition: 0 } },
+  ]);
+  expect(store.asked).toEqual([projected, ...lost].map(({ appendId }) => appendId));
+  // None is told again by the next cut.
+  cuts.ownAppends.confirmed(0, 11, appends(1));
+  await expect.poll(() => store.rows.length).toBe(2);
+  expect((await metrics.lostAppends.get()).values).toMatchObject([{ value: 3 }]);
+});
+
+test('of more appends than are remembered the latest are', () => {
+  const found: (readonly string[])[] = [];
+  const own = new OwnAppends((_partition, _offset, lost) => found.push(lost.map(idOf)), 3);
+  const all = appends(5);
+  for (const [offset, append] of all.entries()) own.confirmed(0, offset, [append]);
+  own.setEnd(0, 0);
+  expect(found.map((ids) => ids.toSorted())).toEqual([all.slice(2).map(idOf).toSorted()]);
+});
+
+const idOf = ({ appendId }: { readonly appendId: string }): string => appendId;
+
+function appends(count: number, events = 1) {
+  return Array.from({ length: count }, () => ({ appendId: randomUUID(), events, receivedAt: 5 }));
+}
+
+function aProcess({ lookEveryMs = DAY_MS, lookAfterMs = DAY_MS } = {}) {
+  const [found, told]: [unknown[], unknown[]] = [[], []];
+  const end: { offset: number; looks: number; onLook?: (() => void) | undefined; silence?: Promise<void> } = {
+    ...{ offset: 100, looks: 0 },
+  };
+  const clock = { nowMs: 1, now: () => clock.nowMs };
+  const store = {
+    ...{ projected: [] as string[], asked: [] as string[], rows: [] as unknown[] },
+    query: async <Row>(_: string, { ids = [] }: { ids?: string[] } = {}) => {
+      store.asked.push(...ids);
+      return ids.filter((id) => store.projected.includes(id)).map((id) => ({ id })) as Row[];
+    },
+    insert: async (row: unknown) => void store.rows.push(row),
+  };
+  const log = {
+    id: randomUUID(),
+    endOffset: async (_topic: string, partition: number) => {
+      if (partition !== 0) throw new Unavailable('it has no leader');
+      end.looks += 1;
+      const { offset } = end;
+      end.onLook?.();
+      await end.silence;
+      return offset;
+    },
+  } as unknown as Log;
+  const [metrics, health] = [ingestMetrics(createMetricsRegistry()), createHealth()];
+  const error = (event: string, _: unknown, fields: unknown) => void told.push([event, fields]);
+  const logger = { ...silentLogger, error };
+  const onEventsCut = (...cut: number[]) => void found.push(cut);
+  const cuts = watchTruncation(
+    { log, store, logger, metrics, health, clock, onEventsTruncated: onEventsCut },
+    { checkIntervalMs: lookEveryMs, checkDelayMs: lookAfterMs },
+  );
+  onTestFinished(() => cuts.close());
+  const looked = async (times: number): Promise<void> => {
+    const before = end.looks;
+    await expect.poll(() => end.looks, { interval: 1 }).toBeGreaterThanOrEqual(before + times);
+  };
+  return { cuts, found, told, store, metrics, health, clock, end, looked };
+}

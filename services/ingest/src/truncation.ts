@@ -1,0 +1,110 @@
+/**
+ * The cuts of the log that this process comes upon: told once each, in the log, as a metric and as a warning. Tails are
+ * told of them by the log. Of the events, which ingest does not read, its own appends tell.
+ */
+import type { Log } from '@questlog/runtime/log/log';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { Health } from '@questlog/runtime/process/health';
+import { pause, settledSoon } from '@questlog/runtime/process/waiting';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { TruncatedPartition } from './entityCache/entityCache.ts';
+import { CHECK_DELAY_MS, type LostAppendsDeps, reportLostAppends } from './events/lostAppends.ts';
+import { type OwnAppend, OwnAppends } from './events/ownAppends.ts';
+import type { IngestMetrics } from './metrics.ts';
+
+export interface TruncationWatch {
+  /** Of the events. */
+  readonly ownAppends: OwnAppends;
+  onTruncated(truncated: TruncatedPartition): void;
+  onReappended(topic: string, records: number): void;
+  close(): Promise<void>;
+}
+
+interface TruncationWatchDeps extends LostAppendsDeps {
+  readonly log: Log;
+  readonly metrics: Pick<IngestMetrics, 'logTruncations' | 'appendedAgain' | 'lostAppends'>;
+  readonly health: Health;
+  /** What is remembered of events may be gone from the offset on. */
+  onEventsTruncated(partition: number, offset: number): void;
+}
+
+const CHECK_INTERVAL_MS = 2_000;
+const WARN_FOR_MS = 24 * 60 * 60 * 1000;
+
+const TIMING = { checkIntervalMs: CHECK_INTERVAL_MS, checkDelayMs: CHECK_DELAY_MS };
+
+export function watchTruncation(
+  deps: TruncationWatchDeps,
+  { checkIntervalMs, checkDelayMs } = TIMING,
+): TruncationWatch {
+  const { logger, metrics, health, clock } = deps;
+  /** When the last one was found, by the name of the partition. */
+  const lastFoundMs = new Map<string, number>();
+  const onTruncated = ({ topic, partition, offset }: TruncatedPartition): void => {
+    logger.error('log_cut_short', TRUNCATED, { topic, partition, offset });
+    metrics.logTruncations.inc({ topic });
+    lastFoundMs.set(`${topic}/${partition}`, clock.now());
+    if (topic === TOPICS.events) deps.onEventsTruncated(partition, offset);
+  };
+  health.warn('log_cut_short', () => {
+    const where = [...lastFoundMs]
+      .filter(([, atMs]) => clock.now() - atMs < WARN_FOR_MS)
+      .map(([name]) => name);
+    if (where.length === 0) return undefined;
+    return `within the last day the log has lost records that this process knew of (${where.slice(0, 5).join(', ')})`;
+  });
+  const stopped = new AbortController();
+  const ownAppends = new OwnAppends((partition, offset, lost: readonly OwnAppend[]) => {
+    const truncated = { topic: TOPICS.events, partition, offset };
+    onTruncated(truncated);
+    reportLostAppends(deps, truncated, lost, stopped.signal, checkDelayMs).catch((error: unknown) => {
+      if (!stopped.signal.aborted) logger.error('lost_appends_untold', error, truncated);
+    });
+  });
+  const watch = watchEnds(deps, ownAppends, checkIntervalMs, stopped.signal);
+  return {
+    ownAppends,
+    onTruncated,
+    onReappended: (topic, records) => metrics.appendedAgain.inc({ topic }, records),
+    close: async () => {
+      stopped.abort();
+      await settledSoon(watch);
+    },
+  };
+}
+
+const TRUNCATED = 'the log no longer holds what this process had read from it or appended to it';
+
+/** Own appends that lie beyond the end, in two looks: a new leader may not know the end for a moment. */
+async function watchEnds(
+  { log, logger }: TruncationWatchDeps,
+  ownAppends: OwnAppends,
+  checkIntervalMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const endOffsetOf = async (partition: number): Promise<number | undefined> => {
+    try {
+      return await log.endOffset(TOPICS.events, partition);
+    } catch (error) {
+      if (!(error instanceof Unavailable)) logger.error('log_end_unknown', error);
+      return undefined;
+    }
+  };
+  let suspects = new Set<number>();
+  for (;;) {
+    await pause(checkIntervalMs, signal);
+    if (signal.aborted) return;
+    const appendedTo = [...ownAppends.ends];
+    const ends = await Promise.all(
+      appendedTo.map((end, partition) => (end === undefined ? undefined : endOffsetOf(partition))),
+    );
+    const current = [...appendedTo.keys()].filter((partition) => {
+      const appended = appendedTo[partition] ?? 0;
+      // What was appended meanwhile knows better.
+      return (ends[partition] ?? appended) < appended && ownAppends.ends[partition] === appended;
+    });
+    for (const partition of current)
+      if (suspects.has(partition)) ownAppends.setEnd(partition, ends[partition] ?? 0);
+    suspects = new Set(current);
+  }
+}

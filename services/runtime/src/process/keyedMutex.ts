@@ -1,0 +1,16 @@
+/** Work under a name runs alone: other work of the same name waits until it is done, in order. */
+export class KeyedMutex {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  async run<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const previous = this.#last.get(name);
+    const own = previous === undefined ? work() : previous.then(work, work);
+    const settled = own.catch(() => {});
+    this.#last.set(name, settled);
+    try {
+      return await own;
+    } finally {
+      if (this.#last.get(name) === settled) this.#last.delete(name);
+    }
+  }
+}
