@@ -1,6 +1,6 @@
 /** The cost of larger deployments, as Markdown. */
 import { MAX_OPEN_WINDOWS } from '@questlog/ingest/entityCache/core/openReports';
-import { BOUNDS } from '@questlog/ingest/known/firstRecordMemory';
+import { DEFAULT_BOUNDS } from '@questlog/ingest/entityCache/entityIndex';
 import type { CostFigures } from '../path/pathFigures.ts';
 import { nameOf, type Shape } from '../path/pathOptions.ts';
 import { factsLine, grouped, mebibytes, micros, table, titleOf } from '../path/pathReport.ts';
@@ -12,7 +12,7 @@ const SPREAD_TO_REACH = 0.9;
 export const FLAT_WORDS = `larger deployments, compared with a small base that is measured before and after each. \`--only spread\`
 selects measurements by a word of their name. All take about 20 minutes.
 
-- **Sessions**: the cache keeps ${grouped(BOUNDS.kept)} recently used sessions. The first event of another session needs a ClickHouse lookup, which many requests share.
+- **Sessions**: the cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions. The first event of another session needs a ClickHouse lookup, which many requests share.
 - **Open reports**: an event is compared with each open report of its session. The cache keeps ${grouped(MAX_OPEN_WINDOWS)} open reports.
 - **Spread**: a request is appended to the partition of each lane of its sessions. A game uses one session, a game server many.
 - **Partitions and tenants** have their own tails, counters, and limits. No event iterates over them.`;
