@@ -19,7 +19,7 @@ test.each([
     const writer = open({
       store: { query: async () => [], insert: async (insert: unknown) => void inserts.push(insert) },
       codec: { decode: async () => message },
-      deadLetters: { passed: () => {} },
+      deadLetters: { countProcessed: () => {} },
       clock: systemClock,
       erased: NO_ERASURES,
       ...{ logId: randomUUID(), partition: 0, partitions: 1, orphanIds: [], onOutcome: () => {} },
