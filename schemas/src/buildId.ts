@@ -1,6 +1,6 @@
 /**
- * A build's id: a UUIDv8 (RFC 9562) made from what the build is, the same everywhere and for ever. Nobody has to look it
- * up, and two clients of one build agree.
+ * Computes the id of a build: a UUIDv8 (RFC 9562) that is a hash of the build's fields. Two clients of one build
+ * therefore compute the same id without a lookup.
  */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from './uuid.ts';
@@ -12,12 +12,13 @@ export interface Build {
   readonly channel: string | null;
 }
 
-/** Changes with the rule below, which would give every build another id. */
+/** Version of the hash input. A change gives every build a new id. */
 const RULE = 'questlog build 1';
 
 /**
- * The first 16 bytes of SHA-256 over the rule's name, the project's id in lower case, version, platform, commit and
- * channel: each as its length in UTF-8 bytes (4 bytes, big-endian) and these bytes. What was left out has no bytes.
+ * Returns the first 16 bytes of a SHA-256 as a UUIDv8. The hash input is the rule's name, the project id in lower
+ * case, the version, the platform, the commit, and the channel. Each part is its length in UTF-8 bytes (4 bytes,
+ * big-endian), followed by these bytes. An omitted part has length 0.
  */
 export function buildIdOf(projectId: string, { version, platform, gitCommit, channel }: Build): string {
   const hash = createHash('sha256');

@@ -1,29 +1,29 @@
-/** Writes texts and bytes one behind the other into one buffer, which grows where the first guess was too small. */
+/** Appends texts, numbers, and bytes to one buffer, which grows when it is full. */
 import { allocateBytes } from './buffers.ts';
 
 export class ByteWriter {
   #buffer: Buffer;
   #length = 0;
 
-  /** @param bytes of what will be written, about */
+  /** @param bytes estimated number of bytes to write */
   constructor(bytes: number) {
     this.#buffer = allocateBytes(bytes);
   }
 
-  /** What was written; valid until the next write. */
+  /** Returns the written bytes. The view is valid until the next write. */
   written(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }
 
-  /** As UTF-8. */
+  /** Appends the text as UTF-8. */
   text(text: string): void {
     if (text.length <= MAX_LOOP_COPY_BYTES && this.#ascii(text)) return;
-    // A UTF-16 unit takes three bytes at most; they are counted only where those may be too many.
+    // A UTF-16 code unit takes at most 3 bytes. The exact length is computed only if this estimate does not fit.
     if (this.#length + text.length * 3 > this.#buffer.length) this.#ensureCapacity(Buffer.byteLength(text));
     this.#length += this.#buffer.write(text, this.#length);
   }
 
-  /** @returns false where it is not, and nothing is written. */
+  /** Appends the text if it is ASCII. Otherwise writes nothing and returns false. */
   #ascii(text: string): boolean {
     this.#ensureCapacity(text.length);
     const buffer = this.#buffer;
@@ -41,7 +41,7 @@ export class ByteWriter {
     this.part(bytes, 0, bytes.length);
   }
 
-  /** The bytes of another buffer from `start` to before `end`. */
+  /** Appends the bytes of another buffer from `start` (inclusive) to `end` (exclusive). */
   part(from: Buffer, start: number, end: number): void {
     this.#ensureCapacity(end - start);
     const buffer = this.#buffer;
@@ -54,7 +54,7 @@ export class ByteWriter {
     this.#length = at;
   }
 
-  /** As two digits of the base 16. */
+  /** Appends the byte as two hexadecimal digits. */
   hexByte(byte: number): void {
     this.#ensureCapacity(2);
     this.#buffer[this.#length++] = DIGITS[byte >>> 4] ?? 0;
@@ -76,14 +76,17 @@ export class ByteWriter {
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
   }
 
-  /** Seven bits a byte, the low ones first (LEB128). @param value not negative, and exact in a double */
+  /**
+   * Appends the value as a varint (LEB128): seven bits per byte, low bits first.
+   * @param value not negative, at most `Number.MAX_SAFE_INTEGER`
+   */
   varint(value: number): void {
     this.#ensureCapacity(MAX_VARINT_BYTES);
     const buffer = this.#buffer;
     const high = Math.floor(value / LOW_RANGE);
     let low = value - high * LOW_RANGE;
     if (high > 0) {
-      // The engine counts in 32 bits, which is several times as fast: four bytes of the low part, and then the rest.
+      // V8 is several times faster with 32-bit integers, so the low 28 bits are written first and then the rest.
       for (let i = 0; i < 4; i++, low >>>= 7) buffer[this.#length++] = (low & 0x7f) | 0x80;
       low = high;
     }
@@ -91,7 +94,7 @@ export class ByteWriter {
     buffer[this.#length++] = low;
   }
 
-  /** The same for what is beyond. */
+  /** Appends a value of any size as a varint. */
   bigVarint(value: bigint): void {
     for (; value >= 0x80n; value >>= 7n) this.uint8(Number(value & 0x7fn) | 0x80);
     this.uint8(Number(value));
@@ -106,10 +109,10 @@ export class ByteWriter {
   }
 }
 
-/** Fewer are faster copied one by one than by a call out of the engine. */
+/** Up to this length, a loop is faster than a native copy. */
 const MAX_LOOP_COPY_BYTES = 64;
 const MAX_ASCII = 0x7f;
 const DIGITS = Buffer.from('0123456789abcdef');
 const LOW_RANGE = 2 ** 28;
-/** Of 53 bits. */
+/** Bytes of a varint with 53 bits. */
 const MAX_VARINT_BYTES = 8;

@@ -1,43 +1,49 @@
-/** What operators had erased, and must not come back: the one rule that projector, linker and ingest follow. Pure. */
+/** Decides which records an erasure covers. The projector, the linker, and ingest follow this one rule. Pure. */
 import type { Erasure } from './topics/directoryEntry.ts';
 import type { EventsAccepted } from './topics/eventsAccepted.ts';
 import type { EventsRecord } from './topics/eventsRecord.ts';
 import type { LinkedEvent } from './topics/linkedEvents.ts';
 import type { ReportLink } from './topics/reportLinks.ts';
 
-/** An event, a session or a report, as far as the rule asks. */
+/** The fields of an event, a session, or a report that the rule needs. */
 export interface Erasable {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessionId: string | null;
-  /** Milliseconds since the epoch, by the server's clock. */
+  /** Milliseconds since the epoch, server clock. */
   readonly receivedAt: number;
 }
 
 type Tombstone = Pick<Erasure, 'id' | 'requestedAt'>;
 
-/** Of a whole project or tenant. */
+/** Erasure of a whole project or tenant. */
 type WholeTombstone = Tombstone & Pick<Erasure, 'hiddenAt'>;
 
-/** Sessions and reports of all erasures: every process has them in memory for ever, some 100 bytes each. */
+/**
+ * Maximum number of erased sessions and reports. Every process keeps their ids in memory forever, about 100 bytes
+ * each.
+ */
 export const DEFAULT_MAX_ERASED_IDS = 500_000;
 
 /**
- * An erased session is erased for ever: whenever a record of it comes. Of an erased project or tenant it is what was
- * received before the erasure was asked for.
+ * The erasures of a deployment. An erased session stays erased, also for records that arrive later. The erasure of a
+ * project or tenant covers the data that was received before the request.
  */
 export class ErasedData {
-  /** By tenant and project, with the very texts of the ids that the erasure has: names of all three would be as many again. */
+  /**
+   * By tenant and project, then by id. The maps share the id strings of the erasure; combined keys would double the
+   * memory.
+   */
   readonly #sessions = new Map<string, Map<string, Tombstone>>();
   readonly #reports = new Map<string, Map<string, Tombstone>>();
-  /** By tenant, or tenant and project; the earliest first. */
+  /** Erasures of whole projects and tenants by `tenant` or `tenant/project`, the earliest first. */
   readonly #wholeScopes = new Map<string, WholeTombstone[]>();
-  /** Erasures of sessions that still look for what is to be hidden. */
+  /** Erasures of sessions that have not found all of their data yet. */
   readonly #searching = new Set<string>();
   #ids = 0;
   #changes = 0;
 
-  /** The same erasure again changes nothing, unless more of its reports are known, or it has found all. */
+  /** Adds an erasure, or updates a known erasure whose reports or state changed. */
   add({ id, requestedAt, tenantId, projectId, sessions, reports, state, hiddenAt }: Erasure): void {
     const tombstone = { id, requestedAt };
     if (sessions !== null && hiddenAt === null && (state === 'queued' || state === 'running'))
@@ -59,12 +65,12 @@ export class ErasedData {
     );
   }
 
-  /** Sessions and reports that are known by their ids. */
+  /** Number of erased sessions and reports. */
   get ids(): number {
     return this.#ids;
   }
 
-  /** Another number: more is erased than before. */
+  /** Counter that grows when more data is erased. */
   get changes(): number {
     return this.#changes;
   }
@@ -73,7 +79,7 @@ export class ErasedData {
     return this.#sessions.size === 0 && this.#wholeScopes.size === 0 && this.#reports.size === 0;
   }
 
-  /** The id of the first erasure that takes it; undefined: it stays. */
+  /** Returns the id of the earliest erasure that covers the data. Undefined if no erasure covers it. */
   erasureOf({ tenantId, projectId, sessionId, receivedAt }: Erasable): string | undefined {
     if (this.isEmpty) return undefined;
     const project = nameOf(tenantId, projectId);
@@ -88,7 +94,7 @@ export class ErasedData {
     return first?.id;
   }
 
-  /** Whether the erasure of these sessions has not hidden all of it yet: what becomes a row now, it finds. */
+  /** True if the erasure is still searching for data to hide. It also finds rows that are written now. */
   isSearching(erasureId: string): boolean {
     return this.#searching.has(erasureId);
   }
@@ -97,19 +103,19 @@ export class ErasedData {
     return this.#sessions.get(nameOf(tenantId, projectId))?.has(sessionId) ?? false;
   }
 
-  /** Whether the report was found when its session was erased, or as one of an erased project with links to later events. */
+  /** True if the report was erased by its id: with its session, or with a project that it linked to later events. */
   hasReport(tenantId: string, projectId: string, reportId: string): boolean {
     return this.#reports.get(nameOf(tenantId, projectId))?.has(reportId) ?? false;
   }
 
-  /** Whether the project, or all of its tenant, was ever erased as a whole. */
+  /** True if the project or its tenant was ever erased as a whole. */
   hasProject(tenantId: string, projectId: string): boolean {
     return this.#wholeScopes.has(tenantId) || this.#wholeScopes.has(nameOf(tenantId, projectId));
   }
 
   /**
-   * Whether rows of the project that were erased with all of it, or of its tenant, may be there still. The last erasure
-   * tells: it covers what those before it do, of which one may have failed for good.
+   * True if rows of an erased project or tenant may still be visible. Only the last erasure counts: it covers the
+   * earlier erasures, one of which may have failed permanently.
    */
   isHiding(tenantId: string, projectId: string): boolean {
     let last: WholeTombstone | undefined;
@@ -138,7 +144,7 @@ export class ErasedData {
   }
 }
 
-/** The append without the events that were erased. */
+/** Returns the append without its erased events. */
 export function excludeErased(erased: ErasedData, message: EventsAccepted): EventsAccepted {
   if (erased.isEmpty) return message;
   const { tenantId, projectId, receivedAt } = message;
@@ -147,7 +153,7 @@ export function excludeErased(erased: ErasedData, message: EventsAccepted): Even
   return message.events.every(isKept) ? message : { ...message, events: message.events.filter(isKept) };
 }
 
-/** The same of a record in its bytes. */
+/** Returns the record without its erased events. */
 export function excludeErasedEvents(erased: ErasedData, record: EventsRecord): EventsRecord {
   if (erased.isEmpty) return record;
   const { tenantId, projectId, receivedAt, count } = record;
@@ -159,7 +165,7 @@ export function excludeErasedEvents(erased: ErasedData, record: EventsRecord): E
   return kept.length === count ? record : record.select(kept);
 }
 
-/** Whether the event of a link was erased, or its report. */
+/** True if the link's event or report was erased. */
 export function isErasedLink(
   erased: ErasedData,
   { tenantId, projectId, reportId, event: { sessionId, receivedAt } }: LinkedEvent,
@@ -170,15 +176,18 @@ export function isErasedLink(
   );
 }
 
-/** Whether a record is of a report that was erased, as far as it tells: a note says when it was written, not its report. */
+/**
+ * True if the record belongs to an erased report, as far as the record shows: a notice has its own time, not the
+ * report's.
+ */
 export function isErasedReport(erased: ErasedData, record: ReportLink): boolean {
   const { tenantId, projectId, reportId } = record;
   return erased.hasReport(tenantId, projectId, reportId) || erased.erasureOf(record) !== undefined;
 }
 
 /**
- * Whether no row may come of it. One that is erased by its session alone becomes a row while the erasure looks: a report that
- * nobody has seen would leave its links with events of others untold.
+ * True if the projector must not write the report. A report that only its session's erasure covers is written while
+ * that erasure searches: otherwise the erasure could not find the report's links to events of other sessions.
  */
 export function isExcludedReport(erased: ErasedData, record: ReportLink): boolean {
   if (!isErasedReport(erased, record)) return false;

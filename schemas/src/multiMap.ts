@@ -1,6 +1,6 @@
-/** Things by what they have in common, as open bug reports by their session or by an event that they name. Pure. */
+/** A map from a key to several values, for example from a session to its open bug reports. Pure. */
 
-/** Several things may have a key. Most keys have one, which takes no set of its own: half the memory. */
+/** Stores a single value without a set. Most keys have one value, so this halves the memory. */
 export class MultiMap<T extends object> {
   readonly #values = new Map<string, T | Set<T>>();
 
@@ -21,7 +21,7 @@ export class MultiMap<T extends object> {
     }
   }
 
-  /** In the order in which they were added. */
+  /** Returns the values of the key in insertion order. */
   get(key: string): Iterable<T> {
     const existing = this.#values.get(key);
     if (existing === undefined) return EMPTY;

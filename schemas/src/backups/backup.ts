@@ -1,4 +1,4 @@
-/** Backups of a Questlog on embedded engines, as operators see them: `/admin/backups`. */
+/** Backup of a deployment on embedded engines, as `/admin/backups` shows it. */
 import Type, { type Static } from 'typebox';
 import { Nullable, Timestamp, Uuid } from '../http/fields.ts';
 
@@ -8,9 +8,11 @@ export const Backup = Type.Object({
   startedAt: Timestamp,
   endedAt: Nullable(Timestamp),
   folder: Nullable(
-    Type.String({ description: 'Where it lies on the machine of Questlog, once it is done.' }),
+    Type.String({
+      description: 'Folder of the backup on the machine that runs Questlog; null until the backup is done.',
+    }),
   ),
   bytes: Nullable(Type.Integer({ minimum: 0 })),
-  problem: Nullable(Type.String({ description: 'Why it failed.' })),
+  problem: Nullable(Type.String({ description: 'Reason of the failure.' })),
 });
 export type Backup = Static<typeof Backup>;

@@ -1,4 +1,4 @@
-/** The bodies and answers of the admin listener. */
+/** Request and response bodies of the listener for operators. */
 import Type, { type Static } from 'typebox';
 import { MAX_LANES } from '../uuid.ts';
 import { Nullable, Timestamp, Uuid, WindowMs } from './fields.ts';
@@ -7,24 +7,27 @@ const name = Type.String({ minLength: 1, maxLength: 200 });
 const monthlySoftQuota = Nullable(
   Type.Integer({
     minimum: 0,
-    // Avro's encoder takes no larger one.
+    // Avro's encoder accepts no larger integer.
     maximum: Number.MAX_SAFE_INTEGER - 1,
-    description: 'Events a UTC month; null: no quota.',
+    description: 'Events per UTC month; null: no quota.',
   }),
 );
 const spread = Type.Integer({
   minimum: 1,
   maximum: MAX_LANES,
-  description: 'Partitions that new sessions are spread over.',
+  description: 'Number of partitions for new sessions.',
 });
 const revision = Type.Enum(['A', 'B']);
 const reportWindow = Nullable(WindowMs);
 const burstSeconds = Type.Integer({
   minimum: 1,
   maximum: 3600,
-  description: 'What was not sent for so long may be sent at once.',
+  description: 'Unused capacity of this many seconds can be used at once.',
 });
-/** An operator's misspelt field would be a limit that is not set, a filter that filters nothing, or a switch of more than was meant. */
+/**
+ * Rejects unknown fields, because a misspelled limit, filter, or switch would otherwise have no effect or too much
+ * effect.
+ */
 const noOtherFields = { additionalProperties: false };
 const perSecond = Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 100_000_000_000 })));
 const limits = Nullable(
@@ -35,14 +38,14 @@ const limits = Nullable(
       bytesPerSecond: perSecond,
       burstSeconds: Type.Optional(Nullable(burstSeconds)),
     },
-    { ...noOtherFields, description: 'The whole of them; what is left out is not limited. null: no limits.' },
+    { ...noOtherFields, description: 'Replaces all limits. An omitted field is unlimited; null: no limits.' },
   ),
 );
-const suspended = Type.Boolean({ description: 'Its tokens may read, and write nothing.' });
-/** What may be changed, and is nobody's when a tenant or project is made. */
+const suspended = Type.Boolean({ description: 'True: its tokens can read but not write.' });
+/** Fields that a patch can set. A new tenant or project has no limits and is not suspended. */
 const changeableFields = { limits: Type.Optional(limits), suspended: Type.Optional(suspended) };
 const days = (of: string) =>
-  Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 36_500, description: `Of ${of}.` })));
+  Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 36_500, description: `Days for ${of}.` })));
 const retentionDays = Type.Object(
   {
     events: days('events'),
@@ -54,7 +57,7 @@ const retentionDays = Type.Object(
   {
     ...noOtherFields,
     description:
-      'Days after receipt until rows or files are removed; null: never. A file is removed at the latest with the last report that names it. A record without metadata remains of an expired session, so that an erasure finds its other data.',
+      'Days after receipt until rows or files are removed; null: never. A file is removed at the latest with the last report that names it. An expired session leaves a record without metadata, so that an erasure still finds its other data.',
   },
 );
 const scope = Type.Enum(['events:write', 'reports:write', 'read']);
@@ -103,7 +106,7 @@ export const ProjectPatch = Type.Object(
     revision: Type.Optional(Nullable(revision)),
     reportWindow: Type.Optional(Nullable(Type.Object(WindowMs.properties, noOtherFields))),
     ...changeableFields,
-    // What is left out stays as it is. null: all of them are kept for ever.
+    // An omitted field is unchanged. null: everything is kept forever.
     retentionDays: Type.Optional(Nullable(retentionDays)),
   },
   noOtherFields,
@@ -117,23 +120,30 @@ export const ProjectOutput = Type.Object({
   limits,
   suspended,
   retentionDays: Nullable(retentionDays),
-  switches: Type.Optional(Type.Integer({ minimum: 0, description: 'In the list: how many are in force.' })),
+  switches: Type.Optional(
+    Type.Integer({ minimum: 0, description: 'Only in the list: number of active switches.' }),
+  ),
   createdAt: Timestamp,
 });
 
 const keptDays = Nullable(
-  Type.Integer({ description: 'null: of a table, for ever, or by project; of a topic, compacted.' }),
+  Type.Integer({
+    description: 'For a table, null: kept forever, or set per project. For a topic, null: compacted.',
+  }),
 );
-const bytesAMonth = Type.Integer({ description: 'That come in 30 days, at the rate of the last 7.' });
+const bytesAMonth = Type.Integer({
+  description: 'Expected bytes in 30 days, at the rate of the last 7 days.',
+});
 export const RetentionOutput = Type.Object({
   tables: Type.Array(
     Type.Object({
-      what: Type.String({ description: 'As in `retentionDays` of a project.' }),
+      what: Type.String({ description: 'Field name in `retentionDays` of a project.' }),
       name: Type.String(),
       days: keptDays,
       rows: Type.Integer(),
       bytes: Type.Integer({
-        description: 'On disk; a project’s part by its rows. Of files as they were sent.',
+        description:
+          'Bytes on disk; for one project estimated from its number of rows. For files: bytes as sent.',
       }),
       bytesAMonth,
     }),
@@ -143,18 +153,21 @@ export const RetentionOutput = Type.Object({
       name: Type.String(),
       days: keptDays,
       records: Type.Integer(),
-      bytes: Type.Integer({ description: 'About, before compression, of one replica.' }),
+      bytes: Type.Integer({ description: 'Estimated bytes of one replica before compression.' }),
       bytesAMonth,
     }),
-    { description: 'Empty for one project: a topic holds those of all.' },
+    { description: 'Empty for one project, because a topic contains the records of all projects.' },
   ),
 });
-/** Of one token: a patch on a few platforms. */
+/** Maximum builds of one token: enough for one patch on a few platforms. */
 const MAX_BUILDS_PER_TOKEN = 32;
 const perAddress = Nullable(
   Type.Object(
     { requestsPerSecond: Type.Integer({ minimum: 1, maximum: 1_000_000 }) },
-    { ...noOtherFields, description: 'What each address may send with it, an ingest; null: any.' },
+    {
+      ...noOtherFields,
+      description: 'Limit for each client address that uses the token, per ingest process; null: no limit.',
+    },
   ),
 );
 
@@ -162,7 +175,8 @@ const buildIds = Nullable(
   Type.Array(Uuid, {
     minItems: 1,
     maxItems: MAX_BUILDS_PER_TOKEN,
-    description: 'What it writes must be of one of these builds, or of none; null: of any.',
+    description:
+      'Builds that the token can write for. Data without a build is also accepted. null: all builds.',
   }),
 );
 
@@ -172,7 +186,7 @@ export const TokenInput = Type.Object(
     scopes: Type.Optional(
       Type.Array(scope, {
         minItems: 1,
-        description: 'Omitted: `events:write` and `reports:write`, what a published game needs.',
+        description: 'Omitted: `events:write` and `reports:write`, which a published game needs.',
       }),
     ),
     expiresAt: Type.Optional(Nullable(Timestamp)),
@@ -181,14 +195,15 @@ export const TokenInput = Type.Object(
   },
   noOtherFields,
 );
-/** Long enough for a patch to reach the last player; an old token that goes on for longer was not rotated. */
+/** Maximum overlap: enough for a patch to reach all players. A longer overlap would be no rotation. */
 const MAX_OVERLAP_SECONDS = 30 * 86_400;
 export const TokenRotation = Type.Object(
   {
     overlapSeconds: Type.Integer({
       minimum: 0,
       maximum: MAX_OVERLAP_SECONDS,
-      description: 'For how long the old token goes on; 0: not at all. It never lasts longer than it did.',
+      description:
+        'Seconds that the old token stays valid; 0: it ends at once. Its own expiry is never extended.',
     }),
     expiresAt: Type.Optional(Nullable(Timestamp)),
   },
@@ -200,7 +215,7 @@ export const TokenRotated = Type.Object({
   scopes: Type.Array(scope),
   expiresAt: Nullable(Timestamp),
   rotatedFrom: Uuid,
-  /** From then on the old token is a 401. */
+  /** Time after which the old token gets a 401. */
   oldExpiresAt: Timestamp,
 });
 export const TokenCreated = Type.Object({
@@ -226,44 +241,57 @@ export const SqlInput = Type.Object(
     query: Type.String({ minLength: 1, maxLength: 100_000 }),
     parameters: Type.Optional(
       Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Array(Type.String())]), {
-        description: 'What the query names as `{name:Type}`.',
+        description: 'Values of the parameters that the query contains as `{name:Type}`.',
       }),
     ),
   },
   noOtherFields,
 );
 
-/** Of one project: each event of it is held against them. */
+/** Maximum switches of one project, because each event is compared with all of them. */
 export const MAX_SWITCHES_PER_PROJECT = 32;
 
-const all = 'null or left out: all.';
+const all = 'null or omitted: all.';
 const share = { exclusiveMinimum: 0, maximum: 1 };
 
 const switchFields = {
   eventType: Type.Optional(
-    Nullable(Type.String({ maxLength: 1000, description: `Of this type, to the letter; ${all}` })),
+    Nullable(Type.String({ maxLength: 1000, description: `Event type to match exactly; ${all}` })),
   ),
-  buildId: Type.Optional(Nullable({ ...Uuid, description: `Of this build; ${all}` })),
+  buildId: Type.Optional(Nullable({ ...Uuid, description: `Build to match; ${all}` })),
   playerShare: Type.Optional(
     Nullable(
-      Type.Number({ ...share, description: `Of this share of the players, always the same ones; ${all}` }),
+      Type.Number({
+        ...share,
+        description: `Share of the players to match, always the same players; ${all}`,
+      }),
     ),
   ),
   action: Type.Enum(['reject', 'sample']),
   sampleRate: Type.Optional(
-    Nullable(Type.Number({ ...share, description: 'The share of the sessions that `sample` keeps, whole.' })),
+    Nullable(
+      Type.Number({
+        ...share,
+        description: 'Share of the sessions that `sample` keeps. A session is kept or dropped as a whole.',
+      }),
+    ),
   ),
   until: Type.Optional(
-    Nullable({ ...Timestamp, description: 'When it ends by itself; null or left out: never.' }),
+    Nullable({ ...Timestamp, description: 'Time at which the switch ends; null or omitted: never.' }),
   ),
-  reason: Type.String({ minLength: 1, maxLength: 500, description: 'Told to whoever is refused.' }),
+  reason: Type.String({
+    minLength: 1,
+    maxLength: 500,
+    description: 'Shown to a client whose event is rejected.',
+  }),
 };
 
 export const SwitchInput = Type.Object(switchFields, noOtherFields);
 
 export const SwitchesInput = Type.Array(SwitchInput, {
   maxItems: MAX_SWITCHES_PER_PROJECT,
-  description: 'All of them: the first that an event meets decides. An empty list lifts them.',
+  description:
+    'Replaces all switches. The first switch that matches an event decides. An empty list removes all switches.',
   examples: [
     [{ eventType: 'physics_debug', action: 'sample', sampleRate: 0.05, reason: 'floods since 1.4.2' }],
   ],

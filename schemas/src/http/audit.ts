@@ -1,4 +1,4 @@
-/** What operators changed, as operators see it: `/admin/audit`. */
+/** Audit records as `/admin/audit` shows them: the changes that operators made, and rejected credentials. */
 import Type, { type Static } from 'typebox';
 import { AUDIT_KINDS } from '../topics/auditEntry.ts';
 import { NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
@@ -12,26 +12,33 @@ export const AuditRecord = Type.Object({
   doneAt: Nullable(Timestamp),
   actor: Type.String({
     description:
-      '`token:` and 8 digits of the SHA-256 of the token that was sent, `console:` and 16 digits of a signed-in session’s, ' +
-      '`game-token:` and the id of a game’s token; `nobody`, or `several` of a count.',
+      '`token:` and 8 digits of the SHA-256 of the token, `console:` and 16 digits of the SHA-256 of a console session, ' +
+      '`game-token:` and the id of a game’s token, `nobody` without a token, or `several` for a count of rejections.',
   }),
-  address: Type.String({ description: 'Whence the connection came: of a proxy where one stands before.' }),
+  address: Type.String({
+    description: 'Address of the connection’s other end; behind a proxy, the proxy’s address.',
+  }),
   method: Type.String(),
-  route: Type.String({ description: 'The path with the names of its parameters.' }),
-  target: Nullable(Type.String({ description: 'The ids in the path, or the id of what was made.' })),
+  route: Type.String({ description: 'Path pattern with the names of its parameters.' }),
+  target: Nullable(Type.String({ description: 'Ids in the path, or the id of the created object.' })),
   tenantId: Nullable(Uuid),
   projectId: Nullable(Uuid),
   body: recorded(
-    'Of the request, secrets as ***. Above 64 KiB the first 100 characters of each text and 32 of each list’s and object’s ' +
-      'entries, and how many more there were; if that is too large as well, `{"leftOutBytes": its size}`. So are the next two.',
+    'Body of the request; secrets are `***`. Above 64 KiB: 100 characters per text and 32 entries per list or object, with ' +
+      'the number of omitted ones. If the result is still too large: `{"leftOutBytes": size}`. The same holds for `before` and `after`.',
   ),
-  before: recorded('The tenant, project or token as it was; null where there was none.'),
-  after: recorded('The same as it is since then.'),
+  before: recorded('The tenant, project, or token before the change; null if it did not exist.'),
+  after: recorded('The tenant, project, or token after the change.'),
   status: Nullable(
-    Type.Integer({ description: 'Null: asked, and how it ended is not known; what is there now tells.' }),
+    Type.Integer({
+      description: 'HTTP status of the answer. Null: the outcome is unknown; the current state shows it.',
+    }),
   ),
-  code: Nullable(Type.String({ description: 'Of the problem that was answered.' })),
-  count: Type.Integer({ minimum: 1, description: 'Refusals that it stands for, from `at` to `doneAt`.' }),
+  code: Nullable(Type.String({ description: 'Problem code of the answer.' })),
+  count: Type.Integer({
+    minimum: 1,
+    description: 'Number of rejections that this record counts, from `at` to `doneAt`.',
+  }),
 });
 
 export const AuditPage = Type.Object({ audit: Type.Array(AuditRecord), next: NextCursor });

@@ -1,4 +1,4 @@
-/** Dead letters as operators see them: `/admin/dead-letters`. */
+/** Dead letters as `/admin/dead-letters` shows them. */
 import Type, { type Static } from 'typebox';
 import { NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
@@ -10,25 +10,32 @@ const SHARED_FIELDS = {
   state: Type.Enum([...DEAD_LETTER_STATES]),
   deadAt: Timestamp,
   decidedAt: Nullable(Timestamp),
-  group: Type.String({ description: 'The consumer group that could not process it; others may have.' }),
-  topic: Type.String({ description: 'Where the record stood, with its partition and offset.' }),
+  group: Type.String({
+    description: 'The consumer group that could not process the record. Other groups may have processed it.',
+  }),
+  topic: Type.String({
+    description: 'Topic of the record; with `partition` and `offset`, its original position.',
+  }),
   partition: Type.Integer({ minimum: 0 }),
   offset: Type.Integer({ minimum: 0 }),
   valueBytes: Nullable(
-    Type.Integer({ minimum: 0, description: 'Null: without a value, or too large to be kept.' }),
+    Type.Integer({ minimum: 0, description: 'Null: the record had no value, or it was too large to keep.' }),
   ),
 };
 
 export const ListedDeadLetter = Type.Object({
   ...SHARED_FIELDS,
-  key: Nullable(Type.String({ description: 'Of the record: the tenant. Cut at 200 characters.' })),
-  reason: Type.String({ description: 'Cut at 300 characters.' }),
+  key: Nullable(Type.String({ description: 'Key of the record: the tenant. At most 200 characters.' })),
+  reason: Type.String({ description: 'At most 300 characters.' }),
 });
 
 export const DeadLetterPage = Type.Object({
   deadLetters: Type.Array(ListedDeadLetter),
   next: NextCursor,
-  open: Type.Integer({ minimum: 0, description: 'All that are open, whatever was asked for.' }),
+  open: Type.Integer({
+    minimum: 0,
+    description: 'Number of all open dead letters, independent of the filters.',
+  }),
 });
 
 export const InspectedDeadLetter = Type.Object({
@@ -39,15 +46,19 @@ export const InspectedDeadLetter = Type.Object({
   value: Type.Optional(
     Type.Unknown({
       description:
-        'The record as its topic’s schema reads it, where it does and it has at most 1 MiB. Bytes are text, or base64 where they are none.',
+        'The decoded record, if it decodes and has at most 1 MiB. Bytes that are not text are base64.',
     }),
   ),
-  valueBase64: Type.Optional(Type.String({ description: 'Otherwise its bytes, the first 64 KiB.' })),
+  valueBase64: Type.Optional(
+    Type.String({ description: 'The first 64 KiB of the record’s bytes, if `value` is absent.' }),
+  ),
 });
 
 export const ReplayedDeadLetter = Type.Object({
   id: Uuid,
-  topic: Type.String({ description: 'Where the record stands again.' }),
+  topic: Type.String({
+    description: 'Topic of the replayed record; with `partition` and `offset`, its new position.',
+  }),
   partition: Type.Integer({ minimum: 0 }),
   offset: Type.Integer({ minimum: 0 }),
 });

@@ -1,9 +1,9 @@
-/** Erasures as operators ask for them and see them: `/admin/erasures`. */
+/** Erasures as `/admin/erasures` accepts and shows them. */
 import Type, { type Static } from 'typebox';
 import { ERASURE_STATES } from '../topics/directoryEntry.ts';
 import { Nullable, Timestamp, Uuid } from './fields.ts';
 
-/** What somebody misspells must not become an erasure of more than was meant. */
+/** Rejects unknown fields, because a misspelled field would otherwise erase more than intended. */
 const noOtherFields = { additionalProperties: false };
 const playerId = Type.String({ minLength: 1, maxLength: 1000 });
 
@@ -19,21 +19,21 @@ export const ErasureInput = Type.Object(
           ...noOtherFields,
           minProperties: 1,
           description:
-            'As its sessions were registered; with both ids, the sessions that have both. A device id may be that of a model, which many players share.',
+            'Ids with which the sessions were registered. With both ids, a session must have both. A device id can be that of a device model, which many players share.',
         },
       ),
     ),
     many: Type.Optional(
       Type.Boolean({
         description:
-          'Also more than 20,000 sessions of the player: whoever has a token can register as many under its id.',
+          'True: allows more than 20,000 sessions of the player. Any client with a token can register sessions under a player’s id.',
       }),
     ),
   },
   {
     ...noOtherFields,
     description:
-      'A session or a player, of one project or of all; without them the project, without that the tenant: all that was received before the request.',
+      'With `sessionId` or `player`: the session or player, in one project or in all projects. Otherwise: all data of the project, or without `projectId` of the tenant, that was received before the request.',
   },
 );
 
@@ -52,29 +52,31 @@ export const ErasureReceipt = Type.Object({
     links: count('Pairs of a report and an event.'),
     reports: count('Bug reports.'),
     attachments: count('Files among the uploads.'),
-    sessions: count('Rows of sessions; of a player those that were known when it was asked for.'),
-    deadLetters: count('Open ones that were discarded.'),
-    linkedEvents: count('Records of the topic of linked events, as far as ClickHouse has them.'),
-    log: count('Records of the other topics that rows came from. They may tell of others, too.'),
+    sessions: count('Rows of sessions. For a player: the sessions that existed at the time of the request.'),
+    deadLetters: count('Open dead letters that were discarded.'),
+    linkedEvents: count('Records of the linked-events topic that ClickHouse has.'),
+    log: count(
+      'Records of the other topics from which the rows were projected. A record can contain other data, too.',
+    ),
   }),
   hiddenAt: Nullable(Timestamp),
   goneFromDiskAt: Nullable(Timestamp),
   logExpiresAt: Type.String({
     format: 'date-time',
     description:
-      'When the topics have given up the last record of it, by their retention: the log is never rewritten, and what it keeps until then is not read back.',
+      'Time at which topic retention has removed the last record of the data. The log is never rewritten. Until then, Questlog ignores these records.',
   }),
 });
 
 export const ErasureOutput = Type.Object({
   id: Uuid,
   state: Type.Enum([...ERASURE_STATES], {
-    description: 'done: reading finds none of it, and the files of ClickHouse have none of it.',
+    description: '`done`: no read returns the data, and the files of ClickHouse no longer contain it.',
   }),
   problem: Nullable(
     Type.String({
       description:
-        'Why it failed, what it waits for, or what it cannot find: what of a player outlasts the sessions.',
+        'Why the erasure failed, what it waits for, or which data of a player it cannot find because the sessions have expired.',
     }),
   ),
   receipt: ErasureReceipt,

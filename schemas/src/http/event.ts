@@ -1,14 +1,14 @@
-/** The telemetry event, as a game sends it and as it is answered (contract: "Resources and their fields"). */
+/** The telemetry event in requests and responses (contract: "Resources and their fields"). */
 import Type from 'typebox';
 import { EXAMPLE_SESSION, NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
-/** Numbers beyond are not exact in a client that counts in doubles. */
+/** Larger numbers are not exact in a client that uses doubles. */
 const sequence = Type.Optional(
   Type.Integer({
     minimum: 1,
     maximum: Number.MAX_SAFE_INTEGER,
     description:
-      'The client’s own count of the session’s events, from 1. The session and its reports then tell which numbers are missing.',
+      'The client’s own count of the session’s events, from 1. The session and its reports then show which numbers are missing.',
   }),
 );
 
@@ -16,7 +16,7 @@ const optional = {
   buildId: Type.Optional(Uuid),
   occurredAt: Type.Optional(Timestamp),
   sequence,
-  payload: Type.Optional(Type.Object({}, { description: 'Any data; kept byte for byte.' })),
+  payload: Type.Optional(Type.Object({}, { description: 'Any object. Its bytes are kept unchanged.' })),
 };
 const eventType = Type.String({ description: 'Any string.' });
 
@@ -40,7 +40,7 @@ export const EventOutput = Type.Object({
   buildId: Nullable(Uuid),
   eventType: Type.String(),
   occurredAt: Timestamp,
-  sequence: Type.Optional(Type.Integer({ minimum: 1, description: 'Where it was sent.' })),
+  sequence: Type.Optional(Type.Integer({ minimum: 1, description: 'Present only if the client sent it.' })),
   payload: Type.Object({}),
   reportIds: Type.Array(Type.String()),
   overQuota: Type.Optional(Type.Boolean({ description: 'Revision A only.' })),
@@ -61,13 +61,13 @@ export const EventPage = Type.Object(
   { examples: [{ events: [EXAMPLE], next: null }] },
 );
 
-/** Elements of one array body: the contract's "Limits". */
+/** Maximum elements of an array body (contract: "Limits"). */
 export const BATCH_CAP = { A: 500, B: 200 } as const;
 
 const KIB = 1024;
 export const LIMITS = {
-  /** A request body once inflated. */
+  /** Maximum bytes of a request body after decompression. */
   maxBodyBytes: 8 * KIB * KIB,
-  /** One element of a body, as sent. */
+  /** Maximum bytes of one element of a body, as sent. */
   maxEventBytes: 256 * KIB,
 } as const;

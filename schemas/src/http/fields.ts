@@ -1,18 +1,18 @@
-/** The fields that several HTTP shapes share. */
+/** Fields that several HTTP bodies share. */
 import Type from 'typebox';
 import { MAX_WINDOW_MS } from '../topics/reportLinks.ts';
 import { UUID_PATTERN } from '../uuid.ts';
 
 export const Uuid = Type.String({ format: 'uuid', pattern: UUID_PATTERN });
 
-/** In every example: what one operation made, the next one names. */
+/** Session id of all examples, so that an example can use the result of another example. */
 export const EXAMPLE_SESSION = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 
 export const EXAMPLE_TIME = '2026-11-21T18:30:00.123456Z';
 
 export const Timestamp = Type.String({
   format: 'iso-8601',
-  description: 'ISO 8601; no offset means UTC. Kept to the microsecond, answered in UTC.',
+  description: 'ISO 8601; no offset means UTC. Stored with microseconds, returned in UTC.',
   examples: [EXAMPLE_TIME],
 });
 
@@ -20,11 +20,10 @@ export function Nullable<T extends Type.TSchema>(schema: T): Type.TUnion<[T, Typ
   return Type.Union([schema, Type.Null()]);
 }
 
-/** Of a page. */
 export const NextCursor = Nullable(
   Type.String({ description: 'Pass as `cursor` for the next page; null at the end.' }),
 );
 
 export const windowMillis = Type.Integer({ minimum: 0, maximum: MAX_WINDOW_MS });
-/** How long before and after a report an event of its session belongs to it. */
+/** Time before and after a report in which events of its session belong to it. */
 export const WindowMs = Type.Object({ beforeMs: windowMillis, afterMs: windowMillis });

@@ -1,4 +1,4 @@
-/** What operators ask of the books: `GET /admin/ledger`, and `POST /admin/verify`, whose answer is a JSON object a line. */
+/** The ledger (`GET /admin/ledger`) and its verification (`POST /admin/verify`, one JSON object per line). */
 import Type, { type Static } from 'typebox';
 import { Nullable, Timestamp, Uuid } from './fields.ts';
 
@@ -12,26 +12,26 @@ export const VerifyInput = Type.Object(
 );
 export type VerifyInput = Static<typeof VerifyInput>;
 
-/** What may differ, as a sentence. */
+/** Message for each kind of difference. */
 export const DIFFERENCES = {
-  missing: 'ClickHouse lacks events of a record of the log',
-  twice: 'ClickHouse shows events of a record more than once',
-  unfounded: 'ClickHouse has events of a record that the log does not have',
-  unreadable: 'a record cannot be read, and is no dead letter',
-  unaccounted: 'the log confirmed more events to ingest than are projected, repeated or dead',
-  miscounted: 'event_counts_by_minute does not count what events holds',
+  missing: 'ClickHouse lacks events of a record in the log',
+  twice: 'ClickHouse has events of a record more than once',
+  unfounded: 'ClickHouse has events of a record that is not in the log',
+  unreadable: 'a record cannot be decoded and is not a dead letter',
+  unaccounted: 'the log confirmed more events than are projected, dropped as duplicates, or dead letters',
+  miscounted: 'event_counts_by_minute differs from the number of rows in events',
 } as const;
 
 export interface Difference {
   readonly kind: 'difference';
   readonly what: keyof typeof DIFFERENCES;
-  /** Null where the record does not say. */
+  /** Null if the record does not contain a tenant. */
   readonly tenantId: string | null;
   readonly minute: string;
-  /** Events, as the log has them; of counts, as the rows are. */
+  /** Events in the log; for `miscounted`, rows in `events`. */
   readonly expected: number;
   readonly found: number;
-  /** Of the events topic; null of a count. */
+  /** Partition of the events topic; null for a count. */
   readonly partition: number | null;
   readonly offset: number | null;
   readonly appendId: string | null;
@@ -46,26 +46,25 @@ export interface VerifySummary {
   readonly kind: 'summary';
   readonly from: string;
   readonly to: string;
-  /** What the log holds of that time. It is the sum of what follows, and of what differs. */
+  /** Records of the log in this time range: the sum of the following amounts and of the differences. */
   readonly logged: Amount;
-  /** In ClickHouse. */
   readonly projected: Amount;
-  /** Appended again, and rightly dropped. */
+  /** Duplicate appends, which the projector dropped. */
   readonly repeated: Amount;
-  /** In the dead letters; events as far as the records can be read. */
+  /** Dead letters. Events are counted if the record can be decoded. */
   readonly dead: Amount;
-  /** Past the days of their project, so that ClickHouse drops them. */
+  /** Expired by the retention of their project, so that ClickHouse drops them. */
   readonly pastRetention: Amount;
-  /** The projector has not come to them. */
+  /** Not projected yet. */
   readonly notYet: Amount;
-  /** Events in ClickHouse whose records the log no longer keeps. */
+  /** Events in ClickHouse whose records have expired in the log. */
   readonly expired: number;
-  /** Events in ClickHouse whose records the log has lost: the table `truncations` names them. */
+  /** Events in ClickHouse whose records were lost in a truncation of the log; see the table `truncations`. */
   readonly cut: number;
-  /** Events in ClickHouse of a log before this one. */
+  /** Events in ClickHouse from an earlier log. */
   readonly ofOtherLogs: number;
   readonly differences: number;
-  /** False: so much differs that the recount was broken off. */
+  /** False if verification stopped early because of too many differences. */
   readonly isWhole: boolean;
 }
 
@@ -86,21 +85,23 @@ const Count = Type.Integer({ minimum: 0 });
 const Events = (description: string) => Type.Integer({ minimum: 0, description });
 
 export const LedgerMinute = Type.Object({
-  tenantId: Type.String({ description: 'Zeros: nobody knows.' }),
+  tenantId: Type.String({ description: 'All zeros: the tenant is unknown.' }),
   minute: Timestamp,
   outcomes: Type.Record(Type.String(), Count, {
-    description: 'Requests to /v1/ingest: accepted, replayed, or a problem code.',
+    description: 'Requests to `/v1/ingest` by outcome: `accepted`, `replayed`, or a problem code.',
   }),
-  acceptedEvents: Events('Answered with a 2xx.'),
-  sampledEvents: Events('Of these, left out by a switch that samples.'),
-  loggedEvents: Events('The log confirmed them.'),
-  uncertainEvents: Events('The log did not answer, and may have them.'),
-  projectedEvents: Events('In ClickHouse.'),
-  repeatedEvents: Events('Appended again, and dropped.'),
-  deadEvents: Events('In the dead letters.'),
+  acceptedEvents: Events('Events answered with a 2xx status.'),
+  sampledEvents: Events('Accepted events that a sampling switch dropped.'),
+  loggedEvents: Events('Events that the log confirmed.'),
+  uncertainEvents: Events('Events of appends without an answer from the log, which may have stored them.'),
+  projectedEvents: Events('Events in ClickHouse.'),
+  repeatedEvents: Events('Events of duplicate appends, which were dropped.'),
+  deadEvents: Events('Events in dead letters.'),
   deadRecords: Count,
-  missingEvents: Events('Logged, and neither projected, repeated nor dead.'),
-  unloggedEvents: Events('Accepted, not sampled out, and not logged.'),
+  missingEvents: Events('Confirmed events that are not projected, not duplicates, and not dead letters.'),
+  unloggedEvents: Events(
+    'Accepted events that were not dropped by sampling and that the log did not confirm.',
+  ),
 });
 
 export const LedgerAnswer = Type.Object({
@@ -108,11 +109,11 @@ export const LedgerAnswer = Type.Object({
   difference: Nullable(
     Type.Object(
       { events: Count, ageSeconds: Count },
-      { description: 'Missing and unlogged events of the last day; null: the projector is behind.' },
+      { description: 'Missing and unlogged events of the last day. Null: the projector has lag.' },
     ),
   ),
   minutes: Type.Array(LedgerMinute),
-  isWhole: Type.Boolean({ description: 'False: there are more than 10,000; these are the newest.' }),
+  isWhole: Type.Boolean({ description: 'False: the list contains only the newest 10,000 minutes.' }),
 });
 
 export type LedgerMinute = Static<typeof LedgerMinute>;

@@ -1,4 +1,4 @@
-/** A tenant's use of its monthly soft quota. */
+/** Usage of a tenant's monthly soft quota. */
 import Type, { type Static } from 'typebox';
 import { Nullable } from './fields.ts';
 
