@@ -1,32 +1,32 @@
 /**
- * Decides a record's partition. The key of what a tenant sends is the tenant. The partition is the tenant's home (Kafka's default
- * partitioner: murmur2 of the key) plus a lane, so that a large tenant can spread over partitions and keep the order
- * inside a session.
+ * Determines a record's partition. The key is the tenant. The partition is the tenant's home partition (Kafka's
+ * default partitioner: murmur2 of the key) plus a lane. A large tenant can use several partitions, and each session
+ * keeps its order.
  */
 import { createHash } from 'node:crypto';
 
-/** `(toPositive(murmur2(tenantId)) + lane) mod partitions`, as Kafka's DefaultPartitioner counts it. */
+/** Returns `(toPositive(murmur2(tenantId)) + lane) mod partitions`, like Kafka's `DefaultPartitioner`. */
 export function partitionOf(tenantId: string, lane: number, partitions: number): number {
   return ((murmur2(Buffer.from(tenantId, 'utf8')) & 0x7fffffff) + lane) % partitions;
 }
 
-/** The same, of a tenant whose lane 0 is in the partition `home`. */
+/** Returns the partition of a lane of the tenant whose home partition (lane 0) is `home`. */
 export function partitionFromHome(home: number, lane: number, partitions: number): number {
   return (home + lane) % partitions;
 }
 
-/** Those of several lanes, each once. */
+/** Returns the partitions of several lanes, without duplicates. */
 export function partitionsOf(tenantId: string, lanes: readonly number[], partitions: number): number[] {
   return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];
 }
 
-/** The lane of a session, fixed when it is registered: hash(session) mod the tenant's spread at that time. */
+/** Returns the lane of a session: hash(session) mod the tenant's spread. The lane is fixed at registration. */
 export function laneOfSession(sessionId: string, spread: number): number {
   if (spread <= 1) return 0;
   return createHash('sha256').update(sessionId).digest().readUInt32BE(0) % spread;
 }
 
-/** MurmurHash2 with Kafka's seed, as a signed 32-bit integer (org.apache.kafka.common.utils.Utils.murmur2). */
+/** Returns MurmurHash2 with Kafka's seed, as a signed 32-bit integer (org.apache.kafka.common.utils.Utils.murmur2). */
 export function murmur2(data: Buffer): number {
   const m = 0x5bd1e995;
   const length = data.length;

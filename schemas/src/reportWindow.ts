@@ -1,11 +1,11 @@
 /**
- * The one rule that decides whether an event belongs to a report of its session. Ingest uses it for its answers, the
- * linker for the record. An event without a session belongs to none.
+ * Decides whether an event belongs to a report of its session. Ingest uses the rule for its answers, the linker for
+ * the links. An event without a session belongs to no report by session.
  */
 import type { LinkSource } from './topics/linkedEvents.ts';
 import { MAX_WINDOW_MS, type ReportLink } from './topics/reportLinks.ts';
 
-/** Microseconds since the epoch, both ends inside. */
+/** Time window in microseconds since the epoch, both ends inclusive. */
 export interface ReportWindow {
   readonly fromMicros: bigint;
   readonly toMicros: bigint;
@@ -29,31 +29,33 @@ export function isInWindow(occurredAt: bigint, { fromMicros, toMicros }: ReportW
   return occurredAt >= fromMicros && occurredAt <= toMicros;
 }
 
-/** The time after its window for which a report waits for late events. */
+/** Time after the window in which a report still accepts late events. */
 export const GRACE_MS = 15 * 60 * 1000;
 /**
- * The longest window, for a report whose clock is a day ahead. A window that ends later is matched until then, and
- * afterwards only for events off the clock.
+ * Maximum time that a report stays open, for a game clock that is a day ahead. After this time, a later window is
+ * matched only for events whose clock is off.
  */
 const MAX_OPEN_MS = 2 * MAX_WINDOW_MS;
 
-/** Milliseconds since the epoch: when the linker looks the report up a last time and lets it go. */
+/**
+ * Returns the time of the report's last lookup, in milliseconds since the epoch. The linker then closes the report.
+ */
 export function closesAtMs(report: Timed): number {
   const windowEndMs = Number(windowOf(report).toMicros / 1000n) + 1;
   const lastMs = Math.min(Math.max(report.receivedAt, windowEndMs), report.receivedAt + MAX_OPEN_MS);
   return lastMs + GRACE_MS;
 }
 
-/** The longest time for which a report stays open after it was received. */
+/** Maximum time that a report stays open after its receipt. */
 export const MAX_OPEN_WITH_GRACE_MS = MAX_OPEN_MS + GRACE_MS;
 
 /**
- * An event whose clock differs from the server's by more may belong to a report that was let go long ago. Far less than
- * `GRACE_MS`, so that an event with a right clock finds its reports still open.
+ * Clock difference from which an event may belong to a report that is already closed. Far less than `GRACE_MS`, so
+ * that an event with a correct clock finds its reports open.
  */
 export const MAX_CLOCK_SKEW_MS = 5 * 60 * 1000;
 
-/** Every event that the report itself names, and how; `inline` wins over `named`. */
+/** Returns the events that the report names, each with its source. `inline` has precedence over `named`. */
 export function namedEventsOf(
   report: Pick<ReportLink, 'inlineEventIds' | 'eventIds'>,
 ): Map<string, Exclude<LinkSource, 'session'>> {

@@ -55,7 +55,7 @@ export interface VerifySummary {
   readonly dead: Amount;
   /** Expired by the retention of their project, so that ClickHouse drops them. */
   readonly pastRetention: Amount;
-  /** Not projected yet. */
+  /** Records that are not projected yet. */
   readonly notYet: Amount;
   /** Events in ClickHouse whose records have expired in the log. */
   readonly expired: number;

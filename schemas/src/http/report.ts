@@ -1,4 +1,4 @@
-/** Bug reports: the body that files one, and the answers for a report, its events and its links. */
+/** Bug reports: the body of a new report, and the answers about a report, its events, and its links. */
 import Type, { type Static } from 'typebox';
 import { LINK_VERSIONS } from '../topics/linkedEvents.ts';
 import { MAX_NAMED_EVENTS, REPORTER_TYPES, SEVERITIES } from '../topics/reportLinks.ts';
@@ -10,7 +10,8 @@ import { AttachmentType } from './upload.ts';
 const window = Type.Object(
   { beforeMs: Type.Optional(windowMillis), afterMs: Type.Optional(windowMillis) },
   {
-    description: 'Events of the session inside it belong to the report. An omitted side is the project’s.',
+    description:
+      'Events of the session in this window belong to the report. An omitted side uses the project’s default.',
   },
 );
 
@@ -24,8 +25,11 @@ const content = Type.Object({
   description: text(64 * 1024, 'At most 64 KiB of UTF-8.'),
   severity: Type.Optional(Type.Enum(SEVERITIES)),
   reporterType: Type.Optional(Type.Enum(REPORTER_TYPES)),
-  sourceChannel: text(255, 'Where the report came from.'),
-  fingerprint: text(MAX_FINGERPRINT_CHARS, 'Reports with one fingerprint in one project are one problem.'),
+  sourceChannel: text(255, 'Source of the report.'),
+  fingerprint: text(
+    MAX_FINGERPRINT_CHARS,
+    'Reports of one project with the same fingerprint describe the same problem.',
+  ),
 });
 
 const attachment = Type.Object({
@@ -40,9 +44,9 @@ const attachment = Type.Object({
 export type AttachmentInput = Static<typeof attachment>;
 
 export const REPORT_LIMITS = {
-  /** Of UTF-8. */
+  /** UTF-8 bytes. */
   maxDescriptionBytes: 64 * 1024,
-  /** The object as sent. */
+  /** Bytes of the object as sent. */
   maxContextBytes: 64 * 1024,
   maxAttachments: 50,
 } as const;
@@ -53,7 +57,7 @@ const optional = {
     Type.String({
       ...Uuid,
       description:
-        'A UUID that the client makes for this report: a repeat with it is answered 200, whatever else it says, also what a first one is refused for. Not beside `id`.',
+        'A UUID that the client creates for this report. A retry with the same UUID gets 200 and the first report, whatever else its body contains. Not allowed together with `id`.',
     }),
   ),
   sessionId: Type.Optional(Uuid),
@@ -62,7 +66,10 @@ const optional = {
   context: Type.Optional(
     Type.Object(
       {},
-      { description: 'Any object, at most 64 KiB; kept byte for byte.', examples: [{ sceneName: 'Arena' }] },
+      {
+        description: 'Any object of at most 64 KiB. Its bytes are kept unchanged.',
+        examples: [{ sceneName: 'Arena' }],
+      },
     ),
   ),
   attachments: Type.Optional(
@@ -81,13 +88,13 @@ export const ReportInput = Type.Object(
     events: Type.Optional(
       Type.Array(EventInputB, {
         maxItems: BATCH_CAP.A,
-        description: `Stored with the report. Revision A: each with its session. Revision B: at most ${BATCH_CAP.B}.`,
+        description: `Events to store with the report. Revision A: each event needs a session. Revision B: at most ${BATCH_CAP.B} events.`,
       }),
     ),
     eventIds: Type.Optional(
       Type.Array(Uuid, {
         maxItems: MAX_NAMED_EVENTS,
-        description: 'Events that are stored or still to come.',
+        description: 'Ids of events that are stored or that arrive later.',
       }),
     ),
   },
@@ -102,7 +109,10 @@ export const ReportInput = Type.Object(
   },
 );
 
-/** The fields that are checked together; the events and the ids have checks of their own, which name every bad one. */
+/**
+ * Fields that are validated together. Events and event ids are validated separately, so that the answer names each
+ * bad one.
+ */
 export const ReportFields = Type.Object({
   ...optional,
   events: Type.Optional(Type.Array(Type.Unknown())),
@@ -116,12 +126,12 @@ const linkState = Type.Enum([...Object.keys(LINK_VERSIONS), 'expired'], {
     '`pending`: not linked yet (the link follows about a second after the event arrives); `unresolved`: the event did not arrive within 15 minutes after the window; `expired`: retention has removed the event, or the stored row of the link.',
 });
 const linkSource = Type.Enum(['inline', 'named', 'session'], {
-  description: 'Why the event belongs to the report.',
+  description: 'Reason why the event belongs to the report.',
 });
 
 export const ReportLinkOutput = Type.Object({ eventId: Uuid, state: linkState, source: linkSource });
 
-/** The data of a message of `GET /v1/linked-events`. */
+/** Data of a message of `GET /v1/linked-events`. */
 export const LinkedEventMessage = Type.Object({
   linkId: Type.String({
     format: 'uuid',
@@ -129,7 +139,7 @@ export const LinkedEventMessage = Type.Object({
   }),
   kind: Type.Enum(['linked', 'unlinked']),
   version: Type.Integer({
-    description: `${LINK_VERSIONS.linked}: linked; ${LINK_VERSIONS.retracted}: retracted. A larger one replaces a smaller one.`,
+    description: `${LINK_VERSIONS.linked}: linked; ${LINK_VERSIONS.retracted}: retracted. A larger version replaces a smaller version.`,
   }),
   reportId: Uuid,
   source: linkSource,
@@ -137,7 +147,7 @@ export const LinkedEventMessage = Type.Object({
   event: Type.Object({ ...Type.Omit(EventOutput, ['reportIds']).properties, receivedAt: Timestamp }),
 });
 
-/** The data of the message `gap` of `GET /v1/linked-events`. */
+/** Data of the message `gap` of `GET /v1/linked-events`. */
 export const LinkedEventGap = Type.Object({
   from: Nullable({
     ...Timestamp,
@@ -163,10 +173,10 @@ const report = {
 };
 const links = {
   links: Type.Array(ReportLinkOutput),
-  linksTruncated: Type.Boolean({ description: 'The report has more links.' }),
+  linksTruncated: Type.Boolean({ description: 'True: the report has more links than this list.' }),
   truncated: Type.Boolean({
     description:
-      'The session has more events in the window than the report gets links (`QUESTLOG_REPORT_LINKS`; none where 50 others of it are open).',
+      'True: the session has more events in the window than the maximum number of links (`QUESTLOG_REPORT_LINKS`; 0 if the session has 50 other open reports).',
   }),
 };
 
@@ -225,7 +235,7 @@ const LISTED_EXAMPLE = {
   },
 };
 
-/** Without its description, context, files and links, which may have hundreds of kilobytes. */
+/** A report in a list, without description, context, files, and links, which can have hundreds of kilobytes. */
 export const ListedReport = Type.Object(
   { ...report, report: Nullable(Type.Object({ title: Type.String(), ...shortTexts })) },
   { examples: [LISTED_EXAMPLE] },
@@ -240,17 +250,15 @@ export type ReportPage = Static<typeof ReportPage>;
 
 export const ReportCreated = Type.Object({
   ...report,
-  idempotent: Type.Optional(
-    Type.Boolean({ description: 'True: this is the report that was filed earlier.' }),
-  ),
+  idempotent: Type.Optional(Type.Boolean({ description: 'True: the report was filed earlier.' })),
   eventIdsTruncated: Type.Optional(
     Type.Boolean({
       description:
-        'True: there were more than 1,000 `eventIds`, and the last 1,000 count; or some are named by 50 open reports, and do not count.',
+        'True: some `eventIds` were ignored. Only the last 1,000 ids count, and an event that 50 open reports already name is ignored.',
     }),
   ),
   attachmentsMissing: Type.Optional(
-    Type.Array(Uuid, { description: 'The uploads that the request names and that are not there.' }),
+    Type.Array(Uuid, { description: 'Uploads that the request names and that do not exist.' }),
   ),
   events: Type.Array(EventOutput),
   ...links,
@@ -274,7 +282,7 @@ export type LinkRetryInput = Static<typeof LinkRetryInput>;
 export const LinkRetryOutput = Type.Object({
   reports: Type.Integer({
     minimum: 0,
-    description: 'Looked up again; at most 1000 a request.',
+    description: 'Number of reports that are looked up again; at most 1000 per request.',
   }),
-  links: Type.Integer({ minimum: 0, description: 'Their unresolved links.' }),
+  links: Type.Integer({ minimum: 0, description: 'Number of unresolved links of these reports.' }),
 });

@@ -1,8 +1,8 @@
-/** Sessions: registered once by a game, named by its events; the builds and players that they tell of. */
+/** Sessions, and the builds and players that sessions name. */
 import Type, { type Static } from 'typebox';
 import { EXAMPLE_SESSION, NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
-/** Of each text of a build or a player. */
+/** Maximum characters of each text of a build or player. */
 const MAX_TEXT_CHARS = 255;
 export const MAX_METADATA_BYTES = 64 * 1024;
 
@@ -21,13 +21,13 @@ const BuildInput = Type.Object(
     channel: Type.Optional(Type.Enum([...CHANNELS])),
   },
   {
-    description: `What the game runs as; its id is made from all of it and the project. Up to ${MAX_TEXT_CHARS} characters each; \`channel\` is one of ${CHANNELS.join(', ')}.`,
+    description: `The build of the game. Its id is a hash of these fields and the project. Each text has at most ${MAX_TEXT_CHARS} characters; \`channel\` is one of ${CHANNELS.join(', ')}.`,
   },
 );
 
 const PlayerInput = Type.Object({
-  externalId: optionalText('The player’s id in the game’s own accounts.', 'player-4711'),
-  deviceId: optionalText('What the game says of the device.', 'Pixel 9'),
+  externalId: optionalText('Id of the player in the game’s own account system.', 'player-4711'),
+  deviceId: optionalText('Device as the game names it.', 'Pixel 9'),
 });
 
 const BUILD = { version: '1.4.2', platform: 'Web', gitCommit: '5d0c1f7e9a2b', channel: 'dev' };
@@ -38,7 +38,8 @@ export const SessionInput = Type.Object(
     id: Type.Optional(
       Type.String({
         ...Uuid,
-        description: 'Made by the client, another one for each session. Omitted: made here.',
+        description:
+          'Id that the client creates, different for each session. Omitted: the server creates one.',
       }),
     ),
     startedAt: Type.Optional(Timestamp),
@@ -46,14 +47,14 @@ export const SessionInput = Type.Object(
     buildId: Type.Optional(
       Type.String({
         ...Uuid,
-        description: 'Where no `build` is given; beside one it must be that build’s id.',
+        description: 'Id of the build. With `build`, it must be the id of that build.',
       }),
     ),
     player: Type.Optional(PlayerInput),
     metadata: Type.Optional(
       Type.Object(
         {},
-        { description: `Any object of at most ${MAX_METADATA_BYTES} bytes, which stay as they are.` },
+        { description: `Any object of at most ${MAX_METADATA_BYTES} bytes. Its bytes are kept unchanged.` },
       ),
     ),
   },
@@ -84,7 +85,7 @@ const LISTED_EXAMPLE = {
 
 const CREATED = {
   sessionId: Uuid,
-  id: Type.String({ ...Uuid, description: 'The same.' }),
+  id: Type.String({ ...Uuid, description: 'The same as `sessionId`.' }),
   buildId: Nullable(Uuid),
   startedAt: Timestamp,
 };
@@ -104,24 +105,24 @@ const LISTED = {
   player: Nullable(Type.Object({ externalId: Nullable(Type.String()), deviceId: Nullable(Type.String()) })),
 };
 
-/** Without its metadata, which may have 64 KiB. */
+/** A session in a list, without metadata, which can have 64 KiB. */
 export const ListedSession = Type.Object(LISTED, { examples: [LISTED_EXAMPLE] });
 export type ListedSession = Static<typeof ListedSession>;
 
-/** Of one answer. */
+/** Maximum gaps in one answer. */
 export const MAX_GAPS = 1_000;
 
-/** Not a tuple: TypeBox writes those as JSON Schema had them before OpenAPI 3.1. */
+/** An array, because TypeBox writes a tuple as JSON Schema before OpenAPI 3.1. */
 const pair = Type.Array(Type.Integer(), { minItems: 2, maxItems: 2 });
 const sequenceOutput = Type.Object({
-  received: Type.Integer({ description: 'How many numbers have come; a repeated one counts once.' }),
+  received: Type.Integer({ description: 'Count of distinct numbers that were received.' }),
   highest: Type.Integer(),
   missing: Type.Array(pair, {
     maxItems: MAX_GAPS,
-    description: 'The first and the last number of each gap below `highest`. A late event fills its gap.',
+    description: 'First and last number of each gap below `highest`. A late event closes its gap.',
   }),
   missingTruncated: Type.Optional(
-    Type.Boolean({ description: `True: there are more gaps than these ${MAX_GAPS}, which are the lowest.` }),
+    Type.Boolean({ description: `True: the list contains only the lowest ${MAX_GAPS} gaps.` }),
   ),
   expired: Type.Optional(
     Type.Array(pair, {
@@ -133,17 +134,17 @@ const sequenceOutput = Type.Object({
 });
 export type SequenceOutput = Static<typeof sequenceOutput>;
 
-/** Of a session, and of a report with a session. */
+/** Sequence of a session, also in a report with a session. */
 export const SessionSequence = Type.Union([sequenceOutput, Type.Null()], {
   description:
-    'Completeness of the session’s events by the numbers that the client gave them; null if no event has a `sequence`, or if all events have expired.',
+    'Completeness of the session’s events by the client’s `sequence` numbers. Null if no event has a `sequence`, or if all events have expired.',
 });
 
 export const SessionOutput = Type.Object(
   {
     ...LISTED,
     sequence: SessionSequence,
-    metadata: Type.Object({}, { description: 'As it was sent; `{}` where none was.' }),
+    metadata: Type.Object({}, { description: 'Metadata as sent; `{}` if none was sent.' }),
   },
   {
     examples: [
@@ -170,7 +171,7 @@ export const SessionPage = Type.Object(
 export type SessionPage = Static<typeof SessionPage>;
 
 const optionalOfBuild = Nullable(
-  Type.String({ description: 'Null where it was not sent, or no session told more than the id.' }),
+  Type.String({ description: 'Null if the build was registered without this field, or only by its id.' }),
 );
 const BUILD_EXAMPLE = {
   id: CREATED_EXAMPLE.buildId,
@@ -187,8 +188,8 @@ export const BuildOutput = Type.Object(
     platform: optionalOfBuild,
     gitCommit: optionalOfBuild,
     channel: optionalOfBuild,
-    firstSeenAt: Type.String({ description: 'When its first session was registered.' }),
-    lastSeenAt: Type.String({ description: 'When its latest session was registered.' }),
+    firstSeenAt: Type.String({ description: 'Registration time of the first session.' }),
+    lastSeenAt: Type.String({ description: 'Registration time of the latest session.' }),
     sessions: Type.Integer({ minimum: 1 }),
   },
   { examples: [BUILD_EXAMPLE] },

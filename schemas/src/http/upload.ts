@@ -1,11 +1,11 @@
-/** Uploads: a game asks for an address, puts a file's bytes there, and names the file in a bug report. */
+/** Uploads: a game requests an address, uploads a file to it, and names the file in a bug report. */
 import Type, { type Static } from 'typebox';
 import { UUID_PATTERN } from '../uuid.ts';
 import { EXAMPLE_SESSION, Nullable, Timestamp, Uuid } from './fields.ts';
 
 const MIB = 1024 * 1024;
 
-/** For each kind of file the most bytes, and the media types where not every one is taken. */
+/** Maximum bytes for each kind of file, and the accepted media types (undefined: all). */
 export const UPLOAD_LIMITS = {
   screenshot: { maxBytes: 10 * MIB, mimeTypes: ['image/png', 'image/jpeg', 'image/webp'] },
   video: { maxBytes: 500 * MIB, mimeTypes: ['video/webm', 'video/mp4'] },
@@ -14,14 +14,14 @@ export const UPLOAD_LIMITS = {
   other: { maxBytes: 50 * MIB, mimeTypes: undefined },
 } as const satisfies Record<string, { maxBytes: number; mimeTypes: readonly string[] | undefined }>;
 
-/** Of all files that one bug report names. */
+/** Maximum bytes of all files of one bug report. */
 export const MAX_UPLOAD_BYTES_PER_REPORT = 600 * MIB;
 
-/** How long the address of an upload takes its bytes. */
+/** Lifetime of an upload address. */
 export const UPLOAD_ADDRESS_LIFETIME_MS = 60 * 60 * 1000;
 
 export const AttachmentType = Type.Enum(['screenshot', 'video', 'save_state', 'log_bundle', 'other'], {
-  description: 'The kind of file; it decides about size and media type.',
+  description: 'Kind of file. It determines the maximum size and the accepted media types.',
 });
 export type AttachmentType = Static<typeof AttachmentType>;
 
@@ -30,7 +30,7 @@ export const UploadInput = Type.Object(
     sessionId: Type.Optional(
       Type.String({
         pattern: `^$|${UUID_PATTERN}`,
-        description: 'The session that the file was made in; `""` is as if omitted. It is not looked up.',
+        description: 'Session in which the file was created; `""` means omitted. The session need not exist.',
       }),
     ),
     attachmentType: AttachmentType,
@@ -49,7 +49,7 @@ export const UploadInput = Type.Object(
     sizeBytes: Type.Optional(
       Type.Integer({
         minimum: 0,
-        description: 'What the file must then have. Needed where files go to S3.',
+        description: 'Exact size of the file. Required if files are stored in S3.',
       }),
     ),
   },
@@ -70,18 +70,18 @@ export type UploadInput = Static<typeof UploadInput>;
 export const UploadOutput = Type.Object(
   {
     uploadId: Uuid,
-    storageKey: Type.String({ description: 'Where the file lies in the store.' }),
+    storageKey: Type.String({ description: 'Key of the file in the store.' }),
     uploadUrl: Type.String({
       format: 'uri',
-      description: 'Takes the bytes by `PUT`, without a token, until `expiresAt`.',
+      description: 'Address for the `PUT` of the bytes, without a token, valid until `expiresAt`.',
     }),
     publicUrl: Nullable(
-      Type.String({ description: 'Always null: a file is read with a token, at `GET /v1/uploads/{id}`.' }),
+      Type.String({ description: 'Always null. Read a file with a token at `GET /v1/uploads/{id}`.' }),
     ),
     expiresAt: Timestamp,
     requiredHeaders: Type.Object(
       { 'Content-Type': Type.String() },
-      { description: 'Headers that the `PUT` must carry.' },
+      { description: 'Headers that the `PUT` must have.' },
     ),
   },
   {
@@ -102,6 +102,6 @@ export type UploadOutput = Static<typeof UploadOutput>;
 
 export const UploadStored = Type.Object({
   uploadId: Uuid,
-  sizeBytes: Type.Integer({ minimum: 0, description: 'The bytes that are stored.' }),
+  sizeBytes: Type.Integer({ minimum: 0, description: 'Number of stored bytes.' }),
 });
 export type UploadStored = Static<typeof UploadStored>;

@@ -1,11 +1,11 @@
-/** The view `ledger` (`deploy/clickhouse/018-ledger.sql`) as services ask it. */
+/** The query of services on the view `ledger` (`deploy/clickhouse/018-ledger.sql`). */
 
-/** A minute is looked at once it has been over for so long: an append takes less, its tries included. */
+/** Time after the end of a minute until the minute is checked. An append with all its retries takes less. */
 export const LEDGER_GRACE_MS = 60_000;
 
 /**
- * The events of the last day that are in no book's other side, and the begin of the first such minute, seconds since the
- * epoch. `settledMs`: everything that the log took before that time is projected.
+ * SQL for the ledger difference of the last day, and the start of the first minute with a difference, in seconds
+ * since the epoch. Parameter `settledMs`: everything that the log received before this time is projected.
  */
 export const LEDGER_DIFFERENCE = `
   SELECT sum(missing_events + unlogged_events) AS events, toUnixTimestamp(min(minute)) AS sinceS
@@ -16,6 +16,6 @@ export const LEDGER_DIFFERENCE = `
 
 export interface LedgerDifferenceRow {
   readonly events: string;
-  /** Of no event it says nothing. */
+  /** Meaningless if `events` is 0. */
   readonly sinceS: number;
 }

@@ -1,4 +1,4 @@
-/** Which group of the projector writes which topic's rows, and the table whose UUID its commits name. */
+/** The consumer group and the table of each projected topic. The group's commits contain the UUID of this table. */
 import { GROUPS, TOPICS } from '../topics/topics.ts';
 
 export const PROJECTED = {

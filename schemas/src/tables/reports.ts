@@ -1,19 +1,19 @@
 /**
- * A row of `reports` (`deploy/clickhouse/006-reports.sql`, `010-report-content.sql`) as services read it, and the record
- * behind it. The content is read apart: it is up to 200 KB a report, and links need none of it.
+ * Rows of the table `reports` (`deploy/clickhouse/006-reports.sql`, `010-report-content.sql`), as services read them.
+ * The content is read separately, because it has up to 200 KB per report and links do not need it.
  */
 import type { Attachment, ReportContent, ReportLink } from '../topics/reportLinks.ts';
 
 export interface StoredReport {
-  /** The filed record, read without its content, with the report's time also where none was sent. */
+  /** The filed record without its content. Its time is set even if the report had none. */
   readonly filed: ReportLink;
   /** Milliseconds since the epoch. */
   readonly retractedAt: number | null;
-  /** The record's place in the log. */
+  /** Position of the record in the log. */
   readonly position: { readonly logId: string; readonly partition: number; readonly offset: number };
 }
 
-/** What every answer says of a report. */
+/** Columns that every answer about a report contains. */
 export const COMMON_COLUMNS = `id AS reportId, session_id AS sessionId, build_id AS buildId,
   toUnixTimestamp64Micro(occurred_at) AS occurredAt, toUnixTimestamp64Milli(received_at) AS receivedAt,
   window_before_ms AS windowBeforeMs, window_after_ms AS windowAfterMs,
@@ -24,7 +24,7 @@ export const REPORT_COLUMNS = `${COMMON_COLUMNS}, tenant_id AS tenantId, project
   lower(hex(request_sha256)) AS requestDigest, filed_by AS filedBy,
   max_session_links AS maxSessionLinks, log_id AS logId, log_partition AS logPartition, log_offset AS logOffset`;
 
-/** A report as `REPORT_COLUMNS` give it: 64-bit integers and bytes are text. */
+/** A row of `REPORT_COLUMNS`. 64-bit integers and bytes are strings. */
 export interface ReportRow
   extends Omit<
     ReportLink,
@@ -54,7 +54,7 @@ export function storedReport(row: ReportRow): StoredReport {
   return { filed, retractedAt: retractedAt === null ? null : Number(retractedAt), position };
 }
 
-/** Empty where they were not sent. */
+/** Text columns of a report; empty if not sent. */
 export const TEXT_COLUMNS =
   'title, severity, reporter_type AS reporterType, source_channel AS sourceChannel, fingerprint';
 
@@ -70,7 +70,7 @@ export function textsOfRow(row: TextRow): { readonly [text in keyof TextRow]: st
   };
 }
 
-/** A report's content, empty texts where it has none. */
+/** Columns of a report's content; texts are empty if not sent. */
 export const CONTENT_COLUMNS = `${TEXT_COLUMNS}, description, named_session_id AS namedSessionId, context,
   arrayMap(file -> tuple(file.upload_id, file.type, file.file_name, file.mime_type, file.size_bytes, file.state),
     attachments) AS files`;
@@ -89,7 +89,7 @@ export interface ContentRow extends TextRow {
   ])[];
 }
 
-/** Null for a bare link. */
+/** Returns the content of a report. Null if the record had no content. */
 export function contentOfRow(row: ContentRow): ReportContent | null {
   const { context, namedSessionId, files } = row;
   const { title, ...texts } = textsOfRow(row);

@@ -1,7 +1,7 @@
-/** What the services have to agree on about the table `truncations` (`deploy/clickhouse/017-truncations.sql`). */
+/** Shared constants of the table `truncations` (`deploy/clickhouse/017-truncations.sql`). */
 
 /**
- * Stands in `last_record` of a row that an ingest has written: `ids` are of appends that it had acknowledged and that were not
- * projected. Such a row has no rows of others behind it, and the projector passes it by.
+ * Value of `last_record` in a row that ingest wrote. The column `ids` of this row contains appends that ingest had
+ * acknowledged and that were not projected. The projector ignores the row, because no rows were moved for it.
  */
 export const FOUND_BY_INGEST = 'acknowledged by an ingest';

@@ -1,6 +1,6 @@
 /**
- * `questlog.audit.v1`: what operators changed, and who was refused. A change is two records of one id: what was asked,
- * before anything is done, and how it was answered. Key: none; the topic has one partition.
+ * `questlog.audit.v1`: changes by operators, and rejected credentials. A change is two records with the same id: the
+ * request, written before anything is done, and its outcome. Key: none; the topic has one partition.
  */
 import { COUNTED, MILLIS, messageContract, optional, UUID } from './contract.ts';
 import { TOPICS } from './topics.ts';
@@ -13,26 +13,29 @@ export interface AuditEntry {
   readonly kind: AuditKind;
   /** Milliseconds since the epoch. */
   readonly at: number;
-  /** Null: not answered yet, or by a process that died before it could say how. Of several refusals the last. */
+  /**
+   * Null: not answered yet, or the process ended before it could write the outcome. For a count of rejections: the
+   * last one.
+   */
   readonly doneAt: number | null;
-  /** Tells credentials apart and is none. */
+  /** Distinguishes credentials without revealing them. */
   readonly actor: string;
   readonly address: string;
   readonly method: string;
-  /** The route's pattern; of a refusal that no route has, ''. */
+  /** Pattern of the route; '' for a rejection without a route. */
   readonly route: string;
   readonly target: string | null;
   readonly tenantId: string | null;
   readonly projectId: string | null;
-  /** JSON, without secrets. */
+  /** JSON without secrets. */
   readonly body: string | null;
-  /** JSON: the tenant, project or token in the directory. */
+  /** JSON of the tenant, project, or token in the directory. */
   readonly before: string | null;
   readonly after: string | null;
   readonly status: number | null;
-  /** Of the problem that was answered. */
+  /** Problem code of the answer. */
   readonly code: string | null;
-  /** Refusals that this record stands for. */
+  /** Number of rejections that this record counts. */
   readonly count: number;
 }
 

@@ -1,8 +1,11 @@
-/** Tells whether a schema may follow an earlier one under its subject, for a registry and for Questlog's own reader. */
+/**
+ * Checks whether a schema may follow an earlier version under its subject, for a registry and for Questlog's own
+ * reader.
+ */
 import avsc from 'avsc';
 import { type Compatibility, parseSchema } from './contract.ts';
 
-/** The reason why `next` may not follow `earlier`, as the end of a sentence; undefined where it may. */
+/** Returns the reason why `next` may not follow `earlier`, as the end of a sentence. Undefined if it may. */
 export function compatibilityFault(
   compatibility: Compatibility,
   earlier: string,
@@ -14,7 +17,7 @@ export function compatibilityFault(
   return unreadBefore === undefined ? undefined : `that version cannot read this one: ${unreadBefore}`;
 }
 
-/** Checks twice: Avro alone, as a registry does, and the types that this process decodes into. */
+/** Checks with plain Avro types, as a registry does, and with the types that this process decodes into. */
 function whyUnread(written: string, read: string): string | undefined {
   try {
     plainType(read).createResolver(plainType(written));

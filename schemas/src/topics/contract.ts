@@ -1,6 +1,6 @@
 /**
- * A message contract: an Avro schema, the topic it belongs to, and how its values look in this process. Bytes on the
- * topic are in Confluent's wire format: a zero byte, the schema's id as 4 bytes big-endian, the Avro body.
+ * A message contract: an Avro schema, its topic, and the shape of its values in this process. Records use Confluent's
+ * wire format: a zero byte, the schema id (4 bytes, big-endian), the Avro body.
  */
 import { isUtf8 } from 'node:buffer';
 import avsc from 'avsc';
@@ -8,24 +8,24 @@ import { canonicalUuid } from '../uuid.ts';
 
 export interface MessageContract<T> {
   readonly topic: string;
-  /** The registry's subject (Confluent's TopicNameStrategy). */
+  /** Subject in the registry (Confluent's TopicNameStrategy). */
   readonly subject: string;
-  /** The schema as registered, canonical JSON text. */
+  /** Schema as registered: canonical JSON text. */
   readonly schema: string;
-  /** The compatibility of the schema's versions, as the registry enforces it. */
+  /** Compatibility of the schema's versions, which the registry enforces. */
   readonly compatibility: Compatibility;
   readonly type: MessageType<T>;
-  /** Makes what `frame` makes of the value, where `type` takes too long for it. */
+  /** Encodes and frames a value, if `type` is too slow for it. */
   framed?(schemaId: number, value: T): Buffer;
 }
 
 /**
- * `BACKWARD_TRANSITIVE`: every version reads what any earlier one wrote. `FULL_TRANSITIVE`: also the other way round, for
- * readers that are upgraded in their own time.
+ * `BACKWARD_TRANSITIVE`: every version reads the records of every earlier version. `FULL_TRANSITIVE`: every earlier
+ * version also reads the records of later versions, for readers that are upgraded independently.
  */
 export type Compatibility = 'BACKWARD_TRANSITIVE' | 'FULL_TRANSITIVE';
 
-/** The part of an avsc type that is used here, with T for its values. */
+/** The used part of an avsc type, with T for its values. */
 export interface MessageType<T> {
   toBuffer(value: T): Buffer;
   fromBuffer(bytes: Buffer, resolver?: unknown): T;
@@ -42,7 +42,7 @@ interface AvroField {
   readonly doc?: string;
 }
 
-/** The record that the topic's messages are. */
+/** Avro record of a topic's messages. */
 interface MessageRecord {
   readonly name: string;
   readonly doc?: string;
@@ -58,17 +58,20 @@ export function messageContract<T>(
   return { topic, subject: `${topic}-value`, schema, compatibility, type: parseSchema(schema) };
 }
 
-/** A record inside another one. */
+/** Returns a nested record type. */
 export function record(name: string, fields: readonly AvroField[]): avsc.schema.RecordType {
   return { type: 'record', name, fields: [...fields] };
 }
 
-/** A field that is null unless its writer says otherwise. */
+/** Returns a nullable field with the default null. */
 export function optional(name: string, type: avsc.schema.DefinedType): AvroField {
   return { name, type: ['null', type], default: null };
 }
 
-/** An Avro type with Questlog's in-process shapes: `rawJson` strings as bytes, microseconds as bigint. */
+/**
+ * Parses a schema into an Avro type with Questlog's in-process shapes: `rawJson` strings as bytes, microseconds as
+ * bigint.
+ */
 export function parseSchema<T>(schema: string): MessageType<T> {
   const type = avsc.Type.forSchema(JSON.parse(schema), { typeHook: inProcessType, logicalTypes: CHECKED });
   const known = new Map<avsc.Type, number>();
@@ -79,7 +82,10 @@ export function parseSchema<T>(schema: string): MessageType<T> {
   return type;
 }
 
-/** Of a record and the records in it. Fifty records of a writer, each twice in the next one, are 2^50 and take no byte. */
+/**
+ * Maximum fields of a record including nested records. Fifty records of a foreign schema, each used twice by the next
+ * one, have 2^50 fields and need no byte.
+ */
 const MAX_FIELDS = 1_000;
 
 function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> {
@@ -90,8 +96,9 @@ function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> 
 }
 
 /**
- * So many fields are read though no byte is left: avsc goes on beyond the end with zeros, which are the first branch of a
- * union, and no items. A type that holds itself so counts once, and ends with the stack.
+ * Returns the number of fields that are decoded even if no byte is left. Beyond the end, avsc reads zeros: the first
+ * branch of a union, and an empty array or map. A recursive type counts once, because its decoding ends with the
+ * stack.
  */
 function minFieldCountOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
   const before = known.get(type);
@@ -115,8 +122,8 @@ function partsOf(type: avsc.Type): readonly avsc.Type[] {
 }
 
 /**
- * Reads whatever its writer has written, and writes it again as it was: for what another version alone understands. Numbers
- * beyond the exact ones are bigint.
+ * Parses a schema into a type that decodes and re-encodes any value unchanged, for records that only another version
+ * understands. Integers that are not safe become bigint.
  */
 export function parseUnchecked(schema: string): MessageType<unknown> {
   return avsc.Type.forSchema(JSON.parse(schema), {
@@ -136,32 +143,35 @@ export function frame(schemaId: number, body: Buffer): Buffer {
   return framed;
 }
 
-/** The schema id and the Avro body of a framed value, or undefined where the value is not framed. */
+/** Returns the schema id and the Avro body of a framed value. Undefined if the value is not framed. */
 export function unframe(value: Buffer): { schemaId: number; body: Buffer } | undefined {
   if (value.length < HEADER_BYTES || value.readUInt8(0) !== MAGIC) return undefined;
   return { schemaId: value.readUInt32BE(1), body: value.subarray(HEADER_BYTES) };
 }
 
-/** A string that the process holds as its UTF-8 bytes, so that a payload is copied and never becomes a string. */
+/** A string that the process keeps as UTF-8 bytes, so that a payload is copied and never becomes a string. */
 export const RAW_JSON = { type: 'string', rawJson: true } as const;
-/** A UUID in lower case, whatever case the writer used; anything else does not decode. */
+/** A UUID. Any case decodes to lower case; any other text does not decode. */
 export const UUID = { type: 'string', logicalType: 'uuid' } as const;
 export const SHA_256 = { type: 'fixed', name: 'Sha256', size: 32 } as const;
-/** The time of a server's clock. A value that no table can hold does not decode. */
+/** Time of a server's clock. A value that no table can store does not decode. */
 export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const;
-/** The time of a game's clock. Microseconds reach beyond 2^53 in the year 2255, hence bigint. */
+/** Time of a game's clock. A bigint, because microseconds exceed 2^53 from the year 2255 on. */
 export const MICROS = { type: 'long', logicalType: 'timestamp-micros' } as const;
-/** A number from 1 to 2^53 - 1. */
+/** An integer from 1 to 2^53 - 1. */
 export const COUNTED = { type: 'long', logicalType: 'counted' } as const;
-/** The share of its like that was kept: each stands for 1 / rate of them. */
+/** Share of similar events that was kept. One kept event represents 1 / rate events. */
 export const SAMPLE_RATE = { type: 'double', logicalType: 'sample-rate' } as const;
 
-/** ClickHouse's DateTime ends in 2106. */
+/** End of accepted server times. ClickHouse's DateTime ends in 2106. */
 export const END_OF_MILLIS = Date.UTC(2100, 0, 1);
 export const START_OF_MICROS = BigInt(Date.UTC(1900, 0, 1)) * 1000n;
 export const END_OF_MICROS = BigInt(Date.UTC(2300, 0, 1)) * 1000n;
 
-/** Topics take records of foreign producers, so the decoder checks what Avro's types alone would let through. */
+/**
+ * Logical types with checks, because records of foreign producers can contain values that Avro's types alone would
+ * accept.
+ */
 const CHECKED = {
   uuid: checked((value) => (typeof value === 'string' ? canonicalUuid(value) : undefined)),
   'timestamp-millis': checked((value) =>
@@ -190,7 +200,7 @@ function microsInRange(value: bigint): bigint {
   throw new RangeError('a timestamp lies outside the years 1900 to 2299');
 }
 
-/** Writes any value (ours are checked where they are created), and reads only values that pass the check. */
+/** Returns a logical type that encodes any value and decodes only values that pass the check. */
 function checked(read: (value: unknown) => unknown) {
   return class extends avsc.types.LogicalType {
     protected override _fromValue(value: unknown): unknown {
@@ -199,7 +209,7 @@ function checked(read: (value: unknown) => unknown) {
       return accepted;
     }
 
-    /** Also reads other versions of the schema, with the logical type or without. */
+    /** Decodes other versions of the schema, with or without the logical type. */
     protected override _resolve(written: avsc.Type): (value: unknown) => unknown {
       const underlying = written instanceof avsc.types.LogicalType ? written.underlyingType : written;
       this.underlyingType.createResolver(underlying);
@@ -212,7 +222,7 @@ function checked(read: (value: unknown) => unknown) {
   };
 }
 
-/** Of 64 bits. */
+/** A 64-bit integer without a range check. */
 const uncheckedLong = avsc.types.LongType.__with({
   fromBuffer: (bytes: Buffer) => {
     const value = bytes.readBigInt64LE();
@@ -229,7 +239,7 @@ const uncheckedLong = avsc.types.LongType.__with({
   compare: (a: number | bigint, b: number | bigint) => (a === b ? 0 : a < b ? -1 : 1),
 });
 
-/** avsc's own long ends one below the largest safe integer. */
+/** A positive safe integer. avsc's own long excludes 2^53 - 1. */
 const countedLong = avsc.types.LongType.__with({
   fromBuffer: (bytes: Buffer) => countedInRange(Number(bytes.readBigInt64LE())),
   toBuffer: (value: number) => {
@@ -249,11 +259,11 @@ function countedInRange(value: number): number {
 }
 
 /**
- * A value that may be null: the value alone tells which. avsc's own union asks every branch with a logical type whether
- * a value is one, also of null; without that a record of events is written in a fifth less time.
+ * A nullable value, whose branch follows from the value. avsc's own union checks a value against every branch with a
+ * logical type, even if it is null. Without these checks, encoding a record of events is a fifth faster.
  */
 class OptionalType extends avsc.types.UnwrappedUnionType {
-  /** What avsc calls to write a value; its declarations leave it out. */
+  /** Called by avsc to write a value. avsc's declarations omit it. */
   _write(tap: Tap, value: unknown): void {
     tap.writeLong(value === null ? 0 : 1);
     if (value === null) return;
@@ -262,9 +272,12 @@ class OptionalType extends avsc.types.UnwrappedUnionType {
   }
 }
 
-/** avsc's own reads and skips as many items as a block claims, 2^52 of them too: nothing else of the process runs then. */
+/**
+ * An array that is bounded by its bytes. avsc's own array reads as many items as a block claims, even 2^52, and
+ * blocks the process.
+ */
 class BoundedArray extends avsc.types.ArrayType {
-  /** Of a resolver, which takes this method over, `itemsType` reads what another version has written. */
+  /** Called by avsc. In a resolver, which inherits this method, `itemsType` decodes the items of another version. */
   _read(tap: Tap): unknown[] {
     const items = this.itemsType as unknown as Readable;
     const read: unknown[] = [];
@@ -299,15 +312,15 @@ class BoundedMap extends avsc.types.MapType {
 }
 
 /**
- * Goes through the blocks of an array or a map. Each item takes a byte at least, so that the time is bounded by the bytes:
- * Questlog's schemas have no items that take none.
+ * Visits the items of all blocks of an array or a map. Each item takes at least one byte, so the time is bounded by
+ * the bytes. Questlog's schemas have no items without bytes.
  */
 function eachItem(tap: Tap, take: () => void): void {
   for (let count = tap.readLong(); count !== 0; count = tap.readLong()) {
-    // The size of the block, which helps to skip it; a false one could lead back.
+    // The size of the block in bytes is ignored, because a wrong size could point backwards.
     if (count < 0) tap.skipLong();
     const items = Math.abs(count);
-    // Also where the count is not a number.
+    // True also if the count is NaN.
     if (!(items <= tap.buf.length - tap.pos)) throw moreItemsThanBytes();
     for (let i = 0; i < items; i++) {
       const at = tap.pos;
@@ -321,7 +334,10 @@ function moreItemsThanBytes(): RangeError {
   return new RangeError('an array or a map has more items than bytes');
 }
 
-/** What avsc reads and writes a value with. Beyond the end it reads zeros, and says so once it is through. */
+/**
+ * Cursor with which avsc reads and writes a value. Beyond the end it reads zeros, and avsc reports the error at the
+ * end.
+ */
 interface Tap {
   readonly buf: Buffer;
   readonly pos: number;
@@ -355,7 +371,10 @@ function inProcessType(schema: avsc.Schema, options: avsc.ForSchemaOptions): avs
   return undefined;
 }
 
-/** Topics take records of foreign producers, and such a text goes into answers as it is. */
+/**
+ * True if the bytes are a JSON object. Foreign producers can write any text, and answers contain these bytes
+ * unchanged.
+ */
 export function isObjectText(text: Buffer): boolean {
   if (!isUtf8(text)) return false;
   try {

@@ -124,7 +124,7 @@ test('gives a report link with only the required fields the defaults', () => {
 });
 
 test.each([
-  ['no session, no event and no content', {}, /has a session, an event or content/],
+  ['no session, no event and no content', {}, /needs a session, an event, or content/],
   ['a window of more than a day', { windowBeforeMs: 86_400_001, eventIds: [randomUUID()] }, /windowBeforeMs/],
   ['a negative window', { windowAfterMs: -1, eventIds: [randomUUID()] }, /windowAfterMs/],
   ['a lane that no session has', { sessionLane: 4096, sessionId: randomUUID() }, /sessionLane/],

@@ -1,7 +1,8 @@
 /**
- * `questlog.dead-letters.v1`: a record that could not be processed, unchanged, with its source and the reason. Key: the
- * source record's key. Of a record that is too large for this topic value and headers are left out, and the key if it must
- * be; the reason says so. A record without a value is no letter but a decision about one (`DECISION_HEADER`).
+ * `questlog.dead-letters.v1`: a record that could not be processed, unchanged, with its position and the reason. Key:
+ * the key of the record. If the record is too large for this topic, its value and headers are omitted, and if
+ * necessary its key; the reason says so. A record without a value is not a dead letter but a decision about one
+ * (`DECISION_HEADER`).
  */
 import { MILLIS, messageContract, optional } from './contract.ts';
 import { TOPICS } from './topics.ts';
@@ -11,7 +12,7 @@ export interface DeadLetter {
   readonly sourceTopic: string;
   readonly sourcePartition: number;
   readonly sourceOffset: number;
-  /** The consumer group that dead-lettered it. */
+  /** Consumer group that dead-lettered the record. */
   readonly group: string;
   readonly reason: string;
   readonly key: string | null;

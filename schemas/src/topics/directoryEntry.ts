@@ -1,7 +1,8 @@
 /**
- * `questlog.directory.v1`: tenants, projects, tokens and secrets, compacted by entity (`tenant:<id>`, `project:<id>`,
- * `token:<id>`, `secret:<id>`), and when tokens were last used (`use:<token id>`). A tombstone revokes. An erasure
- * (`erasure:<id>`) stays for ever: it tells what must not come back. Exactly one of the fields is set.
+ * `questlog.directory.v1`: tenants, projects, tokens, and secrets, compacted by entity (`tenant:<id>`,
+ * `project:<id>`, `token:<id>`, `secret:<id>`), and the last use of tokens (`use:<token id>`). A tombstone revokes an
+ * entity. An erasure (`erasure:<id>`) stays forever, because it also covers records that arrive later. Exactly one of
+ * the fields is set.
  */
 import { MILLIS, messageContract, optional, record, UUID } from './contract.ts';
 import { REVISION, type Revision } from './eventsAccepted.ts';
@@ -13,23 +14,23 @@ export const SCOPES: readonly Scope[] = ['events:write', 'reports:write', 'read'
 export interface Tenant {
   readonly id: string;
   readonly name: string;
-  /** Events a UTC month; null: no quota. */
+  /** Events per UTC month; null: no quota. */
   readonly monthlySoftQuota: number | null;
-  /** Partitions that the tenant's new sessions are spread over, 1 to 4096. */
+  /** Number of partitions for the tenant's new sessions, 1 to 4096. */
   readonly spread: number;
-  /** Of all its projects together; null or absent: none. */
+  /** Limits of all its projects together; null or absent: no limits. */
   readonly limits?: RateLimits | null;
-  /** Its tokens may write nothing. */
+  /** True: its tokens cannot write. */
   readonly suspended?: boolean;
   readonly createdAt: number;
 }
 
-/** What a project or tenant may send; null: as much as it likes. */
+/** Rate limits of a project or tenant; null: unlimited. */
 export interface RateLimits {
   readonly eventsPerSecond: number | null;
   readonly requestsPerSecond: number | null;
   readonly bytesPerSecond: number | null;
-  /** What was not sent for so long may be sent at once. */
+  /** Unused capacity of this many seconds can be used at once. */
   readonly burstSeconds: number;
 }
 
@@ -37,22 +38,22 @@ export interface Project {
   readonly id: string;
   readonly tenantId: string;
   readonly name: string;
-  /** Null: the deployment's default revision. */
+  /** Revision of the contract; null: the deployment's default. */
   readonly revision: Revision | null;
-  /** The window of reports that set none; null or absent: the contract's. */
+  /** Window of reports without a window; null or absent: the contract's default. */
   readonly reportWindow?: ReportWindowMs | null;
-  /** Null or absent: its tenant's alone. */
+  /** Null or absent: only the tenant's limits apply. */
   readonly limits?: RateLimits | null;
-  /** Its tokens may write nothing. */
+  /** True: its tokens cannot write. */
   readonly suspended?: boolean;
-  /** Null or absent: nothing of it is dropped. */
+  /** Null or absent: nothing expires. */
   readonly retentionDays?: RetentionDays | null;
-  /** The first that an event meets decides on it; none or absent: all are taken. */
+  /** The first switch that matches an event decides; empty or absent: all events are accepted. */
   readonly switches?: readonly Switch[];
   readonly createdAt: number;
 }
 
-/** Days from receipt, after which a project's rows or files are dropped; null: never. */
+/** Days after receipt until a project's rows or files are removed; null: never. */
 export interface RetentionDays {
   readonly events: number | null;
   readonly sessions: number | null;
@@ -61,18 +62,18 @@ export interface RetentionDays {
   readonly uploads: number | null;
 }
 
-/** Turns events off, or samples them. Of what is null it says nothing: it is for all. */
+/** Rejects or samples events. A filter that is null matches every event. */
 export interface Switch {
   readonly eventType: string | null;
   readonly buildId: string | null;
-  /** Of the players, the share that it is for. */
+  /** Share of the players that the switch matches. */
   readonly playerShare: number | null;
   readonly action: 'reject' | 'sample';
-  /** The share of the sessions that `sample` keeps; null for `reject`. */
+  /** Share of the sessions that `sample` keeps; null for `reject`. */
   readonly sampleRate: number | null;
-  /** Milliseconds since the epoch; null: until somebody lifts it. */
+  /** Milliseconds since the epoch; null: no end. */
   readonly until: number | null;
-  /** The operator's, told to whoever is refused. */
+  /** The operator's reason, shown to clients whose events are rejected. */
   readonly reason: string;
 }
 
@@ -84,60 +85,66 @@ export interface ReportWindowMs {
 export interface Token {
   readonly id: string;
   readonly projectId: string;
-  /** SHA-256 of the token, hex; the token itself is shown once and kept nowhere. */
+  /** SHA-256 of the token, hexadecimal. The token itself is shown once and never stored. */
   readonly sha256: string;
   readonly scopes: readonly Scope[];
-  /** Milliseconds since the epoch; null: never. */
+  /** Milliseconds since the epoch; null: the token never expires. */
   readonly expiresAt: number | null;
-  /** How many requests a second an address may send with it; null or absent: any. */
+  /** Requests per second that a client address can send with the token; null or absent: unlimited. */
   readonly addressRequestsPerSecond?: number | null;
-  /** Of which it may write events, sessions and reports; null or absent: all. */
+  /** Builds that the token can write for; null or absent: all builds. */
   readonly buildIds?: readonly string[] | null;
-  /** The token that it takes the place of; null or absent: it is nobody's successor. */
+  /** Token that this token replaced; null or absent: none. */
   readonly rotatedFrom?: string | null;
-  /** The token that takes its place; null or absent: none. */
+  /** Token that replaced this token; null or absent: none. */
   readonly rotatedTo?: string | null;
-  /** The first of its line, whose successors may retract what any of the line filed; null or absent: itself. */
+  /**
+   * First token of the rotation chain. A token can retract the reports of its whole chain. Null or absent: the token
+   * itself.
+   */
   readonly firstId?: string | null;
   readonly createdAt: number;
 }
 
 export interface TokenUse {
-  /** A full minute, in milliseconds since the epoch. */
+  /** Milliseconds since the epoch, rounded to the minute. */
   readonly usedAt: number;
 }
 
-/** What all processes of the deployment know, and no client. */
+/** A secret that all processes of the deployment share and no client knows. */
 export interface Secret {
   readonly id: string;
   readonly bytes: Buffer;
   readonly createdAt: number;
 }
 
-/** What operators had erased: what it covers never changes, what became of it does. Times in milliseconds since the epoch. */
+/** An erasure. Its scope never changes; its state and results do. Times are milliseconds since the epoch. */
 export interface Erasure {
   readonly id: string;
   readonly tenantId: string;
-  /** Null: of all projects of the tenant. */
+  /** Null: all projects of the tenant. */
   readonly projectId: string | null;
   readonly sessionId: string | null;
   readonly player: ErasedPlayer | null;
-  /** These sessions, whenever their records come; null: all that was received before `requestedAt`. */
+  /** Erased sessions, also for records that arrive later. Null: all data that was received before `requestedAt`. */
   readonly sessions: readonly IdsOfProject[] | null;
-  /** The reports that were found with the sessions; of a project those that have links to events which stay. */
+  /** Reports of the erased sessions. For a project: the reports that have links to events that are not erased. */
   readonly reports: readonly IdsOfProject[];
   readonly requestedAt: number;
   readonly state: ErasureState;
-  /** Why it failed, what it waits for, or what it cannot find. */
+  /** Reason of the failure, the current wait, or data that cannot be found. */
   readonly problem: string | null;
   readonly found: ErasureFound;
-  /** When reading found none of it any more. */
+  /** Time from which no read returns the data. */
   readonly hiddenAt: number | null;
-  /** When none of it was in the files of ClickHouse any more, nor among the uploads. */
+  /** Time from which neither the files of ClickHouse nor the uploads contain the data. */
   readonly goneAt: number | null;
-  /** When the topics have given up the last record that told of it. */
+  /** Time at which topic retention removes the last record of the data. */
   readonly logExpiresAt: number;
-  /** One record has not room for the ids of all: the erasure that was asked for. Null or absent: itself. */
+  /**
+   * Id of the requested erasure, if its ids do not fit into one record. Null or absent: this is the requested
+   * erasure.
+   */
   readonly partOf?: string | null;
 }
 
@@ -154,7 +161,7 @@ export interface IdsOfProject {
 export const ERASURE_STATES = ['queued', 'running', 'done', 'failed'] as const;
 export type ErasureState = (typeof ERASURE_STATES)[number];
 
-/** What was found in each place. Of the log: its records that told of it, those of `linkedEvents` not among them. */
+/** Counts of erased data per kind. `log` counts records of all topics except the topic of linked events. */
 export const ERASURE_PLACES = [
   'events',
   'links',

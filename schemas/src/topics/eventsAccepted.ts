@@ -1,6 +1,6 @@
 /**
- * `questlog.events.v1`: what one request had accepted for one partition. The fact that happened; a batch is in it whole
- * or not at all, and a repeat of it is recognised by its append id. Key: the tenant.
+ * `questlog.events.v1`: the events of one request that were accepted for one partition. A record contains the whole
+ * batch. A duplicate append has the same append id. Key: the tenant.
  */
 import { ByteWriter } from '../byteWriter.ts';
 import {
@@ -31,9 +31,9 @@ export interface AcceptedEvent {
   /** The JSON object exactly as the game sent it, UTF-8. */
   readonly payload: Buffer;
   readonly overQuota: boolean;
-  /** The client's own count of the session's events, from 1; null: it did not count. */
+  /** The client's own count of the session's events, from 1; null: not sent. */
   readonly sequence: number | null;
-  /** The share of its like that was kept, where a switch samples; null or absent: all. */
+  /** Share of similar events that a sampling switch kept; null or absent: all. */
   readonly sampleRate?: number | null;
 }
 
@@ -41,15 +41,15 @@ export interface EventsAccepted {
   readonly appendId: string;
   readonly tenantId: string;
   readonly projectId: string;
-  /** Milliseconds since the epoch: the server's clock when it decided. */
+  /** Milliseconds since the epoch: the server's clock at the decision. */
   readonly receivedAt: number;
   readonly revision: Revision;
-  /** Of a request that carried an `Idempotency-Key`: the key, and the SHA-256 of its body. */
+  /** The request's `Idempotency-Key` and the SHA-256 of its body. Null if the request had no key. */
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
   readonly events: readonly AcceptedEvent[];
 }
 
-/** Of an event, wherever a record holds one whole; `sampleRate` only where it was accepted. */
+/** Fields of an event in all topics. Only accepted events have `sampleRate`. */
 export const EVENT_FIELDS = [
   { name: 'id', type: UUID },
   optional('sessionId', UUID),
@@ -85,15 +85,18 @@ const contract = messageContract<EventsAccepted>(TOPICS.events, {
   ],
 });
 
-/** Every event that comes in is written, and avsc takes much of the time of that. What is read event by event is read by avsc. */
+/**
+ * The contract. Every incoming event is encoded by hand, because avsc is too slow for it; avsc decodes events one by
+ * one.
+ */
 export const eventsAccepted = { ...contract, framed: framedEvents };
 
-/** All of a record but its events, and how many these are. */
+/** A record without its events but with their number. */
 export interface RecordHead extends Omit<EventsAccepted, 'events'> {
   readonly count: number;
 }
 
-/** Field by field in the order of the schema, as Avro's binary encoding has it. */
+/** Encodes the fields in the order of the schema, in Avro's binary encoding. */
 function framedEvents(schemaId: number, { events, ...head }: EventsAccepted): Buffer {
   let bytes = 0;
   for (const { payload, eventType } of events) bytes += payload.length + eventType.length;
@@ -103,8 +106,8 @@ function framedEvents(schemaId: number, { events, ...head }: EventsAccepted): Bu
 }
 
 /**
- * A record up to its events, which are to follow as `writeEvent` writes them.
- * @param bytes of their types and payloads
+ * Encodes a record up to its events. The caller appends the events as `writeEvent` does.
+ * @param bytes total bytes of the events' types and payloads
  */
 export function beginRecord(schemaId: number, head: RecordHead, bytes: number): ByteWriter {
   const { appendId, tenantId, projectId, receivedAt, revision, idempotency, count } = head;
@@ -126,7 +129,7 @@ export function beginRecord(schemaId: number, head: RecordHead, bytes: number): 
 }
 
 export function endRecord(out: ByteWriter): Buffer {
-  // No further block of the array.
+  // End of the array.
   out.uint8(0);
   return out.written();
 }
@@ -164,16 +167,16 @@ function writeMicros(out: ByteWriter, micros: bigint): void {
   else out.bigVarint(micros < 0n ? -2n * micros - 1n : 2n * micros);
 }
 
-/** Zigzag: 0, -1, 1, -2 and so on. */
+/** Appends a zigzag varint: 0, -1, 1, -2, and so on. */
 export function writeLong(out: ByteWriter, value: number): void {
   if (Math.abs(value) < HALF_EXACT) out.varint(value < 0 ? -2 * value - 1 : 2 * value);
   else out.bigVarint(value < 0 ? -2n * BigInt(value) - 1n : 2n * BigInt(value));
 }
 
-/** Which branch of a union with null follows. */
+/** Branches of a union with null. */
 export const [NULL, VALUE] = [0, 1];
-/** The fields but `eventType` and `payload`, all given. */
+/** Maximum bytes of an event's fields, without `eventType` and `payload`. */
 const EVENT_BYTES = 160;
 const RECORD_BYTES = 240;
-/** Doubled it is still exact in a double. */
+/** Twice this number is still exact in a double. */
 const HALF_EXACT = 2 ** 52;

@@ -1,6 +1,6 @@
 /**
- * A record of `questlog.events.v1` as its readers hold it: its own bytes, and where in them the fields of each event lie. A
- * block has tens of thousands of events, and objects with their texts would take most of a reader's time.
+ * A record of `questlog.events.v1` for readers: its bytes and the positions of each event's fields in them. A block
+ * has tens of thousands of events, and creating objects and strings for them would take most of a reader's time.
  */
 import { isUtf8 } from 'node:buffer';
 import {
@@ -13,7 +13,7 @@ import {
 } from './contract.ts';
 import { type AcceptedEvent, type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
 
-/** The contract of `eventsAccepted`, for those who read it record by record. */
+/** The contract of `eventsAccepted` for readers that decode record by record. */
 export const eventsInBytes: MessageContract<EventsRecord> = {
   ...eventsAccepted,
   type: {
@@ -26,7 +26,7 @@ export const eventsInBytes: MessageContract<EventsRecord> = {
   framed: (schemaId, { bytes }) => frame(schemaId, bytes),
 };
 
-/** The record as this version writes it. */
+/** Encodes the message as this version writes it, and returns the record. */
 export function recordOf(message: EventsAccepted): EventsRecord {
   const record = readCanonical(unframe(eventsAccepted.framed(0, message))?.body ?? Buffer.alloc(0));
   if (record === undefined) throw new Error('a record of ours is not what it is read as');
@@ -34,14 +34,14 @@ export function recordOf(message: EventsAccepted): EventsRecord {
 }
 
 export class EventsRecord {
-  /** Avro's binary encoding, in the form that this version writes. */
+  /** Avro's binary encoding in this version's canonical form. */
   readonly bytes: Buffer;
   readonly appendId: string;
   readonly tenantId: string;
   readonly projectId: string;
-  /** Milliseconds since the epoch: the server's clock when it decided. */
+  /** Milliseconds since the epoch: the server's clock at the decision. */
   readonly receivedAt: number;
-  /** How many events it has; their indexes begin at 0. */
+  /** Number of events. Event indexes start at 0. */
   readonly count: number;
   readonly #idempotencyAt: number;
   readonly #fields: Int32Array;
@@ -64,12 +64,12 @@ export class EventsRecord {
     return { key: uuidText(this.bytes, at), digest: this.bytes.subarray(digestAt, digestAt + DIGEST_BYTES) };
   }
 
-  /** Where the text of the event's id begins. */
+  /** Returns the byte position of the event's id. */
   idAt(event: number): number {
     return this.#field(event, ID);
   }
 
-  /** The same of its session, or `ABSENT`. */
+  /** Returns the byte position of the event's session id, or `ABSENT`. */
   sessionAt(event: number): number {
     return this.#field(event, SESSION);
   }
@@ -94,7 +94,7 @@ export class EventsRecord {
     return this.#field(event, PAYLOAD_BYTES);
   }
 
-  /** The low half of `occurredAt` as it is in 64 bits, with the sign of its 32. */
+  /** Returns the low 32 bits of `occurredAt` as a signed integer. */
   lowMicros(event: number): number {
     return this.#field(event, LOW_MICROS);
   }
@@ -121,7 +121,7 @@ export class EventsRecord {
     return uuidText(this.bytes, this.idAt(event));
   }
 
-  /** The milliseconds since the epoch inside the event's id, as `millisOf` has them. */
+  /** Returns the milliseconds since the epoch in the event's id, as `millisOf` does. */
   idMillis(event: number): number {
     const at = this.idAt(event);
     return hexAt(this.bytes, at, at + 4) * HALF_RANGE + (hexAt(this.bytes, at + 4, at + 13) >>> 0);
@@ -137,7 +137,7 @@ export class EventsRecord {
     return this.bytes.toString('utf8', at, at + this.typeBytes(event));
   }
 
-  /** `occurredAt` as a number, which is the nearest one from the year 2255 on. */
+  /** Returns `occurredAt` as a number, which is rounded from the year 2255 on. */
   roundedMicros(event: number): number {
     return this.highMicros(event) * HALF_RANGE + (this.lowMicros(event) >>> 0);
   }
@@ -146,7 +146,7 @@ export class EventsRecord {
     return (BigInt(this.highMicros(event)) << 32n) | BigInt(this.lowMicros(event) >>> 0);
   }
 
-  /** The event whole. Its payload is a view of the record. */
+  /** Returns the event as an object. Its payload is a view of the record's bytes. */
   event(event: number): AcceptedEvent {
     const { bytes } = this;
     const [buildAt, payloadAt] = [this.buildAt(event), this.payloadAt(event)];
@@ -163,7 +163,7 @@ export class EventsRecord {
     };
   }
 
-  /** The record with these of its events alone; its bytes still have all. */
+  /** Returns a record with only these events. It shares all bytes with this record. */
   select(events: readonly number[]): EventsRecord {
     const fields = events.flatMap((event) => [
       ...this.#fields.subarray(event * FIELDS, (event + 1) * FIELDS),
@@ -176,14 +176,14 @@ export class EventsRecord {
   }
 }
 
-/** The fields of an event, each a number: where it begins, or how long it is. `overQuota` stands behind the payload. */
+/** Fields of an event in the index, each a byte position or a length. `overQuota` follows the payload. */
 const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
 const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
-/** Where a field lies that is null: nothing that may be absent lies at the beginning of a record. */
+/** Position of a field that is null. No optional field is at the start of a record. */
 export const ABSENT = 0;
 
 const UUID_CHARACTERS = 36;
-/** What the characters of a UUID are, in their order, and what each byte is. */
+/** Kinds of the characters of a UUID in order, and the kind of each byte. */
 const [DIGIT, HYPHEN, OTHER] = [0, 1, 2];
 const UUID_KINDS = Uint8Array.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx', (one) =>
   one === '-' ? HYPHEN : DIGIT,
@@ -194,27 +194,27 @@ const KIND_OF_BYTE = Uint8Array.from({ length: 256 }, (_, byte) => {
   return /[0-9a-f]/.test(character) ? DIGIT : OTHER;
 });
 
-/** A text of 36 characters in Avro: its length as a zigzag varint, and the text. */
+/** A string of 36 characters in Avro: its length as a zigzag varint, then the text. */
 const UUID_LENGTH = 2 * UUID_CHARACTERS;
 const UUID_FIELD = 1 + UUID_CHARACTERS;
 const APPEND_AT = 1;
-/** The same places in every record. */
+/** Fixed positions in every record. */
 export const TENANT_AT = APPEND_AT + UUID_FIELD;
 export const PROJECT_AT = TENANT_AT + UUID_FIELD;
 const DIGEST_BYTES = 32;
-/** An id, and a byte of each other field. */
+/** An id and one byte for each other field. */
 const MIN_EVENT_BYTES = UUID_FIELD + 8;
 
 /**
- * Undefined where a record is not as this version writes it: damaged, or from another writer, who may write the same in other
- * ways. What that means is avsc's to say; what is taken here means the same to avsc.
+ * Reads a record in canonical form. Undefined if the record is damaged, or if another producer encoded it
+ * differently; avsc then decodes or rejects it. A record that this function accepts means the same to avsc.
  */
 function readCanonical(bytes: Buffer): EventsRecord | undefined {
   const reader = new Reader(bytes, 0);
   for (let i = 0; i < 3; i++) reader.uuid();
   const receivedAt = reader.long();
   if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
-  // The revision, whose two symbols are numbered as the two branches of an optional field.
+  // The revision, whose two symbols have the same encoding as the branches of an optional field.
   reader.hasValue();
   const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);
@@ -222,7 +222,7 @@ function readCanonical(bytes: Buffer): EventsRecord | undefined {
   if (count < 0 || count > bytes.length / MIN_EVENT_BYTES) return undefined;
   const fields = new Int32Array(count * FIELDS);
   for (let at = 0; at < fields.length && !reader.isIrregular; at += FIELDS) readEvent(reader, fields, at);
-  // No further block of the array.
+  // End of the array.
   if (count > 0 && reader.long() !== 0) return undefined;
   return reader.isIrregular || reader.at !== bytes.length
     ? undefined
@@ -247,12 +247,12 @@ function readEvent(reader: Reader, fields: Int32Array, at: number): void {
   fields[at + SAMPLE_RATE] = reader.hasValue() ? reader.share() : ABSENT;
 }
 
-/** Goes through a record. Whatever is not ordinary it notes, and goes on. */
+/** Reads a record field by field. On irregular bytes it sets `isIrregular` and continues. */
 class Reader {
   readonly #bytes: Buffer;
   at: number;
   isIrregular = false;
-  /** Of the last number that was read with all its 64 bits. */
+  /** Halves of the last 64-bit number that was read. */
   low = 0;
   high = 0;
 
@@ -261,7 +261,7 @@ class Reader {
     this.at = at;
   }
 
-  /** @returns where its text begins. */
+  /** Reads a UUID and returns the position of its text. */
   uuid(): number {
     const at = this.at + 1;
     if (this.#bytes[this.at] !== UUID_LENGTH || !hasUuidAt(this.#bytes, at)) this.isIrregular = true;
@@ -269,7 +269,7 @@ class Reader {
     return at;
   }
 
-  /** Which branch of a union with null follows. */
+  /** Reads the branch of an optional field. True if a value follows. */
   hasValue(): boolean {
     const branch = this.#bytes[this.at++];
     if (branch !== 0 && branch !== 2) this.isIrregular = true;
@@ -281,14 +281,14 @@ class Reader {
     if (flag !== 0 && flag !== 1) this.isIrregular = true;
   }
 
-  /** @returns where it begins. */
+  /** Skips bytes and returns the position of the first. */
   skip(length: number): number {
     const { at } = this;
     this.at += length;
     return at;
   }
 
-  /** Of what must lie inside the record. */
+  /** Reads a length that must fit into the record. */
   length(): number {
     const length = this.long();
     if (length >= 0 && length <= this.#bytes.length - this.at) return length;
@@ -326,7 +326,7 @@ class Reader {
     if (isEarly || isLate) this.isIrregular = true;
   }
 
-  /** Zigzag, the low seven bits first. Beyond 2^53 it is the nearest number. */
+  /** Reads a zigzag varint. Beyond 2^53 the result is rounded. */
   long(): number {
     const first = this.#bytes[this.at] ?? 0;
     if (first < 0x80) {
@@ -337,7 +337,7 @@ class Reader {
     return this.high * HALF_RANGE + (this.low >>> 0);
   }
 
-  /** Parts of 28, 28 and 8 bits: the engine counts in 32 bits. */
+  /** Reads a 64-bit varint in parts of 28, 28, and 8 bits, because V8 is fast with 32-bit integers. */
   #readLong(): void {
     const first = this.#readPart(4);
     const second = this.#isEnded ? 0 : this.#readPart(4);
@@ -371,7 +371,7 @@ function halvesOf(micros: bigint): { readonly low: number; readonly high: number
   return { low: Number(micros & 0xffffffffn), high: Number(micros >> 32n) };
 }
 
-/** The digits of a UUID in lower case up to there, of at most 32 bits. */
+/** Returns the value of hexadecimal digits of a UUID in lower case, at most 32 bits. */
 function hexAt(bytes: Buffer, from: number, to: number): number {
   let value = 0;
   for (let i = from; i < to; i++) {
@@ -382,7 +382,7 @@ function hexAt(bytes: Buffer, from: number, to: number): number {
   return value;
 }
 
-/** Whether a UUID in lower case begins there. */
+/** True if a UUID in lower case starts at the position. */
 function hasUuidAt(bytes: Buffer, at: number): boolean {
   let others = 0;
   for (let i = 0; i < UUID_CHARACTERS; i++) {

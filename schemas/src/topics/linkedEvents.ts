@@ -1,6 +1,7 @@
 /**
- * `questlog.linked-events.v1`: a bug report and an event belong together, or no longer do. Key: the tenant; partition: the
- * event's, so that the records of one session are in order. A `read_committed` consumer sees each change once.
+ * `questlog.linked-events.v1`: a link between a bug report and an event, or its retraction. Key: the tenant.
+ * Partition: the event's partition, so that the records of one session are in order. A `read_committed` consumer sees
+ * each change once.
  */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from '../uuid.ts';
@@ -8,32 +9,35 @@ import { MILLIS, messageContract, record, UUID } from './contract.ts';
 import { type AcceptedEvent, EVENT_FIELDS } from './eventsAccepted.ts';
 import { TOPICS } from './topics.ts';
 
-/** Why an event belongs to a report. With several reasons, the first of these counts. */
+/** Reason why an event belongs to a report. If several reasons apply, the first in this list counts. */
 export type LinkSource = 'inline' | 'named' | 'session';
 
 /**
- * The states of a link, as versions. A link goes through them in this order only, so the largest version is the latest
- * state, in whatever order its records are read.
+ * Versions of a link's states. A link passes through the states only in this order, so the largest version is the
+ * latest state, in whatever order the records are read.
  */
 export const LINK_VERSIONS = { pending: 0, unresolved: 1, linked: 2, retracted: 3 } as const;
 export type LinkState = keyof typeof LINK_VERSIONS;
 
 export interface StoredEvent extends AcceptedEvent {
-  /** Milliseconds since the epoch, the server's clock. */
+  /** Milliseconds since the epoch, server clock. */
   readonly receivedAt: number;
 }
 
 export interface LinkedEvent {
-  /** One id for each pair of a report and an event. */
+  /** Id of the pair of a report and an event. */
   readonly linkId: string;
   readonly kind: 'linked' | 'unlinked';
-  /** The link's version only grows: a consumer that holds a larger one drops this record. */
+  /**
+   * Version of the link, which only grows. A consumer ignores a record whose version is not larger than the known
+   * version.
+   */
   readonly version: number;
   readonly tenantId: string;
   readonly projectId: string;
   readonly reportId: string;
   readonly source: LinkSource;
-  /** Milliseconds since the epoch: when the linker decided. */
+  /** Milliseconds since the epoch: time of the linker's decision. */
   readonly changedAt: number;
   readonly event: StoredEvent;
 }
@@ -55,11 +59,11 @@ export const linkedEvents = messageContract<LinkedEvent>(
       { name: 'event', type: record('Event', [...EVENT_FIELDS, { name: 'receivedAt', type: MILLIS }]) },
     ],
   },
-  // Bug trackers read it with the schema that they were built with.
+  // Bug trackers decode it with the schema that they were built with.
   'FULL_TRANSITIVE',
 );
 
-/** Ids of reports are unique inside a project only. */
+/** Returns the id of a link. Report ids are unique only inside a project, so the project is part of the hash. */
 export function linkIdOf(projectId: string, reportId: string, eventId: string): string {
   return uuidV8(createHash('sha256').update(`${projectId}/${reportId}/${eventId}`).digest());
 }

@@ -1,50 +1,52 @@
 /**
- * `questlog.linker-state.v1`: the state of one partition's linker, compacted by entry. An entry is written in the
- * transaction that makes it true; only the linker reads it. Key: the entry; partition: the linker's. A tombstone forgets.
+ * `questlog.linker-state.v1`: the linker's state of one partition, compacted by entry. An entry is written in the
+ * transaction that makes it true. Only the linker reads the topic. Key: the entry. Partition: the linker's partition.
+ * A tombstone deletes an entry.
  */
 import { MICROS, messageContract, optional, record, UUID } from './contract.ts';
 import { type ReportLink, reportLinks } from './reportLinks.ts';
 import { TOPICS } from './topics.ts';
 
-/** A report that the linker waits for events of. */
+/** A report for which the linker still expects events. */
 export interface TrackedReport {
   readonly record: ReportLink;
-  /** The record's offset in the partition's own topic. */
+  /** Offset of the report's record in this partition. */
   readonly offset: number;
   /**
-   * `waiting`: not yet known to be the first of its id. `open`: matched with each event. `spilled`: too many are open, so
-   * this one is looked up again and again.
+   * `waiting`: the linker does not know yet whether this is the first record of its report id. `open`: the linker
+   * matches the report with each event. `spilled`: too many reports are open, so the linker looks this one up
+   * periodically.
    */
   readonly phase: 'waiting' | 'open' | 'spilled';
-  /** Milliseconds since the epoch: the next look-up; null: only the last one, at `closesAt`. */
+  /** Time of the next lookup, in milliseconds since the epoch. Null: only the last lookup, at `closesAt`. */
   readonly askAt: number | null;
   /** Milliseconds since the epoch. */
   readonly closesAt: number;
 }
 
-/** Of a tracked report: how many links it has by its session. Written with those links. */
+/** Number of a tracked report's links by session. Written together with these links. */
 export interface SessionLinkCount {
   readonly count: number;
 }
 
-/** A retraction whose links are not all retracted yet. */
+/** A retraction that has not retracted all links yet. */
 export interface PendingRetraction {
   readonly record: ReportLink;
   readonly offset: number;
 }
 
-/** A session with events whose clock is off: its old reports must be looked up. */
+/** A session with events whose clock is off. Its closed reports must be looked up. */
 export interface LateSession {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessionId: string;
   readonly fromMicros: bigint;
   readonly toMicros: bigint;
-  /** The offset of the last of those events. */
+  /** Offset of the last of these events. */
   readonly offset: number;
 }
 
-/** Exactly one of the fields is set. */
+/** An entry of the changelog. Exactly one of the fields is set. */
 export interface LinkerEntry {
   readonly report: TrackedReport | null;
   readonly retraction: PendingRetraction | null;
@@ -55,24 +57,24 @@ export interface LinkerEntry {
 }
 
 /**
- * The next offsets of the partition. Below them everything is in the other entries and in the links; further records may
- * have been read since that changed nothing.
+ * The next offsets to read. The effects of all records below them are in the other entries and in the links. The
+ * linker may have read further records that changed nothing.
  */
 export interface LinkerPosition {
   readonly events: number;
   readonly reportLinks: number;
-  /** Kafka's leader epoch of the record before each, by which a log that was cut is found out; null: not known. */
+  /** Kafka's leader epoch of the last record below each offset, which reveals a truncated log; null: unknown. */
   readonly eventsEpoch: number | null;
   readonly reportLinksEpoch: number | null;
   /**
-   * Bounds of those epochs where they are not known, behind a cut and inside a batch: no record before the offset is of a newer
-   * one. Null: not known, or the epoch is.
+   * Upper bounds of these epochs, if the epochs are unknown: after a truncation and inside a batch. No record below
+   * the offset has a newer epoch. Null: unknown, or the epoch itself is known.
    */
   readonly eventsUpToEpoch: number | null;
   readonly reportLinksUpToEpoch: number | null;
 }
 
-/** Of a position that nothing is known of but its offsets. */
+/** Epochs of a position of which only the offsets are known. */
 export const NO_EPOCHS = {
   eventsEpoch: null,
   reportLinksEpoch: null,
@@ -80,13 +82,13 @@ export const NO_EPOCHS = {
   reportLinksUpToEpoch: null,
 } as const;
 
-/** The key of the entry that has it. */
+/** Key of the entry that contains the position. */
 export const POSITION_KEY = 'position';
 
-/** Append ids that a commit brought, or several of one slot, as the version before wrote them. */
+/** Append ids that one commit added, or the ids of one slot as the previous version wrote them. */
 export interface SeenAppends {
   readonly ids: readonly string[];
-  /** Milliseconds since the epoch: when the first of them came. */
+  /** Arrival time of the first append, in milliseconds since the epoch. */
   readonly since: number;
 }
 

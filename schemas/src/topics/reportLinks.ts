@@ -1,8 +1,8 @@
 /**
- * `questlog.report-links.v1`: the life of bug reports. A report names events or a session (`filed`), is retracted
- * (`retracted`), is looked up once more (`retried`), or misses a named event (`unresolved`). Key: the tenant; partition:
- * the tenant's home (lane 0), so that of two records with one report id the first in the log is the report. Anybody may
- * write `filed` and `retracted`; the linker copies a record from another partition to the tenant's home.
+ * `questlog.report-links.v1`: the life cycle of bug reports. A report is filed (`filed`), retracted (`retracted`),
+ * looked up again (`retried`), or lacks an event that it named (`unresolved`). Key: the tenant. Partition: the
+ * tenant's home (lane 0), so that the first record of a report id in the log is the report. Any producer can write
+ * `filed` and `retracted` to any partition; the linker copies records of other partitions to the tenant's home.
  */
 import { partitionOf } from '../partition.ts';
 import { MAX_LANES } from '../uuid.ts';
@@ -24,46 +24,49 @@ export interface ReportLink {
   readonly tenantId: string;
   readonly projectId: string;
   readonly reportId: string;
-  /** Milliseconds since the epoch: when the report was received, or when `retracted` or `unresolved` was decided. */
+  /**
+   * Milliseconds since the epoch: receipt of the report, or the time of the decision for `retracted` and
+   * `unresolved`.
+   */
   readonly receivedAt: number;
-  /** The report's own time, microseconds since the epoch; null: `receivedAt`. */
+  /** The report's own time in microseconds since the epoch; null: `receivedAt`. */
   readonly occurredAt: bigint | null;
   readonly sessionId: string | null;
-  /** The session's lane, where the writer knows it. Without it the linker looks the session up. */
+  /** Lane of the session. Null: the producer did not know it, and the linker looks the session up. */
   readonly sessionLane: number | null;
-  /** The build that the report names, or else its session's. */
+  /** Build that the report names, otherwise the session's build. */
   readonly buildId: string | null;
   readonly windowBeforeMs: number;
   readonly windowAfterMs: number;
-  /** Links by its session and window that the report gets: the first in the log. What it names comes on top. */
+  /** Maximum links by session and window, the first in the log. Events that the report names are not counted. */
   readonly maxSessionLinks: number;
-  /** Ids of the events that came inside the report. */
+  /** Ids of the events that were sent inside the report. */
   readonly inlineEventIds: readonly string[];
-  /** Ids of the events that the report names; of `unresolved`, those that did not come. */
+  /** Ids of the events that the report names. For `unresolved`: the ids of the missing events. */
   readonly eventIds: readonly string[];
-  /** SHA-256 of the request as sent. It tells a repeat from another report under the same id. */
+  /** SHA-256 of the request as sent. It distinguishes a retry from another report with the same id. */
   readonly requestDigest: Buffer | null;
-  /** A copy that the linker of the tenant's home made for another partition, or a notice of its own. */
+  /** True for a copy from the tenant's home for another partition, and for a notice of the linker. */
   readonly isForwarded: boolean;
-  /** What a person or a tracker reads; null in a bare link, and wherever only the links matter. */
+  /** Text and files of the report. Null if the producer sent none, and in copies. */
   readonly content: ReportContent | null;
-  /** The token that filed the report through ingest; null: a record of another writer, or of an older version. */
+  /** Token that filed the report through ingest. Null: another producer or an older version wrote the record. */
   readonly filedBy: string | null;
 }
 
 export interface ReportContent {
   readonly title: string | null;
   readonly description: string | null;
-  /** One of `SEVERITIES` where ingest wrote it. */
+  /** Value of `SEVERITIES` if ingest wrote the record. */
   readonly severity: string | null;
-  /** One of `REPORTER_TYPES` where ingest wrote it. */
+  /** Value of `REPORTER_TYPES` if ingest wrote the record. */
   readonly reporterType: string | null;
   readonly sourceChannel: string | null;
-  /** Reports with one fingerprint in one project are one problem. */
+  /** Reports of one project with the same fingerprint describe the same problem. */
   readonly fingerprint: string | null;
-  /** The session that the client named, also where the project does not know it; `sessionId` is then null. */
+  /** Session that the client named. If the project does not know it, `sessionId` is null. */
   readonly namedSessionId: string | null;
-  /** The object as sent, byte for byte. */
+  /** The JSON object with its bytes as sent. */
   readonly context: Buffer | null;
   readonly attachments: readonly Attachment[];
 }
@@ -74,7 +77,7 @@ export interface Attachment {
   readonly fileName: string;
   readonly mimeType: string | null;
   readonly sizeBytes: number | null;
-  /** `missing`: the file was not there when the report was filed. */
+  /** `missing`: the file did not exist when the report was filed. */
   readonly state: 'stored' | 'missing';
 }
 
@@ -85,7 +88,7 @@ export const DEFAULT_WINDOW_BEFORE_MS = 10 * 60 * 1000;
 export const DEFAULT_WINDOW_AFTER_MS = 60 * 1000;
 export const MAX_WINDOW_MS = 24 * 60 * 60 * 1000;
 export const DEFAULT_MAX_SESSION_LINKS = 20_000;
-/** Events that one report may name; inline ones have the cap of a batch. */
+/** Maximum events that one report names by id. Inline events have the limit of a batch. */
 export const MAX_NAMED_EVENTS = 1_000;
 const MAX_EVENTS = 2 * MAX_NAMED_EVENTS;
 
@@ -146,7 +149,7 @@ export const reportLinks = messageContract<ReportLink>(TOPICS.reportLinks, {
   ],
 });
 
-/** Says in a sentence why a decoded record is unusable; undefined where it is usable. */
+/** Returns the reason why a decoded record is unusable. Undefined if it is usable. */
 export function faultOf(record: ReportLink): string | undefined {
   const { kind, windowBeforeMs, windowAfterMs, inlineEventIds, eventIds, sessionLane } = record;
   if (record.maxSessionLinks < 0) return `maxSessionLinks is ${record.maxSessionLinks}, below 0`;
@@ -156,17 +159,17 @@ export function faultOf(record: ReportLink): string | undefined {
   if (sessionLane !== null && (sessionLane < 0 || sessionLane >= MAX_LANES))
     return `sessionLane must be from 0 to ${MAX_LANES - 1}`;
   const events = inlineEventIds.length + eventIds.length;
-  if (events > MAX_EVENTS) return `a report names at most ${MAX_EVENTS} events, this one ${events}`;
+  if (events > MAX_EVENTS) return `the report names ${events} events, at most ${MAX_EVENTS} are allowed`;
   if (kind === 'filed' && record.sessionId === null && events === 0 && record.content === null)
-    return 'a report has a session, an event or content';
+    return 'a report needs a session, an event, or content';
   const context = record.content?.context;
-  if (context && !isObjectText(context)) return 'the context must be the text of a JSON object';
+  if (context && !isObjectText(context)) return 'context must be a JSON object';
   const sizes = record.content?.attachments.map(({ sizeBytes }) => sizeBytes ?? 0) ?? [];
   const negative = sizes.find((size) => size < 0);
   return negative === undefined ? undefined : `an attachment's sizeBytes is ${negative}, below 0`;
 }
 
-/** True for a record at its tenant's home partition, where reports are decided. */
+/** True if the record is in its tenant's home partition, where the linker decides about reports. */
 export function isAtHome({ tenantId }: ReportLink, partition: number, partitions: number): boolean {
   return partitionOf(tenantId, 0, partitions) === partition;
 }

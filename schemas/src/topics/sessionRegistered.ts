@@ -1,6 +1,6 @@
 /**
- * `questlog.sessions.v1`: a session of a project. Key: the tenant; partition: the tenant's home (lane 0), so that of two
- * concurrent registrations of one id the first record in the log wins everywhere.
+ * `questlog.sessions.v1`: a session of a project. Key: the tenant. Partition: the tenant's home (lane 0), so that of
+ * two concurrent registrations of one id the first record in the log wins.
  */
 import { createHash } from 'node:crypto';
 import type { Build } from '../buildId.ts';
@@ -20,13 +20,13 @@ export interface SessionRegistered {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessionId: string;
-  /** Of `build` where that is there. */
+  /** Id of `build` if `build` is set. */
   readonly buildId: string | null;
   /** Microseconds since the epoch, as sent; null: `registeredAt` counts. */
   readonly startedAt: bigint | null;
-  /** Milliseconds since the epoch, the server's clock. */
+  /** Milliseconds since the epoch, server clock. */
   readonly registeredAt: number;
-  /** Decides the partition of the session's events; never changes. */
+  /** Determines the partition of the session's events. Never changes. */
   readonly lane: number;
   readonly build: Build | null;
   readonly playerExternalId: string | null;
@@ -60,8 +60,8 @@ export const sessionRegistered = messageContract<SessionRegistered>(TOPICS.sessi
 });
 
 /**
- * SHA-256 (hexadecimal) of what a session was registered with besides `buildId` and `startedAt`; null where that is
- * nothing, as in every record of the first version. Two sessions of one digest have the same content.
+ * Returns the SHA-256 (hexadecimal) of a session's content, without `buildId` and `startedAt`. Null if the session
+ * has no content, as in every record of the first version. Sessions with the same digest have the same content.
  */
 export function contentDigest(
   of: Pick<SessionRegistered, 'build' | 'playerExternalId' | 'playerDeviceId' | 'metadata'>,
@@ -76,8 +76,8 @@ export function contentDigest(
     .digest('hex');
 }
 
-/** Says in a sentence why a decoded record is unusable; undefined where it is usable. */
+/** Returns the reason why a decoded record is unusable. Undefined if it is usable. */
 export function sessionFault({ metadata }: SessionRegistered): string | undefined {
   const isUsable = metadata === null || isObjectText(metadata);
-  return isUsable ? undefined : 'the metadata must be the text of a JSON object';
+  return isUsable ? undefined : 'metadata must be a JSON object';
 }

@@ -1,4 +1,4 @@
-/** Every topic: its name, its cleanup, its limits, and the consumer groups that read it. */
+/** All topics with their names, cleanup policies, and limits, and the consumer groups that read them. */
 
 export const TOPICS = {
   events: 'questlog.events.v1',
@@ -12,7 +12,7 @@ export const TOPICS = {
   schemas: 'questlog.schemas.v1',
 } as const;
 
-/** Consumer groups. Ingest asks for the projector's offsets to know what ClickHouse can already answer. */
+/** Consumer groups. Ingest reads the projector's offsets to know which records ClickHouse already has. */
 export const GROUPS = {
   projectEvents: 'questlog-project-events',
   projectSessions: 'questlog-project-sessions',
@@ -22,47 +22,47 @@ export const GROUPS = {
   link: 'questlog-link',
 } as const;
 
-/** Reads what others wrote to partitions that somebody added to the topic of report links; elsewhere nobody joins it. */
+/** Reads partitions that were added to the topic of report links, which the linker does not join. */
 export const REROUTE_GROUP = 'questlog-carry-reports';
 
-/** Those that dead letters are of. */
+/** Groups that write dead letters. */
 export const DEAD_LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), REROUTE_GROUP];
 
-/** The header that makes a repeated append recognisable without decoding it (a UUID). */
+/** Header with the append id (a UUID), which identifies a duplicate append without decoding it. */
 export const APPEND_ID_HEADER = 'questlog-append-id';
 
 /**
- * Names a dead letter by its append id: on a record that an operator had appended again from it, and on a decision about it,
- * which is a record without a value behind the letter in its partition.
+ * Header with a dead letter's append id: on the record that an operator replayed from it, and on a decision about it.
+ * A decision is a record without a value after the dead letter in its partition.
  */
 export const DEAD_LETTER_ID_HEADER = 'questlog-dead-letter';
-/** Of a decision: `replayed` or `discarded`. */
+/** Header of a decision: `replayed` or `discarded`. */
 export const DECISION_HEADER = 'questlog-decision';
 
 const MIB = 1024 * 1024;
-/** Key and value, uncompressed where it is ours: a foreign record may be larger once it is unpacked. */
+/** Maximum bytes of key and value, uncompressed. A foreign record may be larger after decompression. */
 export const MAX_REPORT_LINK_BYTES = MIB;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** The settings of a new topic. Its shape is the log port's TopicSpec, which this package must not import. */
+/** Settings of a new topic. The shape matches the log port's TopicSpec, which this package must not import. */
 export interface TopicDefinition {
   readonly name: string;
   readonly partitions: number;
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
-  /** The broker compresses every batch so; otherwise a batch stays as its writer sent it. */
+  /** Compression by the broker. Undefined: batches keep the producer's compression. */
   readonly compression?: 'zstd';
 }
 
 /**
- * The topics of a deployment. Joined topics (events, sessions, report links) and their results have the same number of
- * partitions. The directory has one, so that its records have one order.
+ * Returns the topics of a deployment. Joined topics (events, sessions, report links) and their results have the same
+ * number of partitions. The directory has one partition, so that its records are in one order.
  */
 export function topicDefinitions(partitions: number): TopicDefinition[] {
   const week = { policy: 'delete', retentionMs: 7 * DAY_MS } as const;
   return [
     { name: TOPICS.events, partitions, cleanup: week, maxRecordBytes: 12 * MIB },
-    // Foreign producers may write report links (decision 0009), and compress with lz4 or snappy by default.
+    // Foreign producers can write report links (decision 0009), and often compress with lz4 or snappy by default.
     {
       name: TOPICS.reportLinks,
       partitions,

@@ -233,7 +233,7 @@ test('a record at fault goes to the dead letters with the reason, the others go 
   const dead = (await bench.deadLetters()).slice(deadBefore);
   expect(dead.map(({ group, reason }) => `${group}: ${reason}`).sort()).toEqual([
     expect.stringMatching(`${GROUPS.projectLinks}: version must be from 0 to 255`),
-    expect.stringMatching(`${GROUPS.projectReports}: a report has a session, an event or content`),
+    expect.stringMatching(`${GROUPS.projectReports}: a report needs a session, an event, or content`),
     expect.stringMatching(`${GROUPS.projectReports}: the value is not in the registry`),
     expect.stringMatching(`${GROUPS.projectReports}: windowBeforeMs must be`),
   ]);
