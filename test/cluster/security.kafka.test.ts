@@ -103,7 +103,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
     [
       'a wrong password of Kafka',
       () => ({ KAFKA_SASL_PASSWORD_FILE: file('wrong-2', 'wr0ng') }),
-      /: Kafka does not let this process in: .*SCRAM/,
+      /: Kafka rejects the credentials of this process: .*SCRAM/,
     ],
     [
       'another authority than Kafka’s',

@@ -1,9 +1,9 @@
-/** Checks the records of an append before anything of it is written or sent, and counts their bytes. */
+/** Checks the records of an append before any of them is written, and counts their bytes. */
 import { type NewRecord, RecordTooLarge } from './log.ts';
 
 /**
- * The bytes of each record's key, value and headers.
- * @throws RecordTooLarge for the first record above the topic's limit; anything else it throws is a bug of the caller.
+ * Returns the size of each record: key, value, and headers.
+ * @throws RecordTooLarge for the first record above the topic's limit. Any other error is a bug in the caller.
  */
 export function checkRecords(
   { topic, maxRecordBytes, isCompacted }: { topic: string; maxRecordBytes: number; isCompacted: boolean },
@@ -11,7 +11,7 @@ export function checkRecords(
 ): number[] {
   if (records.length === 0) throw new Error(`an append to ${topic} without records`);
   return records.map((record) => {
-    // Kafka refuses it too: without a key there is nothing to compact by.
+    // Kafka also rejects a record without a key in a compacted topic.
     if (record.key === null && isCompacted) throw new Error(`${topic} takes no record without a key`);
     const bytes = recordBytes(record);
     if (bytes > maxRecordBytes) throw new RecordTooLarge(topic, bytes, maxRecordBytes);
@@ -19,7 +19,7 @@ export function checkRecords(
   });
 }
 
-/** As they count against a topic's limit. */
+/** Returns the record's size as it counts against the topic's limit. */
 export function recordBytes({ key, value, headers }: NewRecord): number {
   let bytes = (key === null ? 0 : Buffer.byteLength(key)) + (value?.byteLength ?? 0);
   if (headers === undefined) return bytes;

@@ -1,18 +1,19 @@
-/** One reader's place in one partition: what an adapter gives to the readers that all adapters share. */
+/** Position of one reader in one partition. Each adapter implements cursors for the readers that all adapters share. */
 import type { Batch, ReadOptions } from './log.ts';
 
 export type ReadBounds = Pick<ReadOptions, 'maxRecords' | 'maxBytes'>;
 
 export interface Cursor {
   readonly topic: string;
-  /** The next `take` begins here. */
+  /** Offset at which the next `take` starts. */
   readonly position: number;
   seek(offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void;
   /**
-   * Undefined when nothing is there. Without records where only markers or compacted offsets were passed.
-   * @throws LogTruncated once for a cut below the position, which it moves.
+   * Returns the next records, or undefined if there are none. The batch is empty if only transaction markers or compacted
+   * offsets were passed.
+   * @throws LogTruncated once if the log was truncated below the position. The position then moves to the truncation.
    */
   take(bounds: ReadBounds): Omit<Batch, 'topic' | 'partition'> | undefined;
-  /** Nothing rings any more, and nothing is read ahead. */
+  /** Stops notifications and discards records that were read ahead. */
   release(): void;
 }

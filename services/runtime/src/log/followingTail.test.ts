@@ -1,4 +1,4 @@
-/** A tail begins inside what the log holds, or not at all. */
+/** Start positions of a tail are within the offsets that the log has. */
 import { expect, test } from 'vitest';
 import { startPositions } from './followingTail.ts';
 
@@ -6,10 +6,10 @@ const RANGES = [{ startOffset: 3, endOffset: 9 }];
 const first = (offset: number) =>
   startPositions(RANGES, { topic: 'events', from: [offset], onBatch: async () => {} });
 
-test('an offset outside what the log holds is moved into it', () => {
+test('limits a start offset to the range that the log has', () => {
   expect([first(0), first(5), first(12)]).toEqual([[3], [5], [9]]);
 });
 
-test.each([-1, Number.NaN, 4.5])('what is no offset is refused: %s', (offset) => {
+test.each([-1, Number.NaN, 4.5])('rejects %s as a start offset', (offset) => {
   expect(() => first(offset)).toThrow(`events/0: ${offset} is no offset`);
 });

@@ -1,25 +1,25 @@
-/** The tail of every adapter: feeds `onBatch`, and keeps how far it has come and who waits for it to come further. */
+/** Tail that every adapter uses: passes batches to `onBatch`, tracks positions, and wakes callers that wait for offsets. */
 import { Unavailable } from '../process/errors.ts';
 import { Failure, Notifier, yieldToEventLoop } from '../process/waiting.ts';
 import type { Cursor, ReadBounds } from './cursor.ts';
 import { LogTruncated, type OffsetRange, type Tail, type TailOptions } from './log.ts';
 
 export interface TailSource {
-  /** `ring` is called whenever there may be something new. */
+  /** Calls `notify` when new records may be available. */
   open(partition: number, position: number, notify: () => void): Cursor;
-  /** Called when the tail ends: no more is read ahead. */
+  /** Called when the tail ends, to stop reading ahead. */
   stop?(): void;
-  /** Called when the last `onBatch` has returned. */
+  /** Called after the last `onBatch` has returned. */
   close?(): Promise<void>;
 }
 
-/** One `onBatch` gets at most this much. */
+/** Maximum size of one batch. */
 const MAX_BATCH: ReadBounds = { maxRecords: 1000, maxBytes: 4 * 1024 * 1024 };
 
 export class FollowingTail implements Tail {
   readonly #failure = new Failure();
   readonly failed = this.#failure.failed;
-  /** Resolves when the last `onBatch` has returned and the source is closed. */
+  /** Resolves after the last `onBatch` has returned and the source is closed. */
   readonly ended: Promise<void>;
   readonly #options: TailOptions;
   readonly #source: TailSource;
@@ -27,10 +27,10 @@ export class FollowingTail implements Tail {
   readonly #waiters = new Set<Waiter>();
   readonly #bells: readonly Notifier[];
   readonly #following: Promise<unknown>;
-  /** Why it stopped, once it has. */
+  /** Reason why the tail stopped. Undefined while the tail runs. */
   #end: { readonly cause: unknown } | undefined;
 
-  /** @param ranges what each partition holds now. */
+  /** @param ranges current offsets of each partition. */
   constructor(options: TailOptions, ranges: readonly OffsetRange[], source: TailSource) {
     this.#options = options;
     this.#source = source;
@@ -69,13 +69,13 @@ export class FollowingTail implements Tail {
     }
   }
 
-  /** Does not wait for the source to be closed (`ended`). */
+  /** Closes the tail. Does not wait until the source is closed (see `ended`). */
   async close(): Promise<void> {
     this.#stop(new Unavailable(`the tail of ${this.#options.topic} was closed`));
     await this.#following;
   }
 
-  /** Ends it. Once it is closed, or failed elsewhere, nobody is left to tell. */
+  /** Ends the tail with an error. Rejects `failed` unless the tail has already ended. */
   fail(error: unknown): void {
     if (this.#end === undefined) this.#failure.fail(error);
     this.#stop(error);
@@ -87,7 +87,7 @@ export class FollowingTail implements Tail {
     const cursor = this.#source.open(partition, position, () => bell.notify());
     let isAfterExpired = from !== 'earliest' && (from[partition] ?? 0) < position;
     try {
-      // The caller has its tail before the first batch.
+      // The caller receives the tail before the first batch.
       await yieldToEventLoop();
       if (from !== 'earliest' && (from[partition] ?? 0) > position) await onTruncated?.(partition, position);
       while (this.#end === undefined) {
@@ -126,7 +126,6 @@ export class FollowingTail implements Tail {
     }
   }
 
-  /** Only the first cause counts. */
   #stop(cause: unknown): void {
     if (this.#end !== undefined) return;
     this.#end = { cause };
@@ -141,8 +140,8 @@ export class FollowingTail implements Tail {
 }
 
 /**
- * A tail begins at the offsets wanted, moved into what the log holds. An offset beyond the end was noted before the log
- * was cut short.
+ * Returns the first offset to read in each partition, limited to the offsets that the log has. A larger `from` offset means
+ * that the log was truncated.
  */
 export function startPositions(ranges: readonly OffsetRange[], { topic, from }: TailOptions): number[] {
   if (from === 'earliest') return ranges.map(({ startOffset }) => startOffset);

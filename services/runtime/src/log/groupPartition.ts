@@ -1,10 +1,10 @@
-/** One partition (of all the group's topics) in the hands of one member, as every adapter gives it: reads, and its loss. */
+/** One partition of a group's topics, owned by one member: reads, commits, and the loss of ownership. */
 import { Fenced } from '../process/errors.ts';
 import { Notifier, yieldToEventLoop } from '../process/waiting.ts';
 import type { Cursor } from './cursor.ts';
 import type { Batch, Committed, OwnedPartition, ReadOptions } from './log.ts';
 
-/** An adapter's way to commit what the owner of a partition has read at the cursor. */
+/** Commits offsets for the owner of a partition. Each adapter implements it. */
 export interface Committer<AdapterCursor extends Cursor> {
   commit(owner: GroupPartition<AdapterCursor>, cursor: AdapterCursor, committed: Committed): Promise<void>;
 }
@@ -19,10 +19,10 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
   readonly #bell = new Notifier();
   #isFenced = false;
   #isReading = false;
-  /** What the owner has asked for last, and when. */
+  /** Last call of the owner, and its time. */
   #activity = PROCESSING;
   #sinceMs = performance.now();
-  /** The topic after the one that gave the last batch comes first in the next read, so that none starves. */
+  /** Index of the topic that the next read checks first. It rotates so that every topic is read. */
   #firstTopic = 0;
 
   constructor(group: string, partition: number, commits: Committer<AdapterCursor>) {
@@ -31,13 +31,12 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     this.#commits = commits;
   }
 
-  /** As `Consumer.doing`. */
   get activity(): string {
     const seconds = Math.round((performance.now() - this.#sinceMs) / 1000);
     return `${this.#activity} for ${seconds} s${this.signal.aborted ? ', and has lost the partition' : ''}`;
   }
 
-  /** Adds a topic, before the owner gets the partition. `ring` is to be called whenever there may be something new. */
+  /** Adds a topic before the owner receives the partition. The cursor calls `notify` when new records may be available. */
   add(committed: Committed | undefined, open: (notify: () => void) => AdapterCursor): void {
     const cursor = open(() => this.#bell.notify());
     this.#topics.set(cursor.topic, { committed, cursor });
@@ -66,7 +65,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     this.#isReading = true;
     try {
       await yieldToEventLoop();
-      // One wait after the other is one.
+      // Consecutive reads without records count as one wait.
       if (this.#activity !== READING) this.#setActivity(READING);
       const batch = await this.#read(options);
       if (batch !== undefined) this.#setActivity(PROCESSING);
@@ -89,26 +88,26 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     return this.#topic(topic).cursor;
   }
 
-  /** @throws Fenced once the partition is another's. */
+  /** @throws Fenced if another member owns the partition. */
   checkOwned(): void {
     if (this.#isFenced)
       throw new Fenced(`${this.group} lost partition ${this.partition}; nothing was committed`);
   }
 
-  /** Asks the owner to finish; it may still commit what it has done. */
+  /** Asks the owner to stop. The owner can still commit finished work. */
   revoke(): void {
     this.#revoked.abort();
     this.#bell.notify();
   }
 
-  /** Nothing can be committed any more. */
+  /** Revokes the partition and rejects all later commits. */
   fence(): void {
     this.#isFenced = true;
     this.revoke();
     this.release();
   }
 
-  /** Gives back what was read ahead. */
+  /** Discards records that were read ahead. */
   release(): void {
     for (const { cursor } of this.#topics.values()) cursor.release();
   }
@@ -149,10 +148,9 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
 const READING = 'waits for records';
 const COMMITTING = 'commits';
 const PROCESSING = 'works on records';
-/** As `Consumer.doing`. */
 export const NOT_OWNED = 'does not own it';
 
-/** A commit of an adapter's own partition. */
+/** Commit of a partition, with the adapter's own cursor. */
 export interface PartitionCommit<AdapterCursor extends Cursor> {
   readonly owner: GroupPartition;
   readonly cursor: AdapterCursor;
@@ -160,8 +158,8 @@ export interface PartitionCommit<AdapterCursor extends Cursor> {
 }
 
 /**
- * A transaction's commit as the adapter knows it, by its own kind of cursor.
- * @throws Error for a partition of another log.
+ * Returns the commit of a transaction with the cursor type of the adapter.
+ * @throws Error if the partition belongs to another log.
  */
 export function toPartitionCommit<AdapterCursor extends Cursor>(
   { owned, topic, committed }: { owned: OwnedPartition; topic: string; committed: Committed },
@@ -175,15 +173,15 @@ export function toPartitionCommit<AdapterCursor extends Cursor>(
 }
 
 interface ConsumedTopic<AdapterCursor> {
-  /** As it was when the partition was assigned. */
+  /** Committed offset when the partition was assigned. */
   readonly committed: Committed | undefined;
   readonly cursor: AdapterCursor;
 }
 
-/** Kafka's own limit (`offset.metadata.max.bytes`). */
+/** Kafka's default limit (`offset.metadata.max.bytes`). */
 const MAX_METADATA_BYTES = 4096;
 
-/** Such a commit is a bug of the caller: an offset that was never read, or metadata that Kafka would refuse. */
+/** @throws Error for an offset beyond the end or for metadata above Kafka's limit. Both are bugs in the caller. */
 export function checkCommit(
   { topic, partition, endOffset }: { topic: string; partition: number; endOffset: number },
   { offset, metadata }: Committed,
@@ -196,7 +194,7 @@ export function checkCommit(
   }
 }
 
-/** A partition that was taken away ends its work by `Fenced`, or by the abort itself passed on by what it awaited. */
+/** Returns true if the error only means that the partition was lost: `Fenced`, or the abort of `signal`. */
 export function isPartitionLoss(error: unknown, signal: AbortSignal): boolean {
   if (!signal.aborted) return false;
   return (
@@ -207,8 +205,8 @@ export function isPartitionLoss(error: unknown, signal: AbortSignal): boolean {
 }
 
 /**
- * The number of partitions that each of the topics has.
- * @throws Error when the group consumes nothing, or partition p of one topic has no p of another.
+ * Returns the number of partitions that each topic has.
+ * @throws Error if the group has no topics or the topics have different partition counts.
  */
 export function commonPartitionCount(
   group: string,

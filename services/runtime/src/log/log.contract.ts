@@ -1,6 +1,6 @@
 /**
- * The duties of every log, as tests that run against each adapter: code above the port is proven on the small one and
- * trusted on the other. Only the port is used, and only what Kafka can promise is asked.
+ * Contract suite of the log: runs against each adapter. It uses only the port and requires only what Kafka guarantees. Code
+ * above the port is tested on the embedded log.
  */
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAppends } from './contract/appends.contract.ts';
@@ -24,13 +24,13 @@ const PARTS: readonly ContractPart[] = [
   describeTransactions,
 ];
 
-/** @param parts some of them, where others are tested with another harness. */
+/** @param parts parts of the suite to run, if other parts run with another harness. */
 export function describeLogContract(
   name: string,
   harness: LogHarness,
   parts: readonly ContractPart[] = harness.truncate === undefined ? PARTS : [...PARTS, describeTruncation],
 ): void {
-  describe(`${name} keeps the contract of the log`, () => {
+  describe(`${name} fulfills the log contract`, () => {
     let log: Log | undefined;
     const subject: Subject = {
       harness,

@@ -1,84 +1,79 @@
 /**
- * The log port: all that Questlog asks of an ordered, partitioned, durable log. Kafka is one adapter (`kafka/`), SQLite
- * in the same process the other (`embedded/`); `log.contract.ts` is the suite that both must pass.
- *
- * Offsets are plain numbers (exact up to 2^53) and mean something only beside the log's `id`.
+ * The log port: an ordered, partitioned, durable log. The adapters are Kafka (`kafka/`) and SQLite in the same process
+ * (`embedded/`). Both must pass `log.contract.ts`. Offsets are numbers (exact up to 2^53) and are valid only together with
+ * the log's `id`.
  */
 
 export interface Log {
-  /** Made when the log is created. A recreated log starts at offset 0 again, and only this tells the two apart. */
+  /** Id that is generated when the log is created. A recreated log starts at offset 0 again and has another id. */
   readonly id: string;
 
   /**
-   * Creates what is missing. Partition counts never change, since the partition of a key would: an existing topic that was
-   * made with another count, or has fewer by now, is a `StartRefused`. Partitions that somebody added are none of the
-   * topic's: only `added` tells of them, and only a consumer of `added` ones reads them.
+   * Creates the missing topics. Rejects with `StartRefused` if an existing topic was created with another partition count
+   * or has lost partitions: the count never changes, because records would then move to other partitions. Partitions that
+   * were added later are ignored. `addedPartitions` reports them, and `consume` can read them.
    */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>;
 
   /**
-   * Appends the records to one partition, contiguously, all or none; concurrent appends keep the order of the calls.
-   * Resolves only once they are durable; until then the values must not be changed.
-   * @throws RecordTooLarge when a record exceeds the topic's `maxRecordBytes`; nothing was appended.
-   * @throws Unavailable when the log cannot take them now; whether they are in it is then unknown unless the message
-   *   says so, and a repeat must carry the same append id.
+   * Appends all records to one partition without gaps, or none. Concurrent appends keep the order of the calls. Resolves
+   * when the records are durable. The caller must not change the values before that.
+   * @throws RecordTooLarge if a record exceeds the topic's `maxRecordBytes`. Nothing was appended.
+   * @throws Unavailable if the log cannot append now. The records may be stored unless the message says otherwise. A retry
+   *   must use the same append id.
    */
   append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended>;
 
-  /** That the topic was made with. Known also while a partition has no leader. */
+  /** Returns the partition count with which the topic was created. Works while a partition has no leader. */
   partitionCount(topic: string): Promise<number>;
 
-  /** Per partition, the offset the next record will get (Kafka's high watermark; the last stable offset for readers). */
+  /** Returns the end offset of each partition: the next record's offset (Kafka's high watermark). */
   endOffsets(topic: string): Promise<number[]>;
 
-  /** The same of one partition: known also while another has no leader. */
+  /** Returns the end offset of one partition. Works while other partitions have no leader. */
   endOffset(topic: string, partition: number): Promise<number>;
 
-  /** Per partition, the oldest offset that can still be read. */
+  /** Returns, per partition, the oldest offset that can be read. */
   startOffsets(topic: string): Promise<number[]>;
 
-  /** Both of them per partition; undefined where it has no leader now, which leaves the others theirs. */
+  /** Returns start and end offsets per partition. Undefined for a partition without a leader. */
   offsetRanges(topic: string): Promise<(OffsetRange | undefined)[]>;
 
-  /** For how long the log keeps the topic's records, as it is set now. */
+  /** Returns the topic's current retention. */
   retention(topic: string): Promise<TopicRetention>;
 
-  /** Per partition, what the group committed; undefined where it never did. */
+  /** Returns, per partition, the group's committed offset. Undefined if the group never committed. */
   committed(group: string, topic: string): Promise<(Committed | undefined)[]>;
 
-  /** Reads a topic without a group, every partition from `from` on, and follows it until closed. */
+  /** Reads a topic without a consumer group, starting at `from`, until the tail is closed. */
   tail(options: TailOptions): Promise<Tail>;
 
-  /** The topics to which somebody has added partitions since they were made, as of now. */
+  /** Returns the topics that have more partitions than they were created with. */
   addedPartitions(): Promise<readonly AddedPartitions[]>;
 
-  /**
-   * Joins a consumer group. Partition p of all the topics goes to one member, which is what a join needs; the topics
-   * must have equal partition counts.
-   */
+  /** Joins a consumer group. Partition p of every topic goes to the same member, so the partition counts must be equal. */
   consume(options: ConsumeOptions): Promise<Consumer>;
 
-  /** Initialises a transactional producer; an older one of the same id is fenced from then on (KIP-98). */
+  /** Initializes a transactional producer. Fences older producers with the same id (KIP-98). */
   transactionalProducer(transactionalId: string): Promise<TransactionalProducer>;
 
-  /** Those that take no appends or give no records just now, while others do. Not there where all are in one file. */
+  /** Returns the partitions that currently accept no appends or return no records. Undefined for a log in a single file. */
   unavailablePartitions?(): readonly UnavailablePartition[];
 
-  /** Stops every tail and consumer, lets running appends finish, closes. */
+  /** Stops all tails and consumers, waits for running appends, and closes the log. */
   close(): Promise<void>;
 }
 
-/** The offsets that one partition holds now. */
 export interface OffsetRange {
   readonly startOffset: number;
   readonly endOffset: number;
 }
 
-/** Infinity where age removes nothing. */
+/** Retention of a topic. Infinity if records do not expire. */
 export interface TopicRetention {
-  /** A record can be read for so long. */
+  /** Time for which a record can be read. */
   readonly retentionMs: number;
-  /** It is gone after so long, once every group has read it. */
+  /** Time after which a record is deleted, if every group has read it. */
   readonly deletedAfterMs: number;
 }
 
@@ -86,7 +81,6 @@ export interface UnavailablePartition {
   readonly operation: 'append' | 'read';
   readonly topic: string;
   readonly partition: number;
-  /** So long by now. */
   readonly outageMs: number;
   readonly cause: string;
 }
@@ -94,12 +88,15 @@ export interface UnavailablePartition {
 export interface TopicSpec {
   readonly name: string;
   readonly partitions: number;
-  /** `delete`: by age, never past a group's committed offset. `compact`: the last record of each key stays. */
+  /**
+   * `delete` expires records by age, but only records that every group has committed. `compact` keeps each key's last
+   * record.
+   */
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
   /**
-   * A topic that others write to keeps every batch in this coding: writers may compress as they like, and our readers
-   * know neither lz4 nor snappy. Without it a batch stays as its writer sent it.
+   * Compression that the topic applies to every batch. Set for topics with external producers, because the readers support
+   * neither lz4 nor snappy. Undefined if batches keep the producer's compression.
    */
   readonly compression?: 'zstd';
 }
@@ -108,14 +105,14 @@ export type Headers = Readonly<Record<string, string>>;
 
 export interface NewRecord {
   readonly key: string | null;
-  /** Null is a tombstone: compaction forgets the key. */
+  /** Null marks a tombstone: compaction removes the key. */
   readonly value: Buffer | null;
   readonly headers?: Headers;
 }
 
 export interface LogRecord {
   readonly offset: number;
-  /** When the log took it, milliseconds since the epoch. */
+  /** Time at which the log stored the record, in milliseconds since the epoch. */
   readonly timestampMs: number;
   readonly key: string | null;
   readonly value: Buffer | null;
@@ -123,26 +120,26 @@ export interface LogRecord {
 }
 
 export interface Appended {
-  /** Offset of the first record; the others follow without gaps. */
+  /** Offset of the first record. The other records follow without gaps. */
   readonly baseOffset: number;
 }
 
 export interface Committed {
-  /** The next offset the group wants to read. */
+  /** Next offset that the group will read. */
   readonly offset: number;
-  /** The group's own text beside it, at most 4096 bytes (Kafka's own limit). */
+  /** Text that the group stores with the offset, at most 4,096 bytes (Kafka's limit). */
   readonly metadata: string;
 }
 
-/** The outcome of a read: records of one partition in offset order. */
+/** Records of one partition, in offset order. */
 export interface Batch {
   readonly topic: string;
   readonly partition: number;
-  /** May be empty where only transaction markers or compacted offsets were passed. */
+  /** Empty if only transaction markers or compacted offsets were passed. */
   readonly records: readonly LogRecord[];
-  /** The next read begins here, past markers and gaps: so a read to an end offset always finishes. */
+  /** Offset of the next read, past transaction markers and gaps, so that a reader always reaches the end offset. */
   readonly nextOffset: number;
-  /** Kafka's, of the last record (KIP-101); undefined where the log has none. */
+  /** Leader epoch of the last record (KIP-101). Undefined if the log has no leader epochs. */
   readonly leaderEpoch?: number;
   /** True if records directly before the first record of the batch expired before they were read. */
   readonly isAfterExpired?: boolean;
@@ -150,39 +147,35 @@ export interface Batch {
 
 export interface TailOptions {
   readonly topic: string;
-  /**
-   * The first offset wanted, per partition. One that retention has removed means the oldest there is, one beyond the end
-   * means the end: `Tail.positions` shows it.
-   */
+  /** First offset to read, per partition. Limited to the offsets that the log has. */
   readonly from: readonly number[] | 'earliest';
-  /** Only these are read; unless given, all of them. */
+  /** Partitions to read. Undefined for all partitions. */
   readonly partitions?: readonly number[];
-  /** Called in order per partition, never twice at once for one partition. A rejection ends the tail (`failed`). */
+  /** Called in offset order, one call at a time per partition. A rejection ends the tail (see `failed`). */
   onBatch(batch: Batch): void | Promise<void>;
   /**
-   * The log no longer holds what the tail has read from `offset` on: the tail goes on there by itself, with what the log
-   * holds now. Called in order with `onBatch`, first of all where `from` lies beyond the end; by throwing it ends the
-   * tail, as `onBatch` does.
+   * Called if the log was truncated at `offset`, below the tail's position. The tail then continues at `offset`. Called in
+   * order with `onBatch`, or before the first batch if `from` is beyond the end. An exception ends the tail.
    */
   onTruncated?(partition: number, offset: number): void | Promise<void>;
 }
 
 export interface AddedPartitions {
   readonly topic: string;
-  /** It was made with so many; the first that was added has this number. */
+  /** Partition count with which the topic was created. The first added partition has this number. */
   readonly originalPartitions: number;
-  /** There are so many by now. */
+  /** Current partition count. */
   readonly partitions: number;
-  /** Others have written so many records to those that were added. */
+  /** Number of records in the added partitions. External producers wrote these records. */
   readonly records: number;
 }
 
 export interface Tail {
-  /** Per partition, the next offset the tail will read: everything below has been through `onBatch`. */
+  /** Returns, per partition, the next offset to read. All records below the offset have been passed to `onBatch`. */
   positions(): readonly number[];
-  /** Resolves once every partition's position is at least the one given; rejects when the tail is closed or failed. */
+  /** Resolves when each partition has reached its offset. Rejects if the tail is closed or fails. */
   waitForOffsets(offsets: readonly number[], signal?: AbortSignal): Promise<void>;
-  /** Rejects when the tail cannot go on; never resolves. */
+  /** Rejects if the tail fails. Never resolves. */
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
@@ -190,22 +183,22 @@ export interface Tail {
 export interface ConsumeOptions {
   readonly group: string;
   readonly topics: readonly string[];
-  /** Those that somebody added to the one topic, as of now, instead of the topic's own. */
+  /** Reads only the partitions that were added to the topic after its creation. */
   readonly partitions?: 'added';
   /**
-   * Runs once for each partition this member gets, for as long as it keeps it; returns soon after `signal` aborts.
-   * A rejection (other than `Fenced` after a lost partition) stops the consumer and rejects `failed`.
+   * Processes one partition while this member owns it. Must return soon after `signal` aborts. A rejection stops the
+   * consumer and rejects `failed`, except `Fenced` after the partition was lost.
    */
   process(owned: OwnedPartition): Promise<void>;
 }
 
 export interface Consumer {
-  /** The partitions that this member owns now. */
+  /** Returns the partitions that this member owns. */
   assigned(): readonly number[];
-  /** What it does with a partition, for a sentence that begins with the process: "waits for records for 40 s". */
+  /** Returns what the member does with a partition, as a clause without a subject: "waits for records for 40 s". */
   activity(partition: number): string;
   readonly failed: Promise<never>;
-  /** Revokes everything, waits until `process` has returned everywhere, leaves the group. */
+  /** Revokes all partitions, waits for every `process` call, and leaves the group. */
   stop(): Promise<void>;
 }
 
@@ -213,24 +206,26 @@ export interface OwnedPartition {
   readonly partition: number;
   /** Aborts when the partition is lost or the consumer stops. */
   readonly signal: AbortSignal;
-  /** The group's commit when the partition was assigned. */
+  /** Returns the committed offset that the group had when the partition was assigned. */
   committed(topic: string): Committed | undefined;
-  /** The next `read` of the topic begins here. A new group begins at the earliest record. */
+  /** Returns the offset at which the next read of the topic starts. A new group starts at the earliest record. */
   position(topic: string): number;
   /**
-   * @param leaderEpoch of the record before `offset`, as a `Batch` gave it: the adapter compares it with the log.
-   * @param maxLeaderEpoch where that is not known: no record before `offset` is of a newer one. It is compared, too.
+   * Moves the position. The adapter compares a given leader epoch with the log and reports a truncation.
+   * @param leaderEpoch leader epoch of the record before `offset`, from a `Batch`.
+   * @param maxLeaderEpoch upper bound of the leader epochs before `offset`, if the exact epoch is unknown.
    */
   seek(topic: string, offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void;
   /**
-   * The next batch of any of the topics (or of `topic` only), waiting up to `waitMs` for one. Undefined when nothing
-   * came in time or the partition was lost. One `read` at a time.
-   * @throws LogTruncated once, when the log no longer holds what is below the position.
+   * Returns the next batch of any topic, or of `topic`. Waits up to `waitMs`. Undefined if no records arrived or the
+   * partition was lost. Only one read may run at a time.
+   * @throws LogTruncated once if the log was truncated below the position.
    */
   read(options: ReadOptions): Promise<Batch | undefined>;
   /**
-   * What was read can be committed, even if the log has lost it since: the next `read` tells.
-   * @throws Fenced when the partition belongs to another member now; nothing was committed.
+   * Commits an offset. Succeeds for an offset that was read, even if the log was truncated since. The next `read` reports
+   * the truncation.
+   * @throws Fenced if another member owns the partition. Nothing was committed.
    */
   commit(topic: string, committed: Committed): Promise<void>;
 }
@@ -238,16 +233,16 @@ export interface OwnedPartition {
 export interface ReadOptions {
   readonly topic?: string;
   readonly maxRecords: number;
-  /** Bytes of keys and values; one record is always given, however large. */
+  /** Maximum bytes of keys and values. A read returns at least one record, even if the record is larger. */
   readonly maxBytes: number;
   readonly waitMs: number;
 }
 
 export interface TransactionalProducer {
   /**
-   * All of it or none of it: the appends become visible together with the commits. Resolves once the outcome is decided;
-   * on Kafka, end offsets, readers and `committed` show it a moment later, when the markers are written.
-   * @throws Fenced when a newer producer has the transactional id, or the group's partition is no longer `owned`'s.
+   * Appends all records and commits all offsets, or nothing. Resolves when the outcome is decided. On Kafka, end offsets,
+   * readers, and `committed` show the result a moment later, after the markers are written.
+   * @throws Fenced if a newer producer has the transactional id, or another member owns the partition.
    */
   commit(transaction: Transaction): Promise<readonly Appended[]>;
   close(): Promise<void>;
@@ -255,37 +250,39 @@ export interface TransactionalProducer {
 
 export interface Transaction {
   readonly appends: readonly { topic: string; partition: number; records: readonly NewRecord[] }[];
-  /** Offsets that move with the appends, of the partition that the caller owns. */
+  /** Offsets that are committed together with the appends. The caller must own the partitions. */
   readonly commits?: readonly { owned: OwnedPartition; topic: string; committed: Committed }[];
 }
 
-/** A record larger than the topic takes. Nothing was appended; the caller must refuse it, not retry it. */
+/** A record exceeds the topic's size limit. Nothing was appended, and a retry fails again. */
 export class RecordTooLarge extends Error {
   override readonly name = 'RecordTooLarge';
   readonly bytes: number;
   readonly maxBytes: number;
 
   constructor(topic: string, bytes: number, maxBytes: number) {
-    super(`a record of ${bytes} bytes exceeds the ${maxBytes} bytes that ${topic} takes`);
+    super(`a record of ${bytes} bytes exceeds the limit of ${topic}, ${maxBytes} bytes`);
     this.bytes = bytes;
     this.maxBytes = maxBytes;
   }
 }
 
 /**
- * The log was cut short (an unclean election, a power loss, an older copy of its files) and may have grown again since:
- * from `offset` on it does not hold what was read. The position has been moved there from `position`.
+ * The log lost records (unclean election, power loss, restored older files) and may have grown again since. The records
+ * from `offset` on are not the records that were read. The position was moved to `offset`.
  */
 export class LogTruncated extends Error {
   override readonly name = 'LogTruncated';
   readonly topic: string;
   readonly partition: number;
-  /** The first offset that is no longer what was read. */
+  /** First lost offset. */
   readonly offset: number;
   readonly position: number;
 
   constructor(at: { topic: string; partition: number; offset: number; position: number }) {
-    super(`${at.topic}/${at.partition} was cut at ${at.offset}: it had been read to ${at.position}`);
+    super(
+      `${at.topic}/${at.partition} was truncated at offset ${at.offset}; it had been read up to ${at.position}`,
+    );
     this.topic = at.topic;
     this.partition = at.partition;
     this.offset = at.offset;

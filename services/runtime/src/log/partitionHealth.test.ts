@@ -1,4 +1,4 @@
-/** An operator learns which partitions are sick, and the process stays ready for the others. */
+/** Operators see which partitions are unavailable, and the process stays ready for the other partitions. */
 import { expect, test } from 'vitest';
 import { createHealth } from '../process/health.ts';
 import { createMetricsRegistry } from '../process/metrics.ts';
@@ -9,7 +9,7 @@ function anUnavailablePartition(partition: number): UnavailablePartition {
   return { operation: 'append', topic: 'events', partition, outageMs: 2600, cause: 'no answer yet' };
 }
 
-test('warns of each sick partition by name and cause, and says no problem', async () => {
+test('reports unavailable partitions as a warning with name and cause, not as a problem', async () => {
   let unavailable: UnavailablePartition[] = [];
   const health = createHealth();
   warnOfUnavailablePartitions({ unavailablePartitions: () => unavailable }, health);
@@ -22,14 +22,14 @@ test('warns of each sick partition by name and cause, and says no problem', asyn
     problems: {},
     warnings: {
       partitions:
-        'events/3 takes no appends for 3 s: no answer yet; sessions/0 gives no records for 61 s: no leader',
+        'events/3 accepts no appends for 3 s: no answer yet; sessions/0 returns no records for 61 s: no leader',
     },
   });
   unavailable = Array.from({ length: 12 }, (_, partition) => anUnavailablePartition(partition));
   expect((await health.state()).warnings['partitions']).toMatch(/events\/4 .*; and 7 more$/);
 });
 
-test('shows how long each has been sick, and no longer when it is well', async () => {
+test('exports the duration of an outage until the partition recovers', async () => {
   let unavailable = [anUnavailablePartition(3), anUnavailablePartition(4)];
   const registry = createMetricsRegistry();
   partitionHealthMetrics(registry, { unavailablePartitions: () => unavailable });

@@ -1,4 +1,4 @@
-/** Tells an operator of partitions that take no appends or give no records while others do. */
+/** Reports partitions that accept no appends or return no records, as health warnings and metrics. */
 import { Gauge } from 'prom-client';
 import type { Health } from '../process/health.ts';
 import type { MetricsRegistry } from '../process/metrics.ts';
@@ -6,10 +6,10 @@ import type { Log } from './log.ts';
 
 type MonitoredLog = Pick<Log, 'unavailablePartitions'>;
 
-/** Named one by one; of more than these only the number is told. */
+/** Maximum number of partitions in the warning. The warning only counts the rest. */
 const MAX_LISTED = 5;
 
-/** Whoever appends stays ready. Of a consumer, whose lag is unknown then, `progress.ts` decides. */
+/** Adds a health warning. A process that appends stays ready. For consumers, `progress.ts` decides about readiness. */
 export function warnOfUnavailablePartitions(log: MonitoredLog, health: Health): void {
   health.warn('partitions', () => {
     const unavailable = log.unavailablePartitions?.() ?? [];
@@ -17,7 +17,7 @@ export function warnOfUnavailablePartitions(log: MonitoredLog, health: Health): 
     const listed = unavailable
       .slice(0, MAX_LISTED)
       .map(({ operation, topic, partition, outageMs, cause }) => {
-        const what = operation === 'append' ? 'takes no appends' : 'gives no records';
+        const what = operation === 'append' ? 'accepts no appends' : 'returns no records';
         return `${topic}/${partition} ${what} for ${Math.round(outageMs / 1000)} s: ${cause}`;
       });
     const unlistedCount = unavailable.length - listed.length;
@@ -29,7 +29,7 @@ export function partitionHealthMetrics(registry: MetricsRegistry, log: Monitored
   return {
     outage: new Gauge({
       name: 'questlog_log_partition_outage_seconds',
-      help: 'For so long a partition of Kafka has taken no appends (`append`) or given no records (`read`); only those that are sick now. The others are not held up.',
+      help: 'Seconds for which a Kafka partition has accepted no appends (`append`) or returned no records (`read`). Shown only during an outage; other partitions are not affected.',
       labelNames: ['topic', 'partition', 'doing'],
       registers: [registry],
       collect() {

@@ -1,9 +1,9 @@
-/** Waits for a partition that a start cannot do without: another start would wait for it as well. */
+/** Waits at startup for a partition that has no leader, because a restart would have to wait for it too. */
 import type { Logger } from '../process/logger.ts';
 import { retryUntilAvailable } from '../process/waiting.ts';
 import type { Log } from './log.ts';
 
-/** The end of a topic of one partition, once that has a leader. Until then the log says what is waited for. */
+/** Returns the end offset of a topic with one partition, once the partition has a leader. Logs a warning while it waits. */
 export function waitForEndOffset(
   log: Pick<Log, 'endOffset'>,
   logger: Logger,
@@ -11,7 +11,7 @@ export function waitForEndOffset(
 ): Promise<number> {
   const partition = 0;
   return retryUntilAvailable(() => log.endOffset(topic, partition), {
-    // A stop ends the process.
+    // Never aborts: a stop ends the process.
     signal: new AbortController().signal,
     onDelay: ({ message }, backoffMs) =>
       logger.warn('start_waits_for_partition', { topic, partition, backoffMs, cause: message }),

@@ -1,10 +1,10 @@
-/** Waits for a tail, but not for ever: who waits inside a request has a client that waits, too. */
+/** Waits for a tail with a time limit, because a client waits for the request. */
 import { Unavailable } from '../process/errors.ts';
 import type { Tail } from './log.ts';
 
 /**
- * Resolves once the tail has read everything below the offsets, one for each partition.
- * @throws Unavailable with `message` after `limitMs`; whatever ended the tail.
+ * Resolves when the tail has read everything below the offsets, one per partition.
+ * @throws Unavailable with `message` after `limitMs`; the error of a failed tail.
  */
 export async function waitForTail(
   tail: Tail,
@@ -17,8 +17,8 @@ export async function waitForTail(
 }
 
 /**
- * The same of a way that may be long: it ends once the tail has not moved for `limitMs` (for less than twice as long), or
- * the signal aborts.
+ * Resolves when the tail has reached the offsets, however long that takes. Rejects if the tail makes no progress for
+ * `limitMs` (at most twice as long) or the signal aborts.
  */
 export async function waitWhileTailMoves(
   tail: Tail,
@@ -26,7 +26,7 @@ export async function waitWhileTailMoves(
   { limitMs, message, signal }: { limitMs: number; message: string; signal: AbortSignal },
 ): Promise<void> {
   const stalled = new AbortController();
-  // Positions, not records: markers and gaps are progress, too.
+  // Compares positions, not records, because transaction markers and gaps are progress too.
   let previous = tail.positions().join();
   const timer = setInterval(() => {
     const current = tail.positions().join();
@@ -40,7 +40,7 @@ export async function waitWhileTailMoves(
   }
 }
 
-/** @throws Unavailable with `message` when the signal aborts; whatever ended the tail. */
+/** @throws Unavailable with `message` if the signal aborts; the error of a failed tail. */
 async function waitUnlessAborted(
   signal: AbortSignal,
   tail: Tail,

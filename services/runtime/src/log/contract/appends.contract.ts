@@ -1,4 +1,4 @@
-/** The contract of topics and appends. */
+/** Contract of topics and appends. */
 import { describe, expect, it } from 'vitest';
 import { StartRefused, Unavailable } from '../../process/errors.ts';
 import { yieldToEventLoop } from '../../process/waiting.ts';
@@ -8,7 +8,7 @@ import { aName, aRecord, aTopic, readToEnd, type Subject, textsToEnd } from './h
 
 export function describeAppends({ harness, log, reopen }: Subject): void {
   describe('topics', () => {
-    it('begin empty, at offset 0', async () => {
+    it('start empty at offset 0', async () => {
       const topic = await aTopic(log(), { partitions: 3 });
       expect(await log().partitionCount(topic)).toBe(3);
       expect(await log().startOffsets(topic)).toEqual([0, 0, 0]);
@@ -17,7 +17,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       expect(await textsToEnd(log(), topic)).toEqual([[], [], []]);
     });
 
-    it('are left as they are when ensured again', async () => {
+    it('stay unchanged when they are ensured again', async () => {
       const spec = { partitions: 2, cleanup: { policy: 'compact' }, maxRecordBytes: 1000 } as const;
       const topic = await aTopic(log(), spec);
       await log().append(topic, 1, [aRecord('kept')]);
@@ -25,7 +25,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       expect(await textsToEnd(log(), topic)).toEqual([[], ['kept']]);
     });
 
-    it('tell for how long they keep a record', async () => {
+    it('report their retention', async () => {
       const week = 7 * 24 * 60 * 60 * 1000;
       const retention = await log().retention(
         await aTopic(log(), { cleanup: { policy: 'delete', retentionMs: week } }),
@@ -36,7 +36,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       expect((await log().retention(compacted)).retentionMs).toBe(Number.POSITIVE_INFINITY);
     });
 
-    it('refuse the start over another partition count', async () => {
+    it('reject another partition count as StartRefused', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       const spec = {
         name: topic,
@@ -50,7 +50,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
   });
 
   describe('append', () => {
-    it('gives contiguous offsets in the order of the calls, however many run at once', async () => {
+    it('assigns contiguous offsets to concurrent appends in the order of the calls', async () => {
       const topic = await aTopic(log());
       const appends = Array.from({ length: 60 }, (_, call) =>
         Array.from({ length: 1 + (call % 3) }, (_, index) => aRecord(`${call}.${index}`)),
@@ -58,7 +58,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       const appending: Promise<Appended>[] = [];
       for (const records of appends) {
         appending.push(log().append(topic, 0, records));
-        // Some come in one turn of the event loop, others in the next: before the topic is known, and after it.
+        // Spreads the calls over turns of the event loop, before and after the topic's limits are cached.
         if (records.length === 1) await yieldToEventLoop();
       }
       const appended = await Promise.all(appending);
@@ -72,7 +72,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       expect(records.map((record) => record.value)).toEqual(appends.flat().map((record) => record.value));
     });
 
-    it('shows everything once it has resolved', async () => {
+    it('makes records visible when it resolves', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       for (let count = 1; count <= 10; count += 1) {
         await Promise.all([0, 1].map((partition) => log().append(topic, partition, [aRecord(`${count}`)])));
@@ -85,7 +85,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       }
     });
 
-    it('refuses a record too large, with nothing of its append written', async () => {
+    it('rejects an append with a record that is too large and writes nothing', async () => {
       const topic = await aTopic(log(), { maxRecordBytes: 1000 });
       const large = log().append(topic, 0, [aRecord('before'), aRecord('x'.repeat(1001)), aRecord('after')]);
       await expect(large).rejects.toBeInstanceOf(RecordTooLarge);
@@ -96,7 +96,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       expect(await textsToEnd(log(), topic)).toEqual([['next']]);
     });
 
-    it('keeps keys, values and headers as they are', async () => {
+    it('keeps keys, values, and headers unchanged', async () => {
       const topic = await aTopic(log());
       const given: NewRecord[] = [
         {
@@ -125,10 +125,10 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       );
     });
 
-    it('throws what is no outage for a topic or a partition that is not there', async () => {
+    it('throws an error other than Unavailable for a missing topic or partition', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       for (const append of [
-        () => log().append(aName('nowhere'), 0, [aRecord('lost')]),
+        () => log().append(aName('missing'), 0, [aRecord('lost')]),
         () => log().append(topic, 2, [aRecord('lost')]),
       ]) {
         const error = await append().catch((thrown: unknown) => thrown);
@@ -138,7 +138,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       expect(await log().endOffsets(topic)).toEqual([0, 0]);
     });
 
-    it.runIf(harness.reopen)('is there after the log was closed and opened again', async () => {
+    it.runIf(harness.reopen)('keeps records after the log was closed and reopened', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       await log().append(topic, 1, [aRecord('first'), aRecord('second')]);
       const { id } = log();

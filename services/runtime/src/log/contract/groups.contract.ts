@@ -1,4 +1,4 @@
-/** The contract of one member of a consumer group: reading, seeking, committing. */
+/** Contract of one member of a consumer group: reads, seeks, and commits. */
 import { describe, expect, it } from 'vitest';
 import {
   aMember,
@@ -14,8 +14,8 @@ import {
 } from './harness.ts';
 
 export function describeGroups({ harness, log, reopen }: Subject): void {
-  describe('a member of a group', () => {
-    it('begins at the earliest record when its group is new, and gets what comes later', async () => {
+  describe('a group member', () => {
+    it('starts at the earliest record in a new group and then reads new records', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       await log().append(topic, 0, [aRecord('before')]);
       const texts: (string | undefined)[] = [];
@@ -39,7 +39,7 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       expect(consumer.assigned()).toEqual([]);
     });
 
-    it('tells what it does with a partition, so that it is known why one stands still', async () => {
+    it('reports what it does with each partition', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       const mayFinish = Promise.withResolvers<void>();
       const consumer = await log().consume({
@@ -48,7 +48,7 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
         process: (owned) => readUntilLost(owned, () => mayFinish.promise),
       });
       await until(() => [0, 1].every((one) => /^waits for records for \d+ s$/.test(consumer.activity(one))));
-      await log().append(topic, 0, [aRecord('it hangs with')]);
+      await log().append(topic, 0, [aRecord('blocks')]);
       await until(() => consumer.activity(0).startsWith('works on records for '));
       const stopped = consumer.stop();
       await until(() => consumer.activity(0).includes('has lost the partition'));
@@ -57,7 +57,7 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       expect(consumer.activity(0)).toBe('does not own it');
     });
 
-    it('finds the committed offset and its metadata when it comes back', async () => {
+    it('resumes at the committed offset and its metadata', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await log().append(topic, 0, [aRecord('a'), aRecord('b'), aRecord('c')]);
       const first = await aMember(log(), group, topic);
@@ -77,7 +77,7 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       await second.consumer.stop();
     });
 
-    it.runIf(harness.reopen)('finds what it committed after the log was opened again', async () => {
+    it.runIf(harness.reopen)('resumes at the committed offset after the log was reopened', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await log().append(topic, 0, [aRecord('a'), aRecord('b')]);
       const before = await aMember(log(), group, topic);
@@ -93,7 +93,7 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
     });
 
     it.runIf(harness.deleteCommits)(
-      'begins at the earliest record once its offsets are lost, and commits anew',
+      'starts at the earliest record after its commits were deleted, and commits again',
       async () => {
         const [topic, group] = [await aTopic(log(), { partitions: 2 }), aName('group')];
         await log().append(topic, 0, [aRecord('a'), aRecord('b')]);
@@ -110,13 +110,13 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
         const owned = after.current(0);
         expect([owned.committed(topic), owned.position(topic)]).toEqual([undefined, 0]);
         expect((await nextRecords(owned)).map(textOf)).toEqual(['a', 'b']);
-        await owned.commit(topic, { offset: 1, metadata: 'anew' });
-        expect(await log().committed(group, topic)).toEqual([{ offset: 1, metadata: 'anew' }, undefined]);
+        await owned.commit(topic, { offset: 1, metadata: 'again' });
+        expect(await log().committed(group, topic)).toEqual([{ offset: 1, metadata: 'again' }, undefined]);
         await after.consumer.stop();
       },
     );
 
-    it('reads no more at once than it asks for, but always one record', async () => {
+    it('limits each read to the requested size but returns at least one record', async () => {
       const topic = await aTopic(log());
       await log().append(
         topic,
@@ -144,14 +144,14 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       await member.consumer.stop();
     });
 
-    it('reads nothing where nothing comes in time', async () => {
+    it('returns no batch if no records arrive in time', async () => {
       const member = await aMember(log(), aName('group'), await aTopic(log()));
       await untilAssigned(member, 1);
       expect(await member.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 20 })).toBeUndefined();
       await member.consumer.stop();
     });
 
-    it('seeks back and forth', async () => {
+    it('seeks backward and forward', async () => {
       const topic = await aTopic(log());
       await log().append(topic, 0, [aRecord('a'), aRecord('b'), aRecord('c')]);
       const member = await aMember(log(), aName('group'), topic);
@@ -172,7 +172,7 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       await member.consumer.stop();
     });
 
-    it('reads several topics together, or the one that it names', async () => {
+    it('reads several topics together or one named topic', async () => {
       const [left, right] = [await aTopic(log()), await aTopic(log())];
       await log().append(left, 0, [aRecord('left 0')]);
       await log().append(right, 0, [aRecord('right 0')]);
@@ -189,7 +189,7 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       await member.consumer.stop();
     });
 
-    it('passes the markers of transactions to the end', async () => {
+    it('reads past transaction markers to the end', async () => {
       const topic = await aTopic(log());
       const producer = await log().transactionalProducer(aName('producer'));
       await producer.commit({ appends: [{ topic, partition: 0, records: [aRecord('a')] }] });
@@ -207,7 +207,7 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       await member.consumer.stop();
     });
 
-    it('refuses topics of unequal partition counts', async () => {
+    it('rejects topics with different partition counts', async () => {
       const topics = [await aTopic(log(), { partitions: 2 }), await aTopic(log(), { partitions: 3 })];
       const consumed = log().consume({
         group: aName('group'),
@@ -217,7 +217,7 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       await expect(consumed).rejects.toThrow();
     });
 
-    it('fails with what process threw, and leaves its partitions to others', async () => {
+    it('fails with the error of process and releases its partitions', async () => {
       const [topic, group] = [await aTopic(log(), { partitions: 2 }), aName('group')];
       await log().append(topic, 1, [aRecord('poison')]);
       const failing = await log().consume({

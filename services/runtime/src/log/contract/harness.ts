@@ -1,20 +1,22 @@
-/** Gives the contract's tests the adapter under test, topics of their own, and waits for conditions. */
+/** Harness of the contract tests: the adapter under test, unique topics, and waits for conditions. */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Batch, Consumer, Log, LogRecord, NewRecord, OwnedPartition, TopicSpec } from '../log.ts';
 
 export interface LogHarness {
-  /** Called once. The log may hold other topics: every test makes its own. */
+  /** Opens the log. Called once. The log may contain other topics. */
   open(): Promise<Log>;
-  /** Closes the log and opens the same one again, where an adapter can. */
+  /** Closes the log and reopens it. Undefined if the adapter cannot do that. */
   reopen?(log: Log): Promise<Log>;
-  /** Makes compaction happen and old tombstones go, where an adapter can. */
+  /** Runs compaction and removes old tombstones. Undefined if the adapter cannot force that. */
   compact?(log: Log): Promise<void>;
-  /** Takes away what the partition holds from the offset on, under the readers of the log, where an adapter can. */
+  /**
+   * Removes the partition's records from the offset on, while readers are open. Undefined if the adapter cannot do that.
+   */
   truncate?(log: Log, topic: string, partition: number, offset: number): Promise<void>;
-  /** Loses all that a group has committed, of which no member is left, where an adapter can. */
+  /** Deletes all commits of a group without members. Undefined if the adapter cannot do that. */
   deleteCommits?(group: string): Promise<void>;
-  /** Called once, after the log was closed. */
+  /** Called once, after the log is closed. */
   dispose(): Promise<void>;
 }
 
@@ -24,7 +26,7 @@ export interface Subject {
   reopen(reopen: (log: Log) => Promise<Log>): Promise<void>;
 }
 
-/** Creates a topic that no other test has and returns its name. */
+/** Creates a topic with a unique name and returns the name. */
 export async function aTopic(log: Log, spec: Partial<Omit<TopicSpec, 'name'>> = {}): Promise<string> {
   const name = aName('topic');
   await log.ensureTopics([
@@ -51,7 +53,7 @@ export function textOf(record: LogRecord): string | undefined {
   return record.value?.toString();
 }
 
-/** Per partition, every record up to the end as it is now. */
+/** Returns, per partition, all records up to the current end. */
 export async function readToEnd(log: Log, topic: string): Promise<LogRecord[][]> {
   const ends = await log.endOffsets(topic);
   const records: LogRecord[][] = ends.map(() => []);
@@ -70,7 +72,7 @@ export async function readToEnd(log: Log, topic: string): Promise<LogRecord[][]>
   return records;
 }
 
-/** Waits until the topic reads so: what a transaction wrote is seen soon after it has committed, not at once. */
+/** Waits until the topic has exactly these records. A committed transaction becomes visible with a delay. */
 export async function untilReads(
   log: Log,
   topic: string,
@@ -83,14 +85,14 @@ export async function textsToEnd(log: Log, topic: string): Promise<(string | und
   return (await readToEnd(log, topic)).map((records) => records.map(textOf));
 }
 
-/** Waits for a condition, however long the adapter takes for it within a test's time. */
+/** Waits until a condition is true. The test's timeout is the limit. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, CONDITION_POLL_MS));
 }
 
 const CONDITION_POLL_MS = 5;
 
-/** Reads the partition until it is lost, giving each batch to `onBatch`. */
+/** Reads the partition and passes each batch to `onBatch` until the partition is lost. */
 export async function readUntilLost(
   owned: OwnedPartition,
   onBatch: (batch: Batch) => void | Promise<void> = () => undefined,
@@ -101,7 +103,7 @@ export async function readUntilLost(
   }
 }
 
-/** A member that only keeps what it owns, so that a test can use it from outside. */
+/** Joins a group and exposes the owned partitions to the test. */
 export async function aMember(
   log: Log,
   group: string,
@@ -118,7 +120,7 @@ export async function aMember(
   });
   const current = (partition: number) => {
     const found = owned.find((one) => one.partition === partition && !one.signal.aborted);
-    if (found === undefined) throw new Error(`partition ${partition} is not held`);
+    if (found === undefined) throw new Error(`partition ${partition} is not owned`);
     return found;
   };
   return { consumer, owned, current };
@@ -131,7 +133,7 @@ export function untilLost(owned: OwnedPartition): Promise<void> {
   return promise;
 }
 
-/** The next batch with records, passing over empty ones. */
+/** Returns the records of the next batch that is not empty. */
 export async function nextRecords(owned: OwnedPartition, topic?: string): Promise<readonly LogRecord[]> {
   const only = topic === undefined ? {} : { topic };
   for (;;) {
@@ -141,7 +143,7 @@ export async function nextRecords(owned: OwnedPartition, topic?: string): Promis
   }
 }
 
-/** Waits until the member has the partitions and has begun to process them. */
+/** Waits until the member owns that many partitions and processes all of them. */
 export async function untilAssigned(
   { consumer, owned }: { consumer: Consumer; owned: readonly OwnedPartition[] },
   count: number,

@@ -1,4 +1,4 @@
-/** The contract of several members of a consumer group: partitions move, and nothing is lost over it. */
+/** Contract of several members of a consumer group: partitions move without lost records. */
 import { describe, expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
 import type { Consumer } from '../log.ts';
@@ -16,8 +16,8 @@ import {
 } from './harness.ts';
 
 export function describeRebalances({ log }: Subject): void {
-  describe('members of a group', () => {
-    it('share the partitions as they come and go, and lose no record', async () => {
+  describe('group members', () => {
+    it('share the partitions while members join and leave, without lost records', async () => {
       const [topic, group] = [await aTopic(log(), { partitions: 4 }), aName('group')];
       const seen = new Set<string | undefined>();
       const join = () =>
@@ -49,7 +49,7 @@ export function describeRebalances({ log }: Subject): void {
       await second.stop();
     });
 
-    it('get a partition of all their topics together', async () => {
+    it('are assigned the same partition of every topic', async () => {
       const [left, right] = [await aTopic(log(), { partitions: 4 }), await aTopic(log(), { partitions: 4 })];
       const group = aName('group');
       const readers: Record<string, Set<string>> = {};
@@ -79,7 +79,7 @@ export function describeRebalances({ log }: Subject): void {
       await Promise.all(members.map((member) => member.stop()));
     });
 
-    it('cannot commit a partition that is another member’s', async () => {
+    it('cannot commit to a partition that another member owns', async () => {
       const [topic, group] = [await aTopic(log(), { partitions: 2 }), aName('group')];
       await Promise.all([0, 1].map((partition) => log().append(topic, partition, [aRecord('a')])));
       const first = await aMember(log(), group, topic);
@@ -100,7 +100,7 @@ export function describeRebalances({ log }: Subject): void {
       await Promise.all([first.consumer.stop(), second.consumer.stop()]);
     });
 
-    it('begin where the owner before committed, even in its last moment', async () => {
+    it('start at the last commit of the previous owner, including its final one', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await log().append(topic, 0, [aRecord('a'), aRecord('b')]);
       let isOwned = false;

@@ -1,11 +1,11 @@
-/** The contract of reading without a group. */
+/** Contract of tails, which read without a consumer group. */
 import { describe, expect, it } from 'vitest';
 import type { Batch, Log, TailOptions } from '../log.ts';
 import { aName, aRecord, aTopic, readToEnd, type Subject, textOf, textsToEnd, until } from './harness.ts';
 
 export function describeTails({ harness, log }: Subject): void {
   describe('tail', () => {
-    it('gives what is there and what comes later, from the earliest record on', async () => {
+    it('reads existing and then new records from the earliest offset', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       await log().append(topic, 0, [aRecord('a0'), aRecord('a1')]);
       const { tail, texts } = await aTail(log(), { topic, from: 'earliest' });
@@ -19,7 +19,7 @@ export function describeTails({ harness, log }: Subject): void {
       await tail.close();
     });
 
-    it('begins at the offsets that it is given', async () => {
+    it('starts at the given offsets', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       await log().append(topic, 0, [aRecord('a0'), aRecord('a1'), aRecord('a2')]);
       await log().append(topic, 1, [aRecord('b0')]);
@@ -30,18 +30,18 @@ export function describeTails({ harness, log }: Subject): void {
       await tail.close();
     });
 
-    it('reads some partitions alone where it is told to', async () => {
+    it('reads only the given partitions', async () => {
       const topic = await aTopic(log(), { partitions: 3 });
       const { tail, texts } = await aTail(log(), { topic, from: 'earliest', partitions: [1] });
       for (const partition of [0, 2, 1]) await log().append(topic, partition, [aRecord(`${partition}`)]);
       await tail.waitForOffsets([0, 1, 0]);
-      // A reader of all of them gets to the end meanwhile.
+      // Proves that the records were readable: a tail of all partitions reached the end.
       expect(await textsToEnd(log(), topic)).toEqual([['0'], ['1'], ['2']]);
       expect(texts).toEqual([[], ['1'], []]);
       await tail.close();
     });
 
-    it('begins at the end where the offset that it is given lies beyond it, and tells so', async () => {
+    it('reports a truncation and starts at the end if the given offset is beyond the end', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       await log().append(topic, 0, [aRecord('a0')]);
       const truncations: unknown[] = [];
@@ -58,7 +58,7 @@ export function describeTails({ harness, log }: Subject): void {
       await tail.close();
     });
 
-    it('gives batches that follow one another, never two at once for a partition', async () => {
+    it('delivers batches in order, one at a time per partition', async () => {
       const [topic, otherTopic] = [await aTopic(log(), { partitions: 2 }), await aTopic(log())];
       const positions = [0, 0];
       const busy = [false, false];
@@ -68,7 +68,7 @@ export function describeTails({ harness, log }: Subject): void {
         onBatch: async ({ partition, records, nextOffset }) => {
           expect(busy[partition]).toBe(false);
           busy[partition] = true;
-          await log().append(otherTopic, 0, [aRecord('takes its time')]);
+          await log().append(otherTopic, 0, [aRecord('slow')]);
           for (const { offset } of records) expect(offset).toBeGreaterThanOrEqual(positions[partition] ?? 0);
           expect(nextOffset).toBeGreaterThan(records.at(-1)?.offset ?? -1);
           positions[partition] = nextOffset;
@@ -85,7 +85,7 @@ export function describeTails({ harness, log }: Subject): void {
       await tail.close();
     });
 
-    it('reaches offsets only when all below has been through onBatch', async () => {
+    it('reaches an offset only after onBatch has returned for all records below it', async () => {
       const topic = await aTopic(log());
       await log().append(topic, 0, [aRecord('slow')]);
       const started = Promise.withResolvers<void>();
@@ -102,7 +102,7 @@ export function describeTails({ harness, log }: Subject): void {
       });
       const reached = tail.waitForOffsets([1]).then(() => expect(isDone).toBe(true));
       await started.promise;
-      // Another reader gets to the end meanwhile, so this one has had its time too.
+      // Proves that the batch was readable: another tail reached the end.
       expect(await textsToEnd(log(), topic)).toEqual([['slow']]);
       expect(tail.positions()).toEqual([0]);
       mayFinish.resolve();
@@ -111,13 +111,13 @@ export function describeTails({ harness, log }: Subject): void {
       await tail.close();
     });
 
-    it('ends the wait for offsets when the caller gives up or the tail is closed', async () => {
+    it('stops a wait for offsets when the signal aborts or the tail is closed', async () => {
       const topic = await aTopic(log());
       const { tail } = await aTail(log(), { topic, from: 'earliest' });
       const abort = new AbortController();
       const abortedWait = tail.waitForOffsets([1], abort.signal);
-      abort.abort(new Error('gave up'));
-      await expect(abortedWait).rejects.toThrow('gave up');
+      abort.abort(new Error('aborted'));
+      await expect(abortedWait).rejects.toThrow('aborted');
       const waiting = tail.waitForOffsets([1]);
       const rejected = expect(waiting).rejects.toThrow();
       await tail.close();
@@ -125,7 +125,7 @@ export function describeTails({ harness, log }: Subject): void {
       await expect(tail.waitForOffsets([1])).rejects.toThrow();
     });
 
-    it('fails with what onBatch threw, and gives nothing more', async () => {
+    it('fails with the error of onBatch and delivers no more batches', async () => {
       const topic = await aTopic(log());
       let calls = 0;
       const tail = await log().tail({
@@ -133,11 +133,11 @@ export function describeTails({ harness, log }: Subject): void {
         from: 'earliest',
         onBatch: () => {
           calls += 1;
-          throw new Error('cannot take it');
+          throw new Error('cannot process');
         },
       });
-      const failed = expect(tail.failed).rejects.toThrow('cannot take it');
-      const waiting = expect(tail.waitForOffsets([1])).rejects.toThrow('cannot take it');
+      const failed = expect(tail.failed).rejects.toThrow('cannot process');
+      const waiting = expect(tail.waitForOffsets([1])).rejects.toThrow('cannot process');
       await log().append(topic, 0, [aRecord('first')]);
       await Promise.all([failed, waiting]);
       await log().append(topic, 0, [aRecord('second')]);
@@ -147,7 +147,7 @@ export function describeTails({ harness, log }: Subject): void {
       await tail.close();
     });
 
-    it('gives nothing once it is closed', async () => {
+    it('delivers nothing after it is closed', async () => {
       const topic = await aTopic(log());
       const { tail, texts } = await aTail(log(), { topic, from: 'earliest' });
       await log().append(topic, 0, [aRecord('seen')]);
@@ -159,7 +159,7 @@ export function describeTails({ harness, log }: Subject): void {
       expect(texts).toEqual([['seen']]);
     });
 
-    it('reaches the end where the last offsets are the markers of transactions', async () => {
+    it('reaches an end that consists of transaction markers', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       const { tail, batches } = await aTail(log(), { topic, from: 'earliest' });
       const producer = await log().transactionalProducer(aName('producer'));
@@ -167,7 +167,7 @@ export function describeTails({ harness, log }: Subject): void {
         await producer.commit({ appends: [{ topic, partition: 1, records: [aRecord(text)] }] });
       }
       await producer.close();
-      // Three records and three markers, the last of which Kafka writes a moment after the commit.
+      // Three records and three markers. Kafka writes the last marker shortly after the commit.
       await until(async () => (await log().endOffsets(topic))[1] === 6);
       await tail.waitForOffsets([0, 6]);
       expect(tail.positions()).toEqual([0, 6]);
@@ -177,13 +177,13 @@ export function describeTails({ harness, log }: Subject): void {
       await tail.close();
     });
 
-    it('reaches the end where the last records were compacted away', async () => {
+    it('reaches the end after the last records were compacted', async () => {
       const topic = await aTopic(log(), { cleanup: { policy: 'compact' } });
       await log().append(topic, 0, [aRecord('kept', 'a'), aRecord('old', 'b'), aRecord('older', 'b')]);
       await log().append(topic, 0, [{ key: 'b', value: null }]);
       await harness.compact?.(log());
       const [records = []] = await readToEnd(log(), topic);
-      // Compaction forgets at its leisure, but never what is the last of its key.
+      // Compaction may run late but always keeps the last record of each key.
       expect(records[0]).toMatchObject({ offset: 0, key: 'a', value: Buffer.from('kept') });
       const last = records.findLast((record) => record.key === 'b');
       expect(last?.value ?? null).toBeNull();

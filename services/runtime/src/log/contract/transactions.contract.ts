@@ -1,4 +1,4 @@
-/** The contract of transactions: all of it or none of it, and only by the newest producer. */
+/** Contract of transactions: all writes or none, and only by the newest producer. */
 import { describe, expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
 import { RecordTooLarge } from '../log.ts';
@@ -18,7 +18,7 @@ import {
 
 export function describeTransactions({ log }: Subject): void {
   describe('a transaction', () => {
-    it('appends to several partitions and commits offsets, all at once', async () => {
+    it('appends to several partitions and commits offsets atomically', async () => {
       const [input, output, changelog] = [
         await aTopic(log()),
         await aTopic(log(), { partitions: 2 }),
@@ -45,7 +45,7 @@ export function describeTransactions({ log }: Subject): void {
       await member.consumer.stop();
     });
 
-    it('follows another, and stands between appends without', async () => {
+    it('can follow other transactions and plain appends', async () => {
       const topic = await aTopic(log());
       const producer = await log().transactionalProducer(aName('producer'));
       const texts: string[] = [];
@@ -55,7 +55,7 @@ export function describeTransactions({ log }: Subject): void {
         texts.push(text, `after ${text}`);
       }
       await untilReads(log(), topic, [texts]);
-      // Every transaction ends with a marker, which takes an offset and is never read.
+      // Every transaction ends with a marker, which takes an offset and is not returned to readers.
       await until(async () => (await log().endOffsets(topic))[0] === 9);
       const [records = []] = await readToEnd(log(), topic);
       expect(records.map(textOf)).toEqual(texts);
@@ -63,7 +63,7 @@ export function describeTransactions({ log }: Subject): void {
       await producer.close();
     });
 
-    it('may only move offsets', async () => {
+    it('can commit offsets without appends', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await log().append(topic, 0, [aRecord('in')]);
       const member = await aMember(log(), group, topic);
@@ -76,7 +76,7 @@ export function describeTransactions({ log }: Subject): void {
       await member.consumer.stop();
     });
 
-    it('of an older producer is fenced, and nothing of it is seen', async () => {
+    it('of an older producer is fenced and stays invisible', async () => {
       const [topic, group, id] = [await aTopic(log()), aName('group'), aName('producer')];
       await log().append(topic, 0, [aRecord('in')]);
       const member = await aMember(log(), group, topic);
@@ -95,7 +95,7 @@ export function describeTransactions({ log }: Subject): void {
       await Promise.all([older.close(), newer.close(), member.consumer.stop()]);
     });
 
-    it('for a partition that was lost is fenced, and nothing of it is seen', async () => {
+    it('for a lost partition is fenced and stays invisible', async () => {
       const [input, output] = [await aTopic(log()), await aTopic(log())];
       const group = aName('group');
       await log().append(input, 0, [aRecord('in')]);
@@ -116,18 +116,18 @@ export function describeTransactions({ log }: Subject): void {
       await Promise.all([producer.close(), second.consumer.stop()]);
     });
 
-    it('with a record too large is refused whole, and the producer goes on', async () => {
+    it('with a record that is too large is rejected, and the producer stays usable', async () => {
       const [topic, small] = [await aTopic(log()), await aTopic(log(), { maxRecordBytes: 100 })];
       const producer = await log().transactionalProducer(aName('producer'));
       const rejected = producer.commit({
         appends: [
-          { topic, partition: 0, records: [aRecord('refused')] },
+          { topic, partition: 0, records: [aRecord('rejected')] },
           { topic: small, partition: 0, records: [aRecord('x'.repeat(101))] },
         ],
       });
       await expect(rejected).rejects.toBeInstanceOf(RecordTooLarge);
-      await producer.commit({ appends: [{ topic, partition: 0, records: [aRecord('taken')] }] });
-      await untilReads(log(), topic, [['taken']]);
+      await producer.commit({ appends: [{ topic, partition: 0, records: [aRecord('accepted')] }] });
+      await untilReads(log(), topic, [['accepted']]);
       expect(await textsToEnd(log(), small)).toEqual([[]]);
       await producer.close();
     });

@@ -1,4 +1,4 @@
-/** The contract of a log that lost its last records: every reader is told once, and goes on with what is there now. */
+/** Contract of a truncated log: every affected reader gets one LogTruncated and continues with the current records. */
 import { describe, expect, it } from 'vitest';
 import { Unavailable } from '../../process/errors.ts';
 import { LogTruncated, type OwnedPartition } from '../log.ts';
@@ -29,7 +29,10 @@ export function describeTruncation({ harness, log }: Subject): void {
     while (texts.length < count) texts.push(...(await nextRecords(owned, topic)).map(textOf));
     return texts;
   };
-  /** Each by itself, as a log may only be cut between appends. What was cut may have forgotten its writers, and say so once. */
+  /**
+   * Appends each text separately, because a log may be truncated only between appends. A truncated log may have lost its
+   * producer state and then fails once with Unavailable.
+   */
   const append = async (topic: string, partition: number, ...texts: string[]) => {
     for (const text of texts) {
       const appendOne = () => log().append(topic, partition, [aRecord(text)]);
@@ -39,11 +42,11 @@ export function describeTruncation({ harness, log }: Subject): void {
     }
   };
 
-  describe('a log that was cut short', () => {
+  describe('a truncated log', () => {
     it.each([
-      ['has not grown again', ['x'], [1, 2]],
-      ['has grown past where it ended', ['x', 'y', 'z', '!'], [1, 5]],
-    ])('tells a member of a group once, when it %s', async (_, later, [offset, end]) => {
+      ['has fewer records than before', ['x'], [1, 2]],
+      ['has more records than before', ['x', 'y', 'z', '!'], [1, 5]],
+    ])('throws LogTruncated once to a group member when it %s', async (_, later, [offset, end]) => {
       const topic = await aTopic(log());
       await append(topic, 0, 'a', 'b', 'c');
       const { member, owned } = await aReader(aName('group'), topic);
@@ -59,7 +62,7 @@ export function describeTruncation({ harness, log }: Subject): void {
       await member.consumer.stop();
     });
 
-    it('tells only who was given what is gone, and nobody misses what is there now', async () => {
+    it('throws LogTruncated only to readers of lost records and delivers all current records', async () => {
       const topic = await aTopic(log());
       await append(topic, 0, 'a', 'b', 'c');
       const { member, owned } = await aReader(aName('group'), topic);
@@ -73,13 +76,13 @@ export function describeTruncation({ harness, log }: Subject): void {
         );
         seen.push(...(await batch));
       }
-      // A log may read ahead for its readers.
+      // The log may read ahead for its readers.
       const truncation = { offset: 1 };
       expect([['x'], ['b', truncation, 'x'], ['b', 'c', truncation, 'x']]).toContainEqual(seen);
       await member.consumer.stop();
     });
 
-    it('takes a commit of what was read before, and tells whoever comes back to it', async () => {
+    it('accepts a commit of records read before the truncation and reports it to the next owner', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await append(topic, 0, 'a', 'b', 'c');
       const first = await aReader(group, topic);
@@ -97,11 +100,11 @@ export function describeTruncation({ harness, log }: Subject): void {
     });
 
     /**
-     * No offset tells then. A log with leader epochs tells who names the one of its position. The embedded log has none: its
-     * commits stand in the file of its records, so that an older copy of it has the commits of that time; and whoever must be
-     * sure compares the record itself (`findTruncation`).
+     * Offsets alone do not show this truncation. A log with leader epochs compares the epoch of the position. The embedded
+     * log has no epochs: its commits are in the same file as its records, so a restored file has matching commits.
+     * Consumers also compare the record itself (`findTruncation`).
      */
-    it('tells whoever comes back when it has grown past where it ended, by the leader epoch of the position', async () => {
+    it('is detected by the leader epoch of the position if it has more records than before', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await append(topic, 0, 'a', 'b', 'c');
       const first = await aReader(group, topic);
@@ -128,7 +131,7 @@ export function describeTruncation({ harness, log }: Subject): void {
       await member.consumer.stop();
     });
 
-    it('tells whoever seeks beyond its end', async () => {
+    it('throws LogTruncated after a seek beyond the end', async () => {
       const topic = await aTopic(log());
       await append(topic, 0, 'a');
       const { member, owned } = await aReader(aName('group'), topic);
@@ -140,9 +143,9 @@ export function describeTruncation({ harness, log }: Subject): void {
     });
 
     it.each([
-      ['has not grown again', ['x']],
-      ['has grown past where it ended', ['x', 'y', 'z']],
-    ])('tells a tail, which goes on with what is there now, when it %s', async (_, later) => {
+      ['has fewer records than before', ['x']],
+      ['has more records than before', ['x', 'y', 'z']],
+    ])('is reported to a tail, which continues with the current records, when it %s', async (_, later) => {
       const topic = await aTopic(log(), { partitions: 2 });
       await append(topic, 1, 'a', 'b');
       const seen: unknown[] = [];
@@ -155,7 +158,7 @@ export function describeTruncation({ harness, log }: Subject): void {
       await tail.waitForOffsets([0, 2]);
       await truncate(topic, 1, 1);
       await append(topic, 1, ...later);
-      // Others wait with it: a position that lies before the cut is reached at once.
+      // A position below the truncation counts as reached.
       await tail.waitForOffsets([0, 1]);
       await until(() => seen.at(-1) === later.at(-1));
       expect(seen).toEqual(['a', 'b', { partition: 1, offset: 1 }, ...later]);

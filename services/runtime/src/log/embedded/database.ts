@@ -115,7 +115,7 @@ function openLocked(directory: string): DatabaseSync {
     return sqlite;
   } catch (error) {
     sqlite?.close();
-    const reason = isBusy(error) ? 'is held by another process' : `cannot be used: ${messageOf(error)}`;
+    const reason = isBusy(error) ? 'is in use by another process' : `cannot be used: ${messageOf(error)}`;
     throw new StartRefused(`the log directory ${directory} ${reason}`, { cause: error });
   }
 }

@@ -17,7 +17,7 @@ it('refuses a directory that this process has open already, until it is closed',
   const log = await aLog({ directory });
   const second = openEmbeddedLog({ directory, clock });
   await expect(second).rejects.toEqual(
-    new StartRefused(`the log directory ${directory} is held by another process`),
+    new StartRefused(`the log directory ${directory} is in use by another process`),
   );
   await log.close();
   expect((await aLog({ directory })).id).toBe(log.id);

@@ -102,7 +102,7 @@ export class TopicCatalog {
       );
     }
     if (spec.name === '' || !Number.isInteger(spec.partitions) || spec.partitions < 1) {
-      throw new Error(`not a topic: "${spec.name}" with ${spec.partitions} partitions`);
+      throw new Error(`invalid topic "${spec.name}" with ${spec.partitions} partitions`);
     }
   }
 }

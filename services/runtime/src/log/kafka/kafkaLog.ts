@@ -1,4 +1,4 @@
-/** The log of a deployment: the port of `log.ts` on a Kafka cluster, by kafkajs. */
+/** The log on Kafka: implements the port of `log.ts` with kafkajs. */
 import { randomUUID } from 'node:crypto';
 import type { Admin, Kafka } from 'kafkajs';
 import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
@@ -41,17 +41,14 @@ import { describeTopic, ensureTopics, retentionOf } from './topics/topics.ts';
 
 export interface KafkaLogOptions {
   readonly connection: KafkaConnection;
-  /** Before every topic, consumer group and transactional id, so that deployments can share a cluster. */
+  /** Prefix of topics, consumer groups, and transactional ids, so that deployments can share a cluster. */
   readonly prefix: string;
-  /** Missing topics are made with it; -1: the brokers' default. */
+  /** Replication factor of new topics. -1 for the brokers' default. */
   readonly replicationFactor: number;
   readonly logger: Logger;
 }
 
-/**
- * Connects, and finds or makes the log's id.
- * @throws Unavailable when no broker answers; StartRefused when they do not take the credentials.
- */
+/** @throws Unavailable if no broker responds; StartRefused if the brokers reject the credentials. */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
   const kafka = kafkaClient(options.connection, options.logger);
   const admin = new ReplaceableClient(() => kafka.admin());
@@ -72,15 +69,17 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
 function startError(error: unknown): Error {
   if (error instanceof StartRefused) return error;
   if (isCredentialsError(error)) {
-    // Our own words around it say that nothing can be reached.
+    // The outer message says only that no broker can be reached.
     const cause = error instanceof Unavailable ? error.cause : error;
-    return new StartRefused(`Kafka does not let this process in: ${messageOf(cause)}`, { cause: error });
+    return new StartRefused(`Kafka rejects the credentials of this process: ${messageOf(cause)}`, {
+      cause: error,
+    });
   }
   const failure = toLogError(error, 'the log cannot be opened');
   return isSettingsError(error) ? new StartRefused(failure.message, { cause: error }) : failure;
 }
 
-/** What the brokers do not answer holds the close up no longer than this; the callers of a send hear of it. */
+/** Maximum wait for silent brokers when the log closes. The senders get an error. */
 const CLOSE_LIMIT_MS = 3000;
 
 interface KafkaLogDeps extends KafkaDeps {
@@ -96,7 +95,7 @@ class KafkaLog implements Log {
   readonly #producers: Producers;
   readonly #appendBudget = new AppendBudget();
   readonly #appenders = new Map<string, PartitionAppender>();
-  /** The last question of each topic whose limits an append had to wait for. */
+  /** Last limits request of each topic that an append had to wait for. */
   readonly #pendingLimits = new Map<string, Promise<unknown>>();
   readonly #tails = new Set<FollowingTail>();
   readonly #consumers = new Set<Consumer>();
@@ -113,7 +112,7 @@ class KafkaLog implements Log {
     return this.#id;
   }
 
-  /** Once, before the log is given away. */
+  /** Called once, before the log is returned. */
   async identify(): Promise<void> {
     const { id, originalPartitions } = await findOrCreateLog(this, this.#deps.logger);
     for (const [topic, partitions] of originalPartitions)
@@ -203,22 +202,21 @@ class KafkaLog implements Log {
   }
 
   async #close(): Promise<void> {
-    // Consumers first, while what they finish can still be appended and committed.
+    // Consumers stop first, so that they can still append and commit finished work.
     await Promise.all([...this.#consumers].map((consumer) => consumer.stop()));
     await settledWithin(this.#closeOthers(), CLOSE_LIMIT_MS);
   }
 
-  /** Goes on where the brokers are silent. */
   async #closeOthers(): Promise<void> {
     await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
-    // An append that has begun waits in no appender yet while the brokers are asked for its topic's limits.
+    // An append that waits for the limits of its topic is not in an appender yet.
     await Promise.allSettled(this.#pendingLimits.values());
     await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
     const { catalog, admin } = this.#deps;
     await Promise.all([...this.#transactional, this.#producers, catalog, admin].map((part) => part.close()));
   }
 
-  /** Rejects instead of throwing: `append` is no async function, which would cost each append turns of its own. */
+  /** Returns a rejected promise instead of throwing. `append` is not async, which saves turns of the event loop. */
   #appendWithin(
     limits: TopicLimits,
     partition: number,
@@ -229,7 +227,7 @@ class KafkaLog implements Log {
     try {
       const bytes = checkSizes(limits, partition, records).reduce((sum, one) => sum + one, 0);
       const maxSendBytes = maxRecordsBytes(limits);
-      // A batch cannot be split without the append being two.
+      // A batch cannot be split, because an append is atomic.
       if (bytes > maxSendBytes) throw new RecordTooLarge(topic, bytes, maxSendBytes);
       return this.#appender(topic, partition).append({ records, bytes, maxSendBytes, deadlineMs });
     } catch (error) {
@@ -256,14 +254,14 @@ class KafkaLog implements Log {
     try {
       return await this.#producers.send(send);
     } catch (error) {
-      // An operator has made the limit smaller or the topic away: the next append is to know.
+      // An operator has lowered the limit or deleted the topic.
       if (hasErrorType(error, 'MESSAGE_TOO_LARGE', 'UNKNOWN_TOPIC_OR_PARTITION'))
         this.#deps.catalog.evict(topic);
       throw error;
     }
   }
 
-  /** Keeps what was opened until it ends by itself. One that was opened while the log closes is closed at once. */
+  /** Tracks an opened object until it ends. Closes the object at once if the log is closing. */
   async #keep<T>(all: Set<T>, opened: T, ended: Promise<unknown>, close: () => Promise<void>): Promise<T> {
     all.add(opened);
     const remove = () => all.delete(opened);
@@ -279,9 +277,8 @@ class KafkaLog implements Log {
 }
 
 /**
- * The log's identity is the first record of a topic that every opener can write to. Of two that open a new log at once
- * the earlier record wins for both. Each has a key of its own, so compaction keeps it. Behind it are the partitions that
- * each topic was made with.
+ * Returns the id and the partition counts of the log, which are records of a topic. The first record is the id: if two
+ * processes create the log at once, both use the earlier record. Each record has its own key, so compaction keeps it.
  */
 async function findOrCreateLog(log: Omit<Log, 'id'>, logger: Logger): Promise<LogFacts> {
   await log.ensureTopics([
@@ -292,7 +289,7 @@ async function findOrCreateLog(log: Omit<Log, 'id'>, logger: Logger): Promise<Lo
   const id = randomUUID();
   await log.append(LOG_TOPIC, 0, [{ key: id, value: Buffer.from(id) }]);
   const created = await readLogFacts(log, logger);
-  if (created === undefined) throw new Error(`${LOG_TOPIC} does not hold what was appended to it`);
+  if (created === undefined) throw new Error(`${LOG_TOPIC} does not contain the record that was appended`);
   return created;
 }
 
@@ -302,7 +299,7 @@ const PARTITIONS_KEY = 'partitions/';
 
 interface LogFacts {
   readonly id: string;
-  /** By topic. */
+  /** Partition counts by topic. */
   readonly originalPartitions: ReadonlyMap<string, number>;
 }
 

@@ -1,9 +1,9 @@
-/** A log of which a test has changed something: one that fails, that is late, that counts. */
+/** Logs that fail, are slow, or count calls, for tests. */
 import { Unavailable } from '../../process/errors.ts';
 import { pause } from '../../process/waiting.ts';
 import type { Log } from '../log.ts';
 
-/** The same log (or part of one), with these methods instead of its own. */
+/** Returns the log, or a part of it, with some methods replaced. */
 export function withMethods<T extends object>(log: T, methods: Partial<T>): T {
   return new Proxy(log, {
     get: (target, name) => {
@@ -14,7 +14,7 @@ export function withMethods<T extends object>(log: T, methods: Partial<T>): T {
   });
 }
 
-/** The log of a process that reads on only when it may. */
+/** Returns a log whose tails wait before each batch. */
 export function withPausedTails(log: Log, untilMayRead: () => Promise<void>): Log {
   return withMethods(log, {
     tail: (options) =>
@@ -22,7 +22,9 @@ export function withPausedTails(log: Log, untilMayRead: () => Promise<void>): Lo
   });
 }
 
-/** The log while nobody leads the partition of those topics that have several, and what gives it a leader. */
+/**
+ * Returns a log in which one partition of every topic with several partitions has no leader until `electLeader` is called.
+ */
 export function withoutLeader(log: Log, partition: number): { log: Log; electLeader(): void } {
   const elected = Promise.withResolvers<void>();
   let hasLeader = false;

@@ -1,26 +1,26 @@
-/** Checks an append before anything of it is sent, and counts its bytes as one batch of Kafka will hold them. */
+/** Checks an append before it is sent, and computes its size in a Kafka batch. */
 import { checkRecords } from '../../checkRecords.ts';
 import type { NewRecord } from '../../log.ts';
 
-/** The limits of a topic, as the brokers have them. */
+/** Limits of a topic, as the brokers report them. */
 export interface TopicLimits {
-  /** The name without the prefix. */
+  /** Topic name without the prefix. */
   readonly topic: string;
   readonly partitions: number;
-  /** The topic's `max.message.bytes`: of one batch. */
+  /** The topic's `max.message.bytes`, the maximum size of one batch. */
   readonly maxBatchBytes: number;
   readonly isCompacted: boolean;
 }
 
 /**
- * A batch's size beside the keys, values and headers of one record: 61 bytes of its own, up to 40 of the record and
- * 10 of each header. A topic is made with room for it, so that `maxRecordBytes` counts what the caller gave.
+ * Overhead of a batch with one record: 61 bytes, up to 40 for the record, and 10 per header. New topics allow for it, so
+ * that `maxRecordBytes` counts only keys, values, and headers.
  */
 export const BATCH_OVERHEAD_BYTES = 1024;
 
 /**
- * The bytes of each record in a batch, at most, uncompressed.
- * @throws RecordTooLarge for the first record above the topic's limit; anything else it throws is a bug of the caller.
+ * Returns the maximum uncompressed size of each record in a batch.
+ * @throws RecordTooLarge for the first record above the topic's limit. Any other error is a bug in the caller.
  */
 export function checkSizes(
   { topic, partitions, maxBatchBytes, isCompacted }: TopicLimits,
@@ -38,15 +38,15 @@ export function checkSizes(
   );
 }
 
-/** A batch's room for its records. */
+/** Returns the maximum total size of the records in one batch. */
 export function maxRecordsBytes({ maxBatchBytes }: Pick<TopicLimits, 'maxBatchBytes'>): number {
   return maxBatchBytes - BATCH_HEADER_BYTES;
 }
 
 const BATCH_HEADER_BYTES = 61;
 
-/** Length, attributes, timestamp, offset, and the lengths of key, value and headers, at their longest. */
+/** Maximum bytes of length, attributes, timestamp, offset, and the lengths of key, value, and headers. */
 const RECORD_FRAMING_BYTES = 40;
 
-/** The lengths of a header's name and value, at their longest. */
+/** Maximum bytes of the lengths of a header's name and value. */
 const HEADER_FRAMING_BYTES = 10;

@@ -1,4 +1,4 @@
-/** Asks a broker again until it is taken: after what may pass, at whom leads by then, and over new connections after silence. */
+/** Retries a broker request until it succeeds, at the current leader and with new connections after a timeout. */
 import kafkajs, { type Broker, type Cluster } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
 import { Backoff, pause } from '../../../process/waiting.ts';
@@ -8,13 +8,13 @@ import { type ReplaceableClient, type SharedClient, withinTimeout } from '../cli
 import { protocolError } from '../client/sendRequest.ts';
 
 export interface RetriedRequest<T> {
-  /** The broker to ask, by what is known just now. */
+  /** Returns the broker to send to, from the cluster's current metadata. */
   find(cluster: Cluster): Promise<Broker>;
-  /** Does nothing more when it is repeated. */
+  /** Sends the request. The request must be idempotent. */
   send(broker: Broker): Promise<T>;
-  /** It would do harm if a broker took it late, behind its repetition: it is repeated only after an answer. */
+  /** True if a late duplicate would do harm. The request is then retried only after a broker has responded. */
   readonly needsResponseBeforeRetry?: boolean;
-  /** No try begins later, by the process's own clock. */
+  /** Time after which no attempt starts, on the clock of `performance.now()`. */
   readonly deadlineMs: number;
 }
 
@@ -26,7 +26,7 @@ export class BrokerRetries {
     this.#cluster = cluster;
   }
 
-  /** @throws what the last try that reached a broker threw. */
+  /** @throws the error of the last attempt that reached a broker. */
   async run<T>({ find, send, needsResponseBeforeRetry = false, deadlineMs }: RetriedRequest<T>): Promise<T> {
     const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
     let failure: unknown;
@@ -43,7 +43,7 @@ export class BrokerRetries {
       } catch (error) {
         if (isSent && needsResponseBeforeRetry && !isBrokerResponse(error)) throw error;
         const isOutcomeUnknown = failure !== undefined;
-        // That no broker can be reached now says nothing of what was asked before.
+        // An unreachable broker says nothing about the outcome of an earlier attempt.
         if (sharedClient !== undefined || !isOutcomeUnknown) failure = error;
         if (!isRetriable(error) && !(isOutcomeUnknown && error instanceof Unavailable)) throw failure;
         const pauseMs = backoff.next();
@@ -54,21 +54,20 @@ export class BrokerRetries {
     }
   }
 
-  /** The next try has new connections. */
   replaceConnections(): void {
     const { current } = this.#cluster;
     if (current !== undefined) this.#cluster.replace(current);
   }
 
-  /** No other try begins; waits for those that run. */
+  /** Starts no further attempt, and waits for the running ones. */
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#cluster.close();
   }
 
-  /** A broker that answers is well, and another may lead by now. */
+  /** Refreshes the metadata after a response, because the leader may have moved. Otherwise replaces the connections. */
   async #refresh(sharedClient: SharedClient<Cluster>, error: unknown): Promise<void> {
-    // What a transaction waits for so is over within milliseconds.
+    // A concurrent transaction ends within milliseconds.
     if (hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) return;
     const isFresh =
       isBrokerResponse(error) &&
@@ -81,7 +80,7 @@ const FIRST_PAUSE_MS = 3;
 const MAX_PAUSE_MS = 1000;
 const REFRESH_LIMIT_MS = 3000;
 
-/** @param topic as the cluster names it, and as its client was told. */
+/** @param topic topic name with the prefix. The cluster must track the topic. */
 export async function leaderOf(cluster: Cluster, topic: string, partition: number): Promise<Broker> {
   const partitions = cluster.findTopicPartitionMetadata(topic);
   const leader = partitions.find(({ partitionId }) => partitionId === partition)?.leader ?? NO_LEADER;
@@ -96,12 +95,12 @@ async function refreshed(sharedClient: SharedClient<Cluster>): Promise<boolean> 
   return true;
 }
 
-/** What the broker was asked is over: nothing of it is under way. */
+/** Returns true if a broker responded, so that the request is no longer in progress. */
 export function isBrokerResponse(error: unknown): boolean {
   return error instanceof kafkajs.KafkaJSProtocolError;
 }
 
-/** kafkajs says so of a moved leader, too few replicas and what else a broker cannot take now, and of lost connections. */
+/** Returns true for errors that kafkajs marks as retriable: moved leader, too few replicas, lost connection. */
 function isRetriable(error: unknown): boolean {
   for (let current = error; current instanceof Error; current = current.cause) {
     if (current instanceof kafkajs.KafkaJSError && current.retriable) return true;

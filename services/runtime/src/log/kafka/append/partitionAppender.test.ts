@@ -88,7 +88,7 @@ test('refuses at once what waits beyond the bound of all partitions, and takes i
   const taken = [one.append(records(0, 1), 60), other.append(records(1, 1), 40)];
   const refused = one.append(records(2, 1), 1);
   await expect(refused).rejects.toBeInstanceOf(Unavailable);
-  await expect(refused).rejects.toThrow('not appended');
+  await expect(refused).rejects.toThrow('nothing was appended');
   await Promise.all(taken);
   // Larger than the bound, so alone.
   const large = one.append(records(3, 1), 500);
@@ -132,7 +132,7 @@ test('an append waits 16 s and no longer, in a send that hangs or behind it', as
   await turn();
   expect(outcomes).toEqual([
     expect.stringMatching(/^sent: Unavailable: .*outcome is unknown/),
-    expect.stringMatching(/^behind: Unavailable: .*not appended/),
+    expect.stringMatching(/^behind: Unavailable: .*nothing was appended/),
   ]);
   goOn();
   expect(await late).toEqual({ baseOffset: 1 });
@@ -185,7 +185,7 @@ test('a partition without an answer for 2 s holds little, is told of, and is as 
   expect(told).toEqual(['failed: no answer yet']);
   await expect(append(records(2, 1), 100_000)).rejects.toMatchObject({
     name: 'Unavailable',
-    message: expect.stringContaining('not appended'),
+    message: expect.stringContaining('nothing was appended'),
     retryAfterS: 5,
   });
   appended.push(append(records(3, 1), 40_000));

@@ -1,7 +1,7 @@
 /**
- * The appends to one partition: one send in flight, and what arrives meanwhile is gathered into the next. More in flight
- * could be lost, repeated or reordered when a broker dies. A sick partition holds little, and is tried at growing
- * intervals, so that the others have what they need.
+ * Appends to one partition with one send in flight. Appends that arrive meanwhile form the next send.
+ * With several sends in flight, a broker failure could lose, duplicate, or reorder records. A failing partition gets little
+ * memory and is retried with a backoff, so that other partitions are not affected.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '../../../process/errors.ts';
@@ -11,13 +11,12 @@ import type { PartitionWatch } from '../client/partitionHealth.ts';
 import type { PartitionBatch } from './partitionProducer.ts';
 
 export interface PartitionAppenderDeps {
-  /** Returns the offset of the first record. */
   send(send: PartitionBatch): Promise<number>;
   readonly budget: AppendBudget;
-  /** Is told when the partition falls sick, and when it is well again. */
+  /** Receives failures and recoveries of the partition. */
   readonly watch: PartitionWatch;
   pause?(ms: number): Promise<void>;
-  /** The topic's name on the cluster. */
+  /** Topic name with the prefix. */
   readonly topic: string;
   readonly partition: number;
 }
@@ -25,9 +24,9 @@ export interface PartitionAppenderDeps {
 export interface CheckedAppend {
   readonly records: readonly NewRecord[];
   readonly bytes: number;
-  /** Room for records in one batch of the topic, as it is known now. */
+  /** Maximum size of the records in one batch. */
   readonly maxSendBytes: number;
-  /** At this time of the process's own clock its caller is told, and it is not sent any more. Never before that of an earlier append. */
+  /** Time at which the caller gets an error and the append is no longer sent. Later appends have later deadlines. */
   readonly deadlineMs: number;
 }
 
@@ -35,20 +34,20 @@ export class PartitionAppender {
   readonly #deps: PartitionAppenderDeps;
   #queue: Pending[] = [];
   #inFlight: readonly Pending[] = [];
-  /** Fires when the first of both is due, or sooner. One timer for all: each append's own would take much of a small one's time. */
+  /** One timer for the earliest deadline, because a timer per append would be expensive for small appends. */
   #deadline: NodeJS.Timeout | undefined;
   #pendingBytes = 0;
-  /** Its last send failed, or has had no answer for long. */
+  /** True if the last send failed or has had no response for a long time. */
   #isFailing = false;
   readonly #backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
-  /** Set while anything waits. */
+  /** Set while appends are pending. */
   #running: Promise<void> | undefined;
 
   constructor(deps: PartitionAppenderDeps) {
     this.#deps = deps;
   }
 
-  /** Queues before it returns, so that the order of calls is the order of offsets. */
+  /** Enqueues synchronously, so that the offsets have the order of the calls. */
   append(append: CheckedAppend): Promise<Appended> {
     const { budget } = this.#deps;
     if (this.#isFailing && !this.#mayQueueWhileFailing(append.bytes))
@@ -60,13 +59,13 @@ export class PartitionAppender {
     return new Promise((resolve, reject) => this.#queue.push({ ...append, resolve, reject }));
   }
 
-  /** Resolves when nothing waits any more. */
+  /** Resolves when no append is pending. */
   async idle(): Promise<void> {
     await this.#running;
   }
 
   async #run(): Promise<void> {
-    // Appends of one turn of the event loop go together, and with them those of requests that came beside the last send's answer.
+    // Waits one turn, so that appends of the same turn of the event loop form one send.
     for (await yieldToEventLoop(); this.#queue.length > 0; await yieldToEventLoop()) {
       const hasFailed = await this.#send(this.#nextGroup());
       if (hasFailed) await (this.#deps.pause ?? delay)(this.#backoff.next());
@@ -76,7 +75,7 @@ export class PartitionAppender {
     this.#deadline = undefined;
   }
 
-  /** @returns true when the brokers could not take it now. */
+  /** @returns true if the brokers were unavailable. */
   async #send(group: readonly Pending[]): Promise<boolean> {
     const { send, topic, partition } = this.#deps;
     const records = group.flatMap((pending) => pending.records);
@@ -94,7 +93,7 @@ export class PartitionAppender {
     } catch (error) {
       for (const pending of group) pending.reject(error);
       const isUnavailable = error instanceof Unavailable;
-      // Brokers that refuse it are there.
+      // A broker that rejects the send is available.
       if (isUnavailable) this.#failed(error);
       else this.#recovered();
       return isUnavailable;
@@ -109,13 +108,13 @@ export class PartitionAppender {
     this.#deadline ??= setTimeout(() => this.#rejectExpired(), Math.max(0, deadlineMs - performance.now()));
   }
 
-  /** A send under way goes on: cut short, it would cost the partition its producer once more. */
+  /** Rejects expired appends. A send in flight continues, because an abort would cost the partition its producer. */
   #rejectExpired(): void {
     this.#deadline = undefined;
     const nowMs = performance.now();
     const isExpired = ({ deadlineMs }: Pending): boolean => deadlineMs <= nowMs;
     const { topic, partition } = this.#deps;
-    const unknown = `${topic}/${partition} has not confirmed an append; its outcome is unknown`;
+    const unknown = `${topic}/${partition} did not confirm an append in time; the outcome is unknown`;
     for (const pending of this.#inFlight.filter(isExpired)) pending.reject(new Unavailable(unknown));
     for (const pending of this.#queue.filter(isExpired)) {
       this.#release(pending.bytes);
@@ -130,10 +129,10 @@ export class PartitionAppender {
   #notAppended(): Unavailable {
     const { topic, partition } = this.#deps;
     const options = this.#isFailing ? { retryAfterS: RETRY_AFTER_SECONDS } : {};
-    return new Unavailable(`${topic}/${partition} is behind; the append was not appended`, options);
+    return new Unavailable(`${topic}/${partition} is not keeping up; nothing was appended`, options);
   }
 
-  /** One is always taken: without a try nobody knows when the partition is well again. */
+  /** Returns true if an append may wait. One append is always accepted, because only an attempt shows the recovery. */
   #mayQueueWhileFailing(bytes: number): boolean {
     if (this.#pendingBytes === 0) return true;
     return this.#pendingBytes + bytes <= MAX_FAILING_BYTES && this.#queue.length < MAX_FAILING_APPENDS;
@@ -169,8 +168,8 @@ export class PartitionAppender {
 }
 
 /**
- * The room that all partitions share. A partition may hold as much as is still free behind it: one sick partition takes
- * half of the room, and however many are sick, the others have some. Beyond it the brokers are slower than the callers, who are told so.
+ * Memory for pending appends, shared by all partitions. A partition can use as much as stays free after it: one failing
+ * partition uses at most half, and other partitions always have some left.
  */
 export class AppendBudget {
   readonly #maxBytes: number;
@@ -181,8 +180,8 @@ export class AppendBudget {
   }
 
   /**
-   * One that is larger than the bound is taken when nothing else waits, or it could never be.
-   * @param partitionBytes what the partition holds already.
+   * Returns false if the append must be rejected. An oversized append is accepted if nothing else is pending.
+   * @param partitionBytes bytes that the partition has already reserved.
    */
   reserve(bytes: number, partitionBytes: number): boolean {
     if (this.#reserved > 0 && partitionBytes + bytes > this.#maxBytes - this.#reserved) return false;
@@ -197,21 +196,21 @@ export class AppendBudget {
 
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
 
-/** Longer than a healthy broker takes, its pauses included. */
+/** Longer than a healthy broker takes, including garbage collection. */
 const FAILING_AFTER_MS = 2000;
-/** Waits at a sick partition, at most: its callers are better off elsewhere, and come back. */
+/** Maximum pending bytes of a failing partition. Rejected callers retry later. */
 const MAX_FAILING_BYTES = 1024 * 1024;
 const MAX_FAILING_APPENDS = 1000;
-/** About half of what a leader takes to move. */
+/** About half the time of a leader election. */
 const RETRY_AFTER_SECONDS = 5;
-/** Between a failed send and the next one to the same partition. */
+/** Pause between a failed send and the next one to the same partition. */
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 2000;
 
-/** More in one send would make small appends wait for large ones without being any faster. */
+/** Larger sends are not faster and delay small appends. */
 const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 
-/** To write so many small ones takes some 5 ms, in which nothing else is done. */
+/** Encoding this many small records blocks the event loop for about 5 ms. */
 const MAX_GROUP_RECORDS = 10_000;
 
 interface Pending extends CheckedAppend {

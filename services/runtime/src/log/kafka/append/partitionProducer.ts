@@ -1,7 +1,7 @@
 /**
- * The idempotent producer of one partition (KIP-98). One send after the other, each under the same producer id, epoch and
- * sequence until its outcome is known: the brokers append it once, and answer where. After a send of unknown outcome
- * the next one has a new producer id, since the brokers' count of sequences may be another.
+ * Idempotent producer of one partition (KIP-98), with one send at a time.
+ * A send keeps its producer id, epoch, and sequence until the outcome is known, so that the brokers append it once. After
+ * an unknown outcome the next send uses a new producer id, because the brokers may expect another sequence.
  */
 import { freeBytes } from '@questlog/schemas/buffers';
 import type { Broker, Cluster } from 'kafkajs';
@@ -18,9 +18,9 @@ import {
 import type { ProducerIdentity } from './recordBatch.ts';
 import { SHARED_WAIT_MS, type SharedProduce } from './sharedProduce.ts';
 
-/** Records that are sent at once, to one partition: one batch. */
+/** Records that are sent to one partition as one batch. */
 export interface PartitionBatch {
-  /** The topic's name on the cluster. */
+  /** Topic name with the prefix. */
   readonly topic: string;
   readonly partition: number;
   readonly records: readonly NewRecord[];
@@ -37,23 +37,22 @@ export class PartitionProducer {
   readonly #retries: BrokerRetries;
   #sequence: SequenceState | undefined;
   #separateUntilMs = 0;
-  /** Settles when the send before has; never rejects. */
+  /** Settles with the previous send. Never rejects. */
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param cluster knows the partition's topic, and is this producer's alone. */
+  /** @param cluster tracks the partition's topic and is used only by this producer. */
   constructor(cluster: ReplaceableClient<Cluster>, options: PartitionProducerOptions) {
     this.#options = options;
     this.#retries = new BrokerRetries(cluster);
   }
 
-  /** @returns the offset of the first record. */
   send(send: PartitionBatch): Promise<number> {
     const sent = this.#last.then(() => this.#send(send));
     this.#last = sent.catch(() => undefined);
     return sent;
   }
 
-  /** Waits for what runs. */
+  /** Waits for the running send. */
   close(): Promise<void> {
     return this.#retries.close();
   }
@@ -75,12 +74,12 @@ export class PartitionProducer {
         ...{ topic, partition, batch, transactionalId: null, waitMs: sendLimitMs },
       });
       const baseOffset = await withRetries((broker) => this.#produce(broker, request));
-      // A try that is given up has copied it, or its broker refuses what is left of it.
+      // Safe: a superseded attempt has its own copy, or its broker rejects the changed bytes.
       freeBytes(request.body);
       sequenceState.sequence = nextSequence(sequenceState.sequence, records.length);
       return baseOffset;
     } catch (error) {
-      // Tries of it may still be under way.
+      // Attempts of the send may still be in progress.
       if (this.#sequence !== undefined) onReplaced(error);
       this.#sequence = undefined;
       this.#retries.replaceConnections();
@@ -88,7 +87,7 @@ export class PartitionProducer {
     }
   }
 
-  /** One that is slow, or refused, goes alone for a while: it shall hold up no others. */
+  /** Produces separately for a while after a slow or rejected send, so that other partitions are not delayed. */
   async #produce(broker: Broker, request: PartitionRequest): Promise<number> {
     const sharedOffset = await this.#produceShared(broker, request);
     if (sharedOffset !== undefined) return sharedOffset;
@@ -103,7 +102,7 @@ export class PartitionProducer {
     }
   }
 
-  /** @returns undefined when it is to be asked alone. */
+  /** Returns undefined if the batch must be sent separately. */
   async #produceShared(broker: Broker, request: PartitionRequest): Promise<number | undefined> {
     if (performance.now() < this.#separateUntilMs) return undefined;
     try {
@@ -118,14 +117,14 @@ export class PartitionProducer {
 
 const SEPARATE_MS = 30_000;
 
-/** It is missing in kafkajs's types. */
+/** Field that kafkajs's types lack. */
 interface BrokerWithId extends Broker {
   readonly nodeId: number;
 }
 
 interface SequenceState {
   readonly producer: ProducerIdentity;
-  /** Of the next record. */
+  /** Sequence of the next record. */
   sequence: number;
 }
 

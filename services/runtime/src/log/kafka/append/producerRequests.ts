@@ -1,35 +1,31 @@
-/**
- * What every producer asks a broker: who it is, by kafkajs's own request, and to take a batch, by a Produce of version 7,
- * the first that takes zstd (KIP-110, Kafka 2.1).
- */
+/** Requests of producers: InitProducerId by kafkajs, and Produce 7, the first version with zstd (KIP-110, Kafka 2.1). */
 import { allocateBytes } from '@questlog/schemas/buffers';
 import type { Broker } from 'kafkajs';
 import { protocolError, type Request, sendRequest, type Throttled } from '../client/sendRequest.ts';
 import { encodeBatch, type NewBatch, type ProducerIdentity } from './recordBatch.ts';
 
 interface TopicPartition {
-  /** The topic's name on the cluster. */
+  /** Topic name with the prefix. */
   readonly topic: string;
   readonly partition: number;
 }
 
 export interface ProduceOptions extends TopicPartition {
   readonly batch: NewBatch;
-  /** Of a producer of transactions. */
+  /** Null for a producer without transactions. */
   readonly transactionalId: string | null;
-  /** The broker waits no longer for the other replicas. */
+  /** Maximum time that the broker waits for the other replicas. */
   readonly waitMs: number;
 }
 
-/** Of each partition, as they were asked. */
 export interface ProduceResponse extends Throttled {
   readonly responses: readonly PartitionResponse[];
 }
 
 interface PartitionResponse {
-  /** 0: the batch is in the log of all replicas that are in sync. */
+  /** 0 if all in-sync replicas have the batch. */
   readonly errorCode: number;
-  /** Of the first record. */
+  /** Offset of the first record. */
   readonly baseOffset: number;
 }
 
@@ -37,17 +33,17 @@ const ACKS_ALL = -1;
 
 /**
  * @returns the offset of the first record.
- * @throws the error that the broker answers.
+ * @throws the error that the broker returns.
  */
 export async function sendProduceRequest(broker: Broker, request: PartitionRequest): Promise<number> {
   const [response] = (await sendRequest(broker, request)).responses;
-  // It has one of each that was asked.
+  // `decodeResponse` guarantees one response per request.
   const { errorCode, baseOffset } = response as PartitionResponse;
   if (errorCode !== 0) throw protocolError(errorCode);
   return baseOffset;
 }
 
-/** @param requested of a producer of transactions: it fences those that had the id before. */
+/** @param requested with a transactional id, the request fences older producers of that id. */
 export async function initProducerId(
   broker: Broker,
   requested: { readonly transactionalId?: string; readonly transactionTimeout: number },
@@ -56,12 +52,12 @@ export async function initProducerId(
   return { producerId: BigInt(producerId), epoch: producerEpoch };
 }
 
-/** It begins anew behind the largest number of 31 bits. */
+/** Returns the next sequence. Sequences have 31 bits and then start at 0 again. */
 export function nextSequence(sequence: number, records: number): number {
   return (sequence + records) % 2 ** 31;
 }
 
-/** It is missing in kafkajs's types. */
+/** Method that kafkajs's types lack. */
 interface BrokerInternals extends Broker {
   initProducerId(requested: {
     readonly transactionalId?: string;
@@ -69,13 +65,13 @@ interface BrokerInternals extends Broker {
   }): Promise<{ readonly producerId: string; readonly producerEpoch: number }>;
 }
 
-/** A Produce of one partition. */
+/** Produce request for one partition. */
 export interface PartitionRequest extends TopicPartition, Request<ProduceResponse> {
-  /** Within the body. */
+  /** Part of the body. */
   readonly batch: Buffer;
 }
 
-/** Sent again as it is, it is appended no more than once. */
+/** Encodes a request. The brokers append it at most once, even if it is sent again. */
 export async function produceRequest(produce: ProduceOptions): Promise<PartitionRequest> {
   const { topic, partition, batch, transactionalId, waitMs } = produce;
   const idBytes = transactionalId === null ? 0 : Buffer.byteLength(transactionalId);
@@ -99,7 +95,7 @@ export async function produceRequest(produce: ProduceOptions): Promise<Partition
 
 const PRODUCE = { apiKey: 0, apiVersion: 7, apiName: 'Produce', since: '2.1' };
 
-/** Of several partitions, of each once. It is answered when the last of them has its replicas, or `waitMs` are over. */
+/** Encodes one request for several partitions. The broker responds after `waitMs` at the latest. */
 export function sharedRequest(
   requests: readonly PartitionRequest[],
   waitMs: number,
@@ -124,7 +120,7 @@ export function sharedRequest(
   return { ...PRODUCE, body, decode: (bytes) => decodeResponse(bytes, requests) };
 }
 
-/** Two lengths of texts, acks, time, two counts, the partition and the batch's length. */
+/** Two string lengths, acks, timeout, two counts, partition, and batch length. */
 const FIXED_BYTES = 2 * 2 + 2 + 5 * 4;
 
 function writeText(bytes: Buffer, at: number, text: string | null): number {
@@ -133,24 +129,26 @@ function writeText(bytes: Buffer, at: number, text: string | null): number {
   return start + bytes.write(text, start);
 }
 
-/** @throws Error for one that is not of these partitions, of each once: some clients take such for an acknowledgement. */
+/** @throws Error unless the response has exactly the requested partitions. Some clients take such a response as success. */
 function decodeResponse(bytes: Buffer, requested: readonly TopicPartition[]): ProduceResponse {
   const { partitions, clientSideThrottleTime } = readResponse(bytes);
   const responses = requested.map(({ topic, partition }) => {
     const partitionName = `${topic}/${partition}`;
     const response = partitions.get(partitionName);
     if (response === undefined || partitions.size !== requested.length) {
-      throw new Error(`the answer is not of ${partitionName}: ${bytes.toString('hex', 0, MAX_SHOWN_BYTES)}`);
+      throw new Error(
+        `the response does not match ${partitionName}: ${bytes.toString('hex', 0, MAX_SHOWN_BYTES)}`,
+      );
     }
     const { errorCode, baseOffset } = response;
-    if (errorCode === 0 && baseOffset < 0) throw new Error(`the answer of ${partitionName} has no offset`);
+    if (errorCode === 0 && baseOffset < 0) throw new Error(`the response for ${partitionName} has no offset`);
     return response;
   });
   return { responses, clientSideThrottleTime };
 }
 
 interface DecodedResponse extends Throttled {
-  /** By `topic/partition`. */
+  /** Responses by `topic/partition`. */
   readonly partitions: ReadonlyMap<string, PartitionResponse>;
 }
 
@@ -171,10 +169,10 @@ function readResponse(bytes: Buffer): DecodedResponse {
     }
     return { partitions, clientSideThrottleTime: bytes.readInt32BE(at) };
   } catch {
-    throw new Error(`the answer is cut short: ${bytes.toString('hex', 0, MAX_SHOWN_BYTES)}`);
+    throw new Error(`the response is truncated: ${bytes.toString('hex', 0, MAX_SHOWN_BYTES)}`);
   }
 }
 
-/** Its number, its error, and three numbers of 8 bytes. */
+/** Partition, error code, and three 64-bit integers. */
 const PARTITION_RESPONSE_BYTES = 4 + 2 + 3 * 8;
 const MAX_SHOWN_BYTES = 100;

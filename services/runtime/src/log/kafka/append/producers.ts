@@ -1,7 +1,4 @@
-/**
- * A producer for each partition. What is ready at once shares a request while all is well. A partition that was slow has
- * connections of its own: a broker answers the requests of a connection one after the other.
- */
+/** Producers of all partitions. Healthy partitions share requests; a slow one delays only its own connection. */
 import type { Kafka } from 'kafkajs';
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
@@ -10,23 +7,22 @@ import { clusterForTopics } from '../client/replaceableClient.ts';
 import { type PartitionBatch, PartitionProducer } from './partitionProducer.ts';
 import { SharedProduce } from './sharedProduce.ts';
 
-/** A send takes no longer, nor does an append with its wait for others. A dead leader is followed within 8 to 13 s. */
+/** Maximum time of a send, and of an append including its wait. A dead leader is replaced within 8 to 13 s. */
 export const SEND_LIMIT_MS = 16_000;
 
 export interface ProducersDeps {
   readonly kafka: Kafka;
   readonly logger: Logger;
   readonly sendLimitMs?: number;
-  /** How long partitions wait for the replicas of one another. */
+  /** Maximum wait for the replicas of other partitions in a shared request. */
   readonly sharedWaitMs?: number | undefined;
 }
 
 export class Producers {
   readonly #deps: ProducersDeps;
   readonly #shared: SharedProduce;
-  /** By partition, from its first send on. */
   readonly #producers = new Map<string, PartitionProducer>();
-  /** Sends that are under way, of all partitions. */
+  /** Number of running sends of all partitions. */
   #sending = 0;
   #isClosed = false;
 
@@ -36,8 +32,8 @@ export class Producers {
   }
 
   /**
-   * Returns the offset of the first record once all in-sync replicas have them.
-   * @throws Unavailable when that is not certain; Error when the brokers refuse the send for what it is.
+   * Returns the offset of the first record when all in-sync replicas have the records.
+   * @throws Unavailable if the outcome is unknown; Error if the brokers reject the records.
    */
   async send(send: PartitionBatch): Promise<number> {
     if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
@@ -47,14 +43,14 @@ export class Producers {
       return await this.#producerOf(at, send.topic).send(send);
     } catch (error) {
       const failure = toLogError(error, `${at} did not confirm an append; its outcome is unknown`);
-      // The producer is new, and nobody else knows its id: what fences it is a broker that has lost count.
+      // No other process knows the id of this new producer, so a fenced producer means that the broker lost its state.
       throw failure instanceof Fenced ? new Unavailable(failure.message, { cause: error }) : failure;
     } finally {
       this.#sending -= 1;
     }
   }
 
-  /** Waits for what runs. */
+  /** Waits for the running sends. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all([...this.#producers.values()].map((producer) => producer.close()));

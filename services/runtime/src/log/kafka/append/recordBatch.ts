@@ -1,7 +1,4 @@
-/**
- * Writes the records of one send as a record batch of format 2 (KIP-98): once, into a buffer of exactly that size, behind
- * room for the head of its request.
- */
+/** Encodes records as a record batch of format 2 (KIP-98), in one buffer with space for the request header. */
 import { constants, createZstdCompress, zstdCompressSync } from 'node:zlib';
 import { allocateBytes, freeBytes } from '@questlog/schemas/buffers';
 import type { Headers, NewRecord } from '../../log.ts';
@@ -26,24 +23,24 @@ import {
 } from '../read/batchLayout.ts';
 import { crc32c } from '../read/crc32c.ts';
 
-/** Under it brokers know a producer, and by it they drop what comes twice (KIP-98). */
+/** Producer id and epoch, by which brokers detect duplicates (KIP-98). */
 export interface ProducerIdentity {
   readonly producerId: bigint;
   readonly epoch: number;
 }
 
 export interface NewBatch {
-  /** At least one. */
+  /** Not empty. */
   readonly records: readonly NewRecord[];
   readonly producer: ProducerIdentity;
-  /** Of the first record, in the producer's count of what it has sent to the partition. */
+  /** Sequence of the first record: the number of records that the producer has sent to the partition before. */
   readonly sequence: number;
   readonly isTransactional: boolean;
-  /** Of all the records, milliseconds since the epoch. */
+  /** Timestamp of all records in milliseconds since the epoch. */
   readonly timestampMs: number;
 }
 
-/** @returns `room` bytes that are the caller's to write, and the batch behind them. */
+/** @returns `prefixBytes` bytes for the caller, followed by the batch. */
 export async function encodeBatch(batch: NewBatch, prefixBytes: number): Promise<Buffer> {
   const uncompressed = writeRecords(batch.records, prefixBytes + RECORDS);
   const parts = await compress(uncompressed.subarray(prefixBytes + RECORDS));
@@ -54,7 +51,7 @@ export async function encodeBatch(batch: NewBatch, prefixBytes: number): Promise
   return withHeader(bytes, prefixBytes, batch, ZSTD);
 }
 
-/** In parts, which may share their memory with one another. Undefined where it would not be smaller. */
+/** Returns the compressed parts, which may share memory. Undefined if compression does not help. */
 async function compress(records: Buffer): Promise<readonly Buffer[] | undefined> {
   if (records.length < MIN_COMPRESSED_BYTES) return undefined;
   const isSmall = records.length < MIN_ASYNC_BYTES;
@@ -66,13 +63,13 @@ function totalLength(parts: readonly Buffer[]): number {
   return parts.reduce((sum, part) => sum + part.length, 0);
 }
 
-/** Into room for half, where Node would take 16 KiB for each small send, which nobody but the collector gives back. */
+/** Starts with half the input size, because Node allocates 16 KiB for every small batch. */
 function compressSync(records: Buffer): Buffer {
   const chunkSize = Math.min(NODE_CHUNK_BYTES, records.length >> 1);
   return zstdCompressSync(records, { ...COMPRESSION, chunkSize });
 }
 
-/** As zstd yields it: one part a block, at least. Node's `zstdCompress` joins them in one more buffer, and those stay for the collector. */
+/** Compresses in another thread. Node's `zstdCompress` would copy the parts into one more buffer. */
 function compressAsync(records: Buffer): Promise<readonly Buffer[]> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
@@ -84,17 +81,17 @@ function compressAsync(records: Buffer): Promise<readonly Buffer[]> {
   });
 }
 
-/** Smaller sends shrink little, and zstd's set-up costs more than the checksum of what it saves. */
+/** Compressing smaller batches costs more than it saves. */
 const MIN_COMPRESSED_BYTES = 1024;
-/** From here on it takes longer, a quarter of a millisecond, than to have another thread do it. */
+/** Compressing more takes over 0.25 ms, longer than to use another thread. */
 const MIN_ASYNC_BYTES = 128 * 1024;
 
 const NODE_CHUNK_BYTES = 16 * 1024;
-/** Level 1 of zstd: JSON shrinks to about a sixth, and higher levels cost more than they save. */
+/** Level 1: JSON shrinks to about a sixth. Higher levels cost more than they save. */
 const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 /**
- * Each chunk that it fills is a round to the other thread. Not as large as the pool of Node: of a short part `freeBytes` could
- * not tell then whether others share its memory.
+ * Each chunk is a round trip to the other thread. Differs from `Buffer.poolSize`, so that `freeBytes` can detect shared
+ * memory.
  */
 const ASYNC_COMPRESSION = { ...COMPRESSION, chunkSize: Buffer.poolSize + 32 * 1024 };
 
@@ -103,7 +100,7 @@ const ZSTD = CODECS.indexOf('zstd');
 function withHeader(bytes: Buffer, prefixBytes: number, batch: NewBatch, codec: number): Buffer {
   const { records, producer, sequence, isTransactional, timestampMs } = batch;
   const header = bytes.subarray(prefixBytes);
-  // The brokers set the offset and the leader's epoch, which are not under the checksum.
+  // Brokers set the offset and the leader epoch, which the checksum does not cover.
   header.fill(0, 0, LENGTH);
   header.writeInt32BE(header.length - LENGTH_END, LENGTH);
   header.writeInt32BE(0, LEADER_EPOCH);
@@ -120,7 +117,7 @@ function withHeader(bytes: Buffer, prefixBytes: number, batch: NewBatch, codec: 
   return bytes;
 }
 
-/** The records begin at `start`. */
+/** Writes the records at `start`. */
 function writeRecords(records: readonly NewRecord[], start: number): Buffer {
   const sizes = new Uint32Array(records.length);
   let end = start;
@@ -138,7 +135,7 @@ function writeRecords(records: readonly NewRecord[], start: number): Buffer {
   return bytes;
 }
 
-/** Behind its own length. */
+/** Returns the size of a record without its length field. */
 function recordSize({ key, value, headers }: NewRecord, index: number): number {
   const keyBytes = key === null ? -1 : Buffer.byteLength(key);
   return (
@@ -150,7 +147,7 @@ function recordSize({ key, value, headers }: NewRecord, index: number): number {
   );
 }
 
-/** The attributes, of which a record has none, and the time since the batch's, which is none. */
+/** Attributes and timestamp delta, which are both 0. */
 const FIXED_BYTES = 2;
 
 function headersSize(headers: Headers): number {
@@ -187,12 +184,12 @@ function writeRecord(
   return at;
 }
 
-/** @param length -1 where there is none. */
+/** @param length -1 for null. */
 function fieldSize(length: number): number {
   return length < 0 ? 1 : varintSize(length) + length;
 }
 
-/** As a varint in zigzag, which doubles what is not negative; below 2^31. */
+/** Returns the size of a zigzag varint for a value from 0 to 2^31 - 1. */
 function varintSize(value: number): number {
   if (value < 0x40) return 1;
   if (value < 0x2000) return 2;
@@ -208,7 +205,7 @@ function writeVarint(bytes: Buffer, start: number, value: number): number {
   return at + 1;
 }
 
-/** The length -1. */
+/** Writes the length -1. */
 function writeNull(bytes: Buffer, at: number): number {
   bytes[at] = 1;
   return at + 1;
@@ -217,7 +214,7 @@ function writeNull(bytes: Buffer, at: number): number {
 function writeText(bytes: Buffer, start: number, text: string): number {
   const length = Buffer.byteLength(text);
   const at = writeVarint(bytes, start, length);
-  // Short ASCII is written faster here than by a call out of the engine.
+  // A loop is faster than a native call for short ASCII.
   if (length === text.length && length <= MAX_LOOPED_BYTES) {
     for (let i = 0; i < length; i++) bytes[at + i] = text.charCodeAt(i);
   } else {

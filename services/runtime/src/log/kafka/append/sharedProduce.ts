@@ -1,14 +1,11 @@
-/**
- * Batches of several partitions in one Produce to their broker. A request costs the broker and this process more than a small
- * batch does. One is under way to each broker, and what becomes ready meanwhile goes with the next.
- */
+/** Sends batches of several partitions in one Produce request per broker, with one request in flight. */
 import { freeBytes } from '@questlog/schemas/buffers';
 import type { Cluster, Kafka } from 'kafkajs';
 import { clusterForTopics, type ReplaceableClient } from '../client/replaceableClient.ts';
 import { protocolError, sendRequest } from '../client/sendRequest.ts';
 import { type PartitionRequest, sharedRequest } from './producerRequests.ts';
 
-/** Replicas that are well take a tenth of it, pauses of the collector included. */
+/** Healthy replicas need a tenth of this time, including garbage collection. */
 export const SHARED_WAIT_MS = 1000;
 
 export class SharedProduce {
@@ -16,14 +13,14 @@ export class SharedProduce {
   readonly #waitMs: number;
   readonly #hasOtherSends: () => boolean;
   readonly #brokers = new Map<number, BrokerQueue>();
-  /** Its connections carry nothing else: a broker answers the requests of a connection one after the other. */
+  /** Used only for shared requests, because a broker responds to the requests of a connection in order. */
   #cluster: ReplaceableClient<Cluster> | undefined;
-  /** By the process's own clock. */
+  /** Earliest time of the next connection attempt, on the clock of `performance.now()`. */
   #connectAtMs = 0;
 
   /**
-   * @param hasOtherSends whether sends to other partitions are under way: otherwise there is nothing to wait for.
-   * @param waitMs a broker answers for the other partitions when the replicas of one have taken so long.
+   * @param hasOtherSends returns true if sends to other partitions are running.
+   * @param waitMs maximum time that a broker waits for the replicas of any partition in the request.
    */
   constructor(kafka: Kafka, hasOtherSends: () => boolean, waitMs = SHARED_WAIT_MS) {
     this.#kafka = kafka;
@@ -32,8 +29,8 @@ export class SharedProduce {
   }
 
   /**
-   * @returns the offset of the first record; undefined when nothing was done, and the batch is to go by itself.
-   * @throws the error that the broker answers for the partition; anything else says nothing of what was appended.
+   * @returns the offset of the first record, or undefined if nothing was sent and the batch must be sent separately.
+   * @throws the broker's error for the partition. After any other error the outcome is unknown.
    */
   async produce(nodeId: number, request: PartitionRequest): Promise<number | undefined> {
     if (!this.#hasOtherSends() || request.batch.length > MAX_BATCH_BYTES) return undefined;
@@ -49,7 +46,7 @@ export class SharedProduce {
     await this.#cluster?.close();
   }
 
-  /** What is ready in this turn of the event loop goes together. */
+  /** Sends all batches of this turn of the event loop together. */
   #scheduleSend(broker: BrokerQueue): void {
     if (broker.isSending || broker.pending.length === 0) return;
     broker.isSending = true;
@@ -73,7 +70,7 @@ export class SharedProduce {
       await this.#sendRequest(cluster, broker.nodeId, batches);
     } catch (error) {
       for (const { reject } of batches) reject(error);
-      // The broker may be away: each finds out by itself, at once.
+      // The broker may be down. Sent separately, each batch fails or moves to the new leader.
       for (const { resolve } of broker.pending.splice(0)) resolve(undefined);
     }
   }
@@ -95,13 +92,13 @@ export class SharedProduce {
       if (errorCode === 0) batches[index]?.resolve(baseOffset);
       else batches[index]?.reject(protocolError(errorCode));
     });
-    // Another may have the broker's number by now.
+    // Another broker may have this id by now.
     const { current } = cluster;
     const hasMoved = responses.some(({ errorCode }) => errorCode === NOT_LEADER);
     if (hasMoved && current !== undefined) cluster.replace(current);
   }
 
-  /** Undefined while it is not: batches go by themselves meanwhile. */
+  /** Returns undefined while the cluster connects. Batches are then sent separately. */
   #connectedCluster(batches: readonly PendingBatch[]): ReplaceableClient<Cluster> | undefined {
     const topics = new Set(batches.map(({ request }) => request.topic));
     this.#cluster ??= clusterForTopics(this.#kafka, [...topics]);
@@ -123,10 +120,10 @@ function takePending({ pending }: BrokerQueue): PendingBatch[] {
   return pending.splice(0, firstExcluded === -1 ? pending.length : firstExcluded);
 }
 
-/** What others wait for: sent and written within milliseconds. */
+/** Maximum size of a batch in a shared request, so that sending and writing take milliseconds. */
 const MAX_BATCH_BYTES = 64 * 1024;
 const MAX_REQUEST_BYTES = 1024 * 1024;
-/** For a broker that does not answer at all; with the wait for replicas less than what makes a partition sick. */
+/** Limit for a silent broker. Together with the wait for replicas it is below `FAILING_AFTER_MS`. */
 const RESPONSE_LIMIT_MS = 500;
 const CONNECT_PAUSE_MS = 1000;
 
@@ -135,7 +132,7 @@ const NOT_LEADER = 6;
 interface BrokerQueue {
   readonly nodeId: number;
   readonly pending: PendingBatch[];
-  /** A request is under way, or about to be. */
+  /** True if a request is in flight or scheduled. */
   isSending: boolean;
 }
 

@@ -1,7 +1,6 @@
 /**
- * The steps of a producer of transactions (KIP-98), each at the broker that leads the partition or coordinates the
- * producer or the group. One that reached a coordinator late, behind its repetition, could begin, change or end the next
- * transaction: without an answer such a step is not repeated.
+ * Requests of a transactional producer (KIP-98). Coordinator requests are retried only after a response, because a late
+ * duplicate could start, change, or end the next transaction.
  */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import { createCluster } from '../client/clusterAccess.ts';
@@ -12,33 +11,33 @@ import type { PartitionBatch } from './partitionProducer.ts';
 import { initProducerId, nextSequence, produceRequest, sendProduceRequest } from './producerRequests.ts';
 import type { ProducerIdentity } from './recordBatch.ts';
 
-/** No try of a step begins behind its deadline, by the process's own clock. */
+/** No attempt starts after its deadline, on the clock of `performance.now()`. */
 export interface TransactionSteps {
-  /** Fences the older producers of the id. */
+  /** Fences older producers of the id. */
   initialize(deadlineMs: number): Promise<void>;
-  /** Begins a transaction with the partitions of the sends. */
+  /** Starts a transaction with the partitions of the batches. */
   begin(sends: readonly PartitionBatch[], deadlineMs: number): Promise<void>;
   /** @returns the offset of the first record. */
   send(send: PartitionBatch, deadlineMs: number): Promise<number>;
-  /** Makes the group's offsets part of the transaction, or begins one with them. */
+  /** Adds the group's offsets to the transaction. Starts a transaction if none is open. */
   beginOffsets(offsets: GroupOffsets, deadlineMs: number): Promise<void>;
   commitOffsets(offsets: GroupOffsets, deadlineMs: number): Promise<void>;
   /** Resolves when the outcome is decided. */
   end(outcome: 'commit' | 'abort', deadlineMs: number): Promise<void>;
-  /** Waits for what runs. */
+  /** Waits for the running request. */
   close(): Promise<void>;
 }
 
 export interface GroupOffsets {
-  /** The group's name on the cluster. */
+  /** Group name with the prefix. */
   readonly group: string;
   readonly topics: { topic: string; partitions: { partition: number; offset: string; metadata: string }[] }[];
 }
 
 export interface ProducerOptions {
-  /** The name on the cluster. */
+  /** Transactional id with the prefix. */
   readonly id: string;
-  /** The brokers abort a transaction that takes longer. */
+  /** Time after which the brokers abort the transaction. */
   readonly timeoutMs: number;
 }
 
@@ -46,7 +45,7 @@ export function transactionSteps(kafka: Kafka, producer: ProducerOptions): Trans
   return new BrokerSteps(kafka, producer);
 }
 
-/** kafkajs's numbers of the kinds of coordinators. */
+/** Coordinator types of the protocol. */
 const GROUP = 0;
 const TRANSACTION = 1;
 type CoordinatorType = typeof GROUP | typeof TRANSACTION;
@@ -54,9 +53,9 @@ type CoordinatorType = typeof GROUP | typeof TRANSACTION;
 class BrokerSteps implements TransactionSteps {
   readonly #producer: ProducerOptions;
   readonly #retries: BrokerRetries;
-  /** The topics that it has sent to, as the cluster names them. */
+  /** Topics of earlier sends, with the prefix. */
   readonly #topics = new Set<string>();
-  /** By partition, of the next record. */
+  /** Sequence of the next record, by partition. */
   readonly #sequences = new Map<string, number>();
   readonly #coordinators = new CoordinatorCache();
   #identity: ProducerIdentity | undefined;
@@ -156,7 +155,7 @@ class BrokerSteps implements TransactionSteps {
         try {
           return await send(broker as CoordinatingBroker);
         } catch (error) {
-          // Whatever it is, to ask again where it is costs one request.
+          // Finding the coordinator again costs only one request.
           if (!hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) coordinators.clear();
           throw error;
         }
@@ -177,10 +176,10 @@ class BrokerSteps implements TransactionSteps {
   }
 }
 
-/** Found once, and again when one has moved or its connection is gone: kafkajs asks before each step. */
+/** Caches coordinators until they move or disconnect. kafkajs looks them up before each request. */
 class CoordinatorCache {
   readonly #brokers = new Map<string, Broker>();
-  /** A broker is of use only with the client that found it. */
+  /** Client of the cached brokers. A broker object works only with its client. */
   #cluster: Cluster | undefined;
 
   async find(cluster: Cluster, kind: CoordinatorType, name: string): Promise<Broker> {
@@ -202,7 +201,7 @@ class CoordinatorCache {
   }
 }
 
-/** What is missing in kafkajs's types. */
+/** Method that kafkajs's types lack. */
 interface ClusterInternals extends Cluster {
   findGroupCoordinator(request: {
     readonly groupId: string;

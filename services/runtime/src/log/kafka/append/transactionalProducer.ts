@@ -1,4 +1,4 @@
-/** Appends to several partitions and moves offsets in one transaction, while no newer producer has the same id. */
+/** Appends to several partitions and commits offsets in one transaction, unless a newer producer has the same id. */
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 import { checkCommit, type PartitionCommit, toPartitionCommit } from '../../groupPartition.ts';
 import type { Appended, NewRecord, Transaction, TransactionalProducer } from '../../log.ts';
@@ -14,8 +14,8 @@ import { type GroupOffsets, type TransactionSteps, transactionSteps } from './tr
 type TransactionDeps = Pick<KafkaDeps, 'kafka' | 'catalog' | 'nameOf'>;
 
 /**
- * Fences older producers of the id, and waits until what they left is committed or aborted.
- * @throws Unavailable when the brokers cannot do that now.
+ * Fences older producers of the id, and waits until their transactions are committed or aborted.
+ * @throws Unavailable if the brokers cannot do that now.
  */
 export async function openTransactionalProducer(
   deps: TransactionDeps,
@@ -32,30 +32,29 @@ export async function openTransactionalProducer(
   }
 }
 
-/** Includes the wait for what an older producer has begun to commit or abort. */
+/** Includes the wait for the transaction of an older producer. */
 const INITIALIZE_LIMIT_MS = 12_000;
 
-/** The brokers then abort an abandoned transaction; until then `read_committed` readers wait behind it. */
+/** Time after which the brokers abort a transaction. Until then, `read_committed` readers wait. */
 const TRANSACTION_TIMEOUT_MS = 15_000;
 
-/** One commit takes no longer. Below the brokers' timeout, so that a slow producer does not take itself for fenced. */
+/** Maximum time of a commit. Below the brokers' timeout, so that a slow producer does not appear as fenced. */
 const COMMIT_LIMIT_MS = 12_000;
 
 const ABORT_LIMIT_MS = 2000;
 
 export class KafkaTransactionalProducer implements TransactionalProducer {
-  /** Resolves when it is closed. */
+  /** Resolves when the producer is closed. */
   readonly closed: Promise<void>;
   readonly #deps: Pick<TransactionDeps, 'catalog' | 'nameOf'>;
   readonly #id: string;
   readonly #steps: TransactionSteps;
   readonly #resolveClosed: () => void;
-  /** Settles when the commit before has; never rejects. */
+  /** Settles with the previous commit. Never rejects. */
   #last: Promise<unknown> = Promise.resolve();
   #failure: Error | undefined;
   #isClosed = false;
 
-  /** @param steps initialised. */
   constructor(deps: Pick<TransactionDeps, 'catalog' | 'nameOf'>, id: string, steps: TransactionSteps) {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.closed = promise;
@@ -87,7 +86,7 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
     try {
       return await withinTimeout(running.run(), COMMIT_LIMIT_MS);
     } catch (error) {
-      const failure = toLogError(error, `the transaction of ${this.#id} did not commit for certain`);
+      const failure = toLogError(error, `the transaction of ${this.#id} has an unknown outcome`);
       this.#failure = failure;
       await running.abandon();
       void this.#steps.close();
@@ -104,14 +103,14 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
   }
 }
 
-/** One transaction from its first step to its end; given up, it takes no other step. */
+/** One transaction. After `abandon` it sends no further request. */
 class RunningTransaction {
   readonly #steps: TransactionSteps;
   readonly #prepared: PreparedTransaction;
   readonly #deadlineMs = performance.now() + COMMIT_LIMIT_MS;
-  /** The brokers know of it, or may. */
+  /** True if the brokers may have started the transaction. */
   #hasStarted = false;
-  /** A step is under way, or was lost there. */
+  /** True if the outcome of the last request is unknown. */
   #isStepPending = false;
   #isAbandoned = false;
 
@@ -136,8 +135,8 @@ class RunningTransaction {
   }
 
   /**
-   * Aborts where that is still possible. The brokers do it after their timeout, or for the next producer of the id. A step
-   * under way could arrive after our abort and begin a transaction that nobody ends; the next producer fences it.
+   * Aborts the transaction if no request is pending: a late request could start a new transaction after the abort.
+   * Otherwise the brokers abort it after their timeout or for the next producer of the id.
    */
   async abandon(): Promise<void> {
     this.#isAbandoned = true;
@@ -177,19 +176,19 @@ class RunningTransaction {
   }
 }
 
-/** Of several tries the last was answered, and an earlier one may be under way. */
+/** The last attempt of a send failed, and an earlier attempt may still be in progress. */
 class SendFailed extends Error {}
 
-/** A transaction that was checked before anything of it is sent, in the shape in which it is sent. */
+/** A checked transaction in the form of its requests. */
 interface PreparedTransaction {
-  /** The sends of each append, in order. An append has several only if it exceeds a batch. */
+  /** Batches of each append, in order. More than one only if the append exceeds a batch. */
   readonly appends: readonly (readonly PartitionBatch[])[];
   readonly offsets: readonly GroupOffsets[];
-  /** @throws Fenced when a partition is another's by now. */
+  /** @throws Fenced if another member owns one of the partitions. */
   checkOwned(): void;
 }
 
-/** @throws RecordTooLarge when a record exceeds its topic's limit; anything else it throws is a bug of the caller. */
+/** @throws RecordTooLarge if a record exceeds its topic's limit. Any other error is a bug in the caller. */
 async function prepareTransaction(
   deps: Pick<TransactionDeps, 'catalog' | 'nameOf'>,
   { appends, commits = [] }: Transaction,
@@ -245,7 +244,7 @@ function groupOffsetsOf(
   const groups = new Map<string, GroupOffsets>();
   for (const { owner, cursor, committed } of partitionCommits) {
     const { clusterTopic: topic, partition } = cursor;
-    // The topic's end is not asked for: the linker commits what it has read.
+    // Does not fetch the end offset, because the linker commits only offsets that it has read.
     checkCommit({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
     const { offset, metadata } = committed;
     const group = nameOf(owner.group);

@@ -1,20 +1,17 @@
-/**
- * Gives what kafkajs knows as a `Cluster`: it hands one to the factory of a partition assigner, and nowhere else, and
- * only there offsets can be asked for up to the high watermark.
- */
+/** Access to the `Cluster` of kafkajs, which kafkajs passes only to partition assigners. It fetches high watermarks. */
 import { randomUUID } from 'node:crypto';
 import kafkajs, { type Cluster, type Kafka } from 'kafkajs';
 
 export interface ClusterOptions {
-  /** Offsets end at the high watermark, otherwise at the last stable offset. */
+  /** True if end offsets are high watermarks, false if they are last stable offsets. */
   readonly readUncommitted?: boolean;
 }
 
-/** Not connected yet. */
+/** Returns a cluster that is not connected yet. */
 export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Cluster {
   let captured: Cluster | undefined;
   kafka.consumer({
-    // Never joined, so no broker hears of it.
+    // The consumer never joins this group.
     groupId: `questlog-offsets-${randomUUID()}`,
     readUncommitted: options.readUncommitted ?? false,
     allowAutoTopicCreation: false,
@@ -30,8 +27,8 @@ export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Clust
 }
 
 /**
- * Tells kafkajs where a group is that only keeps its membership. Its consumer would ask where to begin, also where all is
- * paused; and again and again without a pause, as long as a partition has no leader that could answer. Per join.
+ * Marks the group's offsets as committed, so that kafkajs does not fetch them. Call after every join. Otherwise kafkajs
+ * fetches offsets even while all partitions are paused, and retries without a pause while a partition has no leader.
  */
 export function skipOffsetFetch(cluster: Cluster, group: string, topics: readonly string[]): void {
   for (const topic of topics) {
@@ -41,7 +38,7 @@ export function skipOffsetFetch(cluster: Cluster, group: string, topics: readonl
   }
 }
 
-/** It is missing in kafkajs's types. Nothing is sent: it is what the client takes for committed. */
+/** Method that kafkajs's types lack. It changes only the client's state and sends no request. */
 interface ClusterInternals extends Cluster {
   markOffsetAsCommitted(at: { groupId: string; topic: string; partition: number; offset: string }): void;
 }

@@ -1,7 +1,7 @@
-/** Tells the kinds of failure of kafkajs apart: fenced, a wrong request or setting, or the brokers being away. */
+/** Classifies errors of kafkajs: fenced producer, invalid request or setting, or unavailable brokers. */
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 
-/** Translates a failure of the brokers for the callers of the log. Our own failures and bugs pass as they are. */
+/** Converts a kafkajs error to an error of the log port. Errors and bugs of Questlog are returned unchanged. */
 export function toLogError(error: unknown, action: string): Error {
   if (error instanceof Fenced || error instanceof Unavailable || isOurBug(error)) return error;
   const types = errorTypesOf(error);
@@ -11,12 +11,12 @@ export function toLogError(error: unknown, action: string): Error {
   return new Unavailable(message, { cause: error });
 }
 
-/** True when the brokers answered so, under however many wrappers of kafkajs. */
+/** Returns true if the error or one of its causes has one of the Kafka error types. */
 export function hasErrorType(error: unknown, ...types: readonly string[]): boolean {
   return errorTypesOf(error).some((type) => types.includes(type));
 }
 
-/** Failures that refuse the start of a process: the settings are wrong. */
+/** Returns true for errors that only other settings can fix. They stop the start of a process. */
 export function isSettingsError(error: unknown): boolean {
   return hasErrorType(error, ...PERMANENT_ERRORS) || isCredentialsError(error);
 }
@@ -26,8 +26,9 @@ export function isCredentialsError(error: unknown): boolean {
 }
 
 /**
- * True of what JavaScript throws for a wrong program, where the program is ours: to try again would hide it. kafkajs throws
- * the same kinds when the brokers go away under it (an answer cut short is a `RangeError`), and Node when a socket does.
+ * Returns true for a `TypeError`, `RangeError`, or `ReferenceError` of Questlog's own code, which a retry would hide.
+ * kafkajs throws these too when a broker disconnects (a truncated response is a `RangeError`), and so does Node for a
+ * socket.
  */
 function isOurBug(error: unknown): error is Error {
   if (!BUG_ERRORS.some((kind) => error instanceof kind)) return false;
@@ -42,7 +43,7 @@ const KAFKAJS_FRAME = /[\\/]node_modules[\\/]kafkajs[\\/]/;
 
 const FENCED_ERRORS = new Set(['INVALID_PRODUCER_EPOCH', 'PRODUCER_FENCED', 'FENCED_INSTANCE_ID']);
 
-/** A failure that no other try will repair. */
+/** Errors that a retry cannot fix. */
 const PERMANENT_ERRORS = new Set([
   'INVALID_TOPIC_EXCEPTION',
   'TOPIC_AUTHORIZATION_FAILED',
@@ -51,7 +52,7 @@ const PERMANENT_ERRORS = new Set([
   'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
 ]);
 
-/** While it runs, a process outlives these: the server that gives its tokens may be away. */
+/** Errors that stop the start of a process. A running process retries them, because the token server may be unavailable. */
 const CREDENTIALS_ERRORS = [
   'SASL_AUTHENTICATION_FAILED',
   'UNSUPPORTED_SASL_MECHANISM',
@@ -59,10 +60,10 @@ const CREDENTIALS_ERRORS = [
   'KafkaJSSASLAuthenticationError',
 ];
 
-/** Codes newer than kafkajs, which it knows only by number. */
+/** Error codes that kafkajs does not know by name. */
 const NEWER_CODES = new Map([['Unknown error code 90', 'PRODUCER_FENCED']]);
 
-/** The protocol's names of the error and its causes; kafkajs's own where it has none. */
+/** Returns the Kafka error types of the error and its causes, and the names of kafkajs errors. */
 function errorTypesOf(error: unknown): string[] {
   const types: string[] = [];
   let current = error;

@@ -1,4 +1,4 @@
-/** Makes the kafkajs client of a deployment from its settings, and lets it speak through our logger. */
+/** Creates the kafkajs client from the settings, and writes its log messages to our logger. */
 import type { ConnectionOptions } from 'node:tls';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
@@ -11,11 +11,11 @@ import {
 } from './patches.ts';
 
 export interface KafkaConnection {
-  /** `host:port`; the others are found through them. */
+  /** Bootstrap brokers as `host:port`. */
   readonly brokers: readonly string[];
-  /** The brokers' logs and quotas know this process by it. */
+  /** Client id in the brokers' logs and quotas. */
   readonly clientId: string;
-  /** True: TLS with the certificate authorities of Node. */
+  /** True for TLS with the certificate authorities of Node. */
   readonly ssl?: boolean | ConnectionOptions;
   readonly sasl?: KafkaSasl;
 }
@@ -49,28 +49,28 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
 
 const CONNECT_LIMIT_MS = 3000;
 
-/** Longer than an append waits for a dead follower to leave the in-sync replicas (the brokers' session of 9 s). */
+/** Longer than the session timeout of the brokers (9 s), after which a dead follower leaves the in-sync replicas. */
 const REQUEST_LIMIT_MS = 12_000;
 
-/** About five seconds in all. The first step decides how long a transaction waits for the one before it to finish. */
+/** About 5 s in total. The first pause decides how long a transaction waits for the previous one to finish. */
 const RETRY = { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 };
 
-/** Messages that are no news. */
+/** Messages of expected conditions, which are not logged. */
 const IGNORED_MESSAGES = [
-  // A transaction waits so for the markers of the one before, and a topic is made so by two processes at once.
+  // A transaction waits for the markers of the previous one, or two processes create a topic at the same time.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
-  // A cluster that has just started, and one whose brokers come and go; what lasts is told by who waits for it.
+  // A cluster is starting, or a broker restarts. The waiting caller reports a lasting outage.
   'The group coordinator is not available',
   'The coordinator is loading',
   'This is not the correct coordinator',
-  // Members come and go.
+  // Members join and leave.
   'The group is rebalancing',
   'Specified group generation id is not valid',
   'The coordinator is not aware of this member',
 ];
 
-/** kafkajs begins with the first, also after that one took the connection and did not answer. */
+/** Shuffles the brokers, because kafkajs always starts with the first one, even if it does not respond. */
 function shuffled(brokers: readonly string[]): string[] {
   return brokers
     .map((broker) => ({ broker, rank: Math.random() }))
@@ -86,16 +86,13 @@ function saslOptions(sasl: KafkaSasl): SASLOptions {
   };
 }
 
-/** kafkajs would ask again and again, and hide from who waits why nothing comes. */
+/** Stops the retries of kafkajs, which would hide the reason from the caller. */
 function withoutRetry(error: unknown): never {
   if (!(error instanceof TokenRejected)) throw error;
   throw new kafkajs.KafkaJSNonRetriableError(error);
 }
 
-/**
- * kafkajs says `error` of what it then repairs by itself, and again for each try. What it cannot repair reaches the
- * caller as an exception.
- */
+/** Logs kafkajs's errors as warnings, because kafkajs retries them. Final failures reach the caller as exceptions. */
 function createLogWriter(logger: Logger): (entry: LogEntry) => void {
   const loggedAtMs = new Map<string, number>();
   return ({ namespace, log }) => {

@@ -1,24 +1,24 @@
-/** Bearer tokens for SASL OAUTHBEARER (KIP-255), had by the client credentials grant (RFC 6749, section 4.4). */
+/** Bearer tokens for SASL OAUTHBEARER (KIP-255), from the client credentials grant (RFC 6749, section 4.4). */
 import { Unavailable } from '../../../process/errors.ts';
 
 export interface ClientCredentials {
   readonly tokenUrl: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Empty: none is asked for. */
+  /** Empty if no scope is requested. */
   readonly scope: string;
 }
 
-/** The token server knows neither this client nor this secret, or gives it no such token. */
+/** The token server rejected the client id, the secret, or the scope. */
 export class TokenRejected extends Unavailable {}
 
 const RESPONSE_LIMIT_MS = 10_000;
-/** Each broker's connection asks, and again before its session ends: a token serves until so near its end. */
+/** Minimum remaining lifetime of a token, because broker connections use it again before their session ends. */
 const EXPIRY_MARGIN_MS = 60_000;
-/** A token's lifetime if the answer does not say it (RFC 6749 only recommends that). */
+/** Lifetime of a token whose response has no `expires_in` (RFC 6749 only recommends the field). */
 const DEFAULT_LIFETIME_SECONDS = 300;
 
-/** Gives a token that is good for a while yet; those who ask at the same time share one request. */
+/** Returns a function that provides a valid token. Concurrent callers share one request. */
 export function oauthTokens(
   credentials: ClientCredentials,
   now: () => number = Date.now,
@@ -46,7 +46,7 @@ interface Token {
   readonly validUntilMs: number;
 }
 
-/** @throws TokenRefused; Unavailable when the server gives nobody any. Both say what it answered, never the secret. */
+/** @throws TokenRejected; Unavailable if the server issues no tokens at all. The messages never contain the secret. */
 async function requestToken(credentials: ClientCredentials, now: () => number): Promise<Token> {
   const { tokenUrl, clientId, clientSecret, scope } = credentials;
   const basicCredentials = Buffer.from(`${encodeURIComponent(clientId)}:${encodeURIComponent(clientSecret)}`);
@@ -62,17 +62,19 @@ async function requestToken(credentials: ClientCredentials, now: () => number): 
   const { access_token: value, expires_in: lifetimeSeconds = DEFAULT_LIFETIME_SECONDS } = fieldsOf(text);
   if (REJECTION_STATUSES.includes(response.status)) {
     throw new TokenRejected(
-      `the token server at ${tokenUrl} refuses these credentials (status ${response.status})`,
+      `the token server at ${tokenUrl} rejects the credentials (status ${response.status})`,
     );
   }
   if (!response.ok || typeof value !== 'string' || typeof lifetimeSeconds !== 'number') {
-    throw new Unavailable(`the token server at ${tokenUrl} answered ${response.status} and no token`);
+    throw new Unavailable(
+      `the token server at ${tokenUrl} answered status ${response.status} without a token`,
+    );
   }
-  // A token shorter than the spare is used once.
+  // A token that expires within the margin is used once.
   return { value, validUntilMs: now() + Math.max(0, lifetimeSeconds * 1000 - EXPIRY_MARGIN_MS) };
 }
 
-/** `invalid_client` and the other errors of RFC 6749, section 5.2, and what stands before such a server says itself. */
+/** Status codes of rejected credentials (RFC 6749, section 5.2), also from a proxy in front of the server. */
 const REJECTION_STATUSES = [400, 401, 403];
 
 function fieldsOf(text: string): Record<string, unknown> {

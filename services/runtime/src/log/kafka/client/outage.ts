@@ -1,4 +1,4 @@
-/** Tells of an outage once when it begins and once when it is over, however many tries fail in between. */
+/** Logs an outage once at its start and once at its end, regardless of the number of failed attempts. */
 import { messageOf } from '../../../process/errors.ts';
 import type { Fields, Logger } from '../../../process/logger.ts';
 
@@ -6,11 +6,11 @@ export class Outage {
   readonly #logger: Logger;
   readonly #event: string;
   readonly #fields: Fields;
-  /** Names of what fails now, for instance brokers. */
+  /** Names of the parts that currently fail, for example brokers. */
   readonly #failing = new Set<string>();
   #sinceMs = 0;
 
-  /** @param event `<event>_interrupted` and `<event>_resumed` are logged, with the fields. */
+  /** @param event prefix of the events `<event>_interrupted` and `<event>_resumed`, which are logged with the fields. */
   constructor(logger: Logger, event: string, fields: Fields) {
     this.#logger = logger;
     this.#event = event;

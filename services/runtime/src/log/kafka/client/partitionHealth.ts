@@ -1,4 +1,4 @@
-/** The partitions that take no appends, or give no records, just now: told in the log, `/readyz` and the metrics. */
+/** Tracks partitions that accept no appends or return no records. Shown in the log, `/readyz`, and the metrics. */
 import { messageOf } from '../../../process/errors.ts';
 import type { Fields, Logger } from '../../../process/logger.ts';
 import type { UnavailablePartition } from '../../log.ts';
@@ -6,16 +6,15 @@ import { Outage } from './outage.ts';
 
 type WatchedPartition = Pick<UnavailablePartition, 'operation' | 'topic' | 'partition'>;
 
-/** Of one who appends to the partition, or reads it. */
+/** Reports the state of one partition for one appender or reader. */
 export interface PartitionWatch {
   failed(cause: unknown): void;
-  /** It is well again. */
   recovered(): void;
-  /** Nobody asks the partition any more. */
+  /** Stops tracking: nothing appends to the partition or reads it any more. */
   end(): void;
 }
 
-/** Nothing has been tried for so long: who knows how the partition is. */
+/** Time without an attempt after which the state of a partition is unknown. */
 const EXPIRES_AFTER_MS = 60_000;
 
 export class PartitionHealth {
@@ -29,7 +28,7 @@ export class PartitionHealth {
     this.#logger = logger;
   }
 
-  /** @param target with the topic's name without the prefix. `fields` are logged beside it. */
+  /** @param target topic name without the prefix. `fields` are added to the log events. */
   watch(target: WatchedPartition, fields: Fields = {}): PartitionWatch {
     const { operation, topic, partition } = target;
     const event = operation === 'append' ? 'log_appending' : 'log_reading';
@@ -50,7 +49,7 @@ export class PartitionHealth {
     return watch;
   }
 
-  /** Each once, however many read it. */
+  /** Returns each unavailable partition once, even if several readers report it. */
   list(): readonly UnavailablePartition[] {
     const now = performance.now();
     const listed = new Map<string, UnavailablePartition>();

@@ -1,13 +1,9 @@
-/**
- * Patches of kafkajs 2.2.4, the last there is, on its own classes, each applied once for the whole process. What they
- * touch is not part of the package's types, so the dependency's version is exact.
- */
+/** Patches of kafkajs 2.2.4, its last release. They change untyped internals, so the dependency's version is exact. */
 import { createRequire } from 'node:module';
 
 /**
- * A partition without a leader fails the whole answer about topics, and a new producer asks about every topic of the
- * cluster: a dead broker that alone had a partition, of whomever, would stop every append. As in Kafka's own client,
- * only that partition is without a leader.
+ * Treats a partition without a leader as such. kafkajs fails the whole metadata response instead, and a new producer
+ * requests the metadata of all topics: one dead broker with any unreplicated partition would stop every append.
  */
 export function patchMissingLeaders(): void {
   for (const response of metadataResponses) {
@@ -19,9 +15,9 @@ export function patchMissingLeaders(): void {
 }
 
 /**
- * Re-authentication (KIP-368) on a connection in use: a request that was let through, and is still being compressed when
- * the re-authentication begins, is written into the middle of it, which brokers refuse. Seen with appends to three
- * partitions: one of unknown outcome after a few sessions.
+ * Encodes a request before its connection is checked. Otherwise a request that is still being compressed is sent in the
+ * middle of a re-authentication (KIP-368), and the broker rejects it. Observed with appends to three partitions: one
+ * unknown outcome after a few sessions.
  */
 export function patchReauthentication(): void {
   patchOnce(connection.prototype, (prototype) => {
@@ -29,7 +25,7 @@ export function patchReauthentication(): void {
     prototype.send = async function sendEncoded(this: Connection, exchange: Exchange) {
       if (!this.sasl) return send.call(this, exchange);
       const { request } = exchange;
-      // Nothing is awaited any more between the look at the session and the write.
+      // Nothing is awaited between the check of the session and the write.
       const encoded = await request.encode();
       return send.call(this, { ...exchange, request: { ...request, encode: async () => encoded } });
     };
@@ -37,23 +33,23 @@ export function patchReauthentication(): void {
 }
 
 /**
- * After the first answer every connection wakes a thousand times a second for requests that wait where none do, with a
- * negative time that Node 24 warns of. Idle, that is 2.5 % of a core a broker.
+ * Stops a timer that otherwise wakes every connection 1,000 times per second, even without pending requests, with a
+ * negative delay that Node 24 warns about. An idle connection cost 2.5 % of a core.
  */
 export function patchRequestQueueTimer(): void {
   patchOnce(requestQueue.prototype, (prototype) => {
     const { scheduleCheckPendingRequests } = prototype;
     prototype.scheduleCheckPendingRequests = function schedule(this: RequestQueue) {
-      // It is called again with every request that must wait.
+      // kafkajs calls this method again for every pending request.
       if (this.pending.length > 0) scheduleCheckPendingRequests.call(this);
     };
   });
 }
 
 /**
- * A request that is written while its connection is being closed has no answer and, as the timer of the requests is gone by
- * then, no time-out either. Worse, the connection counts as connected while it waits for that request, so whatever is sent on
- * it later hangs, too: of a process one group stood still for good, without a word, behind a broker that was silent for a while.
+ * Rejects the requests of a closed connection. kafkajs stops the timeouts when it closes a connection, so a request that is
+ * written meanwhile never settles. The connection then still counts as connected, and later requests hang too. This stopped
+ * one consumer group permanently after a broker was silent for a while.
  */
 export function patchDisconnects(): void {
   patchOnce(connection, ({ prototype }) => {
@@ -67,13 +63,13 @@ export function patchDisconnects(): void {
   });
 }
 
-/** Stands for a broker's id, in the protocol and here. */
+/** Broker id of a missing leader, also in the protocol. */
 export const NO_LEADER = -1;
 const NO_ERROR = 0;
-/** LEADER_NOT_AVAILABLE, and LISTENER_NOT_FOUND: a leader without the listener that was asked. */
+/** LEADER_NOT_AVAILABLE, and LISTENER_NOT_FOUND: the leader lacks the requested listener. */
 const LEADER_ERRORS: readonly number[] = [5, 72];
 
-/** Errors of a topic stay: it does not exist, is being made, or is not this client's to see. */
+/** Clears only errors of partitions. Errors of topics stay: missing, being created, or not authorized. */
 function clearLeaderErrors(metadata: ParsedMetadata): ParsedMetadata {
   const topicMetadata = metadata.topicMetadata.map((topic) => ({
     ...topic,
@@ -93,12 +89,12 @@ interface ParsedMetadata {
 }
 
 interface MetadataResponse {
-  /** @throws the first error that the answer holds. */
+  /** @throws the first error in the response. */
   parse(metadata: ParsedMetadata): Promise<ParsedMetadata>;
 }
 
 interface Connection {
-  /** Null where the broker asks for no proof. */
+  /** Null if the broker requires no authentication. */
   readonly sasl: unknown;
   readonly host: string;
   readonly port: number;
@@ -122,7 +118,7 @@ interface RequestQueue {
 }
 
 const kafkajs = createRequire(import.meta.url);
-/** One a version of the protocol. */
+/** One entry per version of the protocol. */
 const metadataResponses: readonly MetadataResponse[] = [0, 1, 2, 3, 4, 5, 6].map((version) =>
   kafkajs(`kafkajs/src/protocol/requests/metadata/v${version}/response`),
 );

@@ -1,7 +1,4 @@
-/**
- * Asks the brokers one question before kafkajs does, which tries again and again whatever fails: a wrong certificate, or
- * TLS with a broker that speaks none, would only ever be told as "no answer".
- */
+/** Checks at startup that a broker responds, because kafkajs reports a wrong certificate only as a timeout. */
 import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
@@ -13,7 +10,7 @@ import { TokenRejected } from './oauthTokens.ts';
 export interface BrokerContact {
   readonly connection: KafkaConnection;
   readonly logger: Logger;
-  /** A start waits so long for a broker, and for the server that gives its tokens. */
+  /** Maximum wait for a broker and for the token server. */
   readonly limitMs?: number;
 }
 
@@ -21,9 +18,8 @@ const START_LIMIT_MS = 9000;
 const RESPONSE_LIMIT_MS = 3000;
 
 /**
- * Returns when a broker has answered, and where it wants a token there is one.
- * @throws StartRefused when TLS or the token server refuse what the settings say; Unavailable when nothing answers. Both
- * say why.
+ * Resolves when a broker has responded and, if the broker needs one, a token was issued.
+ * @throws StartRefused if TLS or the token server rejects the settings; Unavailable if nothing responds.
  */
 export async function reachBrokers(contact: BrokerContact): Promise<void> {
   const { connection, logger, limitMs = START_LIMIT_MS } = contact;
@@ -52,7 +48,7 @@ async function contactAnyBroker(connection: KafkaConnection): Promise<void> {
     await Promise.any(contacts);
   } catch (error) {
     const failures: unknown[] = error instanceof AggregateError ? error.errors : [error];
-    // One broker may be down while the others show what is wrong.
+    // One broker may be down while another shows the wrong setting.
     const startRefused = failures.find((failure) => failure instanceof StartRefused);
     if (startRefused !== undefined) throw startRefused;
     const reasons = [...new Set(failures.map(messageOf))].slice(0, MAX_REASONS).join('; ');
@@ -62,7 +58,7 @@ async function contactAnyBroker(connection: KafkaConnection): Promise<void> {
 
 const MAX_REASONS = 3;
 
-/** @throws StartRefused; Error with the broker's name and the reason. */
+/** @throws StartRefused; Error with the broker's address and the reason. */
 async function contactBroker(broker: string, connection: KafkaConnection): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const fail = (reason: string) => reject(new Error(`${broker}: ${reason}`));
@@ -71,11 +67,13 @@ async function contactBroker(broker: string, connection: KafkaConnection): Promi
   try {
     socket = openSocket(broker, connection, (opened) => opened.write(encodeRequest(connection)));
     socket.on('data', (chunk) => (isResponse(chunk) ? resolve() : reject(notKafka(broker, connection))));
-    socket.on('end', () => fail(`it closes the connection instead of answering${likelyCause(connection)}`));
+    socket.on('end', () =>
+      fail(`the broker closed the connection without a response${likelyCause(connection)}`),
+    );
     socket.on('error', (error) => reject(failureOf(error, broker, connection)));
     await promise;
   } catch (error) {
-    // A key that does not fit its certificate is found before anything is sent.
+    // A key that does not match its certificate fails before the connection is opened.
     if (socket === undefined) throw failureOf(error, broker, connection);
     throw error;
   } finally {
@@ -98,7 +96,7 @@ function openSocket(broker: string, { ssl }: KafkaConnection, onOpen: (socket: S
   return socket;
 }
 
-/** Failures of the network pass by themselves; every other failure of TLS is one of settings. */
+/** Network errors may be temporary. Every other TLS error is a wrong setting. */
 const NETWORK_ERROR = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_)/;
 const CLOSED_DURING_HANDSHAKE =
   'Client network socket disconnected before secure TLS connection was established';
@@ -108,41 +106,43 @@ function failureOf(error: unknown, broker: string, connection: KafkaConnection):
     const value: unknown = error instanceof Error ? Reflect.get(error, name) : undefined;
     return typeof value === 'string' ? value : '';
   };
-  // OpenSSL's own words; around them stand addresses and lines of its source.
+  // OpenSSL's reason without the addresses and source lines around it.
   const [reason = ''] = (field('reason') || messageOf(error) || field('code')).split(/[;\n]/);
   if (reason === CLOSED_DURING_HANDSHAKE || field('code') === 'ECONNRESET') {
-    return new Error(`${broker}: it closes the connection instead of answering${likelyCause(connection)}`);
+    return new Error(
+      `${broker}: the broker closed the connection without a response${likelyCause(connection)}`,
+    );
   }
   if (NETWORK_ERROR.test(field('code'))) return new Error(`${broker}: ${reason}`);
   const problem = /alert/.test(reason)
-    ? 'the broker refuses the certificate of this client, or the lack of one'
+    ? 'the broker rejects the client certificate or requires one'
     : 'no trusted connection over TLS';
   return new StartRefused(`Kafka at ${broker}: ${problem}: ${reason}`, { cause: error });
 }
 
 function likelyCause({ ssl, sasl }: KafkaConnection): string {
   if (ssl !== undefined && ssl !== false)
-    return sasl === undefined ? '; it may want SASL' : '; it may speak no TLS';
-  return sasl === undefined ? '; it may want TLS or SASL' : '; it may want TLS';
+    return sasl === undefined ? '; SASL may be required' : '; TLS may not be supported';
+  return sasl === undefined ? '; TLS or SASL may be required' : '; TLS may be required';
 }
 
-/** Such as the alert of a listener for TLS, which takes the question for the beginning of a handshake. */
+/** Returns the error for a response that is not Kafka's, for example the TLS alert of a TLS listener. */
 function notKafka(broker: string, connection: KafkaConnection): StartRefused {
-  return new StartRefused(`Kafka at ${broker}: what answers is not Kafka${likelyCause(connection)}`);
+  return new StartRefused(`Kafka at ${broker}: the response is not from Kafka${likelyCause(connection)}`);
 }
 
 const API_VERSIONS = { key: 18, version: 0, body: [] } as const;
-/** Asks about no topic (an empty list). A broker that wants SASL first closes the connection on it. */
+/** Requests metadata of no topics (an empty list). A broker that requires SASL closes the connection. */
 const METADATA = { key: 3, version: 1, body: [0, 0, 0, 0] } as const;
 
 const CORRELATION_ID = 1;
 
-/** An answer has the correlation id of its request behind its size. */
+/** Returns true for a Kafka response: after its size it repeats the correlation id of the request. */
 function isResponse(chunk: Buffer): boolean {
   return chunk.length >= 8 && chunk.readInt32BE(4) === CORRELATION_ID;
 }
 
-/** A request of Kafka's protocol: its size, then key, version, correlation id and the client's name. */
+/** Encodes a Kafka request: size, key, version, correlation id, and client id. */
 function encodeRequest({ clientId, sasl }: KafkaConnection): Buffer {
   const { key, version, body } = sasl === undefined ? METADATA : API_VERSIONS;
   const name = Buffer.from(clientId);

@@ -1,14 +1,10 @@
-/**
- * A kafkajs client that is replaced whole after a failure: what it keeps of dead connections, old leaders and sequence
- * numbers is not to be trusted any more.
- */
+/** A kafkajs client that is replaced after a failure, because its cached state cannot be trusted then. */
 import type { Cluster, Kafka } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
 import { withinLimit } from '../../../process/waiting.ts';
 import { createCluster } from './clusterAccess.ts';
 import { toLogError } from './errors.ts';
 
-/** All clients of kafkajs have these. */
 export interface Connectable {
   connect(): Promise<void>;
   disconnect(): Promise<void>;
@@ -22,18 +18,18 @@ export class ReplaceableClient<T extends Connectable> {
   #opening: Promise<SharedClient<T>> | undefined;
   #isClosed = false;
 
-  /** @param create makes a client that is not connected yet. */
+  /** @param create returns a client that is not connected yet. */
   constructor(create: () => T, options: ReplaceableClientOptions<T> = {}) {
     this.#create = create;
     this.#options = options;
   }
 
-  /** Undefined while there is none to use. */
+  /** Undefined while no client is connected. */
   get current(): SharedClient<T> | undefined {
     return this.#current;
   }
 
-  /** @throws Unavailable when no broker can be reached or it was closed; what `prepare` throws. */
+  /** @throws Unavailable if no broker can be reached or the client was closed; the error of `prepare`. */
   async get(): Promise<SharedClient<T>> {
     this.#checkOpen();
     if (this.#current !== undefined) return this.#current;
@@ -44,12 +40,12 @@ export class ReplaceableClient<T extends Connectable> {
   }
 
   /**
-   * Rejects with what `work` throws, or when it takes longer than the limit, and then replaces the client for all.
-   * @throws Unavailable when no broker can be reached or it was closed; `work` has not begun then.
+   * Runs `work` with the client. If `work` fails or exceeds the limit, the client is replaced for all users.
+   * @throws Unavailable if no broker can be reached or the client was closed. `work` has not started then.
    */
   async use<R>(limitMs: number, work: (client: T) => Promise<R>): Promise<R> {
     this.#checkOpen();
-    // One that is there is used before anybody else can give it up.
+    // Reads the current client synchronously, so that no other caller can replace the client first.
     const shared = this.#current ?? (await this.get());
     try {
       return await withinTimeout(shared.use(work), limitMs);
@@ -59,14 +55,14 @@ export class ReplaceableClient<T extends Connectable> {
     }
   }
 
-  /** The next one to ask gets a new client. Who uses the old one finishes there. */
+  /** Gives the next caller a new client. Current users of the old client finish their work. */
   replace(shared: SharedClient<T>): void {
     if (this.#current !== shared) return;
     this.#current = undefined;
     shared.retire();
   }
 
-  /** Waits for what runs. */
+  /** Waits for running work. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#opening?.catch(() => undefined);
@@ -96,21 +92,17 @@ export class ReplaceableClient<T extends Connectable> {
 }
 
 export interface ReplaceableClientOptions<T> {
-  /** What a client needs once it has connected. */
+  /** Prepares a client after it has connected. */
   prepare?(client: T): Promise<void>;
 }
 
-/** A kafkajs `Cluster` of its own for one reader. The leaders of the topics (as the cluster names them) are known. */
+/** Returns a separate kafkajs `Cluster` that knows the leaders of the topics (names with the prefix). */
 export function clusterForTopics(kafka: Kafka, topics: readonly string[]): ReplaceableClient<Cluster> {
   const prepare = (cluster: Cluster) => cluster.addMultipleTargetTopics([...topics]);
   return new ReplaceableClient(() => createCluster(kafka), { prepare });
 }
 
-/**
- * A client that has connected. A broker that takes connections and does not answer holds up one try only, since the
- * next begins with another.
- * @throws Unavailable when no broker can be reached.
- */
+/** Returns a connected client or throws Unavailable. Each attempt may use another broker, in case one is silent. */
 async function connectClient<T extends Connectable>(create: () => T): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     const client = create();
@@ -127,7 +119,7 @@ async function connectClient<T extends Connectable>(create: () => T): Promise<T>
   }
 }
 
-/** @throws NoAnswer when the work takes longer; it goes on, and its outcome is nobody's. */
+/** @throws RequestTimedOut if the work takes longer. The work continues, and its outcome is ignored. */
 export function withinTimeout<T>(work: Promise<T>, limitMs: number): Promise<T> {
   return withinLimit(work, limitMs, () => {
     throw new RequestTimedOut(`no answer within ${limitMs} ms`);
@@ -137,19 +129,16 @@ export function withinTimeout<T>(work: Promise<T>, limitMs: number): Promise<T> 
 export class RequestTimedOut extends Error {}
 
 /**
- * kafkajs gives up a request after 12 s, and after another broker or connection it tries again. It has forgotten requests,
- * and whatever waits for one of those waits for ever: what takes longer than this is given up with its client.
+ * Time after which a request is abandoned together with its client. kafkajs fails a request after 12 s and retries it with
+ * another broker or connection. It sometimes loses a request, which then never settles.
  */
 export const REQUEST_LIMIT_MS = 30_000;
-/** One try takes no longer, with the first requests. */
+/** Maximum time of one attempt, including the first requests. */
 const CONNECT_LIMIT_MS = 3000;
 const MAX_ATTEMPTS = 3;
-/**
- * A kafkajs client that is replaced while others still use it. It is closed when its last user has ended, since kafkajs
- * reconnects a client that is used after its close, and nobody would close that again.
- */
+/** A client that closes after its last user has finished, because kafkajs would reconnect a closed client on use. */
 export class SharedClient<T extends Connectable> {
-  /** Gives what is known without asking; a request goes through `use`. */
+  /** Access to cached metadata. Requests go through `use`. */
   readonly client: T;
   readonly closed: Promise<void>;
   readonly #resolveClosed: () => void;
@@ -163,9 +152,9 @@ export class SharedClient<T extends Connectable> {
     this.#resolveClosed = resolve;
   }
 
-  /** @throws Unavailable once it is retired; `work` has not begun then. */
+  /** @throws Unavailable if the client is retired. `work` has not started then. */
   async use<R>(work: (client: T) => Promise<R>): Promise<R> {
-    if (this.#isRetired) throw new Unavailable('the connection was given up; nothing was done');
+    if (this.#isRetired) throw new Unavailable('the connection was replaced; nothing was done');
     this.#users += 1;
     try {
       return await work(this.client);
@@ -175,7 +164,7 @@ export class SharedClient<T extends Connectable> {
     }
   }
 
-  /** Nobody else begins to use it. */
+  /** Rejects new users. */
   retire(): void {
     if (this.#isRetired) return;
     this.#isRetired = true;

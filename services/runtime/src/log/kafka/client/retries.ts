@@ -1,18 +1,18 @@
-/** Tries again what the brokers could not answer just now: a leader or coordinator moves, a broker is away. */
+/** Retries requests that brokers cannot process yet: a leader or coordinator moves, or a broker is unavailable. */
 
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
 import { Backoff } from '../../../process/waiting.ts';
 import { hasErrorType, toLogError } from './errors.ts';
 
 export interface RetryOptions {
-  /** Says what is done, for the message of the failure. */
+  /** Start of the error message, for example "the topics cannot be created". */
   readonly message: string;
   readonly limitMs: number;
-  /** The brokers may not know a new topic for so long. Without it the topic is taken to be there. */
+  /** Maximum time to retry UNKNOWN_TOPIC_OR_PARTITION for a new topic. Undefined if the topic must exist. */
   readonly unknownLimitMs?: number;
 }
 
-/** @throws Unavailable when the limit has passed; Error for a failure that no other try would repair. */
+/** @throws Unavailable after the limit; Error for a failure that a retry cannot fix. */
 export async function withRetries<T>(options: RetryOptions, attempt: () => Promise<T>): Promise<T> {
   const startMs = performance.now();
   const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
@@ -31,7 +31,7 @@ export async function withRetries<T>(options: RetryOptions, attempt: () => Promi
 function limitOf(error: unknown, options: RetryOptions): number {
   const failure = failureOf(error, options);
   if (isUnknownTopic(error, options)) return options.unknownLimitMs ?? 0;
-  // Our own is the last word: no broker can be reached, or the log was closed.
+  // An `Unavailable` of Questlog is final: no broker can be reached, or the log was closed.
   return failure instanceof Unavailable && failure !== error ? options.limitMs : 0;
 }
 

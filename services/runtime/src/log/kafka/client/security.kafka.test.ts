@@ -75,7 +75,7 @@ describe('a cluster with TLS, SASL and access control', () => {
   test.each<[what: string, sasl: (wrong: string) => KafkaSasl, said: RegExp]>([
     ['password (SCRAM)', (wrong) => withPassword('scram-sha-512', wrong), /not let this process in: .*SCRAM/],
     ['password (PLAIN)', (wrong) => withPassword('plain', wrong), /not let this process in: .*PLAIN/],
-    ['client secret', withToken, /the token server at \S+ refuses these credentials \(status 401\)$/],
+    ['client secret', withToken, /the token server at \S+ rejects the credentials \(status 401\)$/],
   ])('refuses a start with a wrong %s in a line that does not hold it', async (_, sasl, said) => {
     const line = await refusal(aLog(withSasl(sasl('wr0ng'))));
     expect(line).toMatch(said);
@@ -96,17 +96,17 @@ describe('a cluster with TLS, SASL and access control', () => {
     [
       'without TLS',
       () => ({ ...withSasl(withPassword('plain')), ssl: false }),
-      /what answers is not Kafka; it may want TLS$/,
+      /the response is not from Kafka; TLS may be required$/,
     ],
     [
       'without a certificate of its own',
       () => ({ ...withCertificate(), ssl: { ca: there.broker.authority.caPem } }),
-      /refuses the certificate of this client, or the lack of one: .*alert bad certificate$/,
+      /rejects the client certificate or requires one: .*alert bad certificate$/,
     ],
     [
       'with a certificate of another authority',
       () => withCertificate(anotherAuthority().issue(USER)),
-      /refuses the certificate of this client, or the lack of one: .*alert certificate unknown$/,
+      /rejects the client certificate or requires one: .*alert certificate unknown$/,
     ],
     [
       'with the key of another certificate',
@@ -116,7 +116,7 @@ describe('a cluster with TLS, SASL and access control', () => {
     [
       'with SASL where there is none',
       () => ({ ...withCertificate(), sasl: withPassword('plain') }),
-      /Kafka does not let this process in: /,
+      /Kafka rejects the credentials of this process: /,
     ],
   ])('refuses a start %s', async (_, connection, said) => {
     expect(await refusal(aLog(connection()))).toMatch(said);
@@ -136,12 +136,12 @@ describe('a cluster with TLS, SASL and access control', () => {
     const { sasl: _, ...withoutSasl } = withSasl(withPassword('plain'));
     const failure = aLog(withoutSasl);
     await expect(failure).rejects.toBeInstanceOf(Unavailable);
-    await expect(failure).rejects.toThrow(/instead of answering; it may want SASL$/);
+    await expect(failure).rejects.toThrow(/without a response; SASL may be required$/);
   });
 
   test('refuses a start that may not make its topics, naming one', async () => {
     const line = await refusal(aLog(withSasl({ mechanism: 'scram-sha-256', ...STRANGER }), 'theirs-'));
-    expect(line).toMatch(/refuse to create the topic theirs-questlog\.log\.v1: Not authorized/);
+    expect(line).toMatch(/rejected the creation of the topic theirs-questlog\.log\.v1: Not authorized/);
   });
 
   test('tells of which topic an append is not allowed any more', async () => {

@@ -1,7 +1,4 @@
-/**
- * Sends requests that kafkajs cannot encode over its connection to a broker, which keeps TLS, proof of who it is, and
- * the times of its answers. None of this is part of the package's types.
- */
+/** Sends requests that kafkajs cannot encode over kafkajs's broker connections. Their members are not typed. */
 import { createRequire } from 'node:module';
 import type { Broker } from 'kafkajs';
 import { StartRefused } from '../../../process/errors.ts';
@@ -10,20 +7,20 @@ export interface Request<Response> {
   readonly apiKey: number;
   readonly apiVersion: number;
   readonly apiName: string;
-  /** The first Kafka that takes the version. */
+  /** First Kafka version that supports the request version. */
   readonly since: string;
-  /** Behind the client's name: tagged fields belong to it in a flexible version. */
+  /** Bytes after the client id. In a flexible version they start with the tagged fields. */
   readonly body: Buffer;
-  /** @param bytes behind the correlation id. */
+  /** @param bytes response after the correlation id. */
   decode(bytes: Buffer): Response;
 }
 
 export interface Throttled {
-  /** The broker wants no request for so many milliseconds (KIP-219). */
+  /** Time for which the broker wants no further request (KIP-219). */
   readonly clientSideThrottleTime: number;
 }
 
-/** @throws StartRefused for a broker that does not take the version; what kafkajs throws, and `decode`. */
+/** @throws StartRefused if the broker does not support the version; errors of kafkajs and of `decode`. */
 export async function sendRequest<Response extends Throttled>(
   broker: Broker,
   { apiKey, apiVersion, apiName, since, body, decode }: Request<Response>,
@@ -31,9 +28,9 @@ export async function sendRequest<Response extends Throttled>(
   const { connectionPool, versions, brokerAddress } = broker as unknown as BrokerInternals;
   const { minVersion = apiVersion, maxVersion = apiVersion } = versions?.[apiKey] ?? {};
   if (apiVersion < minVersion || apiVersion > maxVersion) {
-    const requirement = `Questlog needs ${apiName} ${apiVersion}, which Kafka has since ${since}`;
+    const requirement = `Questlog needs ${apiName} ${apiVersion}, available since Kafka ${since}`;
     throw new StartRefused(
-      `the broker ${brokerAddress} takes ${apiName} ${minVersion} to ${maxVersion}: ${requirement}`,
+      `the broker ${brokerAddress} supports ${apiName} ${minVersion} to ${maxVersion}: ${requirement}`,
     );
   }
   try {
@@ -42,20 +39,20 @@ export async function sendRequest<Response extends Throttled>(
       response: { decode: async (bytes) => decode(bytes), parse: async (answer) => answer },
     });
   } catch (error) {
-    // As kafkajs does with its own requests.
+    // kafkajs does the same for its own requests.
     if (error instanceof Error && error.name === 'KafkaJSConnectionClosedError') await broker.disconnect();
     throw error;
   }
 }
 
-/** @param code of the protocol, other than 0. */
+/** @param code protocol error code other than 0. */
 export function protocolError(code: number): Error {
   return createErrorFromCode(code);
 }
 
 interface BrokerInternals {
   readonly brokerAddress: string;
-  /** By API key; null before the first connection. */
+  /** Supported versions by API key. Null before the first connection. */
   readonly versions: Readonly<Record<number, { minVersion: number; maxVersion: number }>> | null;
   readonly connectionPool: {
     send<Response extends Throttled>(sendRequest: {

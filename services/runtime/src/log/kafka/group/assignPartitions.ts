@@ -1,14 +1,14 @@
-/** Decides which member of a group gets which partitions: pure, so that every leader would decide the same. */
+/** Assigns a group's partitions to its members. Pure, so that every group leader computes the same assignment. */
 
 export interface AssignedMember {
   readonly id: string;
-  /** Its partitions now; it keeps as many of them as its share allows. */
+  /** Current partitions. The member keeps as many of them as its target count allows. */
   readonly owned: readonly number[];
 }
 
 /**
- * Every partition goes to one member, and no member has two more than another. Neighbours go to different members where
- * that moves nothing: the lanes of a tenant are neighbours, and spread over consumers only then.
+ * Assigns every partition to one member, with counts that differ by at most 1. Neighboring partitions go to different
+ * members unless that moves partitions, because the lanes of one tenant are neighbors.
  */
 export function assignPartitions(
   members: readonly AssignedMember[],
@@ -24,14 +24,13 @@ export function assignPartitions(
   const freeSlots = ({ id, own }: { id: string; own: readonly number[] }): number =>
     (targetCounts.get(id) ?? 0) - own.length;
   for (const partition of partitions.filter((one) => !assigned.has(one))) {
-    // The member with the most room left is next.
     const [next] = assignments.toSorted((a, b) => freeSlots(b) - freeSlots(a));
     next?.own.push(partition);
   }
   return new Map(assignments.map(({ id, own }) => [id, own.sort((a, b) => a - b)]));
 }
 
-/** Picks so many of them, as far from one another as they come. */
+/** Returns `count` of the partitions, spread as far apart as possible. */
 function pickSpread(claimed: readonly number[], count: number): number[] {
   if (claimed.length <= count) return [...claimed];
   const sorted = claimed.toSorted((a, b) => a - b);
@@ -43,7 +42,7 @@ interface Claim {
   readonly claimed: readonly number[];
 }
 
-/** Sorts the members by id. If two claim a partition, as after a lost session, the first has it. */
+/** Sorts the members by id. If two members claim a partition, for example after a lost session, the first one gets it. */
 function claimsOf(members: readonly AssignedMember[], partitions: readonly number[]): Claim[] {
   const left = new Set(partitions);
   return members
@@ -51,7 +50,7 @@ function claimsOf(members: readonly AssignedMember[], partitions: readonly numbe
     .map(({ id, owned }) => ({ id, claimed: owned.filter((partition) => left.delete(partition)) }));
 }
 
-/** Each member's number of partitions. If they do not divide evenly, those who have the most get one more. */
+/** Returns each member's number of partitions. Members with the most claims get the remainder. */
 function targetCountsOf(claims: readonly Claim[], partitions: number): Map<string, number> {
   const minimum = Math.floor(partitions / claims.length);
   const withOneMore = partitions % claims.length;

@@ -1,14 +1,14 @@
-/** The group's way to share partitions: partition p of all topics goes to one member, and stays there where it can. */
+/** Partition assigner of kafkajs that assigns partition p of every topic to the same member and moves few partitions. */
 import kafkajs, { type PartitionAssigner } from 'kafkajs';
 import { assignPartitions } from './assignPartitions.ts';
 
-/** Part of the group's protocol: members that know different names of it cannot be in one group. */
+/** Part of the group protocol: all members of a group must use the same name. */
 const NAME = 'questlog-co-partitions';
 const VERSION = 1;
 
 /**
- * @param owned the partitions that this member has at the moment; asked whenever it joins.
- * @param partitions of each topic. Others that the topics may have are nobody's.
+ * @param owned returns the member's current partitions, at each join.
+ * @param partitions partitions to assign, of each topic. Other partitions stay unassigned.
  */
 export function coPartitions(
   owned: () => readonly number[],
@@ -33,7 +33,7 @@ export function coPartitions(
       const assigned = assignPartitions(subscribers, partitions);
       return subscribers.map(({ id, topics: subscribed }) => {
         const memberPartitions = [...(assigned.get(id) ?? [])];
-        // A topic is named even without a partition: kafkajs forgets the others, for all members in the process.
+        // Includes topics without a partition, because kafkajs would drop their metadata for all members in the process.
         const assignment = Object.fromEntries(subscribed.map((topic) => [topic, memberPartitions]));
         return {
           memberId: id,
@@ -48,7 +48,7 @@ export function coPartitions(
   });
 }
 
-/** Anything that another version of the code has written there claims nothing. */
+/** Returns no partitions for user data of another version. */
 function ownedOf(userData: Buffer | undefined): number[] {
   if (userData === undefined || userData.length === 0) return [];
   try {

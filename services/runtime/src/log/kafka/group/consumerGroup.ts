@@ -1,6 +1,6 @@
 /**
- * One member of a consumer group: runs `process` for each partition while it owns it. Who owns what is the brokers'
- * decision, which kafkajs hears (`membership.ts`); reading and committing are our own.
+ * Member of a consumer group: runs `process` for each partition that the member owns. kafkajs only tracks the membership
+ * (`membership.ts`).
  */
 import type { Cluster } from 'kafkajs';
 import { Failure, retryUntilAvailable, settledWithin } from '../../../process/waiting.ts';
@@ -14,7 +14,7 @@ import { Generations } from './generations.ts';
 import { GroupCommits } from './groupCommits.ts';
 import { Membership } from './membership.ts';
 
-/** @throws Error for topics of unequal partition counts, or that are not there; Unavailable when no broker answers. */
+/** @throws Error if a topic is missing or the partition counts differ; Unavailable if no broker responds. */
 export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Promise<Consumer> {
   const { group, topics } = options;
   const limits = await Promise.all(topics.map((topic) => deps.catalog.limits(topic)));
@@ -28,9 +28,9 @@ export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Pr
   return new GroupMember(deps, options, isAdded ? partitions.slice(own) : partitions);
 }
 
-/** A stop waits so long for `process` to return; then its partition is fenced and the group is left. */
+/** Maximum wait for `process` when the member stops. Then its partition is fenced. */
 const STOP_LIMIT_MS = 7_000;
-/** So long for silent brokers: with that, and with the log's own close, a stop takes less than the 15 s that it has. */
+/** Maximum wait for silent brokers. Including this and the close of the log, a stop takes less than 15 s. */
 const LEAVE_LIMIT_MS = 3_000;
 
 class GroupMember implements Consumer {
@@ -45,9 +45,8 @@ class GroupMember implements Consumer {
   readonly #fetcher: Fetcher;
   readonly #commits: GroupCommits;
   readonly #membership: Membership;
-  /** Per partition that the member owns. */
   readonly #owned = new Map<number, GroupPartition<PartitionBuffer>>();
-  /** The work on each partition, also on one that was lost: it never begins again before that has returned. */
+  /** Running work, also of lost partitions. Work on a partition starts only after its previous work has ended. */
   readonly #work = new Map<number, Promise<void>>();
   readonly #stopped = new AbortController();
   #stopping: Promise<void> | undefined;
@@ -78,7 +77,7 @@ class GroupMember implements Consumer {
       partitions,
       owned: () => this.#generations.owned(),
       onJoin: (memberId, assigned) => {
-        // A leader that joined later may know of more; this member knows no starting point of those.
+        // The group leader may know added partitions for which this member has no start offset.
         const knownPartitions = assigned.filter((partition) => partitions.includes(partition));
         this.#release(this.#generations.join(memberId, knownPartitions));
       },
@@ -103,7 +102,7 @@ class GroupMember implements Consumer {
     return this.#stopping;
   }
 
-  /** While the work ends, the member stays in the group, so that what it has done can be committed. */
+  /** The member stays in the group until its work has ended, so that it can commit. */
   async #stop(): Promise<void> {
     this.#stopped.abort();
     for (const owned of this.#owned.values()) owned.revoke();
@@ -131,7 +130,7 @@ class GroupMember implements Consumer {
 
   #assign(partitions: readonly number[]): void {
     const startingPoints = this.#startingPoints();
-    // Nobody waits for it if all of them are lost at once.
+    // The promise has no other handler if all partitions are lost at once.
     startingPoints.catch(() => undefined);
     for (const partition of partitions) {
       const owned = new GroupPartition<PartitionBuffer>(this.#options.group, partition, this.#commits);
@@ -163,7 +162,7 @@ class GroupMember implements Consumer {
       hasStarted = true;
       await this.#options.process(owned);
     } catch (error) {
-      // Before `process` has begun, a failure after the loss concerns nobody.
+      // A failure before `process` starts does not matter if the partition is already lost.
       const isExpected = hasStarted ? isPartitionLoss(error, signal) : signal.aborted;
       if (!isExpected) this.#fail(error);
     } finally {
@@ -171,7 +170,10 @@ class GroupMember implements Consumer {
     }
   }
 
-  /** Per partition. Asked for once the generation is known: an earlier owner can commit no more by then. */
+  /**
+   * Returns the start offsets per partition. Called after the generation is known, when earlier owners can no longer
+   * commit.
+   */
   async #startingPoints(): Promise<StartingPoint[][]> {
     const { group, topics } = this.#options;
     const { catalog, logger } = this.#deps;
@@ -182,7 +184,7 @@ class GroupMember implements Consumer {
       return ranges.map((range, index) => ({
         topic,
         committed: committed[index],
-        // Unknown while there is no leader; once there is one, the fetches move to the oldest record.
+        // Without a leader the start offset is unknown. The first fetch then moves to the oldest record.
         startOffset: range?.startOffset ?? 0,
       }));
     };
@@ -200,14 +202,14 @@ class GroupMember implements Consumer {
   }
 }
 
-/** A topic's partition as it is when it is assigned. */
+/** Start of one partition when it is assigned. */
 interface StartingPoint {
   readonly topic: string;
   readonly committed: Committed | undefined;
   readonly startOffset: number;
 }
 
-/** Any number of waiters wait for the next change, each no longer than it likes. */
+/** Wakes all waiting callers at the next change, or after their own limit. */
 class ChangeSignal {
   #next = Promise.withResolvers<void>();
 

@@ -1,10 +1,10 @@
 /**
- * Keeps what a member may believe of its partitions: pure bookkeeping over what kafkajs tells. It tells of an assignment
- * without its generation (`join`), and of the generation with the next heartbeat. A member needs both to commit. Only an
- * unbroken row of generations proves that a partition was nobody else's in between.
+ * Tracks the generation and the partitions of a member. Pure.
+ * kafkajs reports an assignment without its generation (`join`), and the generation with the next heartbeat. A commit needs
+ * both. A partition had no other owner in between only if no generation is missing.
  */
 
-/** A member's commits name it. */
+/** Generation of the group that a commit names. */
 export interface Generation {
   readonly memberId: string;
   readonly number: number;
@@ -13,9 +13,9 @@ export interface Generation {
 interface Joined {
   readonly memberId: string;
   readonly partitions: ReadonlySet<number>;
-  /** Rebalances since the current generation. */
+  /** Joins since the current generation. */
   readonly joins: number;
-  /** Heartbeats of the current generation since the last of them. */
+  /** Heartbeats of the current generation since the last join. */
   repeats: number;
 }
 
@@ -29,12 +29,12 @@ export class Generations {
     return this.#current;
   }
 
-  /** Nothing is known of the generation that was joined last. */
+  /** True if the generation of the last join is known. */
   get isSettled(): boolean {
     return this.#current !== undefined && this.#joined === undefined;
   }
 
-  /** Returns the partitions that are lost by it. */
+  /** Returns the lost partitions. */
   join(memberId: string, partitions: readonly number[]): number[] {
     const isSame = this.#current?.memberId === memberId;
     const lost = isSame ? this.#drop((one) => !partitions.includes(one)) : this.leave();
@@ -43,14 +43,17 @@ export class Generations {
     return lost;
   }
 
-  /** Undefined when it tells nothing new. A partition may be both lost and gained: then it was another's in between. */
+  /**
+   * Returns the changed partitions, or undefined without news. A partition that is both lost and gained had another owner
+   * in between.
+   */
   heartbeat(memberId: string, number: number): { lost: number[]; gained: number[] } | undefined {
     const [current, joined] = [this.#current, this.#joined];
     const isSame = this.#isRepeatedGeneration(memberId, number);
     if (current?.memberId === memberId && number <= current.number && !isSame) return undefined;
     if (joined === undefined) {
       if (current?.memberId !== memberId) return undefined;
-      // The heartbeat before was one of the generation before, sent before the join and answered after it.
+      // The previous heartbeat was sent before the join and answered after it.
       this.#current = { memberId, number };
       return { lost: [], gained: [] };
     }
@@ -64,7 +67,7 @@ export class Generations {
     return { lost, gained };
   }
 
-  /** Returns the partitions that are lost by it: all. */
+  /** Returns the lost partitions: all of them. */
   leave(): number[] {
     this.#current = undefined;
     this.#joined = undefined;
@@ -76,8 +79,8 @@ export class Generations {
   }
 
   /**
-   * The brokers give the present generation again to a member that joins again and brings nothing new, for instance when
-   * the coordinator has moved. A first such heartbeat may be a late one, sent before the join.
+   * Returns true if the member rejoined the current generation, for example after the coordinator moved. The first such
+   * heartbeat does not count, because it may have been sent before the join.
    */
   #isRepeatedGeneration(memberId: string, number: number): boolean {
     const joined = this.#joined;

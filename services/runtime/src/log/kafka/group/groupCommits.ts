@@ -1,6 +1,6 @@
 /**
- * Commits offsets at the group's coordinator under an exact generation. kafkajs's own `commitOffsets` does nothing,
- * silently, while its consumer is not running, and waits behind a join that is under way.
+ * Commits offsets at the group coordinator with an exact generation. kafkajs's `commitOffsets` silently does nothing while
+ * the consumer is not running, and waits for a running join.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Broker, Cluster } from 'kafkajs';
@@ -17,25 +17,24 @@ import { LateCommits } from './lateCommits.ts';
 
 export interface GroupCommitsDeps {
   readonly log: Pick<KafkaDeps, 'catalog'>;
-  /** As the cluster names it. */
+  /** Group name with the prefix. */
   readonly group: string;
   readonly cluster: Pick<ReplaceableClient<Cluster>, 'get' | 'replace'>;
-  /** The member's own; undefined while it is not known. */
+  /** Returns the member's generation. Undefined while it is unknown. */
   generation(): Generation | undefined;
-  /** Resolves at the next change of what the member owns or of its generation, but no later than `waitMs`. */
+  /** Resolves when the member's partitions or generation change, or after `waitMs`. */
   changed(waitMs: number): Promise<void>;
 }
 
 type Owner = Pick<GroupPartition, 'checkOwned'>;
-/** Where the owner is, and the offset up to which the log has been read for it. */
 type CommitPosition = Pick<PartitionBuffer, 'topic' | 'clusterTopic' | 'partition' | 'maxCommitOffset'>;
 
-/** A commit takes no longer, however many rebalances and moves of the coordinator fall into it. */
+/** Maximum time of a commit, including rebalances and moves of the coordinator. */
 const COMMIT_LIMIT_MS = 20_000;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
 
-/** The generation is over, or a new one is being made: whether the partition stays is known soon. */
+/** Errors of an ended or new generation. Soon it is known whether the member keeps the partition. */
 const REBALANCE_ERRORS = [
   'ILLEGAL_GENERATION',
   'UNKNOWN_MEMBER_ID',
@@ -58,10 +57,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     this.#deps = deps;
   }
 
-  /**
-   * Resolves when the offset is committed.
-   * @throws Fenced by `checkOwned`; Unavailable when it is unknown whether it was committed.
-   */
+  /** @throws Fenced by `checkOwned`; Unavailable if the outcome is unknown. */
   async commit(owner: Owner, position: CommitPosition, committed: Committed): Promise<void> {
     owner.checkOwned();
     await this.#checkOffset(position, committed);
@@ -99,7 +95,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
       }
       const remainingMs = deadlineMs - performance.now();
       if (remainingMs <= 0) throw new Unavailable(`${action}: the group is rebalancing`);
-      // A generation that came meanwhile is tried at once; the same one again only after a while.
+      // Retries at once with a new generation, otherwise after a pause.
       if (isSame(generation(), current)) await changed(Math.min(remainingMs, MAX_BACKOFF_MS));
     }
   }
@@ -118,7 +114,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     }
   }
 
-  /** An offset that was read is in the log, or was. For another one the brokers are asked where the log ends. */
+  /** Fetches the end offset only if the committed offset has not been read. */
   async #checkOffset(
     { topic, partition, maxCommitOffset }: CommitPosition,
     committed: Committed,
@@ -138,7 +134,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     { offset, metadata }: Committed,
     { memberId, number }: Generation,
   ): Promise<void> {
-    // The metadata is missing in kafkajs's types, not in what it sends.
+    // kafkajs sends `metadata`, although its types lack the field.
     const commit = { partition, offset: String(offset), metadata };
     const sharedClient = await this.#deps.cluster.get();
     await sharedClient.use(async (cluster) => {
@@ -146,7 +142,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
         const broker = await cluster.findGroupCoordinator({ groupId: this.#deps.group });
         this.#coordinator = { sharedClient, broker: broker };
       }
-      // Rejects for an error of the partition, too.
+      // Also rejects for an error of the partition.
       await this.#coordinator.broker.offsetCommit({
         groupId: this.#deps.group,
         groupGenerationId: number,
@@ -156,7 +152,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     });
   }
 
-  /** Another broker has it, or the connection to it is lost: then what else is known may be wrong, too. */
+  /** Discards the coordinator. After an error other than a move, all cached state may be wrong. */
   #discardCoordinator(error: unknown): void {
     const discarded = this.#coordinator;
     this.#coordinator = undefined;
@@ -165,7 +161,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
   }
 }
 
-/** A refusal is none, and what is wrong with a request stays wrong. */
+/** Returns false for a rejected commit and for an invalid request. */
 function isOutcomeUnknown(error: unknown): boolean {
   return (
     !hasErrorType(error, ...REBALANCE_ERRORS, ...COORDINATOR_MOVED_ERRORS) &&

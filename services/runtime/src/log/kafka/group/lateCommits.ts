@@ -1,36 +1,35 @@
 /**
- * A commit of unknown outcome may reach the coordinator late, behind newer ones of the same generation. The group then stands
- * at the older offset until the next commit: for ever where that waits for somebody who waits for the newer one. So what was
- * committed last is committed again, as long as such a request may be on its way and nothing newer is committed anyway.
+ * Repeats the last commit while an older request of unknown outcome may still arrive. Such a request would move the group
+ * back to its older offset, until the next commit.
  */
 
 export interface LastCommit {
-  /** Sends it once more. @throws what an attempt at it throws. */
+  /** @throws the error of the attempt. */
   resend(): Promise<void>;
   isOwned(): boolean;
 }
 
 const RESEND_INTERVAL_MS = 3_000;
-/** A request outlives its connection in what the system has buffered of it, or before a broker that stands still. */
+/** Time for which a request can still arrive, from buffers of the operating system or from a stalled broker. */
 const MAX_REQUEST_AGE_MS = 600_000;
 
 export class LateCommits {
-  /** By place. */
+  /** Last commit by partition. */
   readonly #last = new Map<string, LastCommit>();
   readonly #lateUntilMs = new Map<string, number>();
   readonly #isOutcomeUnknown: (error: unknown) => boolean;
 
-  /** @param isOutcomeUnknown whether an attempt that failed so may have been, or may still be, done. */
+  /** @param isOutcomeUnknown returns true if a failed attempt may have been, or may still be, applied. */
   constructor(isOutcomeUnknown: (error: unknown) => boolean) {
     this.#isOutcomeUnknown = isOutcomeUnknown;
   }
 
-  /** To be told before each commit. */
+  /** Called before each commit. */
   started(partitionName: string, commit: LastCommit): void {
     this.#last.set(partitionName, commit);
   }
 
-  /** To be told of each attempt that failed. */
+  /** Called after each failed attempt. */
   failed(partitionName: string, error: unknown): void {
     if (!this.#isOutcomeUnknown(error)) return;
     if (!this.#lateUntilMs.has(partitionName)) this.#watch(partitionName);

@@ -1,7 +1,6 @@
 /**
- * Keeps one member in its group by a kafkajs consumer that never fetches: all it does is join, heartbeat and leave. A
- * consumer that crashed is replaced by a new one here, since kafkajs gives up after some outages and its own restart
- * may come after the stop.
+ * Keeps a member in its group with a kafkajs consumer that only joins, sends heartbeats, and leaves. A crashed consumer is
+ * replaced, because kafkajs gives up after some outages and may restart it after the stop.
  */
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
@@ -14,40 +13,42 @@ import { coPartitions } from './coPartitions.ts';
 export interface MembershipOptions {
   readonly kafka: Kafka;
   readonly logger: Logger;
-  /** Group and topics as the cluster names them. */
+  /** Group name with the prefix. The topics have the prefix too. */
   readonly group: string;
   readonly topics: readonly string[];
-  /** Of each topic, those that the group shares. */
+  /** Partitions that the group shares, of each topic. */
   readonly partitions: readonly number[];
-  /** The partitions that the member has now, for whoever leads the group. */
+  /** Returns the member's partitions for the group leader. */
   owned(): readonly number[];
-  /** Partitions were assigned, of all topics alike. */
+  /** Reports the assigned partitions, which are the same for all topics. */
   onJoin(memberId: string, partitions: readonly number[]): void;
   onHeartbeat(memberId: string, generation: number): void;
-  /** The session is over: nothing is owned until the next join. */
+  /** The session ended. The member owns nothing until the next join. */
   onLost(): void;
-  /** A failure that no other try will repair. */
+  /** Reports an error that a retry cannot fix. */
   onFailed(error: unknown): void;
 }
 
-/** A member without a heartbeat for so long is dead; its partitions go to others. */
+/** Time without a heartbeat after which the brokers reassign the member's partitions. */
 export const SESSION_MS = 10_000;
-/** In a rebalance the others wait so long for a member that does not come back. */
+/** Maximum time that a rebalance waits for a member. */
 export const REBALANCE_MS = 10_000;
-/** kafkajs sleeps so long between two heartbeats, with all partitions paused; a rebalance is noticed so late. */
+/** Interval of the heartbeats. It limits how fast the member notices a rebalance. */
 const HEARTBEAT_MS = 250;
 const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
 
 /**
- * So long without a join or an answer to a heartbeat, and the coordinator is looked for anew. kafkajs asks one that is gone without
- * a word (a machine without power) for a minute and a half. Longer than a rebalance, in which there are no heartbeats.
+ * Time without a join or heartbeat response after which the coordinator is looked up again. kafkajs retries a coordinator
+ * without power for 90 s. Longer than a rebalance, which has no heartbeats.
  */
 const SILENCE_LIMIT_MS = SESSION_MS + 2 * REBALANCE_MS;
 const SILENCE_CHECK_INTERVAL_MS = 1000;
-/** A coordinator that is gone does not hear that the member leaves. */
+/** A dead coordinator does not respond to the leave request. */
 const LEAVE_LIMIT_MS = 2000;
 
-/** Not a failed sign-in: kafkajs calls so whatever goes wrong meanwhile, and a broker may refuse what it takes later. */
+/**
+ * Excludes failed authentication: kafkajs reports other failures as such, and a broker may accept the credentials later.
+ */
 const PERMANENT_ERRORS = [
   'INCONSISTENT_GROUP_PROTOCOL',
   'INVALID_GROUP_ID',
@@ -92,7 +93,7 @@ export class Membership {
     }
   }
 
-  /** Runs from joining to leaving. @throws what the consumer crashed with. */
+  /** Runs one session from join to leave. @throws the error that crashed the consumer. */
   async #session(): Promise<void> {
     const { kafka, group, topics, partitions, owned } = this.#options;
     const assigner = coPartitions(owned, partitions);
@@ -119,26 +120,26 @@ export class Membership {
       await Promise.race([crashed, this.#untilClosing()]);
     } finally {
       end();
-      // Not before: kafkajs would not leave, join all the same, and keep partitions that nobody works on.
+      // Before the join, kafkajs would not leave the group and would keep partitions.
       const leave = () => consumer.disconnect().catch(() => undefined);
       await settledWithin(joining.then(leave, leave), LEAVE_LIMIT_MS);
     }
   }
 
-  /** `crashed` rejects when the consumer crashes or hears nothing more; after `end` nothing of it is told. */
+  /** Returns `crashed`, which rejects if the consumer crashes or gets no responses. After `end` no callback is called. */
   #listen(consumer: Consumer, onJoined: () => void): { crashed: Promise<never>; end(): void } {
     const { group, topics, onJoin, onHeartbeat } = this.#options;
     const { failed: crashed, fail } = new Failure();
     let [isEnded, lastResponseMs] = [false, performance.now()];
     const silenceTimer = setInterval(() => {
       if (performance.now() - lastResponseMs < SILENCE_LIMIT_MS) return;
-      fail(new Error(`nothing was heard of the group for ${SILENCE_LIMIT_MS / 1000} s`));
+      fail(new Error(`no response from the group coordinator for ${SILENCE_LIMIT_MS / 1000} s`));
     }, SILENCE_CHECK_INTERVAL_MS);
     consumer.on(consumer.events.CRASH, ({ payload }) => fail(payload.error));
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
       if (isEnded) return;
       lastResponseMs = performance.now();
-      // Called before the first fetch, so that there is none.
+      // Runs before the first fetch, so that the consumer never fetches.
       consumer.pause(topics.map((topic) => ({ topic })));
       onJoined();
       const [first = ''] = topics;
@@ -171,7 +172,7 @@ export class Membership {
   }
 }
 
-/** Resolves when the group was joined: before that kafkajs cannot leave it. */
+/** Resolves when the member has joined. kafkajs cannot leave the group before that. */
 async function joinGroup(consumer: Consumer, topics: readonly string[]): Promise<void> {
   await consumer.connect();
   await consumer.subscribe({ topics: [...topics], fromBeginning: true });

@@ -33,7 +33,7 @@ test('a position behind the end is an error of a group, whose reader is told', a
   });
   expect(moved).toBe(true);
   expect(() => buffer.take({ maxRecords: 1, maxBytes: 1 })).toThrow(
-    't/0 was cut at 20: it had been read to 21',
+    't/0 was truncated at offset 20; it had been read up to 21',
   );
   const fields = { group: 'g', topic: 't', partition: 0, position: 21, offset: 20, leaderEpoch: -1 };
   expect(told).toEqual([['error', 'log_cut_short', fields]]);
@@ -41,7 +41,7 @@ test('a position behind the end is an error of a group, whose reader is told', a
 
 test('a position behind the end is a warning of a tail, which is told too', async () => {
   const { told, buffer } = await afterMove({ position: 21, range: [10, 20], isAgain: true });
-  expect(() => buffer.take({ maxRecords: 1, maxBytes: 1 })).toThrow('t/0 was cut at 20');
+  expect(() => buffer.take({ maxRecords: 1, maxBytes: 1 })).toThrow('t/0 was truncated at offset 20');
   expect(told).toMatchObject([['warn', 'log_cut_short', { position: 21, offset: 20 }]]);
 });
 

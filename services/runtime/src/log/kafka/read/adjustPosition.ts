@@ -1,4 +1,4 @@
-/** Moves a reader to what the log holds: retention removed what it wants next, or the log was cut below it. */
+/** Adjusts a reader's position after records expired or the log was truncated. */
 import type { Fields, Logger } from '../../../process/logger.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
 import type { PartitionBuffer } from './partitionBuffer.ts';
@@ -6,11 +6,11 @@ import type { PartitionBuffer } from './partitionBuffer.ts';
 type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
 
 /**
- * After OFFSET_OUT_OF_RANGE. True when the position was moved.
- * @param group whose positions they are, to which what was removed is lost; undefined for a tail, which loses nothing.
- * @param isRepeated the answer before was OFFSET_OUT_OF_RANGE too. A broker that has lost the leadership may know less, so one
- *   answer moves nothing back whose leader epoch is known: by that a cut is still seen when the log has grown again. If the
- *   offset is in range, its leader epoch is unknown to the broker.
+ * Handles OFFSET_OUT_OF_RANGE. Returns true if the position moved.
+ * @param group consumer group of the reader. Undefined for a tail, for which expired records are no loss.
+ * @param isRepeated true if the previous response was also OFFSET_OUT_OF_RANGE. A broker that lost the leadership may know
+ *   fewer records, so a single response does not move a position with a known leader epoch back. If the offset is in range,
+ *   the broker does not know the leader epoch.
  */
 export async function adjustPosition(
   deps: Deps,
@@ -20,7 +20,7 @@ export async function adjustPosition(
 ): Promise<boolean> {
   const { topic, partition, fetchOffset: offset } = buffer;
   const range = (await deps.catalog.ranges(topic, partition + 1))[partition];
-  // After a seek meanwhile, another offset is wanted.
+  // A seek has changed the position meanwhile.
   if (range === undefined || buffer.fetchOffset !== offset) return false;
   const { startOffset, endOffset } = range;
   if (offset < startOffset) {
@@ -44,7 +44,7 @@ export async function adjustPosition(
   return true;
 }
 
-/** Goes back to where the log has parted from what was read. */
+/** Moves the position back to the offset at which the log differs from the records that were read. */
 export function handleTruncation(
   logger: Logger,
   group: string | undefined,
@@ -64,4 +64,4 @@ function logExpired(logger: Logger, group: string | undefined, fields: Fields): 
 }
 
 const UNPROCESSED = 'retention has removed records that the group had not processed';
-const TRUNCATED = 'the log no longer holds what the group had read';
+const TRUNCATED = 'the log was truncated below the position of the group';

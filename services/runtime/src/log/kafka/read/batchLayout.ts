@@ -1,13 +1,13 @@
-/** Where the fields of a record batch of format 2 begin (KIP-98), for its writer and its reader. */
+/** Byte positions of the fields of a record batch of format 2 (KIP-98). */
 
 export const FORMAT = 2;
 
-/** Counts what is behind it. */
+/** Counts the bytes after this field. */
 export const LENGTH = 8;
 export const LENGTH_END = 12;
 export const LEADER_EPOCH = 12;
 export const MAGIC = 16;
-/** Of all that is behind it. */
+/** Covers the bytes after this field. */
 export const CRC = 17;
 export const ATTRIBUTES = 21;
 export const LAST_OFFSET_DELTA = 23;
@@ -19,11 +19,10 @@ export const BASE_SEQUENCE = 53;
 export const COUNT = 57;
 export const RECORDS = 61;
 
-/** Attributes of a batch. */
 export const CODEC = 0x07;
 export const IS_LOG_APPEND_TIME = 0x08;
 export const IS_TRANSACTIONAL = 0x10;
 export const IS_CONTROL = 0x20;
 
-/** By their number among the attributes. */
+/** Codecs by their number in the attributes. */
 export const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;

@@ -1,6 +1,6 @@
-/** CRC-32C (Castagnoli, RFC 3720): the checksum of a record batch. Eight tables take eight bytes a step. */
+/** CRC-32C (Castagnoli, RFC 3720), the checksum of record batches. Eight tables process eight bytes per step. */
 
-/** @returns the checksum of the bytes from `start` up to `end`, unsigned. */
+/** @returns the unsigned checksum of the bytes from `start` to `end`. */
 export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   let crc = -1;
   let at = start;
@@ -24,7 +24,7 @@ export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number
   return ~crc >>> 0;
 }
 
-/** Two functions, so that each sees one kind of array and is compiled into its caller. */
+/** Two functions, so that the compiler sees one array type in each and inlines both. */
 const byte = (bytes: Uint8Array, at: number): number => bytes[at] ?? 0;
 const entry = (table: Int32Array, at: number): number => table[at] ?? 0;
 
@@ -43,7 +43,7 @@ const T5 = nextTable(T4);
 const T6 = nextTable(T5);
 const T7 = nextTable(T6);
 
-/** The table of a byte that one more byte follows. */
+/** Returns the table for a byte that is followed by one more byte. */
 function nextTable(table: Int32Array): Int32Array {
   return table.map((crc) => (crc >>> 8) ^ entry(T0, crc & 0xff));
 }

@@ -1,13 +1,13 @@
 /**
- * The bytes of a Fetch and of its answer, version 12 (Kafka 2.7). It says of each partition which leader epoch was read
- * last, and the broker compares that with its log before it reads (KIP-595).
+ * Encodes Fetch requests of version 12 (Kafka 2.7). They contain the last fetched leader epoch, which the broker compares
+ * with its log (KIP-595).
  */
 import type { Request, Throttled } from '../client/sendRequest.ts';
 import type { AbortedTransaction } from './recordBatches.ts';
 
 export interface Fetch {
   readonly maxWaitMs: number;
-  /** Of the whole answer; its first batch comes whole all the same. */
+  /** Maximum bytes of the response. Its first batch may be larger. */
   readonly maxBytes: number;
   readonly partitionMaxBytes: number;
   readonly partitions: readonly FetchedPartition[];
@@ -17,12 +17,12 @@ export interface FetchedPartition {
   readonly clusterTopic: string;
   readonly partition: number;
   readonly offset: number;
-  /** Of the record before the offset, or a bound of it; -1: it is not compared (KIP-595). */
+  /** Leader epoch of the record before the offset, or its upper bound. -1 disables the comparison (KIP-595). */
   readonly lastFetchedEpoch: number;
 }
 
 export interface FetchResponse extends Throttled {
-  /** An error of the whole answer. */
+  /** Error of the whole response. */
   readonly errorCode: number;
   readonly partitions: readonly PartitionResponse[];
 }
@@ -32,20 +32,20 @@ export interface PartitionResponse {
   readonly partition: number;
   readonly errorCode: number;
   readonly aborted: readonly AbortedTransaction[];
-  /** Whole record batches, at the end perhaps a part of one. A view. */
+  /** Record batches, as a view. The last batch may be incomplete. */
   readonly batches: Buffer;
-  /** Set when the log has no such leader epoch, or it ends before the offset. */
+  /** Set if the log does not have the leader epoch, or the epoch ends before the offset. */
   readonly diverging: Diverging | undefined;
 }
 
-/** What the log has instead: the last leader epoch up to the one asked for, and where it ends. */
+/** Last leader epoch of the log up to the requested one, and the end of that epoch. */
 export interface Diverging {
   readonly epoch: number;
   readonly endOffset: number;
 }
 
 const READ_COMMITTED = 1;
-/** Stands for a consumer where a follower's id would be, for no session, and for an epoch that is not known. */
+/** Replica id of a consumer, session epoch without a session, and unknown leader epoch. */
 const NONE = -1;
 const NO_TAGS = 0;
 
@@ -76,7 +76,7 @@ function encodeFetch({ maxWaitMs, maxBytes, partitionMaxBytes, partitions }: Fet
     writer.int32(partitionMaxBytes);
     writer.bytes(NO_TAGS, NO_TAGS);
   }
-  // No partition is forgotten, since there is no session, and any replica is as near as another.
+  // No session, so no forgotten partitions. No rack.
   writer.count(0);
   writer.text('');
   writer.bytes(NO_TAGS);
@@ -105,14 +105,14 @@ function decodeResponse(bytes: Buffer): FetchResponse {
 function readPartition(reader: Reader, clusterTopic: string): PartitionResponse {
   const partition = reader.int32();
   const errorCode = reader.int16();
-  // The high watermark, the last stable offset and the start of the log.
+  // High watermark, last stable offset, and log start offset.
   for (let offset = 0; offset < 3; offset += 1) reader.int64();
   const aborted: AbortedTransaction[] = [];
   reader.each(() => {
     aborted.push({ producerId: reader.bigint64(), firstOffset: reader.int64() });
     reader.tags();
   });
-  // A replica that is nearer.
+  // Preferred read replica.
   reader.int32();
   const batches = reader.view();
   let diverging: Diverging | undefined;
@@ -145,7 +145,7 @@ class Writer {
     this.#at = this.#buffer.writeUInt32BE(value >>> 0, this.#at);
   }
 
-  /** Of an array, or of the bytes of a text. */
+  /** Writes the length of an array or string. */
   count(count: number): void {
     let remaining = count + 1;
     for (; remaining >= 0x80; remaining >>>= 7) this.bytes((remaining & 0x7f) | 0x80);
@@ -193,13 +193,13 @@ class Reader {
     return this.view().toString();
   }
 
-  /** Empty where there is none. */
+  /** Empty if the field is null. */
   view(): Buffer {
     const length = Math.max(this.#unsigned() - 1, 0);
     const start = this.#at;
     this.#at += length;
     if (this.#at > this.#bytes.length)
-      throw new RangeError(`an answer of ${this.#bytes.length} bytes is cut short`);
+      throw new RangeError(`the response of ${this.#bytes.length} bytes is truncated`);
     return this.#bytes.subarray(start, this.#at);
   }
 
@@ -208,7 +208,7 @@ class Reader {
     for (let index = 0; index < count; index += 1) read();
   }
 
-  /** Fields that versions may add. */
+  /** Reads tagged fields. */
   tags(read: (tag: number) => void = () => undefined): void {
     const count = this.#unsigned();
     for (let index = 0; index < count; index += 1) {

@@ -52,7 +52,7 @@ test('says when a broker sends only a part of the batch that it must send whole'
   const buffer = aBuffer(0, 5);
   const { broker } = aBroker(() => ({ batches: batchOf(5, 1).subarray(0, 50) }));
   expect(await messages(fetchFromBroker(broker, [limited(buffer)], HERE))).toEqual([
-    [0, 'no whole batch comes'],
+    [0, 'the response has no complete batch'],
   ]);
 });
 
@@ -72,7 +72,7 @@ test('keeps what is wrong with one partition from the others', async () => {
   );
   expect(await messages(fetchFromBroker(broker, buffers.map(limited), HERE))).toEqual([
     [0, expect.stringContaining('Disk error')],
-    [1, 'the checksum of a batch is wrong'],
+    [1, 'a batch has a wrong checksum'],
     [2, expect.stringContaining('lz4')],
     [3, 'leader epoch 3 ends at 90'],
   ]);
@@ -88,7 +88,7 @@ test('refuses a bomb, unless its topic takes so much at once', async () => {
       fetchFromBroker(broker, [{ buffer, limits: { maxBatchBytes, isCompacted: false } }], HERE),
     );
   };
-  expect(await fetched(1_000_000)).toEqual([[0, expect.stringContaining('inflates to more than 67108864')]]);
+  expect(await fetched(1_000_000)).toEqual([[0, expect.stringContaining('exceeds 67108864 bytes after decompression')]]);
   expect(await fetched(70 * 1024 * 1024)).toEqual([]);
 });
 
@@ -105,7 +105,7 @@ test('names the oldest Kafka that it can read', async () => {
     (error: unknown) => error,
   );
   expect(refused).toBeInstanceOf(StartRefused);
-  expect(refused).toMatchObject({ message: expect.stringMatching(/Fetch 4 to 11: .* Kafka has since 2\.7/) });
+  expect(refused).toMatchObject({ message: expect.stringMatching(/Fetch 4 to 11: .* since Kafka 2\.7/) });
   expect(asked).toEqual([]);
 });
 

@@ -1,4 +1,4 @@
-/** One Fetch of one broker for several partitions, and its answer put into their buffers. */
+/** Fetches several partitions from one broker and puts the records into their buffers. */
 import type { Broker } from 'kafkajs';
 import { yieldToEventLoop } from '../../../process/waiting.ts';
 import type { TopicLimits } from '../append/batchSize.ts';
@@ -7,24 +7,24 @@ import { type Diverging, fetchRequest, type PartitionResponse } from './fetchPro
 import type { PartitionBuffer } from './partitionBuffer.ts';
 import { type Chunk, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
-/** The broker may wait so long for records, and so may a partition that wants some meanwhile. */
+/** Maximum time that the broker waits for records. A partition that wants records meanwhile waits as long. */
 const LONG_POLL_MS = 250;
-/** While a partition is left out whose buffer is full: it may want records at any moment. */
+/** Poll time while a partition with a full buffer is excluded, because it may want records soon. */
 const SHORT_POLL_MS = 25;
 const PARTITION_BYTES = 1024 * 1024;
 const RESPONSE_BYTES = 4 * 1024 * 1024;
 
-/** A batch may inflate to so much, or to what its topic takes at once, if that is more. */
+/** Maximum decompressed bytes of a batch, unless its topic allows larger batches. */
 const MAX_INFLATED_BYTES = 64 * 1024 * 1024;
-/** What goes beyond it is left, and fetched again: of one partition, and of an answer. */
+/** Maximum decompressed bytes of a partition and of a response. The rest is fetched again. */
 const MAX_PARTITION_BYTES = 8 * 1024 * 1024;
 const MAX_RESPONSE_BYTES = 32 * 1024 * 1024;
-/** The event loop has its turn behind so many bytes. */
+/** Bytes that are processed before the event loop gets a turn. */
 const TURN_BYTES = 1024 * 1024;
 
 export type ReadLimits = Pick<TopicLimits, 'maxBatchBytes' | 'isCompacted'>;
 
-/** The log of a partition does not hold what was read of it. */
+/** The partition's log differs from the records that were read. */
 export class Diverged extends Error {
   readonly at: Diverging;
 
@@ -36,7 +36,7 @@ export class Diverged extends Error {
 
 export interface PartitionFailure {
   readonly buffer: PartitionBuffer;
-  /** Diverged; BatchRefused; an error of the protocol. */
+  /** Diverged, InvalidBatch, or a protocol error. */
   readonly error: Error;
 }
 
@@ -46,10 +46,9 @@ export interface WantedPartition {
 }
 
 /**
- * The first partition that has records gets at least one batch, however large: who is asked for last gets what room is
- * left (KIP-74).
- * @returns what fails of one partition alone; the others have what came.
- * @throws what fails of the broker or the connection to it.
+ * Fetches the partitions. The first partition with records gets at least one batch, even an oversized one (KIP-74).
+ * @returns failures of single partitions. The other partitions received their records.
+ * @throws failures of the broker or the connection.
  */
 export async function fetchFromBroker(
   broker: Broker,
@@ -77,7 +76,7 @@ export async function fetchFromBroker(
   let isFirst = true;
   for (const { buffer, limits, offset, lastFetchedEpoch } of requested) {
     const partitionResponse = responses.get(nameOf(buffer));
-    // After a seek meanwhile, other records are wanted.
+    // A seek has changed the position meanwhile.
     const isStale = buffer.fetchOffset !== offset || buffer.lastFetchedEpoch !== lastFetchedEpoch;
     if (partitionResponse === undefined || isStale || remainingBytes <= 0) continue;
     try {
@@ -102,7 +101,7 @@ function nameOf({ clusterTopic, partition }: { clusterTopic: string; partition: 
   return `${clusterTopic}/${partition}`;
 }
 
-/** @throws Error of the partition alone. */
+/** @throws Error that affects only this partition. */
 function chunkOf(
   response: PartitionResponse,
   { buffer, limits }: WantedPartition,
@@ -121,6 +120,6 @@ function chunkOf(
     maxBytes: MAX_PARTITION_BYTES,
   });
   if (chunk !== undefined && chunk.nextOffset > buffer.fetchOffset) return chunk;
-  if (isFirst) throw new InvalidBatch('no whole batch comes');
+  if (isFirst) throw new InvalidBatch('the response has no complete batch');
   return undefined;
 }

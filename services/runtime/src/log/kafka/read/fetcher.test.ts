@@ -57,7 +57,7 @@ test('delivers nothing of a batch that came broken, and the same offset when it 
   expect(told).toMatchObject([
     [
       'log_reading_interrupted',
-      { topic: 't', partition: 1, offset: 2, cause: 'the checksum of a batch is wrong' },
+      { topic: 't', partition: 1, offset: 2, cause: 'a batch has a wrong checksum' },
     ],
     ['log_reading_resumed', { partition: 1, offset: 2 }],
   ]);
@@ -135,7 +135,7 @@ test('leaves a batch in a coding that it does not know alone with its partition,
   const [well, ill] = [open(0), open(1)];
   await Promise.race([until(() => asked(1) >= 6 && well.offsets.length > 50), failed]);
   expect(ill.offsets).toEqual([0, 1]);
-  const cause = 'a batch is compressed by lz4, which Questlog does not read';
+  const cause = 'a batch has codec lz4, which Questlog does not support';
   expect(sick.list()).toMatchObject([{ operation: 'read', topic: 't', partition: 1, cause }]);
   isThere = false;
   await until(() => ill.offsets.length > 5);
@@ -153,7 +153,7 @@ test('cannot go on with a topic that it may not read', async () => {
   const failure = await failed;
   expect(failure).toBeInstanceOf(StartRefused);
   expect(failure).toMatchObject({
-    message: expect.stringContaining('do not let this process read the topic p-t'),
+    message: expect.stringContaining('is not authorized to read the topic p-t'),
   });
 });
 

@@ -1,6 +1,6 @@
 /**
- * Reads partitions ahead for one reader: one Fetch at a time to each broker that leads any of them. What fails of one
- * partition is tried again while the others are read.
+ * Reads ahead for one reader, with one Fetch at a time per leader. A failing partition is retried while the others are
+ * read.
  */
 import type { Cluster } from 'kafkajs';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
@@ -25,7 +25,7 @@ import { Diverged, fetchFromBroker, type ReadLimits, type WantedPartition } from
 import { PartitionBuffer } from './partitionBuffer.ts';
 import { InvalidBatch } from './recordBatches.ts';
 
-/** @throws Error for a topic that is not there; Unavailable when no broker answers. */
+/** @throws Error if the topic is missing; Unavailable if no broker responds. */
 export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<FollowingTail> {
   const { topic } = options;
   const ranges = (await deps.catalog.ranges(topic)).map((range) => range ?? UNKNOWN_RANGE);
@@ -40,32 +40,31 @@ export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<F
   return tail;
 }
 
-/** Stands for a partition without a leader: once it has one, the fetches move into what there is. */
+/** Range of a partition without a leader. The first fetch adjusts the position. */
 const UNKNOWN_RANGE = { startOffset: 0, endOffset: Number.POSITIVE_INFINITY };
 
 export interface FetcherOptions {
   readonly cluster: ReplaceableClient<Cluster>;
-  /** Named in logs, without the prefix. */
+  /** Topic names in logs, without the prefix. */
   readonly topics: readonly string[];
-  /** The positions are this group's; undefined for a tail, which loses nothing by going on. */
+  /** Undefined for a tail, for which expired records are no loss. */
   readonly group?: string;
-  /** Called with what is of no single partition and never passes by itself: a topic that may not be read. */
+  /** Receives errors that affect more than one partition and are permanent: missing read permission. */
   onFailed(error: unknown): void;
 }
 
-/** Buffered for all partitions of a reader; beyond it only those with nothing buffered are fetched. */
+/** Maximum bytes buffered by one reader. Above it, only empty buffers are filled. */
 const MAX_READER_BYTES = 32 * 1024 * 1024;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
-/** After this many failures of one broker in a row, longer than a leader takes to move, all connections are replaced. */
+/** Consecutive failures of a broker after which all connections are replaced. Takes longer than a leader election. */
 const REPLACE_AFTER_FAILURES = 20;
-/** Stands for the broker's id of a partition without a known leader. */
 const NO_LEADER_ID = String(NO_LEADER);
 const CONNECTING = 'connecting';
 
 const ACCESS_DENIED = 'TOPIC_AUTHORIZATION_FAILED';
 
-/** A leader has moved: nothing to tell anybody, unless it lasts. */
+/** Errors of a moved leader, which are reported only if they persist. */
 const LEADER_MOVED_ERRORS = [
   'NOT_LEADER_FOR_PARTITION',
   'LEADER_NOT_AVAILABLE',
@@ -78,16 +77,15 @@ export class Fetcher {
   readonly #deps: KafkaDeps;
   readonly #options: FetcherOptions;
   readonly #outage: Outage;
-  /** Who was given records last is asked for last. */
+  /** Buffers in the order of requests: the buffer that was filled last is requested last. */
   readonly #buffers = new Set<PartitionBuffer>();
-  /** By topic, once they are known. */
   readonly #limits = new Map<string, ReadLimits>();
-  /** Partitions that have failed, until they are read again. */
+  /** Partitions that failed and have not been read since. */
   readonly #failing = new Map<PartitionBuffer, FailingPartition>();
-  /** Those of them that are not asked for now. */
+  /** Failing partitions that currently pause. */
   readonly #paused = new Set<PartitionBuffer>();
   readonly #closed = new AbortController();
-  /** Brokers with a Fetch, or a pause after a failure, under way. */
+  /** Brokers with a running Fetch or a pause after a failure. */
   readonly #busy = new Set<string>();
   #isConnecting = false;
   #isScheduled = false;
@@ -99,7 +97,7 @@ export class Fetcher {
     this.#outage = new Outage(deps.logger, 'log_reading', { topics: options.topics });
   }
 
-  /** @param topic without the prefix. `onFilled` is called when something has come. */
+  /** @param topic topic name without the prefix. `onFilled` is called when records have arrived. */
   open(topic: string, partition: number, position: number, onFilled: () => void): PartitionBuffer {
     const buffer: PartitionBuffer = new PartitionBuffer(
       { topic, clusterTopic: this.#deps.nameOf(topic), partition, position },
@@ -121,14 +119,14 @@ export class Fetcher {
     return buffer;
   }
 
-  /** Nothing is delivered from here on. */
+  /** Stops all deliveries. */
   close(): void {
     for (const { watch } of this.#failing.values()) watch.end();
     this.#buffers.clear();
     this.#closed.abort();
   }
 
-  /** Waits for a turn of its own, so that partitions opened together are fetched together. */
+  /** Waits for a microtask, so that partitions that are opened together are fetched together. */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -147,7 +145,11 @@ export class Fetcher {
     }
     for (const { wantedPartition, leader } of this.#wanted(sharedClient.client)) {
       if (leader === NO_LEADER_ID)
-        void this.#recover(sharedClient, wantedPartition.buffer, new LeaderMissing('there is no leader'));
+        void this.#recover(
+          sharedClient,
+          wantedPartition.buffer,
+          new LeaderMissing('the partition has no leader'),
+        );
       else if (!this.#busy.has(leader)) void this.#fetchLoop(leader);
     }
   }
@@ -169,7 +171,7 @@ export class Fetcher {
     this.#schedule();
   }
 
-  /** Fetches from one broker for as long as there is something to fetch from it. Never rejects. */
+  /** Fetches from one broker while any of its partitions wants records. Never rejects. */
   async #fetchLoop(leader: string): Promise<void> {
     this.#busy.add(leader);
     let failures = 0;
@@ -228,7 +230,7 @@ export class Fetcher {
     this.#failing.delete(buffer);
   }
 
-  /** The buffers that want records, with their leaders. */
+  /** Returns the buffers that want records, with their leaders. */
   #wanted(cluster: Cluster): { wantedPartition: WantedPartition; leader: string }[] {
     let total = 0;
     for (const { bufferedBytes } of this.#buffers) total += bufferedBytes;
@@ -254,11 +256,11 @@ export class Fetcher {
     const isTimeout = error instanceof RequestTimedOut || hasErrorType(error, 'KafkaJSRequestTimeoutError');
     if (isTimeout || failures % REPLACE_AFTER_FAILURES === 0) cluster.replace(sharedClient);
     else await this.#refresh(sharedClient);
-    // Leaders may have moved to brokers that nobody asks yet.
+    // Another broker may have become a leader.
     this.#schedule();
   }
 
-  /** Of one partition, which is not asked for meanwhile. Never rejects. */
+  /** Pauses and retries one partition. Never rejects. */
   async #recover(sharedClient: SharedClient<Cluster>, buffer: PartitionBuffer, error: Error): Promise<void> {
     if (!this.#isOpen || !this.#buffers.has(buffer) || this.#paused.has(buffer)) return;
     if (hasErrorType(error, ACCESS_DENIED)) return this.#fail(this.#accessDeniedError(buffer, error));
@@ -291,7 +293,7 @@ export class Fetcher {
     return await adjustPosition(this.#deps, group, buffer, isRepeated).catch(() => false);
   }
 
-  /** Nothing of a topic is fetched before its limits are known. */
+  /** Fetching from a topic starts after its limits are known. */
   async #loadLimits(topic: string): Promise<void> {
     const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
     while (!this.#limits.has(topic) && this.#isOpen) {
@@ -306,7 +308,7 @@ export class Fetcher {
     this.#schedule();
   }
 
-  /** What was refused may be good by limits that were changed since. */
+  /** An invalid batch may be valid with changed limits. */
   async #reloadLimits(topic: string): Promise<void> {
     const { catalog } = this.#deps;
     catalog.evict(topic);
@@ -329,7 +331,7 @@ export class Fetcher {
   }
 
   #accessDeniedError({ clusterTopic }: PartitionBuffer, cause: unknown): Error {
-    const message = `the brokers do not let this process read the topic ${clusterTopic}: ${messageOf(cause)}`;
+    const message = `this process is not authorized to read the topic ${clusterTopic}: ${messageOf(cause)}`;
     return this.#hasRead ? new Error(message, { cause }) : new StartRefused(message, { cause });
   }
 
@@ -351,15 +353,15 @@ interface BrokerFailure {
   readonly sharedClient: SharedClient<Cluster>;
   readonly leader: string;
   readonly error: unknown;
-  /** Failures of this broker in a row. */
+  /** Consecutive failures of this broker. */
   readonly failures: number;
   readonly backoff: Backoff;
 }
 
 interface FailingPartition {
-  /** In a row. */
+  /** Consecutive failures. */
   failures: number;
-  /** The last of them said so. */
+  /** True if the last failure was OFFSET_OUT_OF_RANGE. */
   isOutOfRange: boolean;
   readonly backoff: Backoff;
   readonly watch: PartitionWatch;

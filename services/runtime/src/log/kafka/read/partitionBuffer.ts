@@ -1,6 +1,6 @@
 /**
- * Holds what was fetched of one partition ahead of its reader, who takes it in bounded batches; a seek throws it away.
- * It knows the leader epochs of what was fetched, by which the broker finds out that its log holds something else now.
+ * Buffers fetched records of one partition until the reader takes them.
+ * Tracks the leader epochs of the records, so that the broker can detect a truncation.
  */
 
 import type { Cursor, ReadBounds } from '../../cursor.ts';
@@ -8,11 +8,11 @@ import { type LogRecord, LogTruncated } from '../../log.ts';
 import type { Diverging } from './fetchProtocol.ts';
 import type { Chunk, LeaderEpoch } from './recordBatches.ts';
 
-/** A partition's bound; one more fetch may go beyond it. */
+/** Maximum buffered bytes of a partition. One more fetch may exceed it. */
 const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
-/** A record's size besides its key and value, about. */
+/** Estimated size of a record in addition to key and value. */
 const RECORD_OVERHEAD_BYTES = 128;
-/** A leader epoch is an election: more than this many ago need not be told apart. */
+/** Maximum number of tracked leader epochs. Each epoch is an election. */
 const MAX_EPOCHS = 100;
 const UNKNOWN_EPOCH = -1;
 
@@ -24,23 +24,23 @@ export interface BufferListener {
 
 export class PartitionBuffer implements Cursor {
   readonly topic: string;
-  /** The topic's name on the cluster, with the deployment's prefix. */
+  /** Topic name with the prefix. */
   readonly clusterTopic: string;
   readonly partition: number;
   readonly #listener: BufferListener;
   #chunks: Chunk[] = [];
-  /** Records of the first chunk that were taken. */
+  /** Number of records taken from the first chunk. */
   #takenCount = 0;
   #bytes = 0;
   #position: number;
   #fetchOffset: number;
   #minBatchOffset = 0;
   #maxFetchedOffset: number;
-  /** In offset order, those of what was fetched. */
+  /** Leader epochs of the fetched records, in offset order. */
   #epochs: LeaderEpoch[] = [];
-  /** Its bound where the epoch before `fetchOffset` is not known: no record before it is of a newer one. */
+  /** Upper bound of the epoch before `fetchOffset`, if the exact epoch is unknown. */
   #maxLeaderEpoch = UNKNOWN_EPOCH;
-  /** What the next `take` throws. */
+  /** Error that the next `take` throws. */
   #truncation: LogTruncated | undefined;
   /** True if records before the next record expired before the reader took them. */
   #isAfterExpired = false;
@@ -59,32 +59,31 @@ export class PartitionBuffer implements Cursor {
     this.#listener = listener;
   }
 
-  /** The next `take` begins here. */
   get position(): number {
     return this.#position;
   }
 
-  /** The next fetch begins here. */
+  /** Offset at which the next fetch starts. */
   get fetchOffset(): number {
     return this.#fetchOffset;
   }
 
-  /** No batch of the next fetch begins before it; 0 while that is not known. */
+  /** Lower bound of the offsets in the next fetch. 0 if unknown. */
   get minBatchOffset(): number {
     return this.#minBatchOffset;
   }
 
-  /** Of the record before `fetchOffset`; -1 while that is not known. */
+  /** Leader epoch of the record before `fetchOffset`. -1 if unknown. */
   get leaderEpoch(): number {
     return this.#epochs.at(-1)?.epoch ?? UNKNOWN_EPOCH;
   }
 
-  /** What the broker compares its log with: the epoch of the record before `fetchOffset` or, where only that is known, its bound. */
+  /** Leader epoch that the broker compares with its log: that of the record before `fetchOffset`, or its upper bound. */
   get lastFetchedEpoch(): number {
     return this.#epochs.at(-1)?.epoch ?? this.#maxLeaderEpoch;
   }
 
-  /** Up to here the log holds what may be committed, or has lost it since. */
+  /** Highest offset that was fetched, and so can be committed. */
   get maxCommitOffset(): number {
     return this.#maxFetchedOffset;
   }
@@ -102,18 +101,18 @@ export class PartitionBuffer implements Cursor {
   }
 
   /**
-   * Throws away what is buffered.
-   * @param leaderEpoch of the record before the offset.
-   * @param maxLeaderEpoch where that is not known: no record before the offset is of a newer one.
+   * Discards the buffered records and moves the position.
+   * @param leaderEpoch leader epoch of the record before the offset.
+   * @param maxLeaderEpoch upper bound of that epoch, if the exact epoch is unknown.
    */
   seek(offset: number, leaderEpoch?: number, maxLeaderEpoch = UNKNOWN_EPOCH): void {
     if (leaderEpoch !== undefined) {
-      // Where it began is not known: the record before the offset is of it.
+      // The start of the epoch is unknown. It contains the record before the offset.
       this.#epochs = offset > 0 ? [{ epoch: leaderEpoch, startOffset: offset - 1 }] : [];
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
     }
-    // Whoever names an epoch is told by the next fetch.
+    // With an epoch, the next fetch detects the truncation again.
     if (
       leaderEpoch !== undefined ||
       maxLeaderEpoch !== UNKNOWN_EPOCH ||
@@ -124,7 +123,7 @@ export class PartitionBuffer implements Cursor {
     this.#maxLeaderEpoch = maxLeaderEpoch;
   }
 
-  /** A chunk that begins at `fetchOffset`. */
+  /** Adds a chunk that starts at `fetchOffset`. */
   put(chunk: Chunk): void {
     if (this.#isReleased) return;
     this.#chunks.push(chunk);
@@ -138,7 +137,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
-  /** Passes what the log does not hold any more. */
+  /** Skips expired records. */
   skipTo(startOffset: number): void {
     this.#isAfterExpired = true;
     this.put({ records: [], sizes: [], bytes: 0, nextOffset: startOffset, epochs: [] });
@@ -146,13 +145,13 @@ export class PartitionBuffer implements Cursor {
     this.#epochs = [];
   }
 
-  /** The first offset at which a log that has parted from what was fetched holds something else. */
+  /** Returns the first offset at which the log differs from the fetched records. */
   divergenceOffset({ epoch, endOffset }: Diverging): number {
     const firstNewerOffset = this.#epochs.find((one) => one.epoch > epoch)?.startOffset ?? this.#fetchOffset;
     return Math.min(endOffset, firstNewerOffset);
   }
 
-  /** The log holds something else from `offset` on. The reader is told if it has come so far. */
+  /** Handles a truncation at `offset`. The reader gets an error if its position is beyond it. */
   truncate(offset: number): void {
     const position = this.#position;
     if (offset < position) {
@@ -163,7 +162,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
-  /** Nothing is held from here on: who committed what was read keeps the buffer. */
+  /** Discards the buffered records. The buffer stays usable for commits. */
   release(): void {
     this.#isReleased = true;
     this.#chunks = [];
@@ -171,7 +170,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.released();
   }
 
-  /** @throws LogTruncated once for a cut below the position. */
+  /** @throws LogTruncated once if the log was truncated below the position. */
   take({ maxRecords, maxBytes }: ReadBounds) {
     if (!Number.isInteger(maxRecords) || maxRecords < 1) throw new Error(`a read of ${maxRecords} records`);
     const truncation = this.#truncation;
@@ -210,14 +209,14 @@ export class PartitionBuffer implements Cursor {
     };
   }
 
-  /** The first chunk and its next record, if it has one left. */
+  /** Returns the first chunk and its next record, if one is left. */
   #first() {
     const chunk = this.#chunks[0];
     if (chunk === undefined) return undefined;
     return { chunk, record: chunk.records[this.#takenCount], size: chunk.sizes[this.#takenCount] ?? 0 };
   }
 
-  /** Only what is before the offset is still known. */
+  /** Keeps only the epochs before the offset. */
   #restart(offset: number): void {
     this.#chunks = [];
     this.#takenCount = 0;

@@ -1,7 +1,4 @@
-/**
- * Decodes what a Fetch answers of one partition: record batches of format 2 (KIP-98, since Kafka 0.11). Keys become
- * text, values are views on the answer or on what it inflates to.
- */
+/** Decodes record batches of format 2 (KIP-98, Kafka 0.11). Values are views of the response or of decompressed data. */
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { messageOf } from '../../../process/errors.ts';
 import type { Headers, LogRecord } from '../../log.ts';
@@ -27,16 +24,16 @@ import {
 } from './batchLayout.ts';
 import { crc32c } from './crc32c.ts';
 
-/** Records that follow one another, and where the next ones begin. */
+/** Consecutive records and the offset after them. */
 export interface Chunk {
   readonly records: readonly LogRecord[];
   /** Bytes of key and value, per record. */
   readonly sizes: readonly number[];
-  /** The chunk ends where its last batch ends: what came last there may be a marker, or compacted away. */
+  /** End of the last batch. It may be past a marker or compacted records. */
   readonly nextOffset: number;
-  /** Of the batches as they were inflated. */
+  /** Decompressed bytes of the batches. */
   readonly bytes: number;
-  /** In offset order, the first offset of each leader epoch (KIP-101) that begins in the chunk. */
+  /** First offset of each leader epoch (KIP-101) that starts in the chunk, in offset order. */
   readonly epochs: readonly LeaderEpoch[];
 }
 
@@ -46,35 +43,38 @@ export interface LeaderEpoch {
 }
 
 export interface DecodeOptions {
-  /** The first offset that is wanted. Batches come whole, so records before it may come with it. */
+  /** First offset to decode. The first batch may contain earlier records. */
   readonly position: number;
-  /** No batch begins before it; 0 while that is not known. */
+  /** Lower bound of the batch offsets. 0 if unknown. */
   readonly minBatchOffset: number;
-  /** Of the record before `position`; -1 while that is not known. */
+  /** Leader epoch of the record before `position`. -1 if unknown. */
   readonly leaderEpoch: number;
-  /** Only compaction makes offsets that no batch has. */
+  /** True if offsets may be missing between batches, because of compaction. */
   readonly isCompacted: boolean;
   readonly aborted: readonly AbortedTransaction[];
-  /** A batch that inflates to more is refused. */
+  /** Maximum decompressed bytes of a batch. */
   readonly maxDecompressedBytes: number;
-  /** Decoding ends behind the batch that goes beyond so many bytes. */
+  /** Bytes after which decoding stops at the end of the batch. */
   readonly maxBytes: number;
 }
 
 export interface AbortedTransaction {
   readonly producerId: bigint;
-  /** The offset of its first record in this partition; it ends with the producer's next abort marker. */
+  /**
+   * Offset of the transaction's first record in this partition. The transaction ends at the next abort marker of its
+   * producer.
+   */
   readonly firstOffset: number;
 }
 
-/** A batch that is not as its writer made it. Nothing of it is read; another answer may hold it whole. */
+/** A damaged or unsupported batch. None of its records are read. Another fetch may return it intact. */
 export class InvalidBatch extends Error {
   override readonly name = 'InvalidBatch';
 }
 
 /**
- * The whole batches up to the first one that must be refused. Undefined where not even one batch has come whole.
- * @throws BatchRefused where the first must be refused.
+ * Decodes complete batches up to the first invalid one. Returns undefined if no batch is complete.
+ * @throws InvalidBatch if the first batch is invalid.
  */
 export function decodeBatches(bytes: Buffer, options: DecodeOptions): Chunk | undefined {
   const decoder = new ChunkDecoder(options);
@@ -102,7 +102,6 @@ class ChunkDecoder {
   #nextOffset: number;
   #minBatchOffset: number;
   #leaderEpoch: number;
-  /** Inflated. */
   bytes = 0;
 
   constructor(options: DecodeOptions) {
@@ -120,7 +119,7 @@ class ChunkDecoder {
     };
   }
 
-  /** @throws BatchRefused; nothing of the batch was added then. */
+  /** @throws InvalidBatch. Nothing of the batch was added then. */
   add(batch: Buffer): void {
     checkBatch(batch);
     const baseOffset = int64(batch, 0);
@@ -136,18 +135,18 @@ class ChunkDecoder {
     this.#nextOffset = Math.max(this.#nextOffset, lastOffset + 1);
   }
 
-  /** The first offset and the leader epoch are not under the checksum: a broker sets them when it takes the batch. */
+  /** Checks offsets and leader epoch. Brokers set both, so the checksum does not cover them. */
   #checkOffsets(baseOffset: number, lastOffset: number, epoch: number): void {
     const { isCompacted } = this.#options;
     const isKnown = this.#minBatchOffset > 0;
     if (baseOffset < this.#minBatchOffset || lastOffset < baseOffset)
       throw new InvalidBatch(
-        `a batch of ${baseOffset} to ${lastOffset} cannot be behind ${this.#minBatchOffset}`,
+        `a batch of the offsets ${baseOffset} to ${lastOffset} overlaps ${this.#minBatchOffset}`,
       );
     if (isKnown && baseOffset > this.#minBatchOffset && !isCompacted)
-      throw new InvalidBatch(`a batch begins at ${baseOffset} where ${this.#minBatchOffset} comes next`);
+      throw new InvalidBatch(`a batch starts at offset ${baseOffset} instead of ${this.#minBatchOffset}`);
     if (epoch < this.#leaderEpoch)
-      throw new InvalidBatch(`a batch is of leader epoch ${epoch}, behind one of ${this.#leaderEpoch}`);
+      throw new InvalidBatch(`a batch has leader epoch ${epoch} after ${this.#leaderEpoch}`);
   }
 
   #decode(batch: Buffer, baseOffset: number, lastOffset: number): void {
@@ -168,7 +167,7 @@ class ChunkDecoder {
       for (let index = 0; index < count; index += 1) {
         const record = records.next();
         if (record.offset > lastOffset)
-          throw new InvalidBatch(`a record of ${record.offset} is behind its batch`);
+          throw new InvalidBatch(`the record at offset ${record.offset} is after the end of its batch`);
         if (record.offset < this.#options.position) continue;
         this.#records.push(record);
         this.#sizes.push(records.size);
@@ -187,7 +186,7 @@ function checkBatch(batch: Buffer): void {
   const format = batch.length < RECORDS ? undefined : batch[MAGIC];
   if (format !== FORMAT) throw new InvalidBatch(`a batch of ${batch.length} bytes has the format ${format}`);
   if (crc32c(batch, ATTRIBUTES) !== batch.readUInt32BE(CRC))
-    throw new InvalidBatch('the checksum of a batch is wrong');
+    throw new InvalidBatch('a batch has a wrong checksum');
 }
 
 function decompress(bytes: Buffer, codec: number, maxOutputLength: number): Buffer {
@@ -198,18 +197,18 @@ function decompress(bytes: Buffer, codec: number, maxOutputLength: number): Buff
     if (name === 'zstd') return zstdDecompressSync(bytes, { maxOutputLength });
   } catch (error) {
     const isTooLarge = error instanceof RangeError;
-    const what = isTooLarge ? `inflates to more than ${maxOutputLength} bytes` : messageOf(error);
-    throw new InvalidBatch(`a batch in ${name}: ${what}`, { cause: error });
+    const what = isTooLarge ? `exceeds ${maxOutputLength} bytes after decompression` : messageOf(error);
+    throw new InvalidBatch(`a batch with codec ${name}: ${what}`, { cause: error });
   }
-  throw new InvalidBatch(`a batch is compressed by ${name ?? codec}, which Questlog does not read`);
+  throw new InvalidBatch(`a batch has codec ${name ?? codec}, which Questlog does not support`);
 }
 
 /**
- * What aborted transactions wrote is left out (KIP-98): brokers send it all the same, with a list of those transactions
- * in the order of their ends. Several may be open at once, also from before the first batch that was fetched.
+ * Excludes records of aborted transactions (KIP-98). Brokers return them with a list of those transactions in the order of
+ * their ends. Several can overlap or start before the first fetched batch.
  */
 class AbortedTransactions {
-  /** The next to begin is the last. */
+  /** Transactions in reverse order of their first offsets. */
   readonly #upcoming: AbortedTransaction[];
   readonly #open = new Set<bigint>();
 
@@ -217,7 +216,7 @@ class AbortedTransactions {
     this.#upcoming = [...transactions].sort((a, b) => b.firstOffset - a.firstOffset);
   }
 
-  /** To be asked of each batch of a transaction, in offset order. */
+  /** Must be called for each batch of a transaction, in offset order. */
   isAborted(batch: Buffer, lastOffset: number, isControl: boolean): boolean {
     for (
       let next = this.#upcoming.at(-1);
@@ -234,7 +233,10 @@ class AbortedTransactions {
   }
 }
 
-/** A marker's key is its version and its type, each two bytes; type 0 aborts, type 1 commits. Compaction may take it. */
+/**
+ * Returns true for an abort marker. Its key is a version and a type, two bytes each: 0 aborts, 1 commits. Compaction may
+ * remove it.
+ */
 function isAbortMarker(batch: Buffer): boolean {
   if (batch.readInt32BE(COUNT) === 0) return false;
   const marker = new RecordDecoder(batch.subarray(RECORDS), { baseOffset: 0, baseTimestamp: 0 });
@@ -245,11 +247,11 @@ function isAbortMarker(batch: Buffer): boolean {
 interface RecordBase {
   readonly baseOffset: number;
   readonly baseTimestamp: number;
-  /** Of all the records, where the topic counts by the time of the append. */
+  /** Timestamp of all records, if the topic uses the append time. */
   readonly appendTimestamp?: number | undefined;
 }
 
-/** Reads the records of a batch, one behind the other. Numbers are zigzag varints. */
+/** Reads the records of a batch in order. Numbers are zigzag varints. */
 class RecordDecoder {
   readonly #bytes: Buffer;
   readonly #base: RecordBase;
@@ -257,7 +259,7 @@ class RecordDecoder {
   #end = 0;
   #offset = 0;
   #timestampMs = 0;
-  /** Of the last record's key and value. */
+  /** Bytes of the last record's key and value. */
   size = 0;
 
   constructor(bytes: Buffer, base: RecordBase) {
@@ -272,7 +274,7 @@ class RecordDecoder {
     const value = this.#view(this.#varint());
     this.size = Math.max(keyLength, 0) + (value?.length ?? 0);
     const headers = this.#headers();
-    if (this.#at !== this.#end) throw new InvalidBatch('a record is longer than what it holds');
+    if (this.#at !== this.#end) throw new InvalidBatch('a record is longer than its fields');
     return { offset: this.#offset, timestampMs: this.#timestampMs, key, value, headers };
   }
 
@@ -281,16 +283,16 @@ class RecordDecoder {
     return this.#view(this.#varint());
   }
 
-  /** @throws BatchRefused where more follows. */
+  /** @throws InvalidBatch if more bytes follow. */
   end(): void {
-    if (this.#at !== this.#bytes.length) throw new InvalidBatch('a batch holds more than its records');
+    if (this.#at !== this.#bytes.length) throw new InvalidBatch('a batch has bytes after its records');
   }
 
   #beginRecord(): void {
     this.#end = this.#bytes.length;
     const length = this.#varint();
     this.#end = this.#endOf(length);
-    // Attributes, of which there are none yet.
+    // Skips the attributes, which are unused.
     this.#at += 1;
     const { baseOffset, baseTimestamp, appendTimestamp } = this.#base;
     const timestampMs = baseTimestamp + this.#varint();
@@ -298,7 +300,7 @@ class RecordDecoder {
     this.#offset = baseOffset + this.#varint();
   }
 
-  /** The last value of a repeated header counts. */
+  /** The last value of a repeated header wins. */
   #headers(): Headers {
     const count = this.#varint();
     const headers: Record<string, string> = {};
@@ -325,11 +327,11 @@ class RecordDecoder {
 
   #endOf(length: number): number {
     const end = this.#at + length;
-    if (length < 0 || end > this.#end) throw new InvalidBatch('a record is shorter than what it holds');
+    if (length < 0 || end > this.#end) throw new InvalidBatch('a record is shorter than its fields');
     return end;
   }
 
-  /** Exact up to 2^53, as offsets and times are. */
+  /** Exact up to 2^53. */
   #varint(): number {
     const first = this.#byte();
     if (first < 0x80) return (first >>> 1) ^ -(first & 1);

@@ -1,4 +1,4 @@
-/** Topics and offsets as the brokers know them. What never changes of a topic is asked for once. */
+/** Topics and offsets, as the brokers report them. Limits of topics are cached. */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { coalesceCalls } from '../../../process/waiting.ts';
@@ -11,17 +11,17 @@ import { ReplaceableClient } from '../client/replaceableClient.ts';
 import { withRetries } from '../client/retries.ts';
 import { describeTopic, type TopicsDeps } from './topics.ts';
 
-/** What the parts of the adapter share. */
+/** Objects that the parts of the adapter share. */
 export interface KafkaDeps {
   readonly kafka: Kafka;
   readonly catalog: KafkaCatalog;
   readonly logger: Logger;
   readonly partitionHealth: PartitionHealth;
-  /** The name on the cluster of a topic, a group or a transactional id: with the deployment's prefix. */
+  /** Adds the deployment's prefix to a topic, group, or transactional id. */
   nameOf(name: string): string;
 }
 
-/** Names of topics and groups go in without the prefix. */
+/** Names of topics and groups are without the prefix. */
 export type KafkaCatalog = Pick<
   BrokerCatalog,
   'limits' | 'evict' | 'ranges' | 'committed' | 'actualPartitionCounts'
@@ -33,19 +33,19 @@ export interface BrokerCatalogDeps extends TopicsDeps {
 
 interface TopicEntry {
   readonly limits: Promise<TopicLimits>;
-  /** From the answer on. */
+  /** Set when the response has arrived. */
   value: TopicLimits | undefined;
 }
 
 export class BrokerCatalog {
-  /** The partitions that the deployment made each topic with. */
+  /** Partition counts with which the deployment created its topics. */
   readonly originalPartitions = new Map<string, number>();
   readonly #deps: BrokerCatalogDeps;
   readonly #topics = new Map<string, TopicEntry>();
   readonly #clusters: ReplaceableClient<Cluster>;
-  /** One a topic. */
+  /** By topic. */
   readonly #endOffsets = new Map<string, () => Promise<readonly (number | undefined)[]>>();
-  /** By the group's name on the cluster. A coordinator is of use only with the client that found it. */
+  /** By group name with the prefix. A broker object works only with its client. */
   readonly #coordinators = new Map<string, { readonly cluster: Cluster; readonly broker: Broker }>();
 
   constructor(deps: BrokerCatalogDeps) {
@@ -54,8 +54,8 @@ export class BrokerCatalog {
   }
 
   /**
-   * The same promise to all who ask, so that those who wait for it go on in the order in which they came.
-   * @throws Error for a topic that is not there; Unavailable when no broker answers.
+   * Returns the same promise to all callers, so that they continue in the order of their calls.
+   * @throws Error if the topic is missing; Unavailable if no broker responds.
    */
   limits(topic: string): Promise<TopicLimits> {
     const before = this.#topics.get(topic);
@@ -76,14 +76,14 @@ export class BrokerCatalog {
   }
 
   /**
-   * Those that `limits` would answer at once. Whoever waits there for them is told in the same turn in which they become
-   * known, so that nobody overtakes him here.
+   * Returns the limits if they are cached. They are set in the turn in which `limits` resolves, so that calls keep their
+   * order.
    */
   cachedLimits(topic: string): TopicLimits | undefined {
     return this.#topics.get(topic)?.value;
   }
 
-  /** Asks for the topic anew when it is next needed. */
+  /** Removes the topic from the cache. */
   evict(topic: string): void {
     this.#topics.delete(topic);
   }
@@ -93,7 +93,7 @@ export class BrokerCatalog {
     return this.#withRetries(topic, async () => (await this.#fetchOffsets(topic, count, true)).map(known));
   }
 
-  /** One partition without a leader fails them all, since nobody knows where it ends. */
+  /** Fails if any partition has no leader, because its end offset is unknown. */
   endOffsets(topic: string): Promise<number[]> {
     return this.#withRetries(topic, async () => (await this.#sharedEndOffsets(topic)).map(known));
   }
@@ -104,10 +104,10 @@ export class BrokerCatalog {
     );
   }
 
-  /** Per topic, in their order, the partitions that it has by now, those that somebody added too. */
+  /** Returns the current partition count of each topic, including added partitions. */
   async actualPartitionCounts(topics: readonly string[]): Promise<number[]> {
     const names = topics.map((topic) => this.#deps.nameOf(topic));
-    const message = 'the partitions of topics are not known';
+    const message = 'the partition counts of the topics cannot be read';
     const described = await withRetries({ message, limitMs: RETRY_LIMIT_MS }, () =>
       this.#deps.admin.use(RESPONSE_LIMIT_MS, (admin) => admin.fetchTopicMetadata({ topics: names })),
     );
@@ -133,9 +133,9 @@ export class BrokerCatalog {
   }
 
   /**
-   * Per partition, the oldest offset and the high watermark, as of a moment after the call: with everything that was
-   * acknowledged before it. Undefined of a partition that no broker leads now.
-   * @param partitions more than the topic's own, where those are wanted that somebody added.
+   * Returns, per partition, the oldest offset and the high watermark, read after the call. Undefined for a partition
+   * without a leader.
+   * @param partitions number of partitions, to include added ones.
    */
   async ranges(topic: string, partitions = 0): Promise<(OffsetRange | undefined)[]> {
     const count = Math.max(partitions, (await this.limits(topic)).partitions);
@@ -149,15 +149,15 @@ export class BrokerCatalog {
     });
   }
 
-  /** @param partitions as for `ranges`. */
+  /** @param partitions number of partitions, to include added ones. */
   async committed(group: string, topic: string, partitions = 0): Promise<(Committed | undefined)[]> {
     const count = Math.max(partitions, (await this.limits(topic)).partitions);
     const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
-    const message = `what ${groupId} committed of ${name} is not known`;
-    // Only the types of kafkajs ask for an offset; it is not sent.
+    const message = `the committed offsets of ${groupId} for ${name} cannot be read`;
+    // kafkajs's types require an offset, which is not sent.
     const asked = numbers(count).map((partition) => ({ partition, offset: NEVER_COMMITTED }));
     return withRetries({ message, limitMs: RETRY_LIMIT_MS }, async () => {
-      // An error of a partition rejects, too. The client is then replaced, and the coordinator is found anew.
+      // Rejects for an error of a partition. The client is then replaced, and the coordinator is looked up again.
       const { responses } = await this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
         const coordinator = await this.#coordinator(cluster, groupId);
         return coordinator.offsetFetch({ groupId, topics: [{ topic: name, partitions: asked }] });
@@ -175,17 +175,17 @@ export class BrokerCatalog {
     return this.#clusters.close();
   }
 
-  /** Kept, since whoever waits for a projection asks again and again. */
+  /** Cached, because callers that wait for the projection ask repeatedly. */
   async #coordinator(cluster: Cluster, groupId: string): Promise<Broker> {
     const known = this.#coordinators.get(groupId);
-    // The brokers close a connection that is idle for long.
+    // Brokers close idle connections.
     if (known?.cluster === cluster && known.broker.isConnected()) return known.broker;
     const broker = await cluster.findGroupCoordinator({ groupId });
     this.#coordinators.set(groupId, { cluster, broker });
     return broker;
   }
 
-  /** Every reader of the service asks for the same ones, so that those who ask at about the same time share a look. */
+  /** Combines concurrent requests, because many readers ask for the same end offsets. */
   #sharedEndOffsets(topic: string): Promise<readonly (number | undefined)[]> {
     let look = this.#endOffsets.get(topic);
     if (look === undefined) {
@@ -198,11 +198,11 @@ export class BrokerCatalog {
   }
 
   #withRetries<T>(topic: string, look: () => Promise<T>): Promise<T> {
-    const message = `the offsets of ${this.#deps.nameOf(topic)} are not known`;
+    const message = `the offsets of ${this.#deps.nameOf(topic)} cannot be read`;
     return withRetries({ message, limitMs: RETRY_LIMIT_MS }, look);
   }
 
-  /** Undefined of a partition without a leader. */
+  /** Undefined for a partition without a leader. */
   async #fetchOffsets(topic: string, count: number, fromBeginning: boolean): Promise<(number | undefined)[]> {
     const name = this.#deps.nameOf(topic);
     return this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
@@ -212,13 +212,16 @@ export class BrokerCatalog {
       const answered = answers.find((answer) => answer.topic === name)?.partitions ?? [];
       const offsets = new Map(answered.map(({ partition, offset }) => [partition, Number(offset)]));
       const missing = led.find((partition) => !offsets.has(partition));
-      if (missing !== undefined) throw new Error(`nothing was answered of partition ${missing}`);
+      if (missing !== undefined) throw new Error(`the response lacks partition ${missing}`);
       return numbers(count).map((partition) => offsets.get(partition));
     });
   }
 }
 
-/** Those that a broker leads. What is known of leaders may be minutes old: where one is missing they are asked for anew. */
+/**
+ * Returns the partitions with a leader. Refreshes the metadata if a leader is missing, because the metadata may be minutes
+ * old.
+ */
 async function partitionsWithLeader(cluster: Cluster, name: string, count: number): Promise<number[]> {
   await cluster.addMultipleTargetTopics([name]);
   await cluster.refreshMetadataIfNecessary();
@@ -236,7 +239,7 @@ function known(offset: number | undefined, partition: number): number {
   return offset;
 }
 
-/** The brokers' answer if a group never committed. */
+/** Offset in the response if the group never committed. */
 const NEVER_COMMITTED = '-1';
 
 const RESPONSE_LIMIT_MS = 4000;
@@ -247,12 +250,12 @@ function numbers(count: number): number[] {
   return Array.from({ length: count }, (_, partition) => partition);
 }
 
-/** It is missing in kafkajs's types, not in what it answers. */
+/** kafkajs returns `metadata`, although its types lack the field. */
 function metadataOf(answer: object): string {
   return 'metadata' in answer && typeof answer.metadata === 'string' ? answer.metadata : '';
 }
 
-/** @throws when the brokers left one out, so that nothing is taken for 0 that is only unknown. */
+/** @throws Error if a partition is missing in the response, so that it is not mistaken for offset 0. */
 function byPartition<T extends { partition: number }, U>(
   count: number,
   answers: readonly T[],
@@ -261,7 +264,7 @@ function byPartition<T extends { partition: number }, U>(
   const known = new Map(answers.map((answer) => [answer.partition, answer]));
   return numbers(count).map((partition) => {
     const answer = known.get(partition);
-    if (answer === undefined) throw new Error(`nothing was answered of partition ${partition}`);
+    if (answer === undefined) throw new Error(`the response lacks partition ${partition}`);
     return pick(answer);
   });
 }

@@ -1,4 +1,4 @@
-/** Creates the topics that are missing, and refuses those that are there with what the port cannot live with. */
+/** Creates missing topics and rejects existing topics that do not match their specification. */
 import kafkajs, {
   type Admin,
   type ITopicConfig,
@@ -16,14 +16,14 @@ import { withRetries } from '../client/retries.ts';
 
 export interface TopicsDeps {
   readonly admin: ReplaceableClient<Admin>;
-  /** -1: as the brokers do by default. */
+  /** Replication factor of new topics. -1 for the brokers' default. */
   readonly replicationFactor: number;
   nameOf(name: string): string;
 }
 
 /**
- * @param originalPartitions the partitions that topics are known to have been made with.
- * @throws StartRefused for a topic that is not as the spec says, or that the brokers refuse to make.
+ * @param originalPartitions known partition counts with which the topics were created.
+ * @throws StartRefused if a topic does not match its specification or the brokers reject its creation.
  */
 export async function ensureTopics(
   deps: TopicsDeps & { readonly logger: Logger },
@@ -34,11 +34,11 @@ export async function ensureTopics(
   if (unique.length === 0) return;
   for (const { name, partitions } of unique) {
     if (name === '' || !Number.isInteger(partitions) || partitions < 1) {
-      throw new Error(`not a topic: "${name}" with ${partitions} partitions`);
+      throw new Error(`invalid topic "${name}" with ${partitions} partitions`);
     }
   }
   const created = await createMissing(deps, unique);
-  // Those made just now are checked too: another process may have been quicker, with another spec.
+  // Created topics are checked too, because another process may have created them with another specification.
   const described = await Promise.all(
     unique.map((spec) =>
       describeTopic(deps, spec.name, {
@@ -57,8 +57,8 @@ export async function ensureTopics(
 }
 
 /**
- * A topic as the brokers have it. One that has lost the leader of a partition is described all the same: the others go on.
- * @throws Error where there is none; Unavailable when no broker answers, or a new one has no leaders yet.
+ * Returns a topic's settings. Partitions may have no leader, unless `needsLeaders` is set for a new topic.
+ * @throws Error if the topic is missing; Unavailable if no broker responds or a new topic has no leaders yet.
  */
 export async function describeTopic(
   deps: TopicsDeps,
@@ -94,26 +94,26 @@ export async function describeTopic(
 export interface TopicDescription extends TopicLimits {
   /** `cleanup.policy`. */
   readonly policy: string;
-  /** The replicas of the partition that has the fewest. */
+  /** Smallest number of replicas of a partition. */
   readonly replicas: number;
-  /** `min.insync.replicas`: how many have an append before it is acknowledged, at least. */
+  /** `min.insync.replicas`. */
   readonly minInSync: number;
-  /** `retention.ms`; -1 where age removes nothing. */
+  /** `retention.ms`. -1 if records do not expire. */
   readonly retentionMs: number;
   /** `segment.ms`. */
   readonly segmentMs: number;
-  /** `max.compaction.lag.ms`; NaN if the brokers do not know the setting. */
+  /** `max.compaction.lag.ms`. NaN if the brokers do not know the setting. */
   readonly compactionLagMs: number;
 }
 
-/** Kafka gives up whole segments, by the age of the newest record in them. */
+/** Kafka deletes whole segments, by the age of their newest record. */
 export function retentionOf({ policy, retentionMs, segmentMs }: TopicDescription): TopicRetention {
   if (retentionMs < 0 || !policy.includes('delete'))
     return { retentionMs: Number.POSITIVE_INFINITY, deletedAfterMs: Number.POSITIVE_INFINITY };
   return { retentionMs, deletedAfterMs: retentionMs + segmentMs };
 }
 
-/** Kafka takes no partition away again, and a key's partition would be another one if they were used as the others are. */
+/** Warns of added partitions. Kafka cannot remove them, and using them would move keys to other partitions. */
 function warnOfAddedPartitions(
   { logger }: { readonly logger: Logger },
   specs: readonly TopicSpec[],
@@ -126,7 +126,7 @@ function warnOfAddedPartitions(
   if (added.length === 0) return;
   logger.warn('partitions_were_added', {
     topics: added,
-    mend: 'have producers of your own write to those that are used only; see docs/operating/kafka.md',
+    mend: 'let your producers write only to the used partitions; see docs/operating/kafka.md',
   });
 }
 
@@ -145,7 +145,7 @@ function warnOfLateCompaction(
 
 const SAFE_REPLICAS = 3;
 
-/** Warns of topics that lose acknowledged records with one broker, though the brokers could keep them. */
+/** Warns of topics that lose acknowledged records with one broker, although the cluster has enough brokers. */
 async function warnOfFewReplicas(
   { admin, logger }: TopicsDeps & { readonly logger: Logger },
   described: readonly TopicDescription[],
@@ -157,21 +157,21 @@ async function warnOfFewReplicas(
   const topics = few.map(({ topic, replicas, minInSync }) => `${topic} ${replicas}/${minInSync}`);
   logger.warn('acknowledged_events_may_be_lost_with_one_broker', {
     'replicas/min.insync.replicas': topics,
-    mend: 'give the topics three replicas and min.insync.replicas=2; KAFKA_REPLICATION_FACTOR=3 before a first start',
+    mend: 'set three replicas and min.insync.replicas=2 on the topics; set KAFKA_REPLICATION_FACTOR=3 before the first start',
   });
 }
 
 const LIMIT_MS = 15_000;
-/** A topic that was made a moment ago, perhaps by another process, may not be known to every broker yet. */
+/** Time for which an unknown topic may be new, because some brokers learn of it late. */
 const UNKNOWN_LIMIT_MS = 500;
-/** One that this process has made or found is there, however long a broker under load takes to hear of it. */
+/** Time for a topic that this process has created or found. A broker under load may learn of it late. */
 const NEW_UNKNOWN_LIMIT_MS = LIMIT_MS;
 const RESPONSE_LIMIT_MS = 5000;
 
-/** Waits until all brokers that will have the topics know them. */
+/** Maximum wait until all brokers know the new topics. */
 const CREATE_LIMIT_MS = 10_000;
 
-/** Returns those that were missing. */
+/** Returns the topics that were missing. */
 async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Promise<ReadonlySet<TopicSpec>> {
   const message = 'the topics cannot be created';
   return withRetries({ message, limitMs: LIMIT_MS }, () =>
@@ -189,14 +189,14 @@ async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Pro
   );
 }
 
-/** Another process may have made some of them meanwhile, which fails the request for these only. */
+/** Ignores topics that another process created meanwhile. The request fails only for these. */
 function ignoreExisting(error: unknown): void {
   const errors: unknown[] = error instanceof kafkajs.KafkaJSAggregateError ? error.errors : [error];
   for (const one of errors) {
     if (hasErrorType(one, 'TOPIC_ALREADY_EXISTS')) continue;
     if (hasErrorType(one, ...REJECTION_ERRORS)) {
       const topic: unknown = one instanceof Error ? Reflect.get(one, 'topic') : undefined;
-      throw new StartRefused(`the brokers refuse to create the topic ${topic}: ${messageOf(one)}`, {
+      throw new StartRefused(`the brokers rejected the creation of the topic ${topic}: ${messageOf(one)}`, {
         cause: one,
       });
     }
@@ -204,7 +204,7 @@ function ignoreExisting(error: unknown): void {
   }
 }
 
-/** The deployment asks for what these brokers do not give. */
+/** Errors of settings that the brokers do not support. */
 const REJECTION_ERRORS = [
   'INVALID_REPLICATION_FACTOR',
   'INVALID_PARTITIONS',
@@ -234,7 +234,7 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     'cleanup.policy': cleanup.policy,
     'max.message.bytes': String(neededBatchBytes(spec)),
     'compression.type': spec.compression ?? 'producer',
-    // The port's timestamp is when the log took the record.
+    // The port's timestamp is the time of the append.
     'message.timestamp.type': 'LogAppendTime',
   };
   if (cleanup.policy === 'delete') config['retention.ms'] = String(cleanup.retentionMs);
@@ -242,7 +242,7 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     config['segment.bytes'] = String(COMPACTED_SEGMENT_BYTES);
     config['max.compaction.lag.ms'] = String(MAX_COMPACTION_LAG_MS);
   }
-  // An acknowledged record is then on two brokers, so that either may fail.
+  // Acknowledged records are then on two brokers, so that one may fail.
   if (replicationFactor >= 3) config['min.insync.replicas'] = '2';
   return {
     topic: nameOf(name),
@@ -252,22 +252,18 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
   };
 }
 
-/**
- * Only closed segments are compacted, and whoever restores from the topic reads all that is not: with the brokers' default
- * a GiB.
- */
+/** Limits what a reader of the topic reads, because only closed segments are compacted. The brokers' default is 1 GiB. */
 const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Removes superseded records within a day or two. Without this setting the brokers compact a partition only once half of
- * it can be removed, which a partition with little traffic may not reach in years (KIP-354). The setting also rolls the
- * active segment, at the next append.
+ * Limits how long superseded records stay. By default, brokers compact a partition only if half of it can be removed, which
+ * may take years with little traffic (KIP-354). The setting also rolls the active segment, at the next append.
  */
 const MAX_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000;
 
 /**
- * A start warns above this lag. By default, brokers keep other records equally long: 7 days, and up to 7 days until the
- * segment is closed.
+ * Lag above which a start warns. By default, brokers keep other records as long: 7 days, and up to 7 days until the segment
+ * is closed.
  */
 const LONG_COMPACTION_LAG_MS = 14 * MAX_COMPACTION_LAG_MS;
 
@@ -296,7 +292,7 @@ function checkTopic(
 ): void {
   const mismatch = (has: string, needs: string) =>
     new StartRefused(
-      `topic ${spec.name} has ${has}, not ${needs}: Questlog changes no topic that is already there`,
+      `topic ${spec.name} has ${has} instead of ${needs}: Questlog does not change existing topics`,
     );
   const partitions = Math.min(actual, originalPartitions ?? actual);
   if (partitions !== spec.partitions) {
