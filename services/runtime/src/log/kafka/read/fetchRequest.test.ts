@@ -88,7 +88,9 @@ test('refuses a bomb, unless its topic takes so much at once', async () => {
       fetchFromBroker(broker, [{ buffer, limits: { maxBatchBytes, isCompacted: false } }], HERE),
     );
   };
-  expect(await fetched(1_000_000)).toEqual([[0, expect.stringContaining('exceeds 67108864 bytes after decompression')]]);
+  expect(await fetched(1_000_000)).toEqual([
+    [0, expect.stringContaining('exceeds 67108864 bytes after decompression')],
+  ]);
   expect(await fetched(70 * 1024 * 1024)).toEqual([]);
 });
 
