@@ -1,4 +1,4 @@
-/** Builds what the package ships: one minified module for each entry, and its types. */
+/** Builds the package: one minified module per entry, and the types. */
 import { spawnSync } from 'node:child_process';
 import { rolldown } from 'rolldown';
 

@@ -21,7 +21,7 @@ beforeEach(() => {
 });
 afterEach(() => void vi.unstubAllGlobals());
 
-test('errors and rejections that nobody caught are noted, and a flood of them in short', () => {
+test('sends uncaught errors and rejections, and limits a flood of them', () => {
   const now = vi.spyOn(performance, 'now').mockReturnValue(100_000);
   noteAutomatically(game);
   const error = new Error('no sword');
@@ -40,7 +40,7 @@ test('errors and rejections that nobody caught are noted, and a flood of them in
   expect(noted.at(-1)).toEqual(['error', { message: 'later', stack: undefined, skipped: 92 }]);
 });
 
-test('slow frames are counted into one event of ten seconds; the time that nobody saw the page is no frame', () => {
+test('counts slow frames in one event per ten seconds, without the time in which the page was hidden', () => {
   noteAutomatically(game);
   for (const ms of [0, 16, 32, 132, 148, 9_000]) frames.pop()?.(ms);
   happen('visibilitychange');
@@ -51,7 +51,7 @@ test('slow frames are counted into one event of ten seconds; the time that nobod
   expect(noted.length).toBe(1);
 });
 
-test('visibility is noted, and nothing after it was stopped', () => {
+test('sends changes of the visibility until it is stopped', () => {
   const stop = noteAutomatically(game);
   vi.stubGlobal('document', { visibilityState: 'hidden' });
   happen('visibilitychange');

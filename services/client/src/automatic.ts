@@ -1,18 +1,18 @@
-/** Events that a page can note by itself: errors, slow frames, and whether anybody sees it. */
+/** Sends events about a page automatically: errors, slow frames, and changes of its visibility. */
 import type { Game } from './client.ts';
 
 export interface AutomaticOptions {
-  /** Errors and unhandled rejections that nobody caught, as `error`. Default true. */
+  /** True to send uncaught errors and unhandled rejections as `error` events. Default true. */
   readonly errors?: boolean;
-  /** Frames of more than 50 ms, ten seconds in one `performance` event. Default true. */
+  /** True to count frames of more than 50 ms in a `performance` event per ten seconds. Default true. */
   readonly frames?: boolean;
-  /** Whether the page is seen, as `state_change`. Default true. */
+  /** True to send a `state_change` event when the page becomes visible or hidden. Default true. */
   readonly visibility?: boolean;
 }
 
 const SLOW_FRAME_MS = 50;
 const PERIOD_MS = 10_000;
-/** An error in each frame would fill the queue. */
+/** Maximum errors per period, because an error in every frame would fill the queue. */
 const MAX_ERRORS = 10;
 
 interface PageEvent {
@@ -21,7 +21,7 @@ interface PageEvent {
   readonly reason?: unknown;
 }
 
-/** What is used of a browser; the types of Node lack it. */
+/** The parts of a browser's page that are used. Node's types do not include them. */
 interface Page {
   readonly document?: { readonly visibilityState: string };
   addEventListener?(
@@ -32,7 +32,7 @@ interface Page {
   requestAnimationFrame?(onFrame: (ms: number) => void): number;
 }
 
-/** @returns what stops it. */
+/** Starts sending the events. @returns a function that stops it. */
 export function noteAutomatically(game: Pick<Game, 'event'>, options: AutomaticOptions = {}): () => void {
   const { errors = true, frames = true, visibility = true } = options;
   const page = globalThis as Page;
@@ -92,7 +92,7 @@ function reportSlowFrames(game: Pick<Game, 'event'>, page: Page, signal: AbortSi
     }
     page.requestAnimationFrame?.(onFrame);
   };
-  // A page that nobody sees has no frames: the pause is none of them.
+  // A hidden page has no frames. The pause does not count as a slow frame.
   const resetLastFrame = (): void => {
     lastMs = undefined;
   };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type GameOptions, start } from './client.ts';
 
-describe('start() names the option that is wrong', () => {
+describe('start()', () => {
   test.each<[string, object]>([
     ['url', { url: undefined }],
     ['url', { url: 'hello' }],
@@ -37,12 +37,12 @@ describe('start() names the option that is wrong', () => {
     ['endWithinMs', { endWithinMs: -1 }],
     ['onProblem', { onProblem: 'console' }],
     ['fetch', { fetch: 'fetch' }],
-  ])('%s: %j', async (name, wrong) => {
+  ])('rejects a wrong %s: %j', async (name, wrong) => {
     const options = { url: 'https://telemetry.example', token: 'a-token', ...wrong } as GameOptions;
     await expect(start(options)).rejects.toThrow(new RegExp(`^start: ${name.replace('.', '\\.')} `));
   });
 
-  test('and accepts null and empty texts where a session accepts them', async () => {
+  test('accepts null and empty strings where a session accepts them', async () => {
     const build = { version: '1', platform: 'Web', gitCommit: '', channel: 'dev' } as const;
     const session = { build, player: { externalId: null, deviceId: '' }, metadata: null };
     const wired = { onProblem: () => {}, fetch: () => Promise.reject(new TypeError('not now')) };
@@ -51,7 +51,7 @@ describe('start() names the option that is wrong', () => {
     expect(await game.end()).toBe(false);
   });
 
-  test('and rejects a call without options', async () => {
+  test('rejects a call without options', async () => {
     await expect(start(undefined as unknown as GameOptions)).rejects.toThrow('start: options ');
   });
 });

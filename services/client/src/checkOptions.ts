@@ -17,7 +17,7 @@ const NEEDED: Rule = [(value) => textOf(value) !== '', 'a string that is not emp
 const FUNCTION: Rule = [(value) => typeof value === 'function', 'a function'];
 const AMOUNT: Rule = [(value) => Number.isFinite(value) && Number(value) >= 0, 'a number of at least 0'];
 
-/** Checks all options. @throws TypeError that names the first wrong option. */
+/** @throws TypeError that names the first invalid option. */
 export function checkOptions(options: GameOptions): void {
   if (!isObject(options)) throw wrong('options', 'an object');
   need(options, 'url', ADDRESS);
@@ -50,10 +50,7 @@ function wrong(name: string, expected: string): TypeError {
   return new TypeError(`start: ${name} must be ${expected}`);
 }
 
-/**
- * Accepts a path of the page's own server, too. Rejects credentials, a query and a fragment, because `/v1/ingest` is
- * appended.
- */
+/** Accepts a URL, or a path on the server of the page, to which `/v1/ingest` is appended. Rejects credentials. */
 function isAddress(value: unknown): boolean {
   const text = textOf(value);
   try {
@@ -76,7 +73,6 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-/** Returns '' if the value is not a string. */
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }

@@ -21,8 +21,8 @@ beforeEach(() => {
   server = new FakeServer();
 });
 
-describe('what a game notes', () => {
-  test('is one batch after the interval, behind the session, counted from 1', async () => {
+describe('events', () => {
+  test('are sent in one batch after the session and the interval, numbered from 1', async () => {
     const game = await server.start({
       build: { version: '1.4.2', platform: 'Web' },
       player: { externalId: 'p' },
@@ -52,7 +52,7 @@ describe('what a game notes', () => {
     expect(game.counts).toEqual({ queued: 0, sent: 2, refused: 0, dropped: 0, uncertain: 0 });
   });
 
-  test('leaves at once where a batch is full, of events or of bytes, and only the full ones', async () => {
+  test('are sent at once if a batch is full, by number or by bytes, and only the full batches', async () => {
     const game = await server.start({ maxBatchEvents: 3 });
     await advance(0);
     for (let n = 0; n < 4; n += 1) game.event('n', { n });
@@ -72,7 +72,7 @@ describe('what a game notes', () => {
     ).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
-  test('that is no JSON is told, and breaks neither the game nor the count', async () => {
+  test('that cannot be serialized are reported and use no sequence number', async () => {
     const game = await server.start();
     game.event('bad', { n: 1n });
     game.event('good');
@@ -83,16 +83,16 @@ describe('what a game notes', () => {
   });
 });
 
-describe('an answer that does not come', () => {
+describe('a missing response', () => {
   test.each([
     ['no answer', networkFailure],
     ['a 503', rejected(503, 'unavailable')],
     ['garbage', () => new Response('<html>Sign in to the hotel', { status: 200 })],
     ['half an answer', () => new Response('[{"id":"event-0"', { status: 207 })],
     ['an answer for other events', () => json(207, [{ id: 'a' }, { id: 'b' }])],
-    ['a 403 of somebody on the way', () => new Response('blocked', { status: 403 })],
-    ['a 404 of somebody on the way', () => new Response('nothing here', { status: 404 })],
-  ])('%s: the same bytes go again with the same key, before anything new', async (_, answer) => {
+    ['a 403 of a proxy', () => new Response('blocked', { status: 403 })],
+    ['a 404 of a proxy', () => new Response('nothing here', { status: 404 })],
+  ])('%s: the same bytes are sent again with the same key, before new events', async (_, answer) => {
     const game = await server.start();
     await game.flush();
     server.next(answer, answer);
@@ -110,7 +110,7 @@ describe('an answer that does not come', () => {
     expect(server.problems).toMatchObject([{ kind: 'unreachable' }, { kind: 'reached' }]);
   });
 
-  test('is waited for up to twice as long each time, at random', async () => {
+  test('doubles the maximum of the random delay for each retry', async () => {
     vi.spyOn(Math, 'random').mockReturnValue(0.5);
     server.next(...Array.from({ length: 12 }, () => networkFailure));
     await server.start();
@@ -125,7 +125,7 @@ describe('an answer that does not come', () => {
     expect(waits).toEqual([1, 2, 4, 8, 16, 30, 30, 30, 30]);
   });
 
-  test('with Retry-After is not asked for before, whatever the game does', async () => {
+  test('with Retry-After delays every request of the game', async () => {
     server.next(rejected(429, 'too_many', { 'Retry-After': '120' }));
     const game = await server.start({ maxBatchEvents: 2 });
     await advance(0);
@@ -137,7 +137,7 @@ describe('an answer that does not come', () => {
     expect(game.counts).toMatchObject({ queued: 0, sent: 5 });
   });
 
-  test('is asked for again in time where the clock was set back', async () => {
+  test('is retried in time after the clock was set back', async () => {
     server.next(networkFailure);
     const game = await server.start();
     game.event('a');
@@ -148,7 +148,7 @@ describe('an answer that does not come', () => {
     expect(game.counts).toMatchObject({ queued: 0, sent: 1 });
   });
 
-  test('for a day makes the batch uncertain: it is counted, told of, and not sent again', async () => {
+  test('for a day makes the batch uncertain: it is counted, reported, and not sent again', async () => {
     const game = await server.start();
     await game.flush();
     server.next(networkFailure);
@@ -165,7 +165,7 @@ describe('an answer that does not come', () => {
     ]);
   });
 
-  test('because the request never left makes nothing uncertain: it has a new key after a day', async () => {
+  test('of a request that was never sent makes no batch uncertain: the batch gets a new key after a day', async () => {
     const game = await server.start();
     await game.flush();
     server.next(() => Promise.reject(new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } })));
@@ -180,8 +180,8 @@ describe('an answer that does not come', () => {
   });
 });
 
-describe('what Questlog refuses', () => {
-  test('is dropped, counted and told by element, and the rest is stored', async () => {
+describe('a rejection by Questlog', () => {
+  test('of an element drops, counts, and reports the element, and the others are stored', async () => {
     const game = await server.start();
     await game.flush();
     server.next(() =>
@@ -198,7 +198,7 @@ describe('what Questlog refuses', () => {
     expect(game.counts).toMatchObject({ queued: 0, sent: 2, refused: 1 });
   });
 
-  test('as a whole goes again in smaller batches, until one event is to blame', async () => {
+  test('of a whole batch splits the batch until only the invalid event is dropped', async () => {
     const tooLarge = rejected(413, 'batch_too_large');
     const game = await server.start();
     await game.flush();
@@ -214,7 +214,7 @@ describe('what Questlog refuses', () => {
     expect(game.counts).toMatchObject({ queued: 0, sent: 3, refused: 1 });
   });
 
-  test('of a report is told to whoever files it', async () => {
+  test('of a report rejects the promise of the report', async () => {
     const game = await server.start();
     await game.flush();
     server.next(rejected(400, 'invalid_request'));
@@ -227,7 +227,7 @@ describe('what Questlog refuses', () => {
   test.each([
     [401, 'unauthorized'],
     [403, 'forbidden'],
-  ])('for good, %d, stops everything, and is told once', async (status, code) => {
+  ])('of the token, %d, stops the client and is reported once', async (status, code) => {
     server.next(rejected(status, code));
     const game = await server.start();
     game.event('a');
@@ -241,7 +241,7 @@ describe('what Questlog refuses', () => {
     expect(game.counts).toMatchObject({ queued: 3 });
   });
 
-  test('because it does not know the session any more is sent again behind the session', async () => {
+  test('of an unknown session registers the session again and retries the batch', async () => {
     const game = await server.start();
     await game.flush();
     const unknown = () => json(207, [{ code: 'unknown_session', message: 'unknown' }]);
@@ -258,7 +258,7 @@ describe('what Questlog refuses', () => {
 });
 
 describe('a page', () => {
-  test('that is offline sends nothing, and goes on as soon as it is online', async () => {
+  test('that is offline sends nothing until it is online', async () => {
     const listeners = stubPage();
     vi.stubGlobal('navigator', { onLine: false });
     const game = await server.start();
@@ -272,7 +272,7 @@ describe('a page', () => {
     expect(game.counts).toMatchObject({ queued: 0, sent: 1, uncertain: 0 });
   });
 
-  test('that goes sends what fits into 64 KiB beside what is under way, within the same turn', async () => {
+  test('that closes sends at once what fits into 64 KiB with the requests in flight', async () => {
     const listeners = stubPage();
     const game = await server.start();
     await game.flush();
@@ -298,14 +298,14 @@ describe('a page', () => {
     await advance(1_000);
     second.resolve(json(207, [{ id: 'b' }]));
     await game.flush();
-    // A page that was only put aside sends nothing of it again.
+    // A page that was only suspended does not send these events again.
     expect(server.batches().map((batch) => batch.map(({ eventType }) => eventType))).toEqual([
       ...[['under way'], ['b'], ['c']],
     ]);
   });
 });
 
-test('end() sends what waits, then notes and sends nothing', async () => {
+test('end() sends the queue, and later events are ignored', async () => {
   const store = memoryStore();
   const game = await server.start({ queue: store });
   game.event('a');
@@ -320,24 +320,21 @@ test('end() sends what waits, then notes and sends nothing', async () => {
 });
 
 test.each([
-  ['the token is refused', (game: Game) => game.flush(), rejected(401, 'unauthorized')],
+  ['the token is rejected', (game: Game) => game.flush(), rejected(401, 'unauthorized')],
   ['the game ends', (game: Game) => game.end(), networkFailure],
-])(
-  'a report that waits when %s, and a later one, are told that they are not filed',
-  async (_, stop, answer) => {
-    const store = memoryStore();
-    server.next(answer);
-    const game = await server.start({ queue: store });
-    const filed = game.report({ title: 'stuck' }).catch(String);
-    await stop(game);
+])('rejects the promises of a queued report and of a later report when %s', async (_, stop, answer) => {
+  const store = memoryStore();
+  server.next(answer);
+  const game = await server.start({ queue: store });
+  const filed = game.report({ title: 'stuck' }).catch(String);
+  await stop(game);
 
-    expect(await filed).toMatch('next start');
-    await expect(game.report({ title: 'again' })).rejects.toThrow('stopped, ended');
-    expect([...store.entries.values()].map(({ kind }) => kind)).toEqual(['session', 'report']);
-  },
-);
+  expect(await filed).toMatch('next start');
+  await expect(game.report({ title: 'again' })).rejects.toThrow('stopped, ended');
+  expect([...store.entries.values()].map(({ kind }) => kind)).toEqual(['session', 'report']);
+});
 
-test('a file that nobody takes in is given up', async () => {
+test('an upload without a response fails after the time limit', async () => {
   const limit = new AbortController();
   vi.spyOn(AbortSignal, 'timeout').mockReturnValue(limit.signal);
   const game = await server.start();
@@ -352,7 +349,7 @@ test('a file that nobody takes in is given up', async () => {
   await expect(file).rejects.toThrow('nobody answers');
 });
 
-/** The listeners of a page, by event. */
+/** Stubs the listeners of a page and returns them by event. */
 function stubPage(): Map<string, () => void> {
   const listeners = new Map<string, () => void>();
   vi.stubGlobal('addEventListener', (event: string, listener: () => void) => listeners.set(event, listener));

@@ -1,4 +1,4 @@
-/** Questlog's client for games: begins a session, and sends its events and reports once each, in order. */
+/** Questlog's client for games. Starts a session, and sends its events and reports in order, each once. */
 
 import { checkOptions } from './checkOptions.ts';
 import { Delivery } from './delivery.ts';
@@ -12,17 +12,14 @@ export type { QueueChange, QueueEntry, QueueStore, StoredEntry } from './queue.t
 
 const DEFAULT_END_TIMEOUT_MS = 2_000;
 
-/**
- * Begins a session. Resolves after the queue of an earlier run was read, and does not wait for the network.
- * @throws TypeError that names the option that is missing or wrong.
- */
+/** Starts a session. Does not wait for the network. @throws TypeError that names the missing or invalid option. */
 export async function start(options: GameOptions): Promise<Game> {
   checkOptions(options);
   const { queue, onProblem } = options;
   try {
     return new Game(options, queue, (await queue?.open()) ?? []);
   } catch (error) {
-    // A browser may forbid it, as in a private window.
+    // A browser can forbid storage, for example in a private window.
     onProblem?.({ kind: 'queue', code: 'not_opened', message: String(error) });
     return new Game(options, undefined, []);
   }
@@ -36,7 +33,6 @@ export class Game {
   #isRecording = true;
   #hasEnded = false;
 
-  /** @see start */
   constructor(options: GameOptions, store: QueueStore | undefined, stored: readonly StoredEntry[]) {
     const onFailure = (error: unknown): void =>
       this.#report({ kind: 'queue', code: 'not_written', message: String(error) });
@@ -60,12 +56,12 @@ export class Game {
     return this.#delivery.session.id;
   }
 
-  /** Events by what became of them; `queued` holds sessions and reports too. */
+  /** Numbers of events by outcome. `queued` also counts sessions and reports. */
   get counts(): { queued: number; sent: number; refused: number; dropped: number; uncertain: number } {
     return { queued: this.#queue.length, ...this.#delivery.counts };
   }
 
-  /** Notes an event. It leaves with the next batch. */
+  /** Queues an event for the next batch. */
   event(eventType: string, payload: object = {}): void {
     if (!this.#isRecording) return;
     try {
@@ -77,40 +73,39 @@ export class Game {
   }
 
   /**
-   * Files a bug report; the events of the session around it belong to it.
-   * @returns its id, once it is filed.
-   * @throws where it was refused, where older reports leave it no room, where it was forgotten, and where the game has
-   *   stopped or ended before it was filed: the next start files what a kept queue holds.
+   * Files a bug report. Questlog links the report to the events of the session around this time.
+   * @returns the id of the report, after Questlog has stored the report.
+   * @throws Error if Questlog rejects the report, the queue is full or cleared, or the client stops first. A persistent
+   *   queue keeps the report for the next start.
    */
   report({ context, attachments, window, ...report }: BugReport): Promise<string> {
     const filed = new Promise<string>((resolve, reject) => {
       if (!this.#isRecording || this.#delivery.isStopped)
-        throw new Error('stopped, ended, or without consent');
+        throw new Error('the report was not filed: stopped, ended, or without consent');
       const metadata = { clientRequestId: uuid(), sessionId: this.sessionId, occurredAt: now() };
       const id = this.#add('report', JSON.stringify({ ...metadata, report, context, attachments, window }));
       this.#delivery.reports.set(id, { resolve, reject });
       if (!this.#delivery.isFailing) void this.flush();
     });
-    // A game that does not ask is told by `onProblem`.
+    // Prevents an unhandled rejection in a game that ignores the promise. `onProblem` reports the failure.
     filed.catch(() => {});
     return filed;
   }
 
-  /** Sends a file at once, for a report's `attachments`. @throws where it was refused, or cannot be sent now. */
+  /** Uploads a file at once, for the `attachments` of a report. @throws Error if the upload fails or is rejected. */
   async upload(data: Blob, file: Pick<ReportFile, 'attachmentType' | 'fileName'>): Promise<ReportFile> {
     const sessionId = this.sessionId;
     const isWanted = (): boolean => this.#delivery.canSend() && this.sessionId === sessionId;
     return await upload(this.#options, { data, file, isWanted, signal: this.#delivery.signal });
   }
 
-  /** Sends what waits. @returns whether all of it has left. */
+  /** Sends the queued entries. @returns true if all entries were sent. */
   flush(): Promise<boolean> {
     return this.#delivery.flush();
   }
 
   /**
-   * Sends the queued entries and ends the session, within `endWithinMs`. A persistent queue keeps unsent entries for the
-   * next start.
+   * Sends the queued entries and stops the client, within `endWithinMs`. A persistent queue keeps unsent entries.
    * @returns true if all entries were sent.
    */
   async end(): Promise<boolean> {
@@ -127,7 +122,7 @@ export class Game {
     return isDone;
   }
 
-  /** Without consent nothing is noted, and what waits is forgotten. */
+  /** Grants or withdraws consent. Without consent, the client records no events and clears the queue. */
   consent(isGiven: boolean): void {
     this.#isRecording = isGiven && !this.#hasEnded;
     this.#delivery.hasConsent = isGiven;
@@ -140,7 +135,7 @@ export class Game {
     void this.flush();
   }
 
-  /** Clears the queue and the ids: what comes is another session, of nobody. Required consent must be given anew. */
+  /** Clears the queue and starts a session without a player. If consent is required, it must be granted again. */
   forget(): void {
     this.#delivery.rejectReports('forgotten');
     this.#queue.clear();
@@ -177,7 +172,7 @@ export class Game {
     PAGE.addEventListener?.(event, listener, { signal: this.#delivery.signal });
   }
 
-  /** What the game throws in it is the game's own. */
+  /** Calls `onProblem` in a microtask, so that its errors do not interrupt the client. */
   #report(problem: ClientProblem): void {
     queueMicrotask(() => this.#options.onProblem?.(problem));
   }

@@ -1,4 +1,4 @@
-/** `end()` returns in time, whatever the server does. */
+/** Tests that `end()` returns within its time limit. */
 import { beforeEach, expect, test } from 'vitest';
 import { accepted, advance, FakeServer, neverAnswers, useFakedClock } from './testing/fakeServer.ts';
 import { memoryStore } from './testing/memoryStore.ts';
@@ -11,7 +11,7 @@ beforeEach(() => {
   server = new FakeServer();
 });
 
-test('end() returns within its limit while the server accepts and never answers, and keeps the rest', async () => {
+test('end() returns within its limit if the server never responds, and keeps the unsent entries', async () => {
   const store = memoryStore();
   server.always(neverAnswers);
   const game = await server.start({ queue: store, endWithinMs: 100 });
@@ -25,7 +25,7 @@ test('end() returns within its limit while the server accepts and never answers,
   expect(server.sent[0]?.signal.aborted).toBe(true);
 });
 
-test('end() returns within 2 s while each answer takes 3 s, and keeps what has not left', async () => {
+test('end() returns within 2 s if each response takes 3 s, and keeps the unsent entries', async () => {
   const store = memoryStore();
   const late: (() => void)[] = [];
   server.always((sent) => {

@@ -1,4 +1,4 @@
-/** Sends the entries of a queue, one request after the other, until Questlog has answered for each of them. */
+/** Sends the entries of a queue, one request after another, until Questlog has accepted or rejected each entry. */
 import type { ClientProblem, GameOptions } from './gameOptions.ts';
 import { Outage } from './outage.ts';
 import { PAGE } from './page.ts';
@@ -6,10 +6,10 @@ import { fieldOf, KEEPALIVE_BYTES, post, type Reply, uuid } from './post.ts';
 import type { Lost, Queue, Unit } from './queue.ts';
 import { verdictOf } from './verdict.ts';
 
-/** Time for which a batch is retried with its key. Questlog stores a key for 24 h; one minute is left for the network. */
+/** Time for which a batch is retried with its key. Questlog keeps a key for 24 h. One minute is left for the network. */
 const KEY_LIFETIME_MS = (24 * 60 - 1) * 60_000;
 const MAX_BACK_OFF_MS = 60_000;
-/** Time until an entry that a proxy rejected is retried. Other entries are sent meanwhile. */
+/** Time until an entry that a proxy rejected is retried. Other entries are sent in the meantime. */
 const BLOCKED_RETRY_MS = 60_000;
 const AFTER_BLOCKED_MS = 1_000;
 const OFFLINE = { code: 'offline', message: 'the browser is offline' };
@@ -18,18 +18,14 @@ type SendRequest = (path: string, text: string, headers?: Record<string, string>
 
 interface Game {
   readonly options: GameOptions;
-  /** Returns the JSON of an event that reports lost events. */
   lostText(lost: Lost): string;
   report(problem: ClientProblem): void;
 }
 
 export class Delivery {
-  /** Numbers of events by outcome. */
   readonly counts = { sent: 0, refused: 0, dropped: 0, uncertain: 0 };
-  /** Promises of reports, by the id of the entry. */
   readonly reports = new Map<number, { resolve(id: string): void; reject(error: Error): void }>();
   isStopped = false;
-  /** True if the player consents. Without consent nothing is sent. */
   hasConsent = false;
   /** The session of new events, and the JSON that registers it. */
   session = { id: '', text: '' };
@@ -59,17 +55,16 @@ export class Delivery {
     this.#maxEvents = maxBatchEvents;
   }
 
-  /** Aborted when the delivery stops. */
   get signal(): AbortSignal {
     return this.#stopped.signal;
   }
 
-  /** True if the last request has failed. The next request then waits for the end of the back-off. */
+  /** True if the last request has failed and the next request waits for the end of the back-off. */
   get isFailing(): boolean {
     return this.#failures > 0;
   }
 
-  /** Sends all entries that are in the queue now. @returns true if all of them were sent. */
+  /** Sends all entries that are queued now. @returns true if all entries were sent. */
   flush(): Promise<boolean> {
     return this.#run(this.#queue.lastId);
   }
@@ -111,7 +106,7 @@ export class Delivery {
     return this.hasConsent && !this.isStopped && PAGE.navigator?.onLine === false;
   }
 
-  /** Sends one request after the other, in the order of the queue. Returns true if nothing is left up to `#upTo`. */
+  /** Sends one request after another, in the order of the queue. Returns true if all entries up to `#upTo` were sent. */
   async #drain(): Promise<boolean> {
     for (let isDone = false; ; ) {
       const { head, nextIndex } = this.#queue;
@@ -120,14 +115,13 @@ export class Delivery {
       if (!isDone && waitMs > 0) this.flushAfter(waitMs);
       if (!isDone && waitMs <= 0 && this.canSend() && (await this.#send(nextIndex))) continue;
       if (!isDone && this.#isOffline()) this.#outage.failed(OFFLINE, this.#queue.length);
-      // A flush that begins now needs another drain.
       this.#running = undefined;
       if (this.#queue.length > 0 && this.canSend()) this.flushAfter(this.#intervalMs);
       return isDone;
     }
   }
 
-  /** Sends at once, with `keepalive`, as many entries as a browser allows when the page closes. */
+  /** Sends entries at once, with `keepalive`, up to the limit of a browser for a closing page. */
   sendBeforeClose(): void {
     let availableBytes = KEEPALIVE_BYTES;
     for (let at = 0; this.canSend() && performance.now() >= this.#notBeforeMs; ) {
@@ -144,7 +138,7 @@ export class Delivery {
 
   /**
    * Sends a unit, unless a request with the unit is in flight.
-   * @param closingUnit unit that a closing page sends. The request must start without waiting for anything else.
+   * @param closingUnit unit that a closing page sends. Its request must start without waiting.
    * @returns true if the next request can be sent.
    */
   #send(at: number, closingUnit?: Unit): Promise<boolean> {
@@ -175,7 +169,7 @@ export class Delivery {
     const reply = await (head.kind === 'event'
       ? this.#sendEvents(sendRequest, unit, isClosing)
       : sendRequest(`${head.kind}s`, head.text));
-    // The entries were removed from the queue meanwhile, or the game has ended and the next start sends them.
+    // Ignores the reply if the queue was cleared during the request, or if the next start sends the entries.
     if (!this.#queue.has(head)) return true;
     if (this.isStopped) return false;
     const isDone = this.#settle(unit, reply);
@@ -183,7 +177,7 @@ export class Delivery {
     return isDone;
   }
 
-  /** Drops a batch whose key has expired if Questlog may have stored the batch. Otherwise lets the batch get a new key. */
+  /** Handles a batch with an expired key: drops the batch if Questlog may have stored it, otherwise removes its key. */
   #isKeyExpired(unit: Unit): boolean {
     const { batch } = unit[0];
     if (batch === undefined) return false;
@@ -209,13 +203,12 @@ export class Delivery {
     const [first]: unknown[] = Array.isArray(reply.body) ? reply.body : [];
     const isUnknown = fieldOf(first, 'code') === 'unknown_session' && head.text.includes(this.session.id);
     if (!isUnknown || this.#registeredFor === key) return reply;
-    // Registers the session again, once per batch, if Questlog does not know the session.
+    // Registers an unknown session again, once per batch.
     this.#registeredFor = key;
     await sendRequest('sessions', this.session.text);
     return await sendRequest('events', text, headers);
   }
 
-  /** Applies the verdict about a reply. @returns true if the next request can be sent. */
   #settle(unit: Unit, reply: Reply): boolean {
     const [head] = unit;
     const verdict = verdictOf(unit, reply, this.#mayGzip);
@@ -246,10 +239,7 @@ export class Delivery {
     return true;
   }
 
-  /**
-   * Retries a batch that is too large for a proxy in halves. Delays a single entry that a proxy rejects, so that other
-   * entries are sent before it.
-   */
+  /** Splits a batch that is too large for a proxy. Delays a single entry that a proxy rejects, and sends the others first. */
   #blocked(unit: Unit, { status, retryAfterMs }: Reply): boolean {
     const [head] = unit;
     if (status === 413 && unit.length > 1 && !head.batch?.mayBeStored) {
@@ -275,7 +265,7 @@ export class Delivery {
     this.#queue.remove(unit);
   }
 
-  /** Retries a batch that Questlog rejected as a whole in halves, so that its valid events are stored. */
+  /** Splits a batch that Questlog rejected as a whole into halves, so that its valid events are stored. */
   #requestRejected(unit: Unit, problem: { code: string; message: string }): void {
     const [head] = unit;
     if (head.batch?.mayBeStored) {
@@ -300,7 +290,7 @@ export class Delivery {
     this.#game.report({ kind: 'refused', code, message, entry });
   }
 
-  /** Waits with full jitter, so that many games do not retry at the same time. */
+  /** Schedules the next request with full jitter, so that many games do not retry at the same time. */
   #backOff(retryAfterMs = 0): false {
     this.#failures += 1;
     this.#notBeforeMs = performance.now() + retryAfterMs;
@@ -310,7 +300,7 @@ export class Delivery {
     return false;
   }
 
-  /** Ends requests and listeners. Entries stay in the queue. */
+  /** Aborts requests and removes listeners. Entries stay in the queue. */
   stop(): void {
     this.isStopped = true;
     this.rejectReports('the game stopped or ended; with a persistent queue the next start files the report');

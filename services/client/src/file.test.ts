@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { fileQueue } from './file.ts';
 
-test('a file gives back what was written and not removed, in order', async () => {
+test('a file returns the entries that were written and not removed, in order', async () => {
   const path = temporaryPath();
   const queue = fileQueue(path);
   expect(await queue.open()).toEqual([]);
@@ -25,7 +25,7 @@ test('a file gives back what was written and not removed, in order', async () =>
   ]);
 });
 
-test('a write that was cut off is as if it had not begun', async () => {
+test('an incomplete write is ignored', async () => {
   const path = temporaryPath();
   const queue = fileQueue(path);
   await queue.open();
@@ -38,7 +38,7 @@ test('a write that was cut off is as if it had not begun', async () => {
   expect((await fileQueue(path).open()).map(([id]) => id)).toEqual([1, 2]);
 });
 
-test('a write that failed, as on a full disk, costs nothing that is written once there is room', async () => {
+test('a failed write, as on a full disk, loses no entry that is written later', async () => {
   const path = temporaryPath();
   const queue = fileQueue(path);
   await queue.open();
@@ -57,7 +57,7 @@ test('a write that failed, as on a full disk, costs nothing that is written once
   expect((await fileQueue(path).open()).map(([id]) => id)).toEqual([1, 2]);
 });
 
-test('a disk that stays full costs no open files, and is tried again every few seconds until there is room', async () => {
+test('a full disk leaks no open files, and is tried again every few seconds', async () => {
   const path = temporaryPath();
   const clock = vi.spyOn(performance, 'now').mockReturnValue(0);
   const queue = fileQueue(path);
@@ -79,7 +79,7 @@ test('a disk that stays full costs no open files, and is tried again every few s
   }
   expect(opened.mock.calls.length).toBe(closed.mock.calls.length);
   expect(opened.mock.calls.length).toBeLessThan(5);
-  // What would be sent twice is tried each time.
+  // Removed entries are written at every attempt, because they would otherwise be sent twice.
   const before = opened.mock.calls.length;
   for (let id = 1; id <= 10; id += 1) expect(() => queue.write([[id, null]])).toThrow('ENOSPC');
   expect(opened.mock.calls.length).toBe(before + 10);
@@ -91,7 +91,7 @@ test('a disk that stays full costs no open files, and is tried again every few s
   expect((await fileQueue(path).open()).length).toBe(91);
 });
 
-test('a file does not grow with what has left the queue, and is its owner’s alone', async () => {
+test('a file does not keep removed entries, and only its owner can read it', async () => {
   const path = temporaryPath();
   const queue = fileQueue(path);
   await queue.open();

@@ -1,4 +1,4 @@
-/** Keeps a client's queue in a file, so that what a game has noted outlives the process, however that ends. */
+/** Keeps the queue of a client in a file, so that queued events survive a crash of the process. */
 import {
   appendFileSync,
   closeSync,
@@ -10,12 +10,11 @@ import {
 } from 'node:fs';
 import type { QueueChange, QueueEntry, QueueStore } from './queue.ts';
 
-/** The file is written anew once it holds this much more than the queue did then. */
 const MAX_APPENDED_BYTES = 1_048_576;
-/** A full disk is not tried again with each event: a game would stutter. */
+/** Minimum time between attempts to rewrite the file, because an attempt per event would slow the game on a full disk. */
 const REWRITE_RETRY_MS = 5_000;
 
-/** One process a file. An event is in it when `event()` returns; the key of a batch is on the disk before it is used. */
+/** Creates a queue for one process. An event is in the file when `event()` returns. A batch's key is flushed before its use. */
 export function fileQueue(path: string): QueueStore {
   const entries = new Map<number, QueueEntry>();
   let file: number | undefined;
@@ -41,7 +40,7 @@ export function fileQueue(path: string): QueueStore {
     } finally {
       closeSync(newFile);
     }
-    // Windows renames no file that is open.
+    // Windows cannot replace an open file.
     close();
     renameSync(`${path}.new`, path);
     file = openSync(path, 'a');
@@ -62,7 +61,7 @@ export function fileQueue(path: string): QueueStore {
   return {
     open: async () => {
       const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [];
-      // A process that ended within a write leaves half a line, which nobody was told of.
+      // Drops a partial last line, which a crash during a write leaves.
       for (const line of lines.slice(0, -1)) apply(JSON.parse(line));
       rewrite();
       isOpen = true;
@@ -73,9 +72,9 @@ export function fileQueue(path: string): QueueStore {
       apply(changes);
       const line = `${JSON.stringify(changes)}\n`;
       appendedBytes += line.length;
-      // Also after a write that failed, of which half a line may be there.
+      // A failed append can leave a partial line, so the file is rewritten.
       if (file === undefined || appendedBytes > MAX_APPENDED_BYTES) {
-        // Without a batch's key, or an entry's end, the next start would send again what is stored.
+        // Retries at once for keys and removed entries, because the next start would otherwise send stored events again.
         return rewriteUnlessFailing(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
       }
       try {

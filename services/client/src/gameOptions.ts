@@ -1,10 +1,10 @@
-/** What a game says and is told: types only. */
+/** Types of the options and problems of a game. */
 import type { QueueStore } from './queue.ts';
 
 export interface GameOptions {
-  /** The base address, as in `https://telemetry.your-game.example`. */
+  /** Base address, such as `https://telemetry.your-game.example`. */
   readonly url: string;
-  /** Of the scopes `events:write` and `reports:write`; whoever has the game can read it. */
+  /** Access token. Use only the scopes `events:write` and `reports:write`, because players can read the token. */
   readonly token: string;
   readonly build?: {
     readonly version: string;
@@ -14,15 +14,15 @@ export interface GameOptions {
   };
   readonly player?: { readonly externalId?: string; readonly deviceId?: string };
   readonly metadata?: object;
-  /** `required`: nothing leaves, and nothing is written to the device, before `consent(true)`. */
+  /** `required`: nothing is sent or written to the device before `consent(true)`. */
   readonly consent?: 'required';
-  /** Keeps the queue beyond the process: `indexedDbQueue()` or `fileQueue()`. Without it the queue is in memory. */
+  /** Persistent queue: `indexedDbQueue()` or `fileQueue()`. By default, the queue is in memory. */
   readonly queue?: QueueStore;
-  /** Beyond it the oldest events are dropped and counted. Default 4 MiB. */
+  /** Maximum bytes of the queue. A full queue drops and counts its oldest events. Default 4 MiB. */
   readonly maxQueueBytes?: number;
-  /** At most 500 in revision A of the contract and 200 in revision B. Default 200. */
+  /** Maximum events per request: at most 500 in revision A of the contract, 200 in revision B. Default 200. */
   readonly maxBatchEvents?: number;
-  /** How long an event waits for company. Default 5 s. */
+  /** Maximum time for which an event waits for a full batch. Default 5 s. */
   readonly flushIntervalMs?: number;
   /** Maximum time that `end()` takes. Default 2 s. */
   readonly endWithinMs?: number;
@@ -30,19 +30,16 @@ export interface GameOptions {
   readonly fetch?: typeof fetch;
 }
 
-/** What a game may want to print: nothing of it needs an answer, but `stopped` needs another token. */
+/** A problem that a game can log. Only `stopped` needs an action: another token. */
 export type ClientProblem =
-  /**
-   * Questlog does not answer or cannot accept entries, which stay in the queue. Reported at once, then at most once a
-   * minute.
-   */
+  /** Questlog does not answer or cannot accept entries. Entries stay in the queue. Reported at most once per minute. */
   | { readonly kind: 'unreachable'; readonly code: string; readonly message: string }
-  /** Questlog answers again after it was reported as `unreachable`. */
+  /** Questlog responds again after an `unreachable` problem. */
   | { readonly kind: 'reached'; readonly message: string }
   | { readonly kind: 'stopped' | 'queue'; readonly code: string; readonly message: string }
-  /** `entry` is the JSON of what was refused. */
+  /** Questlog rejected an event or a report, whose JSON is `entry`. */
   | { readonly kind: 'refused'; readonly code: string; readonly message: string; readonly entry: string }
-  /** Uncertain: the answer did not come within the life of the batch's key, so that it is not sent again. */
+  /** `uncertain`: Questlog may have stored the events, but did not respond before the idempotency key expired. */
   | { readonly kind: 'dropped' | 'uncertain'; readonly events: number };
 
 export interface BugReport {
@@ -53,12 +50,11 @@ export interface BugReport {
   readonly sourceChannel?: string;
   readonly fingerprint?: string;
   readonly context?: object;
-  /** As `upload()` answers. */
+  /** Files that `upload()` returned. */
   readonly attachments?: readonly ReportFile[];
   readonly window?: { readonly beforeMs?: number; readonly afterMs?: number };
 }
 
-/** A file of a bug report. */
 export interface ReportFile {
   readonly uploadId: string;
   readonly attachmentType: 'screenshot' | 'video' | 'save_state' | 'log_bundle' | 'other';

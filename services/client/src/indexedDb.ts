@@ -1,7 +1,7 @@
-/** Keeps a client's queue in the browser's IndexedDB: a page that is closed, or a browser that ends, loses nothing of it. */
+/** Keeps the queue of a client in IndexedDB, so that queued events survive the page and the browser. */
 import type { QueueEntry, QueueStore } from './queue.ts';
 
-/** What is used of a browser; the types of Node lack it. */
+/** The parts of IndexedDB that are used. Node's types do not include them. */
 interface DatabaseRequest<T> {
   readonly result: T;
   readonly error: unknown;
@@ -34,15 +34,14 @@ interface Locks {
 type Key = [tab: string, id: number];
 
 /**
- * Each tab has entries of its own; a new tab takes over those of tabs that are gone. It needs Web Locks, which browsers
- * have on pages that came over https or from this machine; without them the queue is in memory, and `onProblem` says so.
+ * Creates a queue with separate entries for each tab. A new tab takes over the entries of closed tabs. Needs Web Locks, which
+ * browsers only have on pages from https or localhost. Without Web Locks, the queue is in memory and `onProblem` reports it.
  */
 export function indexedDbQueue(name = 'questlog'): QueueStore {
   const tab = Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) => word.toString(36)).join('');
   const closed = new AbortController();
   let database: Database | undefined;
 
-  /** Answers once the transaction is complete. */
   const change = (run: (entries: ObjectStore, transaction: Transaction) => void): Promise<void> =>
     new Promise((resolve, reject) => {
       if (database === undefined) return resolve();
@@ -88,7 +87,7 @@ export function indexedDbQueue(name = 'questlog'): QueueStore {
           if (entry === null) entries.delete([tab, id]);
           else entries.put(entry, [tab, id]);
         }
-        // At once: a page that is closed before it was asked to takes its open transactions along.
+        // Commits explicitly, because closing the page aborts open transactions.
         transaction.commit();
       }),
     close: () => {
@@ -103,7 +102,7 @@ function lockName(name: string, tab: string): string {
   return `${name} ${tab}`;
 }
 
-/** Resolves once the lock is held, which it is until the page or the queue ends. */
+/** Resolves after the lock is acquired. The lock is released when the signal aborts or the page closes. */
 function acquireLock(locks: Locks, name: string, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const whileHeld = (): Promise<void> =>

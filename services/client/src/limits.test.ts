@@ -1,4 +1,4 @@
-/** A project that is held to limits, or suspended: nothing of a game is lost by it. */
+/** Tests that rate limits and a suspended project lose no events of a game. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { advance, FakeServer, json, rejected } from './testing/fakeServer.ts';
 
@@ -12,7 +12,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('events that came too fast go again with their batch and its key, after Retry-After', async () => {
+test('rate-limited events are sent again with their batch and its key after Retry-After', async () => {
   const game = await server.start();
   await game.flush();
   const [one, two] = [{ id: 'event-0' }, { code: 'rate_limited', message: 'try again in 60 s' }];
@@ -32,7 +32,7 @@ test('events that came too fast go again with their batch and its key, after Ret
   expect(server.problems).toEqual([]);
 });
 
-test('a game of a suspended project stops, and keeps what waits for its next start', async () => {
+test('a game of a suspended project stops, and keeps its queue for the next start', async () => {
   const game = await server.start();
   await game.flush();
   server.next(rejected(403, 'suspended'));

@@ -18,14 +18,14 @@ describe('the first request that fails is reported with its reason', () => {
     [
       'https on an HTTP port',
       async () => (await listening(html(200))).replace('http:', 'https:'),
-      /^cannot reach https.*: .*(SSL|EPROTO).*is http:\/\/ meant/,
+      /^cannot reach https.*: .*(SSL|EPROTO).*must start with http:\/\//,
     ],
     ['a name that does not exist', async () => 'http://questlog.invalid', /: (ENOTFOUND|EAI_AGAIN)/],
     ['a server that hangs up', async () => listening((_, answer) => answer.destroy()), /: UND_ERR_SOCKET/],
     [
       'a proxy that answers HTML',
       async () => listening(html(200)),
-      /answers 200 text\/html, which is not an answer of Questlog/,
+      /answers 200 text\/html, which is not a response from Questlog/,
     ],
     [
       'a redirect to another server',
@@ -106,7 +106,7 @@ describe('with a clock', () => {
   });
 });
 
-/** @returns the base address of a server that this test ends. */
+/** Starts a server until the end of the test. @returns its base address. */
 async function listening(answer: RequestListener): Promise<string> {
   const server = createServer(answer);
   await once(server.listen(0, '127.0.0.1'), 'listening');

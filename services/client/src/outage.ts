@@ -1,4 +1,4 @@
-/** Reports that Questlog cannot be reached, and later that it is reached again. */
+/** Reports when Questlog becomes unreachable and when it is reached again. */
 import type { ClientProblem } from './gameOptions.ts';
 
 const REPORT_INTERVAL_MS = 60_000;
@@ -15,7 +15,7 @@ export class Outage {
     this.#report = report;
   }
 
-  /** Reports the first failure at once, and later ones at most once a minute, also across outages. */
+  /** Reports a failure at most once per minute, also across outages. */
   failed({ code, message }: { code: string; message: string }, waiting: number): void {
     const nowMs = performance.now();
     this.#beganMs ??= nowMs;
@@ -25,7 +25,6 @@ export class Outage {
     this.#report({ kind: 'unreachable', code, message: `${message}; ${entries(waiting)} in the queue` });
   }
 
-  /** Ends an outage. Reports the end if the outage was reported. */
   ended(waiting: number): void {
     const seconds = Math.round((performance.now() - (this.#beganMs ?? 0)) / 1_000);
     this.#beganMs = undefined;

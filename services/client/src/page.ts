@@ -1,4 +1,4 @@
-/** The parts of a browser's page that are used. Node has none of them. */
+/** The parts of a browser's page that the client uses. They are undefined in Node. */
 export const PAGE: {
   readonly addEventListener?: (event: string, listener: () => void, options: { signal: AbortSignal }) => void;
   readonly document?: { readonly visibilityState: string };

@@ -1,38 +1,35 @@
-/** One request to Questlog and what became of it. */
+/** Sends one request to Questlog, and interprets the response. */
 import type { GameOptions, ReportFile } from './gameOptions.ts';
 
-/** Browsers let 64 KiB outlive their page, headers aside. */
+/** Maximum body of a request that continues after the page closes. Browsers allow 64 KiB in total, without headers. */
 export const KEEPALIVE_BYTES = 60_000;
 const MIN_GZIP_BYTES = 1_024;
 const ANSWER_TIMEOUT_MS = 30_000;
-/** A large file on a slow line takes its time. */
 const UPLOAD_TIMEOUT_MS = 15 * 60_000;
-/** Browsers hide the answers of servers that do not allow the origin of the page, such as the listener for operators. */
+/** Browsers hide the response of a server that does not allow the page's origin, such as the listener for operators. */
 const BROWSER_HINT =
   ' (check the network, the address and its port, which is 8080 for games, and QUESTLOG_CORS_ORIGINS)';
 const MAX_RETRY_AFTER_MS = 3_600_000;
-/** Node's codes for a request that never left. */
 const UNSENT_CODES = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
 
 export interface Content {
   readonly text: string;
   readonly headers?: Record<string, string>;
-  /** False if the page closes, because the request must then start without waiting for the compression. */
+  /** False if the page closes, because the request must start without waiting for the compression. */
   readonly mayGzip: boolean;
-  /** Called just before the request is sent. If the result is false, the request is not sent. */
+  /** Called directly before the request is sent. False cancels the request. */
   isWanted(): boolean;
-  /** Aborts the request. */
   readonly signal: AbortSignal;
 }
 
 export interface Reply {
-  /** 0: no answer, or half of one. */
+  /** HTTP status. 0 if there is no complete response. */
   readonly status: number;
   readonly body?: unknown;
   readonly retryAfterMs?: number;
   readonly isUnsent?: boolean;
   readonly isRedirected?: boolean;
-  /** Code and message for a report if the answer is not from Questlog. */
+  /** Problem code, network error code, or `not_questlog` if the response is not from Questlog. */
   readonly code: string;
   readonly message: string;
 }
@@ -66,7 +63,7 @@ function replyOf(url: string, answer: Response, body: unknown): Reply {
   const { status, redirected: isRedirected, headers } = answer;
   const code = codeOf(body);
   const what = code ?? headers.get('Content-Type')?.replace(/;.*/, '') ?? 'without a type';
-  const origin = code === undefined ? ', which is not an answer of Questlog' : '';
+  const origin = code === undefined ? ', which is not a response from Questlog' : '';
   const where = isRedirected ? ` (redirected to ${answer.url})` : '';
   return {
     ...{ status, body, isRedirected, code: code ?? 'not_questlog' },
@@ -82,18 +79,18 @@ function noReply(url: string, error: unknown): Reply {
   let reason = code ?? fieldOf(cause, 'message') ?? `${message}${BROWSER_HINT}`;
   if (name === 'TimeoutError') reason = `no answer within ${ANSWER_TIMEOUT_MS / 1_000} s`;
   if (code === 'EPROTO' || code?.startsWith('ERR_SSL'))
-    reason += ', the port speaks no TLS: is http:// meant?';
+    reason += '; the port does not use TLS, so the address must start with http://';
   const isUnsent = UNSENT_CODES.includes(code ?? '');
   return { status: 0, isUnsent, code: code ?? name, message: `cannot reach ${url}: ${reason}` };
 }
 
-/** Adds a time limit to a signal. Without `AbortSignal.any` (Node before 20.3, old browsers) only the time limit applies. */
+/** Adds a timeout to a signal. Without `AbortSignal.any` (Node before 20.3, old browsers), only the timeout applies. */
 function withTimeout(ms: number, signal: AbortSignal): AbortSignal {
   const limit = AbortSignal.timeout(ms);
   return AbortSignal.any?.([limit, signal]) ?? limit;
 }
 
-/** Uploads a file. @throws Error if the file is rejected or no longer wanted, or if the network fails. */
+/** Uploads a file. @throws Error if the file is rejected, the upload is canceled, or the network fails. */
 export async function upload(
   options: GameOptions,
   upload: {
@@ -134,7 +131,6 @@ export function fieldOf(value: unknown, name: string): string | undefined {
   return typeof field === 'string' ? field : undefined;
 }
 
-/** Seconds or a date. */
 function retryAfterOf(header: string | null): number {
   const ms = Number(header) * 1_000 || Date.parse(header ?? '') - Date.now();
   return Math.min(Math.max(ms || 0, 0), MAX_RETRY_AFTER_MS);
@@ -153,7 +149,7 @@ async function gzip(text: string): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(await new Response(zipped).arrayBuffer());
 }
 
-/** Version 4, or with a time version 7; `crypto.randomUUID` is not there on pages without TLS. */
+/** Returns a UUIDv4 or, with a time, a UUIDv7. `crypto.randomUUID` does not exist on pages without TLS. */
 export function uuid(ms?: number): string {
   const random = [...crypto.getRandomValues(new Uint8Array(16))];
   const hex = random.map((byte) => byte.toString(16).padStart(2, '0')).join('');

@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 
 describe('a full queue', () => {
-  test('drops the oldest events and no report, and says so in an event of its own', async () => {
+  test('drops the oldest events but no report, and sends their number in a questlog_lost event', async () => {
     vi.stubGlobal('navigator', { onLine: false });
     const game = await server.start({ maxQueueBytes: 3_000 });
     const filed = game.report({ title: 'stuck' });
@@ -40,7 +40,7 @@ describe('a full queue', () => {
     expect(await filed).toEqual(expect.any(String));
   });
 
-  test('keeps a batch that may already be stored', async () => {
+  test('keeps a batch that may be stored already', async () => {
     const game = await server.start({ maxQueueBytes: 3_000 });
     await game.flush();
     server.next(networkFailure);
@@ -54,20 +54,22 @@ describe('a full queue', () => {
     expect(game.counts).toMatchObject({ queued: 0, sent: 102 - game.counts.dropped });
   });
 
-  test('of reports refuses another one', async () => {
+  test('rejects another report if it contains only reports', async () => {
     vi.stubGlobal('navigator', { onLine: false });
     const game = await server.start({ maxQueueBytes: 2_000 });
     void game.report({ title: 'stuck', description: 'x'.repeat(1_400) });
 
-    await expect(game.report({ title: 'again', description: 'x'.repeat(1_400) })).rejects.toThrow('no room');
+    await expect(game.report({ title: 'again', description: 'x'.repeat(1_400) })).rejects.toThrow(
+      'the queue is full',
+    );
   });
 });
 
-describe('what finds no room at all', () => {
+describe('an entry that is larger than the queue', () => {
   test.each([
     ['a report', (game: Game, description: string) => game.report({ title: 'stuck', description }), 0],
     ['an event', async (game: Game, x: string) => game.event('large', { x }), 1],
-  ])('%s costs nothing of what was there', async (_, note, dropped) => {
+  ])('drops no other entry (%s)', async (_, note, dropped) => {
     vi.stubGlobal('navigator', { onLine: false });
     const game = await server.start({ maxQueueBytes: 3_000 });
     for (let n = 1; n <= 10; n += 1) game.event('n', { n });
@@ -75,7 +77,7 @@ describe('what finds no room at all', () => {
     vi.stubGlobal('navigator', { onLine: true });
     await game.flush();
 
-    expect(await noted).toMatch(dropped === 0 ? 'no room' : 'noted');
+    expect(await noted).toMatch(dropped === 0 ? 'the queue is full' : 'noted');
     const events = server.batches().flat();
     expect(events.filter(({ eventType }) => eventType === 'n').map(({ payload }) => payload)).toEqual(
       Array.from({ length: 10 }, (_none, i) => ({ n: i + 1 })),
@@ -86,7 +88,7 @@ describe('what finds no room at all', () => {
 });
 
 describe('consent', () => {
-  test('where it is required, nothing leaves and nothing is written down before it', async () => {
+  test('nothing is sent or stored before consent if consent is required', async () => {
     const store = memoryStore();
     const game = await server.start({ consent: 'required', queue: store });
     game.event('a');
@@ -100,7 +102,7 @@ describe('consent', () => {
     expect(store.entries.size).toBe(0);
   });
 
-  test('that is taken back empties the queue, and nothing is noted from then on', async () => {
+  test('withdrawn consent empties the queue, and later events are not recorded', async () => {
     const store = memoryStore();
     const game = await server.start({ queue: store });
     await game.flush();
@@ -113,7 +115,7 @@ describe('consent', () => {
     expect(store.entries.size).toBe(0);
   });
 
-  test('that is taken back after the token was refused empties the queue too, and nothing is noted from then on', async () => {
+  test('withdrawn consent empties the queue after the token was rejected, too', async () => {
     const store = memoryStore();
     server.next(rejected(401, 'unauthorized'));
     const game = await server.start({ queue: store });
@@ -131,9 +133,9 @@ describe('consent', () => {
   });
 
   test.each([
-    ['taken back', (game: Game) => game.consent(false)],
-    ['over with forget()', (game: Game) => game.forget()],
-  ])('that is %s while a picture finds its room keeps the picture here', async (_, withdraw) => {
+    ['consent(false)', (game: Game) => game.consent(false)],
+    ['forget()', (game: Game) => game.forget()],
+  ])('%s during the request of an upload URL cancels the upload', async (_, withdraw) => {
     const game = await server.start();
     await game.flush();
     server.next((sent) => {
@@ -146,7 +148,7 @@ describe('consent', () => {
     expect(server.sent.filter(({ text }) => text === 'a file')).toEqual([]);
   });
 
-  test('forget() clears queue and ids: what comes is another session, of nobody', async () => {
+  test('forget() clears the queue and starts a new session without a player', async () => {
     const store = memoryStore();
     const game = await server.start({ queue: store, player: { externalId: 'p' } });
     await game.flush();
@@ -161,7 +163,7 @@ describe('consent', () => {
     expect(server.sent.filter(({ text }) => text.includes('player')).length).toBe(1);
   });
 
-  test('that is taken back while a batch is written down stops the batch', async () => {
+  test('withdrawn consent stops a batch whose key is being stored', async () => {
     const store = memoryStore();
     const game = await server.start({ queue: store });
     await game.flush();
@@ -178,8 +180,8 @@ describe('consent', () => {
   });
 });
 
-describe('a kept queue', () => {
-  test('gives the batch its key before the first attempt, and a next start sends it so', async () => {
+describe('a persistent queue', () => {
+  test('stores the key of a batch before the first attempt, and the next start uses the same key', async () => {
     const store = memoryStore();
     const killed = await server.start({ queue: store });
     await killed.flush();
@@ -199,7 +201,7 @@ describe('a kept queue', () => {
     expect(others).toMatchObject([[{ eventType: 'c', sequence: 1, sessionId: game.sessionId }]]);
   });
 
-  test('holds a batch back until its key is written down', async () => {
+  test('delays a batch until its key is stored', async () => {
     const store = memoryStore();
     const game = await server.start({ queue: store });
     await game.flush();
@@ -214,7 +216,7 @@ describe('a kept queue', () => {
     expect(server.batches()).toMatchObject([[{ eventType: 'a' }]]);
   });
 
-  test('that cannot be read or written is told, and the game goes on in memory', async () => {
+  test('reports that it cannot be read or written, and continues in memory', async () => {
     const unreadable = { ...memoryStore(), open: () => Promise.reject(new Error('forbidden')) };
     const unwritable = { ...memoryStore(), write: () => Promise.reject(new Error('disk full')) };
     for (const queue of [unreadable, unwritable]) {

@@ -1,24 +1,22 @@
-/** The queue of a client: bounded in bytes, in order, and kept beyond the process where there is a store for it. */
+/** The queue of a client. Its size is bounded, and it is persistent if it has a store. */
 
-/** Where a queue is kept beyond the process. Changes are applied in order, each call's as one. */
+/** Persists a queue. Applies the changes in order, and the changes of one call atomically. */
 export interface QueueStore {
-  /** What an earlier run has left, by id. */
+  /** Returns the entries of the previous run, ordered by id. */
   open(): Promise<readonly StoredEntry[]>;
   write(changes: readonly QueueChange[]): void | Promise<void>;
   close(): void | Promise<void>;
 }
 
 export type StoredEntry = readonly [id: number, entry: QueueEntry];
-/** Null removes the entry. */
+/** An entry to write. Null removes the entry. */
 export type QueueChange = readonly [id: number, entry: QueueEntry | null];
 
 export interface QueueEntry {
   readonly kind: 'session' | 'event' | 'report';
-  /** The JSON that is sent. */
   readonly text: string;
-  /** At the first event of a batch that was tried: its `Idempotency-Key` and how many events it holds. */
+  /** `Idempotency-Key` and number of events of a batch, at its first event. Undefined if the batch was never sent. */
   readonly batch?: { readonly key: string; readonly count: number };
-  /** In the event that tells of what was lost. */
   readonly lost?: Lost;
 }
 
@@ -31,7 +29,7 @@ interface Batch {
   readonly key: string;
   readonly firstId: number;
   readonly count: number;
-  /** An attempt may have stored it. */
+  /** True if Questlog may have stored the batch. */
   mayBeStored: boolean;
 }
 
@@ -42,13 +40,12 @@ export interface Item {
   bytes: number;
   batch?: Batch | undefined;
   lost?: Lost | undefined;
-  /** Time, by `performance.now()`, before which an entry that a proxy rejected is not retried. Other entries are sent first. */
+  /** Earliest time, by `performance.now()`, at which an entry that a proxy rejected is retried. */
   notBeforeMs?: number | undefined;
-  /** The request that is under way with it. */
   inFlight?: Promise<boolean> | undefined;
 }
 
-/** What one request carries: a session, a report, or the events of a batch. */
+/** The entries of one request: a session, a report, or the events of a batch. */
 export type Unit = readonly [Item, ...Item[]];
 
 export class Queue {
@@ -60,9 +57,9 @@ export class Queue {
   #nextId = 1;
   #changes: QueueChange[] = [];
   #lastWrite: Promise<void> | undefined;
-  /** What the store holds since before this run: what leaves the queue before consent must leave the store with it. */
+  /** Ids of entries of the previous run. If the queue is cleared before consent, they must also be removed from the store. */
   readonly #storedIds: readonly number[];
-  /** False: changes stay in memory, as before consent. */
+  /** False if changes stay in memory, for example before consent. */
   isPersistent = true;
 
   constructor(
@@ -106,7 +103,6 @@ export class Queue {
     return this.#items[0];
   }
 
-  /** Index of the first entry that can be sent now; -1 if there is none. */
   get nextIndex(): number {
     const nowMs = performance.now();
     return this.#items.findIndex(({ notBeforeMs = 0 }) => notBeforeMs <= nowMs);
@@ -120,7 +116,7 @@ export class Queue {
     return this.#items.includes(item);
   }
 
-  /** Drops the oldest events for it: never reports, sessions, or what may already be stored. @throws where a report finds no room. */
+  /** Adds an entry. A full queue drops its oldest events that were never sent. @throws Error if a report does not fit. */
   add(kind: Item['kind'], text: string): { id: number; dropped: number } {
     const item: Item = { id: this.#nextId++, kind, text, bytes: sizeOf(text) };
     const availableBytes = this.#maxBytes - item.bytes;
@@ -133,15 +129,15 @@ export class Queue {
       bytes -= queued.bytes;
     }
     const isTooLarge = bytes > availableBytes && kind !== 'session';
-    if (isTooLarge && kind === 'report') throw new Error('the queue has no room for another report');
-    // It would not fit even into what they leave.
+    if (isTooLarge && kind === 'report') throw new Error('the queue is full: the report was not added');
+    // Drops only the new event, because dropping older events would not free enough space.
     if (isTooLarge) return { id: item.id, dropped: 1 };
     for (const queued of dropped) this.remove([queued]);
     this.#push(item);
     return { id: item.id, dropped: dropped.length };
   }
 
-  /** Counts what was lost in an event of its own, which grows until it is sent. */
+  /** Counts lost events in a queued `questlog_lost` event, which is updated until it is sent. */
   countLost(kind: keyof Lost, events: number, createText: (lost: Lost) => string): void {
     const item = this.#items.find(({ lost, batch }) => lost !== undefined && batch === undefined);
     const before = item?.lost ?? { dropped: 0, uncertain: 0 };
@@ -159,7 +155,7 @@ export class Queue {
     this.#recordChange(item);
   }
 
-  /** The next request's content, from a place in the queue on; a batch that was tried stays as it was. */
+  /** Returns the entries of one request, starting at an index. A batch that was already sent keeps its entries. */
   unitAt(at: number, limits: { events: number; bytes: number }): Unit | undefined {
     const head = this.#items[at];
     if (head === undefined || head.kind !== 'event') return head && [head];
@@ -174,7 +170,7 @@ export class Queue {
     return unit;
   }
 
-  /** Gives a batch its key, which is written down before the first attempt. */
+  /** Assigns the idempotency key of a batch. `persist()` writes the key before the first attempt. */
   assignKey(unit: Unit, key: string): Batch {
     const batch: Batch = { key, firstId: unit[0].id, count: unit.length, mayBeStored: false };
     for (const item of unit) item.batch = batch;
@@ -196,7 +192,6 @@ export class Queue {
     }
   }
 
-  /** Empties it, here and in the store. */
   clear(): void {
     this.remove(this.#items);
     this.#changes.unshift(...this.#storedIds.map((id): QueueChange => [id, null]));
@@ -206,7 +201,7 @@ export class Queue {
     this.isPersistent = isPersistent;
   }
 
-  /** Writes down what has changed, in order. What the store cannot take is told, and memory goes on. */
+  /** Writes the changes to the store in order. Reports a failure and continues in memory. */
   persist(isAll = false): Promise<void> | undefined {
     if (isAll) {
       const current = this.#items.map((item): QueueChange => [item.id, entryOf(item)]);
@@ -244,7 +239,6 @@ function entryOf({ id, kind, text, batch, lost }: Item): QueueEntry {
   return { kind, text, ...batchFields, ...(lost && { lost }) };
 }
 
-/** Bytes as UTF-8. */
 export function sizeOf(text: string): number {
   return new TextEncoder().encode(text).length;
 }

@@ -1,4 +1,4 @@
-/** Tests that only an answer of Questlog about an entry removes the entry from the queue. */
+/** Tests that only a response of Questlog about an entry removes the entry from the queue. */
 import { beforeEach, expect, test } from 'vitest';
 import {
   accepted,
@@ -36,7 +36,7 @@ test.each([
   ['not_questlog', proxyAnswer(200), /200/],
   ['not_questlog', () => json(400, { code: 'invalid_request', message: 'of another API' }), /400/],
 ])(
-  'keeps the entries of this run and of an earlier run if the answer rejects no entry (%s)',
+  'keeps the entries of this run and of an earlier run if the response rejects no entry (%s)',
   async (code, answer, message) => {
     const before = await server.start({ queue: memoryStore() });
     await before.flush();
@@ -64,7 +64,7 @@ test.each([
   },
 );
 
-test('keeps a report that a proxy rejects, and sends later entries meanwhile', async () => {
+test('keeps a report that a proxy rejects, and sends later entries', async () => {
   server.always((sent) => (sent.path.endsWith('/reports') ? proxyAnswer(403)(sent) : accepted(sent)));
   const game = await server.start();
   void game.report({ title: 'stuck' });
@@ -83,7 +83,7 @@ test('keeps a report that a proxy rejects, and sends later entries meanwhile', a
   expect(game.counts).toMatchObject({ queued: 0, refused: 0 });
 });
 
-test('keeps an event that is too large for a proxy, and sends later entries meanwhile', async () => {
+test('keeps an event that is too large for a proxy, and sends later entries', async () => {
   server.always((sent) => (sent.text.includes('large') ? proxyAnswer(413)(sent) : accepted(sent)));
   const game = await server.start();
   await game.flush();

@@ -1,4 +1,4 @@
-/** Decides what a reply means for the entries that were sent. */
+/** Decides from a response whether the sent entries are accepted, rejected, or retried. */
 import { codeOf, fieldOf, type Reply } from './post.ts';
 import type { Unit } from './queue.ts';
 
@@ -8,23 +8,22 @@ interface Problem {
 }
 
 export type Verdict =
-  /** Questlog has stored the entries, except those that the answer rejects one by one. */
+  /** Questlog has stored the entries, except entries that the response rejects one by one. */
   | { readonly kind: 'accepted' | 'tooFast' | 'encoding' }
-  /** Questlog rejects the whole request. */
   | ({ readonly kind: 'refused' } & Problem)
   /** No request can succeed until the token or the project is changed. */
   | ({ readonly kind: 'stopped' } & Problem)
-  /** Questlog did not answer, or cannot accept the entries now. `isBlocked`: a proxy rejects this request. */
+  /** Questlog did not respond, or cannot accept the entries now. `isBlocked` is true if a proxy rejects this request. */
   | ({ readonly kind: 'unreachable'; readonly mayBeStored: boolean; readonly isBlocked: boolean } & Problem);
 
 const STOP_CODES = ['unauthorized', 'forbidden', 'suspended'];
-/** Codes for a request that reached the wrong server, or that a proxy has changed. They do not reject the entries. */
+/** Problem codes for a wrong server or a request that a proxy has changed. They do not reject the entries. */
 const NOT_ABOUT_ENTRIES = [
   ...['not_found', 'method_not_allowed', 'misdirected_request', 'request_timeout'],
   ...['unsupported_media_type', 'unsupported_encoding', 'invalid_encoding', 'expectation_failed'],
 ];
 
-/** @param mayGzip false if requests are not compressed, so that a retry without compression cannot help. */
+/** @param mayGzip true if the request may be compressed, so that a retry without compression can succeed. */
 export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const { status, body } = reply;
   const isOk = status >= 200 && status < 300;
@@ -52,7 +51,7 @@ export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   return { kind: 'unreachable', code, message, mayBeStored: !isRejected, isBlocked: false };
 }
 
-/** True if a body has the shape of Questlog's answer: an id, or an element for each event. */
+/** Returns true if a body has the shape of Questlog's response: an id, or an element for each event. */
 function isAnswer([head, ...others]: Unit, body: unknown): boolean {
   if (head.kind !== 'event') return fieldOf(body, 'id') !== undefined;
   if (!Array.isArray(body) || body.length !== 1 + others.length) return false;

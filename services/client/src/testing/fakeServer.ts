@@ -1,4 +1,4 @@
-/** Questlog as a client meets it, answers at will: for clocks and failures that the real one does not have. */
+/** A simulated Questlog server with configurable responses and failures. */
 import { afterEach, beforeEach, vi } from 'vitest';
 import { type ClientProblem, type Game, type GameOptions, start } from '../client.ts';
 
@@ -10,7 +10,7 @@ export interface Sent {
   readonly signal: AbortSignal;
 }
 
-/** Instead of the answer that Questlog would give. */
+/** Creates the response to a request. */
 type Answer = (sent: Sent) => Response | Promise<Response>;
 
 export class FakeServer {
@@ -19,12 +19,12 @@ export class FakeServer {
   readonly problems: ClientProblem[] = [];
   #usual: Answer = accepted;
 
-  /** Answers the next requests so, one each. */
+  /** Sets the responses to the next requests. */
   next(...answers: Answer[]): void {
     this.#next.push(...answers);
   }
 
-  /** Sets the answer to all other requests. */
+  /** Sets the response to all other requests. */
   always(answer: Answer): void {
     this.#usual = answer;
   }
@@ -80,17 +80,15 @@ export const accepted: Answer = ({ path, text }) => {
   );
 };
 
-/** Room for a file. */
 export const uploadTarget: Answer = () =>
   json(201, { uploadId: 'an-upload', uploadUrl: 'https://files.example/an-upload' });
 
-/** No answer before the time limit. */
 export const neverAnswers: Answer = ({ signal }) =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
 
 export const networkFailure: Answer = () => Promise.reject(new TypeError('fetch failed'));
 
-/** Of somebody on the way: nothing that Questlog says. */
+/** Returns a response of a proxy, without a problem document. */
 export function proxyAnswer(status: number): Answer {
   return () => new Response('<html>not here', { status });
 }
@@ -104,12 +102,12 @@ export function json(status: number, body: unknown, headers: Record<string, stri
   return new Response(JSON.stringify(body), { status, headers });
 }
 
-/** What is due meanwhile happens; nothing waits for real. */
+/** Advances the fake clock and runs the timers that are due. */
 export async function advance(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
 }
 
-/** Fakes the clock of each test of the file. Compression is off, because it runs in a thread that the faked clock does not control. */
+/** Fakes the clock of each test of the file. Disables compression, because its thread does not follow the fake clock. */
 export function useFakedClock(): void {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });

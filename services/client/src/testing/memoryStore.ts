@@ -1,4 +1,4 @@
-/** What a kept queue has written, for a test to look into and for a next start to read. */
+/** A queue store in memory, whose entries a test can inspect. */
 import type { QueueChange, QueueEntry, QueueStore } from '../client.ts';
 
 export function memoryStore(entries = new Map<number, QueueEntry>()) {
