@@ -24,7 +24,7 @@ const READY: Readonly<Record<string, (page: Page) => Promise<void>>> = {
       await product.request('POST', '/v1/ingest/events', { body: { sessionId, ...body } });
     await page.getByRole('region', { name: 'Ignored fields' }).waitFor();
   },
-  ask: (page) => page.getByRole('button', { name: 'Ask', exact: true }).click(),
+  ask: (page) => page.getByRole('button', { name: 'Run', exact: true }).click(),
 };
 
 /** As a game sends them. */

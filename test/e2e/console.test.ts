@@ -92,17 +92,17 @@ describeLooks('an operator who looks', () => {
   test('asks in SQL, sees a table or a chart, and is told what ClickHouse says of a mistake', async () => {
     const game = await shared.aProject();
     const page = await chromium.signedIn(shared.product, 'ask');
-    const editor = page.getByLabel('A question in SQL');
+    const editor = page.getByLabel('SQL query');
     await editor.fill(
       "SELECT toDateTime('2026-01-01 00:00:00', 'UTC') + number AS t, 9007199254740993 + number AS n FROM numbers(3)",
     );
     await editor.press('Control+Enter');
     await page.getByRole('cell', { name: '9007199254740995' }).waitFor();
-    await page.getByRole('button', { name: 'As a chart' }).click();
+    await page.getByRole('button', { name: 'Show as chart' }).click();
     await page.locator('.uplot canvas').waitFor();
     // Without pointing at it: the newest.
     expect(await page.locator('.u-legend').textContent()).toContain('9,007,199,254,740,99');
-    await page.getByRole('button', { name: 'As a table' }).click();
+    await page.getByRole('button', { name: 'Show as table' }).click();
     const saved = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Save as CSV' }).click();
     expect((await saved).suggestedFilename()).toBe('questlog.csv');
@@ -115,12 +115,12 @@ describeLooks('an operator who looks', () => {
     await projects.selectOption('');
     await expect.poll(() => page.getByLabel('project', { exact: true }).inputValue()).toBe('');
     await editor.press('Control+Enter');
-    await page.getByRole('alert').getByText('Choose a project').waitFor();
+    await page.getByRole('alert').getByText('Select a project').waitFor();
     await projects.selectOption(game.projectId);
     await editor.press('Control+Enter');
     await page.getByRole('row', { name: `${game.projectId} it's –` }).waitFor();
     await editor.fill('SELECT nothing');
-    await page.getByRole('button', { name: 'Ask', exact: true }).click();
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('alert').getByText('nothing').waitFor();
 
     // The older answer comes last, and does not stand under the newer question.
@@ -163,7 +163,7 @@ describeLooks('an operator who looks', () => {
     await asked[1]?.fulfill({ status: 503, json: { detail: 'Kafka does not answer' } });
     await alert.getByText('Kafka does not answer').waitFor();
     const verdict = page.getByRole('status', { name: 'Verdict' });
-    await verdict.getByText('The state is not known').waitFor();
+    await verdict.getByText('The state is unknown').waitFor();
 
     await tick();
     await expect.poll(() => asked.length).toBe(3);
@@ -190,7 +190,7 @@ describeLooks('an operator who looks', () => {
       ...['/eventTypePOST /v1/ingest/events', 'field_required', '2', '1', '{"evenType":"jump"}'],
     ]);
     expect(await ignored.getByText('"<b>7</b>"', { exact: true }).count()).toBe(1);
-    expect(await ignored.textContent()).toContain('in an event of the type checkpoint');
+    expect(await ignored.textContent()).toContain('in an event of type checkpoint');
     await game.post(anEvent({ occurredAt: '1970-01-01T00:00:00Z' }));
     const warned = page.getByRole('region', { name: 'Warnings' }).getByRole('row').nth(1);
     await warned.waitFor();
@@ -260,7 +260,7 @@ describeLooks('an operator who looks', () => {
     await page.getByRole('button', { name: 'Close' }).click();
     await page.getByRole('button', { name: `Replay: ${id}` }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Replay', exact: true }).click();
-    await page.getByText('There are none.').waitFor();
+    await page.getByText('No dead letters.').waitFor();
     expect(replays).toEqual([`POST /admin/dead-letters/${id}/replay`]);
   });
 

@@ -66,7 +66,7 @@ describeLooks('an operator who reads long values', () => {
       await page.getByText('problems').waitFor();
     },
     'reports, empty': async (page) => {
-      await page.getByRole('button', { name: 'One by one' }).click();
+      await page.getByRole('button', { name: 'Show single reports' }).click();
       await page.getByLabel('Build').fill('none');
       await page.getByRole('button', { name: 'Search' }).click();
       await page.getByText('No report matches').waitFor();
@@ -74,7 +74,7 @@ describeLooks('an operator who reads long values', () => {
     report: async (page, open) => {
       await open(`report/${long.reportId}`);
       await page.getByRole('region', { name: 'Events of the report' }).waitFor();
-      await page.getByText('Who else').waitFor();
+      await page.getByText('Similar reports').waitFor();
     },
     health: async (page, open) => {
       await open('health');
@@ -110,17 +110,17 @@ describeLooks('an operator who reads long values', () => {
     'ask, mistake': async (page, open) => {
       await page.keyboard.press('Escape');
       await open('ask');
-      await page.getByLabel('A question in SQL').fill(`SELECT ${LONG_TYPE}`);
-      await page.getByRole('button', { name: 'Ask', exact: true }).click();
+      await page.getByLabel('SQL query').fill(`SELECT ${LONG_TYPE}`);
+      await page.getByRole('button', { name: 'Run', exact: true }).click();
       await page.getByRole('alert').waitFor();
     },
     ask: async (page) => {
-      await page.getByLabel('A question in SQL').fill(MILLIONS);
-      await page.getByRole('button', { name: 'Ask', exact: true }).click();
+      await page.getByLabel('SQL query').fill(MILLIONS);
+      await page.getByRole('button', { name: 'Run', exact: true }).click();
       await page.locator('tbody tr').nth(71).waitFor();
     },
     'ask, chart': async (page) => {
-      await page.getByRole('button', { name: 'As a chart' }).click();
+      await page.getByRole('button', { name: 'Show as chart' }).click();
       await page.locator('.uplot canvas').waitFor();
     },
   };

@@ -29,12 +29,12 @@ describeLooks('an operator', () => {
     const dialog = page.getByRole('dialog');
     const row = page.getByRole('row').filter({ hasText: name });
     await page.getByRole('button', { name: 'New tenant' }).click();
-    await dialog.getByLabel('Events a month').fill('1.5');
+    await dialog.getByLabel('Events per month').fill('1.5');
     await page.keyboard.press('Enter');
     await expectProblem(page, 'Name', '“Name” must');
-    await expectProblem(page, 'Events a month', '“Events a month” must be a whole number');
+    await expectProblem(page, 'Events per month', '“Events per month” must be a whole number');
     await dialog.getByLabel('Name').fill(name);
-    await dialog.getByLabel('Events a month').fill('1000');
+    await dialog.getByLabel('Events per month').fill('1000');
     await page.keyboard.press('Enter');
     await row.getByText('1,000').waitFor();
 
@@ -44,7 +44,7 @@ describeLooks('an operator', () => {
     await dialog.getByLabel('Revision').selectOption('B');
     await dialog.getByLabel('Before a report').fill('999999');
     await page.keyboard.press('Enter');
-    await expectProblem(page, 'Before a report', '“Before a report, in seconds” must be at most 86,400');
+    await expectProblem(page, 'Before a report', '“Seconds before a report” must be at most 86,400');
     expect(await dialog.getByRole('alert').count()).toBe(1);
     await dialog.getByLabel('Before a report').fill('30');
     await dialog.getByRole('button', { name: 'Create project' }).click();
@@ -73,7 +73,7 @@ describeLooks('an operator', () => {
     const { id } = await tenantOf(name);
     // A colleague, meanwhile.
     await shared.product.admin('PATCH', `/admin/tenants/${id}`, { spread: 2 });
-    await dialog.getByLabel('Events a month').fill('');
+    await dialog.getByLabel('Events per month').fill('');
     await dialog.getByRole('button', { name: 'Save' }).click();
     await row.getByText('no quota').waitFor();
     expect(await tenantOf(name)).toMatchObject({ monthlySoftQuota: null, spread: 2 });
@@ -101,7 +101,7 @@ describeLooks('an operator', () => {
 
     const row = page.getByRole('region', { name: 'Switches' }).getByRole('row').filter({ hasText: reason });
     await row.getByText(`npx questlog switches clear ${projectId} 1`).waitFor();
-    expect(await row.textContent()).toMatch(/rejects.*spam.*an operator lifts it/);
+    expect(await row.textContent()).toMatch(/rejects.*spam.*removed by an operator/);
 
     // Another one comes first: the command on the page must not lift that.
     const switched = [{ eventType: 'ham', action: 'reject', reason: 'newer' }, ...switches];
@@ -117,7 +117,7 @@ describeLooks('an operator', () => {
       const page = await chromium.signedIn(shared.product, 'manage');
       await chooseProject(page, game.projectId);
       for (const times of [1, 2]) {
-        await page.getByRole('button', { name: 'Send a test event' }).click();
+        await page.getByRole('button', { name: 'Send test event' }).click();
         await page.getByText(/In ClickHouse after \d+ ms/).waitFor();
         const [stored] = await shared.product.sql(
           `SELECT event_type, toString(count()) AS events, toString(uniqExact(session_id)) AS sessions FROM events
@@ -145,7 +145,7 @@ describeLooks('an operator', () => {
     await page.getByRole('img', { name: 'a studio: 5 of 3 events, 2 over quota' }).waitFor();
     await page.getByText('2 over quota', { exact: true }).waitFor();
     await page.getByText(/Forecast for the end of the month: [1-9]/).waitFor();
-    await page.getByRole('img', { name: /by UTC day.*: 5 in all/ }).waitFor();
+    await page.getByRole('img', { name: /by UTC day.*: 5 in total/ }).waitFor();
 
     await chooseProject(page, unlimited.projectId);
     await page.getByText('events, no quota').waitFor();
@@ -157,16 +157,16 @@ describeLooks('an operator', () => {
     for (const path of ['lag', 'ledger*']) await page.route(`**/admin/${path}`, (route) => route.abort());
     await page.goto(`${shared.product.credentials.adminUrl}/#/health`);
     const verdict = page.getByRole('status', { name: 'Verdict' });
-    await verdict.getByText('The state is not known').waitFor();
+    await verdict.getByText('The state is unknown').waitFor();
     expect(await verdict.getAttribute('class')).not.toContain('good');
     for (const name of ['Unaccounted events', 'Disk, free']) {
-      expect(await page.getByRole('group', { name }).textContent()).toBe(`${name}–not known`);
+      expect(await page.getByRole('group', { name }).textContent()).toBe(`${name}–unknown`);
     }
-    await page.getByText('The lag is not known.').waitFor();
+    await page.getByText('The lag is unknown.').waitFor();
     await page.unroute('**/admin/lag');
     await page.getByRole('region', { name: 'Consumers of the log' }).waitFor();
     // The ledger is still not known.
-    await verdict.getByText('The state is not known').waitFor();
+    await verdict.getByText('The state is unknown').waitFor();
   });
 
   test('sees how far each consumer is behind, and the rate of what games send', async () => {
@@ -175,7 +175,7 @@ describeLooks('an operator', () => {
     const consumers = page.getByRole('region', { name: 'Consumers of the log' }).locator('tbody tr');
     await consumers.nth(5).waitFor();
     expect(await consumers.count()).toBe(7);
-    const rate = page.getByRole('group', { name: 'Events a second' }).locator('strong');
+    const rate = page.getByRole('group', { name: 'Events per second' }).locator('strong');
     await eventually(
       async () => {
         await game.post(events(200));
@@ -183,7 +183,7 @@ describeLooks('an operator', () => {
       },
       (perSecond) => perSecond > 0,
     );
-    await page.getByRole('group', { name: 'p99 of answers' }).getByText(/\d ms/).waitFor();
+    await page.getByRole('group', { name: 'Response time, p99' }).getByText(/\d ms/).waitFor();
     await page.getByRole('img', { name: /^Events and requests/ }).waitFor();
   });
 });

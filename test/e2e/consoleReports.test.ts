@@ -115,11 +115,11 @@ describeLooks('an operator who looks at reports', () => {
     await page.getByRole('img', { name: /onerror.*png$/ }).waitFor();
     await expect.poll(() => page.evaluate("document.querySelector('main img').naturalWidth")).toBe(2);
     await page.getByText('frame 1').waitFor();
-    await page.getByText('The first 64 KiB').waitFor();
+    await page.getByText('Showing the first 64 KiB').waitFor();
     expect(await page.getByLabel('The text of evil.html').textContent()).toBe(PAGE_OF_A_GAME);
     await page.getByText('1.4.2 · Web').waitFor();
     await page.getByText('5 of 6 events of the session; missing: 4').waitFor();
-    await page.getByText('5 linked, 1 awaited').waitFor();
+    await page.getByText('5 linked, 1 pending').waitFor();
     expect(await page.getByRole('region', { name: 'Events of the report' }).locator('tbody tr').count()).toBe(
       6,
     );
@@ -161,8 +161,8 @@ describeLooks('an operator who looks at reports', () => {
       .locator('td:nth-child(3)')
       .allTextContents();
     expect(sequences).toEqual(Array.from({ length: 100 }, (_, n) => String(n + 501)));
-    await page.getByRole('link', { name: 'Ask about it' }).click();
-    await page.getByRole('button', { name: 'Ask', exact: true }).click();
+    await page.getByRole('link', { name: 'Query its events' }).click();
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByText('600 rows in').waitFor();
   });
 
@@ -205,7 +205,7 @@ describeLooks('an operator who looks at reports', () => {
     await page.getByRole('link', { name: HOSTILE }).click();
     await page.getByText('retracted', { exact: true }).first().waitFor();
     // The other report came after a jump, too: after one event half of all reports are alike.
-    await page.getByText('Too few to look for others by').waitFor();
+    await page.getByText('Too few events for a comparison').waitFor();
     expect(await page.getByRole('region', { name: 'Reports after the same events' }).count()).toBe(0);
   });
 
@@ -231,13 +231,13 @@ describeLooks('an operator who looks at reports', () => {
     expect(linked).toContain(`Linked to ${HOSTILE}`);
     expect(await page.getByRole('link', { name: HOSTILE }).getAttribute('href')).toBe(`#/report/${id}`);
     await page
-      .getByLabel('Id of an event')
+      .getByLabel('Event id')
       .fill(String(event.id).replace(/.$/, (last) => (last === '0' ? '1' : '0')));
     await page.getByRole('button', { name: 'Follow' }).click();
-    await page.getByText('was not answered with 201').waitFor();
-    await page.getByLabel('Id of an event').fill('no id');
+    await page.getByText('check that its request got a 201').waitFor();
+    await page.getByLabel('Event id').fill('no id');
     await page.keyboard.press('Enter');
-    await page.getByRole('alert').getByText('This is no id of an event').waitFor();
+    await page.getByRole('alert').getByText('This is not the id of an event').waitFor();
   });
 });
 

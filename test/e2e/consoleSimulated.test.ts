@@ -27,12 +27,12 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
   },
   rejects: async (page) => {
     // Some players have wrong clocks.
-    const nothing = page.getByText(`Nothing was rejected or ignored in this time in ${NAME}`);
+    const nothing = page.getByText(`Nothing was rejected or ignored in this time range in ${NAME}`);
     await page.getByText('Rejected: 0, ignored: 0, warned: ').or(nothing).waitFor();
   },
   letters: async (page) => {
     await page.getByText('Open: 0.').waitFor();
-    await page.getByText('There are none.').waitFor();
+    await page.getByText('No dead letters.').waitFor();
   },
   reports: async (page) => {
     await page.getByText(/^\d+ reports?$/).waitFor();
@@ -70,12 +70,12 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     expect(steps).toEqual(['Answered', 'In the log', 'In ClickHouse', expect.stringMatching(/^Linked to ./)]);
   },
   health: async (page) => {
-    const rate = page.getByRole('group', { name: 'Events a second' }).locator('strong');
+    const rate = page.getByRole('group', { name: 'Events per second' }).locator('strong');
     await eventually(
       async () => Number.parseFloat((await rate.textContent()) ?? ''),
       (perSecond) => perSecond > 0,
     );
-    await page.getByRole('group', { name: 'p99 of answers' }).getByText(/\d ms/).waitFor();
+    await page.getByRole('group', { name: 'Response time, p99' }).getByText(/\d ms/).waitFor();
     const consumers = page.getByRole('region', { name: 'Consumers of the log' }).locator('tbody tr');
     await expect.poll(() => consumers.count()).toBe(7);
   },
@@ -101,14 +101,14 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     await page.getByRole('button', { name: 'Close' }).click();
   },
   ask: async (page) => {
-    const editor = page.getByLabel('A question in SQL');
+    const editor = page.getByLabel('SQL query');
     await editor.fill(`SELECT count() AS events, uniqExact(session_id) AS sessions
       FROM events WHERE project_id = {project:UUID}`);
     const answered = async () => {
       await editor.press('Control+Enter');
-      await page.getByRole('button', { name: 'Ask', exact: true }).waitFor();
+      await page.getByRole('button', { name: 'Run', exact: true }).waitFor();
       return Number(
-        await page.getByRole('region', { name: 'The answer' }).getByRole('cell').first().textContent(),
+        await page.getByRole('region', { name: 'Query result' }).getByRole('cell').first().textContent(),
       );
     };
     const first = await eventually(answered, (events) => events > 0);
@@ -144,7 +144,7 @@ describeLooks('an operator who looks while a game is played', () => {
     const { stdout, stderr } = played.output;
     const [, sent = ''] = /^stopped; sent (.*)$/m.exec(stderr) ?? [];
     expect(sent).toMatch(/^[\d,]+ events, [1-9]\d* reports$/);
-    expect(stdout).toContain(`sent ${sent}\nheld ${sent}\n`);
+    expect(stdout).toContain(`sent ${sent}\nin ClickHouse ${sent}\n`);
   });
 });
 

@@ -1,4 +1,4 @@
-/** A refusal of the console's own, as a problem document (RFC 9457). */
+/** Answers a rejected request of the console with a problem document (RFC 9457). */
 import { type ProblemCode, problemOf } from '@questlog/schemas/http/problem';
 import type { Context } from 'koa';
 

@@ -1,4 +1,4 @@
-/** The console: pages for operators on the admin listener, their sign-in, and what they see live. Wires, decides nothing. */
+/** Wires the console: the pages for operators on the admin listener, the sign-in, the live tail, and the lag. */
 import { Router, type RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -22,16 +22,15 @@ export interface ConsoleDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly adminToken: string;
-  /** Where this process keeps data; undefined where it keeps none. */
   readonly dataDir: string | undefined;
 }
 
 export interface Console {
-  /** Stands before the check of the admin token. */
+  /** Must run before the check of the admin token. */
   readonly signIn: Middleware;
-  /** Pages for everybody, and paths under `/admin/` for those who have the token. */
+  /** Public pages, and routes under `/admin/` that need the admin token. */
   readonly router: RouterInstance;
-  /** Ends every stream; none begins any more. */
+  /** Ends all streams and rejects new ones. */
   close(): Promise<void>;
 }
 

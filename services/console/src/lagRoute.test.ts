@@ -9,7 +9,7 @@ import { type LagAnswer, lagReader } from './lagRoute.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Two partitions of each topic, and five events in them: at 0, 10 and 20 s in the first, two at 5 s in the second. */
+/** Creates a log with two partitions per topic and five events: at 0, 10, and 20 s in partition 0, two at 5 s in partition 1. */
 async function createLog(): Promise<{ clock: ManualClock; log: Log; beganMs: number }> {
   const clock = new ManualClock();
   const beganMs = clock.nowMs;
@@ -49,7 +49,7 @@ function eventsLag({ consumers }: LagAnswer, group: string): ConsumerLag | undef
   return consumers.find((one) => one.group === group && one.topic === TOPICS.events);
 }
 
-test('tells of each group how many records it has not processed, and how old the oldest is, to the record', async () => {
+test('returns the exact number of unprocessed records of each group, and the age of the oldest', async () => {
   const { clock, log } = await createLog();
   const getLag = lagReader({ log, clock, dataDir: undefined });
   await commit(log, GROUPS.projectEvents, [1, 0]);
@@ -78,7 +78,7 @@ test('tells of each group how many records it has not processed, and how old the
   expect(eventsLag(await getLag(), GROUPS.projectEvents)).toMatchObject({ lagRecords: 0, lagMs: 0 });
 });
 
-test('counts what retention took before a group had read it', async () => {
+test('counts the records that retention removed before a group read them', async () => {
   const { clock, log } = await createLog();
   const trimmed = withMethods(log, {
     offsetRanges: async (topic) => {
@@ -92,7 +92,7 @@ test('counts what retention took before a group had read it', async () => {
   expect(eventsLag(answer, GROUPS.projectEvents)).toMatchObject({ lostRecords: 1, lagRecords: 1 });
 });
 
-test('asks the log once a second, however many look', async () => {
+test('reads the log at most once per second', async () => {
   const { clock, log } = await createLog();
   let calls = 0;
   const counting = withMethods(log, {
@@ -110,13 +110,13 @@ test('asks the log once a second, however many look', async () => {
   clock.nowMs += 1;
   await getLag();
   expect(calls).toBe(2 * once);
-  // A clock that is set back keeps no answer for as long.
+  // The cache also expires if the clock is set back.
   clock.nowMs -= 3_600_000;
   await getLag();
   expect(calls).toBe(3 * once);
 });
 
-test('answers again after the log could not be asked', async () => {
+test('answers again after the log was unavailable', async () => {
   const { clock, log } = await createLog();
   let isAway = true;
   const away = withMethods(log, {

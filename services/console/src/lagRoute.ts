@@ -1,6 +1,6 @@
 /**
- * `GET /admin/lag`: how far each consumer group is behind the log, as records, as time, and as a share of what the log keeps.
- * What is unprocessed for longer than that is lost. Beside it what else fills up: the disk. However many look, the log is asked once a second.
+ * Serves `GET /admin/lag`: the free disk space, and the lag of each consumer group in records, time, and share of the log's
+ * retention. Records that are unprocessed for longer than the retention are lost. Caches the result for one second.
  */
 import { statfs } from 'node:fs/promises';
 import type { RouterInstance } from '@koa/router';
@@ -11,7 +11,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 export interface LagAnswer {
   readonly at: string;
   readonly consumers: readonly ConsumerLag[];
-  /** Where the data folder lies; null where the process has none. */
+  /** Disk of the data folder. Null if the process has no data folder. */
   readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
 }
 

@@ -1,4 +1,4 @@
-/** Who looks sees what is new, is told of what was left out, and costs nothing once nobody looks. */
+/** Tests that subscribers receive new events and the number of skipped records, and that the tail closes without subscribers. */
 import { randomUUID } from 'node:crypto';
 import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log, NewRecord } from '@questlog/runtime/log/log';
@@ -13,7 +13,7 @@ import { LiveTail, MAX_SUBSCRIBERS, matches, type Subscriber, type TailFilter } 
 
 const [ONE, OTHER] = [randomUUID(), randomUUID()];
 
-test('a looker sees what comes from then on, of its tenant, and what cannot be read stops nobody', async () => {
+test('a subscriber receives the new events of its tenant, and an unreadable record is skipped', async () => {
   const { log, tail } = await createTail();
   await append(log, [ONE, 'before']);
   const all = createSubscriber(null);
@@ -29,7 +29,7 @@ test('a looker sees what comes from then on, of its tenant, and what cannot be r
   expect(own.seen).toEqual(['a', 'c']);
 });
 
-test('what there is no time for is counted, so that nobody takes a part for the whole', async () => {
+test('records beyond the budget are counted as skipped', async () => {
   const { log, tail, passTime } = await createTail();
   const subscribers = [createSubscriber(null), createSubscriber(null)];
   for (const subscriber of subscribers) await tail.subscribe(subscriber);
@@ -49,7 +49,7 @@ test('what there is no time for is counted, so that nobody takes a part for the 
   ]);
 });
 
-test('a long record is parsed for one looker, however many want it, and the next one for another', async () => {
+test('a long record is parsed for one subscriber, and the next record for another', async () => {
   const { log, tail, passTime } = await createTail();
   const subscribers = Array.from({ length: 3 }, () =>
     Object.assign(createSubscriber(null), { parsesPayloads: true }),
@@ -65,7 +65,7 @@ test('a long record is parsed for one looker, however many want it, and the next
   await expect.poll(figures).toEqual(['1 1', '1 1', '0 2', '2 0']);
 });
 
-test('the log is read once for all, and not at all when the last has left', async () => {
+test('all subscribers share one tail, which closes when the last one leaves', async () => {
   const { log, tail, tails } = await createTail();
   const subscribers = [createSubscriber(null), createSubscriber(null)];
   for (const subscriber of subscribers) await tail.subscribe(subscriber);
@@ -81,7 +81,7 @@ test('the log is read once for all, and not at all when the last has left', asyn
   await expect(tail.subscribe(createSubscriber(null))).rejects.toThrow(Unavailable);
 });
 
-test('a stop does not wait for a log that is silent', async () => {
+test('close() does not wait for a log that does not respond', async () => {
   const { tail, silence } = await createTail();
   const silent = Promise.withResolvers<void>();
   silence.ends = silent.promise;
@@ -91,18 +91,18 @@ test('a stop does not wait for a log that is silent', async () => {
   await joining;
 });
 
-test('a log that cannot be read is told to who came, and tried again for who comes next', async () => {
+test('a failure to open the tail is reported to the subscriber, and the next subscriber tries again', async () => {
   const { tail, breakNext } = await createTail();
   breakNext();
   await expect(tail.subscribe(createSubscriber(null))).rejects.toThrow('no broker');
   await tail.subscribe(createSubscriber(null));
 });
 
-test(`the looker after the ${MAX_SUBSCRIBERS}th is refused, and has a place when another leaves`, async () => {
+test(`rejects more than ${MAX_SUBSCRIBERS} subscribers, and accepts a new one after others leave`, async () => {
   const { tail } = await createTail();
   const subscribers = Array.from({ length: MAX_SUBSCRIBERS }, () => createSubscriber(null));
   for (const subscriber of subscribers) await tail.subscribe(subscriber);
-  await expect(tail.subscribe(createSubscriber(null))).rejects.toThrow('look at the live tail');
+  await expect(tail.subscribe(createSubscriber(null))).rejects.toThrow('live tails');
   for (const subscriber of subscribers.slice(1)) tail.unsubscribe(subscriber);
   await tail.subscribe(createSubscriber(null));
 });
@@ -118,19 +118,19 @@ test.each<[Partial<TailFilter>, string, boolean]>([
   [{ where: { path: ['at', 'level'], value: '3' } }, '{"at":null}', false],
   [{ where: { path: ['constructor'], value: 'x' } }, '{}', false],
   [{ where: { path: ['on'], value: 'false' } }, '{"on":false}', true],
-])('%o and the payload %s: %s', (asked, payload, isMatch) => {
+])('the filter %o matches the payload %s: %s', (asked, payload, isMatch) => {
   const filter = { projectId: null, eventType: null, sessionIds: null, where: null, ...asked };
   expect(matches(filter, createEvent('jump', payload))).toBe(isMatch);
 });
 
-/** Its codec takes a text for a record with one event of that type. */
+/** Creates a tail whose codec decodes a text to a record with one event of that type. */
 async function createTail() {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.events)]);
   const tails = { opened: 0, closed: 0 };
   let isBroken = false;
   const silence: { ends?: Promise<void> } = {};
-  /** Time passes only where a test says so. */
+  /** Time that only the test advances. */
   let nowMs = 0;
   const watched: Log = Object.create(log, {
     tail: {
@@ -203,7 +203,7 @@ function createSubscriber(tenantId: string | null) {
   return subscriber;
 }
 
-/** A record each: its tenant, and the type of its one event. */
+/** Appends one record per pair, with one event of the given type. */
 async function append(log: Log, ...records: [tenantId: string, eventType: string][]): Promise<void> {
   const made = records.map(([key, eventType]): NewRecord => ({ key, value: Buffer.from(eventType) }));
   await log.append(TOPICS.events, 0, made);

@@ -1,6 +1,6 @@
 /**
- * The events topic as it grows, for those who look on: one tail for all of them, and none while nobody looks. Looking must not
- * cost ingest anything that one can measure: how much is decoded has a bound, and what is left out is counted.
+ * Streams new records of the events topic to all subscribers over one shared tail of the log. Decodes a bounded number of
+ * bytes, so that subscribers do not slow ingest, and counts skipped records.
  */
 import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
@@ -11,11 +11,11 @@ import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eve
 import { TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface Subscriber {
-  /** Null: of every tenant. */
+  /** Null for all tenants. */
   readonly tenantId: string | null;
   readonly parsesPayloads: boolean;
   receive(record: EventsAccepted, at: EventAt): void;
-  /** A record that was not looked into. */
+  /** Counts a record that was not decoded. */
   skip(): void;
   end(): void;
 }
@@ -29,14 +29,14 @@ export interface LiveTailDependencies {
   readonly log: Log;
   readonly codec: Codec<EventsAccepted>;
   readonly logger: Logger;
-  /** Of a clock that is never set. */
+  /** Monotonic time in milliseconds. */
   readonly nowMs: () => number;
 }
 
 export const MAX_SUBSCRIBERS = 32;
 /**
- * Decoded in each 100 ms, for all lookers together, and as much parsed for those whose filter looks into payloads. Bytes are
- * what the work goes by, and the same on a machine that is busy: some 2 % of a thread.
+ * Maximum bytes that are decoded per window for all subscribers together, about 2 % of a thread. The same limit applies to
+ * the payloads that are parsed for filters. A limit in bytes does not depend on the load of the machine.
  */
 const MAX_BYTES_PER_WINDOW = 64 * 1024;
 const BUDGET_WINDOW_MS = 100;
@@ -55,11 +55,11 @@ export class LiveTail {
     this.#parsing = new Budget(deps.nowMs);
   }
 
-  /** From now on. @throws Unavailable when there are too many, the process stops, or the log cannot be read. */
+  /** @throws Unavailable if there are too many subscribers, the process stops, or the log cannot be read. */
   async subscribe(subscriber: Subscriber): Promise<void> {
     if (this.#isClosed) throw new Unavailable('this process is stopping');
     if (this.#subscribers.size >= MAX_SUBSCRIBERS) {
-      throw new Unavailable(`${MAX_SUBSCRIBERS} look at the live tail of this process already`);
+      throw new Unavailable(`this process already has ${MAX_SUBSCRIBERS} live tails, which is the maximum`);
     }
     this.#subscribers.add(subscriber);
     this.#tail ??= this.#open();
@@ -89,7 +89,7 @@ export class LiveTail {
     const tail = await log.tail({ topic: TOPICS.events, from, onBatch: (batch) => this.#receive(batch) });
     tail.failed.catch((error: unknown) => {
       logger.error('live_tail_failed', error, { bug: !(error instanceof Unavailable) });
-      // They come back, and open another.
+      // The subscribers reconnect and open a new tail.
       void this.#closeTail();
       for (const subscriber of this.#subscribers) subscriber.end();
     });
@@ -121,14 +121,14 @@ export class LiveTail {
           continue;
         }
         subscriber.receive(accepted, { partition, offset: record.offset });
-        // Whoever had a turn is the last to have the next one.
+        // Moves the subscriber to the end, so that the others are served first from the next budget.
         if (subscriber.parsesPayloads && this.#subscribers.delete(subscriber))
           this.#subscribers.add(subscriber);
       }
     }
   }
 
-  /** A record that cannot be read is for the dead letters to tell of; of one whose schema nobody tells, nothing is shown. */
+  /** Returns undefined if the record is invalid, which becomes a dead letter elsewhere, or its schema is unavailable. */
   async #decoded({ value }: LogRecord): Promise<EventsAccepted | undefined> {
     try {
       return await this.#deps.codec.decode(value);
@@ -139,7 +139,6 @@ export class LiveTail {
   }
 }
 
-/** How much of each window is spent. */
 class Budget {
   readonly #nowMs: () => number;
   #window = 0;
@@ -149,7 +148,7 @@ class Budget {
     this.#nowMs = nowMs;
   }
 
-  /** False where nothing is left of this window. What a long record takes beyond it is taken off the next ones. */
+  /** Returns false if the budget of this window is used up. Bytes above the budget are subtracted from the next windows. */
   spend(bytes: number): boolean {
     const window = Math.floor(this.#nowMs() / BUDGET_WINDOW_MS);
     this.#spentBytes = Math.max(0, this.#spentBytes - (window - this.#window) * MAX_BYTES_PER_WINDOW);
@@ -160,13 +159,12 @@ class Budget {
   }
 }
 
-/** What a looker asked for; an event has all of it. */
+/** Conditions that an event must all meet. */
 export interface TailFilter {
   readonly projectId: string | null;
   readonly eventType: string | null;
-  /** One session, or those of a player. */
   readonly sessionIds: ReadonlySet<string> | null;
-  /** A path into the payload, and what stands there as text. */
+  /** A path into the payload, and the value at this path as text. */
   readonly where: { readonly path: readonly string[]; readonly value: string } | null;
 }
 

@@ -1,4 +1,4 @@
-/** The pages' files: modules without their types, and the browser's libraries, under a policy that lets nothing else in. */
+/** Serves the console's page, its modules without types, and its libraries, with a strict Content-Security-Policy. */
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import type { RouterContext, RouterInstance } from '@koa/router';
 import { answerProblem } from './answerProblem.ts';
 
-/** A name that modules import, and the one that leads to its file here. */
+/** Libraries by import name, with the module specifier of the file. */
 const LIBRARIES: Readonly<Record<string, string>> = {
   preact: 'preact',
   'preact/hooks': 'preact/hooks',
@@ -43,7 +43,6 @@ const PAGE = `<!doctype html>
 <body><div id="console"></div><noscript>The console needs JavaScript.</noscript></body>
 </html>
 `;
-/** Of the one script that stands in the page. */
 const MAP_HASH = createHash('sha256').update(IMPORT_MAP).digest('base64');
 const HEADERS = {
   'Content-Security-Policy':
@@ -56,15 +55,14 @@ const HEADERS = {
   'Cache-Control': 'no-cache',
 };
 
-/** `GET /`, and the files under `/ui/`. They hold nothing of anybody, so that they need no token. */
+/** Serves `GET /` and the files under `/ui/`. They contain no data and need no token. */
 export function pageFiles(router: RouterInstance): void {
-  // Only names that are known here lead to the disk.
   const files = new Set(readdirSync(UI, { recursive: true, encoding: 'utf8' }));
   const cache = new Map<string, Promise<{ readonly text: string; readonly tag: string }>>();
   const send = async (ctx: RouterContext, key: string, type: string, load: () => Promise<string>) => {
     const loaded = cache.get(key) ?? load().then((text) => ({ text, tag: etagOf(text) }));
     cache.set(key, loaded);
-    // What could not be read for once (too many open files) is read anew.
+    // A file that could not be read, for example because of too many open files, is read again.
     loaded.catch(() => cache.delete(key));
     const { text, tag } = await loaded;
     ctx.set({ ...HEADERS, ETag: tag });
@@ -79,7 +77,7 @@ export function pageFiles(router: RouterInstance): void {
     const path = files.has(file) ? fileURLToPath(new URL(file, UI)) : libraryOf(file);
     const type = TYPES[extname(file)];
     if (path === undefined || type === undefined) {
-      return answerProblem(ctx, 'not_found', `there is nothing at ${ctx.path}`);
+      return answerProblem(ctx, 'not_found', `the console has no file ${ctx.path}`);
     }
     await send(ctx, file, type, () => textOf(path));
   });
@@ -99,11 +97,11 @@ function libraryPath(file: string): string {
 async function textOf(path: string): Promise<string> {
   const text = await readFile(path, 'utf8');
   if (path.endsWith('.ts')) return stripTypes(text);
-  // Its smallest form is a script that sets a variable: a module of it is a third of the one that its makers offer.
+  // Turns uPlot's minified script into a module, which is a third of the size of uPlot's own module.
   return path.endsWith('.iife.min.js') ? `${text}\nexport default uPlot;\n` : text;
 }
 
-/** Node warns once that this is experimental, on the output of whoever started it. */
+/** Removes types. Suppresses Node's warning that the function is experimental. */
 function stripTypes(code: string): string {
   const { emitWarning } = process;
   process.emitWarning = () => {};

@@ -1,6 +1,6 @@
 /**
- * `GET /admin/tail`: the events of now as server-sent events, at most so many a second, and how many there were. A payload
- * is a string: the bytes that the game sent.
+ * Serves `GET /admin/tail`: new events as server-sent events at a limited rate, and the number of matching events. A payload
+ * is a string with the bytes that the game sent.
  */
 import type { ServerResponse } from 'node:http';
 import type { RouterInstance } from '@koa/router';
@@ -14,11 +14,10 @@ import { type EventAt, type LiveTail, matches, type Subscriber, type TailFilter 
 
 const FLUSH_MS = 200;
 const FLUSHES_PER_COUNT = 5;
-/** A hundred a second: more than anybody reads. */
 const MAX_EVENTS_PER_FLUSH = 20;
-/** Of events of a quarter of a megabyte fewer are shown: the connection of each looker keeps so much in memory. */
+/** Maximum characters per flush. This bounds the memory of a connection, because an event can have 256 KiB. */
 const MAX_CHARACTERS_PER_FLUSH = 1024 * 1024;
-/** A looker that takes nothing for so long is gone. */
+/** Time without a successful write after which a connection is closed. */
 const STALL_TIMEOUT_MS = 60_000;
 const RETRY_MS = 1_000;
 const MAX_PLAYER_SESSIONS = 1_000;
@@ -49,7 +48,7 @@ export function tailRoute(
     const subscriber = new Stream(ctx.res, { filter, tenantId: project?.tenantId ?? null });
     await tail.subscribe(subscriber);
     ctx.respond = false;
-    // A player's next session is not known when the stream begins.
+    // Loads the sessions repeatedly, because the player can start a new session.
     const refresh =
       player === null
         ? undefined
@@ -71,8 +70,8 @@ type TailQuery = TailFilter & { readonly player: string | null };
 function parseQuery(parameters: URLSearchParams): TailQuery | { readonly problem: string } {
   for (const name of parameters.keys()) {
     if (!PARAMETERS.includes(name))
-      return { problem: `there is no ${name} here, only ${PARAMETERS.join(', ')}` };
-    if (parameters.getAll(name).length > 1) return { problem: `${name} may occur once` };
+      return { problem: `unknown parameter ${name}; the parameters are ${PARAMETERS.join(', ')}` };
+    if (parameters.getAll(name).length > 1) return { problem: `${name} must occur only once` };
   }
   const parameterOf = (name: string): string | null => parameters.get(name) || null;
   const uuids: Record<string, string | null> = {};
@@ -85,7 +84,7 @@ function parseQuery(parameters: URLSearchParams): TailQuery | { readonly problem
   const session = uuids['session'] ?? null;
   const [, path, value] = /^([^=]+)=(.*)$/s.exec(parameterOf('where') ?? '') ?? [];
   if (parameterOf('where') !== null && path === undefined)
-    return { problem: 'where is path=value, as in level=3' };
+    return { problem: 'where must be path=value, such as level=3' };
   return {
     projectId: uuids['project'] ?? null,
     eventType: parameterOf('type'),
@@ -109,7 +108,7 @@ async function sessionsOf(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** One looker's connection. What does not fit the pace is counted and not kept. */
+/** The connection of one subscriber. Counts the events that exceed the rate, and drops them. */
 class Stream implements Subscriber {
   readonly tenantId: string | null;
   readonly parsesPayloads: boolean;
@@ -136,7 +135,6 @@ class Stream implements Subscriber {
     this.#filter = filter;
   }
 
-  /** @param onEnd is called once. */
   start(onEnd: () => void): void {
     const response = this.#response;
     response.on('error', () => response.destroy());
@@ -148,7 +146,7 @@ class Stream implements Subscriber {
     response.writeHead(200, {
       'Content-Type': 'text/event-stream',
       'Cache-Control': 'no-store',
-      // Proxies that gather an answer before they pass it on (nginx) would hold back single messages.
+      // Prevents nginx and other proxies from buffering messages.
       'X-Accel-Buffering': 'no',
     });
     response.write(`retry: ${RETRY_MS}\n\n`);

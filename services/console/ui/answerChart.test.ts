@@ -10,8 +10,10 @@ const answer = (type: string, ...times: string[]) => ({
 });
 const utc = (text: string) => Date.parse(text) / 1000;
 
-test('draws nothing where a time has several rows, of which a line would show one', () => {
-  expect(chartOf(answer('Date', '2026-01-01', '2026-01-02', '2026-01-01'))).toContain('several rows');
+test('draws no chart if several rows have the same time', () => {
+  expect(chartOf(answer('Date', '2026-01-01', '2026-01-02', '2026-01-01'))).toContain(
+    'several rows have the same time',
+  );
 });
 
 test.each([
@@ -21,7 +23,7 @@ test.each([
   ["DateTime64(3, 'UTC')", '2026-07-01 10:00:00.250', '2026-07-01T10:00:00.250Z'],
   ["DateTime('Europe/Berlin')", '2026-07-01 10:00:00', '2026-07-01T08:00:00Z'],
   ["DateTime64(3, 'Europe/Berlin')", '2026-03-29 03:30:00.250', '2026-03-29T01:30:00.250Z'],
-])('west of UTC a %s of %s is drawn where it was', (type, text, at) => {
+])('draws a %s of %s at the correct time in a zone west of UTC', (type, text, at) => {
   vi.stubEnv('TZ', 'America/New_York');
   onTestFinished(() => void vi.unstubAllEnvs());
 
@@ -31,6 +33,6 @@ test.each([
 test.each([
   ['Array(Date)', "['2026-01-01']"],
   ["DateTime('Fixed/UTC+05:30:00')", '2026-01-01 00:00:00'],
-])('offers no chart of %s, whose times it cannot tell', (type, text) => {
+])('offers no chart of %s, whose times it cannot parse', (type, text) => {
   expect(chartOf(answer(type, text))).toBeUndefined();
 });

@@ -1,12 +1,12 @@
-/** An answer of ClickHouse as a chart over time. */
+/** Converts a result of ClickHouse into a chart over time. */
 
-/** Every value as text, so that no number is rounded on its way. */
+/** A result with all values as text, so that numbers are not rounded. */
 export interface Answer {
   readonly meta: readonly { name: string; type: string }[];
   readonly data: readonly (readonly (string | null)[])[];
 }
 
-/** Where the first column is a time and another a number; or why a chart would mislead. */
+/** Returns a chart if the first column is a time and another is a number. Returns a text if a chart would be misleading. */
 export function chartOf({ meta, data }: Answer) {
   const type = meta[0]?.type ?? '';
   const numbers = meta.flatMap(({ name, type }, i) => (isNumeric(type) ? [{ name, i }] : []));
@@ -17,7 +17,7 @@ export function chartOf({ meta, data }: Answer) {
     .sort((a, b) => a.time - b.time);
   if (rows.length === 0) return undefined;
   const byTime = new Map(rows.map(({ time, row }) => [time, row]));
-  if (byTime.size < rows.length) return 'No chart: a time has several rows.';
+  if (byTime.size < rows.length) return 'No chart: several rows have the same time.';
   const times = withGaps([...byTime.keys()]);
   return {
     times,
@@ -31,12 +31,12 @@ export function chartOf({ meta, data }: Answer) {
   };
 }
 
-/** A day under its own name on an axis of local time; in seconds. */
+/** Returns midnight of a day in local time, in seconds, so that a local time axis shows the name of this day. */
 export function localMidnight(day: string): number {
   return new Date(`${day}T00:00:00`).getTime() / 1000;
 }
 
-/** As the format writes it. */
+/** Detects NULL, which the format writes as `ᴺᵁᴸᴸ`. */
 export function isNull(value: string | null | undefined): boolean {
   return value === null || value === undefined || value === 'ᴺᵁᴸᴸ';
 }
@@ -47,12 +47,12 @@ export function isNumeric(type: string): boolean {
 
 const IS_TIME = /^(LowCardinality\()?(Nullable\()?Date/;
 
-/** In UTC where the type names no other zone. */
+/** Parses a time. The time is in UTC if the type names no zone. */
 function secondsOf(text: string, type: string): number {
   if (!text.includes(':')) return localMidnight(text);
   const zone = /'(.+)'/.exec(type)?.[1] ?? 'UTC';
   const utc = secondsOfUtc(text);
-  // A second time by what the zone had then: its offset may change in between.
+  // Determines the offset twice, because it can change between the two times.
   return utc - offsetOf(zone, utc - offsetOf(zone, utc));
 }
 
@@ -60,19 +60,18 @@ function secondsOfUtc(text: string): number {
   return Date.parse(`${text.replace(' ', 'T')}Z`) / 1000;
 }
 
-/** In seconds; NaN for a zone that the browser does not know. */
+/** Returns the offset of a zone in seconds, or NaN if the browser does not support the zone. */
 function offsetOf(zone: string, seconds: number): number {
   if (zone === 'UTC') return 0;
   const whole = Math.floor(seconds);
   try {
-    // Sweden writes as ClickHouse does.
     return secondsOfUtc(new Date(whole * 1000).toLocaleString('sv', { timeZone: zone })) - whole;
   } catch {
     return Number.NaN;
   }
 }
 
-/** Where most times are one step apart, as days are, one more stands in each gap: a line over it would tell of what is not there. */
+/** Adds a time in each gap of a regular series, so that the chart does not draw a line over missing values. */
 function withGaps(times: readonly number[]): readonly number[] {
   const steps = times.slice(1).map((time, i) => time - (times[i] ?? time));
   const step = Math.min(...steps);

@@ -1,4 +1,4 @@
-/** A chart over time: lines or bars of numbers, in the colours of the page. */
+/** A chart over time with lines or bars, in the colors of the page. */
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import UPlot from 'uplot';
@@ -7,21 +7,18 @@ import { html } from './html.ts';
 
 export interface Series {
   readonly name: string;
-  /** One for each time; null: none. */
+  /** One value per time. Null if there is no value. */
   readonly values: readonly (number | null)[];
 }
 
 const HEIGHT = 180;
 const CHARACTER_WIDTH = 7;
-/** Gap beside a label. */
 const LABEL_GAP = 18;
 const LONGEST_TIME = '12:00:00 AM'.length;
 
 /**
  * @param times seconds since the epoch, ascending.
- * @param label describes the chart for screen readers.
- * @param totalOf name of the time range if the legend shows totals while the pointer is outside of the chart. Otherwise
- * the legend shows the newest values.
+ * @param totalOf name of the time range if the legend shows totals. By default, the legend shows the newest values.
  */
 export function Chart({
   label,
@@ -69,7 +66,7 @@ export function Chart({
         width: element.clientWidth || 600,
         height: HEIGHT,
         axes,
-        // Half of the longest time label and a margin for wide fonts: the last label is centered under the newest value.
+        // Space for half of the last label, which is centered under the newest value, and a margin for wide fonts.
         padding: [null, (CHARACTER_WIDTH * LONGEST_TIME + LABEL_GAP) / 2, null, null],
         ...(areBars && { scales: { x: { range: withMargin } } }),
         series: [
@@ -108,7 +105,6 @@ export function Chart({
   return html`<div class="chart" role="img" aria-label=${label}><div ref=${container}></div></div>`;
 }
 
-/** Returns the index under the pointer, or the newest. */
 function indexAt({ data: [times] }: UPlot, at: number | null): number {
   return at ?? times.length - 1;
 }
@@ -133,7 +129,7 @@ function numberText(n: number | null | undefined): string {
   return n == null ? '–' : n.toLocaleString(undefined, { maximumFractionDigits: 2 });
 }
 
-/** The first bar and the last one as wide as the others. */
+/** Extends the range, so that the first bar and the last bar are as wide as the others. */
 function withMargin({ data: [times] }: UPlot, min: number, max: number): [number, number] {
   const half = (max - min) / Math.max(1, times.length - 1) / 2;
   return [min - half, max + half];
@@ -141,7 +137,7 @@ function withMargin({ data: [times] }: UPlot, min: number, max: number): [number
 
 const DARK = matchMedia('(prefers-color-scheme: dark)');
 
-/** A canvas does not take the page's colours anew by itself. */
+/** Redraws the chart when the color scheme changes, because a canvas does not follow the scheme. */
 function useColorScheme(): boolean {
   const [isDark, setDark] = useState(DARK.matches);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Forms in dialogs. A problem that the API reports for a field is shown beside the field, in the words of the form. */
+/** Forms in dialogs. Shows a problem of a field next to the field, with the labels of the form. */
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type LabelledField, problemInWords } from './format.ts';
@@ -9,9 +9,9 @@ export interface Field extends LabelledField {
   readonly hint?: string;
   readonly type?: 'text' | 'number' | 'datetime-local';
   readonly value?: string | number | null;
-  /** One of them. */
+  /** Options of which the user selects one. */
   readonly options?: readonly Option[];
-  /** Some of them; `value` then means nothing. */
+  /** Options of which the user selects any number. `value` has no effect. */
   readonly checks?: readonly (Option & { readonly isChecked: boolean })[];
 }
 
@@ -20,7 +20,7 @@ interface Option {
   readonly label: string;
 }
 
-/** Over the page until it is closed; the focus goes back to what opened it. */
+/** A modal dialog. When it closes, the focus returns to the element that opened it. */
 export function Dialog({
   title,
   onClose,
@@ -35,10 +35,7 @@ export function Dialog({
   return html`<dialog ref=${dialog} onClose=${onClose} aria-label=${title}><h2>${title}</h2>${children}</dialog>`;
 }
 
-/**
- * @param send what the form does; the dialog closes when it is done, and stays where it throws.
- * @param children what stands above the fields.
- */
+/** A dialog with a form. The dialog closes after `send` succeeds, and stays open if `send` throws. */
 export function FormDialog({
   title,
   action,
@@ -64,7 +61,7 @@ export function FormDialog({
     const detail = problems.get(name);
     return detail && problemInWords(detail, fields);
   };
-  // Closed before it is taken away: only then does the focus go back.
+  // Closes the dialog before it is removed, because the focus returns only after a close.
   const close = () => form.current?.closest('dialog')?.close();
   const onSubmit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
@@ -119,7 +116,7 @@ function FieldInput({ field, problem }: { field: Field; problem: string | undefi
   </div>`;
 }
 
-/** What a form changes of what it was opened with: what it leaves alone, somebody else may have changed since. */
+/** Returns the fields that the user has changed. Other fields are not sent, because another operator may have changed them. */
 export function changesOf<Body extends object>(body: Body, opened: Partial<Body>): Partial<Body> {
   const isChanged = (name: string, value: unknown) =>
     JSON.stringify(value) !== JSON.stringify(opened[name as keyof Body]);
@@ -128,7 +125,6 @@ export function changesOf<Body extends object>(body: Body, opened: Partial<Body>
   ) as Partial<Body>;
 }
 
-/** Null where nothing was given. */
 export function numberOf(form: FormData, name: string): number | null {
   const text = String(form.get(name) ?? '').trim();
   return text === '' ? null : Number(text);

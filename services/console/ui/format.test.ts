@@ -23,7 +23,7 @@ test.each([
   [-90 * 86_400_000, '2 months ago'],
   [-800 * 86_400_000, '2 years ago'],
   [2 * 3_600_000, 'in 2 h'],
-])('a time %i ms from now is %s', (distance, text) => {
+])('shows a time %i ms from now as %s', (distance, text) => {
   expect(relativeTime(NOW + distance, NOW)).toBe(text);
 });
 
@@ -64,7 +64,7 @@ describe('ticks of an axis of numbers', () => {
       [0, 1e18],
       ['0E0', '1E18'],
     ],
-  ])('%j differ from each other and are short', (values, labels) => {
+  ])('%j have short and different labels', (values, labels) => {
     expect(axisNumbers(values)).toEqual(labels);
   });
 });
@@ -72,12 +72,12 @@ describe('ticks of an axis of numbers', () => {
 describe('ticks of an axis of times', () => {
   const local = (text: string) => new Date(text).getTime() / 1000;
 
-  test('name hour and minute as the rest of the console does, and the day at midnight', () => {
+  test('show hour and minute, and the day at midnight', () => {
     const ticks = axisTimes([local('2026-11-27T22:00'), local('2026-11-28T00:00')], 7_200);
     expect(ticks).toEqual(['10:00 PM', 'Nov 28']);
   });
 
-  test('name seconds if they are closer than a minute, and only days if they are days apart', () => {
+  test('show seconds for steps below a minute, and only days for steps of days', () => {
     expect(axisTimes([local('2026-11-27T02:25:10')], 10)).toEqual(['2:25:10 AM']);
     const at = local('2026-11-27T02:25:10');
     expect(axisTimes([at, at + 0.5, at + 1], 0.5)).toEqual(['2:25:10 AM', '', '2:25:11 AM']);
@@ -94,13 +94,13 @@ test('only a value without neighbors gets a dot', () => {
 describe('a problem of the API', () => {
   const fields = [
     { name: 'name', label: 'Name' },
-    { name: 'monthlySoftQuota', label: 'Events a month' },
-    { name: 'reportWindow/beforeMs', label: 'Before a report, in seconds', scale: 1_000 },
+    { name: 'monthlySoftQuota', label: 'Events per month' },
+    { name: 'reportWindow/beforeMs', label: 'Seconds before a report', scale: 1_000 },
   ];
   test.each([
     ['name must not have fewer than 1 characters', '“Name” must not be empty'],
-    ['monthlySoftQuota must be a whole number', '“Events a month” must be a whole number'],
-    ['reportWindow.beforeMs must be <= 86400000', '“Before a report, in seconds” must be at most 86,400'],
+    ['monthlySoftQuota must be a whole number', '“Events per month” must be a whole number'],
+    ['reportWindow.beforeMs must be <= 86400000', '“Seconds before a report” must be at most 86,400'],
     [
       'name must be a string (and 1 more); nothing was stored',
       '“Name” must be a string (and 1 more); nothing was stored',

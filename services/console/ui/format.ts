@@ -1,4 +1,4 @@
-/** Numbers, times, and problems as the console shows them. Pure. */
+/** Formats numbers, times, and problems for the console. Pure. */
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
@@ -36,23 +36,20 @@ export function absoluteTime(at: Date): string {
   });
 }
 
-/** Returns `5:41:35 AM`, without the zone. */
 export function clockTime(at: Date): string {
   return at.toLocaleTimeString(undefined, { hour: 'numeric', minute: '2-digit', second: '2-digit' });
 }
 
-/** Returns `UTC` or `GMT+2`, the reader's zone at that time. */
 export function zoneName(at: Date): string {
   const parts = new Intl.DateTimeFormat(undefined, { timeZoneName: 'short' }).formatToParts(at);
   return parts.find(({ type }) => type === 'timeZoneName')?.value ?? '';
 }
 
-/** Returns `Nov 28, 2026`. */
 export function dayName(at: Date): string {
   return at.toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
 }
 
-/** Returns short labels that are exact, so that two ticks never have the same label. */
+/** Returns short but exact labels, so that two ticks never have the same label. */
 export function axisNumbers(values: readonly number[]): string[] {
   const largest = Math.max(...values.map(Math.abs));
   const isShort = largest < 10_000;
@@ -60,7 +57,7 @@ export function axisNumbers(values: readonly number[]): string[] {
   return values.map((n) => n.toLocaleString(undefined, { notation, maximumFractionDigits: 6 }));
 }
 
-/** Returns `5:41 AM`, with seconds if the ticks are closer than a minute; a day's first tick names the day. Ticks inside a second have no label. */
+/** Returns `5:41 AM`, `5:41:35 AM` for steps below a minute, or the day at midnight. Ticks inside a second have no label. */
 export function axisTimes(seconds: readonly number[], stepSeconds: number): string[] {
   return seconds.map((second) => {
     if (stepSeconds < 1 && !Number.isInteger(second)) return '';
@@ -82,12 +79,11 @@ export function lonePoints(values: ArrayLike<number | null | undefined>): number
   );
 }
 
-/** A field of a form. */
 export interface LabelledField {
   /** Name in the API, for example `reportWindow/beforeMs`. */
   readonly name: string;
   readonly label: string;
-  /** How many of the API's units one unit of the form has. */
+  /** Units of the API per unit of the form. */
   readonly scale?: number;
 }
 
@@ -107,7 +103,7 @@ export function problemInWords(detail: string, fields: readonly LabelledField[])
   }, detail);
 }
 
-/** Returns where the text has the name as a word of its own; -1 if it has not. */
+/** Returns the index of the name as a separate word, or -1. */
 function indexOfName(text: string, name: string): number {
   const isPartOfName = (character = ''): boolean => /[\w.]/.test(character);
   for (let at = text.indexOf(name); at !== -1; at = text.indexOf(name, at + 1)) {

@@ -1,4 +1,4 @@
-/** What every page is made of: templates without a build step, hooks that ask, and the parts that pages share. */
+/** Templates, hooks, and components that all pages use. */
 import { html } from 'htm/preact';
 import type { ComponentChildren, VNode } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
@@ -14,26 +14,25 @@ export interface ListedProject {
 }
 
 export interface PageProps {
-  /** Undefined: all of them. */
+  /** Undefined if all projects are selected. */
   readonly project: ListedProject | undefined;
   readonly projects: readonly ListedProject[];
-  /** What stands behind the page's name in the address: `#/<path>/<argument>`. */
+  /** Last part of the address `#/<path>/<argument>`. */
   readonly argument: string;
-  /** Asks for the projects again. */
   readonly onProjects: () => void;
 }
 
-/** What was answered last, and why there is none newer. */
+/** The last result of a query, and the error of a later attempt. */
 export interface QueryState<T> {
   readonly value: T | undefined;
   readonly error: Error | undefined;
   readonly refresh: () => void;
 }
 
-/** A question in SQL may take 25 s. */
+/** Time limit of a query, above the 25 s that an SQL statement can take. */
 const ANSWER_TIMEOUT_MS = 30_000;
 
-/** Asks when `key` changes, and every so often while somebody can see the page. */
+/** Runs a query when `key` changes and, with `everyMs`, repeatedly while the page is visible. */
 export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: number): QueryState<T> {
   const [state, setState] = useState<{ key: string; value?: T; error?: Error }>({ key });
   const latest = useRef(query);
@@ -44,7 +43,7 @@ export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: numb
     const ownNumber = numbers.current.asked;
     const settle = (next: { value: T } | { error: Error }) => {
       clearTimeout(timeout);
-      // A newer answer stands; after a failure the last one stays.
+      // Ignores results that are older than the current one. A failure keeps the last value.
       if (ownNumber < numbers.current.settled) return;
       numbers.current.settled = ownNumber;
       setState(
@@ -60,7 +59,7 @@ export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: numb
   }, [key]);
   useEffect(() => {
     refresh();
-    // A slow answer is waited for: to ask meanwhile would make it slower still.
+    // Waits for a slow response, because another query would make it slower.
     const tick = () => document.hidden || numbers.current.asked > numbers.current.settled || refresh();
     const timer = everyMs === undefined ? undefined : setInterval(tick, everyMs);
     return () => {
@@ -73,7 +72,7 @@ export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: numb
   return { value: isOfKey ? state.value : undefined, error: isOfKey ? state.error : undefined, refresh };
 }
 
-/** Shows how long ago the time was, and the time with its zone. Shows UTC on hover. */
+/** Shows a time relative to now, and the absolute time with its zone. Shows UTC on hover. */
 export function Time({ at }: { at: string | number | Date }): VNode {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return html`<span>–</span>`;
@@ -81,7 +80,7 @@ export function Time({ at }: { at: string | number | Date }): VNode {
   return html`<time datetime=${iso} title=${`${iso} (UTC)`}>${relativeTime(date.getTime(), Date.now())} <small>${absoluteTime(date)}</small></time>`;
 }
 
-/** `YYYY-MM-DD hh:mm:ss[.fff]`, as ClickHouse writes UTC. */
+/** Parses `YYYY-MM-DD hh:mm:ss[.fff]`, ClickHouse's format of UTC times. */
 export function fromClickHouse(text: string): Date {
   return new Date(`${text.replace(' ', 'T')}Z`);
 }
@@ -90,7 +89,7 @@ export function Failure({ error }: { error: Error | undefined }): VNode | null {
   return error === undefined ? null : html`<p class="failure" role="alert">${error.message}</p>`;
 }
 
-/** Says what to do next. */
+/** A message for an empty page, which explains the next step. */
 export function Empty({ children }: { children?: ComponentChildren }): VNode {
   return html`<div class="empty">${children}</div>`;
 }
@@ -99,7 +98,7 @@ export function Loading(): VNode {
   return html`<p class="waiting" role="status">Loading…</p>`;
 }
 
-/** A page whose file comes when somebody opens it, so that no page waits for what the others need. */
+/** Returns a page whose module is loaded when the page is opened. */
 export function lazyPage(load: () => Promise<(props: PageProps) => VNode>): (props: PageProps) => VNode {
   let view: ((props: PageProps) => VNode) | undefined;
   return (props) => {
@@ -111,7 +110,7 @@ export function lazyPage(load: () => Promise<(props: PageProps) => VNode>): (pro
   };
 }
 
-/** Of an address; one that was cut in the middle of an escape as it is. */
+/** Decodes a part of an address. Returns an invalid escape sequence unchanged. */
 export function decodeAddress(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -120,14 +119,13 @@ export function decodeAddress(text: string): string {
   }
 }
 
-/** Characters that a cell shows on one line. */
 const MAX_SHORT_CHARACTERS = 16;
 
 export function isShort(text: string): boolean {
   return text.length <= MAX_SHORT_CHARACTERS;
 }
 
-/** Returns a value for a table cell. Shows only the beginning of a long value, and the whole value on hover. */
+/** Returns a value for a table cell. A long value is clipped and shown completely on hover. */
 export function short(text: string, tag: 'span' | 'code' = 'span'): ComponentChildren {
   return isShort(text) && tag === 'span'
     ? text
@@ -142,7 +140,6 @@ export interface Column<Row> {
   readonly isRest?: boolean;
 }
 
-/** A word of this length may break anywhere. */
 const LONG_WORD = /\S{20}/;
 
 function widthOf(content: ComponentChildren): string | undefined {
@@ -151,10 +148,8 @@ function widthOf(content: ComponentChildren): string | undefined {
 }
 
 /**
- * Rows of a page; on a phone each row is a card.
- * @param label describes the table for screen readers.
- * @param scrolls makes the table scroll inside a box: `down` for a long table with content below it, `both` if the
- * columns are not known in advance.
+ * A table, whose rows are cards on a phone.
+ * @param scrolls scrolls the table inside a box: `down` if content follows the table, `both` for any number of columns.
  */
 export function Table<Row>({
   label,
@@ -172,7 +167,7 @@ export function Table<Row>({
     const content = column.of(row);
     return html`<td class=${classOf(column)} data-title=${column.title}><div class=${widthOf(content)}>${content}</div></td>`;
   };
-  // Rows are keyed by id: else the focus passes to another row when a new one comes before it.
+  // Rows have keys, because the focus would otherwise move to another row when a row is inserted.
   return html`<div class=${`table ${scrolls ?? ''}`} tabindex=${scrolls && '0'} role="region" aria-label=${label}>
     <table>
       <thead><tr>${columns.map((column) => html`<th scope="col" class=${classOf(column)}>${column.title}</th>`)}</tr></thead>

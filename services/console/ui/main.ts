@@ -1,4 +1,4 @@
-/** The console: who has signed in, which page is open, and of which project. */
+/** Entry point of the console: the sign-in, the navigation, and the selected project. */
 import { render, type VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { decodeAddress, Failure, html, type ListedProject, useQuery } from './html.ts';
@@ -8,16 +8,15 @@ import { addressHasToken, SignInForm } from './signInForm.ts';
 
 const PROJECT_KEY = 'questlog-project';
 const SIGNED_IN_KEY = 'questlog-signed-in';
-/** A game that somebody adds elsewhere is there to choose. */
 const PROJECTS_EVERY_MS = 10_000;
 
-/** `#/<page>/<argument>` */
+/** Parses `#/<page>/<argument>`. */
 function routeOf(hash: string): { path: string; argument: string } {
   const [, path = '', argument = ''] = /^#\/([a-z]+)(?:\/(.*))?$/.exec(hash) ?? [];
   return { path, argument: decodeAddress(argument) };
 }
 
-/** @param onToken a token in the address is for the form, which also takes it out of the history. */
+/** @param onToken called if the address contains a token, which the sign-in form uses and removes. */
 function useRoute(onToken: () => void): { path: string; argument: string } {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
@@ -28,7 +27,7 @@ function useRoute(onToken: () => void): { path: string; argument: string } {
   return routeOf(hash);
 }
 
-/** Nobody is asked for who has not signed in here: the browser would note the refusal as an error. */
+/** Shows the sign-in form without a request, because the browser would log the 401 as an error. */
 function App(): VNode {
   const [isIn, setIn] = useState(() => localStorage.getItem(SIGNED_IN_KEY) !== null && !addressHasToken());
   const set = (isNow: boolean) => {
@@ -90,10 +89,10 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
 }
 
 const root = document.getElementById('console');
-if (root === null) throw new Error('the page has no place for the console');
+if (root === null) throw new Error('the page has no element for the console');
 render(html`<${App} />`, root);
 
-/** What a screen reader says of a link, and what is marked by colour. */
+/** Returns the `aria-current` of a link, which also highlights the link. */
 function currentOf(path: string, page: Page): 'page' | 'true' | undefined {
   if (path === page.path) return 'page';
   return path === page.under ? 'true' : undefined;

@@ -1,4 +1,4 @@
-/** The pages, in the order of the navigation. */
+/** The pages of the console, in the order of the navigation. */
 import type { VNode } from 'preact';
 import { lazyPage, type PageProps } from './html.ts';
 import { Tail } from './pages/tail.ts';
@@ -37,5 +37,5 @@ export const PAGES: readonly Page[] = [
   { path: 'quota', title: 'Quota', view: lazyPage(async () => (await import('./pages/quota.ts')).Quota) },
   { path: 'manage', title: 'Manage', view: lazyPage(async () => (await import('./pages/manage.ts')).Manage) },
   { path: 'audit', title: 'Audit', view: lazyPage(async () => (await import('./pages/audit.ts')).Audit) },
-  { path: 'ask', title: 'Ask', view: lazyPage(async () => (await import('./pages/sql.ts')).SqlPage) },
+  { path: 'ask', title: 'SQL', view: lazyPage(async () => (await import('./pages/sql.ts')).SqlPage) },
 ];

@@ -1,6 +1,6 @@
-/** Requests to this Questlog. Whoever is not signed in any more is told so by an event of the window. */
+/** Sends requests to Questlog. Dispatches an event on the window if the session has ended. */
 
-/** The problem that was answered (RFC 9457): its sentence, and what it says of single fields. */
+/** A problem document (RFC 9457): its detail, and the problems of single fields. */
 export class Rejected extends Error {
   readonly status: number;
   /** Problems by field name, for example `reportWindow/beforeMs`. */
@@ -13,14 +13,13 @@ export class Rejected extends Error {
   }
 }
 
-/** Of whatever was thrown. */
 export function errorOf(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
 }
 
 export const SIGNED_OUT = 'questlog-signed-out';
 
-/** @throws Refused; Error where nothing answers. */
+/** @throws Rejected for an error status. @throws Error if there is no response. */
 export async function request(method: string, path: string, body?: unknown): Promise<Response> {
   const response = await fetch(path, {
     method,
@@ -44,12 +43,11 @@ interface Problem {
   readonly errors: readonly { readonly pointer: string; readonly detail: string }[];
 }
 
-/** Whoever asks says the type. */
 export async function json<T>(method: string, path: string, body?: unknown): Promise<T> {
   return await (await request(method, path, body)).json();
 }
 
-/** Rows of a question to ClickHouse. A value goes in as a parameter (`{name:Type}`), never into the text. */
+/** Runs a query in ClickHouse and returns its rows. Values must be parameters (`{name:Type}`), not part of the text. */
 export async function sql<Row>(
   query: string,
   parameters: Readonly<Record<string, string | number | readonly string[]>> = {},

@@ -1,4 +1,4 @@
-/** Signing in with the admin token: typed, or brought by the address that a start prints (`#token=…`). */
+/** The sign-in form. Accepts the admin token from the input or from the address (`#token=…`). */
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { decodeAddress, Failure, html } from './html.ts';
@@ -7,7 +7,7 @@ export function addressHasToken(): boolean {
   return /^#token=./.test(location.hash);
 }
 
-/** The part behind `#` never leaves the browser; it is taken out of the address, and so out of its history. */
+/** Returns the token after `#`, which a browser does not send. Removes it from the address and the history. */
 function takeTokenFromAddress(): string {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1] ?? '';
   if (token !== '') history.replaceState(null, '', '#/tail');
@@ -25,7 +25,7 @@ export function SignInForm({ onDone }: { onDone: () => void }): VNode {
     }).catch(() => undefined);
     if (response?.ok) return onDone();
     const answer = response?.status === 401 ? await response.json() : undefined;
-    const detail = String(answer?.detail ?? 'Questlog sent an unexpected answer; try again');
+    const detail = String(answer?.detail ?? 'Questlog sent an unexpected response; try again');
     setError(new Error(`${detail.charAt(0).toUpperCase()}${detail.slice(1)}.`));
   };
   useEffect(() => {
@@ -49,7 +49,7 @@ export function SignInForm({ onDone }: { onDone: () => void }): VNode {
       <button>Sign in</button>
       <${Failure} error=${error} />
     </form>
-    <p>It is <code>adminToken</code> in <code>dev-credentials.json</code>, in the data folder (<code>.data</code>), or what <code>QUESTLOG_ADMIN_TOKEN</code>
-      ${' '}says. <code>npx questlog console</code> prints an address that needs no typing.</p>
+    <p>The admin token is the value of <code>QUESTLOG_ADMIN_TOKEN</code>, or of <code>adminToken</code> in the file <code>dev-credentials.json</code>
+      ${' '}in the data folder (<code>.data</code>). <code>npx questlog console</code> prints an address that contains the token.</p>
   </main>`;
 }

@@ -1,4 +1,4 @@
-/** The switches of the projects that are shown: who turned what off, why, until when, and what lifts it. */
+/** The active switches of the shown projects. */
 import type { VNode } from 'preact';
 import { Failure, html, Table, Time, useQuery } from './html.ts';
 import { json } from './request.ts';
@@ -16,7 +16,6 @@ interface Switch {
 interface SwitchedProject {
   readonly id: string;
   readonly name: string;
-  /** How many are in force. */
   readonly switches: number;
 }
 
@@ -25,10 +24,9 @@ interface Row extends Switch {
   readonly number: number;
 }
 
-/** A command names its switch by number: so long it may name another one, after somebody put one before it. */
+/** Interval at which the numbers of the switches are updated. A new switch changes the numbers of the others. */
 const REFRESH_MS = 10_000;
 
-/** Nothing where there are none. */
 export function Switches({ projects }: { projects: readonly SwitchedProject[] }): VNode | null {
   const switched = projects.filter(({ switches }) => switches > 0);
   const key = switched.map(({ id, switches }) => `${id} ${switches}`).join();
@@ -40,7 +38,7 @@ export function Switches({ projects }: { projects: readonly SwitchedProject[] })
   if (switched.length === 0) return null;
   return html`<div class="part">
     <div class="part-head"><h2>Switches</h2></div>
-    <p>The first switch of a project that matches an event decides.</p>
+    <p>For each event, the first matching switch of its project applies.</p>
     <${Failure} error=${error} />
     <${Table} label="Switches" rows=${value} columns=${COLUMNS} />
   </div>`;
@@ -54,7 +52,7 @@ async function rowsOf(project: SwitchedProject): Promise<Row[]> {
 const COLUMNS = [
   { title: 'Project', of: ({ project }: Row) => project.name },
   {
-    title: 'Does',
+    title: 'Action',
     of: ({ action, sampleRate }: Row) =>
       action === 'reject' ? 'rejects' : `keeps ${percent(sampleRate)} of the sessions`,
   },
@@ -66,11 +64,11 @@ const COLUMNS = [
   { title: 'Players', of: ({ playerShare }: Row) => (playerShare === null ? 'all' : percent(playerShare)) },
   {
     title: 'Until',
-    of: ({ until }: Row) => (until === null ? 'an operator lifts it' : html`<${Time} at=${until} />`),
+    of: ({ until }: Row) => (until === null ? 'removed by an operator' : html`<${Time} at=${until} />`),
   },
   { title: 'Reason', of: ({ reason }: Row) => reason },
   {
-    title: 'Lifted by',
+    title: 'Command to remove',
     of: ({ project, number }: Row) =>
       html`<code class="long">npx questlog switches clear ${project.id} ${number}</code>`,
   },

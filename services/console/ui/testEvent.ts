@@ -1,4 +1,4 @@
-/** A test event of a project, followed from its answer to its row. */
+/** Sends a test event and shows its path from the response to the row in ClickHouse. */
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Failure, html, type ListedProject, Time } from './html.ts';
@@ -10,7 +10,6 @@ interface StoredRow {
 }
 
 interface TestEventStatus {
-  /** The id carries when the event was received, in milliseconds. */
   readonly event?: { readonly id: string; readonly afterMs: number };
   readonly row?: StoredRow & { readonly afterMs: number };
   readonly isLate?: boolean;
@@ -24,16 +23,16 @@ const ROW_QUERY = `SELECT log_partition, log_offset FROM events
   WHERE tenant_id = {tenant:UUID} AND project_id = {project:UUID}
     AND id_at = fromUnixTimestamp64Milli({ms:Int64}) AND id = {id:UUID}`;
 
-/** Sends one when it is shown: give it another key to send another. */
+/** Sends a test event when the component is mounted. A new key sends another event. */
 export function TestEvent({ project }: { project: ListedProject }): VNode {
   const { event, row, isLate, error } = useTestEvent(project);
   return html`<div class="card" role="status" aria-label="Test event">
-    <h3>A test event of ${project.name}</h3>
+    <h3>Test event of ${project.name}</h3>
     <ol class="test-steps">
-      <li class=${event ? 'done' : ''}>${event ? html`Answered after ${event.afterMs.toFixed(0)} ms. Its id is <code>${event.id}</code>. Received <${Time} at=${millisOf(event.id)} />.` : 'Sent; waiting for the answer…'}</li>
-      ${event && html`<li class=${row ? 'done' : ''}>${row ? html`In ClickHouse after ${row.afterMs.toFixed(0)} ms. It lies in the log at partition ${row.log_partition}, offset ${row.log_offset}.` : 'In the log; not in ClickHouse yet…'}</li>`}
+      <li class=${event ? 'done' : ''}>${event ? html`Answered after ${event.afterMs.toFixed(0)} ms. Its id is <code>${event.id}</code>. Received <${Time} at=${millisOf(event.id)} />.` : 'Sent. Waiting for the response…'}</li>
+      ${event && html`<li class=${row ? 'done' : ''}>${row ? html`In ClickHouse after ${row.afterMs.toFixed(0)} ms. In the log at partition ${row.log_partition}, offset ${row.log_offset}.` : 'In the log. Not in ClickHouse yet…'}</li>`}
     </ol>
-    ${isLate && html`<p class="failure">It takes unusually long. <a href="#/health">Health</a> says which part does not keep up.</p>`}
+    ${isLate && html`<p class="failure">This takes longer than usual. The page <a href="#/health">Health</a> shows which part is behind.</p>`}
     <${Failure} error=${error} />
     ${event && html`<a href=${`#/follow/${event.id}`}>Follow this event</a>`}
   </div>`;
@@ -66,7 +65,6 @@ function useTestEvent(project: ListedProject): TestEventStatus {
   return followed;
 }
 
-/** Of a UUIDv7. */
 function millisOf(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }

@@ -15,18 +15,18 @@ const whats = (of: Partial<Parameters<typeof adviceOf>[0]>): string[] =>
 const ofConsumer = (of: Partial<typeof consumer>): string[] =>
   whats({ lag: { ...well, consumers: [{ ...consumer, ...of }] } });
 
-test('says nothing where all is well, or nothing is known yet', () => {
+test('gives no advice without problems or without data', () => {
   expect(whats({})).toEqual([]);
   expect(whats({ lag: undefined, ready: undefined })).toEqual([]);
 });
 
 test.each([
-  ['embedded ClickHouse', 'started again by itself'],
-  ['retention', 'each hour'],
+  ['embedded ClickHouse', 'restarts ClickHouse automatically'],
+  ['retention', 'every hour'],
   ['restored', 'Wait'],
   ['broken_parts', 'questlog verify'],
-  ['workers', 'started again by itself'],
-])('says what to do about %s, which more projectors would not cure', (name, cure) => {
+  ['workers', 'restarts the worker automatically'],
+])('suggests an action for %s other than more projectors', (name, cure) => {
   const [advice] = adviceOf({
     ...{ lag: well, rates: undefined, ledger: undefined },
     ready: { warnings: { [name]: 'it is so' } },
@@ -34,17 +34,17 @@ test.each([
   expect(advice?.todo).toContain(cure);
 });
 
-test('says of a consumer the worst that is true', () => {
-  expect(ofConsumer({ lagMs: 31_000 })).toEqual(['Events to ClickHouse is 31 s behind, with 7 records.']);
+test('reports only the worst problem of a consumer', () => {
+  expect(ofConsumer({ lagMs: 31_000 })).toEqual(['Events to ClickHouse: 31 s and 7 records behind.']);
   expect(ofConsumer({ lagMs: 31_000, shareOfRetention: 0.4 })).toEqual([
-    'Events to ClickHouse is behind by 40 % of what the log keeps; at 100 % records are lost.',
+    'Events to ClickHouse: the lag is 40 % of the log’s retention; at 100 %, records are lost.',
   ]);
   expect(ofConsumer({ shareOfRetention: 1, lostRecords: 3 })).toEqual([
     'Events to ClickHouse: 3 records are lost.',
   ]);
 });
 
-test('says what does not answer, what goes wrong, and what fills up', () => {
+test('reports failed dependencies, errors, missing events, and a full disk', () => {
   expect(whats({ ready: { warnings: { clickhouse: 'ClickHouse does not answer' } } })).toEqual([
     'clickhouse: ClickHouse does not answer.',
   ]);
@@ -52,13 +52,13 @@ test('says what does not answer, what goes wrong, and what fills up', () => {
   expect(whats({ rates })).toHaveLength(2);
   const ledger = (events: number) => ({ difference: { events, ageSeconds: 90 } });
   expect(whats({ ledger: ledger(0) })).toEqual([]);
-  expect(whats({ ledger: ledger(2) })[0]).toContain('neither in ClickHouse nor dead letters');
+  expect(whats({ ledger: ledger(2) })[0]).toContain('neither in ClickHouse nor in the dead letters');
   const disk = (freeBytes: number) => ({ lag: { ...well, disk: { freeBytes, totalBytes: 1e10 } } });
   expect(whats(disk(9e8))).toEqual(['The disk is almost full.']);
   expect(whats(disk(1e6))).toEqual(['The disk is full.']);
 });
 
-test('of a warning that is not about progress it does not say to add projectors', () => {
+test('does not suggest more projectors for a warning that is not about progress', () => {
   const warnings = {
     log_truncated: 'was cut',
     log_cut_short: 'has lost records',
@@ -79,10 +79,10 @@ test('of a warning that is not about progress it does not say to add projectors'
   for (const { todo } of advice) expect(todo).not.toContain('add projectors');
 });
 
-test('says a full disk first, and once of each consumer what follows from it', () => {
+test('reports a full disk first, and each stopped consumer once', () => {
   const lag = { ...well, consumers: [{ ...consumer, lagMs: 31_000 }], disk: { freeBytes: 0, totalBytes: 1 } };
   const said = { [consumer.group]: 'has not moved' };
-  // The process of the group itself says it, or an ingest of one that is dead.
+  // The process of the group reports its own problem. An ingest reports the problem of a dead process as a warning.
   for (const ready of [{ problems: said }, { warnings: said }]) {
     expect(whats({ lag, ready })).toEqual(['The disk is full.', 'questlog-project-events: has not moved.']);
   }

@@ -1,7 +1,6 @@
-/** What is bad, and what an operator does about it. Pure. */
+/** Detects problems and suggests what the operator can do. Pure. */
 import type { Rates } from './metricsHistory.ts';
 
-/** As `GET /admin/lag` answers. */
 export interface Lag {
   readonly at: string;
   readonly consumers: readonly {
@@ -15,12 +14,10 @@ export interface Lag {
   readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
 }
 
-/** As `GET /admin/ledger` answers. */
 export interface Ledger {
   readonly difference: { readonly events: number; readonly ageSeconds: number } | null;
 }
 
-/** As `GET /readyz` answers. */
 export interface Ready {
   readonly problems?: Readonly<Record<string, string>>;
   readonly warnings?: Readonly<Record<string, string>>;
@@ -31,12 +28,12 @@ export interface Advice {
   readonly todo: string;
 }
 
-/** Events are in ClickHouse within ten seconds where all is well. */
+/** Lag that counts as a problem. Events are normally in ClickHouse within ten seconds. */
 const MAX_LAG_MS = 30_000;
 const MAX_RETENTION_SHARE = 0.1;
 const MAX_P99_MS = 1_000;
 const MIN_FREE_SHARE = 0.1;
-/** The log writes no more, or soon. */
+/** Free space below which the log cannot write, now or soon. */
 const MIN_FREE_BYTES = 16 * 1024 * 1024;
 
 const NAMES: Readonly<Record<string, string>> = {
@@ -53,7 +50,6 @@ export function lagName({ group, topic }: { readonly group: string; readonly top
   return NAMES[`${group} ${topic}`] ?? group;
 }
 
-/** @param state what is known by now. */
 export function adviceOf(state: {
   readonly lag: Lag | undefined;
   readonly ready: Ready | undefined;
@@ -63,18 +59,18 @@ export function adviceOf(state: {
   const { lag, ready, rates, ledger } = state;
   const reported = new Set(Object.keys({ ...ready?.problems, ...ready?.warnings }));
   return [
-    // First: where it is full, everything else follows from it.
+    // A full disk comes first, because it causes most other problems.
     ...adviceOfDisk(lag?.disk),
     ...Object.entries({ ...ready?.problems, ...ready?.warnings }).map(([name, sentence]) => ({
       what: `${name}: ${sentence}.`,
       todo: actionFor(name),
     })),
     ...(lag?.consumers.flatMap((consumer) => adviceOfConsumer(consumer, reported)) ?? []),
-    ...adviceIf((rates?.errors ?? 0) > 0, 'Questlog answers requests with a 5xx.', ERRORS),
-    ...adviceIf((rates?.p99Ms ?? 0) > MAX_P99_MS, 'One answer in a hundred takes more than a second.', SLOW),
+    ...adviceIf((rates?.errors ?? 0) > 0, 'Questlog answers some requests with a 5xx status.', ERRORS),
+    ...adviceIf((rates?.p99Ms ?? 0) > MAX_P99_MS, '1 % of the responses take more than a second.', SLOW),
     ...adviceIf(
       (ledger?.difference?.events ?? 0) > 0,
-      'Accepted events of the last day are neither in ClickHouse nor dead letters.',
+      'Some accepted events of the last day are neither in ClickHouse nor in the dead letters.',
       LEDGER,
     ),
   ];
@@ -86,7 +82,7 @@ function adviceOfDisk(disk: Lag['disk'] | undefined): Advice[] {
   return adviceIf(disk.freeBytes < MIN_FREE_SHARE * disk.totalBytes, 'The disk is almost full.', ALMOST_FULL);
 }
 
-/** @param reported readiness has said of these groups that they stand still. */
+/** @param reported groups whose missing progress `GET /readyz` already reports. */
 function adviceOfConsumer(consumer: Lag['consumers'][number], reported: ReadonlySet<string>): Advice[] {
   const { group, lagMs, lagRecords, shareOfRetention, lostRecords } = consumer;
   const name = lagName(consumer);
@@ -97,11 +93,11 @@ function adviceOfConsumer(consumer: Lag['consumers'][number], reported: Readonly
   if ((shareOfRetention ?? 0) > MAX_RETENTION_SHARE) {
     const share = Math.round(100 * (shareOfRetention ?? 0));
     return [
-      { what: `${name} is behind by ${share} % of what the log keeps; at 100 % records are lost.`, todo },
+      { what: `${name}: the lag is ${share} % of the log’s retention; at 100 %, records are lost.`, todo },
     ];
   }
   const seconds = Math.round((lagMs ?? 0) / 1000).toLocaleString();
-  const what = `${name} is ${seconds} s behind, with ${lagRecords.toLocaleString()} records.`;
+  const what = `${name}: ${seconds} s and ${lagRecords.toLocaleString()} records behind.`;
   const isReported = reported.has(group) || reported.has(`${group} ${consumer.topic}`);
   return adviceIf((lagMs ?? 0) > MAX_LAG_MS && !isReported, what, todo);
 }
@@ -113,53 +109,54 @@ function adviceIf(isBad: boolean, what: string, todo: string): Advice[] {
 function actionFor(name: string): string {
   if (name === 'embedded ClickHouse') return RESTARTED;
   if (/clickhouse/i.test(name)) {
-    return 'Games are still answered. Start ClickHouse again, or look at its address in CLICKHOUSE_URL; until then nothing new can be read here.';
+    return 'Questlog still accepts events. Start ClickHouse, or check its address in CLICKHOUSE_URL. Until then, the console shows no new data.';
   }
   if (name === 'log')
-    return 'Look at the brokers, or at the disk of the data folder. If partitions are named too, games of these are answered 503 until they are back; otherwise all are.';
+    return 'Check the brokers, or the disk of the data folder. Until the log is back, requests get a 503. If partitions are listed too, only requests for these partitions fail.';
   if (name === 'partitions')
-    return 'What takes no appends is answered 503, and what gives no records comes late, until Kafka has it back. See which brokers lead and follow these partitions.';
+    return 'Check the leader and the replicas of these partitions in Kafka. Until they are back, requests for them get a 503, and their events reach ClickHouse late.';
   if (name === 'partitions_were_added') return ADDED;
   if (name === 'log_truncated') return TRUNCATED;
   if (name === 'log_cut_short') return CUT_SHORT;
   if (name === 'disk') return ALMOST_FULL;
   if (name === 'log_file') return 'Stop Questlog, run npx questlog compact, and start it again.';
   if (name === 'retention')
-    return 'Mend what it names; it is tried again each hour. docs/operating/retention.md.';
+    return 'Fix the named cause. Questlog tries again every hour. See docs/operating/retention.md.';
   if (name === 'restored') return RESTORED;
   if (name === 'broken_parts') return BROKEN;
-  if (name === 'workers') return 'It is started again by itself; worker_ended in the log says why it ended.';
+  if (name === 'workers')
+    return 'Questlog restarts the worker automatically. The log entry worker_ended has the cause.';
   if (name === 'dead_letters') return DEAD;
   return name.startsWith('questlog-link') ? LINKER : PROJECTOR;
 }
 
 const RESTARTED =
-  'It is started again by itself. If this stays, look at the disk, the memory, and embedded_clickhouse_broken in the log.';
+  'Questlog restarts ClickHouse automatically. If this does not help, check the disk, the memory, and embedded_clickhouse_broken in the log.';
 const RESTORED =
-  'Wait: the projector fills what was restored. Games are answered 503 for what is not back yet.';
+  'Wait: the projector is filling the restored tables. Requests that need missing data get a 503 until then.';
 const BROKEN =
-  'Run npx questlog verify --from 7d. If something is missing, weigh restoring the newest backup, which lacks what came after it (docs/operating/runbooks/restore.md). Drop the parts (docs/operating/runbooks/erasure.md) and start again to end this warning.';
+  'Run npx questlog verify --from 7d. If events are missing, consider restoring the newest backup, which lacks all later data (docs/operating/runbooks/restore.md). To end this warning, drop the broken parts (docs/operating/runbooks/erasure.md) and restart Questlog.';
 const ADDED =
-  'Nothing of Questlog’s own is lost. Have other writers use the partitions that the topic was made with; docs/operating/kafka.md says what is read of the others.';
+  'Questlog has lost no data. Make other writers use only the original partitions of the topic. docs/operating/kafka.md explains which added partitions Questlog reads.';
 const TRUNCATED =
-  'Everything is repaired. Ask the table truncations what was lost, and find out why the brokers lost it; docs/operating/truncation.md.';
+  'Questlog has repaired its state. The table truncations lists the lost records. Find out why the brokers lost them. See docs/operating/truncation.md.';
 const CUT_SHORT =
-  'Sessions, reports, tenants and tokens that this process knew are appended again. Events that ClickHouse did not have are gone; the table truncations tells of the others, docs/operating/truncation.md of both.';
+  'Questlog appends the sessions, reports, tenants and tokens in its memory again. Events that were not in ClickHouse are lost. The table truncations lists the events that ClickHouse still has. See docs/operating/truncation.md.';
 
 const PROJECTOR =
-  'Events are safe in the log; ClickHouse does not have them yet. See whether ClickHouse answers and has disk and CPU left, then add projectors; docs/operating/hot-tenants.md helps where one tenant is the cause.';
+  'Events are safe in the log, but not yet in ClickHouse. Check that ClickHouse answers and has free disk and CPU, then add projectors. If one tenant is the cause, see docs/operating/hot-tenants.md.';
 const LINKER =
-  'Links come late; none is lost. See whether the projector is behind, which the linker waits for, then docs/operating/linker.md.';
-const LOST = 'The log gave them up before they were read: lengthen its retention, and add consumers.';
+  'Links are late, but none is lost. Check whether the projector is behind, because the linker waits for it. Then see docs/operating/linker.md.';
+const LOST = 'The log deleted the records before they were read. Increase its retention, and add consumers.';
 const ERRORS =
-  'Look for request_unavailable (a dependency) and request_failed (a bug, with its cause) in the log lines of this process.';
+  'Search the log of this process for request_unavailable (a dependency failed) and request_failed (a bug).';
 const SLOW =
-  'An answer waits for the log: look at the disk of the log or at the brokers, and at the CPU of this process.';
+  'A response waits for the log. Check the disk of the log or the brokers, and the CPU of this process.';
 const LEDGER =
-  'Run npx questlog verify --from 1d: it names the records, and docs/operating/verify.md says how to project them again.';
+  'Run npx questlog verify --from 1d, which lists the records. docs/operating/verify.md explains how to project them again.';
 const DEAD =
-  'The page Dead letters names the cause of each. Mend it, then replay them; they are kept for 30 days.';
+  'The page Dead letters shows the cause of each dead letter. Fix the cause, then replay the dead letters. They are kept for 30 days.';
 const ALMOST_FULL =
-  'When it is full, games are answered 503. Free space, or give the data folder a larger disk.';
+  'Free space, or give the data folder a larger disk. When the disk is full, requests get a 503.';
 const FULL =
-  'Games are answered 503 and keep what they could not send. Free space, or give the data folder a larger disk: everything resumes by itself, docs/operating/one-process.md.';
+  'Requests get a 503, and games keep their unsent events. Free space, or give the data folder a larger disk. Questlog then resumes automatically. See docs/operating/one-process.md.';

@@ -6,7 +6,7 @@ const REQUESTS = 'questlog_http_requests_total';
 const SECONDS = 'questlog_http_request_duration_seconds_bucket';
 const INGEST = 'route="/v1/ingest/events"';
 
-test('tells what games were answered between two scrapes, and nothing of the console or of streams', () => {
+test('computes the rates of game requests between two scrapes, without the console and streams', () => {
   const scrape = (times: number): string => `questlog_events_accepted_total ${100 * times}
 ${REQUESTS}{${INGEST},status="201"} ${20 * times}
 ${REQUESTS}{${INGEST},status="503"} ${4 * times}
@@ -29,7 +29,7 @@ ${SECONDS}{route="/v1/linked-events",le="+Inf"} ${1000 * times}`;
   expect(ratesBetween(at(2, 3000), at(2, 5000))).toMatchObject({ events: 0, p50Ms: null, p99Ms: null });
 });
 
-test('keeps ten minutes', () => {
+test('keeps the last ten minutes', () => {
   const history = [{ atMs: 1 }, { atMs: 2 }, { atMs: 3 }];
   expect(keptHistory(history, { atMs: HISTORY_MS + 2 })).toEqual([{ atMs: 3 }, { atMs: HISTORY_MS + 2 }]);
 });

@@ -1,4 +1,4 @@
-/** What two answers of `GET /metrics` say of the time between them, and the last ten minutes of it. Pure. */
+/** Computes rates from two responses of `GET /metrics`, and keeps them for ten minutes. Pure. */
 import { increase, type Labels, quantile, type Sample, total } from './prometheus.ts';
 
 export interface Scrape {
@@ -8,20 +8,18 @@ export interface Scrape {
 
 export interface Rates {
   readonly atMs: number;
-  /** A second. */
   readonly events: number;
   readonly requests: number;
-  /** Answered with a 5xx. */
+  /** 5xx responses per second. */
   readonly errors: number;
-  /** Answered with a 4xx. */
+  /** 4xx responses per second. */
   readonly rejected: number;
-  /** Null where nothing was answered. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
 }
 
 export const HISTORY_MS = 10 * 60 * 1000;
-/** A stream ends when its reader goes: that is no time of an answer. */
+/** Excluded, because the duration of a stream is not a response time. */
 const STREAM = '/v1/linked-events';
 
 export function ratesBetween(before: Scrape, after: Scrape): Rates {
@@ -46,12 +44,11 @@ export function ratesBetween(before: Scrape, after: Scrape): Rates {
   };
 }
 
-/** Not what operators ask, and their console. */
+/** Excludes the routes for operators and the console. */
 function isGameRoute({ route = '' }: Labels): boolean {
   return route.startsWith('/v1/') && route !== STREAM;
 }
 
-/** With the newest at its end. */
 export function keptHistory<T extends { readonly atMs: number }>(history: readonly T[], next: T): T[] {
   return [...history.filter(({ atMs }) => atMs > next.atMs - HISTORY_MS), next];
 }

@@ -16,7 +16,7 @@ none NaN
 `;
 const ofV1 = ({ route }: Readonly<Record<string, string>>): boolean => route === '/v1';
 
-test('reads every sample with its labels, whatever stands in them', () => {
+test('parses every sample, including labels with special characters', () => {
   const samples = parseMetrics(scrape([1, 2, 3], 7));
   expect(samples).toHaveLength(10);
   expect(samples.find(({ name }) => name === 'odd')).toEqual({
@@ -29,11 +29,11 @@ test('reads every sample with its labels, whatever stands in them', () => {
   expect(total(samples, 'nothing')).toBeUndefined();
 });
 
-test('a counter that was begun anew has grown by all that it shows', () => {
+test('counts the whole value of a counter that was reset', () => {
   expect([increase(5, 7), increase(5, 2)]).toEqual([2, 2]);
 });
 
-// The second scrape has 10 more below 0.1, 10 more up to 0.5, and 5 beyond: what PromQL makes of them was worked out by hand.
+// The second scrape has 10 more observations up to 0.1, 10 more up to 0.5, and 5 above. The results of PromQL were computed by hand.
 test.each([
   [0.2, 0.05],
   [0.4, 0.1],
@@ -45,7 +45,7 @@ test.each([
   expect(quantile(q, scrapes, 'seconds', ofV1)).toBeCloseTo(expected, 10);
 });
 
-test('there is no quantile of nothing', () => {
+test('returns no quantile without observations', () => {
   const same = parseMetrics(scrape([5, 5, 5], 0));
   expect(quantile(0.5, [same, same], 'seconds', ofV1)).toBeUndefined();
   expect(quantile(0.5, [[], []], 'seconds')).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Reads what `GET /metrics` answers (Prometheus' text format), and computes with two answers as PromQL does. Pure. */
+/** Parses Prometheus' text format, and computes increases and quantiles like PromQL. Pure. */
 
 export interface Sample {
   readonly name: string;
@@ -31,7 +31,7 @@ function numberOf(text: string): number {
   return Number(text.replace('Inf', 'Infinity'));
 }
 
-/** Of one name, added up; undefined where there is none. */
+/** Returns the sum of all samples with a name. Returns undefined without samples. */
 export function total(
   samples: readonly Sample[],
   name: string,
@@ -41,12 +41,12 @@ export function total(
   return found.length === 0 ? undefined : found.reduce((sum, { value }) => sum + value, 0);
 }
 
-/** How much a counter grew. One that is smaller than before was begun anew. */
+/** Returns the increase of a counter. A counter that is smaller than before was reset. */
 export function increase(before: number, after: number): number {
   return after < before ? after : after - before;
 }
 
-/** `histogram_quantile(q, sum by (le) (increase(name)))`; undefined where nothing was observed between the two. */
+/** Computes `histogram_quantile(q, sum by (le) (increase(name)))`. Returns undefined without new observations. */
 export function quantile(
   q: number,
   [before, after]: readonly [readonly Sample[], readonly Sample[]],

@@ -1,4 +1,4 @@
-/** The audit: changes by operators and rejected credentials; each entry with the request, and the record before and after. */
+/** The audit: changes by operators, and rejected credentials. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Dialog } from '../form.ts';
@@ -52,7 +52,7 @@ export function Audit({ project }: PageProps): VNode {
     value &&
     (value.next === null
       ? `${count(value.audit.length)} in the last year.`
-      : `The newest ${count(value.audit.length)} are shown.`);
+      : `Showing the newest ${count(value.audit.length)}.`);
   return html`<section>
     <form class="filters" onSubmit=${(event: Event) => event.preventDefault()}>
       <label>Actor <input value=${actor} onInput=${onActor} placeholder="console, token:1f3a" /></label>
@@ -89,10 +89,10 @@ function columnsOf(onOpen: (entry: Entry) => void): Column<Entry>[] {
     },
     {
       title: 'Answer',
-      of: (entry) => html`${entry.status ?? 'not known'}<small>${answerOf(entry)}</small>`,
+      of: (entry) => html`${entry.status ?? 'unknown'}<small>${answerOf(entry)}</small>`,
     },
     {
-      title: 'Look',
+      title: 'Details',
       of: (entry) =>
         html`<button class="link" aria-label=${`Show: ${entry.id}`} onClick=${() => onOpen(entry)}>Show</button>`,
     },
@@ -100,7 +100,7 @@ function columnsOf(onOpen: (entry: Entry) => void): Column<Entry>[] {
 }
 
 function answerOf({ kind, code, count: times, status }: Entry): string {
-  if (status === null) return 'not answered yet, or never';
+  if (status === null) return 'no response yet, or the process ended';
   if (kind === 'refusal' && times > 1) return `${code}, ${count(times)} times`;
   return code ?? 'done';
 }

@@ -1,4 +1,4 @@
-/** Dead letters: records that could not be processed, each with its cause; replayed after the cause is fixed, or discarded. */
+/** Dead letters: records that could not be processed. The operator can replay or discard them. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Dialog, FormDialog } from '../form.ts';
@@ -43,22 +43,22 @@ export function DeadLetters(): VNode {
   );
   const textOf = (event: Event) => (event.target as HTMLInputElement).value;
   const close = () => setOpened(undefined);
-  const more = value?.next == null ? '' : ` The newest ${count(value.deadLetters.length)} are shown.`;
+  const more = value?.next == null ? '' : ` Showing the newest ${count(value.deadLetters.length)}.`;
   return html`<section>
     <form class="filters" onSubmit=${(event: Event) => event.preventDefault()}>
       <label>State
         <select onChange=${(event: Event) => setState(textOf(event))}>${STATES.map((one) => html`<option selected=${one === state}>${one}</option>`)}</select>
       </label>
-      <label>Cause <input value=${cause} onInput=${(event: Event) => setCause(textOf(event))} placeholder="part of it" /></label>
+      <label>Cause <input value=${cause} onInput=${(event: Event) => setCause(textOf(event))} placeholder="text in the cause" /></label>
     </form>
     <${Failure} error=${error} />
     ${value === undefined && error === undefined && html`<${Loading} />`}
     ${value && html`<p class="status" role="status">Open: ${count(value.open)}.${more}</p>`}
     ${
       value?.deadLetters.length === 0 &&
-      html`<${Empty}><p>There are none. A record that a consumer cannot process is kept here with its cause for 30 days.</p><//>`
+      html`<${Empty}><p>No dead letters. A record that a consumer cannot process is kept here with its cause for 30 days.</p><//>`
     }
-    ${value && value.deadLetters.length > 0 && html`<${Table} label="Dead letters, the newest first" rows=${value.deadLetters} columns=${columnsOf(setOpened)} />`}
+    ${value && value.deadLetters.length > 0 && html`<${Table} label="Dead letters, newest first" rows=${value.deadLetters} columns=${columnsOf(setOpened)} />`}
     ${opened?.kind === 'show' && html`<${DeadLetterDialog} letter=${opened.letter} onClose=${close} />`}
     ${opened && opened.kind !== 'show' && html`<${Decision} ...${opened} onClose=${close} onChange=${refresh} />`}
   </section>`;
@@ -80,7 +80,7 @@ function columnsOf(onOpen: (opened: Opened) => void): Column<DeadLetter>[] {
     },
     { title: 'Key', of: ({ key }) => html`<code class="long">${key ?? '–'}</code>` },
     {
-      title: 'Decide',
+      title: 'Action',
       of: (letter) => html`<span class="actions">
         ${button('Show', 'show', letter)}
         ${letter.state === 'open' && [button('Replay', 'replay', letter), button('Discard', 'discard', letter)]}
@@ -92,7 +92,7 @@ function columnsOf(onOpen: (opened: Opened) => void): Column<DeadLetter>[] {
 
 function DeadLetterDialog({ letter, onClose }: { letter: DeadLetter; onClose: () => void }): VNode {
   const { value, error } = useQuery(letter.id, () => json<object>('GET', `${PATH}/${letter.id}`));
-  return html`<${Dialog} title="A dead letter" onClose=${onClose}>
+  return html`<${Dialog} title="Dead letter" onClose=${onClose}>
     <${Failure} error=${error} />
     ${value ? html`<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre>` : !error && html`<${Loading} />`}
     <form method="dialog" class="actions"><button class="plain" autofocus>Close</button></form>
@@ -112,7 +112,7 @@ function Decision({
     onChange();
   };
   const explanation = isReplay
-    ? 'The record is appended again unchanged, and counts once. It becomes a new dead letter if its cause is not fixed.'
+    ? 'Questlog appends the record again. The record counts once. If its cause is not fixed, it becomes a new dead letter.'
     : 'The dead letter is closed and expires as usual. Its record is not stored.';
   return html`<${FormDialog} title=${isReplay ? 'Replay this record?' : 'Discard this dead letter?'} action=${isReplay ? 'Replay' : 'Discard'} isDangerous=${!isReplay} send=${send} onClose=${onClose}>
     <p>${explanation}</p>

@@ -1,4 +1,4 @@
-/** The way of one event: answered, in the log, in ClickHouse, linked to reports; each step with its time. */
+/** The path of one event through Questlog: response, log, ClickHouse, and links to reports. */
 import type { VNode } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { Empty, Failure, fromClickHouse, html, Loading, type PageProps, Time, useQuery } from '../html.ts';
@@ -33,7 +33,7 @@ const EVENT_QUERY = `SELECT project_id AS projectId, session_id AS sessionId, ev
     occurred_at AS occurredAt, log_id AS logId, log_partition AS partition, log_offset AS offset, log_index AS index, sequence,
     over_quota AS overQuota, _part AS part, now64(3, 'UTC') AS askedAt
   FROM events WHERE id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`;
-/** To the second. A part that was merged is younger than its rows. */
+/** Returns the modification time of a part in seconds. A merged part is newer than its rows. */
 const PART_QUERY = `SELECT toUnixTimestamp(modification_time) AS writtenS, level > 0 AS isMerged FROM system.parts
   WHERE database = currentDatabase() AND table = 'events' AND name = {part:String}`;
 const LINKS_QUERY = `SELECT links.report_id AS reportId, filed.title AS title, links.state AS state, links.source AS source,
@@ -46,12 +46,12 @@ const LINKS_QUERY = `SELECT links.report_id AS reportId, filed.title AS title, l
   ORDER BY changedAt, reportId LIMIT 100`;
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
-/** As long as a link may take. */
+/** Maximum time that a link normally takes. */
 const MAX_LINK_DELAY_MS = 20_000;
 const FRESH_MS = 60_000;
 const POLL_MS = 1_000;
 const SLOW_POLL_MS = 5_000;
-/** A merge that is later than this says nothing of when a row came. */
+/** Delay after which the time of a merge is not shown as the time of the insert. */
 const MAX_MERGE_DELAY_MS = 60_000;
 
 export function Follow({ argument, projects }: PageProps): VNode {
@@ -62,15 +62,15 @@ export function Follow({ argument, projects }: PageProps): VNode {
   };
   return html`<section>
     <form class="filters" onSubmit=${onSubmit}>
-      <label class="wide">Id of an event<input name="id" required defaultValue=${argument} placeholder="as its answer has it" /></label>
+      <label class="wide">Event id<input name="id" required defaultValue=${argument} placeholder="id from the response to the event" /></label>
       <button>Follow</button>
     </form>
-    ${argument === '' && html`<${Empty}><p>Paste the id that an event was answered with, or open one in the <a href="#/tail">live tail</a>.</p><//>`}
-    ${argument !== '' && (UUID_V7.test(argument) ? html`<${EventPath} id=${argument} projects=${projects} />` : html`<${Failure} error=${new Error('This is no id of an event: those are UUIDs of version 7, as the answer to an event has them.')} />`)}
+    ${argument === '' && html`<${Empty}><p>Paste the id from the response to an event, or open an event in the <a href="#/tail">live tail</a>.</p><//>`}
+    ${argument !== '' && (UUID_V7.test(argument) ? html`<${EventPath} id=${argument} projects=${projects} />` : html`<${Failure} error=${new Error('This is not the id of an event. Event ids are UUIDs of version 7.')} />`)}
   </section>`;
 }
 
-/** When its row came, in milliseconds, or at the latest. */
+/** Time of the insert into ClickHouse. With `isLatest`, the insert was at this time or earlier. */
 interface Projected {
   readonly atMs: number;
   readonly isLatest: boolean;
@@ -78,7 +78,6 @@ interface Projected {
 
 interface EventStatus {
   readonly event: EventRow;
-  /** Undefined: not known any more. */
   readonly projected: Projected | undefined;
   readonly links: readonly LinkRow[];
   readonly isSettled: boolean;
@@ -92,7 +91,7 @@ function EventPath({ id, projects }: { id: string; projects: PageProps['projects
     async () => {
       const seen = await fetchStatus();
       const isSoon = seen !== null || Date.now() - millisOf(id) < FRESH_MS;
-      // A report that links it may still be filed.
+      // Continues to poll, because a report that links the event may still be filed.
       setEveryMs(isSoon && !seen?.isSettled ? POLL_MS : SLOW_POLL_MS);
       return seen;
     },
@@ -105,7 +104,7 @@ function EventPath({ id, projects }: { id: string; projects: PageProps['projects
   </div>`;
 }
 
-/** Remembers whether an earlier look did not find the event: then this page knows when its row came. */
+/** Returns a function that loads the status. If an earlier call did not find the event, the time of the insert is known. */
 function useStatus(id: string): () => Promise<EventStatus | null> {
   const wasMissing = useRef(false);
   const projected = useRef<Projected | undefined>(undefined);
@@ -131,7 +130,7 @@ function useStatus(id: string): () => Promise<EventStatus | null> {
 
 async function writtenOf(part: string, answeredMs: number): Promise<Projected | undefined> {
   type Row = { writtenS: number; isMerged: number };
-  // An account that only reads may not be shown parts.
+  // An account with read access only may have no access to `system.parts`.
   const [row] = await sql<Row>(PART_QUERY, { part }).catch((): Row[] => []);
   if (row === undefined) return undefined;
   const atMs = Math.max(answeredMs, Number(row.writtenS) * 1000);
@@ -142,13 +141,13 @@ async function writtenOf(part: string, answeredMs: number): Promise<Projected | 
 function MissingEvent({ id }: { id: string }): VNode {
   return html`<div>
     <ol class="steps">
-      <li class="todo"><h3>Made</h3><p>The id was made <${Time} at=${millisOf(id)} />.</p></li>
-      <li class="todo"><h3>In ClickHouse</h3><p role="status">Not yet. Looking again…</p></li>
+      <li class="todo"><h3>Created</h3><p>The id was created <${Time} at=${millisOf(id)} />.</p></li>
+      <li class="todo"><h3>In ClickHouse</h3><p role="status">Not yet. Checking again…</p></li>
     </ol>
     <${Empty}>
-      <p>An event that was answered with 201 is here within 10 seconds, mostly within two.</p>
-      <p>If it does not come: its request was not answered with 201, the id is of another Questlog, or ClickHouse is behind
-        the log: <code>npx questlog doctor</code> says so.</p>
+      <p>After a 201 response, an event is in ClickHouse within 10 seconds, usually within two.</p>
+      <p>If the event does not appear, check that its request got a 201 and that the id is from this Questlog. ClickHouse can
+        also be behind the log: run <code>npx questlog doctor</code>.</p>
     <//>
   </div>`;
 }
@@ -171,26 +170,26 @@ function Steps({
       <dt>Id</dt><dd><code>${id}</code></dd>
       <dt>Project</dt><dd>${projects.find((project) => project.id === event.projectId)?.name ?? event.projectId}</dd>
       <dt>Session</dt><dd>${event.sessionId === null ? '–' : html`<code>${event.sessionId}</code>`}</dd>
-      <dt>Occurred</dt><dd><${Time} at=${fromClickHouse(event.occurredAt)} /> · ${after(fromClickHouse(event.occurredAt).getTime(), answeredMs)} from its receipt, by the game’s clock</dd>
+      <dt>Occurred</dt><dd><${Time} at=${fromClickHouse(event.occurredAt)} /> · ${after(fromClickHouse(event.occurredAt).getTime(), answeredMs)} from the time of receipt, by the game’s clock</dd>
       ${event.sequence !== null && html`<dt>Sequence</dt><dd>${event.sequence}</dd>`}
     </dl>
     <ol class="steps">
       <li class="done"><h3>Answered</h3>
         <p><${Time} at=${answeredMs} />${event.overQuota && html` <span class="tag warn">over quota</span>`}</p></li>
       <li class="done"><h3>In the log</h3>
-        <p>Partition ${event.partition}, offset ${event.offset}, event ${event.index}, before the answer left. <small>Log <code>${event.logId}</code></small></p></li>
+        <p>Partition ${event.partition}, offset ${event.offset}, event ${event.index}, before the response was sent. <small>Log <code>${event.logId}</code></small></p></li>
       <li class="done"><h3>In ClickHouse</h3>
-        <p>${projected === undefined ? 'The time is not known: the row has been merged with other rows.' : html`<${Time} at=${projected.atMs} />${projected.isLatest && ' or earlier'} · ${after(projected.atMs, answeredMs)} since the answer`}</p></li>
+        <p>${projected === undefined ? 'The time is unknown, because the row was merged with other rows.' : html`<${Time} at=${projected.atMs} />${projected.isLatest && ' or earlier'} · ${after(projected.atMs, answeredMs)} after the response`}</p></li>
       ${links.map(({ reportId, title, state, source, changedAt }) => {
         const changedMs = fromClickHouse(changedAt).getTime();
         return html`<li key=${reportId} class=${state === 'pending' ? 'todo' : 'done'}>
           <h3>${LINK_TEXTS[state]} <a href=${`#/report/${reportId}`}>${titleOf(title)}</a></h3>
-          <p><${Time} at=${changedMs} /> · ${after(changedMs, answeredMs)} since the answer · ${SOURCES[source]}</p></li>`;
+          <p><${Time} at=${changedMs} /> · ${after(changedMs, answeredMs)} after the response · ${SOURCES[source]}</p></li>`;
       })}
       ${
         links.length === 0 &&
         html`<li class=${isSettled ? 'done' : 'todo'}><h3>Linked</h3>
-          <p role="status">${isSettled ? 'To no report. A report of the same session links the event if the event is in the window of the report.' : 'To no report yet. Looking again…'}</p></li>`
+          <p role="status">${isSettled ? 'To no report. A report of the same session links the event if the event is in the window of the report.' : 'To no report yet. Checking again…'}</p></li>`
       }
     </ol>
   </div>`;
@@ -198,12 +197,11 @@ function Steps({
 
 const LINK_TEXTS = {
   linked: 'Linked to',
-  pending: 'Waits to be linked to',
+  pending: 'Link pending to',
   unresolved: 'Not linked to',
   retracted: 'No longer linked to',
 } as const;
 
-/** The time inside a UUIDv7. */
 function millisOf(id: string): number {
   return Number.parseInt(id.replace('-', '').slice(0, 12), 16);
 }

@@ -1,4 +1,4 @@
-/** Health: rates and times of answers, lag of the consumers, disk and memory, and what an operator does about a fault. */
+/** Health: request rates and response times, consumer lag, disk, memory, and suggested actions. */
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
@@ -16,7 +16,7 @@ interface Usage {
 
 const REFRESH_MS = 2_000;
 const SLOW_REFRESH_MS = 10_000;
-/** A figure is about the time between so many looks: ten seconds. */
+/** Number of scrapes from which a figure is computed, which is ten seconds. */
 const SCRAPES_PER_FIGURE = 6;
 const USAGE_QUERY = `SELECT
   (SELECT toString(sum(bytes_on_disk)) FROM system.parts WHERE active AND database = currentDatabase()) AS disk,
@@ -27,7 +27,7 @@ async function scrape(): Promise<Scrape> {
   return { atMs: performance.timeOrigin + performance.now(), samples: parseMetrics(text) };
 }
 
-/** A process that is not ready says so with a 503, which is no failure to answer. */
+/** Accepts a 503, which is the response of a process that is not ready. */
 async function readiness(): Promise<Ready> {
   const response = await fetch('/readyz').catch(() => {
     throw new Error('Questlog does not answer. Is it running?');
@@ -35,7 +35,6 @@ async function readiness(): Promise<Ready> {
   return await response.json();
 }
 
-/** The last ten minutes, built up while the page is open. */
 function useHistory<T extends { readonly atMs: number }>(next: T | undefined): readonly T[] {
   const [history, setHistory] = useState<readonly T[]>([]);
   useEffect(() => {
@@ -61,7 +60,6 @@ export function Health(): VNode {
   const now = isMeasured ? ratesBetween(oldest, newest) : undefined;
   const samples = current(scraped)?.samples;
   const metric = (name: string) => samples && total(samples, name);
-  // The gauge has no sample if there are no dead letters.
   const deadLetters = samples && (metric('questlog_dead_letters_open') ?? 0);
   const answers = { lag: current(lag), ready: current(ready), ledger: current(ledger) };
   const isKnown = !failure && queries.every(({ value }) => value !== undefined);
@@ -71,12 +69,12 @@ export function Health(): VNode {
     <${Failure} error=${failure} />
     <${Verdict} advice=${adviceOf({ ...answers, rates: now })} isKnown=${isKnown} hasFailed=${failure !== undefined} />
     <div class="cards">
-      <${Figure} name="Events a second" value=${perSecond(now?.events)}>accepted by this process<//>
-      <${Figure} name="Requests a second" value=${perSecond(now?.requests)}>${perSecond(now?.rejected)} rejected (4xx)<//>
-      <${Figure} name="Errors a second" value=${perSecond(now?.errors)}>answered with a 5xx<//>
-      <${Figure} name="p50 of answers" value=${millis(now?.p50Ms)}>half are faster<//>
-      <${Figure} name="p99 of answers" value=${millis(now?.p99Ms)}>one in a hundred is slower<//>
-      <${Figure} name="Dead letters" value=${countText(deadLetters)}><a href="#/letters">wait for a decision</a><//>
+      <${Figure} name="Events per second" value=${perSecond(now?.events)}>accepted by this process<//>
+      <${Figure} name="Requests per second" value=${perSecond(now?.requests)}>${perSecond(now?.rejected)} rejected (4xx)<//>
+      <${Figure} name="Errors per second" value=${perSecond(now?.errors)}>5xx responses<//>
+      <${Figure} name="Response time, p50" value=${millis(now?.p50Ms)}>half are faster<//>
+      <${Figure} name="Response time, p99" value=${millis(now?.p99Ms)}>1 % are slower<//>
+      <${Figure} name="Dead letters" value=${countText(deadLetters)}><a href="#/letters">open dead letters</a><//>
       <${Figure} name="Unaccounted events" value=${countText(difference?.events)}>${ledgerText(answers.ledger)}<//>
       <${Figure} name="Disk, free" value=${bytes(disk?.freeBytes)}>${diskText(disk)}<//>
       <${Figure} name="ClickHouse, on disk" value=${bytesText(current(usage)?.[0]?.disk)}>tables and their indexes<//>
@@ -84,12 +82,12 @@ export function Health(): VNode {
       <${Figure} name="Memory" value=${bytes(metric('process_resident_memory_bytes'))}>of this process<//>
     </div>
     <h2>Consumers of the log</h2>
-    ${answers.lag ? html`<${Consumers} lag=${answers.lag} />` : lag.error ? html`<p>The lag is not known.</p>` : html`<${Loading} />`}
+    ${answers.lag ? html`<${Consumers} lag=${answers.lag} />` : lag.error ? html`<p>The lag is unknown.</p>` : html`<${Loading} />`}
     <${Charts} rates=${rates} lags=${lags} />
   </section>`;
 }
 
-/** Returns undefined if the newest request failed, because an old answer does not describe the present state. */
+/** Returns undefined if the newest request failed, because an old response does not show the current state. */
 function current<T>({ value, error }: QueryState<T>): T | undefined {
   return error === undefined ? value : undefined;
 }
@@ -98,14 +96,14 @@ function countText(n: number | undefined): string {
   return n === undefined ? '–' : count(n);
 }
 
-/** Requests only the last minute, because the difference in the answer always covers the last day. */
+/** Requests only the last minute, because the returned difference always covers the last day. */
 async function requestLedger(): Promise<Ledger> {
   const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
   return await json<Ledger>('GET', `/admin/ledger?from=${from}`);
 }
 
 function ledgerText(ledger: Ledger | undefined): string {
-  if (ledger === undefined) return 'not known';
+  if (ledger === undefined) return 'unknown';
   if (ledger.difference === null) return 'known after the projector has caught up';
   const { ageSeconds } = ledger.difference;
   return ageSeconds === 0 ? 'the ledger of the last day balances' : `since ${duration(ageSeconds * 1000)}`;
@@ -120,10 +118,10 @@ function Verdict(props: { advice: readonly Advice[]; isKnown: boolean; hasFailed
   const isBad = advice.length > 0;
   const state = isBad ? 'bad' : isKnown ? 'good' : hasFailed ? 'warn' : '';
   const text = isKnown
-    ? 'All is well.'
+    ? 'No problems found.'
     : hasFailed
-      ? 'The state is not known: a request failed.'
-      : 'Looking…';
+      ? 'The state is unknown, because a request failed.'
+      : 'Checking…';
   return html`<div class=${`card verdict ${state}`} role="status" aria-label="Verdict">
     ${isBad ? html`<ul>${advice.map(({ what, todo }) => html`<li key=${what}><strong>${what}</strong> ${todo}</li>`)}</ul>` : html`<p><strong>${text}</strong></p>`}
   </div>`;
@@ -144,7 +142,7 @@ function Consumers({ lag }: { lag: Lag }): VNode {
     { title: 'Records behind', of: ({ lagRecords }: Row) => count(lagRecords), isNumber: true },
     { title: 'Time behind', of: ({ lagMs }: Row) => duration(lagMs), isNumber: true },
     {
-      title: 'Of what the log keeps',
+      title: 'Share of retention',
       of: ({ shareOfRetention: share }: Row) =>
         share === null
           ? 'unknown'
@@ -162,7 +160,7 @@ function Charts({
   rates: readonly Rates[];
   lags: readonly (Lag & { readonly atMs: number })[];
 }): VNode {
-  if (rates.length < 2) return html`<p class="status">Charts build up here while this page is open.</p>`;
+  if (rates.length < 2) return html`<p class="status">Charts appear here while this page is open.</p>`;
   const times = rates.map(({ atMs }) => atMs / 1000);
   const seconds = (begin: string) =>
     lags.map(({ consumers }) => {
@@ -171,18 +169,18 @@ function Charts({
     });
   return html`<div>
     <h2>While this page is open</h2>
-    <h3>Events and requests a second</h3>
-    <${Chart} label="Events and requests a second, at most the last ten minutes" times=${times} series=${[
+    <h3>Events and requests per second</h3>
+    <${Chart} label="Events and requests per second, up to the last ten minutes" times=${times} series=${[
       { name: 'Events', values: rates.map(({ events }) => events) },
       { name: 'Requests', values: rates.map(({ requests }) => requests) },
     ]} />
-    <h3>Time of an answer, in milliseconds</h3>
-    <${Chart} label="The 50th and 99th percentile of the time of an answer, in milliseconds" times=${times} series=${[
+    <h3>Response time, in milliseconds</h3>
+    <${Chart} label="50th and 99th percentile of the response time, in milliseconds" times=${times} series=${[
       { name: 'p50', values: rates.map(({ p50Ms }) => p50Ms) },
       { name: 'p99', values: rates.map(({ p99Ms }) => p99Ms) },
     ]} />
-    <h3>Time behind, in seconds</h3>
-    <${Chart} label="How far projector and linker are behind, in seconds" times=${lags.map(({ atMs }) => atMs / 1000)} series=${[
+    <h3>Consumer lag, in seconds</h3>
+    <${Chart} label="Lag of the projector and the linker, in seconds" times=${lags.map(({ atMs }) => atMs / 1000)} series=${[
       { name: 'Projector', values: seconds('questlog-project') },
       { name: 'Linker', values: seconds('questlog-link') },
     ]} />
@@ -229,6 +227,6 @@ function bytes(n: number | undefined): string {
 }
 
 function diskText(disk: Lag['disk'] | undefined): string {
-  if (disk === undefined) return 'not known';
-  return disk === null ? 'this process keeps no data' : `of ${bytes(disk.totalBytes)}`;
+  if (disk === undefined) return 'unknown';
+  return disk === null ? 'this process stores no data' : `of ${bytes(disk.totalBytes)}`;
 }

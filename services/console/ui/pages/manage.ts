@@ -1,4 +1,4 @@
-/** Tenants, projects and tokens: made, changed, revoked; and a test event of a project. */
+/** Creates and changes tenants, projects, and tokens, and sends test events. */
 import type { VNode } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { changesOf, Dialog, type Field, FormDialog, numberOf } from '../form.ts';
@@ -50,9 +50,9 @@ type Opened =
 
 const REFRESH_MS = 10_000;
 const SCOPES = [
-  { value: 'events:write', label: 'sends events, sessions and files' },
-  { value: 'reports:write', label: 'files bug reports' },
-  { value: 'read', label: 'reads events, reports and links' },
+  { value: 'events:write', label: 'send events, sessions and files' },
+  { value: 'reports:write', label: 'file bug reports' },
+  { value: 'read', label: 'read events, reports and links' },
 ];
 
 async function loadDirectory(): Promise<Directory> {
@@ -84,17 +84,17 @@ export function Manage({ project, onProjects }: PageProps): VNode {
   return html`<section>
     <${Failure} error=${error} />
     <${Section} title="Tenants" action="New tenant" onAction=${() => setOpened({ kind: 'tenant', of: undefined })}
-      isEmpty=${tenants.length === 0} whenEmpty="No tenant yet. A tenant is a studio: quotas are its own, and so is the order of its events.">
+      isEmpty=${tenants.length === 0} whenEmpty="No tenant yet. A tenant is a studio. Each tenant has its own quota and its own order of events.">
       <${Table} label="Tenants" rows=${tenants} columns=${tenantColumns((of) => setOpened({ kind: 'tenant', of }))} />
     <//>
     <${Section} title="Projects" action="New project" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'project', of: undefined })}
-      isEmpty=${projects.length === 0} whenEmpty="No project yet. A project is a game of a tenant; make the tenant first.">
+      isEmpty=${projects.length === 0} whenEmpty="No project yet. A project is a game of a tenant. Create the tenant first.">
       <${Table} label="Projects" rows=${projects} columns=${projectColumns(tenantNames, (of) => setOpened({ kind: 'project', of }), sendTest)} />
     <//>
     <${Switches} projects=${projects} />
     ${test && html`<${TestEvent} key=${`${test.project.id} ${test.number}`} project=${test.project} />`}
     <${Section} title="Access tokens" action="New token" isOff=${projects.length === 0} onAction=${() => setOpened({ kind: 'token' })}
-      isEmpty=${tokens.length === 0} whenEmpty="No token yet. A game sends one with every request; make it a project first.">
+      isEmpty=${tokens.length === 0} whenEmpty="No token yet. A game sends a token with every request. Create the project first.">
       <${Table} label="Access tokens" rows=${tokens} columns=${tokenColumns(projectNames, (of) => setOpened({ kind: 'revoke', of }))} />
     <//>
     ${opened?.kind === 'tenant' && html`<${TenantForm} ...${dialog} tenant=${opened.of} />`}
@@ -121,7 +121,7 @@ function Section(props: {
   </div>`;
 }
 
-/** Named by what it is for: to a screen reader "Edit" alone is one of many. */
+/** A button whose label for screen readers names the row, because a table has many buttons with the same text. */
 function RowButton({ text, of, onClick }: { text: string; of: string; onClick: () => void }): VNode {
   return html`<button class="link" aria-label=${`${text}: ${of}`} onClick=${onClick}>${text}</button>`;
 }
@@ -136,7 +136,7 @@ function tenantColumns(onEdit: (tenant: Tenant) => void) {
   return [
     { title: 'Name', of: ({ name }: Tenant) => name },
     {
-      title: 'Events a month',
+      title: 'Events per month',
       of: ({ monthlySoftQuota }: Tenant) =>
         monthlySoftQuota === null ? 'no quota' : count(monthlySoftQuota),
       isNumber: true,
@@ -145,7 +145,7 @@ function tenantColumns(onEdit: (tenant: Tenant) => void) {
     ID,
     CREATED,
     {
-      title: 'Change',
+      title: 'Actions',
       of: (tenant: Tenant) =>
         html`<${RowButton} text="Edit" of=${tenant.name} onClick=${() => onEdit(tenant)} />`,
     },
@@ -171,10 +171,10 @@ function projectColumns(
     ID,
     CREATED,
     {
-      title: 'Change',
+      title: 'Actions',
       of: (project: Project) => html`<span class="actions">
         <${RowButton} text="Edit" of=${project.name} onClick=${() => onEdit(project)} />
-        <${RowButton} text="Send a test event" of=${project.name} onClick=${() => onTest(project)} />
+        <${RowButton} text="Send test event" of=${project.name} onClick=${() => onTest(project)} />
       </span>`,
     },
   ];
@@ -183,8 +183,8 @@ function projectColumns(
 function tokenColumns(projects: ReadonlyMap<string, string>, onRevoke: (token: Token) => void) {
   return [
     { title: 'Project', of: ({ projectId }: Token) => projects.get(projectId) ?? projectId },
-    { title: 'May', of: ({ scopes }: Token) => scopes.join(', ') },
-    { title: 'For builds', of: ({ buildIds }: Token) => buildIds?.join(', ') ?? 'all' },
+    { title: 'Scopes', of: ({ scopes }: Token) => scopes.join(', ') },
+    { title: 'Builds', of: ({ buildIds }: Token) => buildIds?.join(', ') ?? 'all' },
     {
       title: 'Expires',
       of: ({ expiresAt }: Token) =>
@@ -199,7 +199,7 @@ function tokenColumns(projects: ReadonlyMap<string, string>, onRevoke: (token: T
     ID,
     CREATED,
     {
-      title: 'Change',
+      title: 'Actions',
       of: (token: Token) =>
         html`<${RowButton} text="Revoke" of=${`token ${token.id}`} onClick=${() => onRevoke(token)} />`,
     },
@@ -213,15 +213,15 @@ interface FormProps {
 
 function TenantForm({ tenant, onClose, onChange }: FormProps & { tenant: Tenant | undefined }): VNode {
   const fields: Field[] = [
-    { name: 'name', label: 'Name', hint: 'Of the studio', value: tenant?.name ?? '' },
+    { name: 'name', label: 'Name', hint: 'Name of the studio', value: tenant?.name ?? '' },
     {
-      ...{ name: 'monthlySoftQuota', label: 'Events a month', type: 'number' },
-      hint: 'Those beyond it are stored and flagged. Empty: no quota.',
+      ...{ name: 'monthlySoftQuota', label: 'Events per month', type: 'number' },
+      hint: 'Monthly quota. Events above the quota are stored and flagged. Leave empty for no quota.',
       value: tenant?.monthlySoftQuota ?? null,
     },
     {
       ...{ name: 'spread', label: 'Spread', type: 'number', value: tenant?.spread ?? 1 },
-      hint: 'Partitions that new sessions are spread over. 1 keeps the order of all events of the tenant.',
+      hint: 'Number of partitions for new sessions. With 1, all events of the tenant stay in order.',
     },
   ];
   const send = async (form: FormData): Promise<void> => {
@@ -252,23 +252,23 @@ function ProjectForm({
   const milliseconds = (of: number | null | undefined) => Math.round((of ?? 0) * 1000);
   const fields: Field[] = [
     ...(project === undefined ? [tenantField] : []),
-    { name: 'name', label: 'Name', hint: 'Of the game', value: project?.name ?? '' },
+    { name: 'name', label: 'Name', hint: 'Name of the game', value: project?.name ?? '' },
     {
       ...{ name: 'revision', label: 'Revision of the contract', value: project?.revision ?? '' },
-      hint: 'A asks for a session with every event and tells of the quota; B does neither.',
+      hint: 'A requires a session for every event and reports events over quota. B does neither.',
       options: [
-        { value: '', label: 'as this Questlog has it by default' },
+        { value: '', label: 'default of this Questlog' },
         { value: 'A', label: 'A' },
         { value: 'B', label: 'B' },
       ],
     },
     {
-      ...{ name: 'reportWindow/beforeMs', label: 'Before a report, in seconds', type: 'number', scale: 1000 },
-      hint: 'Events of the session from this long before a report belong to the report. Both empty: the default.',
+      ...{ name: 'reportWindow/beforeMs', label: 'Seconds before a report', type: 'number', scale: 1000 },
+      hint: 'A report is linked to the events of its session in this time range. Leave both fields empty for the default.',
       value: seconds(project?.reportWindow?.beforeMs),
     },
     {
-      ...{ name: 'reportWindow/afterMs', label: 'After a report, in seconds', type: 'number', scale: 1000 },
+      ...{ name: 'reportWindow/afterMs', label: 'Seconds after a report', type: 'number', scale: 1000 },
       value: seconds(project?.reportWindow?.afterMs),
     },
   ];
@@ -305,12 +305,17 @@ function TokenForm({
       options: projects.map(({ id, name }) => ({ value: id, label: name })),
     },
     {
-      ...{ name: 'scopes', label: 'What it may do' },
+      ...{ name: 'scopes', label: 'Scopes' },
       checks: SCOPES.map(({ value, label }) => ({
         ...{ value, label: `${value}: ${label}`, isChecked: value !== 'read' },
       })),
     },
-    { name: 'expiresAt', label: 'Expires', type: 'datetime-local', hint: 'Your local time. Empty: never.' },
+    {
+      name: 'expiresAt',
+      label: 'Expires',
+      type: 'datetime-local',
+      hint: 'Your local time. Leave empty for no expiry.',
+    },
   ];
   const send = async (form: FormData): Promise<void> => {
     const expires = String(form.get('expiresAt'));
@@ -325,7 +330,7 @@ function TokenForm({
   return html`<${FormDialog} title="New token" action="Create token" fields=${fields} send=${send} onClose=${onClose} />`;
 }
 
-/** Nobody can show it again: Questlog keeps its SHA-256 only. */
+/** Shows a new token once, because Questlog stores only its SHA-256. */
 function Secret({ token, onClose }: { token: string; onClose: () => void }): VNode {
   const [message, setMessage] = useState('');
   const tokenElement = useRef<HTMLElement>(null);
@@ -334,13 +339,13 @@ function Secret({ token, onClose }: { token: string; onClose: () => void }): VNo
       await navigator.clipboard.writeText(token);
       setMessage('Copied.');
     } catch {
-      // Without TLS, and not on this machine, a browser leaves it to people.
+      // Browsers allow pages to copy only with TLS or on localhost.
       if (tokenElement.current) getSelection()?.selectAllChildren(tokenElement.current);
-      setMessage('This browser does not let a page copy here. The token is selected: press Ctrl+C.');
+      setMessage('The browser does not allow this page to copy. The token is selected: press Ctrl+C.');
     }
   };
-  return html`<${Dialog} title="The new token" onClose=${onClose}>
-    <p>It is shown this once. Copy it now, and keep it where the game’s secrets are.</p>
+  return html`<${Dialog} title="New token" onClose=${onClose}>
+    <p>The token is shown only once. Copy it now and store it with the secrets of the game.</p>
     <pre ref=${tokenElement} tabindex="0">${token}</pre>
     <form method="dialog" class="actions">
       <button type="button" autofocus onClick=${copy}>Copy</button>
@@ -361,7 +366,7 @@ function RevokeForm({
     onChange();
   };
   return html`<${FormDialog} title="Revoke this token?" action="Revoke" isDangerous send=${send} onClose=${onClose}>
-    <p>Requests with the token <code>${token.id}</code> of ${name} are rejected within 2 seconds. This cannot be undone; you can
-      create a new token at any time.</p>
+    <p>Within 2 seconds, Questlog rejects requests with the token <code>${token.id}</code> of ${name}. This cannot be undone. You
+      can create a new token at any time.</p>
   <//>`;
 }

@@ -1,4 +1,4 @@
-/** What each tenant has used of its quota this month, what it will have used at the end of it, and its events by day. */
+/** The quota of each tenant: events of this month, a forecast for the end of the month, and events by day. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { localMidnight } from '../answerChart.ts';
@@ -24,11 +24,9 @@ interface Month {
 }
 
 const REFRESH_MS = 10_000;
-/** The fullest; others are found by their names. */
 const MAX_TENANTS = 60;
 const DAYS = 31;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Of less than a day nobody knows what the rest of the month will be. */
 const MIN_SPAN_MS = DAY_MS;
 const USAGE_QUERY = `SELECT tenant_id, toString(used) AS used FROM quota_usage
   WHERE month = toStartOfMonth(toDate(now('UTC')))`;
@@ -51,7 +49,7 @@ async function loadMonth(): Promise<Month> {
       Number(events) / Math.max((now - first) * 1000, MIN_SPAN_MS),
     ]),
   );
-  // By ClickHouse's clock, as far as it told: this machine's may be wrong.
+  // Uses ClickHouse's clock if available, because the clock of this machine may be wrong.
   const nowMs = (lastWeek[0]?.now ?? Date.now() / 1000) * 1000;
   const usages = tenants.map((tenant) => {
     const usedByTenant = usedBy.get(tenant.id) ?? 0;
@@ -66,7 +64,7 @@ function endOfMonth(nowMs: number): number {
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
 }
 
-/** Whoever has no quota comes last. */
+/** Returns the used share of the quota. Tenants without a quota are last. */
 function share({ used, monthlySoftQuota }: Usage): number {
   return monthlySoftQuota === null ? -1 : used / Math.max(monthlySoftQuota, 1);
 }
@@ -78,7 +76,7 @@ export function Quota({ project }: PageProps): VNode {
   if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   const { usages, nowMs } = value;
   if (usages.length === 0) {
-    return html`<${Empty}><p>No tenant yet. <a href="#/manage">Make one</a>, and give it a quota.</p><//>`;
+    return html`<${Empty}><p>No tenant yet. <a href="#/manage">Create a tenant</a> with a quota.</p><//>`;
   }
   const found = usages.filter(
     (usage) =>
@@ -91,12 +89,12 @@ export function Quota({ project }: PageProps): VNode {
   const daysLeft = Math.ceil((endOfMonth(nowMs) - nowMs) / DAY_MS);
   return html`<section>
     <${Failure} error=${error} />
-    <p class="status">${now} in UTC, ${daysLeft} ${daysLeft === 1 ? 'day' : 'days'} left. Events beyond a quota are stored and
+    <p class="status">${now} (UTC), ${daysLeft} ${daysLeft === 1 ? 'day' : 'days'} left. Events above a quota are stored and
       flagged, never rejected. The forecast assumes the rate of the last seven days.</p>
     ${
       project === undefined &&
       html`<form class="filters" onSubmit=${(event: Event) => event.preventDefault()}>
-        <label>Tenant<input placeholder="a part of its name" value=${name} onInput=${(event: Event) => setName((event.target as HTMLInputElement).value)} /></label>
+        <label>Tenant<input placeholder="part of the name" value=${name} onInput=${(event: Event) => setName((event.target as HTMLInputElement).value)} /></label>
         <span role="status">${count(shown.length)} of ${count(usages.length)} tenants</span>
       </form>`
     }
@@ -109,7 +107,6 @@ function Gauge(props: { usage: Usage; isOpen: boolean; onOpen: () => void }): VN
   const { usage, isOpen, onOpen } = props;
   const { name, used, monthlySoftQuota: quota, forecast } = usage;
   const over = quota === null ? 0 : Math.max(0, used - quota);
-  // A little room behind the longest of them.
   const scale = 1.05 * Math.max(used, forecast, quota ?? 0, 1);
   const at = (events: number): number => (1000 * events) / scale;
   const overText = over > 0 ? `, ${count(over)} over quota` : '';
@@ -135,8 +132,9 @@ function Gauge(props: { usage: Usage; isOpen: boolean; onOpen: () => void }): VN
 function forecastText({ used, forecast, monthlySoftQuota: quota }: Usage): string {
   const text = `Forecast for the end of the month: ${count(forecast)}`;
   if (quota === null || forecast <= quota) return `${text}.`;
-  if (used > quota) return `${text}, ${percent(forecast, quota)} of the quota. Raise it on the page Manage.`;
-  return `${text}, beyond the quota. Raise it on the page Manage, or have the game send less.`;
+  if (used > quota)
+    return `${text}, ${percent(forecast, quota)} of the quota. Increase the quota on the page Manage.`;
+  return `${text}, above the quota. Increase the quota on the page Manage, or make the game send fewer events.`;
 }
 
 function percent(part: number, whole: number): string {
@@ -154,12 +152,12 @@ function Days({ tenant, nowMs }: { tenant: Usage; nowMs: number }): VNode {
     new Date(nowMs - (DAYS - 1 - i) * DAY_MS).toISOString().slice(0, 10),
   );
   const total = [...events.values()].reduce((sum, n) => sum + n, 0);
-  const label = `Events of ${tenant.name} by UTC day, the last ${DAYS} days: ${count(total)} in all`;
+  const label = `Events of ${tenant.name} by UTC day, the last ${DAYS} days: ${count(total)} in total`;
   return html`<section aria-label="Days">
     <h2>${tenant.name}, by day</h2>
     <${Failure} error=${error} />
     ${value === undefined && error === undefined && html`<${Loading} />`}
-    ${value && total === 0 && html`<${Empty}><p>No event in ${DAYS} days. <a href="#/manage">Send a test event</a> to see one.</p><//>`}
+    ${value && total === 0 && html`<${Empty}><p>No events in ${DAYS} days. <a href="#/manage">Send a test event</a>.</p><//>`}
     ${
       total > 0 &&
       html`<${Chart} label=${label} areBars times=${days.map(localMidnight)}

@@ -1,4 +1,4 @@
-/** Rejected requests, ignored fields and warnings, by field over time, with the part that was wrong. */
+/** Rejected requests, ignored fields, and warnings, by field and over time, with a sample of each. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
@@ -32,7 +32,6 @@ interface RejectedField {
   readonly sample: string;
 }
 
-/** A step of the chart. */
 interface Step {
   /** Seconds since the epoch. */
   readonly at: number;
@@ -49,10 +48,9 @@ type Range = (typeof RANGES)[number];
 
 const REFRESH_MS = 5_000;
 const MAX_ROWS = 200;
-/** Lines of the chart besides that of all others: it has four colours. */
+/** Maximum lines of the chart, without the line of all others, because the chart has four colors. */
 const MAX_LINES = 3;
 const OTHERS = 'others';
-/** Of a request without a valid token. */
 const NO_PROJECT = '00000000-0000-0000-0000-000000000000';
 
 const CONDITION = `minute > now() - toIntervalSecond({seconds:UInt32})
@@ -89,7 +87,7 @@ export function Rejects({ project, projects }: PageProps): VNode {
   };
   return html`<section>
     <form class="filters">
-      <label>Time
+      <label>Time range
         <select onChange=${onRange}>${RANGES.map(({ name }) => html`<option selected=${name === range.name}>${name}</option>`)}</select>
       </label>
     </form>
@@ -103,9 +101,9 @@ export function Rejects({ project, projects }: PageProps): VNode {
 function NoRejects({ project }: { project: ListedProject | undefined }): VNode {
   const body = '{"evenType": "jump"}';
   return html`<${Empty}>
-    <p>Nothing was rejected or ignored in this time${project === undefined ? '' : ` in ${project.name}`}. A rejected request
-      shows here within five seconds.</p>
-    <p>To see a typo, send one to the games’ address:</p>
+    <p>Nothing was rejected or ignored in this time range${project === undefined ? '' : ` in ${project.name}`}. A rejected
+      request appears here within five seconds.</p>
+    <p>To see an example, send an event with a typo to the address for games:</p>
     <pre tabindex="0">${`curl <address>/v1/ingest/events -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' -d '${body}'`}</pre>
   <//>`;
 }
@@ -129,20 +127,20 @@ function RejectTables({
   const warned = fields.filter(({ kind }) => kind === 'warned');
   const without = (...titles: string[]) => columns.filter(({ title }) => !titles.includes(title));
   const hidden = project === undefined ? [] : ['Project'];
-  const more = fields.length === MAX_ROWS ? ` The ${count(MAX_ROWS)} most frequent are shown.` : '';
+  const more = fields.length === MAX_ROWS ? ` Showing the ${count(MAX_ROWS)} most frequent.` : '';
   return html`<div>
     <p class="status" role="status">Rejected: ${count(sumOf(rejected))}, ignored: ${count(sumOf(ignored))}, warned: ${count(sumOf(warned))}.${more}</p>
     ${rejected.length > 0 && html`<${Chart} label="Rejected, by problem and field over time" totalOf=${range.name.toLowerCase()} ...${chartOf(steps, nowMs, range)} />`}
     <div class="beside">
       <div>
         <h2>Rejected</h2>
-        ${rejected.length === 0 ? html`<p>Nothing.</p>` : html`<${Table} label="Rejected, most frequent first" rows=${rejected} columns=${without(...hidden)} />`}
+        ${rejected.length === 0 ? html`<p>None.</p>` : html`<${Table} label="Rejected, most frequent first" rows=${rejected} columns=${without(...hidden)} />`}
       </div>
       <div>
         <h2>Ignored fields</h2>
         ${
           ignored.length === 0
-            ? html`<p>None: every field that was sent is one of the contract.</p>`
+            ? html`<p>None. All fields are in the contract.</p>`
             : html`<${Table} label="Ignored fields, most frequent first" rows=${ignored} columns=${without('Problem', 'Requests', ...hidden)} />`
         }
       </div>
@@ -151,13 +149,13 @@ function RejectTables({
   </div>`;
 }
 
-/** Times that were stored although the client's clock is probably wrong. */
+/** Times that were stored unchanged, although the clock of the client is probably wrong. */
 function Warnings(props: { rows: readonly RejectedField[]; columns: Column<RejectedField>[] }): VNode {
   return html`<div>
     <h2>Warnings</h2>
-    <p>These times were stored as sent. <code>time_ahead</code>: over 5 minutes ahead of the server.${' '}
-      <code>time_before_2015</code>: the device’s clock is not set. <code>time_without_zone</code>: it counts as UTC; send${' '}
-      <code>Z</code> or an offset.</p>
+    <p>These times were stored as sent. <code>time_ahead</code>: more than 5 minutes ahead of the server.${' '}
+      <code>time_before_2015</code>: the clock of the device is not set. <code>time_without_zone</code>: the time counts as
+      UTC; send <code>Z</code> or an offset.</p>
     <${Table} label="Warnings, most frequent first" ...${props} />
   </div>`;
 }
@@ -172,9 +170,9 @@ function columnsWith(names: ReadonlyMap<string, string>): Column<RejectedField>[
     {
       title: 'Field',
       of: ({ field, endpoint }) =>
-        html`${field === '' ? 'all of it' : html`<code class="long">${field}</code>`}<small>${endpoint || 'no endpoint'}</small>`,
+        html`${field === '' ? 'whole body' : html`<code class="long">${field}</code>`}<small>${endpoint || 'no endpoint'}</small>`,
     },
-    { title: 'What was sent there', of: Sample },
+    { title: 'Sent value', of: Sample },
     {
       title: 'Problem',
       of: ({ code, kind }) => html`<span class="tag ${kind === 'warned' ? 'warn' : 'bad'}">${code}</span>`,
@@ -187,11 +185,10 @@ function columnsWith(names: ReadonlyMap<string, string>): Column<RejectedField>[
 }
 
 function Sample({ sample, eventType }: RejectedField): VNode {
-  const type = eventType === '' ? '' : html`<small class="long">in an event of the type ${eventType}</small>`;
+  const type = eventType === '' ? '' : html`<small class="long">in an event of type ${eventType}</small>`;
   return sample === '' ? html`<span>–</span>` : html`<code class="sample long">${sample}</code>${type}`;
 }
 
-/** A step without a row had none. */
 function chartOf(steps: readonly Step[], nowMs: number, { seconds, stepSeconds }: Range) {
   const last = Math.floor(nowMs / 1000 / stepSeconds) * stepSeconds;
   const length = seconds / stepSeconds + 1;
@@ -199,7 +196,7 @@ function chartOf(steps: readonly Step[], nowMs: number, { seconds, stepSeconds }
   const byName = Map.groupBy(steps, ({ name }) => name);
   const series = [...byName].map(([name, own]) => {
     const at = new Map(own.map((step) => [step.at, step.times]));
-    // A name is whatever a client sent.
+    // Removes line breaks, because the field names come from clients.
     return { name: name.replaceAll(/\s+/g, ' '), values: times.map((time) => at.get(time) ?? 0) };
   });
   // A row at the edge of the range can lie outside the chart.

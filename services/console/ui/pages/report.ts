@@ -1,4 +1,4 @@
-/** One bug report: what it says, its files, its trail of events, and who else has its problem. */
+/** One bug report: its fields, files, events, and similar reports. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Empty, Failure, fromClickHouse, html, Loading, type PageProps, Time, useQuery } from '../html.ts';
@@ -43,12 +43,12 @@ interface SessionRow extends BuildRow {
   readonly device: string | null;
 }
 
-/** Files that retention has removed are `expired`; the id of a file holds its time. */
+/** Marks files that retention has removed as `expired`. The id of a file contains its time. */
 const ATTACHMENTS = `arrayMap(one -> CAST((one.upload_id, one.type, one.file_name, one.mime_type, one.size_bytes,
     if(one.state = 'stored' AND UUIDv7ToDateTime(one.upload_id) < uploads_expired_before, 'expired', toString(one.state))),
     'Tuple(upload_id UUID, type String, file_name String, mime_type String, size_bytes Nullable(UInt64), state String)'),
   reports.attachments)`;
-/** An id is unique inside a project: of two, the chosen project's counts. */
+/** Prefers the report of the selected project, because an id is unique only inside a project. */
 const REPORT = `SELECT id, tenant_id AS tenantId, project_id AS projectId, session_id AS sessionId,
     named_session_id AS namedSessionId, build_id AS buildId, title, description, severity, reporter_type AS reporter,
     source_channel AS source, fingerprint, context, ${ATTACHMENTS} AS attachments, occurred_at AS occurredAt, received_at AS receivedAt,
@@ -65,13 +65,13 @@ const BUILD = `SELECT version, platform, channel FROM builds
   WHERE project_id = {projectId:UUID} AND build_id = {buildId:UUID} LIMIT 1`;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** So long after it was filed, what belongs to a report may still be on its way. */
+/** Time after a report during which its events and links may still arrive. */
 const FRESH_MS = 60_000;
 const POLL_MS = 2_000;
 const SLOW_POLL_MS = 15_000;
 
 async function loadReport(id: string, project: string) {
-  if (!UUID.test(id)) throw new Error('This is not the id of a report, which is a UUID.');
+  if (!UUID.test(id)) throw new Error('This is not the id of a report. Report ids are UUIDs.');
   const [report] = await sql<ReportRow>(REPORT, { id, project });
   if (report === undefined) return null;
   const { projectId, sessionId, buildId } = report;
@@ -107,7 +107,7 @@ export function Report({ project, projects, argument }: PageProps): VNode {
     <p class="actions">
       ${report.severity !== '' && html`<${Severity} of=${report.severity} />`}
       <${State} retractedAt=${report.retractedAt} />
-      <a href=${`#/ask/${encodeURIComponent(queryOf(report))}`}>Ask about it</a>
+      <a href=${`#/ask/${encodeURIComponent(queryOf(report))}`}>Query its events</a>
       <a href="#/reports">All reports</a>
     </p>
     <div class=${hasMore ? 'halves' : undefined}>
@@ -120,7 +120,7 @@ export function Report({ project, projects, argument }: PageProps): VNode {
         ${report.context !== '' && html`<${Context} text=${report.context} />`}
       </div>
     </div>
-    <h2>What happened around it</h2>
+    <h2>Events around the report</h2>
     <${Sequence} ...${trail} />
     <${Trail} ...${trail} />
     <${SimilarReports} ...${trail} fingerprint=${report.fingerprint} />
@@ -129,8 +129,8 @@ export function Report({ project, projects, argument }: PageProps): VNode {
 
 function UnknownReport(): VNode {
   return html`<${Empty}>
-    <p>There is no report of this id.</p>
-    <p>One that was filed just now shows here within seconds. Otherwise look for it in <a href="#/reports">all reports</a>.</p>
+    <p>There is no report with this id.</p>
+    <p>A new report appears here within seconds. Otherwise, search <a href="#/reports">all reports</a>.</p>
   <//>`;
 }
 
@@ -157,7 +157,7 @@ function Facts({
       'Session',
       sessionId !== null
         ? code(sessionId)
-        : namedSessionId !== null && html`${code(namedSessionId)}, which the project does not know`,
+        : namedSessionId !== null && html`${code(namedSessionId)}, which is not a session of this project`,
     ],
     ['Occurred', html`<${Time} at=${fromClickHouse(report.occurredAt)} />`],
     ['Received', html`<${Time} at=${fromClickHouse(report.receivedAt)} />`],
@@ -174,12 +174,12 @@ function Context({ text }: { text: string }): VNode {
   const [isRaw, setRaw] = useState(false);
   const formatted = formatJson(text);
   return html`<section>
-    <h2 class="actions">Context <button class="plain" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>${isRaw ? 'Laid out' : 'As it was sent'}</button></h2>
-    <pre tabindex="0" aria-label="The context">${isRaw ? text : formatted}</pre>
+    <h2 class="actions">Context <button class="plain" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>${isRaw ? 'Show formatted' : 'Show as sent'}</button></h2>
+    <pre tabindex="0" aria-label="Context">${isRaw ? text : formatted}</pre>
   </section>`;
 }
 
-/** Breaks lines outside of strings, and changes nothing else: numbers stay as they were sent. */
+/** Adds line breaks and indentation outside of strings. Numbers stay as they were sent. */
 function formatJson(text: string): string {
   let [out, depth, isInString] = ['', 0, false];
   for (let at = 0; at < text.length; at += 1) {

@@ -1,4 +1,4 @@
-/** The bug reports, newest first, and the problems that they tell of: those with one fingerprint. */
+/** The bug reports, newest first or grouped by fingerprint. */
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { count } from '../format.ts';
@@ -44,7 +44,6 @@ const PAGE_ROWS = 50;
 const REFRESH_MS = 10_000;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Each stands in the WHERE of both questions where it is given. */
 const searchCondition = (columns: readonly string[]) =>
   `(${columns.map((column) => `positionCaseInsensitiveUTF8(${column}, {search:String}) > 0`).join(' OR ')})`;
 const CONDITIONS = {
@@ -63,7 +62,7 @@ const NO_FILTER: Filters = { search: '', severity: '', build: '', state: '' };
 export function Reports({ project, projects }: PageProps): VNode {
   const [filters, setFilters] = useState(NO_FILTER);
   const [isGrouped, setGrouped] = useState(false);
-  // Another key makes the form anew, with what was chosen elsewhere.
+  // A new key renders the form again with filters that were set outside of the form.
   const [formKey, setFormKey] = useState(0);
   const onSearch = (event: SubmitEvent) => {
     event.preventDefault();
@@ -89,12 +88,12 @@ export function Reports({ project, projects }: PageProps): VNode {
       ${
         !isGrouped &&
         html`<label>Severity<${Choice} name="severity" chosen=${filters.severity} of=${['critical', 'high', 'medium', 'low']} /></label>
-        <label>Build<input name="build" placeholder="version, or its id" defaultValue=${filters.build} /></label>
+        <label>Build<input name="build" placeholder="version or build id" defaultValue=${filters.build} /></label>
         <label>State<${Choice} name="state" chosen=${filters.state} of=${['filed', 'retracted']} /></label>`
       }
       <button>Search</button>
       <button type="button" class="plain" aria-pressed=${isGrouped} onClick=${() => setGrouped(!isGrouped)}>
-        ${isGrouped ? 'One by one' : 'Group by fingerprint'}
+        ${isGrouped ? 'Show single reports' : 'Group by fingerprint'}
       </button>
     </form>
     ${
@@ -117,7 +116,7 @@ interface ListProps {
   readonly names: ReadonlyMap<string, string>;
 }
 
-/** So many pages of what `ask` answers, and whether there is another. */
+/** Loads the first pages of a query. Returns a button if there are more rows. */
 function usePages<Row>(query: (limit: number) => Promise<Row[]>) {
   const [pages, setPages] = useState(1);
   const { value, error, refresh } = useQuery('rows', () => query(pages * PAGE_ROWS + 1), REFRESH_MS);
@@ -127,7 +126,7 @@ function usePages<Row>(query: (limit: number) => Promise<Row[]>) {
   const rows = value?.slice(0, pages * PAGE_ROWS);
   const more =
     value !== undefined && value.length > pages * PAGE_ROWS
-      ? html`<p class="actions"><button class="plain" onClick=${() => setPages(pages + 1)}>More</button></p>`
+      ? html`<p class="actions"><button class="plain" onClick=${() => setPages(pages + 1)}>Show more</button></p>`
       : undefined;
   return { rows, error, more };
 }
@@ -221,13 +220,13 @@ function Groups({
   if (rows.length === 0) {
     return html`<${Empty}>
       <p>No report with a fingerprint${search && ' that matches'}.</p>
-      <p>A game gives reports of one problem the same <code>fingerprint</code>, and they are counted together here.</p>
+      <p>Reports with the same <code>fingerprint</code> are counted together here. The game sets the fingerprint.</p>
     <//>`;
   }
   return html`<div>
     <${Failure} error=${error} />
-    <p class="status" role="status">${count(rows.length)}${more ? ' and more' : ''} ${rows.length === 1 ? 'problem' : 'problems'}, without retracted reports</p>
-    <${Table} label="Problems, the most frequent first" rows=${rows} columns=${[
+    <p class="status" role="status">${count(rows.length)}${more ? ' and more' : ''} ${rows.length === 1 ? 'problem' : 'problems'}, excluding retracted reports</p>
+    <${Table} label="Problems, most frequent first" rows=${rows} columns=${[
       {
         title: 'Problem',
         of: (row: GroupRow) =>
@@ -258,10 +257,10 @@ function whereAll(names: readonly string[]): string {
 
 function NoReports({ isFiltered }: { isFiltered: boolean }): VNode {
   return isFiltered
-    ? html`<${Empty}><p>No report matches. Take a filter out, or choose another project.</p><//>`
+    ? html`<${Empty}><p>No report matches. Remove a filter, or select another project.</p><//>`
     : html`<${Empty}>
         <p>No bug report yet.</p>
-        <p>A game files one with <code>POST /v1/ingest/reports</code>; what its session did around it comes with it.</p>
-        <p>To see some, let a simulated game play: <code>npx questlog simulate</code></p>
+        <p>A game files a report with <code>POST /v1/ingest/reports</code>. Questlog links it to the events of its session.</p>
+        <p>To see examples, run a simulated game: <code>npx questlog simulate</code></p>
       <//>`;
 }

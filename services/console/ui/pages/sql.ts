@@ -1,4 +1,4 @@
-/** SQL with the tables beside it; the answer as a table, as a chart, or as a file. */
+/** SQL queries, a list of the tables, and the result as a table, a chart, or a file. */
 import type { VNode } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Answer, chartOf, isNull, isNumeric } from '../answerChart.ts';
@@ -48,7 +48,7 @@ export function SqlPage({ argument, project, projects }: PageProps): VNode {
   const { answer, error, isBusy = false, tookMs = 0 } = state;
   const run = async (): Promise<void> => {
     const runNumber = ++lastRun.current;
-    // An older answer never stands under a newer question.
+    // Ignores the result of an older query.
     const settle = (next: Result) => runNumber === lastRun.current && setState(next);
     localStorage.setItem(DRAFT_KEY, text);
     setState((last) => ({ ...last, isBusy: true }));
@@ -86,19 +86,19 @@ export function SqlPage({ argument, project, projects }: PageProps): VNode {
     write(text.slice(0, selectionStart) + name + text.slice(selectionEnd));
     editor.current?.focus();
   };
-  // Not drawn anew with each key: a large answer takes long.
+  // Renders the result only when it changes, because a large result takes long.
   const result = useMemo(
     () => answer && html`<${AnswerView} answer=${answer} tookMs=${tookMs} />`,
     [answer, tookMs],
   );
   return html`<section class="ask">
     <div>
-      <label for="sql">A question in SQL (Ctrl+Enter asks it)</label>
+      <label for="sql">SQL query (Ctrl+Enter runs it)</label>
       <textarea id="sql" ref=${editor} rows="9" spellcheck="false" value=${text} onKeyDown=${onKey}
         onInput=${(event: Event) => write((event.target as HTMLTextAreaElement).value)}></textarea>
       ${names.length > 0 && html`<${Parameters} names=${names} values=${values} onInput=${set} />`}
       <p class="actions">
-        <button onClick=${run}>${isBusy ? 'Asking…' : 'Ask'}</button>
+        <button onClick=${run}>${isBusy ? 'Running…' : 'Run'}</button>
         <button class="plain" onClick=${save}>Save as CSV</button>
       </p>
       <${Failure} error=${error} />
@@ -110,7 +110,7 @@ export function SqlPage({ argument, project, projects }: PageProps): VNode {
       ${[...Map.groupBy(tables.value ?? [], ({ table }) => table)].map(
         ([table, columns]) => html`<details key=${table}>
           <summary>${table}</summary>
-          <button class="link" onClick=${() => insert(table)}>put the name in</button>
+          <button class="link" onClick=${() => insert(table)}>Insert name</button>
           <ul>${columns.map(
             ({ name, type, comment }) =>
               html`<li><button class="link" title=${comment} onClick=${() => insert(name)}>${name}</button> <small>${type}</small></li>`,
@@ -128,26 +128,22 @@ function Parameters(props: {
 }): VNode {
   const { names, values, onInput } = props;
   const inputOf = (name: string) => html`<input value=${values[name] ?? ''}
-    placeholder=${PROJECT_PARAMETERS.includes(name) ? 'choose a project' : ''}
+    placeholder=${PROJECT_PARAMETERS.includes(name) ? 'select a project' : ''}
     onInput=${(event: Event) => onInput(name, (event.target as HTMLInputElement).value)} />`;
   return html`<fieldset class="filters"><legend>Parameters</legend>
     ${names.map((name) => html`<label>${name}${inputOf(name)}</label>`)}
   </fieldset>`;
 }
 
-/**
- * Returns the parameters of a query and their values: the typed value or, if none was typed, the project and the last
- * thirty days.
- */
+/** Returns the parameters of a query with the typed values. By default, uses the project and the last thirty days. */
 function useParameters(text: string, project: ListedProject | undefined) {
   const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
-  // A project that is chosen later replaces the typed value.
+  // A newly selected project replaces the typed value.
   useEffect(() => setGiven(({ project: _project, tenant: _tenant, ...rest }) => rest), [project?.id]);
   const set = (name: string, value: string) => setGiven((last) => ({ ...last, [name]: value }));
   return { names: parametersOf(text), values: { ...usualValues(project), ...given }, set };
 }
 
-/** @throws Error if the question needs a project and none is chosen. */
 function questionOf(
   text: string,
   format: string,
@@ -155,18 +151,17 @@ function questionOf(
   values: Readonly<Record<string, string>>,
 ) {
   if (names.some((name) => PROJECT_PARAMETERS.includes(name) && !values[name])) {
-    throw new Error('Choose a project at the top of the page, or type its id.');
+    throw new Error('Select a project at the top of the page, or type its id.');
   }
   const parameters = Object.fromEntries(names.map((name) => [name, values[name] ?? '']));
   return { query: `${text.replace(/[;\s]+$/, '')}\nFORMAT ${format}`, parameters };
 }
 
-/** Returns the names in `{name:Type}`, in their order. */
 function parametersOf(text: string): string[] {
   return [...new Set([...text.matchAll(/\{\s*(\w+)\s*:[^{}]+\}/g)].map(([, name = '']) => name))];
 }
 
-/** The chosen project, and the last thirty days up to tomorrow, `to` not included. */
+/** Returns the selected project, and the last thirty days including today. `to` is excluded. */
 function usualValues(project: ListedProject | undefined): Record<string, string> {
   const day = (fromToday: number) => new Date(Date.now() + fromToday * DAY_MS).toISOString().slice(0, 10);
   const ids = project === undefined ? {} : { project: project.id, tenant: project.tenantId };
@@ -184,11 +179,11 @@ function AnswerView({ answer, tookMs }: { answer: Answer; tookMs: number }): VNo
     isNumber: isNumeric(type),
   }));
   const chart = chartOf(answer);
-  const more = data.length > shown.length ? `, the first ${count(shown.length)} shown` : '';
+  const more = data.length > shown.length ? `, showing the first ${count(shown.length)}` : '';
   return html`<div>
     <p class="status" role="status">${count(data.length)} ${data.length === 1 ? 'row' : 'rows'} in ${(tookMs / 1000).toFixed(2)} s${more}
-      ${typeof chart === 'string' ? ` ${chart}` : chart && html` <button class="plain" aria-pressed=${isChart} onClick=${() => setChart(!isChart)}>${isChart ? 'As a table' : 'As a chart'}</button>`}
+      ${typeof chart === 'string' ? ` ${chart}` : chart && html` <button class="plain" aria-pressed=${isChart} onClick=${() => setChart(!isChart)}>${isChart ? 'Show as table' : 'Show as chart'}</button>`}
     </p>
-    ${isChart && typeof chart === 'object' ? html`<${Chart} label="The answer as a chart" ...${chart} />` : html`<${Table} label="The answer" rows=${shown} columns=${columns} scrolls="both" />`}
+    ${isChart && typeof chart === 'object' ? html`<${Chart} label="Query result as a chart" ...${chart} />` : html`<${Table} label="Query result" rows=${shown} columns=${columns} scrolls="both" />`}
   </div>`;
 }

@@ -1,4 +1,4 @@
-/** Events as they come, straight from the log. */
+/** The live tail: new events from the log. */
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from '../form.ts';
@@ -18,7 +18,7 @@ interface TailEvent {
   readonly partition: number;
   readonly offset: number;
   readonly index: number;
-  /** As it was sent. */
+  /** JSON text that the game sent. */
   readonly payload: string;
 }
 
@@ -42,13 +42,13 @@ const FILTERS = [
 interface Stream {
   readonly state: 'connecting' | 'open' | 'lost';
   readonly problem: string;
-  /** When it was opened: its count begins there. */
+  /** Time at which the stream was opened, and from which events are counted. */
   readonly since?: Date;
 }
 
 const CONNECTING: Stream = { state: 'connecting', problem: '' };
 
-/** A stream that comes back by itself, also where the browser gives up on it. */
+/** Opens a stream that reconnects, even after the browser stops retrying. */
 function useStream(
   query: string,
   on: { events: (events: TailEvent[]) => void; count: (count: Count) => void },
@@ -82,7 +82,7 @@ function useStream(
         timer = setTimeout(open, REOPEN_MS);
       };
     };
-    // A browser has six connections to a host: a page that nobody sees must not keep one from those that are seen.
+    // Closes the stream of a hidden page, because a browser has only six connections per host.
     const reconnect = () => {
       close();
       setState({ query, ...CONNECTING });
@@ -95,11 +95,10 @@ function useStream(
       close();
     };
   }, [query]);
-  // What is known is of another stream until this one has said something.
   return state.query === query ? state : CONNECTING;
 }
 
-/** An `EventSource` does not tell. */
+/** Requests the reason of a rejection, which an `EventSource` does not provide. */
 async function rejectionReason(query: string): Promise<string> {
   try {
     const { body } = await request('GET', `/admin/tail?${query}`);
@@ -163,7 +162,7 @@ export function Tail({ project, projects }: PageProps): VNode {
       )}
       <button>Filter</button>
       <button type="button" class="plain" aria-pressed=${paused !== undefined} onClick=${toggle}>
-        ${paused === undefined ? 'Pause' : `Go on (${count(pausedCount)} more)`}
+        ${paused === undefined ? 'Pause' : `Continue (${count(pausedCount)} more)`}
       </button>
     </form>
     <${Status} stream=${stream} counted=${counted} />
@@ -176,8 +175,8 @@ export function Tail({ project, projects }: PageProps): VNode {
 function Status({ stream, counted }: { stream: Stream; counted: Count }): VNode {
   const { state, problem, since } = stream;
   const { matched, shown, unreadRecords } = counted;
-  const texts = { connecting: 'Connecting…', open: 'Live.', lost: 'The connection was lost; trying again.' };
-  // A screen reader is told when it changes; of each event that comes, it would never end.
+  const texts = { connecting: 'Connecting…', open: 'Live.', lost: 'The connection was lost. Reconnecting…' };
+  // Only the state has a role, because a screen reader would otherwise read every new count.
   return html`<p class=${`status ${state}`}>
     <span role="status">${problem || texts[state]}</span>
     ${since && ` Showing ${count(shown)} of ${count(matched)} events since ${clockTime(since)} ${zoneName(since)}.`}
@@ -187,11 +186,11 @@ function Status({ stream, counted }: { stream: Stream; counted: Count }): VNode 
 
 function NoEvents({ isFiltered }: { isFiltered: boolean }): VNode {
   return isFiltered
-    ? html`<${Empty}><p>Nothing yet that matches. Events show here as they come.</p><//>`
+    ? html`<${Empty}><p>No matching events yet. New events appear here.</p><//>`
     : html`<${Empty}>
-        <p>No event while this page was in view. They show here within a second of being sent.</p>
-        <p>The others are in ClickHouse: <a href=${`#/ask/${encodeURIComponent(NEWEST_QUERY)}`}>ask for the newest</a>.</p>
-        <p>To see some, let a simulated game play: <code>npx questlog simulate</code></p>
+        <p>No events since this page was opened. New events appear here within a second.</p>
+        <p>Earlier events are in ClickHouse: <a href=${`#/ask/${encodeURIComponent(NEWEST_QUERY)}`}>query the newest</a>.</p>
+        <p>To see examples, run a simulated game: <code>npx questlog simulate</code></p>
       <//>`;
 }
 

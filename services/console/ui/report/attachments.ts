@@ -1,4 +1,4 @@
-/** The files of a report: pictures as such, the beginning of a text as text, a download for the rest. Nothing is rendered. */
+/** The files of a report: previews of images and texts, and a download for each file. HTML is never rendered. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { count } from '../format.ts';
@@ -14,7 +14,7 @@ export interface ReportFile {
   readonly state: 'stored' | 'missing' | 'expired';
 }
 
-/** As ingest says, too: none of them can carry a script. */
+/** Image types that cannot contain scripts. Ingest has the same list. */
 const PICTURE = /^image\/(png|jpeg|webp|gif)\b/i;
 const TEXT = /^(text\/|application\/(json|xml))/i;
 const TEXT_NAME = /\.(log|txt|json|ndjson|csv|xml|ini|cfg|yaml|yml)$/i;
@@ -44,7 +44,7 @@ function File({ path, file }: { path: string; file: ReportFile }): VNode {
   if (state === 'expired')
     return html`<figure class="card">${head}<p class="status">This file has expired, because the project keeps files for a limited number of days.</p></figure>`;
   if (state === 'missing')
-    return html`<figure class="card">${head}<p class="status">It had not come, or was another project’s, when the report was filed.</p></figure>`;
+    return html`<figure class="card">${head}<p class="status">When the report was filed, this file was not uploaded yet, or it belonged to another project.</p></figure>`;
   const isText = TEXT.test(type) || TEXT_NAME.test(name);
   return html`<figure class="card">
     ${head}
@@ -62,14 +62,13 @@ function Picture({ path, name }: { path: string; name: string }): VNode {
 function Text({ path, name }: { path: string; name: string }): VNode {
   const { value, error } = useQuery(path, () => beginningOf(path));
   if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
-  if (value.text.includes('\0')) return html`<p class="status">It is no text.</p>`;
+  if (value.text.includes('\0')) return html`<p class="status">This file is not a text.</p>`;
   return html`<div>
     <pre class="log" tabindex="0" aria-label=${`The text of ${name}`}>${value.text}</pre>
-    ${!value.isWhole && html`<p class="status">The first ${bytes(PREVIEW_BYTES)}; the name downloads all of it.</p>`}
+    ${!value.isWhole && html`<p class="status">Showing the first ${bytes(PREVIEW_BYTES)}. Select the file name to download the whole file.</p>`}
   </div>`;
 }
 
-/** Reads no more than it shows. */
 async function beginningOf(path: string): Promise<{ text: string; isWhole: boolean }> {
   const { body } = await request('GET', path);
   const reader = body?.getReader();

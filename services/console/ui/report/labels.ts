@@ -1,4 +1,4 @@
-/** How a report and an event are named wherever they show. */
+/** Labels of reports and links. */
 import type { VNode } from 'preact';
 import { count } from '../format.ts';
 import { html } from '../html.ts';
@@ -21,14 +21,13 @@ export function State({ retractedAt }: { retractedAt: string | null }): VNode {
     : html`<span class="tag bad">retracted</span>`;
 }
 
-/** Why an event belongs to a report. */
 export const SOURCES: Readonly<Record<string, string>> = {
-  inline: 'came in the report',
+  inline: 'sent in the report',
   named: 'named by the report',
-  session: 'of its session, in its window',
+  session: 'in the session and the window of the report',
 };
 
-/** `−1 m 20 s`, from a moment. */
+/** Returns `−1 m 20 s`. */
 export function offsetText(seconds: number): string {
   const sign = seconds < 0 ? '−' : '+';
   const size = Math.abs(seconds);

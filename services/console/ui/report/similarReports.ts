@@ -1,4 +1,4 @@
-/** Who else has a report's problem: reports of its fingerprint, and sessions in which the same happened last. */
+/** Similar reports: reports with the same fingerprint, and reports after the same events. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { count } from '../format.ts';
@@ -25,7 +25,7 @@ interface SimilarReport {
 const MAX_ROWS = 20;
 const MAX_REPORTS = 500;
 const LENGTHS = [3, 5, 8];
-/** Of fewer events many reports are alike by chance. */
+/** Minimum number of equal events. With fewer events, many reports match by chance. */
 const MIN_EVENTS = 3;
 
 const FINGERPRINT_QUERY = `SELECT id, title, severity, session_id AS sessionId, received_at AS receivedAt FROM reports
@@ -36,7 +36,7 @@ const GROUP_QUERY = `SELECT occurrences, players, builds FROM report_groups
 const newestQuery = (columns: string) => `SELECT ${columns} FROM reports
   WHERE project_id = {projectId:UUID} AND session_id IS NOT NULL AND (id = {reportId:UUID} OR retracted_at IS NULL)
   ORDER BY id = {reportId:UUID} DESC, received_at DESC LIMIT ${MAX_REPORTS}`;
-/** The last types before each of the newest reports; those that are as before this one. */
+/** Returns the reports whose last event types are the same as before this report. */
 const SAME_EVENTS_QUERY = `WITH filed AS (${newestQuery('id, title, severity, session_id, received_at, occurred_at, from_micros')}),
   lasts AS (
     SELECT filed.id AS id, any(title) AS title, any(severity) AS severity, any(filed.session_id) AS sessionId,
@@ -56,8 +56,8 @@ const SAME_EVENTS_QUERY = `WITH filed AS (${newestQuery('id, title, severity, se
 
 export function SimilarReports(of: SimilarReportsProps): VNode | null {
   if (of.fingerprint === '' && of.sessionId === null) return null;
-  return html`<section aria-labelledby="who-else">
-    <h2 id="who-else">Who else</h2>
+  return html`<section aria-labelledby="similar-reports">
+    <h2 id="similar-reports">Similar reports</h2>
     ${of.fingerprint !== '' && html`<${SameFingerprint} ...${of} />`}
     ${of.sessionId !== null && html`<${SameLastEvents} ...${of} />`}
   </section>`;
@@ -77,8 +77,8 @@ function SameFingerprint({ projectId, reportId, fingerprint }: SimilarReportsPro
     group &&
     `: ${countOf(group.occurrences, 'report')} of ${countOf(group.players, 'player')} on ${countOf(group.builds, 'build')}`;
   return html`<div>
-    <h3>The same fingerprint, <code>${fingerprint}</code>${groupText}</h3>
-    ${others.length === 0 ? html`<p class="status">No other report has it.</p>` : html`<${ReportTable} label="Other reports of the fingerprint" rows=${others} />`}
+    <h3>Same fingerprint, <code>${fingerprint}</code>${groupText}</h3>
+    ${others.length === 0 ? html`<p class="status">No other report has this fingerprint.</p>` : html`<${ReportTable} label="Other reports with this fingerprint" rows=${others} />`}
   </div>`;
 }
 
@@ -96,13 +96,13 @@ function SameLastEvents({ tenantId, projectId, reportId, sessionId }: SimilarRep
   const [own, ...others] = value ?? [];
   const onChange = (event: Event) => setLast(Number((event.target as HTMLSelectElement).value));
   return html`<div>
-    <h3><label>The same last <select class="small" onChange=${onChange}>${LENGTHS.map((n) => html`<option value=${n} selected=${n === last}>${n}</option>`)}</select> events before a report</label></h3>
+    <h3><label>Same last <select class="small" onChange=${onChange}>${LENGTHS.map((n) => html`<option value=${n} selected=${n === last}>${n}</option>`)}</select> events before a report</label></h3>
     <${Failure} error=${error} />
     ${value === undefined && !error && html`<${Loading} />`}
-    ${value && own === undefined && html`<p class="status">Its session has no event before it.</p>`}
+    ${value && own === undefined && html`<p class="status">The session has no event before the report.</p>`}
     ${own && html`<p class="types">${own.types.map((type, i) => html`${i > 0 && ' → '}<span class="tag">${type || '(empty)'}</span>`)}</p>`}
-    ${own && own.types.length < MIN_EVENTS && html`<p class="status">Too few to look for others by: it takes ${MIN_EVENTS}.</p>`}
-    ${own && own.types.length >= MIN_EVENTS && others.length === 0 && html`<p class="status">No other session, of the newest ${count(MAX_REPORTS)} reports.</p>`}
+    ${own && own.types.length < MIN_EVENTS && html`<p class="status">Too few events for a comparison, which needs ${MIN_EVENTS}.</p>`}
+    ${own && own.types.length >= MIN_EVENTS && others.length === 0 && html`<p class="status">No other session among the newest ${count(MAX_REPORTS)} reports.</p>`}
     ${others.length > 0 && html`<${ReportTable} label="Reports after the same events" rows=${others} />`}
   </div>`;
 }

@@ -1,4 +1,4 @@
-/** What a report's events tell: when they happened around it, one by one, and whether any of the session's is missing. */
+/** The events of a report: a timeline, a table, and the missing events of the session. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Dialog } from '../form.ts';
@@ -28,7 +28,6 @@ export interface TrailProps {
   readonly atMicros: number;
   readonly fromMicros: number;
   readonly toMicros: number;
-  /** While links may still change. */
   readonly everyMs: number | undefined;
 }
 
@@ -36,7 +35,7 @@ interface TrailRow {
   readonly id: string;
   readonly state: 'pending' | 'unresolved' | 'linked' | 'retracted' | 'expired';
   readonly source: string;
-  /** Empty where the event has not come. */
+  /** Empty if the event has not arrived. */
   readonly found: '' | 'found';
   readonly type: string;
   readonly occurredAt: string;
@@ -57,7 +56,7 @@ const MAX_LANES = 7;
 const MIN_SPAN_MICROS = 1_000_000;
 const OTHERS = 'other types';
 
-/** Events from before the expiry are shown as expired. The id of an event contains its time. */
+/** Shows links to expired events as `expired`. The id of an event contains its time. */
 const SHOWN_STATE = `if(state IN ('pending', 'unresolved') AND UUIDv7ToDateTime(event_id) > toDateTime(0) AND UUIDv7ToDateTime(event_id) <
     (SELECT max(expired_before) FROM retention_marks WHERE project_id = {projectId:UUID} AND what = 'events'),
   'expired', toString(state))`;
@@ -65,7 +64,7 @@ const LINKS_CTE = `links AS (
   SELECT event_id, ${SHOWN_STATE} AS state, source FROM report_links
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID}
 )`;
-/** The ids lead to the events by the primary key, which begins with the time inside them. */
+/** Finds the events by the primary key, which starts with the time in the event id. */
 const EVENT_CONDITION = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
   AND id_at IN (SELECT UUIDv7ToDateTime(event_id, 'UTC') FROM links) AND id IN (SELECT event_id FROM links)`;
 const PAGE_QUERY = `WITH ${LINKS_CTE}
@@ -91,7 +90,7 @@ const DOTS_QUERY = `WITH ${LINKS_CTE}
   FROM events
   WHERE ${EVENT_CONDITION} AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   GROUP BY type, bucket ORDER BY type, bucket`;
-/** Sorted, each number stands beside the one before it: a larger step is a gap, none at all a repeat. */
+/** Compares each number with the previous one. A step above 1 is a gap, and a step of 0 is a duplicate. */
 const GAPS_QUERY = `SELECT countIf(number != before) AS received, max(number) AS highest,
     arrayMap(gap -> if(gap.1 = gap.2, toString(gap.1), concat(toString(gap.1), '–', toString(gap.2))),
       groupArraySortedIf(21)((before + 1, number - 1), number > before + 1)) AS missing,
@@ -133,8 +132,8 @@ export function Trail(of: TrailProps): VNode {
   const { rows, timeline, states } = value;
   const total = [...states.values()].reduce((sum, events) => sum + events, 0);
   if (total === 0) {
-    return html`<${Empty}><p>No event belongs to this report.</p>
-      <p>A report has the events of its session around its time, those that it brings, and those that it names.</p><//>`;
+    return html`<${Empty}><p>No event is linked to this report.</p>
+      <p>Questlog links the events of the report’s session around its time, and events that the report contains or names.</p><//>`;
   }
   const stateTexts = LINK_STATES.filter(([name]) => states.has(name)).map(
     ([name, words]) => `${count(states.get(name) ?? 0)} ${words}`,
@@ -156,7 +155,7 @@ export function Trail(of: TrailProps): VNode {
   </div>`;
 }
 
-/** The part of the window in which something happened, with the report in it and a little room on both sides. */
+/** Returns the part of the window that contains the events and the report, with a margin. */
 function visibleSpan({ atMicros, fromMicros, toMicros }: TrailProps, first: number, last: number) {
   const [begin, end] = [Math.min(first, atMicros), Math.max(last, atMicros)];
   const margin = Math.ceil(Math.max(end - begin, MIN_SPAN_MICROS) * 0.03);
@@ -165,13 +164,13 @@ function visibleSpan({ atMicros, fromMicros, toMicros }: TrailProps, first: numb
 
 const LINK_STATES = [
   ['linked', 'linked'],
-  ['pending', 'awaited: named by the report, not here yet'],
-  ['unresolved', 'unresolved: named by the report, never came'],
+  ['pending', 'pending: named by the report, not received yet'],
+  ['unresolved', 'unresolved: named by the report, never received'],
   ['expired', 'expired: removed by retention'],
   ['retracted', 'retracted with the report'],
 ] as const;
 
-/** A lane for each type, a dot for what happened at one time; the more of it, the larger. */
+/** A timeline with a lane per event type. The size of a dot grows with the number of events at a time. */
 function Timeline({
   dots,
   atMicros,
@@ -246,15 +245,17 @@ function Events({ rows, onOpen }: { rows: readonly TrailRow[]; onOpen: (row: Tra
     {
       ...{ title: 'Payload', isRest: true },
       of: (row) =>
-        row.found === '' ? `not here${row.state === 'pending' ? ' yet' : ''}` : short(row.preview, 'code'),
+        row.found === ''
+          ? `not received${row.state === 'pending' ? ' yet' : ''}`
+          : short(row.preview, 'code'),
     },
   ];
-  return html`<${Table} label="Events of the report, by their time" rows=${rows} columns=${columns} scrolls="down" />`;
+  return html`<${Table} label="Events of the report, by time" rows=${rows} columns=${columns} scrolls="down" />`;
 }
 
 const TAGS = {
   linked: ['good', 'linked'],
-  pending: ['warn', 'open'],
+  pending: ['warn', 'pending'],
   unresolved: ['bad', 'unresolved'],
   expired: ['', 'expired'],
   retracted: ['', 'retracted'],
@@ -292,11 +293,10 @@ interface Gaps {
   readonly received: string;
   readonly highest: string;
   readonly missing: readonly string[];
-  /** Highest number that has expired; 0 if no number has expired. */
   readonly expiredTo: string;
 }
 
-/** Whether the session's events are all here, by the numbers that the client gave them. */
+/** Shows gaps in the sequence numbers of the session's events. */
 export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailProps): VNode | null {
   const { value, error } = useQuery(
     sessionId ?? '',
@@ -311,14 +311,14 @@ export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailProps
   const [row] = value ?? [];
   if (row === undefined) return error ? html`<${Failure} error=${error} />` : null;
   if (Number(row.received) === 0) {
-    return html`<p class="status">The game gives the session’s events no <code>sequence</code>: a lost one would not show.</p>`;
+    return html`<p class="status">The events of this session have no <code>sequence</code>, so missing events cannot be detected.</p>`;
   }
   const of = `${count(Number(row.received))} of ${count(Number(row.highest))}`;
   const expiredTo = Number(row.expiredTo);
   const missing = expiredTo > 0 ? row.missing.slice(1) : row.missing;
   const expired = expiredTo > 0 ? `; expired: ${expiredTo === 1 ? '1' : `1–${expiredTo}`}` : '';
   if (missing.length === 0)
-    return html`<p><span class="tag good">whole</span> ${of} events of the session, no gap${expired}</p>`;
+    return html`<p><span class="tag good">complete</span> ${of} events of the session, no gap${expired}</p>`;
   const shown = missing.slice(0, SHOWN_GAPS).join(', ');
   const more = missing.length > SHOWN_GAPS ? ' and more' : '';
   return html`<p><span class="tag bad">gap</span> ${of} events of the session; missing: ${shown}${more}${expired}</p>`;
