@@ -37,7 +37,7 @@ describe('a start is refused', () => {
       const orHost = setting.includes('CLICKHOUSE')
         ? ''
         : ` or another address in ${setting.replace('PORT', 'HOST')}`;
-      expect(line).toContain(`127.0.0.1:${port} is taken: set another port in ${setting}${orHost}`);
+      expect(line).toContain(`127.0.0.1:${port} is already in use: set another port in ${setting}${orHost}`);
       // Told before anything is opened.
       expect(existsSync(join(folder, setting))).toBe(false);
     },
@@ -48,7 +48,7 @@ describe('a start is refused', () => {
     const env = { QUESTLOG_PORT: new URL(games).port, QUESTLOG_ADMIN_PORT: new URL(operators).port };
     const line = await refusal({ dataDir: join(folder, 'both'), env });
 
-    for (const name of Object.keys(env)) expect(line).toContain(`is taken: set another port in ${name}`);
+    for (const name of Object.keys(env)) expect(line).toContain(`is already in use: set another port in ${name}`);
   });
 
   test.each(['QUESTLOG_HOST', 'QUESTLOG_ADMIN_HOST'])(

@@ -1,4 +1,4 @@
-/** Compaction leaves the right directory, also where a change that lost is the last record of its key. */
+/** Tests that compaction keeps the right directory, also if the last record of a key is an ineffective change. */
 import { randomUUID } from 'node:crypto';
 import { directoryEntry, entityKey, type Tenant } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -14,7 +14,7 @@ import { anEmptyTopic, aTenant, opened } from './testing/directoryBuilders.ts';
 
 const SOON = { copyAfterMs: 20 };
 
-test('compaction does not leave a creation that lost and was answered with a conflict', async () => {
+test('compaction does not restore an ineffective creation that was answered with a conflict', async () => {
   const { log, registry } = await anEmptyTopic();
   const id = randomUUID();
   const first = await opened({ log, registry });
@@ -30,7 +30,7 @@ test('compaction does not leave a creation that lost and was answered with a con
   expect(later.current.tenants.get(id)).toMatchObject({ name: 'first' });
 });
 
-test('compaction does not leave a change that lost and then found nothing to do', async () => {
+test('compaction does not restore an ineffective change whose second decision was to write nothing', async () => {
   const { log, registry } = await anEmptyTopic();
   const id = randomUUID();
   const first = await opened({ log, registry });
@@ -51,7 +51,7 @@ test.each([
   { counts: 'counts', lost: null },
   { counts: null, lost: 'lost' },
 ])(
-  'a change that lost and whose process was killed is not what compaction leaves: $counts, $lost',
+  'compaction does not restore an ineffective change whose process was killed: $counts, $lost',
   async ({ counts, lost }) => {
     const { log, registry } = await anEmptyTopic();
     const id = randomUUID();
@@ -59,7 +59,7 @@ test.each([
     const first = await append('first', '');
     await append(counts, first);
     await append(lost, first);
-    // All of them notice at the same time, and then stop.
+    // All three processes notice at the same time and then stop.
     const three = [1, 2, 3].map(() => opened({ log, registry, ...SOON }));
     const unset = { limits: null, suspended: false };
     const expected = counts === null ? undefined : { ...aTenant(id), ...unset, name: counts };
@@ -71,7 +71,7 @@ test.each([
   },
 );
 
-test('repeats the record that counts once the log takes appends again', async () => {
+test('appends the copy of the effective record once the log is available', async () => {
   const { log, registry } = await anEmptyTopic();
   const id = randomUUID();
   const append = await appender({ log, registry }, id);
@@ -91,7 +91,7 @@ test('repeats the record that counts once the log takes appends again', async ()
   expect(later.current.tenants.get(id)).toMatchObject({ name: 'counts' });
 });
 
-test('a reader that begins behind a change that lost several times takes the one that counts', async () => {
+test('a reader that starts after several ineffective changes finds the effective one', async () => {
   const { log, registry } = await anEmptyTopic();
   const id = randomUUID();
   const append = await appender({ log, registry }, id);
@@ -106,7 +106,7 @@ test('a reader that begins behind a change that lost several times takes the one
   expect(later.current.tenants.get(id)).toMatchObject({ name: 'fourth' });
 });
 
-test('three processes that change, die and meet compaction at random all know the same', async () => {
+test('three processes that change, crash, and compact at random agree in the end', async () => {
   const { log, registry } = await anEmptyTopic();
   const step = fc.record({
     changes: fc.array(fc.record({ by: fc.nat(2), key: fc.nat(1), isTombstone: fc.boolean() }), {
@@ -155,7 +155,7 @@ function named(id: string, name: string): Tenant {
   return { ...aTenant(id), name };
 }
 
-/** A process's log in which something else happens before its first append. */
+/** Returns the log of a process in which `happens` runs before the first append. */
 function beforeItsAppend(log: Log, happens: () => Promise<unknown>): Log {
   let isFirst = true;
   const append: Log['append'] = async (...args) => {
@@ -170,7 +170,7 @@ function beforeItsAppend(log: Log, happens: () => Promise<unknown>): Log {
 
 type Topic = Awaited<ReturnType<typeof anEmptyTopic>>;
 
-/** Appends as a process that is killed right afterwards. */
+/** Appends like a process that is killed directly afterwards. */
 async function appender({ log, registry }: Topic, id: string) {
   const codec = await createCodec(registry, directoryEntry);
   return async (name: string | null, follows: number | ''): Promise<number> => {
@@ -182,7 +182,7 @@ async function appender({ log, registry }: Topic, id: string) {
   };
 }
 
-/** A process that can be killed: its later appends are in the log, and it does not know. */
+/** A process that can be killed. Its later appends are in the log, but the process does not learn of them. */
 async function aMortal({ log, registry }: Topic): Promise<{ directory: DirectoryHandle; kill(): void }> {
   let isKilled = false;
   const append: Log['append'] = async (...args) => {

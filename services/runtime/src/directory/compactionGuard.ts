@@ -1,7 +1,8 @@
 /**
- * Ensures that the last record of a key, which compaction keeps, counts. After a record that does not count, its process
- * normally decides again and appends another one. If it decides to write nothing, it asks for the repeat itself. If it
- * was killed or gave up, each process that reads the directory appends the repeat some time later.
+ * Ensures that compaction keeps the effective record of each key. Compaction keeps the last record of a key, which can
+ * be ineffective (see `effectiveRecords.ts`). The process of an ineffective change normally decides again and appends
+ * another record. If it decides to write nothing, it appends a copy of the effective record. If it was killed, every
+ * process that reads the directory appends the copy some time later.
  */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
@@ -13,13 +14,13 @@ export interface CompactionGuardDeps {
   readonly log: Log;
   readonly logger: Logger;
   readonly effectiveRecords: EffectiveRecords;
-  /** The time for which a record that does not count may be the last of its key. */
+  /** Time for which an ineffective record may be the last record of its key. */
   readonly afterMs: number;
 }
 
 export class CompactionGuard {
   readonly #deps: CompactionGuardDeps;
-  /** Timers, by key whose last record does not count. */
+  /** Timers of keys whose last record is ineffective. */
   readonly #timers = new Map<string, NodeJS.Timeout>();
   #isClosed = false;
 
@@ -27,7 +28,7 @@ export class CompactionGuard {
     this.#deps = deps;
   }
 
-  /** Called for each record, after `Predecessors`. */
+  /** Must be called for each record, after `EffectiveRecords.accept`. */
   onRecord(key: string, isEffective: boolean): void {
     if (!isEffective) {
       this.#appendCopyLater(key);
@@ -37,7 +38,7 @@ export class CompactionGuard {
     this.#timers.delete(key);
   }
 
-  /** Returns once the record that counts was repeated, or when the log cannot take it now; it is then repeated later. */
+  /** Appends the copy of the effective record. Schedules another attempt if the log is unavailable. */
   async appendCopy(key: string): Promise<void> {
     const { log, logger, effectiveRecords } = this.#deps;
     const record = effectiveRecords.copyFor(key);

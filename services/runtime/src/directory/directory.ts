@@ -1,4 +1,4 @@
-/** Tenants, projects, tokens, secrets and erasures in memory, folded from the directory topic. Pure. */
+/** Tenants, projects, tokens, secrets, and erasures, built from the directory topic. Pure. */
 import { hash } from 'node:crypto';
 import { ErasedData } from '@questlog/schemas/erased';
 import type {
@@ -17,31 +17,31 @@ export interface Directory {
   readonly tenants: Map<string, Tenant>;
   readonly projects: Map<string, Project>;
   readonly tokens: Map<string, Token>;
-  /** Token ids by the SHA-256 of the token, hex. */
+  /** Token ids by the SHA-256 of the token in hexadecimal. */
   readonly tokenIdsBySha256: Map<string, string>;
-  /** By token, as the ingests have told. */
+  /** Last reported use by token id. */
   readonly uses: Map<string, TokenUse>;
   readonly secrets: Map<string, Secret>;
   readonly erasures: Map<string, Erasure>;
-  /** What all of the erasures cover; nothing leaves it. */
+  /** Data that the erasures cover. Entries are never removed. */
   readonly erased: ErasedData;
 }
 
-/** The caller of a request: a token, or whom a JWT names, with its project and tenant. */
+/** The caller of a request: a token or the subject of a JWT, with its project and tenant. */
 export interface Principal {
   readonly tenant: Tenant;
   readonly project: Project;
   readonly revision: Revision;
   readonly scopes: readonly Scope[];
-  /** Null: an operator. Of a JWT it stands for its issuer and subject. */
+  /** Null for an operator. For a JWT, derived from its issuer and subject. */
   readonly tokenId: string | null;
-  /** The first of the tokens of which this one is the latest successor. */
+  /** Id of the first token in the chain of rotated tokens that ends with this token. */
   readonly firstTokenId?: string;
-  /** Absent: any. */
+  /** Undefined if the rate per address is not limited. */
   readonly addressRequestsPerSecond?: number;
-  /** Of which it may write; absent: of all. */
+  /** Builds that the caller may write to. Undefined if it may write to all builds. */
   readonly buildIds?: readonly string[];
-  /** Of a JWT, which the directory does not know: when it ends. */
+  /** Set for a JWT, because the directory does not contain it. */
   readonly jwtExpiresAtMs?: number;
 }
 
@@ -52,7 +52,7 @@ export function emptyDirectory(): Directory {
   };
 }
 
-/** Makes it what another one is, in place. */
+/** Replaces the content of a directory in place. */
 export function replaceWith(directory: Directory, other: Directory): void {
   replace(directory.tenants, other.tenants);
   replace(directory.projects, other.projects);
@@ -64,7 +64,7 @@ export function replaceWith(directory: Directory, other: Directory): void {
   for (const erasure of other.erasures.values()) directory.erased.add(erasure);
 }
 
-/** Applies one record of the topic, in place. A null entry is a tombstone. */
+/** Applies one record of the topic in place. A null entry is a tombstone. */
 export function applyEntry(directory: Directory, key: string, entry: DirectoryEntry | null): void {
   const colon = key.indexOf(':');
   const id = key.slice(colon + 1);
@@ -79,7 +79,7 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
     directory.tokenIdsBySha256.set(entry.token.sha256, id);
   }
   if (entry.use != null) directory.uses.set(id, entry.use);
-  // A copy: the record's own bytes would keep the whole fetched buffer alive.
+  // Copied, because the record's bytes would keep the whole fetched buffer in memory.
   const secret = entry.secret ?? null;
   if (secret !== null) directory.secrets.set(id, { ...secret, bytes: Buffer.from(secret.bytes) });
   if (entry.erasure != null) {
@@ -88,12 +88,15 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
   }
 }
 
-/** The token with this text, also one that has expired; undefined: it is unknown, or was revoked. */
+/** Returns the token with this text, even if it has expired. Undefined if it is unknown or was revoked. */
 export function findToken(directory: Directory, text: string): Token | undefined {
   return directory.tokens.get(directory.tokenIdsBySha256.get(sha256Hex(text)) ?? '');
 }
 
-/** Whom a token stands for, whether or not it has expired. Undefined: its project or tenant is not there. */
+/**
+ * Returns the caller that a token represents, even if the token has expired. Undefined if its project or tenant is
+ * missing.
+ */
 export function principalOf(
   directory: Directory,
   token: Pick<Token, 'id' | 'firstId' | 'projectId' | 'scopes' | 'addressRequestsPerSecond' | 'buildIds'>,
@@ -112,13 +115,13 @@ export function principalOf(
   };
 }
 
-/** Undefined: it was revoked, or has expired. */
+/** Returns undefined if the token was revoked or has expired. */
 export function validToken({ tokens }: Directory, id: string, nowMs: number): Token | undefined {
   const found = tokens.get(id);
   return found !== undefined && (found.expiresAt === null || found.expiresAt > nowMs) ? found : undefined;
 }
 
-/** Whether operators hold it back: by limits, or because it is suspended. */
+/** True if the project or the tenant has limits or is suspended. */
 export function isRestricted({ project, tenant }: Principal): boolean {
   return hasRestriction(project) || hasRestriction(tenant);
 }

@@ -1,4 +1,4 @@
-/** Readers of one compacted log: all of them arrive at the same entity. */
+/** Tests that all readers of one compacted log arrive at the same entity. */
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -21,11 +21,11 @@ const steps = fc.array(
   { maxLength: 60, size: 'max' },
 );
 
-test('readers that began behind different compactions agree, and stop repeating', () => {
+test('readers that started after different compactions agree, and stop appending copies', () => {
   fc.assert(
     fc.property(steps, (taken) => {
       const { log, readers } = run(taken, { isHasty: true });
-      // All processes repeat in the same round: after one round all know the greatest.
+      // All processes append copies in the same round. After one round, every process knows the effective record.
       for (let rounds = 0; rounds < 2; rounds++) {
         for (const reader of readers) reader.readOn();
         for (const repeat of readers.map((reader) => reader.repeat())) if (repeat) log.append(repeat);
@@ -40,7 +40,7 @@ test('readers that began behind different compactions agree, and stop repeating'
   );
 });
 
-test('a change that counts was decided on the one that counted before it, and its process knows', () => {
+test('an effective change was decided on the previous effective change, and its process knows that it is effective', () => {
   fc.assert(
     fc.property(steps, (taken) => {
       const { log, readers } = run(taken, { isHasty: false });
@@ -68,7 +68,10 @@ test.each(['junk', 'Infinity', '1e300', '-7', '1.5', '100', '9007199254740991', 
 
 type Steps = typeof steps extends fc.Arbitrary<infer T> ? T : never;
 
-/** Hasty compaction also removes records that count and are not repeated yet, or that running processes have not read yet. */
+/**
+ * Hasty compaction also removes effective records that were not copied yet, or that running processes have not read
+ * yet.
+ */
 function run(taken: Steps, { isHasty }: { readonly isHasty: boolean }) {
   const log = new FakeLog();
   const readers = Array.from({ length: PROCESSES }, () => new Reader(log));
@@ -96,9 +99,9 @@ class FakeLog {
   records: readonly LogRecord[] = [];
   end = 0;
   decided = 0;
-  /** Changes that count though their predecessor did not, or whose process believes otherwise. */
+  /** Changes that are effective although their predecessor is not, or whose process believes otherwise. */
   readonly surprises: number[] = [];
-  /** A reader that has read everything. */
+  /** A reader that has read every record. */
   readonly witness = new Reader(this);
 
   append(record: NewRecord): number {
@@ -107,7 +110,7 @@ class FakeLog {
     return this.end++;
   }
 
-  /** Keeps the last record below `end` and the `kept` others, as a compaction that has not reached all records. */
+  /** Keeps the last record below `end` and the `kept` records, as an incomplete compaction does. */
   compact(end: number, kept: readonly boolean[]): void {
     const last = this.records.findLast(({ offset }) => offset < end);
     this.records = this.records.filter(

@@ -1,56 +1,57 @@
 /**
- * Decides which records of the directory count. A process decides a change on the entity as it has read it, so the
- * change's record names its predecessor in a header: the record that made that entity. Of the records of one key, the one
- * with the youngest predecessor counts, and of those with the same predecessor the first. The others were decided on an
- * old entity: they count for nobody, and their processes decide again. Of concurrent changes one always succeeds. A record
- * without the header always counts, as if it named the record before it.
+ * Decides which records of the directory are effective. A process decides a change on the entity that it has read. The
+ * change's record names its predecessor in a header: the offset of the record with that entity. Among the records of a
+ * key, the record with the highest predecessor offset is effective; among equal ones, the first. The other records were
+ * decided on an outdated entity. All readers ignore them, and their processes decide again. One of several concurrent
+ * changes always succeeds. A record without the header is always effective, as if it named the record before it.
  *
- * Compaction keeps the last record of a key, also one that does not count. So the record that counts is repeated behind
- * it: the same bytes, the same predecessor, and its offset in a second header. A repeat ranks as the record that it
- * repeats, so any number of repeats is one. The greatest in that order counts, for every reader that meets it or a repeat,
- * wherever the reader began and whatever compaction removed.
+ * Compaction keeps the last record of a key, even if it is ineffective. Therefore a copy of the effective record is
+ * appended after it: with the same bytes, the same predecessor, and the original offset in a second header. A copy has
+ * the rank of its original, so several copies act as one. Every reader that meets the effective record or a copy of it
+ * gets the same result, wherever the reader started and whatever compaction removed.
  *
- * The key of a deleted entity is not used again: once its tombstone is compacted away, nobody knows the predecessor.
+ * The key of a deleted entity is never reused, because its tombstone, the predecessor, is removed at some point.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
-/** The offset of the last record of the same key that counts; empty where there is none. */
+/** Offset of the last effective record of the same key. Empty if there is none. */
 export const PREDECESSOR_HEADER = 'questlog-follows';
-/** The offset of the record that this one repeats. */
+/** Offset of the record that this record is a copy of. */
 export const COPY_OF_HEADER = 'questlog-repeats';
 
-/** Before the first offset. */
+/** Less than every offset. */
 const NO_RECORD = -1;
 
 interface EffectiveRecord {
-  /** The offset of its predecessor. */
   readonly predecessorOffset: number;
-  /** Its offset; for a repeat, that of the repeated record. */
+  /** Offset of the record or, for a copy, of its original. */
   readonly offset: number;
-  /** A copy: the record's own bytes would keep the whole fetched buffer alive. */
+  /** Copied, because the record's bytes would keep the whole fetched buffer in memory. */
   readonly value: Buffer | null;
-  /** True unless a record that does not count is behind it. */
+  /** True unless an ineffective record of the key follows. */
   readonly isLast: boolean;
 }
 
 export class EffectiveRecords {
-  /** The record that counts, by key. Tombstones too: a change decided on the entity may still come. */
+  /**
+   * Effective records by key. Includes tombstones, because a change that was decided before the deletion may follow.
+   */
   readonly #byKey = new Map<string, EffectiveRecord>();
 
-  /** The headers of a record that is decided on the records read so far. */
+  /** Returns the headers of a change that is decided on the records read so far. */
   headersFor(key: string): Headers {
     return { [PREDECESSOR_HEADER]: headerOf(this.#byKey.get(key)?.offset ?? NO_RECORD) };
   }
 
-  /** Takes each record of the topic, in order. Returns false for one that does not count. */
+  /** Must be called with each record of the topic in order. Returns false if the record is ineffective. */
   accept({ key, value, offset, headers }: Omit<LogRecord, 'timestampMs'>): boolean {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
     const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
-    // A repeat is behind what it repeats. Any other offset, if taken, would keep all later changes from counting.
+    // A copy follows its original. Any other offset would make all later changes ineffective.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
-    // A predecessor at or behind the record itself was cut from the log since.
+    // A predecessor at or above the record's own offset was lost in a truncation.
     const predecessorOffset = namedPredecessor < originalOffset ? namedPredecessor : originalOffset - 1;
     if (effective !== undefined && !supersedes(effective, predecessorOffset, originalOffset)) {
       this.#byKey.set(key, { ...effective, isLast: false });
@@ -65,15 +66,16 @@ export class EffectiveRecords {
     return true;
   }
 
-  /** Each key, and whether its last record counts. */
+  /** Returns each key, and whether its last record is effective. */
   lastRecords(): [string, boolean][] {
     return [...this.#byKey].map(([key, { isLast }]) => [key, isLast]);
   }
 
   /**
-   * What a cut of the log has taken: for each key whose record that counts is gone, its bytes, to follow what counts now.
-   * @param current of the log as it is now.
-   * @param offset from which on the log was cut; what it has there now was decided since.
+   * Returns records that restore what a truncation removed: the value of each effective record that the log has lost,
+   * with the current record as its predecessor.
+   * @param current effective records of the truncated log.
+   * @param offset start of the truncation. Records at or above it were decided afterwards and are kept.
    */
   missingFrom(current: EffectiveRecords, offset: number): NewRecord[] {
     return [...this.#byKey].flatMap(([key, { value }]) => {
@@ -84,13 +86,12 @@ export class EffectiveRecords {
     });
   }
 
-  /** Knows from now on what another one does. */
   replaceWith(other: EffectiveRecords): void {
     this.#byKey.clear();
     for (const [key, record] of other.#byKey) this.#byKey.set(key, record);
   }
 
-  /** The record to repeat for a key whose last record does not count. */
+  /** Returns the copy to append for a key whose last record is ineffective. */
   copyFor(key: string): NewRecord | undefined {
     const effective = this.#byKey.get(key);
     if (effective === undefined || effective.isLast) return undefined;
@@ -102,7 +103,7 @@ export class EffectiveRecords {
   }
 }
 
-/** True for a record with this predecessor and offset that counts after `best`. */
+/** True if a record with this predecessor and offset replaces the effective one. */
 function supersedes(effective: EffectiveRecord, predecessorOffset: number, offset: number): boolean {
   return predecessorOffset === effective.predecessorOffset
     ? offset <= effective.offset
@@ -117,7 +118,7 @@ function headerOf(offset: number): string {
   return offset === NO_RECORD ? '' : String(offset);
 }
 
-/** A header that names no offset is as none: as a number that is none, it would keep all later changes from counting. */
+/** Returns undefined for a malformed header, because an invalid number would make all later changes ineffective. */
 function offsetFrom(header: string | undefined): number | undefined {
   if (header === '') return NO_RECORD;
   const offset = Number(header);

@@ -13,7 +13,7 @@ import { PREDECESSOR_HEADER } from './effectiveRecords.ts';
 import { openDirectory } from './openDirectory.ts';
 import { anEmptyTopic, aTenant, opened } from './testing/directoryBuilders.ts';
 
-test('knows a newer version’s tenant once the registry answers, and goes on until then', async () => {
+test('keeps working while the registry is unavailable, and reads a tenant of a newer version afterwards', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);
   const own = await openLogRegistry(log);
@@ -46,7 +46,7 @@ test('knows a newer version’s tenant once the registry answers, and goes on un
   expect(failure).toBeUndefined();
 });
 
-test('waits for the leader of its topic, and says which', async () => {
+test('waits for the leader of its topic, and logs the topic', async () => {
   const { log, registry } = await anEmptyTopic();
   let isLed = false;
   const said: unknown[] = [];
@@ -64,7 +64,7 @@ test('waits for the leader of its topic, and says which', async () => {
   await (await opening).close();
 });
 
-test('does not lose another process’s change while decoding its record', async () => {
+test('does not lose another process’s change while it decodes that record', async () => {
   const { log, registry } = await anEmptyTopic();
   const [decoding, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const slow = {
@@ -77,7 +77,7 @@ test('does not lose another process’s change while decoding its record', async
   };
   const other = await opened({ log, registry });
   let meanwhile = async (): Promise<void> => {};
-  // A change does not wait for records behind the end that it asked for.
+  // A change does not wait for records after the end that it requested.
   const endOffsets = async (topic: string): Promise<number[]> => {
     const ends = await log.endOffsets(topic);
     await meanwhile();
@@ -106,7 +106,7 @@ test('does not lose another process’s change while decoding its record', async
   expect(other.current.tenants.get(id)).toMatchObject({ name: 'renamed', spread: 7 });
 });
 
-test('a reader that begins behind a change that did not count agrees with one that saw all', async () => {
+test('a reader that starts after an ineffective change agrees with a reader that read every record', async () => {
   const { log, registry } = await anEmptyTopic();
   const codec = await createCodec(registry, directoryEntry);
   const id = randomUUID();
@@ -135,13 +135,13 @@ test('a reader that begins behind a change that did not count agrees with one th
   expect(compacted.current.tenants.get(id)).toEqual(saw.current.tenants.get(id));
 });
 
-test('a change at a process that reads nothing is Unavailable and writes nothing', async () => {
+test('a change throws Unavailable and writes nothing if the process cannot read the log', async () => {
   const { log, registry } = await anEmptyTopic();
   const { promise: mayRead, resolve: readOn } = Promise.withResolvers<void>();
   const tail: Log['tail'] = (options) =>
     log.tail({ ...options, onBatch: (batch) => mayRead.then(() => options.onBatch(batch)) });
   const blind = await opened({ log: withMethods(log, { tail }), registry, waitMs: 50 });
-  // Before the close, which waits for the record in hand.
+  // Runs before the close, which waits for the current record.
   onTestFinished(() => readOn());
   const id = randomUUID();
   await (await opened({ log, registry })).put('tenant', id, aTenant(id));

@@ -1,4 +1,4 @@
-/** The directory kept current by a tail of its topic, and the ways to write to it. */
+/** Keeps the directory current by a tail of its topic, and writes changes to the topic. */
 import {
   type DirectoryEntry,
   directoryEntry,
@@ -27,25 +27,28 @@ import {
 
 export interface DirectoryHandle {
   readonly current: Directory;
-  /** Appends an entity (null: a tombstone) unconditionally, and returns once this process has read it back. */
+  /** Appends an entity, or a tombstone for null, unconditionally. Returns once this process has read the record. */
   put<K extends EntityKind>(kind: K, id: string, entity: Entity<K> | null): Promise<void>;
   /**
-   * Changes an entity as if nobody else did. `decide` sees the entity as the whole log has it (`current`, too), and runs
-   * again where another process was faster. Returns once this process has read the change back. If nothing is written in
-   * the end, it returns once an earlier try is no longer the last record of its key.
-   * @throws Unavailable when this process cannot read on for `WAIT_MS`, or others were faster `MAX_TRIES` times; what
-   *   `decide` throws.
+   * Changes an entity with optimistic concurrency control. `decide` receives the current entity, and runs again if
+   * another process was faster. Returns once this process has read the change. If the last decision is to write
+   * nothing, it also ensures that no ineffective record is the last one of its key.
+   * @throws Unavailable if this process cannot read the log within `WAIT_MS`, or if other processes were faster
+   *   `MAX_ATTEMPTS` times. Rethrows errors of `decide`.
    */
   change<K extends EntityKind, T>(kind: K, id: string, decide: Decide<K, T>): Promise<T>;
-  /** Resolves once this process knows what the log had when it was asked. @throws Unavailable when that takes `WAIT_MS`. */
+  /**
+   * Resolves once this process has read every record that the log had at the time of the call.
+   * @throws Unavailable after `WAIT_MS`.
+   */
   caughtUp(): Promise<void>;
-  /** Has it hear of each cut of the topic, once what was missing is there again. */
+  /** Registers a listener that is called after each repair of a truncation. */
   onTruncation(listener: (truncation: RepairedTruncation) => void): void;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
 
-/** Without an entity nothing is written; null is a tombstone. */
+/** Undefined writes nothing, null writes a tombstone. */
 export type Decide<K extends EntityKind, T> = (current: Entity<K> | undefined) => {
   readonly entity?: Entity<K> | null;
   readonly answer: T;
@@ -55,7 +58,7 @@ type Entity<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
 
 const EMPTY_ENTRY: DirectoryEntry = { tenant: null, project: null, token: null };
 const WAIT_MS = 5_000;
-/** By then a process that can decide again has done so. */
+/** Time in which a running process has decided again. */
 const COPY_AFTER_MS = 5_000;
 const MAX_ATTEMPTS = 20;
 
@@ -63,13 +66,13 @@ export interface DirectoryDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly logger: Logger;
-  /** The time for which a change waits until this process has read the log's end. */
+  /** Maximum time for which a change waits until this process has read the end of the log. */
   readonly waitMs?: number;
-  /** The time after a last record that does not count until the record that counts is repeated. */
+  /** Time after an ineffective last record until a copy of the effective record is appended. */
   readonly copyAfterMs?: number;
 }
 
-/** Resolves once it has read the whole topic. */
+/** Resolves once the whole topic has been read. */
 export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandle> {
   const { log, logger } = deps;
   const codec = await createPreservingCodec(deps.registry, directoryEntry);
@@ -86,7 +89,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const decodeEntry = entryDecoder(decoder, logger);
   const closed = new AbortController();
   const listeners: ((truncation: RepairedTruncation) => void)[] = [];
-  /** What is below was read beside the tail, after a cut. */
+  /** Records below this offset were read by the repair of a truncation and are skipped. */
   let rebuiltTo = 0;
   let repaired: Promise<void> = Promise.resolve();
   const applyRebuilt = (rebuilt: RebuiltDirectory): void => {
@@ -101,7 +104,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
-    // Until it is mended what was known goes on: a game must not be told that its token is none.
+    // The cached directory stays in use until the repair is complete, so that valid tokens are not rejected.
     onTruncated: (_, offset) => {
       const truncation = { before: effectiveRecords, offset, signal: closed.signal };
       repaired = repairTruncation({ log, logger, decode: decodeEntry }, truncation).then(applyRebuilt);
@@ -111,7 +114,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
       for (const record of batch.records) {
         if (record.offset < rebuiltTo) continue;
         const entry = await decodeEntry(record, batch.partition);
-        // Nothing is awaited from here on: a change must not see a half applied record.
+        // No await from here on, because a change must not see a partially applied record.
         const isEffective = effectiveRecords.accept(record);
         compactionGuard.onRecord(record.key ?? '', isEffective);
         if (!isEffective)
@@ -158,12 +161,12 @@ interface Shared {
   readonly log: Log;
   readonly codec: Codec<DirectoryEntry>;
   readonly tail: Tail;
-  /** Resolves when what a cut has taken is there again. */
+  /** Resolves once the repair of a truncation is complete. */
   readonly whenRepaired: () => Promise<void>;
   readonly current: Directory;
   readonly effectiveRecords: EffectiveRecords;
   readonly compactionGuard: CompactionGuard;
-  /** For each change in flight, the offsets of records read since that do not count. */
+  /** For each running change, the offsets of ineffective records that were read since its start. */
   readonly pendingChanges: Set<Set<number>>;
   readonly waitMs: number;
 }
@@ -194,7 +197,7 @@ async function change<K extends EntityKind, T>(
     pendingChanges.delete(ineffectiveOffsets);
     if (isLastIneffective) await compactionGuard.appendCopy(key);
   }
-  throw new Unavailable(`the ${kind} is being changed by others all the time; nothing was changed`);
+  throw new Unavailable(`other processes keep changing the ${kind}; nothing was changed`);
 }
 
 function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string): Entity<K> | undefined {
@@ -209,7 +212,7 @@ function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string)
   return entities[kind].get(id);
 }
 
-/** Returns the record's offset once this process has read it back. */
+/** Returns the offset of the record once this process has read it. */
 async function append<K extends EntityKind>(
   shared: Shared,
   kind: K,
@@ -223,9 +226,8 @@ async function append<K extends EntityKind>(
   return baseOffset;
 }
 
-/** @throws Unavailable */
 async function readUpTo({ tail, whenRepaired, waitMs }: Shared, offsets: readonly number[]): Promise<void> {
-  const message = 'this process has not read yet what the log has; try again';
+  const message = 'this process has not read the log up to its end yet; retry';
   await withinLimit(whenRepaired(), waitMs, () => {
     throw new Unavailable(message);
   });

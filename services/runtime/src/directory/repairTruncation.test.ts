@@ -1,4 +1,7 @@
-/** The directory's topic is cut under processes that know more: tokens go on, revocations too, and the log has them again. */
+/**
+ * Tests truncations of the directory's topic while processes have lost records in memory: tokens stay valid,
+ * revocations stay in force, and the log gets both again.
+ */
 import { randomUUID } from 'node:crypto';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import fc from 'fast-check';
@@ -18,7 +21,7 @@ import { aTenant, opened } from './testing/directoryBuilders.ts';
 
 const SOON = { copyAfterMs: 20 };
 
-test('a token that a cut took goes on at every process, and one that was revoked there stays so', async () => {
+test('keeps a token that a truncation removed valid in every process, and a revoked token revoked', async () => {
   const topic = await aTopic();
   const [one, other] = [await topic.start(), await topic.start()];
   const [given, revoked] = [aToken(), aToken()];
@@ -38,7 +41,7 @@ test('a token that a cut took goes on at every process, and one that was revoked
   for (const process of [one, other, await topic.start()]) expect(tokens(process)).toEqual([given.id]);
 });
 
-test('while the log takes nothing all goes on as it was, and is appended again once it does', async () => {
+test('serves the cached directory while the log rejects appends, and appends the lost records afterwards', async () => {
   const topic = await aTopic();
   let isDown = false;
   let refused = 0;
@@ -58,7 +61,7 @@ test('while the log takes nothing all goes on as it was, and is appended again o
   expect([...(await topic.start()).current.tokens.keys()]).toEqual([token.id]);
 });
 
-test('what was changed since the cut is not undone by who knew the lost one', async () => {
+test('does not undo a change after the truncation by restoring an older lost record', async () => {
   const topic = await aTopic();
   const held = Promise.withResolvers<void>();
   let isHeld = false;
@@ -84,7 +87,7 @@ test('what was changed since the cut is not undone by who knew the lost one', as
   }
 });
 
-test('a change that was decided on a record that is gone counts, and does not stand above those after it', () => {
+test('a change that was decided on a lost record is effective, and later changes replace it', () => {
   const record = (offset: number, follows: string) => ({
     ...{ key: 'k', offset, value: Buffer.from(`${offset}`), headers: { [PREDECESSOR_HEADER]: follows } },
   });
@@ -95,11 +98,11 @@ test('a change that was decided on a record that is gone counts, and does not st
   expect(predecessors.accept(record(5, '4'))).toBe(true);
 });
 
-test('processes that change, start and meet cuts at random all know the same in the end', async () => {
+test('processes that change, start, and meet truncations at random agree in the end', async () => {
   const change = fc.record({ by: fc.nat(1), key: fc.nat(2), isTombstone: fc.boolean() });
   const step = fc.record({
     before: fc.array(change, { maxLength: 4 }),
-    /** From the end. */
+    /** Number of records, counted from the end. */
     cut: fc.nat(4),
     meanwhile: fc.array(change, { maxLength: 2 }),
   });
@@ -129,7 +132,7 @@ test('processes that change, start and meet cuts at random all know the same in 
             .poll(() => all.every(({ cuts }, i) => cuts.length > (heard[i] ?? 0)), { interval: 1 })
             .toBe(true);
         }
-        // Nothing that was known is lost but to a later change.
+        // Every entity stays, unless a later change replaces it.
         const changed = new Set(meanwhile.map(({ key }) => key));
         for (const one of all) {
           expect(names(one).filter((_, key) => !changed.has(key))).toEqual(
@@ -164,7 +167,7 @@ interface Topic {
   start(log?: Log): Promise<Started>;
 }
 
-/** Without compaction, so that the log can be cut. */
+/** The topic is not compacted, so that it can be truncated. */
 async function aTopic(): Promise<Topic> {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);

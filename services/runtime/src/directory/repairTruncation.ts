@@ -1,6 +1,6 @@
 /**
- * What a process does when the directory's topic was cut: reads it anew, beside what it knows, and appends what is missing
- * again. A token that was given to a game must go on working, and one that was revoked must stay so.
+ * Repairs a truncation of the directory's topic. Each process reads the topic again, compares it with the records in
+ * memory, and appends the lost records. Valid tokens thus stay valid, and revoked tokens stay revoked.
  */
 import type { DirectoryEntry } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -12,24 +12,24 @@ import { applyEntry, type Directory, emptyDirectory } from './directory.ts';
 import { EffectiveRecords } from './effectiveRecords.ts';
 
 export interface RepairedTruncation {
-  /** The first offset that was gone. */
+  /** First lost offset. */
   readonly offset: number;
-  /** The keys of what was missing, all of them in the log again. */
+  /** Keys of the lost records, which were appended again. */
   readonly missing: readonly string[];
 }
 
-/** The directory as the log has it, with what was missing. */
+/** The directory as the log has it, including the restored records. */
 export interface RebuiltDirectory extends RepairedTruncation {
   readonly current: Directory;
   readonly predecessors: EffectiveRecords;
-  /** What is below was read. */
+  /** Records below this offset were read. */
   readonly end: number;
-  /** The offsets of records that do not count. */
+  /** Offsets of ineffective records. */
   readonly ineffectiveOffsets: readonly number[];
 }
 
 interface DirectoryTruncation {
-  /** As of before the cut. */
+  /** Effective records before the truncation. */
   readonly before: EffectiveRecords;
   readonly offset: number;
   readonly signal: AbortSignal;
@@ -41,13 +41,13 @@ interface Deps {
   readonly decode: DecodeEntry;
 }
 
-/** Returns a record's entry: null for a tombstone, undefined for one that cannot be read. */
+/** Returns the entry of a record: null for a tombstone, undefined if the record cannot be decoded. */
 export type DecodeEntry = (
   record: LogRecord,
   partition: number,
 ) => Promise<DirectoryEntry | null | undefined>;
 
-/** Tries until the log can be read and takes what is missing. @throws Unavailable once the signal aborts. */
+/** Retries until the log can be read and accepts the lost records. @throws Unavailable if the signal aborts. */
 export async function repairTruncation(
   deps: Deps,
   truncation: DirectoryTruncation,
@@ -84,7 +84,7 @@ async function rebuild(
       }
     },
     onTruncated: () => {
-      throw new Unavailable('the log was cut once more while it was read');
+      throw new Unavailable('the log was truncated again while it was read');
     },
   });
   const readTo = (offsets: readonly number[]) =>

@@ -1,10 +1,9 @@
-/** Time as a dependency, so that tests move it by hand and `core/` never asks for it. */
+/** Time as a dependency. Tests move the clock by hand, and `core/` receives times as data. */
 export interface Clock {
-  /** Milliseconds since the Unix epoch, UTC. */
   now(): number;
 }
 
 export const systemClock: Clock = { now: Date.now };
 
-/** For how long something takes or may take: nobody sets it, and its times mean nothing outside the process. */
+/** Monotonic clock for durations. Its values have no meaning outside the process. */
 export const steadyClock: Clock = performance;

@@ -1,8 +1,8 @@
-/** A shared question to the brokers still shows each reader the records acknowledged to it before. */
+/** Tests that a reader that shares a request to the brokers still sees all records acknowledged before its call. */
 import { expect, test } from 'vitest';
 import { coalesceCalls } from './waiting.ts';
 
-test('callers during a round share the next one', async () => {
+test('callers during a run share the next run', async () => {
   const { ask, rounds } = manual();
   const first = ask();
   await expect.poll(() => rounds.length).toBe(1);
@@ -15,7 +15,7 @@ test('callers during a round share the next one', async () => {
   expect(rounds).toHaveLength(2);
 });
 
-test('never runs two rounds at once, also when a caller comes as one ends', async () => {
+test('never runs two at once, even if a caller arrives as one ends', async () => {
   let running = 0;
   let most = 0;
   let rounds = 0;
@@ -30,7 +30,7 @@ test('never runs two rounds at once, also when a caller comes as one ends', asyn
   const reader = async (): Promise<void> => {
     for (let asked = 0; asked < 20; asked += 1) {
       const begun = rounds;
-      // A round that had begun before the call is not an answer to it.
+      // A run that started before the call does not answer the call.
       expect(await ask()).toBeGreaterThan(begun);
     }
   };
@@ -38,7 +38,7 @@ test('never runs two rounds at once, also when a caller comes as one ends', asyn
   expect(most).toBe(1);
 });
 
-test('calls made together share one round, and the next call begins another', async () => {
+test('simultaneous calls share one run, and the next call starts another', async () => {
   const { ask, rounds } = manual();
   const [one, other] = [ask(), ask()];
   await expect.poll(() => rounds.length).toBe(1);
@@ -50,7 +50,7 @@ test('calls made together share one round, and the next call begins another', as
   expect(await next).toBe('second');
 });
 
-test('a failed round fails only its own callers', async () => {
+test('a failed run fails only its own callers', async () => {
   const { ask, rounds } = manual();
   const failing = ask();
   await expect.poll(() => rounds.length).toBe(1);
@@ -62,7 +62,7 @@ test('a failed round fails only its own callers', async () => {
   expect(await next).toBe('well');
 });
 
-/** Rounds that end when the test says so. */
+/** Runs that end when the test decides. */
 function manual() {
   const rounds: PromiseWithResolvers<string>[] = [];
   const ask = coalesceCalls(() => {

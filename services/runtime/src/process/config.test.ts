@@ -12,19 +12,19 @@ const schema = Type.Object({
   secret: setting.text({ env: 'X_SECRET', default: 'none', description: 'Secret.' }),
 });
 
-test('takes defaults where nothing is set, and freezes the result', () => {
+test('uses defaults for unset settings, and freezes the result', () => {
   const config = loadConfig(schema, {}, 'X_');
   expect(config).toEqual({ port: 8080, mode: 'safe', secret: 'none' });
   expect(Object.isFrozen(config)).toBe(true);
 });
 
-test('reports every bad and unknown setting at once', () => {
+test('reports every invalid and unknown setting at once', () => {
   const env = { X_PORT: '80x', X_MODE: 'slow', X_TYPO: '1', OTHER: '1' };
   expect(() => loadConfig(schema, env, 'X_')).toThrow(StartRefused);
   expect(() => loadConfig(schema, env, 'X_')).toThrow(/X_PORT.*X_MODE.*X_TYPO/);
 });
 
-describe('a name that is not of the prefix', () => {
+describe('a name without the prefix', () => {
   const known = ['KAFKA_BROKERS', 'KAFKA_TLS', 'KAFKA_TLS_CERT', 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL'];
   const shared = Type.Object(
     Object.fromEntries(known.map((env) => [env, setting.optional({ env, description: 'Of others too.' })])),
@@ -40,21 +40,21 @@ describe('a name that is not of the prefix', () => {
     ['SCHEMA_REGISTRY_URI', 'SCHEMA_REGISTRY_URL'],
     ['CLICKHOUSE_URL_', 'CLICKHOUSE_URL'],
     ['CLICKHUOSE_URL', 'CLICKHOUSE_URL'],
-  ])('is refused where it is a near miss of a known one: %s', (name, meant) => {
+  ])('is rejected if it resembles a known name: %s', (name, meant) => {
     expect(() => loadConfig(shared, { [name]: 'x' }, 'X_')).toThrow(
-      `${name}: there is no such setting; is ${meant} meant?`,
+      `${name}: there is no such setting; did you mean ${meant}?`,
     );
   });
 
   test.each([
-    // What Kubernetes puts into a container for Services named `kafka`, `kafka-tls`, `clickhouse` and the like.
+    // Variables that Kubernetes sets in a container for services named `kafka`, `kafka-tls`, `clickhouse`, and similar.
     'KAFKA_PORT',
     'KAFKA_PORT_9092_TCP_ADDR',
     'KAFKA_SERVICE_HOST',
     'KAFKA_TLS_PORT',
     'CLICKHOUSE_PORT',
     'SCHEMA_REGISTRY_PORT',
-    // Of Kafka's own scripts, of ClickHouse's client and of their images.
+    // Variables of Kafka's scripts, of ClickHouse's client, and of their images.
     'KAFKA_HEAP_OPTS',
     'KAFKA_OPTS',
     'KAFKA_HOME',
@@ -62,12 +62,12 @@ describe('a name that is not of the prefix', () => {
     'CLICKHOUSE_DB',
     'CLICKHOUSE_HOST',
     'PATH',
-  ])('is not ours otherwise: %s', (name) => {
+  ])('is ignored otherwise: %s', (name) => {
     expect(loadConfig(shared, { [name]: 'x' }, 'X_')).toMatchObject({ KAFKA_BROKERS: '' });
   });
 });
 
-test.each(['-1', '65536', '1.5', '', ' 1'])('refuses the port %j', (port) => {
+test.each(['-1', '65536', '1.5', '', ' 1'])('rejects the port %j', (port) => {
   expect(() => loadConfig(schema, { X_PORT: port }, 'X_')).toThrow(/X_PORT/);
 });
 
@@ -109,7 +109,7 @@ test('describes every setting in a list', () => {
   expect(configList(schema)).toContain('- `X_PORT` (`8080`): Port.');
 });
 
-test('shows settings without their secrets, those in addresses too', () => {
+test('hides secrets when it shows settings, also in addresses', () => {
   const shown = Type.Object({
     token: setting.secret({ env: 'X_TOKEN', description: 'Token.' }),
     url: setting.optional({ env: 'X_URL', description: 'Address.' }),

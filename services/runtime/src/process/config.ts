@@ -1,21 +1,21 @@
 /**
- * Settings from the environment: each service has one TypeBox object whose fields carry the variable's name, a default
- * and a sentence. Loaded once, all problems reported together, frozen.
+ * Reads settings from the environment. Each service has one TypeBox object whose fields carry the variable's name, a
+ * default, and a description. All problems are reported together, and the result is frozen.
  */
 import { readFileSync } from 'node:fs';
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import { StartRefused } from './errors.ts';
 import { nearestName } from './nearestName.ts';
 
-/** The fields of a setting's schema besides its type. */
+/** Properties of a setting's schema in addition to its type. */
 export interface SettingOptions {
   readonly env: string;
-  /** Another accepted name; `env` overrides the alias. */
+  /** Another accepted name. `env` overrides the alias. */
   readonly alias?: { readonly env: string; readonly isDeprecated: boolean };
   readonly description: string;
 }
 
-/** A deprecated name in the environment, and the setting that replaces the name. */
+/** A deprecated name in the environment, and the setting that replaces it. */
 export interface DeprecatedName {
   readonly setting: string;
   readonly replacement: string;
@@ -25,9 +25,9 @@ export const setting = {
   integer: (options: SettingOptions & { default: number; minimum: number; maximum: number }) =>
     Type.Integer({ ...options }),
   text: (options: SettingOptions & { default: string }) => Type.String({ minLength: 1, ...options }),
-  /** May be empty, which it is where it is not given and has no other default. */
+  /** May be empty. Empty is also the default unless another one is given. */
   optional: (options: SettingOptions & { default?: string }) => Type.String({ default: '', ...options }),
-  /** Like `optional`, and never printed. */
+  /** Like `optional`, but never printed. */
   secret: (options: SettingOptions) => Type.String({ ...options, default: '', secret: true }),
   choice: <const T extends string[]>(values: [...T], options: SettingOptions & { default: T[number] }) =>
     Type.Enum(values, { ...options }),
@@ -36,10 +36,11 @@ export const setting = {
 type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * A misspelt setting is not silently ignored. Where the name's begin is ours alone, every unknown one is refused; elsewhere
- * a near miss only, since others use such names too: `KAFKA_HEAP_OPTS`, or the `CLICKHOUSE_PORT` of Kubernetes.
- * @param prefix the begin of names that is ours alone.
- * @throws StartRefused naming every bad or unknown setting.
+ * Loads settings and rejects misspelled ones. Every unknown name with the prefix is rejected. Other unknown names are
+ * rejected only if they resemble a setting, because other programs use names such as `KAFKA_HEAP_OPTS` or Kubernetes'
+ * `CLICKHOUSE_PORT`.
+ * @param prefix prefix of names that only Questlog uses.
+ * @throws StartRefused with every invalid or unknown setting.
  */
 export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: string): Readonly<Static<T>> {
   const problems: string[] = [];
@@ -58,14 +59,13 @@ export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: strin
     const suggestion = nearestName(name, knownNames, 1);
     if (suggestion === undefined && !name.startsWith(prefix)) continue;
     problems.push(
-      `${name}: there is no such setting${suggestion === undefined ? '' : `; is ${suggestion} meant?`}`,
+      `${name}: there is no such setting${suggestion === undefined ? '' : `; did you mean ${suggestion}?`}`,
     );
   }
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
   return Object.freeze(values as Static<T>);
 }
 
-/** Returns the deprecated names that the environment uses. */
 export function deprecatedNames(schema: TObject, env: Env): DeprecatedName[] {
   return Object.values<TSchema>(schema.properties).flatMap((property) => {
     const alias = aliasOf(property);
@@ -76,7 +76,7 @@ export function deprecatedNames(schema: TObject, env: Env): DeprecatedName[] {
   });
 }
 
-/** The settings as they may be shown: without secrets, those inside addresses too. */
+/** Returns the settings without secrets and without passwords in addresses. */
 export function shownConfig(schema: TObject, values: Readonly<Record<string, unknown>>): object {
   return Object.fromEntries(
     Object.entries(values).map(([field, value]) => {
@@ -95,7 +95,7 @@ function hidePassword(value: unknown): unknown {
   return url.password === '' ? value : url.href;
 }
 
-/** Every setting as a line of a Markdown list, for `docs/reference/config.md`. */
+/** Returns the settings as a Markdown list for `docs/reference/config.md`. */
 export function configList(schema: TObject): string {
   return Object.values<TSchema>(schema.properties)
     .map((property) => {
@@ -132,7 +132,7 @@ function readFirst(env: Env, names: readonly string[], problems: string[]): stri
   return name === undefined ? undefined : read(env, name, problems);
 }
 
-/** Returns the value of `NAME`, or the content of the file that `NAME_FILE` names, without the line end at its end. */
+/** Returns the value of `NAME`, or the content of the file that `NAME_FILE` names, without trailing whitespace. */
 function read(env: Env, name: string, problems: string[]): string | undefined {
   const file = env[`${name}_FILE`];
   if (file === undefined) return env[name];
@@ -145,7 +145,10 @@ function read(env: Env, name: string, problems: string[]): string | undefined {
   }
 }
 
-/** In TypeBox's words. Its own check is three hundred more files to load before anything is told. */
+/**
+ * Returns the message that TypeBox's check would return. TypeBox's own check would load three hundred more files at the
+ * start.
+ */
 function problemOf(property: TSchema, value: unknown): string | undefined {
   if (Type.IsEnum(property)) {
     const isOne = property.enum.some((one) => one === value);
@@ -164,7 +167,7 @@ function problemOf(property: TSchema, value: unknown): string | undefined {
   return value.length < minLength ? `must not have fewer than ${minLength} characters` : undefined;
 }
 
-/** TypeBox leaves them out of its types. */
+/** TypeBox's types lack these properties. */
 function boundsOf(property: TSchema): { minimum?: number; maximum?: number; minLength?: number } {
   return property;
 }

@@ -1,17 +1,17 @@
 /**
- * The kinds of failure that the code tells apart. Whatever is none of them is a bug and ends the process, so that a
- * supervisor starts a clean one instead of a half-broken one going on.
+ * The kinds of errors that the code distinguishes. Any other error is a bug and ends the process, so that a supervisor
+ * starts a new one.
  */
 
-/** A record that can never be processed as it is: it goes to the dead letters, what is behind it goes on. */
+/** A record that can never be processed. It becomes a dead letter, and processing continues after it. */
 export class Invalid extends Error {
   override readonly name = 'Invalid';
 }
 
-/** A dependency (log, ClickHouse, registry) does not answer or cannot take more: back off and try again. */
+/** A dependency (log, ClickHouse, registry) that does not respond or is overloaded. Callers back off and retry. */
 export class Unavailable extends Error {
   override readonly name = 'Unavailable';
-  /** Seconds after which another try makes sense; answered as `Retry-After`. */
+  /** Seconds until a retry makes sense; sent as `Retry-After`. */
   readonly retryAfterS: number;
 
   constructor(message: string, options: ErrorOptions & { retryAfterS?: number } = {}) {
@@ -20,12 +20,15 @@ export class Unavailable extends Error {
   }
 }
 
-/** This process lost a partition or a transactional id to another: it must stop writing on its behalf at once. */
+/** This process lost a partition or a transactional id to another process, and must stop writing for it. */
 export class Fenced extends Error {
   override readonly name = 'Fenced';
 }
 
-/** The start cannot go on (a taken port, a held directory, a bad setting): one line for the operator, exit code 1. */
+/**
+ * An error that prevents the start, such as a port in use, a locked directory, or an invalid setting. The operator sees
+ * one line, and the exit code is 1.
+ */
 export class StartRefused extends Error {
   override readonly name = 'StartRefused';
 }

@@ -1,9 +1,9 @@
-/** `/readyz` answers during an outage: a check that fails or hangs must not take the answer with it. */
+/** Tests that `/readyz` responds during an outage, even if a check fails or hangs. */
 import { expect, test, vi } from 'vitest';
 import { Unavailable } from './errors.ts';
 import { createHealth } from './health.ts';
 
-test('a check that throws, or that has no answer, is a named problem beside the others', async () => {
+test('reports a check that throws or does not respond as a named problem beside the others', async () => {
   vi.useFakeTimers();
   try {
     const health = createHealth();

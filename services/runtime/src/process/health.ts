@@ -1,23 +1,26 @@
-/** Readiness as the sum of named checks; each says what is wrong, or undefined when nothing is. */
+/** Readiness, computed from named checks. Each check returns a message if there is a problem, otherwise undefined. */
 import { messageOf } from './errors.ts';
 import { withinLimit } from './waiting.ts';
 
 type Check = () => string | undefined | Promise<string | undefined>;
 
 export interface Health {
-  /** Problems that make this process not ready. */
+  /** Registers a check whose problem makes this process not ready. */
   check(name: string, problem: Check): void;
-  /** Warnings leave the process ready: it goes on with what it can, and all processes of its kind have them at once. */
+  /**
+   * Registers a check whose problem is a warning and leaves the process ready. A warning usually concerns all processes
+   * of a kind at once.
+   */
   warn(name: string, problem: Check): void;
-  /** Name and sentence of each that says something, within a few seconds. No problems: ready. */
+  /** Returns the messages by name within a few seconds. The process is ready if there are no problems. */
   state(): Promise<{ readonly problems: CheckMessages; readonly warnings: CheckMessages }>;
 }
 
 export type CheckMessages = Readonly<Record<string, string>>;
 
-/** A caller of readiness waits a few seconds only; an outage may hold a check for longer. */
+/** Clients of `/readyz` wait only a few seconds, and an outage can delay a check for longer. */
 const CHECK_LIMIT_MS = 3_000;
-/** Kubernetes asks for a second only, and what leaves the process ready must not make it fail for being late. */
+/** Kubernetes waits only a second by default. A slow warning must not make the process fail. */
 const WARNING_LIMIT_MS = 500;
 
 export function createHealth(): Health {

@@ -1,4 +1,4 @@
-/** Every process's routes for supervisors and Prometheus: alive, progressing, figures. */
+/** Routes of every process for supervisors and Prometheus. */
 import { Router, type RouterInstance } from '@koa/router';
 import Koa from 'koa';
 import { messageOf } from './errors.ts';
@@ -14,7 +14,7 @@ export interface HealthDeps {
   readonly metrics: { readonly exposition: Exposition };
 }
 
-/** `/healthz`, `/readyz` and `/metrics`; none needs a token. */
+/** Adds `/healthz`, `/readyz`, and `/metrics`, which need no token. */
 export function healthRoutes(router: RouterInstance, { health, metrics }: HealthDeps): void {
   router.get('/healthz', (ctx) => {
     ctx.body = { status: 'ok' };
@@ -34,7 +34,10 @@ export function healthRoutes(router: RouterInstance, { health, metrics }: Health
   });
 }
 
-/** The listener of a process that has nothing else to serve. @throws StartRefused when the address cannot be had. */
+/**
+ * Opens the listener of a process that serves only these routes.
+ * @throws StartRefused if the address cannot be used.
+ */
 export function listenForHealth(deps: HealthDeps, address: ListenAddress): Promise<Listener> {
   const router = new Router({ sensitive: true });
   healthRoutes(router, deps);

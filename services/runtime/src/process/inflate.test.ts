@@ -1,4 +1,4 @@
-/** Small bodies in one call. */
+/** Tests small bodies that are decompressed in one call. */
 import { brotliCompressSync, deflateSync, gzipSync, inflateSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { inflateSmall } from './inflate.ts';
@@ -10,7 +10,7 @@ test.each([
   ['deflate', deflateSync],
   ['zstd', zstdCompressSync],
 ])(
-  'in %s a small body is inflated in one call; of any other a stream tells what it is',
+  '%s: decompresses a small body in one call, and leaves any other body to the stream',
   (coding, compress) => {
     const small = compress(BYTES);
     expect(inflateSmall(small, coding, BYTES.length)).toEqual(BYTES);
@@ -20,13 +20,13 @@ test.each([
   },
 );
 
-test('a body of many blocks that hold nothing is left to a stream: it would hold the event loop for seconds', () => {
+test('leaves a body of many empty blocks to the stream, because it would block the event loop for seconds', () => {
   const blocks = Buffer.alloc(5 * 10_000, Buffer.from([0, 0, 0, 0xff, 0xff]));
   const body = Buffer.concat([Buffer.from([0x78, 0x9c]), blocks, Buffer.from([3, 0, 0, 0, 0, 1])]);
   expect(inflateSync(body)).toHaveLength(0);
   expect(inflateSmall(body, 'deflate', 1)).toBeUndefined();
 });
 
-test('a body in brotli is never inflated in one call: a hundred bytes would hold the event loop', () => {
+test('never decompresses brotli in one call, because a hundred bytes would block the event loop', () => {
   expect(inflateSmall(brotliCompressSync(BYTES), 'br', BYTES.length)).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-/** Inflates what a Content-Encoding has compressed, also where several members follow one another. */
+/** Decompresses bodies with a `Content-Encoding`, including bodies of several concatenated members. */
 import type { Transform } from 'node:stream';
 import {
   constants,
@@ -15,9 +15,9 @@ import {
 export type ByteStream = AsyncIterable<Buffer>;
 
 export interface InflateLimits {
-  /** Each takes a decoder; only gzip's own reads on behind its first member. */
+  /** Each member needs a decoder, except that a gzip decoder continues after its first member. */
   readonly maxMembers?: number;
-  /** Of zstd, the power of two; a frame that wants a larger window is an error. */
+  /** Maximum window size of zstd as a power of two. A frame with a larger window is an error. */
   readonly maxWindowLog?: number;
 }
 
@@ -26,9 +26,9 @@ export function isInflatable(coding: string): boolean {
 }
 
 /**
- * Pulls: nothing is inflated that nobody has asked for. Node's zstd stream ends without an error behind the first member
- * and drops the rest, so a new decoder is started with what an ended one has left.
- * @throws Error where the bytes are not of the coding, to the last one.
+ * Decompresses on demand: nothing is decompressed before the consumer reads. Node's zstd stream ends without an error
+ * after the first member and drops the rest, so each member gets a new decoder.
+ * @throws Error if any byte is not valid in the coding.
  */
 export async function* inflate(
   source: ByteStream | Iterable<Buffer>,
@@ -43,12 +43,12 @@ export async function* inflate(
       let rest = chunk;
       while (rest.length > 0) {
         if (member === undefined && ++members > (limits.maxMembers ?? Number.POSITIVE_INFINITY)) {
-          throw new Error('there are too many members');
+          throw new Error('the body has too many members');
         }
         const isNewMember = member === undefined;
         member ??= new Member(decoder.open(limits));
         const consumed: number = yield* member.feed(rest);
-        if (isNewMember && consumed === 0) throw new Error('unexpected bytes behind the end');
+        if (isNewMember && consumed === 0) throw new Error('unexpected bytes after the end');
         rest = rest.subarray(consumed);
         if (member.hasEnded) member = undefined;
       }
@@ -60,9 +60,9 @@ export async function* inflate(
 }
 
 /**
- * A small body, at once: a stream costs it several turns of the event loop. Undefined where more than `maxBytes` come out,
- * where so many go in that the loop would stand still (blocks may be empty), where the bytes are not one whole member, or in
- * brotli: `inflate` tells what they are.
+ * Decompresses a small body in one call, because a stream takes several turns of the event loop. Returns undefined if
+ * the output exceeds `maxBytes`, if the input is so large that it could block the event loop (blocks can be empty), if
+ * it is not exactly one member, or for brotli. `inflate` then handles the body.
  */
 export function inflateSmall(
   body: Buffer,
@@ -91,7 +91,7 @@ function decoderOf(coding: string): Decoder {
 
 type Inflater = Transform & { bytesWritten: number };
 
-/** One compressed member: a decoder, and whether it has come to its end. */
+/** A compressed member with its decoder. */
 class Member {
   hasEnded = false;
   readonly #decoder: Inflater;
@@ -111,7 +111,10 @@ class Member {
     });
   }
 
-  /** Yields what comes out, answers how many bytes went in: fewer than given where the member ends before. */
+  /**
+   * Yields decompressed output. Returns the number of consumed bytes, which is lower than the chunk's length if the
+   * member ends inside it.
+   */
   async *feed(chunk: Buffer): AsyncGenerator<Buffer, number> {
     const before = this.#decoder.bytesWritten;
     let isWritten = false;
@@ -125,7 +128,7 @@ class Member {
     return consumed;
   }
 
-  /** The rest, once the source has ended. @throws Error where the member has not. */
+  /** Yields the rest after the source has ended. @throws Error if the member is incomplete. */
   async *finish(): ByteStream {
     this.#decoder.end();
     yield* this.#outputUntil(() => this.hasEnded);
@@ -148,12 +151,12 @@ class Member {
   }
 }
 
-/** More than what Node cuts from a pool that several buffers share, so that `freeChunk` can free it. */
+/** Larger than the buffers that Node allocates from a shared pool, so that `freeChunk` can free it. */
 const CHUNK = { chunkSize: 64 * 1024 };
 const zstdOptions = ({ maxWindowLog }: InflateLimits): ZstdOptions =>
   maxWindowLog === undefined ? {} : { params: { [constants.ZSTD_d_windowLogMax]: maxWindowLog } };
 
-/** What `info` has a function answer beside its output. */
+/** Result of the synchronous functions with the option `info`. */
 interface SyncResult {
   readonly buffer: Buffer;
   readonly engine: { readonly bytesWritten: number };
@@ -161,7 +164,7 @@ interface SyncResult {
 
 interface Decoder {
   open(limits: InflateLimits): Inflater;
-  /** None for brotli, which fills its window of up to 16 MiB before it gives out the first byte. */
+  /** Undefined for brotli, which fills its window of up to 16 MiB before the first byte of output. */
   decodeSync?(body: Buffer, options: { maxOutputLength: number; info: true }, limits: InflateLimits): unknown;
 }
 

@@ -1,4 +1,4 @@
-/** Signals, as the terminal, npm and an impatient operator send them, to a process of its own. */
+/** Tests signals from the terminal, npm, and an impatient operator to a separate process. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { afterEach, expect, test } from 'vitest';
@@ -8,7 +8,7 @@ let child: ChildProcess | undefined;
 
 afterEach(() => child?.kill('SIGKILL'));
 
-test('a signal that comes twice at once is one stop, which ends with status 0', async () => {
+test('treats two signals at once as one stop, and exits with status 0', async () => {
   const { process, output, ended } = await stoppable('await once(process.stdin, "data")');
   process.kill('SIGINT');
   process.kill('SIGTERM');
@@ -20,7 +20,7 @@ test('a signal that comes twice at once is one stop, which ends with status 0', 
   await output('"stopped"');
 });
 
-test('a signal that comes seconds after the first ends the process at once, without an exit', async () => {
+test('is killed by a second signal seconds after the first, without a regular exit', async () => {
   const { process, output, ended } = await stoppable('await new Promise(() => {})');
   const startedAtMs = performance.now();
   process.kill('SIGINT');
@@ -33,7 +33,7 @@ test('a signal that comes seconds after the first ends the process at once, with
   expect(performance.now() - startedAtMs).toBeGreaterThan(1_000);
 });
 
-/** A process whose one closer is the given code. */
+/** Returns a process whose only closer runs this code. */
 async function stoppable(closer: string) {
   const code = `
     import { once } from 'node:events';

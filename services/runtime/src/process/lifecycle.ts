@@ -1,18 +1,20 @@
-/** Stopping in the reverse order of starting, on a signal or when something cannot go on. */
+/** Stops a process in the reverse order of its start, on a signal or after a fatal error. */
 import { messageOf } from './errors.ts';
 import type { Logger } from './logger.ts';
 import { withinLimit } from './waiting.ts';
 
 const STOP_DEADLINE_MS = 15_000;
-/** Of a child that closes what a process of its own would: its parent kills it a second later, and has one more for itself. */
+/** Time limit of a child process. Its parent kills it a second later and has one more second for itself. */
 export const CHILD_STOP_DEADLINE_MS = 13_000;
-/** Ctrl-C reaches every process of the terminal, and npm sends on what it got: signals this close ask for one stop. */
+/**
+ * Ctrl-C reaches every process of the terminal, and npm forwards its signals. Signals within this time count as one.
+ */
 const DUPLICATE_SIGNAL_MS = 2_000;
 
 export interface Lifecycle {
-  /** Closers run last registered first. */
+  /** Registers a closer. Closers run in reverse order. */
   onStop(name: string, close: () => Promise<void> | void): void;
-  /** Stops everything once; later calls wait for the same stop. Rejects when a closer failed or the deadline passed. */
+  /** Stops everything once; later calls wait for the same stop. Rejects if a closer failed or the deadline passed. */
   stop(): Promise<void>;
   isStopping(): boolean;
 }
@@ -33,8 +35,8 @@ export function createLifecycle(logger: Logger, deadlineMs = STOP_DEADLINE_MS): 
 }
 
 /**
- * SIGTERM and SIGINT stop with status 0. A signal seconds later is impatience: the process is killed, since an exit would
- * run the destructors of an engine that is still closing, and crash in them.
+ * Stops on SIGTERM and SIGINT with status 0. A second signal seconds later kills the process. A regular exit would run
+ * the destructors of an engine that is still closing, and crash in them.
  */
 export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
   let stoppingSinceMs: number | undefined;

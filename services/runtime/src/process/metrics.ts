@@ -1,15 +1,18 @@
-/** Where the metrics of a process come together; each service brings its own, and Node's are here. */
+/** Creates the metrics registry of a process with Node's metrics. Each service adds its own. */
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 
 export type MetricsRegistry = Registry;
-/** What Prometheus is answered. */
+/** The part of the registry that `/metrics` needs. */
 export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
 
-/** Every 10 ms, as is usual, the looks would cost an idle process more than all else; every 100 ms they would be half of its wake-ups. */
+/**
+ * Sampling every 10 ms, the usual interval, would use more CPU than the rest of an idle process. Every 100 ms would
+ * cause half of its wake-ups.
+ */
 const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 
 export interface RegistryOptions {
-  /** Version of Questlog; undefined in tests and tools. */
+  /** Version of Questlog. Undefined in tests and tools. */
   readonly version?: string;
   /** Number of this worker, a label of every series. Undefined if the process is not a worker. */
   readonly worker?: number | undefined;

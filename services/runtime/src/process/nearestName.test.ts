@@ -15,7 +15,7 @@ test.each([
   ['paylaod', 'payload'],
   ['ID', 'id'],
   ['tilte', 'title'],
-])('%s is a near miss of %s', (name, meant) => {
+])('%s resembles %s', (name, meant) => {
   expect(nearestName(name, FIELDS, 2)).toBe(meant);
 });
 
@@ -26,7 +26,7 @@ test.each([['userId'], ['type'], ['x'], ['it'], [''], ['titanic'], ['x'.repeat(1
   },
 );
 
-test('the closest one counts, and not more edits than asked', () => {
+test('returns the closest name within the allowed number of edits', () => {
   expect(nearestName('eventa', ['events', 'eventIds', 'event'], 2)).toBe('events');
   expect(nearestName('ocuredAt', FIELDS, 1)).toBeUndefined();
 });

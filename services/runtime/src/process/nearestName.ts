@@ -1,9 +1,9 @@
-/** Which known name somebody meant who wrote another one. */
+/** Finds the known name that a misspelled name probably means. */
 
 /**
- * The closest of the known names: the same in other letters' case, or not more edits away than asked (a letter missing,
- * added, another, or two neighbours swapped). Of a short name that many edits would make any other: fewer than half of
- * its letters may differ.
+ * Returns the closest candidate within `maxEdits` edits. An edit adds, removes, or replaces a character, or swaps two
+ * neighbors; case is ignored. Fewer than half of the candidate's characters may differ, because few edits turn a short
+ * name into any other.
  */
 export function nearestName(
   name: string,
@@ -21,7 +21,10 @@ export function nearestName(
   return nearest;
 }
 
-/** The distance of optimal string alignment; anything above `max` where it is larger. Short for names of any length. */
+/**
+ * Returns the optimal string alignment distance, or any value above `max` if it is larger. Returns early for names of
+ * very different length.
+ */
 function editsBetween(a: string, b: string, max: number): number {
   if (Math.abs(a.length - b.length) > max) return max + 1;
   let beforeLast: number[] = [];

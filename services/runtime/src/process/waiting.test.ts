@@ -1,14 +1,14 @@
 import { expect, it } from 'vitest';
 import { Backoff, limitConcurrency, Notifier, yieldToEventLoop } from './waiting.ts';
 
-it('waits twice as long after each failure, up to its bound, and begins anew after a success', () => {
+it('doubles the pause after each failure up to its maximum, and starts again after a success', () => {
   const backoff = new Backoff(500, 4_000);
   expect([1, 2, 3, 4, 5].map(() => backoff.next())).toEqual([500, 1_000, 2_000, 4_000, 4_000]);
   backoff.reset();
   expect(backoff.next()).toBe(500);
 });
 
-it('wakes a waiter once, also one that comes after the ring', async () => {
+it('wakes a waiter once, even if the wait begins after the notification', async () => {
   const bell = new Notifier();
   const waiting = bell.wait();
   bell.notify();
@@ -26,7 +26,7 @@ it('wakes a waiter once, also one that comes after the ring', async () => {
   await next;
 });
 
-it('runs so many at a time, the others in their order, also behind one that fails', async () => {
+it('runs at most the limit at a time and the rest in order, also after a failure', async () => {
   const inTurn = limitConcurrency(2);
   const ends: PromiseWithResolvers<void>[] = [];
   const begun: number[] = [];

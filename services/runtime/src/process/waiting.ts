@@ -1,8 +1,8 @@
-/** The ways to wait: between tries, for a ring, for a turn, for a round that is shared, for something but not too long. */
+/** Ways to wait: for a retry, a notification, a free slot, a shared run, or a promise with a time limit. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from './errors.ts';
 
-/** Pauses between tries: each is twice the one before, up to a bound. */
+/** Pauses between attempts. Each pause is twice as long as the previous one, up to a maximum. */
 export class Backoff {
   readonly #firstMs: number;
   readonly #maxMs: number;
@@ -14,14 +14,14 @@ export class Backoff {
     this.#nextMs = firstMs;
   }
 
-  /** The pause before the next try. */
+  /** Returns the pause before the next attempt. */
   next(): number {
     const pauseMs = this.#nextMs;
     this.#nextMs = Math.min(pauseMs * 2, this.#maxMs);
     return pauseMs;
   }
 
-  /** Call it after a success. */
+  /** Must be called after a success. */
   reset(): void {
     this.#nextMs = this.#firstMs;
   }
@@ -33,15 +33,15 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 export interface RetryOptions {
-  /** Ends the waiting; what was thrown last is thrown then. */
+  /** Ends the retries. The last error is thrown then. */
   readonly signal: AbortSignal;
   readonly backoff?: Backoff;
   onDelay(cause: Unavailable, backoffMs: number): void;
 }
 
 /**
- * The one answer to a dependency that is away for a while: the same work again, with growing pauses.
- * @throws Unavailable once the signal aborts; whatever else `work` throws, at once.
+ * Retries the work with growing pauses while a dependency is unavailable.
+ * @throws Unavailable if the signal aborts. Rethrows any other error of `work` at once.
  */
 export async function retryUntilAvailable<T>(
   work: () => T | Promise<T>,
@@ -60,7 +60,7 @@ export async function retryUntilAvailable<T>(
   }
 }
 
-/** Wakes one waiting loop: a ring between two waits is not lost, so that nothing needs to poll. */
+/** Wakes one waiting loop. A notification between two waits is not lost, so the loop need not poll. */
 export class Notifier {
   #isNotified = false;
   #resume: (() => void) | undefined;
@@ -70,7 +70,10 @@ export class Notifier {
     this.#resume?.();
   }
 
-  /** Resolves at once when it rang since the last wait, else at the next ring or after `waitMs`. One waiter at a time. */
+  /**
+   * Resolves at once if `notify` was called since the last wait, otherwise at the next call or after `waitMs`. Only one
+   * caller may wait at a time.
+   */
   async wait(waitMs?: number): Promise<void> {
     if (!this.#isNotified) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -82,25 +85,31 @@ export class Notifier {
   }
 }
 
-/** Lets timers, sockets and other loops have their turn between two chunks of synchronous work. */
+/** Lets timers, sockets, and other loops run between two chunks of synchronous work. */
 export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Waits for `promise`, which never rejects, but not longer than `waitMs`. */
+/** Waits for `promise` for at most `waitMs`. The promise must never reject. */
 export async function settledWithin(promise: Promise<unknown>, waitMs: number): Promise<void> {
   await withinLimit<unknown>(promise, waitMs, () => undefined);
 }
 
-/** A stop has 15 s for all that there is to close. */
+/** A stop has 15 s for everything that it closes. */
 const STOP_WAIT_MS = 1_000;
 
-/** For a stop: waits for `promise`, which never rejects, but not for a dependency that is silent. */
+/**
+ * Waits for `promise` during a stop, but only briefly in case a dependency does not respond. The promise must never
+ * reject.
+ */
 export async function settledSoon(promise: Promise<unknown>): Promise<void> {
   await settledWithin(promise, STOP_WAIT_MS);
 }
 
-/** Gives what comes of the work, or of `late` when it takes longer; the work goes on, and its outcome is nobody's. */
+/**
+ * Returns the result of the work, or the result of `onTimeout` after the limit. The work continues, and its result is
+ * ignored.
+ */
 export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeout: () => T): Promise<T> {
   const { promise: timeout, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, limitMs);
@@ -111,7 +120,7 @@ export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeou
   }
 }
 
-/** How something running says that it cannot go on. Nobody has to look at `failed` by then. */
+/** Reports that a running component cannot continue. `failed` may be unobserved. */
 export class Failure {
   readonly failed: Promise<never>;
   readonly fail: (cause: unknown) => void;
@@ -125,8 +134,8 @@ export class Failure {
 }
 
 /**
- * Callers of the same work share a round of it that begins after they called: the round that runs may have looked before
- * what they know of had happened. However many call, one round runs and one more is waiting.
+ * Combines concurrent calls of the same work. Each caller gets the result of a run that starts after its call, because
+ * a run that has already started may have read older data. At most one run is active and one is waiting.
  */
 export function coalesceCalls<T>(work: () => Promise<T>): () => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();
@@ -143,7 +152,7 @@ export function coalesceCalls<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Lets so many pieces of work run at a time; the others wait for their turn. */
+/** Runs at most `limit` pieces of work at a time. The others wait in order. */
 export function limitConcurrency(limit: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let running = 0;

@@ -1,4 +1,7 @@
-/** A real registry: versions of a message read each other, incompatible ones are refused, and an outage loses nothing. */
+/**
+ * Tests a real registry: versions of a message read each other, incompatible versions are rejected, and an outage loses
+ * nothing.
+ */
 import { randomUUID } from 'node:crypto';
 import { connect, createServer, type Socket } from 'node:net';
 import { aLinkedEvent, anEventsAccepted } from '@questlog/schemas/fixtures/builders';
@@ -16,7 +19,7 @@ const payload = Buffer.from('{"a":1e400,"ü":-0}');
 describeKafka('the registry', ({ registryUrl }) => {
   /** Prefix of the test's own subjects. */
   const aPrefix = (): string => `${randomUUID()}.`;
-  /** A registry with a cache of its own, as each process has. */
+  /** Returns a registry with its own cache, as each process has. */
   const aProcess = (subjectPrefix: string, url = registryUrl): SchemaRegistry =>
     registryAt(url, { subjectPrefix, startTimeoutMs: 20_000 });
 
@@ -44,17 +47,17 @@ describeKafka('the registry', ({ registryUrl }) => {
   test.each<[what: string, contract: MessageContract<unknown>, field: Field]>([
     ['events with a field that old records lack', eventsAccepted, { name: 'shard', type: 'int' }],
     ['linked events with such a field', linkedEvents, { name: 'shard', type: 'int' }],
-  ])('a start with %s is refused, naming the subject', async (_, contract, field) => {
+  ])('rejects a start with %s and names the subject', async (_, contract, field) => {
     const prefix = aPrefix();
     const id = await registerOf(aProcess(prefix), contract);
     const error = await registerOf(aProcess(prefix), withField(contract, field)).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(StartRefused);
-    expect(String(error)).toContain(`refuses a schema for ${prefix}${contract.subject}: `);
+    expect(String(error)).toContain(`rejects a schema for ${prefix}${contract.subject}: `);
     expect(String(error)).not.toContain('\n');
     expect(await registerOf(aProcess(prefix), contract)).toBe(id);
   });
 
-  test('linked events may not lose a field that an old reader needs', async () => {
+  test('linked events must not lose a field that an old reader needs', async () => {
     const without = (contract: MessageContract<unknown>): MessageContract<unknown> =>
       changed(contract, (fields) => fields.filter(({ name }) => name !== 'projectId'));
     const prefix = aPrefix();
@@ -64,7 +67,7 @@ describeKafka('the registry', ({ registryUrl }) => {
     await registerOf(aProcess(prefix), without(eventsAccepted));
   });
 
-  test('a third version must read the first one too', async () => {
+  test('a third version must read the first one, too', async () => {
     const prefix = aPrefix();
     await registerOf(aProcess(prefix), withField(eventsAccepted, { ...REGION, type: ['null', 'long'] }));
     await registerOf(aProcess(prefix), eventsAccepted);
@@ -72,13 +75,13 @@ describeKafka('the registry', ({ registryUrl }) => {
     await expect(registerOf(aProcess(prefix), third)).rejects.toBeInstanceOf(StartRefused);
   });
 
-  test('processes that start at once get one id', async () => {
+  test('processes that start at the same time get one id', async () => {
     const prefix = aPrefix();
     const starts = Array.from({ length: 6 }, () => registerOf(aProcess(prefix), eventsAccepted));
     expect(new Set(await Promise.all(starts)).size).toBe(1);
   });
 
-  test('refuses a subject that accepts anything', async () => {
+  test('rejects a subject that accepts any schema', async () => {
     const prefix = aPrefix();
     const subject = `${prefix}${eventsAccepted.subject}`;
     await send('POST', `${registryUrl}/subjects/${subject}/versions`, { schema: eventsAccepted.schema });
@@ -88,7 +91,7 @@ describeKafka('the registry', ({ registryUrl }) => {
     );
   });
 
-  test('an outage holds up only unknown schemas, and dead-letters nothing', async () => {
+  test('an outage delays only unknown schemas, and dead-letters nothing', async () => {
     const cable = await aCable(registryUrl);
     const prefix = aPrefix();
     const now = await createCodec(aProcess(prefix, cable.url), linkedEvents);
@@ -107,7 +110,7 @@ describeKafka('the registry', ({ registryUrl }) => {
     expect(await now.decode(ofLater)).toMatchObject({ linkId: link.linkId });
   });
 
-  test('asks once for an unknown id that garbage names 100 times', async () => {
+  test('requests an unknown id once that invalid records name 100 times', async () => {
     const cable = await aCable(registryUrl);
     const codec = await createCodec(aProcess(aPrefix(), cable.url), linkedEvents);
     const garbage = Buffer.from([0, 0x7f, 0xff, 0xff, 0xff, 1]);
@@ -150,7 +153,7 @@ function changed<Next>(
   return messageContract<Next>(contract.topic, next, contract.compatibility);
 }
 
-/** A proxy to the registry that can be cut; it then resets connections. */
+/** Opens a proxy to the registry. While it is cut, it resets connections. */
 async function aCable(
   registryUrl: string,
 ): Promise<{ url: string; connections: number; cut(): void; mend(): void }> {

@@ -14,7 +14,7 @@ const SCHEMA = JSON.stringify({
   fields: [{ name: 'payload', type: { type: 'string', rawJson: true } }],
 });
 
-test('sets the compatibility before it registers, and a second start gets the same id', async () => {
+test('sets the compatibility before it registers a schema, and a second start gets the same id', async () => {
   const stub = await aRegistryStub();
   const first = await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE');
   expect(stub.requests.findIndex(({ method }) => method === 'PUT')).toBeLessThan(
@@ -24,14 +24,14 @@ test('sets the compatibility before it registers, and a second start gets the sa
   expect(await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(first);
 });
 
-test('puts its prefix in front of every subject', async () => {
+test('adds its prefix to every subject', async () => {
   const stub = await aRegistryStub();
   await registryAt(stub.url, { subjectPrefix: 'staging.' }).register('s', SCHEMA, 'BACKWARD_TRANSITIVE');
   expect([...stub.levels.keys()]).toEqual(['staging.s']);
   expect(stub.countOf('/subjects/staging.s/versions')).toBe(1);
 });
 
-test('accepts a stricter compatibility of an operator', async () => {
+test('accepts a stricter compatibility that an operator has set', async () => {
   const stub = await aRegistryStub();
   stub.levels.set('s', 'FULL_TRANSITIVE');
   expect(await registryAt(stub.url).register('s', SCHEMA, 'BACKWARD_TRANSITIVE')).toBe(1);
@@ -55,13 +55,13 @@ test.each([
   expect(stub.schemas).toEqual([]);
 });
 
-test('refuses to start with an incompatible schema, with the registry’s reason in one line', async () => {
+test('rejects a start with an incompatible schema, with the registry’s reason on one line', async () => {
   const stub = await aRegistryStub();
   stub.respond = ({ method }) =>
     method === 'POST' ? errorResponse(409, 409, 'Schema being registered\nis incompatible') : undefined;
   const error = await refusalOf(registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE'));
-  // The stub refuses a question for the schema's id too: the schema is not one of the subject's.
-  expect(error.message).toMatch(/^the schema registry refuses a schema for s: .*registered is incompatible$/);
+  // The stub also rejects the lookup of the schema's id, because the subject does not have the schema.
+  expect(error.message).toMatch(/^the schema registry rejects a schema for s: .*registered is incompatible$/);
 });
 
 test('two concurrent registrations of a schema get one id, also after a conflict', async () => {
@@ -72,21 +72,24 @@ test('two concurrent registrations of a schema get one id, also after a conflict
   expect(await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(1);
 });
 
-test.each([401, 403])('refuses to start at once when its credentials are refused (%i)', async (status) => {
-  const stub = await aRegistryStub();
-  stub.respond = () => ({ status, body: '<html>no</html>' });
-  const refused = registryAt(stub.url, { startTimeoutMs: 60_000 }).register('s', SCHEMA, 'FULL_TRANSITIVE');
-  await expect(refused).rejects.toThrow(/refuses these credentials/);
-});
+test.each([401, 403])(
+  'rejects a start at once if the registry rejects its credentials (%i)',
+  async (status) => {
+    const stub = await aRegistryStub();
+    stub.respond = () => ({ status, body: '<html>no</html>' });
+    const refused = registryAt(stub.url, { startTimeoutMs: 60_000 }).register('s', SCHEMA, 'FULL_TRANSITIVE');
+    await expect(refused).rejects.toThrow(/rejects these credentials/);
+  },
+);
 
-test('waits at its start for a registry that is starting', async () => {
+test('waits during its start for a registry that is starting', async () => {
   const stub = await aRegistryStub();
   stub.respond = () => (stub.requests.length < 3 ? { status: 503, body: '' } : undefined);
   const registry = registryAt(stub.url, { startTimeoutMs: 60_000 });
   expect(await registry.register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(1);
 });
 
-test('gives up a start without a registry, and names it without its password', async () => {
+test('ends a start without a registry after the timeout, and names the registry without its password', async () => {
   const registry = registryAt('http://someone:pass%40word@127.0.0.1:9/sub/');
   const error = await refusalOf(registry.register('s', SCHEMA, 'FULL_TRANSITIVE'));
   expect(error.message).toMatch(
@@ -95,7 +98,7 @@ test('gives up a start without a registry, and names it without its password', a
   expect(error.message).not.toMatch(/pass|someone/);
 });
 
-test('does not print an invalid address: it may hold a password', () => {
+test('does not print an invalid address, because it may contain a password', () => {
   expect(() => registryAt('registry:secret@host')).toThrow(/must begin with http/);
   expect(() => registryAt('registry:secret@host')).not.toThrow(/secret/);
 });
@@ -110,7 +113,7 @@ test('returns a schema’s text as registered, with one request for concurrent c
   expect(stub.countOf('/schemas/ids/1')).toBe(1);
 });
 
-test('asks once for an unknown id wanted 100 times, and again a minute later', async () => {
+test('requests an unknown id once for 100 lookups, and again a minute later', async () => {
   const stub = await aRegistryStub();
   const clock = new ManualClock();
   const registry = registryAt(stub.url, { clock });
@@ -122,14 +125,14 @@ test('asks once for an unknown id wanted 100 times, and again a minute later', a
 });
 
 test.each([
-  ['a proxy that knows no such page', { status: 404, body: '<html>default backend - 404</html>' }],
-  ['a gateway that speaks JSON', { status: 404, body: { message: 'no Route matched with those values' } }],
-  ['a load balancer with nothing behind it', { status: 502, body: '' }],
+  ['a 404 of a proxy', { status: 404, body: '<html>default backend - 404</html>' }],
+  ['a gateway that returns JSON', { status: 404, body: { message: 'no Route matched with those values' } }],
+  ['a load balancer without a backend', { status: 502, body: '' }],
   ['too many requests', errorResponse(429, 42901, 'slow down')],
-  ['credentials that were taken back', { status: 401, body: { error_code: 401, message: 'no' } }],
-  ['a page for people', { status: 200, body: '<html>log in</html>' }],
-  ['a registry whose own store is away', errorResponse(500, 50001, 'Error in the backend datastore')],
-])('%s makes no id unknown', async (_, answer) => {
+  ['revoked credentials', { status: 401, body: { error_code: 401, message: 'no' } }],
+  ['an HTML page', { status: 200, body: '<html>log in</html>' }],
+  ['a registry whose storage is unavailable', errorResponse(500, 50001, 'Error in the backend datastore')],
+])('%s does not make an id unknown', async (_, answer) => {
   const stub = await aRegistryStub();
   stub.schemas.push(SCHEMA);
   const registry = registryAt(stub.url);
@@ -139,7 +142,7 @@ test.each([
   expect(await registry.schemaById(1)).toBe(SCHEMA);
 });
 
-test('speaks TLS with a configured authority and credentials', async (context) => {
+test('uses TLS with a configured certificate authority and credentials', async (context) => {
   const tls = selfSigned();
   if (tls === undefined) return context.skip('there is no openssl to make a certificate with');
   const stub = await aRegistryStub(tls);
@@ -156,7 +159,7 @@ test('speaks TLS with a configured authority and credentials', async (context) =
   expect(await registryAt(userInUrl, { password, caPem: tls.cert }).schemaById(1)).toBe(SCHEMA);
   await expect(
     registryAt(stub.url, { caPem: tls.cert }).register('s', SCHEMA, 'FULL_TRANSITIVE'),
-  ).rejects.toThrow(/refuses these credentials/);
+  ).rejects.toThrow(/rejects these credentials/);
   await expect(registryAt(stub.url, credentials).schemaById(1)).rejects.toThrow(/certificate/);
 });
 

@@ -1,6 +1,6 @@
 /**
- * The Confluent-compatible registry of a deployment on Kafka. The kafkajs client registers; look-ups while records are
- * read go past it (see docs/decisions/0012-own-schema-lookups.md).
+ * Client of a Confluent-compatible schema registry, for deployments on Kafka. The kafkajs client registers schemas.
+ * Lookups of ids bypass it (docs/decisions/0012-own-schema-lookups.md).
  */
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry';
 import type { Compatibility } from '@questlog/schemas/topics/contract';
@@ -21,11 +21,11 @@ import {
 } from './registryHttp.ts';
 
 export interface ConfluentRegistryOptions extends RegistrySettings {
-  /** Stands before every subject, for deployments that share a registry; may be empty. */
+  /** Prefix of every subject, for deployments that share a registry. May be empty. */
   readonly subjectPrefix: string;
   readonly logger: Logger;
   readonly clock?: Clock;
-  /** How long a start waits for a registry that does not answer. */
+  /** Time for which a start waits for a registry that does not respond. */
   readonly startTimeoutMs?: number;
 }
 
@@ -63,7 +63,7 @@ export function openConfluentRegistry(options: ConfluentRegistryOptions): Schema
   };
 }
 
-/** Stricter settings, accepted in place of the wanted one. */
+/** Stricter compatibility levels that are accepted instead of the required one. */
 const STRICT_ENOUGH: Readonly<Record<Compatibility, readonly Compatibility[]>> = {
   BACKWARD_TRANSITIVE: ['BACKWARD_TRANSITIVE', 'FULL_TRANSITIVE'],
   FULL_TRANSITIVE: ['FULL_TRANSITIVE'],
@@ -77,7 +77,7 @@ interface Registration {
   readonly compatibility: Compatibility;
 }
 
-/** Node's codes for a certificate of nobody who is trusted: a wait for another one is a wait for an operator. */
+/** Node's error codes for an untrusted certificate. Waiting does not help, because only an operator can replace it. */
 const UNTRUSTED = /^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_)/;
 
 function rejectUntrustedCertificate(error: unknown): never {
@@ -86,7 +86,7 @@ function rejectUntrustedCertificate(error: unknown): never {
   throw UNTRUSTED.test(code) ? new StartRefused(messageOf(error), { cause: error }) : error;
 }
 
-/** @throws StartRefused when the registry refuses; Unavailable when it does not answer. */
+/** @throws StartRefused if the registry rejects the schema; Unavailable if it does not respond. */
 async function registerOnce(registration: Registration): Promise<number> {
   const { address, client, subject, schema } = registration;
   const compatibility = COMPATIBILITY[await ensureCompatibility(registration)];
@@ -94,15 +94,15 @@ async function registerOnce(registration: Registration): Promise<number> {
   try {
     const { id }: { id: unknown } = await client.register(confluentSchema, { subject, compatibility });
     if (typeof id === 'number') return id;
-    throw new Error('the answer to a registration holds no id');
+    throw new Error('the response to a registration contains no id');
   } catch (error) {
     const status: unknown = error instanceof Error ? Reflect.get(error, 'status') : undefined;
-    // When processes start at once, the second may get a conflict with the first.
+    // When processes start at the same time, the second registration can get a conflict.
     const known = status === 409 ? await idOf(registration) : undefined;
     if (known !== undefined) return known;
     const reason = oneLine(messageOf(error));
     if (status === 409 || status === 422) {
-      throw new StartRefused(`the schema registry refuses a schema for ${subject}: ${reason}`, {
+      throw new StartRefused(`the schema registry rejects a schema for ${subject}: ${reason}`, {
         cause: error,
       });
     }
@@ -114,8 +114,8 @@ async function registerOnce(registration: Registration): Promise<number> {
 }
 
 /**
- * Sets the compatibility before the first schema. The other way round, a start that is cut off in between would leave a
- * subject that accepts anything.
+ * Sets the compatibility before the first schema. In the reverse order, an interrupted start would leave a subject that
+ * accepts any schema.
  */
 async function ensureCompatibility({
   address,
@@ -126,12 +126,12 @@ async function ensureCompatibility({
   const found = await requestRegistry(address, 'GET', path);
   if (isNotFound(found)) {
     const set = await requestRegistry(address, 'PUT', path, { compatibility });
-    // Another process that starts at once was first: the next try sees its setting.
+    // Another process was faster. The next attempt sees its setting.
     if (set.status === 409) throw new Unavailable(`the compatibility of ${subject} is being set`);
     if (set.status !== 200) throw startRefused(address, `to set the compatibility of ${subject}`, set);
     return compatibility;
   }
-  if (found.status !== 200) throw startRefused(address, `to tell the compatibility of ${subject}`, found);
+  if (found.status !== 200) throw startRefused(address, `to return the compatibility of ${subject}`, found);
   const level = String(found.body['compatibilityLevel']).toUpperCase();
   const accepted = STRICT_ENOUGH[compatibility].find((enough) => enough === level);
   if (accepted !== undefined) return accepted;
@@ -146,13 +146,13 @@ async function idOf({ client, subject, schema }: Registration): Promise<number |
     .catch(() => undefined);
 }
 
-/** The schema's text, or undefined where the registry itself says that there is none. */
+/** Returns the schema's text. Undefined only if the registry itself reports that the id does not exist. */
 async function fetchSchema(address: RegistryAddress, id: number): Promise<string | undefined> {
   const answer = await requestRegistry(address, 'GET', `/schemas/ids/${id}`);
   if (isNotFound(answer)) return undefined;
   const { schema } = answer.body;
   if (answer.status === 200 && typeof schema === 'string') return schema;
-  // Any other answer says nothing about the record, which must wait and not be dead-lettered.
+  // Other responses prove nothing about the record, so it must wait and must not become a dead letter.
   throw new Unavailable(unavailableMessage(address, `status ${answer.status} for schema ${id}`));
 }
 
@@ -166,7 +166,7 @@ function clientOf({ url, auth, agent }: RegistryAddress): Client {
     host: url,
     agent,
     clientId: 'questlog',
-    // The client must not retry: waiting is decided here.
+    // Retries are done by this module.
     retry: { retries: 0 },
     middlewares: [inTime],
     ...(auth && { auth }),
@@ -180,38 +180,41 @@ function startRefused(
 ): StartRefused {
   const reason = oneLine(String(body['message'] ?? `status ${status}`));
   return (
-    credentialsRefused(address, status) ?? new StartRefused(`the schema registry refuses ${what}: ${reason}`)
+    credentialsRefused(address, status) ??
+    new StartRefused(`the schema registry rejects the request ${what}: ${reason}`)
   );
 }
 
 function credentialsRefused({ url }: RegistryAddress, status: unknown): StartRefused | undefined {
   if (status !== 401 && status !== 403) return undefined;
-  return new StartRefused(`the schema registry at ${url} refuses these credentials (status ${status})`);
+  return new StartRefused(`the schema registry at ${url} rejects these credentials (status ${status})`);
 }
 
 function unavailableMessage({ url }: RegistryAddress, reason: string): string {
-  return `the schema registry at ${url} does not answer as one: ${reason}`;
+  return `the schema registry at ${url} sent an unexpected response: ${reason}`;
 }
 
 function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim().slice(0, MAX_REASON_CHARACTERS);
 }
 
-/** A schema takes some kilobytes. Unknown ids have a bound of their own, since garbage can name any number of them. */
+/**
+ * A schema takes some kilobytes. Unknown ids have a separate limit, because invalid records can name any number of ids.
+ */
 export const MAX_CACHED_SCHEMAS = 1_000;
 export const MAX_CACHED_UNKNOWN_IDS = 10_000;
-/** Afterwards the id may exist: a writer may be upgraded before this process. */
+/** An unknown id may exist later, because a writer may be upgraded before this process. */
 export const UNKNOWN_ID_CACHE_MS = 60_000;
 
 /**
- * Schemas by id, each asked for once. A known one never changes. An unknown one stays unknown for a while, so that a flood
- * of records that name it is not a flood of requests. A failure is not remembered.
+ * Caches schemas by id. A schema never changes. An unknown id is cached for a while, so that many records with it do
+ * not cause many requests. Failures are not cached.
  */
 export class SchemaCache {
   readonly #lookUp: (id: number) => Promise<string | undefined>;
   readonly #clock: Clock;
   readonly #schemas = new LruMap<number, string>(MAX_CACHED_SCHEMAS);
-  /** The end, in milliseconds since the epoch. */
+  /** Expiry times in milliseconds since the epoch. */
   readonly #unknownUntilMs = new LruMap<number, number>(MAX_CACHED_UNKNOWN_IDS);
   readonly #running = new Map<number, Promise<string | undefined>>();
 
@@ -220,7 +223,7 @@ export class SchemaCache {
     this.#clock = clock;
   }
 
-  /** The schema's text, or undefined where there is none. Rejects as the look-up does. */
+  /** Returns the schema's text. Undefined if it does not exist. Rejects with the error of the lookup. */
   async get(id: number): Promise<string | undefined> {
     const known = this.#schemas.get(id);
     if (known !== undefined || this.#isUnknown(id)) return known;
@@ -232,7 +235,7 @@ export class SchemaCache {
     return await running;
   }
 
-  /** Never longer than intended, also after the clock was set back. */
+  /** Limits the remaining time, because the clock may have been set back. */
   #isUnknown(id: number): boolean {
     const leftMs = (this.#unknownUntilMs.get(id) ?? 0) - this.#clock.now();
     return leftMs > 0 && leftMs <= UNKNOWN_ID_CACHE_MS;

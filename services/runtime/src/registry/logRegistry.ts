@@ -1,6 +1,6 @@
 /**
- * The registry of the embedded mode: schemas are records of a compacted topic in the log itself, as Confluent's are in
- * `_schemas`; an id is the record's offset plus one. One process writes it.
+ * Schema registry of the embedded mode. Schemas are records of a compacted topic, like Confluent's `_schemas`. An id is
+ * the record's offset plus one. Only one process writes the topic.
  */
 import { compatibilityFault } from '@questlog/schemas/topics/compatibility';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -35,7 +35,7 @@ export async function openLogRegistry(log: Log): Promise<SchemaRegistry> {
         if (fault !== undefined)
           throw new StartRefused(`${subject} was written with schema ${id}, and ${fault}`);
       }
-      // The key holds the position, so that compaction keeps every version: old records name it.
+      // The key contains the number of the version, so that compaction keeps every version for old records.
       const value = Buffer.from(JSON.stringify({ subject, schema }), 'utf8');
       const { baseOffset } = await log.append(TOPICS.schemas, 0, [{ key: `${subject}/${byId.size}`, value }]);
       byId.set(baseOffset + 1, { subject, schema });
@@ -45,7 +45,7 @@ export async function openLogRegistry(log: Log): Promise<SchemaRegistry> {
   };
 }
 
-/** @throws StartRefused: without a schema the records that name it could not be read. */
+/** @throws StartRefused because records with this schema could not be read. */
 function entryOf(value: Buffer, offset: number): Entry {
   let cause: unknown;
   try {
@@ -54,7 +54,9 @@ function entryOf(value: Buffer, offset: number): Entry {
   } catch (error) {
     cause = error;
   }
-  throw new StartRefused(`the record of ${TOPICS.schemas}/0 at offset ${offset} is no schema`, { cause });
+  throw new StartRefused(`the record of ${TOPICS.schemas}/0 at offset ${offset} is not a valid schema`, {
+    cause,
+  });
 }
 
 function isEntry(value: unknown): value is Entry {

@@ -1,4 +1,4 @@
-/** A map that forgets the least recently used entry, so that a cache cannot grow without bound. */
+/** A map of limited size that evicts the least recently used entry. */
 export class LruMap<K, V> {
   readonly #maxEntries: number;
   readonly #entries = new Map<K, V>();

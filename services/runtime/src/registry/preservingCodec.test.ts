@@ -19,7 +19,7 @@ const latest = noteOf(laterTag, [
 ]);
 const aNote: Note = { text: 'a', bytes: Buffer.from([1]), tag: null, places: [] };
 
-test('what a later version has put into a message, also inside of it, is there after a change', async () => {
+test('keeps fields of a later version, also nested ones, through a change', async () => {
   const { own, newer } = await codecs();
   const written = {
     ...{ ...aNote, signed: 'them', stars: 5, tag: { word: 'w', colour: 'red' } },
@@ -41,7 +41,7 @@ test('what a later version has put into a message, also inside of it, is there a
   });
 });
 
-test('a new message has the defaults of a later version’s fields, and is read by its own', async () => {
+test('writes the defaults of a later version’s fields into a new message, which its own version can read', async () => {
   const { own, newer } = await codecs();
   await own.decode(newer.encode({ ...aNote, signed: 'them', stars: 5 }));
   const value = own.encode(aNote);
@@ -49,7 +49,7 @@ test('a new message has the defaults of a later version’s fields, and is read 
   expect(await own.decode(value)).toMatchObject(aNote);
 });
 
-test('of two later versions the latest is written, whichever was read last', async () => {
+test('writes with the latest of two later versions, whichever was read last', async () => {
   const { registry, own, newer } = await codecs();
   const newest = await createCodec(registry, latest);
   const sealed = await own.decode(newest.encode({ ...aNote, seal: Buffer.from([9]) }));
@@ -58,7 +58,7 @@ test('of two later versions the latest is written, whichever was read last', asy
   expect(await newest.decode(own.encode(signed))).toMatchObject({ signed: 'them', seal: null });
 });
 
-test('where an unknown field is not what its schema says, the message is read, and all others are there after a change', async () => {
+test('if an unknown field does not match its schema, reads the message and keeps all other unknown fields', async () => {
   const { registry, own } = await codecs();
   const more = [optional('signed', 'string'), { name: 'big', type: 'long', default: 0 }];
   const timed = noteOf(laterTag, [{ name: 'at', type: MILLIS, default: 0 }, ...more]);
@@ -67,19 +67,19 @@ test('where an unknown field is not what its schema says, the message is read, a
   const value = newer.encode({ ...aNote, at: -1, signed: 'them', tag: red, big: 7 });
   const known = await own.decode(value);
   expect(JSON.stringify(known)).toBe(JSON.stringify({ ...aNote, tag: { word: 'w' } }));
-  // To the byte, what is not right too: it is not for this version to say.
+  // The bytes stay equal, also those of the invalid field, which this version cannot judge.
   expect(own.encode(known)).toEqual(value);
   expect(await newer.decode(own.encode(aNote))).toEqual({ ...aNote, at: 0, signed: null, big: 0 });
 });
 
-test('a whole number that this process could not hold exactly is carried to the last digit', async () => {
+test('keeps every digit of an integer that a number cannot represent', async () => {
   const { registry, own } = await codecs();
   const micros = noteOf(laterTag, [{ name: 'at', type: MICROS, default: 0 }]);
   const value = (await createCodec(registry, micros)).encode({ ...aNote, at: 2n ** 62n + 1n });
   expect(own.encode({ ...(await own.decode(value)) })).toEqual(value);
 });
 
-test('messages of an earlier version, and of one that lacks a field, change nothing of what is written', async () => {
+test('messages of an earlier version, or without a field, do not change what is written', async () => {
   const registry = aRegistry();
   const own = await createPreservingCodec<Note>(registry, later);
   const { schemaId } = await createCodec(registry, later);

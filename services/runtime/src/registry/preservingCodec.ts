@@ -1,6 +1,6 @@
 /**
- * A codec for messages that are read, changed and written again. While two versions run, the older one also changes what
- * the later one has written: the fields that it does not know go with a message, unseen, and are written back.
+ * A codec for messages that are read, changed, and written again. While two versions run, the older version keeps the
+ * fields of the later one that it does not know, and writes them back.
  */
 import {
   frame,
@@ -12,18 +12,18 @@ import {
 } from '@questlog/schemas/topics/contract';
 import { type Codec, createCodec, type SchemaRegistry } from './registry.ts';
 
-/** What copies of an object keep (`{...known}`), and neither JSON nor a list of its names shows. */
+/** A symbol key survives copies of an object (`{...known}`) and is absent from JSON and from `Object.keys`. */
 const UNKNOWN_FIELDS = Symbol('fields of a later version');
 
-/** A schema with all fields of the contract's, and more. */
+/** A schema with all fields of the contract's schema and more. */
 interface LaterSchema {
   readonly id: number;
-  /** Whether a field that this version does not know is as it should be is for others to say. */
+  /** Decodes without validation, because this version cannot judge unknown fields. */
   readonly type: MessageType<unknown>;
   readonly fields: ReadonlySet<string>;
 }
 
-/** Once it has read a message of a later version, it writes with that version's schema, the latest that it has seen. */
+/** After it has read a message of a later version, it writes with the latest schema that it has read. */
 export async function createPreservingCodec<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
@@ -46,7 +46,7 @@ export async function createPreservingCodec<T>(
         ? codec.encode(message)
         : frame(latest.id, latest.type.toBuffer(mergeUnknownFields(message))),
     decode: async (value) => {
-      // First, since it says what is wrong with a value that is none.
+      // Decoded first, because this reports what is wrong with an invalid value.
       const message = await codec.decode(value);
       const framed = value === null ? undefined : unframe(value);
       const later = framed && (await laterSchema(framed.schemaId));
@@ -57,7 +57,7 @@ export async function createPreservingCodec<T>(
   };
 }
 
-/** Undefined: there is nothing to carry, or it cannot say all that the contract's schema says. */
+/** Returns undefined if the schema has no additional fields, or cannot represent all messages of the contract. */
 function parseLaterSchema(
   { type }: MessageContract<unknown>,
   own: ReadonlySet<string>,
@@ -73,7 +73,7 @@ function parseLaterSchema(
   }
 }
 
-/** Of all records in it, each with the name of its record. */
+/** Returns the fields of all records in the schema, each with the name of its record. */
 function fieldNamesOf(schema: string): Set<string> {
   const names = new Set<string>();
   const collect = (part: unknown): void => {
@@ -86,7 +86,7 @@ function fieldNamesOf(schema: string): Set<string> {
   return names;
 }
 
-/** Undefined: what this version does not know is no Avro, which is no reason to refuse the rest. */
+/** Returns undefined if the unknown fields are not valid Avro. The known fields are used anyway. */
 function decodeAllFields({ type }: LaterSchema, body: Buffer): unknown {
   try {
     return type.fromBuffer(body);
@@ -95,7 +95,7 @@ function decodeAllFields({ type }: LaterSchema, body: Buffer): unknown {
   }
 }
 
-/** @param complete the same message, as its writer's schema has it. */
+/** @param complete the same message, decoded with its writer's schema. */
 function attachUnknownFields(known: unknown, complete: unknown): void {
   if (Array.isArray(known) && Array.isArray(complete)) {
     for (const [i, one] of known.entries()) attachUnknownFields(one, complete[i]);

@@ -14,14 +14,14 @@ interface Note {
 
 const fields = [{ name: 'text', type: 'string' }];
 const note = messageContract<Note>('notes', { name: 'Note', fields });
-/** The next version, with one more field and its default. */
+/** The next version, with one more field that has a default. */
 const tagged = messageContract<Note & { tag: string }>('notes', {
   name: 'Note',
   fields: [...fields, { name: 'tag', type: 'string', default: 'none' }],
 });
 const other = JSON.stringify({ type: 'record', name: 'Other', fields: [{ name: 'count', type: 'long' }] });
 
-/** A registry with these schemas, which answers or not. */
+/** A registry with these schemas that can be made unavailable. */
 class Registry implements SchemaRegistry {
   readonly schemas: string[] = [];
   isAway = false;
@@ -54,7 +54,7 @@ test('versions of one message read each other', async () => {
   expect(await older.decode(newer.encode({ text: 'b', tag: 't' }))).toMatchObject({ text: 'b' });
 });
 
-test('a record waits while the registry is away, and is read when it is back', async () => {
+test('a record waits while the registry is unavailable, and is read afterwards', async () => {
   const { registry, older, newer } = await codecs();
   const value = newer.encode({ text: 'b', tag: 't' });
   registry.isAway = true;
@@ -63,7 +63,7 @@ test('a record waits while the registry is away, and is read when it is back', a
   expect(await older.decode(value)).toMatchObject({ text: 'b' });
 });
 
-test('reads known schemas while the registry is away', async () => {
+test('reads known schemas while the registry is unavailable', async () => {
   const { registry, older, newer } = await codecs();
   const value = newer.encode({ text: 'b', tag: 't' });
   await older.decode(value);
@@ -83,7 +83,7 @@ test('reads an id that was unknown before', async () => {
   expect(await older.decode(value)).toMatchObject({ text: 'x' });
 });
 
-test('asks once for a foreign schema, however many records name it', async () => {
+test('requests a schema once, however many records name it', async () => {
   const { registry, older } = await codecs();
   const id = await registry.register('others', other);
   const foreign = Buffer.concat([Buffer.from([0, 0, 0, 0, id]), Buffer.from([4])]);
@@ -91,7 +91,7 @@ test('asks once for a foreign schema, however many records name it', async () =>
   expect(registry.asked).toBe(1);
 });
 
-test('a record of a few bytes that counts more items than it has is no message of any version', async () => {
+test('rejects a record of a few bytes that declares more items than it contains', async () => {
   const registry = new Registry();
   const items = [{ name: 'items', type: { type: 'map' as const, values: 'string' } }];
   const codec = await createCodec(registry, messageContract('notes', { name: 'Note', fields: items }));
@@ -110,7 +110,7 @@ const twice = (type: object | string, name: string) => [
 ];
 const named = (i: number, inside: readonly object[]) => ({ type: 'record', name: `R${i}`, fields: inside });
 const numbers = Array.from({ length: 50 }, (_, i) => i + 1);
-/** Fifty records, each twice in the next one; defined from the first or, each with the next one or null, from the last. */
+/** Fifty records, each twice in the next one. The nesting starts at the first record, or ends in null at the last. */
 const upwards = numbers.reduce<object>((type, i) => named(i, twice(type, `R${i - 1}`)), named(0, []));
 const downwards = numbers
   .toReversed()
@@ -129,14 +129,14 @@ test.each([
       { name: 'last', type: 'R50' },
     ],
   ],
-])('a schema whose few records make millions of fields, defined %s, reads nothing', async (_, skipped) => {
+])('rejects a schema whose few records have millions of fields, defined %s', async (_, skipped) => {
   const { registry, older } = await codecs();
   const bomb = { ...JSON.parse(note.schema), fields: [...skipped, ...fields] };
   const id = await registry.register('notes', JSON.stringify(bomb));
   await expect(older.decode(frame(id, Buffer.from([0])))).rejects.toThrow(`schema ${id} cannot be read`);
 });
 
-test('a tail’s record waits for the registry, and no longer than the tail', async () => {
+test('a tail’s record waits for the registry until the tail closes', async () => {
   const { registry, older, newer } = await codecs();
   let delays = 0;
   const logger = { ...silentLogger, error: () => void delays++ };
@@ -155,7 +155,7 @@ test('a tail’s record waits for the registry, and no longer than the tail', as
   await cut;
 });
 
-test('bounds the remembered schemas: garbage cannot fill the memory', async () => {
+test('limits the number of cached schemas, so that invalid records cannot fill the memory', async () => {
   let asked = 0;
   const memory = new SchemaCache(async (id) => `${id} ${++asked}`, new ManualClock());
   for (let id = 0; id <= MAX_CACHED_SCHEMAS; id++) await memory.get(id);
@@ -165,7 +165,7 @@ test('bounds the remembered schemas: garbage cannot fill the memory', async () =
   expect(asked).toBe(MAX_CACHED_SCHEMAS + 2);
 });
 
-test('the registry in the log refuses a schema that cannot read the log’s records', async () => {
+test('the registry in the log rejects a schema that cannot read the log’s records', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('questlog.schemas.v1')]);
   const registry = await openLogRegistry(log);
@@ -191,6 +191,8 @@ test.each(['junk', 'null', '{"subject":"notes-value"}', '{"subject":5,"schema":"
     await log.append('questlog.schemas.v1', 0, [{ key: 'k', value: Buffer.from(junk) }]);
     const opened = openLogRegistry(log);
     await expect(opened).rejects.toBeInstanceOf(StartRefused);
-    await expect(opened).rejects.toThrow('the record of questlog.schemas.v1/0 at offset 1 is no schema');
+    await expect(opened).rejects.toThrow(
+      'the record of questlog.schemas.v1/0 at offset 1 is not a valid schema',
+    );
   },
 );

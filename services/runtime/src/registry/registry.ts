@@ -1,4 +1,4 @@
-/** The schema registry as a port, and the codec that puts messages into Confluent's wire format with its ids. */
+/** The schema registry port, and the codec that writes Confluent's wire format with the registry's ids. */
 import {
   type Compatibility,
   frame,
@@ -12,13 +12,13 @@ import { LruMap } from './lruMap.ts';
 
 export interface SchemaRegistry {
   /**
-   * Registers the schema under the subject, unless it is known, and returns its id. Only called at a start.
-   * @throws StartRefused when the schema is not compatible with those that the subject has, or the registry stays away.
+   * Registers the schema under the subject, unless it exists, and returns its id. Called only during a start.
+   * @throws StartRefused if the schema is incompatible with the subject, or the registry stays unavailable.
    */
   register(subject: string, schema: string, compatibility: Compatibility): Promise<number>;
   /**
-   * The schema's text, or undefined where the registry does not know the id. Cached both ways.
-   * @throws Unavailable when the registry does not answer, so that nothing is known of a record with this id.
+   * Returns the schema's text. Undefined if the registry does not know the id. Both results are cached.
+   * @throws Unavailable if the registry does not respond.
    */
   schemaById(id: number): Promise<string | undefined>;
 }
@@ -26,24 +26,24 @@ export interface SchemaRegistry {
 export interface Codec<T> {
   encode(message: T): Buffer;
   /**
-   * @throws Invalid when the bytes are not this message in any registered version; Unavailable when the registry must be
-   *   asked for the version and does not answer, which is worth another try.
+   * @throws Invalid if the bytes are not this message in any registered version; Unavailable if the version must be
+   *   requested and the registry does not respond.
    */
   decode(value: Buffer | null): T | Promise<T>;
 }
 
 export interface OwnCodec<T> extends Codec<T> {
-  /** Of the contract's schema, which it writes with. */
+  /** Id of the contract's schema, which the codec writes with. */
   readonly schemaId: number;
 }
 
-/** Compiled readers that a process keeps, one a version of a message. */
+/** Maximum number of cached readers, one per version of a message. */
 const MAX_CACHED_READERS = 1_000;
 
-/** A reader of another version's records, or the reason why they can never be read. */
+/** A reader for records of another version, or the reason why they can never be read. */
 type SchemaReader = { readonly resolver: unknown } | { readonly fault: Invalid };
 
-/** Registers the contract's schema and returns its codec. Ids are cached both ways, failed requests are not. */
+/** Registers the contract's schema and returns its codec. Known and unknown ids are cached; failed requests are not. */
 export async function createCodec<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
@@ -69,7 +69,7 @@ export async function createCodec<T>(
   };
 }
 
-/** @throws Invalid where the id is unknown; the registry caches that for a while. */
+/** @throws Invalid if the id is unknown. */
 async function openReader<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
@@ -88,6 +88,6 @@ function parse<T>(type: MessageType<T>, body: Buffer, resolver?: unknown): T {
   try {
     return type.fromBuffer(body, resolver);
   } catch (cause) {
-    throw new Invalid('the value does not decode by its schema', { cause });
+    throw new Invalid('the value cannot be decoded with its schema', { cause });
   }
 }

@@ -1,13 +1,13 @@
 /**
- * One request to a Confluent-compatible registry, bounded in time and size. It tells the registry's own answers from a
- * proxy's: a proxy's 404 must not make a schema unknown.
+ * Sends one request to a Confluent-compatible registry, with limits on time and size. Distinguishes the registry's
+ * responses from a proxy's, because a proxy's 404 must not make a schema unknown.
  */
 import { type Agent, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { StartRefused, Unavailable } from '../process/errors.ts';
 
 export interface RegistryAddress {
-  /** The address without credentials and without a slash at its end. */
+  /** Without credentials and without a trailing slash. */
   readonly url: string;
   readonly auth: { readonly username: string; readonly password: string } | undefined;
   readonly agent: Agent;
@@ -15,26 +15,26 @@ export interface RegistryAddress {
 
 export interface RegistryResponse {
   readonly status: number;
-  /** The fields of an object in JSON; none for anything else, such as a proxy's page. */
+  /** Fields of a JSON object. Empty for any other content, such as a proxy's page. */
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** The time for connecting and reading together. */
+/** Includes connecting and reading. */
 export const REQUEST_TIMEOUT_MS = 5_000;
 const MAX_RESPONSE_BYTES = 4 * 1024 * 1024;
 const CONTENT_TYPE = 'application/vnd.schemaregistry.v1+json';
 
-/** An operator's settings; an empty one counts as not set. */
+/** Settings of an operator. An empty one counts as not set. */
 export interface RegistrySettings {
-  /** The address before `/subjects`. User and password below override those in it. */
+  /** URL before `/subjects`. User name and password below override those in the URL. */
   readonly url: string;
   readonly username?: string;
   readonly password?: string;
-  /** The authorities that may sign the registry's certificate, in place of Node's list. */
+  /** Certificate authorities that replace Node's list. */
   readonly caPem?: string;
 }
 
-/** @throws StartRefused for an invalid URL, without printing it: it may hold a password. */
+/** @throws StartRefused for an invalid URL. The message omits the URL, because it may contain a password. */
 export function registryAddress(options: RegistrySettings): RegistryAddress {
   const url = URL.parse(options.url);
   if (url === null || !/^https?:$/.test(url.protocol)) {
@@ -52,7 +52,7 @@ export function registryAddress(options: RegistrySettings): RegistryAddress {
   };
 }
 
-/** @throws Unavailable when nothing answers in time, or the answer is not that of a working registry. */
+/** @throws Unavailable if there is no response in time, or the response is not from a working registry. */
 export async function requestRegistry(
   address: RegistryAddress,
   method: 'GET' | 'PUT',
@@ -65,7 +65,7 @@ export async function requestRegistry(
     const response = await send(address, { method, path, body, signal });
     answer = { status: response.statusCode ?? 0, body: parsed(await textOf(response)) };
   } catch (cause) {
-    const why = signal.aborted ? `nothing came for ${REQUEST_TIMEOUT_MS / 1000} s` : reasonOf(cause);
+    const why = signal.aborted ? `no response within ${REQUEST_TIMEOUT_MS / 1000} s` : reasonOf(cause);
     throw new Unavailable(`the schema registry at ${address.url} does not answer: ${why}`, { cause });
   }
   const { status } = answer;
@@ -73,12 +73,12 @@ export async function requestRegistry(
   throw new Unavailable(`the schema registry at ${address.url} answers with status ${status}`);
 }
 
-/** The registry's codes for "not found": 40401 a subject, 40403 a schema, 40408 a subject's setting. */
+/** The registry's codes for "not found": 40401 for a subject, 40403 for a schema, 40408 for a subject's setting. */
 export function isNotFound({ status, body }: RegistryResponse): boolean {
   return status === 404 && typeof body['error_code'] === 'number';
 }
 
-/** The failure in a few words; a connection tried over IPv4 and IPv6 has only a code. */
+/** Returns a short reason. A failed connection over both IPv4 and IPv6 has no message, only a code. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.message !== '' ? error.message : String(Reflect.get(error, 'code') ?? error.name);
@@ -115,7 +115,8 @@ async function textOf(response: IncomingMessage): Promise<string> {
   let bytes = 0;
   for await (const chunk of response) {
     bytes += chunk.length;
-    if (bytes > MAX_RESPONSE_BYTES) throw new Error(`the answer is larger than ${MAX_RESPONSE_BYTES} bytes`);
+    if (bytes > MAX_RESPONSE_BYTES)
+      throw new Error(`the response is larger than ${MAX_RESPONSE_BYTES} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

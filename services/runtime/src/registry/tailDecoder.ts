@@ -1,6 +1,6 @@
 /**
- * Decodes the records of a tail. A record whose schema is not known waits while the registry is away: a tail that rejects
- * has ended, and with it the process that depends on it.
+ * Decodes the records of a tail. While the registry is unavailable, a record with an uncached schema waits. An error
+ * would end the tail and the process that depends on it.
  */
 import type { LogRecord } from '../log/log.ts';
 import type { Logger } from '../process/logger.ts';
@@ -10,7 +10,7 @@ import type { Codec } from './registry.ts';
 export interface TailDecoder<T> {
   /** @throws Invalid as the codec does; Unavailable only after `close`. */
   decode(record: Pick<LogRecord, 'offset' | 'value'>, partition: number): Promise<T>;
-  /** Call it before the tail's own close, which waits for the record in hand. */
+  /** Must be called before the tail is closed, because its close waits for the current record. */
   close(): void;
 }
 

@@ -56,7 +56,7 @@ test('a killed engine is back with its address, its accounts and what was acknow
   await ask(engine.url, 'INSERT INTO t SELECT number FROM numbers(1000)');
   const before = await pidOf(directory);
   process.kill(before, 'SIGKILL');
-  await expect.poll(engine.problem, { timeout: 20_000 }).toMatch(/is being started again/);
+  await expect.poll(engine.problem, { timeout: 20_000 }).toMatch(/is being restarted/);
   await expect.poll(() => answers(engine.url), { timeout: 20_000 }).toBe('1000\n');
   expect(engine.problem()).toBeUndefined();
   expect(await ask(engine.url, 'SELECT 1', READER)).toBe('1\n');
@@ -170,7 +170,7 @@ test('while starts are refused there are fewer and fewer, until one is not', {
 test('a start that takes too long is ended and refused', async () => {
   const directory = await aDirectory();
   await expect(anEngine(directory, {}, { probeMs: 1000, startMs: 1 })).rejects.toThrow(
-    /ended with SIGKILL while it started/,
+    /exited with SIGKILL during its start/,
   );
 });
 

@@ -1,4 +1,4 @@
-/** A child that ends, hangs or never starts. */
+/** Tests a child process that exits, hangs, or never starts. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -7,7 +7,7 @@ import { CHILD_STOP_DEADLINE_MS, createLifecycle } from '../lifecycle.ts';
 import { silentLogger } from '../logger.ts';
 import { type ChildOptions, type SupervisedChild, superviseChild } from './supervisedChild.ts';
 
-/** Says what it got, answers probes, and ends when told to. */
+/** Reports its arguments, answers probes, and exits on request. */
 const USUAL = `process.on('message', (m) => m.probe ? process.send({ answers: true }) : process.exit(0));
   process.send({ ready: process.argv[1] });`;
 const HANGS = `process.send({ ready: process.argv[1] }); setTimeout(() => { for (;;); }, 20)`;
@@ -16,7 +16,7 @@ const REFUSES = `process.send({ refused: 'no room' }, () => process.exit(1))`;
 
 const STAYS = `process.on('message', () => process.send({ stopping: true })); process.send({ ready: '' })`;
 
-/** Each start runs the next of the scripts, and the last one over and over. */
+/** Starts a child for each script in turn, and the last one repeatedly. */
 async function supervised(scripts: readonly string[], options: Partial<ChildOptions<string>> = {}) {
   const children: ChildProcess[] = [];
   const told: [event: string, fields: object | undefined][] = [];
@@ -45,7 +45,7 @@ async function supervised(scripts: readonly string[], options: Partial<ChildOpti
   return { one, children, told };
 }
 
-test('a child that was killed is started again with what the first one said, and is asked to stop at the end', async () => {
+test('restarts a killed child with the first child’s result, and requests its stop at the end', async () => {
   const { one, children, told } = await supervised([USUAL]);
   children[0]?.kill('SIGKILL');
   await expect.poll(() => children.length).toBe(2);
@@ -58,14 +58,14 @@ test('a child that was killed is started again with what the first one said, and
   expect(children.map(({ exitCode }) => exitCode)).toEqual([null, 0]);
 });
 
-test('a child that answers no more is killed and started again', async () => {
+test('kills and restarts a child that does not answer probes', async () => {
   const { children, told } = await supervised([HANGS, USUAL]);
   await expect.poll(() => children.length).toBe(2);
 
   expect(told[0]).toEqual(['ended', { code: null, signal: 'SIGKILL' }]);
 });
 
-test('a child that does not stop says so before it is killed, and is killed before its parent gives up', async () => {
+test('kills a child that cannot stop, before its own time limit ends', async () => {
   const times = { probeMs: 60_000, startMs: 20_000 };
   const { one, children } = await supervised([STAYS], { times });
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -87,31 +87,31 @@ test('a child that does not stop says so before it is killed, and is killed befo
   await stopped;
 });
 
-test('a first start that is refused says why', async () => {
+test('reports why the first start was rejected', async () => {
   await expect(supervised([REFUSES])).rejects.toThrow('no room');
 });
 
-test('what it says to others while it starts is no answer to whether it did', async () => {
+test('ignores other messages of a child that starts', async () => {
   const { one } = await supervised([`process.send({ ask: 'health' }); ${USUAL}`]);
 
   expect(one.first).toBe('new.');
 });
 
-test('one that ends soon after each start is tried again with growing pauses, and then given up', async () => {
+test('restarts a child that exits soon after each start with growing pauses, and then gives up', async () => {
   const failures = { withinMs: 60_000, most: 5 };
   const { one, told } = await supervised([ENDS, ENDS, REFUSES, ENDS], { failures });
 
-  await expect(one.failed).rejects.toThrow('the child failed 5 times: it ended with 3');
+  await expect(one.failed).rejects.toThrow('the child failed 5 times: it exited with 3');
   const pauses = told.filter(([event]) => event === 'not_started').map(([, fields]) => fields);
   expect(pauses).toEqual([
-    { cause: 'it ended with 3', backoffMs: 1 },
-    { cause: 'it ended with 3', backoffMs: 2 },
+    { cause: 'it exited with 3', backoffMs: 1 },
+    { cause: 'it exited with 3', backoffMs: 2 },
     { cause: 'no room', backoffMs: 4 },
-    { cause: 'it ended with 3', backoffMs: 4 },
+    { cause: 'it exited with 3', backoffMs: 4 },
   ]);
 });
 
-test('a run that was long enough is no failure, and the next one begins at once', async () => {
+test('restarts at once after a run that was long enough, which is not a failure', async () => {
   const { children, told } = await supervised([ENDS, ENDS, ENDS, USUAL], {
     failures: { withinMs: 0, most: 1 },
   });

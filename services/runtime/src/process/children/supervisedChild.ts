@@ -1,6 +1,6 @@
 /**
- * A child process that is started again when it ends, or hangs: the embedded ClickHouse, a worker of ingest. Parent and child
- * speak over the channel that Node opens between them.
+ * Restarts a child process that exits or hangs: the embedded ClickHouse, or a worker of ingest. Parent and child
+ * communicate over Node's IPC channel.
  */
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -10,11 +10,11 @@ import type { Logger } from '../logger.ts';
 import { Backoff, Failure, pause, withinLimit } from '../waiting.ts';
 
 export const PROBE_INTERVAL_MS = 5_000;
-/** Probes without an answer until a process that still exists is taken for hung; a busy machine is slow at times. */
+/** Unanswered probes after which a running child counts as hung. A busy machine can delay a few. */
 const MAX_MISSED_PROBES = 6;
-/** More than a start takes that has many parts to load; one that takes longer hangs. */
+/** Longer than the start of a database with many parts. */
 const START_TIMEOUT_MS = 120_000;
-/** More than a child takes to close by itself, or to say that it cannot, and less than this process has. */
+/** Longer than the stop deadline of the child, and shorter than that of this process. */
 const STOP_TIMEOUT_MS = CHILD_STOP_DEADLINE_MS + 1_000;
 
 export const DEFAULT_TIMES = { probeMs: PROBE_INTERVAL_MS, startMs: START_TIMEOUT_MS };
@@ -22,38 +22,40 @@ export const DEFAULT_TIMES = { probeMs: PROBE_INTERVAL_MS, startMs: START_TIMEOU
 export interface Probe {
   readonly probe: true;
 }
-/** How the start went. */
 type StartResult<T> = { readonly ready: T } | { readonly refused: string };
-/** Later also that it answers a probe. */
+/** Messages of a child: the result of its start, later the answers to probes. */
 export type FromChild<T> = StartResult<T> | { readonly answers: true };
 
 export interface ChildOptions<T> {
-  /** As people call it. */
+  /** Name in messages to operators. */
   readonly name: string;
-  /** @param firstReady what the first one said when it was ready; undefined: this is the first. */
+  /** @param firstReady value that the first child reported when it was ready. Undefined for the first child. */
   spawn(firstReady: T | undefined): ChildProcess;
   stop(child: ChildProcess): void;
-  /** Names of its lines in the log, and their fields. */
+  /** Log event names and additional fields. */
   readonly events: { readonly ended: string; readonly notStarted: string; readonly fields?: object };
   readonly logger: Logger;
   readonly times?: { readonly probeMs: number; readonly startMs: number };
-  /** Between two tries. */
+  /** Pauses between two attempts. */
   readonly retryMs: readonly [first: number, most: number];
-  /** One that ended sooner after its start, and one that did not start, has failed: so many in a row are the end. */
+  /**
+   * A child that exits within `withinMs` of its start, or does not start, has failed. The supervision ends after this
+   * number of consecutive failures.
+   */
   readonly failures?: { readonly withinMs: number; readonly most: number };
 }
 
 export interface SupervisedChild<T> {
-  /** What the first one said. */
+  /** Value that the first child reported when it was ready. */
   readonly first: T;
-  /** What is wrong at the moment, as long as something is. */
+  /** Returns a message while the child is not running. */
   problem(): string | undefined;
-  /** Rejects when it has failed too often. */
+  /** Rejects after too many consecutive failures. */
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
 
-/** @throws StartRefused when the first start fails; later ones are tried again. */
+/** @throws StartRefused if the first start fails. Later starts are retried. */
 export async function superviseChild<T>(options: ChildOptions<T>): Promise<SupervisedChild<T>> {
   const { name, logger, events: told, retryMs } = options;
   const { times = DEFAULT_TIMES, failures = { withinMs: 0, most: Number.POSITIVE_INFINITY } } = options;
@@ -78,10 +80,10 @@ export async function superviseChild<T>(options: ChildOptions<T>): Promise<Super
       const startedAtMs = performance.now();
       const [code, signal] = await superviseUntilExit(child, times.probeMs);
       if (closing.signal.aborted) return;
-      problem = `${name} ended and is being started again`;
+      problem = `${name} exited and is being restarted`;
       logger.error(told.ended, new Error(problem), { ...told.fields, code, signal });
       if (performance.now() - startedAtMs < failures.withinMs)
-        await onFailure(`it ended with ${code ?? signal}`);
+        await onFailure(`it exited with ${code ?? signal}`);
       else {
         backoff.reset();
         consecutiveFailures = 0;
@@ -100,7 +102,7 @@ export async function superviseChild<T>(options: ChildOptions<T>): Promise<Super
 
   async function close(): Promise<void> {
     closing.abort();
-    // Whatever is being started meanwhile is known by then.
+    // Lets a start that is under way report its child.
     await Promise.race([supervision, delay(0)]);
     if (problem !== undefined) await supervision;
     if (hasEnded(child)) return;
@@ -113,7 +115,9 @@ export async function superviseChild<T>(options: ChildOptions<T>): Promise<Super
   return { first, problem: () => problem, failed, close };
 }
 
-/** A child that has just ended takes no message; that it ended is seen anyway. */
+/**
+ * Sends a message and ignores errors. A child that has just exited cannot receive it, and its exit is noticed anyway.
+ */
 export function sendMessage(child: ChildProcess, message: object): void {
   child.send(message, () => {});
 }
@@ -123,17 +127,17 @@ async function waitForStart<T>(
   child: ChildProcess,
   startMs: number,
 ): Promise<{ child: ChildProcess; ready: T }> {
-  // Stays: without a listener, a signal or a message that fails later would end this process.
+  // This listener stays. Without a listener, a failed signal or message would later end this process.
   const failed = new Promise<never>((_, reject) => child.on('error', reject));
   const limit = setTimeout(() => child.kill('SIGKILL'), startMs).unref();
-  // What else it says before is for others.
+  // Other messages of the child have other recipients.
   const reported = new Promise<StartResult<T>>((resolve) =>
     child.on('message', (message: StartResult<T>) => {
       if ('ready' in message || 'refused' in message) resolve(message);
     }),
   );
   const ended = waitForExit(child).then(([code, signal]) => ({
-    refused: `${name} ended with ${code ?? signal} while it started`,
+    refused: `${name} exited with ${code ?? signal} during its start`,
   }));
   const result = await Promise.race([reported, ended, failed]);
   if ('ready' in result) {
@@ -144,7 +148,7 @@ async function waitForStart<T>(
   throw new StartRefused(result.refused);
 }
 
-/** Resolves when the process has ended; one that does not answer any more is killed first. */
+/** Resolves when the child has exited. Kills a child that does not answer probes. */
 async function superviseUntilExit(child: ChildProcess, probeMs: number): Promise<readonly unknown[]> {
   let missedProbes = 0;
   child.on('message', (message: FromChild<unknown>) => {
@@ -158,7 +162,7 @@ async function superviseUntilExit(child: ChildProcess, probeMs: number): Promise
   return waitForExit(child).finally(() => clearInterval(probe));
 }
 
-/** Not by `once` of node:events, which an `error` of the child rejects: it may run on then. */
+/** Does not use `once` of node:events, which an `error` event rejects although the child may still run. */
 function waitForExit(child: ChildProcess): Promise<readonly unknown[]> {
   return new Promise((resolve) => {
     if (hasEnded(child)) resolve([child.exitCode, child.signalCode]);

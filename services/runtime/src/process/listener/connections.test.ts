@@ -1,4 +1,4 @@
-/** What one connection may hold, and what it is told; spoken in bytes, as no client of HTTP would. */
+/** Tests the limits of one connection with raw bytes that no HTTP client would send. */
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -8,7 +8,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { aListener, allOf, MIB } from '../testing/aListener.ts';
 import { yieldToEventLoop } from '../waiting.ts';
 
-/** On a busy machine, too. */
+/** Long enough for a busy machine. */
 const SOON = { interval: 5, timeout: 20_000 };
 const HEAD = 'POST / HTTP/1.1\r\nHost: x\r\n';
 
@@ -20,7 +20,7 @@ function refuse(response: ServerResponse): void {
 const requests = (count: number): string =>
   Array.from({ length: count }, (_, i) => `GET /held${i} HTTP/1.1\r\nHost: x\r\n\r\n`).join('');
 
-test('a connection whose time is over is answered what it has asked, and is ended where it asks nothing', async () => {
+test('ends a connection after its timeout, but answers a request that arrived before', async () => {
   const sockets: Socket[] = [];
   const open = await aListener((request, response) => {
     sockets.push(request.socket);
@@ -29,7 +29,7 @@ test('a connection whose time is over is answered what it has asked, and is ende
   const client = open('GET /first HTTP/1.1\r\nHost: x\r\n\r\n');
   await once(client, 'data');
   const [server] = sockets;
-  // As after a standstill: the request is there, and nothing of it was read.
+  // Simulates a suspended process: the request has arrived and is unread.
   client.write('GET /second HTTP/1.1\r\nHost: x\r\n\r\n');
   server?.emit('timeout');
   const [answer] = await once(client, 'data');
@@ -39,11 +39,11 @@ test('a connection whose time is over is answered what it has asked, and is ende
   await once(client, 'close');
 });
 
-test('a listener that ends answers what has come: on a connection that it keeps, and on one that it has not taken yet', async () => {
+test('a stopping listener answers requests that have arrived, on kept connections and on new ones', async () => {
   const open = await aListener((request, response) => void response.end(request.url));
   const kept = open('GET /first HTTP/1.1\r\nHost: x\r\n\r\n');
   await once(kept, 'data');
-  // Both are with the kernel, and nothing of them was read, as where the process was busy when it was told to end.
+  // Both requests are in the kernel's buffers, unread, as if the process had been busy when it was stopped.
   kept.write('GET /second HTTP/1.1\r\nHost: x\r\n\r\n');
   const fresh = open('GET /third HTTP/1.1\r\nHost: x\r\n\r\n');
   const closed = open.close();
@@ -55,32 +55,35 @@ test('a listener that ends answers what has come: on a connection that it keeps,
 });
 
 test.each([
-  ['announced', `Content-Length: ${128 * MIB}\r\n`, ''],
-  ['in chunks', 'Transfer-Encoding: chunked\r\n', `${(128 * MIB).toString(16)}\r\n`],
-])('a body is not read on behind its answer, which the client can read: %s', async (_, framing, begin) => {
-  const open = await aListener((__, response) => refuse(response));
-  const socket = open(`${HEAD}${framing}\r\n${begin}`);
-  const answer = allOf(socket);
-  let sent = 0;
-  const piece = Buffer.alloc(64 * 1024);
-  while (!socket.destroyed && sent < 128 * MIB) {
-    sent += piece.length;
-    if (!socket.write(piece))
-      await new Promise((resolve) => socket.once('drain', resolve).once('close', resolve));
-  }
+  ['with a Content-Length', `Content-Length: ${128 * MIB}\r\n`, ''],
+  ['chunked', 'Transfer-Encoding: chunked\r\n', `${(128 * MIB).toString(16)}\r\n`],
+])(
+  'does not read the rest of a body after the response, which the client can still read: %s',
+  async (_, framing, begin) => {
+    const open = await aListener((__, response) => refuse(response));
+    const socket = open(`${HEAD}${framing}\r\n${begin}`);
+    const answer = allOf(socket);
+    let sent = 0;
+    const piece = Buffer.alloc(64 * 1024);
+    while (!socket.destroyed && sent < 128 * MIB) {
+      sent += piece.length;
+      if (!socket.write(piece))
+        await new Promise((resolve) => socket.once('drain', resolve).once('close', resolve));
+    }
 
-  expect(await answer).toMatch(/^HTTP\/1\.1 401 .*no$/s);
-  // What the kernel holds is beside it.
-  expect(sent).toBeLessThan(64 * MIB);
-});
+    expect(await answer).toMatch(/^HTTP\/1\.1 401 .*no$/s);
+    // Excludes the kernel's buffers.
+    expect(sent).toBeLessThan(64 * MIB);
+  },
+);
 
-test('a client that sends nothing more has its connection ended behind the answer', async () => {
+test('closes the connection of a client that sends nothing more after the response', async () => {
   const open = await aListener((_, response) => refuse(response));
   const socket = open(`${HEAD}Content-Length: 2\r\n\r\n`);
   expect(await text(socket)).toContain('no');
 });
 
-test('a request that is too slow behind the begin of its answer has no second one', async () => {
+test('sends no second response to a slow request whose response has begun', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const open = await aListener(
@@ -95,7 +98,7 @@ test('a request that is too slow behind the begin of its answer has no second on
   expect((await said).match(/HTTP/g)).toHaveLength(1);
 });
 
-test('a client that is too slow and does not read its answer has its connection ended', async () => {
+test('closes the connection of a slow client that does not read the response', async () => {
   const { promise: begun, resolve } = Promise.withResolvers<IncomingMessage>();
   const open = await aListener((request, response) => {
     response.end(Buffer.alloc(64 * MIB));
@@ -103,14 +106,14 @@ test('a client that is too slow and does not read its answer has its connection 
   });
   open(`${HEAD}Content-Length: 2\r\n\r\na`);
   const { socket } = await begun;
-  // As Node does once the time of a request is over.
+  // Emitted by Node when the time limit of a request expires.
   const tooSlow = Object.assign(new Error('too slow'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
   (socket as Socket & { server?: Server }).server?.emit('clientError', tooSlow, socket);
 
   await once(socket, 'close');
 });
 
-test('a client that takes nothing of its answer has its connection ended; one that waits for an answer does not', async () => {
+test('closes the connection of a client that reads no part of its response, but not of a client that waits for a response', async () => {
   const begun: ServerResponse[] = [];
   const open = await aListener((_, response) => void begun.push(response));
   const client = open('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
@@ -131,7 +134,7 @@ test('a client that takes nothing of its answer has its connection ended; one th
   expect(socket?.destroyed).toBe(true);
 });
 
-test('so has one that takes nothing of a file; one whose stream has nothing more to tell yet does not', async () => {
+test('closes the connection of a client that reads no part of a file, but keeps a stream that has no data yet', async () => {
   const file = new Readable({ read: () => void file.push(Buffer.alloc(MIB)) });
   const begun: ServerResponse[] = [];
   const open = await aListener((request, response) => {
@@ -149,28 +152,25 @@ test('so has one that takes nothing of a file; one whose stream has nothing more
 });
 
 test.each([
-  ['4,096 of a byte', 4_096, 1, '200'],
-  ['8,000 of 512 bytes', 8_000, 512, '200'],
-  ['a million of a byte', 1_000_000, 1, '400'],
-])(
-  'a body comes in chunks, and is refused where they are many and small: %s',
-  async (_, count, bytes, status) => {
-    let most = 0;
-    const open = await aListener((request, response) => {
-      let chunks = 0;
-      request.on('data', () => (most = Math.max(most, ++chunks)));
-      request.on('end', () => response.end('taken'));
-    });
-    const chunk = `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
-    const socket = open(
-      `${HEAD}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(count)}0\r\n\r\n`,
-    );
-    expect(await allOf(socket)).toMatch(new RegExp(`^HTTP/1.1 ${status} [^]*$`));
-    expect(most).toBeLessThanOrEqual(status === '200' ? 20_000 : 4_200);
-  },
-);
+  ['4,096 chunks of one byte', 4_096, 1, '200'],
+  ['8,000 chunks of 512 bytes', 8_000, 512, '200'],
+  ['a million chunks of one byte', 1_000_000, 1, '400'],
+])('accepts a chunked body unless it has too many small chunks: %s', async (_, count, bytes, status) => {
+  let most = 0;
+  const open = await aListener((request, response) => {
+    let chunks = 0;
+    request.on('data', () => (most = Math.max(most, ++chunks)));
+    request.on('end', () => response.end('taken'));
+  });
+  const chunk = `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
+  const socket = open(
+    `${HEAD}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(count)}0\r\n\r\n`,
+  );
+  expect(await allOf(socket)).toMatch(new RegExp(`^HTTP/1.1 ${status} [^]*$`));
+  expect(most).toBeLessThanOrEqual(status === '200' ? 20_000 : 4_200);
+});
 
-test('a client that reads only once it has sent all of its small chunks has its refusal, and no reset', async () => {
+test('a client that reads only after it has sent all small chunks receives the rejection, not a reset', async () => {
   const open = await aListener((request, response) => request.resume().on('end', () => response.end()));
   const socket = open(`${HEAD}Transfer-Encoding: chunked\r\n\r\n`).pause();
   let failure: unknown;
@@ -189,22 +189,25 @@ const CHUNKS = '\r\n1\r\na\r\n0\r\n\r\n';
 
 test.each([
   ['a coding before chunked', `${HEAD}Transfer-Encoding: gzip, chunked\r\n${CHUNKS}`],
-  ['the same in two fields', `${HEAD}Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n${CHUNKS}`],
+  [
+    'a coding before chunked, in two fields',
+    `${HEAD}Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n${CHUNKS}`,
+  ],
   ['chunked twice', `${HEAD}Transfer-Encoding: chunked, chunked\r\n${CHUNKS}`],
-  ['another coding behind it', `${HEAD}Transfer-Encoding: chunked, gzip\r\n${CHUNKS}`],
-  ['a coding alone', `${HEAD}Transfer-Encoding: gzip\r\n${CHUNKS}`],
+  ['a coding after chunked', `${HEAD}Transfer-Encoding: chunked, gzip\r\n${CHUNKS}`],
+  ['a coding without chunked', `${HEAD}Transfer-Encoding: gzip\r\n${CHUNKS}`],
   ['chunks in HTTP/1.0', `POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n${CHUNKS}`],
   ['no version', 'GET /\r\n\r\n'],
   ['HTTP/0.9', 'GET / HTTP/0.9\r\nHost: x\r\n\r\n'],
   ['HTTP/1.2', 'GET / HTTP/1.2\r\nHost: x\r\n\r\n'],
   ['HTTP/2.0', 'GET / HTTP/2.0\r\nHost: x\r\n\r\n'],
   ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
-  ['an address without a host', 'GET http:// HTTP/1.1\r\nHost: x\r\n\r\n'],
-  ['an address that is none', 'GET http://[::1/ HTTP/1.1\r\nHost: x\r\n\r\n'],
-  ['an address with a user', 'GET http://%@x/ HTTP/1.1\r\nHost: x\r\n\r\n'],
+  ['a URL without a host', 'GET http:// HTTP/1.1\r\nHost: x\r\n\r\n'],
+  ['an invalid URL', 'GET http://[::1/ HTTP/1.1\r\nHost: x\r\n\r\n'],
+  ['a URL with a user', 'GET http://%@x/ HTTP/1.1\r\nHost: x\r\n\r\n'],
   ['a fragment', 'GET //a@#? HTTP/1.1\r\nHost: x\r\n\r\n'],
   ['two hosts', `${HEAD}Host: y\r\n\r\n`],
-  ['a host twice', `${HEAD}HOST: x\r\n\r\n`],
+  ['the same host twice', `${HEAD}HOST: x\r\n\r\n`],
   ['two hosts in HTTP/1.0', 'GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n'],
   ['no host', 'GET / HTTP/1.1\r\n\r\n'],
   ['a length and chunks', `${HEAD}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n${CHUNKS}`],
@@ -212,7 +215,7 @@ test.each([
   ['two lengths', `${HEAD}Content-Length: 1\r\nContent-Length: 2\r\n\r\na`],
   ['a list of lengths', `${HEAD}Content-Length: 1, 1\r\n\r\na`],
   ['a signed length', `${HEAD}Content-Length: +1\r\n\r\na`],
-  ['a length beyond all numbers', `${HEAD}Content-Length: 99999999999999999999999\r\n\r\na`],
+  ['a length that is too large', `${HEAD}Content-Length: 99999999999999999999999\r\n\r\na`],
   ['bare LF', 'GET / HTTP/1.1\nHost: x\n\n'],
   ['a bare CR', `${HEAD}A: b\rc: d\r\n\r\n`],
   ['bare LF between chunks', `${HEAD}Transfer-Encoding: chunked\r\n\r\n1\na\n0\n\n`],
@@ -223,8 +226,8 @@ test.each([
     'too long a chunk extension',
     `${HEAD}Transfer-Encoding: chunked\r\n\r\n1;${'x'.repeat(20_000)}\r\na\r\n0\r\n\r\n`,
   ],
-  ['too large a head', `${HEAD}A: ${'x'.repeat(20_000)}\r\n\r\n`],
-])('is refused, and ends the connection: %s', async (_, sent) => {
+  ['a head that is too large', `${HEAD}A: ${'x'.repeat(20_000)}\r\n\r\n`],
+])('rejects and closes the connection: %s', async (_, sent) => {
   const answered: string[] = [];
   const open = await aListener((request, response) => {
     request.resume().on('end', () => {
@@ -251,8 +254,8 @@ test.each([
 test.each([
   ['HTTP/1.0 without a host', 'GET / HTTP/1.0\r\n\r\n'],
   ['chunks in capitals', `${HEAD}Connection: close\r\nTransfer-Encoding: CHUNKED\r\n${CHUNKS}`],
-  ['the whole address', 'GET http://[::1]:8080/?a=@ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'],
-])('is taken: %s', async (_, sent) => {
+  ['an absolute URL', 'GET http://[::1]:8080/?a=@ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'],
+])('accepts: %s', async (_, sent) => {
   const open = await aListener((request, response) =>
     request.resume().on('end', () => response.end('taken')),
   );
@@ -262,7 +265,7 @@ test.each([
 const EXPECTING = `${HEAD}Connection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`;
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 
-test('a client is told to go on once somebody reads its body', async () => {
+test('sends 100 Continue once the handler reads the body', async () => {
   const open = await aListener(async (request, response) => {
     const chunks: Buffer[] = request.url === '/events' ? [] : await request.toArray();
     if (request.url !== '/events') return void response.end(Buffer.concat(chunks));
@@ -278,7 +281,7 @@ test('a client is told to go on once somebody reads its body', async () => {
   }
 });
 
-test('a client whose head is refused is not told to go on, and what it sends nevertheless is no request', async () => {
+test('sends no 100 Continue after a rejected head, and does not parse what the client sends anyway', async () => {
   let begun = 0;
   const open = await aListener((_, response) => {
     begun += 1;
@@ -292,13 +295,13 @@ test('a client whose head is refused is not told to go on, and what it sends nev
   expect(begun).toBe(1);
 });
 
-test('clients that go on after a refusal are read at a bounded pace, all together, and have their answers', async () => {
+test('reads all rejected clients that keep sending at a limited rate, and delivers their responses', async () => {
   const open = await aListener((_, response) => refuse(response));
   const more = Buffer.alloc(MIB);
   const begun = performance.now();
   const answers = await Promise.all(
     Array.from({ length: 4 }, () => {
-      // It does not hear of the end, either.
+      // This client does not react to the end of the connection either.
       const socket = open(`${HEAD}Content-Length: ${1024 * MIB}\r\n\r\n`, { allowHalfOpen: true });
       const goOn = (): void => {
         while (socket.writable && socket.write(more));
@@ -310,6 +313,6 @@ test('clients that go on after a refusal are read at a bounded pace, all togethe
   );
 
   for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 401 /);
-  // 16 MiB of each, of which all have 16 at once, and 32 a second.
+  // 16 MiB of each connection. The burst is 16 MiB and the rate 32 MiB per second, for all together.
   expect(performance.now() - begun).toBeGreaterThan(1_200);
 });

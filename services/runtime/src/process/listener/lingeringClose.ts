@@ -1,24 +1,21 @@
-/** Ends connections whose clients may still be sending. */
+/** Closes connections whose clients may still be sending. */
 import type { Duplex } from 'node:stream';
 
 /**
- * Maximum time and bytes for which a rejected client can continue to send before its connection is closed. Many clients
- * send the whole body before they read the answer, so the limit is twice the largest accepted body.
+ * Maximum time and bytes that a rejected client can continue to send. Many clients send the whole body before they read
+ * the response, so the limit is twice the largest accepted body.
  */
 const LINGER_MS = 5_000;
 const LINGER_BYTES = 16 * 1024 * 1024;
-/**
- * Maximum rate of all rejected clients together, because reading and dropping bytes costs CPU time, too. The burst is
- * `LINGER_BYTES`.
- */
+/** Maximum rate of all rejected clients together, because reading costs CPU time. The burst is `LINGER_BYTES`. */
 const LINGER_BYTES_PER_SECOND = 32 * 1024 * 1024;
 
 /**
- * Reads and drops what clients send after the last answer of their connection. A connection that is closed with unread bytes
- * is reset, and its client might lose the answer (RFC 9112, section 9.6). The bytes are not parsed.
+ * Reads and drops what a client sends after the last response of its connection. Closing a connection with unread bytes
+ * resets it, and the client may lose the response (RFC 9112, section 9.6). The bytes are not parsed.
  */
 export class LingeringClose {
-  /** Time until which the bytes that were already read use up the rate. */
+  /** Time until which the bytes read so far use up the rate. */
   #rateUsedUntilMs = 0;
 
   begin(socket: Duplex): void {
@@ -27,7 +24,7 @@ export class LingeringClose {
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once('close', () => clearTimeout(timer));
     socket.once('end', () => socket.destroy());
-    // Resumes a paused socket before its data listener is replaced. The replacement detaches node's parser, and nothing
+    // Resumes a paused socket before its data listener is replaced. The replacement detaches Node's parser, and nothing
     // else would start the reading.
     socket.resume();
     socket.emit('resume');
@@ -42,7 +39,7 @@ export class LingeringClose {
     });
   }
 
-  /** @returns time in milliseconds for which nothing more is read from the client. */
+  /** @returns milliseconds for which nothing more is read from the client. */
   #throttle(bytes: number): number {
     const nowMs = performance.now();
     const perMs = LINGER_BYTES_PER_SECOND / 1000;

@@ -1,4 +1,4 @@
-/** How long a request may take to arrive, and what every answer says. */
+/** Tests the time limits of requests and the headers of every response. */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -8,7 +8,7 @@ import { yieldToEventLoop } from '../waiting.ts';
 import { listen } from './listen.ts';
 import { checkAddress, checkAddresses } from './listenAddress.ts';
 
-test('a request has a minute to arrive, one that may take long has more', async () => {
+test('a request has a minute to arrive, and more if it may take long', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
   let begun = 0;
@@ -49,11 +49,11 @@ test.each<[string, (response: ServerResponse) => unknown]>([
   ['by an object', (response) => response.writeHead(200, { A: 'b' }).end('x')],
   ['by a list', (response) => response.writeHead(200, ['A', 'b']).end('x')],
   [
-    'by a list behind a header',
+    'by a list after a header',
     (response) => response.setHeader('B', 'c').writeHead(200, ['A', 'b']).end('x'),
   ],
   ['before its body', (response) => response.setHeader('A', 'b').flushHeaders()],
-])('an answer has the headers of every answer, once: its head is written %s', async (_, answer) => {
+])('adds the common headers once to a response whose head is written %s', async (_, answer) => {
   expect(await headersOf(answer)).toMatchObject({
     A: ['b'],
     'Cache-Control': ['no-store'],
@@ -61,8 +61,8 @@ test.each<[string, (response: ServerResponse) => unknown]>([
   });
 });
 
-test('a probe that comes while an address is checked is turned away, and no start waits for it', async () => {
-  // As it would for an answer that is under way.
+test('rejects a connection that arrives while an address is checked, and does not delay the start', async () => {
+  // As for a response that is being sent.
   vi.useFakeTimers({ toFake: ['setTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const address = { host: '127.0.0.1', settings: { host: 'HOST', port: 'PORT' } };
@@ -91,7 +91,7 @@ test('a probe that comes while an address is checked is turned away, and no star
   await probes;
 });
 
-test('every address that is taken is named at once, with the settings that change it', async () => {
+test('names every address in use at once, with the settings that change it', async () => {
   const settings = [
     { host: 'GAMES_HOST', port: 'GAMES_PORT' },
     { host: 'ENGINE_PORT', port: 'ENGINE_PORT' },
@@ -107,12 +107,12 @@ test('every address that is taken is named at once, with the settings that chang
   }));
 
   await expect(checkAddresses([address, ...taken])).rejects.toThrow(
-    `GAMES_PORT: 127.0.0.1:${games} is taken: set another port in GAMES_PORT or another address in GAMES_HOST; ` +
-      `ENGINE_PORT: 127.0.0.1:${engine} is taken: set another port in ENGINE_PORT`,
+    `GAMES_PORT: 127.0.0.1:${games} is already in use: set another port in GAMES_PORT or another address in GAMES_HOST; ` +
+      `ENGINE_PORT: 127.0.0.1:${engine} is already in use: set another port in ENGINE_PORT`,
   );
 });
 
-test('what an answer says otherwise stays', async () => {
+test('keeps headers that the response sets itself', async () => {
   const otherwise = { 'Cache-Control': ['no-cache'], 'X-Content-Type-Options': ['nosniff'] };
   const said = { 'Cache-Control': 'no-cache' };
 
@@ -122,7 +122,7 @@ test('what an answer says otherwise stays', async () => {
   expect(await headersOf((response) => response.writeHead(200, said).end())).toMatchObject(otherwise);
 });
 
-/** Each with all of its values. */
+/** Returns each header with all of its values. */
 async function headersOf(answer: (response: ServerResponse) => unknown): Promise<Record<string, string[]>> {
   const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
   const listener = await listen((_, response) => void answer(response), at);

@@ -1,4 +1,4 @@
-/** A listener with limits on time and on what one connection holds, and a stop that lets running requests finish. */
+/** An HTTP listener with time limits, limits per connection, and a stop that lets running requests finish. */
 import { createServer, IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { yieldToEventLoop } from '../waiting.ts';
@@ -20,12 +20,12 @@ import { UnsentResponses } from './unsentResponses.ts';
 
 export interface Listener {
   readonly port: number;
-  /** No new connections; idle ones end at once, the others after their answer. */
+  /** Rejects new connections, closes idle ones at once, and closes the others after their response. */
   close(): Promise<void>;
 }
 
 const REQUEST_TIMEOUT_MS = 60_000;
-/** Of a request that may take long. */
+/** Timeout of a request that may take long. */
 const LONG_REQUEST_TIMEOUT_MS = 60 * 60 * 1000;
 const SLOW_CHECK_INTERVAL_MS = 5_000;
 const HEADERS_TIMEOUT_MS = 15_000;
@@ -34,20 +34,19 @@ const DRAIN_MS = 6_000;
 const IDLE_CHECK_INTERVAL_MS = 50;
 const COMMON_HEADER_LIST = [...COMMON_HEADERS].flat();
 const STALLED_TIMEOUT_MS = 60_000;
-/** Of a body, and one more for each so many bytes. */
+/** Maximum small chunks of a body, plus one for each `MEAN_CHUNK_BYTES`. */
 export const MAX_SMALL_CHUNKS = 4_096;
 export const MEAN_CHUNK_BYTES = 256;
 
-/** Decides about clients by their addresses. */
 export interface AddressGuard {
-  /** False if a new connection is closed at once. */
+  /** Returns false to close a new connection at once. */
   admitsConnection(socket: Socket): boolean;
   /** Counts a connection without a readable request. */
   countConnection(socket: Socket): void;
 }
 
 /**
- * @param mayTakeLong whether a request has an hour to arrive, as a large file on a player's line; others have a minute.
+ * @param mayTakeLong returns true for a request with a timeout of an hour instead of a minute, such as a large upload.
  * @throws StartRefused as `bind`.
  */
 export async function listen(
@@ -67,7 +66,7 @@ export async function listen(
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // Looked at below, where the answer is a refusal as any other.
+    // `isMalformed` checks the header, with the usual rejection as the response.
     requireHostHeader: false,
   });
   const pipelines = new Pipelines((request, response) => {
@@ -88,7 +87,7 @@ export async function listen(
   });
   server.on('request', (request, response) => pipelines.begin(request, response));
   server.setTimeout(STALLED_TIMEOUT_MS, (socket) => {
-    // Each part that its client takes begins the time of a socket anew. An answer that waits for what it has to tell has nothing there.
+    // The timeout restarts whenever the client reads a part. A response without data yet has no unsent bytes.
     if (socket.writableLength > 0) socket.destroy();
     else void endIfIdle(socket, pipelines);
   });
@@ -96,7 +95,7 @@ export async function listen(
     continueOnceRead(request, response);
     server.emit('request', request, response);
   });
-  // What else may be expected is for the handler to say.
+  // The handler decides about other expectations.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   const onBroken = (error: NodeJS.ErrnoException, socket: Socket): void =>
     pipelines.onBroken(error, socket, () => {
@@ -128,7 +127,8 @@ function requestClass(
     }
 
     override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
-      // Of what was read at once the rest is dropped. With `false` Node would read nothing more, and the client never its refusal.
+      // Drops the rest of what was read. After `false`, Node would stop reading, and the client would not receive the
+      // rejection.
       if (this.#isRejected) return true;
       this.#chunks += 1;
       this.#bytes += chunk?.length ?? Number.POSITIVE_INFINITY;
@@ -140,7 +140,10 @@ function requestClass(
   };
 }
 
-/** They have the headers of every answer, and are counted until they are taken. Where one comes before the whole of its request, its connection ends behind it. */
+/**
+ * Returns a class of responses that add the common headers and are tracked until they are sent. If a response is sent
+ * before its request is complete, the connection closes after it.
+ */
 function responseClass(
   lingeringClose: LingeringClose,
   unsentResponses: UnsentResponses,
@@ -155,14 +158,14 @@ function responseClass(
     override writeHead(status: number, ...args: unknown[]): this {
       const { req: request } = this;
       if (!request.complete) {
-        // Before node's own listener, which would read and drop the rest of the body, however long.
+        // Runs before Node's own listener, which would read and drop the rest of the body without a limit.
         this.prependListener('finish', () => {
           if (request.complete) return;
           request.socket.destroySoon = () => {};
           lingeringClose.begin(request.socket);
         });
       }
-      // A list says nothing otherwise, and is written as it is, which costs the least.
+      // A header list cannot override defaults and is written unchanged, which is the fastest way.
       if (Array.isArray(args[0]))
         return Reflect.apply(super.writeHead, this, [status, [...args[0], ...COMMON_HEADER_LIST]]);
       for (const [name, value] of COMMON_HEADERS) if (!this.hasHeader(name)) this.setHeader(name, value);
@@ -172,22 +175,24 @@ function responseClass(
 }
 
 /**
- * Ends a connection that has been idle for too long. A process that stood still, as on a machine that is moved, finds that
- * so before it has read the request that came meanwhile: that is read first, and answered.
+ * Closes an idle connection after its timeout. A process that was suspended, for example during a live migration, first
+ * reads and answers requests that arrived meanwhile.
  */
 async function endIfIdle(socket: Socket, pipelines: Pipelines): Promise<void> {
   await pendingInputIsRead();
   if (!pipelines.isBusy(socket)) socket.destroy();
 }
 
-/** Resolves once the requests and connections that the kernel holds have begun: their connections are not idle. */
+/**
+ * Resolves once requests and connections in the kernel's buffers have started, so that their connections are not idle.
+ */
 async function pendingInputIsRead(): Promise<void> {
-  // The first may end the turn in which nothing was read yet.
+  // The first turn may end before anything was read.
   await yieldToEventLoop();
   await yieldToEventLoop();
 }
 
-/** The client is told to send its body when somebody begins to read it: once its head was found good. */
+/** Sends 100 Continue when the handler starts to read the body, that is, after it has accepted the head. */
 function continueOnceRead(request: IncomingMessage, response: ServerResponse): void {
   const onListener = (event: string | symbol): void => {
     if (event !== 'data' && event !== 'readable') return;
@@ -197,7 +202,7 @@ function continueOnceRead(request: IncomingMessage, response: ServerResponse): v
   request.on('newListener', onListener);
 }
 
-/** Node has one limit for all requests of a server. Where some may take long, the limit of the others is kept here. */
+/** Enforces the normal timeout if some requests may take long, because Node has only one timeout for all requests. */
 function endSlowRequests(
   server: Server,
   mayTakeLong: (request: IncomingMessage) => boolean,
@@ -206,7 +211,7 @@ function endSlowRequests(
   const latest = new Map<Socket, IncomingMessage>();
   const firstSeenAtMs = new WeakMap<IncomingMessage, number>();
   server.on('connection', (socket) => socket.once('close', () => latest.delete(socket)));
-  // All that is done for each request: most have arrived whole before anybody looks.
+  // This is the only cost per request. Most requests are complete before the next check.
   server.prependListener('request', (request) => latest.set(request.socket, request));
   const check = setInterval(() => {
     const nowMs = performance.now();
@@ -231,7 +236,8 @@ function portOf(server: Server): number {
 }
 
 async function drain(server: Server): Promise<void> {
-  // From now on an answer closes its connection: a client that keeps it alive would be served for ever.
+  // From now on each response closes its connection, so that clients with persistent connections do not delay the stop
+  // forever.
   server.prependListener('request', (_, response) => response.setHeader('Connection', 'close'));
   await pendingInputIsRead();
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));

@@ -1,20 +1,20 @@
-/** Where a process listens, by the settings that say so. */
+/** The address that a process listens on, with the settings that define it. */
 import { createServer, type Server } from 'node:net';
 import { StartRefused } from '../errors.ts';
 
 export interface ListenAddress {
   readonly host: string;
-  /** 0 takes any free one. */
+  /** 0 selects any free port. */
   readonly port: number;
-  /** Among workers (node:cluster) it is of this one alone, and no connection comes by way of their parent. */
+  /** In a worker (node:cluster): listens in this worker only, without the parent process. */
   readonly exclusive?: boolean;
-  /** The settings that they come from, for whoever has to change one. */
+  /** Names of the settings, for error messages. */
   readonly settings: { readonly host: string; readonly port: string };
 }
 
 const HOST_ERRORS = new Set(['ENOTFOUND', 'EADDRNOTAVAIL', 'EAI_AGAIN', 'EINVAL']);
 
-/** @throws StartRefused when the address is taken or not ours. */
+/** @throws StartRefused if the address is in use or belongs to another host. */
 export function bind(
   server: Server,
   { host, port, exclusive = false, settings }: ListenAddress,
@@ -31,7 +31,7 @@ export function bind(
 
 function addressTaken({ host, port }: ListenAddress['settings']): string {
   const orHost = host === port ? '' : ` or another address in ${host}`;
-  return `is taken: set another port in ${port}${orHost}`;
+  return `is already in use: set another port in ${port}${orHost}`;
 }
 
 /** Checks every address before anything starts. @throws StartRefused naming each address that cannot be used. */
@@ -48,9 +48,9 @@ export async function checkAddresses(addresses: readonly ListenAddress[]): Promi
   throw new StartRefused(rejected.map(({ message }) => message).join('; '), { cause: first.cause });
 }
 
-/** Takes the address and lets go of it: what is asked before anything starts. @throws StartRefused as `bind`. */
+/** Binds the address and releases it. @throws StartRefused as `bind`. */
 export async function checkAddress(address: ListenAddress): Promise<void> {
-  // Who comes meanwhile is turned away: an answer would be waited for.
+  // Drops connections that arrive meanwhile. Otherwise their clients would wait for a response.
   const server = createServer((socket) => socket.destroy());
   await bind(server, address);
   await new Promise((closed) => server.close(closed));

@@ -16,7 +16,7 @@ const requests = (count: number): string =>
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 
-/** Requests to `/held` are answered when the test says so, others at once. */
+/** Requests to `/held` are answered when the test decides, others at once. */
 async function aSlowListener() {
   const held: ServerResponse[] = [];
   const open = await aListener((request, response) => {

@@ -25,7 +25,7 @@ type Waiting = Response | (() => void);
 
 interface Connection {
   readonly socket: Socket;
-  /** The response of the request that is under way. Undefined if there is none. */
+  /** Undefined if no request is running. */
   running: Response | undefined;
   readonly waiting: Waiting[];
   /** True while a request is under way or waits. */
@@ -35,7 +35,6 @@ interface Connection {
   /** True while nothing is read. */
   isStopped: boolean;
   isPipelined: boolean;
-  /** True once a request was read. */
   hasRequest: boolean;
 }
 
@@ -50,9 +49,9 @@ interface Parser {
 type ParserError = NodeJS.ErrnoException & { readonly bytesParsed?: number; readonly rawPacket?: Buffer };
 
 /**
- * Node parses a whole chunk of up to 64 KiB at once and begins every request in it: 1,800 small ones. Here the parser stops
- * in the middle of a chunk, and the rest is parsed when the waiting requests have begun. Answers are in the order
- * of the requests anyway (RFC 9112, section 9.3.2).
+ * Node parses a whole chunk of up to 64 KiB at once and starts every request in it, up to 1,800 small ones. This class
+ * stops the parser inside a chunk and parses the rest after the waiting requests have started. Responses keep the order
+ * of requests (RFC 9112, section 9.3.2).
  */
 export class Pipelines {
   readonly #handler: RequestListener;
@@ -67,7 +66,7 @@ export class Pipelines {
     this.#lingeringClose = lingeringClose;
   }
 
-  /** Call it for each new connection, after node has given it a parser. */
+  /** Must be called for each new connection, after Node has attached a parser. */
   watch(socket: Socket): void {
     const connection: Connection = {
       ...{ socket, running: undefined, waiting: [], isBusy: false },
@@ -84,7 +83,6 @@ export class Pipelines {
     };
   }
 
-  /** True if a request of the connection has been read. */
   hasRequest(socket: Socket): boolean {
     return this.#connections.get(socket)?.hasRequest === true;
   }

@@ -18,12 +18,10 @@ export interface Rejection {
 export type RejectionReason = 'malformed' | 'tooSlow' | 'smallChunks';
 export type RejectionFor = (reason: RejectionReason) => Rejection;
 
-/** Node's error code for a request that took too long. */
 export const TOO_SLOW_CODE = 'ERR_HTTP_REQUEST_TIMEOUT';
-/** Error code for a body in too many small chunks. */
 export const SMALL_CHUNKS_CODE = 'SMALL_CHUNKS';
 
-/** Default headers of every answer: caches do not store the answer, and browsers do not guess its type. */
+/** Default headers of every response: caches must not store it, and browsers must not guess its type. */
 export const COMMON_HEADERS: ReadonlyMap<string, string> = new Map([
   ['Cache-Control', 'no-store'],
   ['X-Content-Type-Options', 'nosniff'],

@@ -1,4 +1,4 @@
-/** Whose answer goes where clients leave too many untaken. */
+/** Tests which connections are closed when clients leave too many responses unread. */
 import { EventEmitter, once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -7,10 +7,10 @@ import { aListener, MIB } from '../testing/aListener.ts';
 import { UnsentResponses } from './unsentResponses.ts';
 
 const request = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
-/** On a busy machine, too. */
+/** Long enough for a busy machine. */
 const SOON = { interval: 5, timeout: 20_000 };
 
-/** Answers with as many MiB as the path says. */
+/** Responds with as many MiB as the path requests. */
 async function aGenerousListener() {
   const answers: ServerResponse[] = [];
   const open = await aListener(({ url }, response) => {
@@ -20,7 +20,7 @@ async function aGenerousListener() {
   return { answers, open };
 }
 
-test('answers that nobody takes hold so much memory at most, and the others are answered', async () => {
+test('limits the memory of unread responses, and answers the other clients', async () => {
   const { answers, open } = await aGenerousListener();
   for (let i = 0; i < 20; i++) open(request('/16')).pause();
   await vi.waitFor(() => expect(answers).toHaveLength(20), SOON);
@@ -32,7 +32,7 @@ test('answers that nobody takes hold so much memory at most, and the others are 
   expect((await text(open(request('/16')))).length).toBeGreaterThan(16 * MIB);
 });
 
-test('one answer that is larger than all may be is taken whole by a client that reads', async () => {
+test('delivers a single response larger than the limit to a client that reads it', async () => {
   const { open } = await aGenerousListener();
   const reader = open(request('/160'));
   let taken = 0;
@@ -42,13 +42,13 @@ test('one answer that is larger than all may be is taken whole by a client that 
   expect(taken).toBeGreaterThan(160 * MIB);
 });
 
-test('a client that reads has the whole of its answer, however many read nothing behind it', async () => {
+test('delivers the whole response to a slow reader, however many clients read nothing', async () => {
   const { answers, open } = await aGenerousListener();
   const reader = open(request('/16'));
   let taken = 0;
   reader.on('data', (chunk: Buffer) => {
     taken += chunk.length;
-    // Until the others have asked.
+    // Until the other clients have sent their requests.
     if (taken > 8 * MIB && answers.length === 1) reader.pause();
   });
   await vi.waitFor(() => expect(taken).toBeGreaterThan(8 * MIB), SOON);
@@ -60,7 +60,7 @@ test('a client that reads has the whole of its answer, however many read nothing
   expect(taken).toBeGreaterThan(16 * MIB);
 });
 
-test('those that stand still go first, whoever holds more', () => {
+test('closes stalled responses first, even if other clients have more bytes', () => {
   const { note, pass } = untaken();
   const [still, ...taken] = [note('still', 32), note('reader', 32), note('reader', 32), note('reader', 32)];
   for (const one of taken) one.take(8);
@@ -74,7 +74,7 @@ test('those that stand still go first, whoever holds more', () => {
   expect(taken.map(({ destroyed }) => destroyed)).toEqual([false, false, false]);
 });
 
-test('where all are taken one goes of the address that holds most: that of which most is left, but neither the largest nor the last', () => {
+test('without stalled responses, closes a response of the address with the most bytes: the one with the most unsent bytes, except the largest and the newest', () => {
   const { note } = untaken();
   const others = [note('other', 32), note('third', 32)];
   const many = [40, 32, 32].map((mib) => note('many', mib));
@@ -86,7 +86,7 @@ test('where all are taken one goes of the address that holds most: that of which
   expect([...others, last].map(({ destroyed }) => destroyed)).toEqual([false, false, false]);
 });
 
-test('a large answer costs others theirs no more than it goes itself', () => {
+test('a large response closes no more of the other responses than necessary', () => {
   const { note } = untaken();
   const small = note('small', 32);
   const large = note('large', 256);
@@ -95,7 +95,7 @@ test('a large answer costs others theirs no more than it goes itself', () => {
   expect([small, large, last].map(({ destroyed }) => destroyed)).toEqual([false, false, false]);
 });
 
-/** Answers that clients take as the test says, and a clock that it moves. */
+/** Responses that clients read as the test decides, and a clock that the test moves. */
 function untaken() {
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());

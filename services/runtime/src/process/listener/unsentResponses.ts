@@ -1,28 +1,31 @@
-/** What clients do not take of their answers stays in memory: where that is too much, some of them go with their connections. */
+/** Limits the memory of responses that clients do not read, by closing some of their connections. */
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Of all of them but the largest: an operator’s answer may be larger by itself, and is no reason to cut others off. */
+/**
+ * Maximum unsent bytes of all responses except the largest. A single response for an operator can be larger and must
+ * not close the connections of others.
+ */
 const MAX_UNSENT_BYTES = 128 * 1024 * 1024;
-/** Smaller ones are not counted. */
+/** Smaller responses are not tracked. */
 const MIN_TRACKED_BYTES = 64 * 1024;
-/** One of which nothing was taken for so long stands still. */
+/** Time without progress after which a response counts as stalled. */
 const STALLED_AFTER_MS = 5_000;
 
 interface UnsentResponse {
   readonly response: ServerResponse;
   readonly address: string;
-  /** All of it, which is in memory until the last byte is taken. */
+  /** Size of the response, which stays in memory until its last byte is sent. */
   readonly bytes: number;
   unsentBytes: number;
-  /** When `left` was last seen to have changed. */
+  /** Time at which `unsentBytes` last changed. */
   progressAtMs: number;
 }
 
 export class UnsentResponses {
   readonly #all = new Map<ServerResponse, UnsentResponse>();
 
-  /** @param response that has ended, and never goes for its own sake */
+  /** Tracks a response that has ended. Tracking it may close other responses, never this one. */
   track(response: ServerResponse): void {
     const bytes = response.writableLength;
     if (bytes < MIN_TRACKED_BYTES || response.writableFinished) return;
@@ -48,7 +51,10 @@ export class UnsentResponses {
     }
   }
 
-  /** First those that stand still, then those of the address that holds most, then those of which most is left. */
+  /**
+   * Returns the response to close: stalled ones first, then those of the address with the most bytes, then those with
+   * the most unsent bytes.
+   */
   #nextToClose(newest: ServerResponse, nowMs: number): ServerResponse | undefined {
     const bytesByAddress = new Map<string, number>();
     let sum = 0;
@@ -78,7 +84,10 @@ export class UnsentResponses {
   }
 }
 
-/** Of one large piece Node tells no progress until all of it is taken. libuv does, and by that Node's own timeout goes, too. */
+/**
+ * Returns libuv's queue size. Node reports no progress of a large chunk until all of it is sent, and its own timeout
+ * uses libuv's value, too.
+ */
 function unsentBytesOf({ socket }: ServerResponse): number {
   const { _handle: handle } = (socket ?? {}) as Socket & { _handle?: { writeQueueSize: number } };
   return handle?.writeQueueSize ?? 0;

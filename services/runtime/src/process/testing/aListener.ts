@@ -1,4 +1,4 @@
-/** For tests: a listener, and connections to it that speak in bytes. */
+/** A listener for tests, and raw TCP connections to it. */
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
@@ -9,11 +9,11 @@ export const MIB = 1024 * 1024;
 
 interface Connecting {
   readonly allowHalfOpen?: boolean;
-  /** Another client's, such as 127.0.0.2. */
+  /** Simulates another client, such as 127.0.0.2. */
   readonly localAddress?: string;
 }
 
-/** Opens connections to a listener, and closes it. Its refusals tell their reason. */
+/** Returns a function that opens connections to a listener. The body of a rejection names its reason. */
 export async function aListener(
   handler: RequestListener,
   mayTakeLong?: (request: IncomingMessage) => boolean,
@@ -26,7 +26,7 @@ export async function aListener(
   const open = (sent: string, connecting: Connecting = {}): Socket => {
     const socket = connect({ port: listener.port, host: '127.0.0.1', ...connecting });
     onTestFinished(() => void socket.destroy());
-    // A reset is an end too.
+    // A reset also ends the connection.
     socket.on('error', () => {});
     socket.write(sent);
     return socket;
@@ -34,7 +34,7 @@ export async function aListener(
   return Object.assign(open, { close: () => listener.close() });
 }
 
-/** All that a connection says until it is ended. */
+/** Returns everything that the connection receives until it ends. */
 export async function allOf(socket: Socket): Promise<string> {
   let received = '';
   socket.on('data', (chunk) => (received += chunk));

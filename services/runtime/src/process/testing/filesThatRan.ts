@@ -1,13 +1,12 @@
-/** Counts the files that a stranger opens to follow one thing through the code: those of which a function ran meanwhile. */
+/** Lists the source files that a reader opens to follow one operation: the files with a function that ran during it. */
 import { Session } from 'node:inspector/promises';
 import { onTestFinished } from 'vitest';
 
-/** Characters. */
 const MAX_EXPORT_CHARACTERS = 80;
 
 const PRODUCT_FILE = /(?:services|schemas)\/(?:\w+\/)*src\/[\w/]+\.ts$/;
 
-/** Files of the product of which a function was called since the last time it was asked. */
+/** Returns a function that lists the product's files with calls since its previous call. */
 export async function watchFiles(): Promise<() => Promise<string[]>> {
   const session = new Session();
   session.connect();
@@ -19,7 +18,7 @@ export async function watchFiles(): Promise<() => Promise<string[]>> {
     const called = result.filter(({ functions }) =>
       functions.some(({ functionName, ranges: [whole] }) => {
         const length = (whole?.endOffset ?? 0) - (whole?.startOffset ?? 0);
-        // Vitest reads what a module exports through arrows of its own, which are short and have no name.
+        // Vitest reads a module's exports through short anonymous arrow functions.
         return (whole?.count ?? 0) > 0 && (functionName !== '' || length > MAX_EXPORT_CHARACTERS);
       }),
     );

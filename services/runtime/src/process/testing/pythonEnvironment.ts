@@ -1,4 +1,4 @@
-/** A virtual environment of Python with what a test needs, made once and kept; for tests with other people's tools. */
+/** A cached Python virtual environment for tests with third-party tools. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { access, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -11,9 +11,9 @@ const run = promisify(execFile);
 const CACHE = fileURLToPath(new URL('../../../../../node_modules/.cache', import.meta.url));
 
 /**
- * @param what is tried with it, for the line that says why it is not.
- * @returns the interpreter; undefined where it cannot be had. Why is printed.
- * @throws instead where `QUESTLOG_REQUIRE` asks for python.
+ * @param what the tested subject, for the message about skipped tests.
+ * @returns the interpreter. Undefined if it cannot be installed; the reason is printed.
+ * @throws instead if `QUESTLOG_REQUIRE` contains python.
  */
 export async function pythonWith(requirements: string, what: string): Promise<string | undefined> {
   try {

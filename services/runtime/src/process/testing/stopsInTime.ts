@@ -1,7 +1,7 @@
-/** For tests: whether something closes while what it depends on is silent. */
+/** Tests whether a component closes in time while its dependencies do not respond. */
 import { vi } from 'vitest';
 
-/** A stop has 15 s for all that there is to close. */
+/** A stop has 15 s for everything that it closes. */
 const STOP_LIMIT_MS = 1_000;
 
 export async function stopsInTime(close: () => Promise<void>): Promise<boolean> {

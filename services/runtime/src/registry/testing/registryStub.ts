@@ -1,4 +1,4 @@
-/** A small registry for tests: it answers as Confluent's does, counts requests, and can answer wrongly on demand. */
+/** A small registry for tests. It responds like Confluent's, counts requests, and can return wrong responses. */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -16,17 +16,17 @@ interface StubRequest {
 
 interface StubResponse {
   readonly status: number;
-  /** A string is sent as it is, like a proxy's page. */
+  /** A string is sent unchanged, like a proxy's page. */
   readonly body: object | string;
 }
 
 export class RegistryStub {
   readonly requests: StubRequest[] = [];
-  /** By subject. */
+  /** Compatibility levels by subject. */
   readonly levels = new Map<string, string>();
-  /** A schema's id is its place in this list, from 1. */
+  /** A schema's id is its position in this list, starting at 1. */
   readonly schemas: string[] = [];
-  /** Replaces the registry's own answer where it returns one. */
+  /** Overrides the response if it returns one. */
   respond = (_request: StubRequest): StubResponse | undefined => undefined;
   url = '';
 
@@ -72,7 +72,7 @@ export function errorResponse(status: number, errorCode: number, message: string
   return { status, body: { error_code: errorCode, message } };
 }
 
-/** Runs until the test ends; with a certificate it speaks TLS. */
+/** Runs until the test ends. Uses TLS if a certificate is given. */
 export async function aRegistryStub(tls?: { key: string; cert: string }): Promise<RegistryStub> {
   const stub = new RegistryStub();
   const server = tls === undefined ? createServer(stub.listener) : createHttpsServer(tls, stub.listener);
