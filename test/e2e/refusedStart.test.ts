@@ -48,7 +48,8 @@ describe('a start is refused', () => {
     const env = { QUESTLOG_PORT: new URL(games).port, QUESTLOG_ADMIN_PORT: new URL(operators).port };
     const line = await refusal({ dataDir: join(folder, 'both'), env });
 
-    for (const name of Object.keys(env)) expect(line).toContain(`is already in use: set another port in ${name}`);
+    for (const name of Object.keys(env))
+      expect(line).toContain(`is already in use: set another port in ${name}`);
   });
 
   test.each(['QUESTLOG_HOST', 'QUESTLOG_ADMIN_HOST'])(
