@@ -4,7 +4,7 @@ import { code, fence, page } from './markdown.ts';
 
 const FOLDER = 'deploy/clickhouse';
 
-/** Questions go to the views before these tables; the ledger of appends is the product's own. */
+/** Tables that users query through views, and tables for internal use. */
 const BEHIND_VIEWS =
   /_(?:by_partition|versions)$|^(?:appends|reject_counts|received_by_process|schema_migrations)$/;
 
@@ -32,21 +32,34 @@ export function clickhousePage(): string {
   )) {
     for (const statement of textOf(path).split(/^;$/m)) apply(statement, relations, path);
   }
+  const shown = new Map([...relations].filter(([name]) => !BEHIND_VIEWS.test(name)));
+  const explained = new Map<string, string>();
   return page('Tables and views', FOLDER, [
-    'The database is `questlog`. The projector writes the rows. Ingest writes `reject_counts`, `received_by_process`, `erased_events`, `retention_marks`, `expired_sessions` and a part of `truncations`, and deletes erased and expired data. Ask it with `npm run sql`, `POST /admin/sql` or any\nClickHouse client. `events` and `sessions` hold each row once. [deploy/clickhouse](../../deploy/clickhouse) has the tables\nbehind the views, `…_by_partition` and `…_versions`, which hold older rows until a merge, `reject_counts`, `received_by_process`, and `appends`, the ledger by which\nduplicate appends are recognized, kept for three days.',
-    'Quotas and counts use `received_at`. The window of a report is from `from_micros` to `to_micros`, both inclusive. Tables, views and columns have\nthese comments in ClickHouse, too.',
-    ...[...relations].filter(([name]) => !BEHIND_VIEWS.test(name)).flatMap((entry) => shown(...entry)),
+    'The database is `questlog`. Query it with `npm run sql`, `POST /admin/sql`, or any ClickHouse client. `events` and `sessions` hold each\nrow once. Quotas and counts use `received_at`. The window of a report is from `from_micros` to `to_micros`, both inclusive.',
+    'The projector writes most rows. Ingest writes `reject_counts`, `received_by_process`, `erased_events`, `retention_marks`,\n`expired_sessions`, and a part of `truncations`, and deletes erased and expired data. [deploy/clickhouse](../../deploy/clickhouse) has the tables\nbehind the views: `…_by_partition` and `…_versions`, which hold older rows until a merge, `reject_counts`, `received_by_process`, and\n`appends`, which identifies duplicate appends for three days. ClickHouse shows the comments of tables, views, and columns too.',
+    'The meaning of a column is given where it first appears. Later tables and views link to that place.',
+    ...[...shown].flatMap(([name, relation]) => blocksOf(name, relation, explained)),
   ]);
 }
 
-function shown(name: string, { comment, columns, engine }: Relation): string[] {
-  const listed = [...columns].map(([column, { type, comment: meaning }]) => {
-    return `- ${[code(column), code(type)].join(' ').trim()}: ${meaning}`;
-  });
+/** @param explained by name and meaning of a column, the relation that explains it; grows. */
+function blocksOf(name: string, relation: Relation, explained: Map<string, string>): string[] {
+  const { comment, columns, engine } = relation;
+  const lines: string[] = [];
+  const elsewhere = new Map<string, string[]>();
+  for (const [column, { type, comment: meaning }] of columns) {
+    const typed = [code(column), code(type)].join(' ').trim();
+    const key = `${column}: ${meaning}`;
+    const place = explained.get(key);
+    if (place === undefined) lines.push(`- ${typed}: ${meaning}`);
+    else elsewhere.set(place, [...(elsewhere.get(place) ?? []), typed]);
+    explained.set(key, place ?? name);
+  }
+  for (const [place, names] of elsewhere) lines.push(`- As in [${place}](#${place}): ${names.join(', ')}`);
   return [
     `## ${name}`,
     ...(comment === '' ? [] : [comment]),
-    listed.join('\n'),
+    lines.join('\n'),
     ...(engine === '' ? [] : [fence('sql', engine)]),
   ];
 }

@@ -5,13 +5,14 @@ import { code, fence, page } from './markdown.ts';
 type Command = ReturnType<typeof questlog>;
 
 export function commandsPage(): string {
+  const explained = new Set<string>();
   const program = questlog(async () => {
     throw new Error('a page reaches nobody');
   }, {});
   return page('Commands', 'services/cli/src', [
-    'In a clone: `npx questlog <command>`. The settings `QUESTLOG_ADMIN_URL`, `QUESTLOG_ADMIN_TOKEN`, `QUESTLOG_URL` and\n`QUESTLOG_TOKEN` lead to another machine’s Questlog; without them the credentials in `QUESTLOG_DATA_DIR` do. Where\nsomething is wrong, begin with `questlog doctor`.',
-    'Exit codes: 0 done, 1 failed, 2 wrong use, 130 ended by Ctrl-C. Answers go to standard output, all else to standard error.',
-    ...leavesOf(program).flatMap(blocksOf),
+    'In a clone, run `npx questlog <command>`. Commands use the Questlog whose credentials are in `QUESTLOG_DATA_DIR`, or the one in\n`QUESTLOG_ADMIN_URL`, `QUESTLOG_ADMIN_TOKEN`, `QUESTLOG_URL`, and `QUESTLOG_TOKEN`. If something is wrong, start with `questlog doctor`.',
+    'Exit codes: 0 success, 1 failure, 2 wrong usage, 130 stopped by Ctrl-C. Results go to standard output, everything else to standard error.\nAn option is explained where it first appears.',
+    ...leavesOf(program).flatMap((command) => blocksOf(command, explained)),
   ]);
 }
 
@@ -19,21 +20,32 @@ function leavesOf(command: Command): Command[] {
   return command.commands.length === 0 ? [command] : command.commands.flatMap(leavesOf);
 }
 
-function blocksOf(command: Command): string[] {
+/** @param explained the options that were explained; grows. */
+function blocksOf(command: Command, explained: Set<string>): string[] {
   const help = command.createHelp();
   const names = help.commandUsage(command).replace(' [options]', '').trim();
-  const options = help
-    .visibleOptions(command)
-    .filter(({ long }) => long !== '--help')
-    .map((option) => `- ${code(option.flags)}: ${help.optionDescription(option)}`);
+  const lines: string[] = [];
+  const others: string[] = [];
+  for (const option of help.visibleOptions(command).filter(({ long }) => long !== '--help')) {
+    const line = `- ${code(option.flags)}: ${help.optionDescription(option)}`;
+    if (explained.has(line)) others.push(code(option.flags));
+    else lines.push(line);
+    explained.add(line);
+  }
+  if (others.length > 0) lines.push(`- ${others.join(', ')}`);
   const description = command.description();
   const example = exampleOf(command);
   return [
     `## ${code(names)}`,
     `${description.charAt(0).toUpperCase()}${description.slice(1)}.`,
-    ...(options.length === 0 ? [] : [options.join('\n')]),
-    ...(example === '' ? [] : [fence('sh', example)]),
+    ...(lines.length === 0 ? [] : [lines.join('\n')]),
+    ...(isObvious(example) ? [] : [fence('sh', example)]),
   ];
+}
+
+/** True if an example has no more than the command's name, an id, and `--json`. */
+function isObvious(example: string): boolean {
+  return /^(?:questlog(?: [a-z-]+)*(?: [0-9a-f]{8}-[0-9a-f-]{27})?(?: --json)?)?$/.test(example);
 }
 
 function exampleOf(command: Command): string {

@@ -6,7 +6,7 @@ import { page } from './markdown.ts';
 
 export function configPage(): string {
   return page('Settings', 'services/questlog/src/config.ts', [
-    'Settings are environment variables, here with their defaults. A bad or unknown `QUESTLOG_*` variable stops the start, with\nall problems listed. `NAME_FILE` names a file that holds the value; set it or `NAME`, not both.\n`npm start -- --check-config` prints the settings in use, secrets as `***`, and exits.',
+    'Settings are environment variables, listed with their defaults. An invalid or unknown `QUESTLOG_*` variable stops the start with a list of\nall problems. `NAME_FILE` names a file with the value; set it or `NAME`, not both. `npm start -- --check-config` prints the current\nsettings, with secrets as `***`, and exits.',
     configList(settings),
   ]);
 }

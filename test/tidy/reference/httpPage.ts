@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { adminApi } from '@questlog/ingest/http/openapi/openapiAdmin';
-import { code, page } from './markdown.ts';
+import { code, fence, page } from './markdown.ts';
 import { type Field, fieldsOf, type Shape, TIMESTAMP, typeOf } from './shapes.ts';
 
 interface Content {
@@ -31,6 +31,9 @@ interface Told {
   readonly operation: Operation;
 }
 
+/** Longer lines of a fenced block scroll. */
+const MAX_LINE = 120;
+
 export function httpPage(): string {
   // The deployment's default revision makes no difference to the endpoints.
   const ofGames = asSent(openApi('A'));
@@ -38,26 +41,29 @@ export function httpPage(): string {
   const { Problem: _, ...named } = { ...ofGames.components.schemas, ...ofOperators.components.schemas };
   const operations = operationsOf(ofGames);
   const common = refusalsOfAll(operations.map(({ operation }) => operation));
+  const explained = new Set<string>();
   return page('HTTP', 'services/ingest/src/http/openapi/openapi.ts and schemas/src/http', [
-    'Errors are problem documents; [the codes](problems.md) say what each status means. A bearer token belongs to one project\nand has scopes.',
+    'Errors are [problem documents](problems.md). A bearer token belongs to one project and has scopes. `GET /openapi.json` on each listener\nhas the same content as OpenAPI 3.1. The meaning of a parameter or field is given where it first appears.',
     '## The public listener',
-    `For games; \`GET /openapi.json\` is the same for machines. Every endpoint that needs a token also answers ${common.join(', ')};\na 503 has \`Retry-After\`. Another method on one of these paths is a 405, another path a 404. A request that is refused
-before its body has come ends its connection.`,
-    ...operations.flatMap(({ path, method, operation }) => operationBlocks(method, path, operation, common)),
+    `This listener is for games. Every endpoint that needs a token can also answer ${common.join(', ')}. A 503 has \`Retry-After\`. An unknown
+path gets 404, and another method 405. If a request is rejected before its body has arrived, the connection closes.`,
+    ...operations.flatMap(({ path, method, operation }) =>
+      operationBlocks({ path, method, operation }, common, explained),
+    ),
     '## The admin listener',
-    'For operators; never on a public port. `GET /openapi.json` there is the same for machines. All but the last four need\n`Authorization: Bearer <adminToken>`. A tenant or project that exists with the same content is a 200, with other content a\n409.',
+    'This listener is for operators. Never expose it publicly. All endpoints except the last four need `Authorization: Bearer <adminToken>`.\nCreating a tenant or project that exists with the same content gets 200, with other content 409.',
     operationsOf(ofOperators).map(adminLine).join('\n'),
     '## Shapes',
-    `A \`?\` marks a field that may be omitted. Timestamps: ${TIMESTAMP}`,
+    `TypeScript notation: \`?\` marks a field that may be omitted, and \`...X\` all other fields of X. Timestamps: ${TIMESTAMP}`,
     ...shapeBlocks(named),
   ]);
 }
 
+/** @param explained the parameters whose meaning was given; grows. */
 function operationBlocks(
-  method: string,
-  path: string,
-  operation: Operation,
+  { path, method, operation }: Told,
   common: readonly string[],
+  explained: Set<string>,
 ): string[] {
   const { summary, description, parameters = [], requestBody } = operation;
   const told = parameters
@@ -65,7 +71,9 @@ function operationBlocks(
     .map(({ name, in: place, description: meaning, schema }) => {
       const byDefault = schema.default === undefined ? '' : `, default ${schema.default}`;
       const text = `- ${place} ${code(name)} ${typeOf(schema)}${byDefault}`;
-      return meaning === undefined ? text : `${text}: ${meaning}`;
+      const isNew = meaning !== undefined && !explained.has(`${name} ${meaning}`);
+      explained.add(`${name} ${meaning}`);
+      return isNew ? `${text}: ${meaning}` : text;
     });
   const answers = answersOf(operation);
   const toldOnce = needsToken(operation) ? common : [];
@@ -75,7 +83,7 @@ function operationBlocks(
     requestBody === undefined ? '' : `Body: ${bodyOf(requestBody)}.`,
     // The summary says what a single answer is.
     only === undefined ? '' : `Answer: ${only.what}.`,
-    refused.length === 0 ? '' : `Refused: ${refused.join(', ')}.`,
+    refused.length === 0 ? '' : `Errors: ${refused.join(', ')}.`,
   ];
   const listed = only === undefined ? answers.map(({ what, meaning }) => `- ${what}: ${meaning}`) : [];
   return [
@@ -123,34 +131,58 @@ function isRefusal(status: string): boolean {
   return Number(status) >= 400;
 }
 
-/** A shape with the fields of an earlier one tells only what differs; a meaning is told once. */
+/** Returns a block for each shape. A shape with all fields of another one has only the differences. */
 function shapeBlocks(named: Readonly<Record<string, Shape>>): string[] {
-  const earlier: { name: string; fields: readonly Field[] }[] = [];
-  const told = new Set<string>();
-  const lineOf = (field: Field): string => {
-    const { name, meaning } = field;
-    const isNew = meaning !== '' && !told.has(`${name} ${meaning}`);
-    told.add(`${name} ${meaning}`);
-    return `- ${typed(field)}${isNew ? `: ${meaning}` : ''}`;
-  };
-  return Object.entries(named).flatMap(([name, shape]) => {
-    const fields = fieldsOf(linked(shape, named));
-    const [base] = earlier
+  const all = Object.entries(named).map(([name, shape]) => ({
+    name,
+    fields: fieldsOf(linked(shape, named)),
+  }));
+  const explained = new Set<string>();
+  return all.flatMap(({ name, fields }) => {
+    const [base] = all
+      .filter((other) => other.name !== name && other.fields.length < fields.length + 1)
       .filter((other) => other.fields.every((field) => fields.some((own) => own.name === field.name)))
-      .map((other) => ({ name: other.name, others: withoutThose(other.fields, fields) }))
-      .filter(({ others }) => others.length + 1 < fields.length)
+      .map((other) => ({ ...other, others: withoutThose(other.fields, fields) }))
+      .filter((other) => isBefore(all, other, { name, fields }) && other.others.length + 1 < fields.length)
       .sort((a, b) => a.others.length - b.others.length);
-    earlier.push({ name, fields });
-    const rest = base?.others ?? fields;
-    const intro = base === undefined ? '' : `As ${typeOf({ $ref: base.name })}, with`;
-    const isPlain = rest.every(({ meaning }) => meaning === '');
-    if (isPlain) return [`### ${name}`, `${intro} ${rest.map(typed).join(', ')}.`.trim()];
-    return [`### ${name}`, ...(intro === '' ? [] : [`${intro}:`]), rest.map(lineOf).join('\n')];
+    const lines = (base?.others ?? fields).map((field) => lineOf(field, explained));
+    return [
+      `### ${name}`,
+      fence('ts', [...(base === undefined ? [] : [`...${base.name}`]), ...lines].join('\n')),
+    ];
   });
 }
 
-function typed({ name, isOptional, type }: Field): string {
-  return `${code(isOptional ? `${name}?` : name)} ${type}`;
+interface NamedFields {
+  readonly name: string;
+  readonly fields: readonly Field[];
+}
+
+/** True if a shape may refer to the other one: the other one has fewer fields, or as many and comes first. */
+function isBefore(all: readonly NamedFields[], other: NamedFields, shape: NamedFields): boolean {
+  if (other.fields.length !== shape.fields.length) return other.fields.length < shape.fields.length;
+  return all.findIndex(({ name }) => name === other.name) < all.findIndex(({ name }) => name === shape.name);
+}
+
+/** @param explained the fields whose meaning was given; grows. */
+function lineOf({ name, isOptional, notation, meaning }: Field, explained: Set<string>): string {
+  const isNew = meaning !== '' && !explained.has(`${name} ${meaning}`);
+  explained.add(`${name} ${meaning}`);
+  const field = `${isOptional ? `${name}?` : name}: ${notation}`;
+  if (!isNew) return field;
+  const line = `${field} // ${meaning}`;
+  return line.length <= MAX_LINE ? line : [...comment(meaning), field].join('\n');
+}
+
+/** Returns the text as comment lines that fit on a page. */
+function comment(text: string): string[] {
+  const lines = [''];
+  for (const word of text.split(/\s+/)) {
+    const line = `${lines.at(-1)} ${word}`;
+    if (line.length > MAX_LINE) lines.push(` ${word}`);
+    else lines[lines.length - 1] = line;
+  }
+  return lines.map((line) => `//${line}`);
 }
 
 function withoutThose(base: readonly Field[], fields: readonly Field[]): Field[] {

@@ -43,7 +43,7 @@ export async function metricsPage(): Promise<string> {
     'Metrics',
     'services/{ingest,projector,linker}/src/metrics.ts and services/runtime/src/log/partitionHealth.ts',
     [
-      '`GET /metrics` of the admin listener, in Prometheus text. The Prometheus client for Node adds `process_*` and `nodejs_*`. The event loop is looked at every 250 ms, which its `nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain: 0.25 is no lag, and a shorter stall is seen in part or not at all.',
+      '`GET /metrics` of the admin listener returns these metrics in Prometheus text, and `process_*` and `nodejs_*` of the Prometheus client\nfor Node. The event loop is sampled every 250 ms, so `nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` are 0.25 without lag.\nShorter stalls may not be visible.',
       lines.join('\n'),
     ],
   );

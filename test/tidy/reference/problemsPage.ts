@@ -1,27 +1,30 @@
-/** `docs/reference/problems.md`: the closed list of problem codes. */
+/** `docs/reference/problems.md`: the closed list of problem codes, and an example as the product answers it. */
+import { readElements } from '@questlog/ingest/events/core/envelope';
+import { elementsRejection, scanRequest } from '@questlog/ingest/events/core/scanBody';
+import { problemAnswer } from '@questlog/ingest/http/problems';
 import { PROBLEMS } from '@questlog/schemas/http/problem';
 import { code, fence, page } from './markdown.ts';
 
-const EXAMPLE = `{
-  "type": "urn:questlog:problem:invalid_elements",
-  "title": "${PROBLEMS.invalid_elements[1]}",
-  "status": 400,
-  "code": "invalid_elements",
-  "detail": "1 of 2 elements is not valid",
-  "instance": "urn:questlog:request:0b9c7a52-6f0a-4d0e-9f3c-0c3f4b8c5b1e",
-  "message": "1 of 2 elements is not valid",
-  "error": "${PROBLEMS.invalid_elements[1]}",
-  "errors": [{ "index": 1, "pointer": "/sessionId", "code": "field_required", "detail": "sessionId is required" }]
-}`;
+const REQUEST = `[{"sessionId": "7846b5f4-39dd-4381-b200-dbc9f59749ad", "eventType": "checkpoint"},
+ {"eventType": "level_up"}]`;
+const REQUEST_ID = '0b9c7a52-6f0a-4d0e-9f3c-0c3f4b8c5b1e';
 
 export function problemsPage(): string {
   const rows = Object.entries(PROBLEMS)
     .toSorted(([, [a]], [, [b]]) => a - b)
     .map(([name, [status, title]]) => `- ${status} ${code(name)}: ${title}.`);
   return page('Problem codes', 'schemas/src/http/problem.ts', [
-    'Every error is `application/problem+json` (RFC 9457). The list is closed; a code never changes its meaning. `title`\nbelongs to the code, `detail` to the request. `error` and `message` repeat them: existing clients of games print those.',
+    'Every error is `application/problem+json` (RFC 9457). The list is closed, and a code never changes its meaning. `title` describes the\ncode, and `detail` the request. `error` and `message` repeat them for existing game clients.',
     rows.join('\n'),
-    '`errors` names every bad element: its index in the array, a JSON pointer (RFC 6901) into it, the code and the detail.\n`instance` holds the request id, also in `X-Request-Id`.',
-    fence('json', EXAMPLE),
+    '`errors` names every invalid element: its index in the array, a JSON pointer (RFC 6901), the code, and the detail. `instance` has the\nrequest id, as does the header `X-Request-Id`. For example, the second event of this request in revision A has no session:',
+    fence('json', REQUEST),
+    fence('json', JSON.stringify(answerTo(REQUEST), null, 2)),
   ]);
+}
+
+/** Returns the problem document that ingest answers to a batch of events in revision A. */
+function answerTo(request: string): unknown {
+  const body = Buffer.from(request);
+  const { problems } = readElements(body, scanRequest(body, 'A').elements, 'A');
+  return JSON.parse(problemAnswer(elementsRejection(problems), REQUEST_ID).body);
 }

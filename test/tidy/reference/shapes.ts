@@ -28,15 +28,16 @@ export interface Shape {
 export interface Field {
   readonly name: string;
   readonly isOptional: boolean;
-  readonly type: string;
+  /** The type in TypeScript notation, with limits. */
+  readonly notation: string;
   readonly meaning: string;
 }
 
 export function fieldsOf({ properties = {}, required = [] }: Shape): Field[] {
   return Object.entries(properties).map(([name, field]) => {
-    const type = typeOf(field);
-    const meaning = type.startsWith('timestamp') ? '' : descriptionOf(field);
-    return { name, isOptional: !required.includes(name), type, meaning };
+    const notation = notationOf(field);
+    const meaning = notation.startsWith('timestamp') ? '' : descriptionOf(field);
+    return { name, isOptional: !required.includes(name), notation, meaning };
   });
 }
 
@@ -57,6 +58,26 @@ export function typeOf(shape: Shape): string {
   const fields = Object.keys(shape.properties ?? {});
   if (fields.length > 0) return `object of ${fields.map(code).join(', ')}`;
   const range = shape.minimum === undefined ? '' : ` from ${shape.minimum}${upTo(shape.maximum)}`;
+  return (shape.format ?? shape.type ?? 'any') + range;
+}
+
+/** Returns a type in TypeScript notation: `uuid|null`, `Event[0..500]`, `integer(1..1000)`, `{title,severity}`. */
+function notationOf(shape: Shape): string {
+  if (shape.$ref !== undefined) return shape.$ref.split('/').at(-1) ?? '';
+  if (shape.description === TIMESTAMP) return 'timestamp';
+  if (shape.anyOf !== undefined) return [...new Set(shape.anyOf.map(notationOf))].join('|');
+  if (shape.const !== undefined) return JSON.stringify(shape.const);
+  if (shape.enum !== undefined)
+    return shape.enum.length > 5 ? 'string' : shape.enum.map((one) => JSON.stringify(one)).join('|');
+  if (shape.type === 'array') {
+    const item = shape.items === undefined ? 'any' : notationOf(shape.items);
+    const most = shape.maxItems === undefined ? '' : `0..${shape.maxItems}`;
+    return `${item.includes('|') ? `(${item})` : item}[${most}]`;
+  }
+  const fields = Object.keys(shape.properties ?? {});
+  if (fields.length > 0) return `{${fields.join(',')}}`;
+  const most = shape.maximum === Number.MAX_SAFE_INTEGER ? '' : (shape.maximum ?? '');
+  const range = shape.minimum === undefined ? '' : `(${shape.minimum}..${most})`;
   return (shape.format ?? shape.type ?? 'any') + range;
 }
 
