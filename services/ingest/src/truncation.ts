@@ -1,6 +1,6 @@
 /**
- * The cuts of the log that this process comes upon: told once each, in the log, as a metric and as a warning. Tails are
- * told of them by the log. Of the events, which ingest does not read, its own appends tell.
+ * Reports truncations of the log that this process detects, once each: as a log line, a metric, and a health warning. Tails
+ * detect truncations of the topics that ingest reads. Its own appends show truncations of the events topic.
  */
 import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -13,7 +13,7 @@ import { type OwnAppend, OwnAppends } from './events/ownAppends.ts';
 import type { IngestMetrics } from './metrics.ts';
 
 export interface TruncationWatch {
-  /** Of the events. */
+  /** Appends to the events topic. */
   readonly ownAppends: OwnAppends;
   onTruncated(truncated: TruncatedPartition): void;
   onReappended(topic: string, records: number): void;
@@ -24,7 +24,7 @@ interface TruncationWatchDeps extends LostAppendsDeps {
   readonly log: Log;
   readonly metrics: Pick<IngestMetrics, 'logTruncations' | 'appendedAgain' | 'lostAppends'>;
   readonly health: Health;
-  /** What is remembered of events may be gone from the offset on. */
+  /** Called with the lost offset, so that caches of events can be truncated. */
   onEventsTruncated(partition: number, offset: number): void;
 }
 
@@ -38,7 +38,7 @@ export function watchTruncation(
   { checkIntervalMs, checkDelayMs } = TIMING,
 ): TruncationWatch {
   const { logger, metrics, health, clock } = deps;
-  /** When the last one was found, by the name of the partition. */
+  /** Time of the last truncation by partition name. */
   const lastFoundMs = new Map<string, number>();
   const onTruncated = ({ topic, partition, offset }: TruncatedPartition): void => {
     logger.error('log_cut_short', TRUNCATED, { topic, partition, offset });
@@ -51,7 +51,7 @@ export function watchTruncation(
       .filter(([, atMs]) => clock.now() - atMs < WARN_FOR_MS)
       .map(([name]) => name);
     if (where.length === 0) return undefined;
-    return `within the last day the log has lost records that this process knew of (${where.slice(0, 5).join(', ')})`;
+    return `the log lost records that this process had read or appended in the last 24 hours (${where.slice(0, 5).join(', ')})`;
   });
   const stopped = new AbortController();
   const ownAppends = new OwnAppends((partition, offset, lost: readonly OwnAppend[]) => {
@@ -73,9 +73,9 @@ export function watchTruncation(
   };
 }
 
-const TRUNCATED = 'the log no longer holds what this process had read from it or appended to it';
+const TRUNCATED = 'the log no longer has records that this process read or appended';
 
-/** Own appends that lie beyond the end, in two looks: a new leader may not know the end for a moment. */
+/** Detects own appends above the end offset. Requires two checks, because a new leader may briefly not know the end. */
 async function watchEnds(
   { log, logger }: TruncationWatchDeps,
   ownAppends: OwnAppends,
@@ -100,7 +100,7 @@ async function watchEnds(
     );
     const current = [...appendedTo.keys()].filter((partition) => {
       const appended = appendedTo[partition] ?? 0;
-      // What was appended meanwhile knows better.
+      // A later append has already updated the end.
       return (ends[partition] ?? appended) < appended && ownAppends.ends[partition] === appended;
     });
     for (const partition of current)

@@ -1,13 +1,16 @@
-/** The form of what is sealed; `places` seals it. Pure. */
+/** Format of encrypted cursors. `cursors` implements the encryption. Pure. */
 
 export interface CursorCipher {
-  /** Another text each time, as long as the place: that nothing was written meanwhile does not show either. */
+  /**
+   * Returns a different text each time, so that equal positions are not recognizable. Its length depends only on the
+   * position's length.
+   */
   encrypt(position: Buffer): string;
-  /** Undefined for what `close` did not make, with this deployment's secret. */
+  /** Undefined for a text that `encrypt` did not create with this deployment's secret. */
   decrypt(text: string): Buffer | undefined;
 }
 
-/** The first byte of every sealed text; 1 was a stream's id that was not sealed. */
+/** First byte of every encrypted text. 1 was an unencrypted stream id. */
 export const FORMAT_VERSION = 2;
 export const NONCE_BYTES = 12;
 export const TAG_BYTES = 16;

@@ -1,4 +1,4 @@
-/** For tests: seals whose secret nobody keeps. */
+/** Test support: cursor ciphers with a random secret. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { systemClock } from '@questlog/runtime/process/clock';

@@ -1,7 +1,7 @@
 /**
- * What clients are given of a place in the log (ids of a stream, cursors of pages) is sealed: partitions are shared, and
- * an offset that can be read tells how much the other tenants write. The key is a secret of the deployment, kept in the
- * directory, so that every ingest opens what another one has closed.
+ * Encrypts positions in the log that clients receive: stream ids and page cursors. Tenants share partitions, so readable
+ * offsets would reveal how much other tenants write. The key is a deployment-wide secret in the directory, so that each ingest
+ * process can decrypt what another has encrypted.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -15,13 +15,13 @@ import {
 } from '../core/cursorCipher.ts';
 
 export interface CursorCiphers {
-  /** One use's text says nothing under another, nor under another project. @throws Unavailable */
+  /** Returns the cipher of a use and a project. Another use or project cannot decrypt its texts. @throws Unavailable */
   for(use: 'stream' | 'page', projectId: string): Promise<CursorCipher>;
 }
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
-/** Its id in the directory. */
+/** Id of the secret in the directory. */
 export const CURSOR_SECRET_ID = 'places';
 
 export interface CursorCiphersDeps {
@@ -29,7 +29,7 @@ export interface CursorCiphersDeps {
   readonly clock: Clock;
 }
 
-/** The secret is made when it is first needed; of processes that make it at once, one does. */
+/** The secret is created on first use. If several processes create it at once, one of them wins. */
 export function openCursorCiphers(deps: CursorCiphersDeps): CursorCiphers {
   return {
     for: async (use, projectId) =>
@@ -61,7 +61,7 @@ export async function sharedSecret({ directory, clock }: CursorCiphersDeps, id: 
   });
 }
 
-/** Random nonces of 96 bits: after a million million texts of one project, two are the same with odds of 1 in 150,000. */
+/** Random 96-bit nonces: after 10^12 texts of one project, a collision has odds of 1 in 150,000. */
 function cipherWith(key: Buffer): CursorCipher {
   return {
     encrypt: (position) => {
@@ -74,7 +74,7 @@ function cipherWith(key: Buffer): CursorCipher {
     },
     decrypt: (text) => {
       const bytes = Buffer.from(text, 'base64url');
-      // Decoding base64url ignores what does not belong there.
+      // Rejects other characters, which base64url decoding ignores.
       if (
         bytes.length < OVERHEAD_BYTES ||
         bytes[0] !== FORMAT_VERSION ||

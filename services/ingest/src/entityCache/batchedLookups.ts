@@ -1,11 +1,10 @@
-/** Look-ups in ClickHouse by id, gathered: however many ask at once, a project has one query under way. */
+/** Combines concurrent ClickHouse lookups by id: each project runs one query at a time. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { MAX_IDS_PER_QUERY } from '@questlog/runtime/clickhouse/store';
 
-/** May answer rows of other ids, which others have asked for. */
+/** Can return rows of other ids, which other callers requested. */
 export type Lookup<Row> = (projectId: string, ids: readonly string[]) => Promise<readonly Row[]>;
 
-/** Look-ups that one query answers. */
 interface LookupBatch<Row> {
   readonly ids: Set<string>;
   readonly rows: Promise<readonly Row[]>;
@@ -14,15 +13,14 @@ interface LookupBatch<Row> {
 interface ProjectQueue<Row> {
   running: Promise<unknown>;
   next: LookupBatch<Row> | undefined;
-  /** Queries that wait for the one under way. */
+  /** Batches that wait for the running query. */
   waiting: number;
 }
 
 /**
- * Look-ups of a project that come while one of it is under way are answered by its next query. So whoever asks for thousands
- * costs few queries, behind which no other project waits.
- * @param pauseAfterEmptyMs before a project's next query, behind one that found nothing: ids that nobody has are asked for again and
- *   again. Others of the project wait as long; where more ids wait than one query takes, none pauses.
+ * Combines the lookups that arrive during a project's query into its next query, so thousands of lookups cost few queries.
+ * @param pauseAfterEmptyMs pause after a query without rows, because clients retry unknown ids. There is no pause if the
+ *   waiting ids need more than one query.
  */
 export function batchedLookups<Row>(query: Lookup<Row>, pauseAfterEmptyMs = 0): Lookup<Row> {
   const projects = new Map<string, ProjectQueue<Row>>();

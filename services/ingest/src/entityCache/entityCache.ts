@@ -1,11 +1,11 @@
 /**
- * What the first record of an id in a topic has made (a session, a bug report). Memory holds what the projector has not
- * written yet (a tail of the topic from its committed offset) and what was asked for lately; everything else is in
- * ClickHouse. A look-up that finds nothing in memory takes the topic's end, reads memory up to there, and only then asks
- * ClickHouse: in this order nothing falls in between.
- *
- * If the log was cut, what this process had read there is forgotten, and what ClickHouse may not have of it is appended
- * again, as it was: it had been acknowledged. Should another record of an id be faster, that one counts.
+ * Cache of the entities that a topic's records create, such as sessions and bug reports. The first record of an id creates its
+ * entity.
+ * The cache reads the topic's tail from the projector's committed offset, so it has every entity that ClickHouse may not have.
+ * It also keeps recently used entities. A lookup that misses the cache takes the topic's end offset, reads the tail up to it,
+ * and then queries ClickHouse. In any other order, a lookup could miss an entity that is projected meanwhile.
+ * After a truncation of the log, the cache removes the entities that it read from the lost offsets. `TruncationRepair` appends
+ * their records again.
  */
 import { recordIdOf } from '@questlog/runtime/consumer/blocks';
 import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
@@ -23,62 +23,55 @@ import { type ProjectionProgress, READ_TIMEOUT_MS } from './projectionProgress.t
 import type { RestoredTable } from './restoredTable.ts';
 import { TruncationRepair } from './truncationRepair.ts';
 
-/** Ids are unique inside a project only. */
 export interface EntityName {
   readonly tenantId: string;
   readonly projectId: string;
   readonly id: string;
 }
 
-/** How the records of a topic make entities; the topic's records lie at the home partition of their tenant. */
+/** Describes how a topic's records create entities. Each record is in its tenant's home partition. */
 export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   readonly contract: MessageContract<Message>;
   nameOf(message: Message): EntityName;
-  /** What a record says of its entity; undefined where it says nothing here. */
+  /** Returns the entity that a record describes. Undefined if this cache ignores the record. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
-  /** Awaited when it is known where the tail begins, before it begins: ClickHouse then has all that lies ahead of it. */
+  /** Runs before the tail is read, when its first offset is known. ClickHouse then has all earlier records. */
   onStart?(): Promise<void>;
-  /** Hears of each record of the tail, with all that is known of its entity. */
+  /** Called for each record of the tail with the merged entity. */
   onRecord?(message: Message, entity: Entity): void;
 }
 
 export interface EntityCache<Message, Entity> {
   /**
-   * The known ones of these entities of the project.
-   * @throws Unavailable when ClickHouse is needed and silent, or this process lags behind the log; or one is unknown while
-   *   ClickHouse's table was restored and is not what it was yet.
+   * Returns those of the entities that exist.
+   * @throws Unavailable if ClickHouse is needed but does not answer, if this process lags behind the log, or if an entity is
+   *   missing while ClickHouse's table is incomplete after a restore.
    */
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
-  /** One of the project that memory has, whole. */
+  /** Returns an entity that is complete in memory. */
   get(projectId: string, id: string): Entity | undefined;
-  /** Whether memory or ClickHouse still has one that was erased. @throws Unavailable where ClickHouse is silent. */
+  /** True if the cache or ClickHouse still has an erased entity of this id. @throws Unavailable */
   hasErased(projectId: string, id: string): Promise<boolean>;
-  /**
-   * Resolves once this process has read what the log has of the tenant now.
-   * @throws Unavailable where it lags, or has not heard of a cut.
-   */
+  /** Resolves after this process has read the tenant's partition up to its current end. @throws Unavailable if it cannot */
   caughtUp(tenantId: string): Promise<void>;
   /**
-   * Appends a record at the tenant's home and returns its offset, once this process has read it back.
-   * @throws NotReadBack when that takes too long, or the log was cut meanwhile: the record is in the log.
+   * Appends a record to the tenant's home partition. Returns its offset after this process has read the record back.
+   * @throws ReadBackTimeout if the record is in the log, but was not read back in time.
    */
   append(message: Message): Promise<number>;
   /**
-   * Appends a first record and returns what the log says the entity is: this one, or an earlier one.
-   * @throws NotReadBack as `append`; Unavailable, with nothing appended, while memory is full of what ClickHouse lacks.
+   * Appends the first record of an entity. Returns the registered entity: this one, or an earlier one with the same id.
+   * @throws ReadBackTimeout as `append` does; Unavailable, without an append, if the cache is full.
    */
   register(message: Message, entity: Entity): Promise<{ registered: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
-  /**
-   * What ClickHouse's table lacks since it was restored: of what memory may have let go, of all partitions; with a tenant, of
-   * anything of its home that was projected.
-   */
+  /** Returns an error if ClickHouse's table is incomplete after a restore. Without a tenant, checks only evicted offsets. */
   errorIfIncomplete(tenantId?: string): Promise<Unavailable | undefined>;
   close(): Promise<void>;
 }
 
-/** The record is in the log, and what it has made there is not known here yet. */
+/** Thrown if a record is in the log, but this process has not read it back. */
 export class ReadBackTimeout extends Unavailable {}
 
 const LAGGING = 'this process has not read yet what the log has; try again';
@@ -88,20 +81,18 @@ const CACHE_FULL =
 export interface EntityCacheDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
-  /** Of the topic, by the group that writes it to ClickHouse. */
+  /** Progress of the group that writes the topic to ClickHouse. */
   readonly projection: ProjectionProgress;
   readonly logger: Logger;
-  /** ClickHouse's, which a backup may bring back with less in it. */
   readonly table?: RestoredTable;
-  /** For how long a request waits until this process has read what the log has; `READ_WAIT_MS` unless given. */
+  /** Maximum wait until this process has read the log's end. */
   readonly readTimeoutMs?: number;
   readonly bounds?: IndexBounds;
-  /** Hears of each cut, and of the records that were appended again. */
   readonly onTruncated?: (cut: TruncatedPartition) => void;
   readonly onReappended?: (topic: string, records: number) => void;
 }
 
-/** The log no longer holds what this process has read or appended from the offset on. */
+/** A partition whose records from `offset` on are lost. */
 export interface TruncatedPartition {
   readonly topic: string;
   readonly partition: number;
@@ -165,7 +156,7 @@ export async function openEntityCache<Message, Entity>(
       await caughtUp(tenantId);
       const missing = index.collect(projectId, ids, found);
       if (missing.length === 0) return found;
-      // Before the look-up: what is projected while it runs says nothing of it.
+      // Before the lookup: rows that are projected during it prove nothing about its result.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await type.lookUp(projectId, missing)) {
         if (!type.isErased?.(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));
@@ -184,7 +175,7 @@ export async function openEntityCache<Message, Entity>(
   };
 }
 
-/** Memory comes first: what leaves it, or was projected, is in ClickHouse, or was and is hidden. */
+/** The index comes first: an entity that leaves the index is in ClickHouse, or its row is hidden already. */
 async function hasErased<Entity>(
   { index, projection }: Pick<EntityCacheDeps, 'projection'> & { index: EntityIndex<Entity> },
   { lookUp, isErased }: Pick<EntityType<never, Entity>, 'lookUp' | 'isErased'>,
@@ -200,13 +191,13 @@ async function hasErased<Entity>(
 interface ReadTarget {
   readonly home: number;
   readonly end: number;
-  /** Of a log that was not cut the end is no lower: the tail had been so far before the end was asked for. */
+  /** Minimum end of an intact log: the tail had read this far before the end was requested. */
   readonly minOffset: number;
   readonly limitMs: number;
   readonly message: string;
 }
 
-/** @throws Unavailable where the tail has not heard of a cut: what it has read is not what the log has. */
+/** @throws Unavailable if the tail has not detected a truncation yet. */
 async function readUpTo(tail: Tail, { home, end, minOffset, ...limit }: ReadTarget): Promise<void> {
   if (end < minOffset) throwLagging();
   const ends = tail.positions().map((_, partition) => (partition === home ? end : 0));
@@ -225,24 +216,24 @@ interface TailContext<Message, Entity> {
   readonly partitions: number;
 }
 
-/** As of the start, also for the partitions that are followed later: what lies ahead was in ClickHouse at `onStart`. */
+/** Projector's progress when the cache was opened; ClickHouse had all earlier records at `onStart`. */
 interface ProjectedState {
-  /** Per partition, the offset below which all was projected. */
+  /** Per partition, the offset below which all records were projected. */
   readonly projected: readonly number[];
-  /** Per partition, the record that the projector's commit names, where it names one. */
+  /** Per partition, the record that the projector's commit names. */
   readonly last: readonly (RecordIdentity | undefined)[];
 }
 
 interface Tails {
-  /** That of the partition, once there is one. */
+  /** Resolves after the partition has a leader. */
   of(partition: number): Promise<Tail>;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
 
 /**
- * Resolves once all is read of the partitions that have a leader now. Each of the others is followed once it has one, just
- * as at a start; until then only its tenants wait.
+ * Opens tails. Resolves after the partitions that have a leader now are read. The others are followed as soon as they have a
+ * leader; until then, only their tenants wait.
  */
 async function openTails<Message, Entity>(
   deps: EntityCacheDeps,
@@ -299,7 +290,7 @@ async function openTails<Message, Entity>(
   };
 }
 
-/** @returns the ends, as of before, of the partitions that are followed; undefined where none that is wanted has a leader. */
+/** Follows the wanted partitions that have a leader. Undefined if none has one. */
 async function followPartitions<Message, Entity>(
   { log, logger, onTruncated }: EntityCacheDeps,
   context: TailContext<Message, Entity> & { readonly initial: ProjectedState },
@@ -313,7 +304,7 @@ async function followPartitions<Message, Entity>(
   if (withLeader.length === 0) return undefined;
   const from = [...initial.projected];
   for (const { partition, offset } of await findTruncations(log, topic, ranges, initial)) {
-    // What the projector has written is no proof of what is in the log now.
+    // Projected offsets say nothing about the current records of a truncated partition.
     from[partition] = ranges[partition]?.startOffset ?? 0;
     index.truncate(partition, offset);
     onTruncated?.({ topic, partition, offset });
@@ -332,7 +323,7 @@ async function followPartitions<Message, Entity>(
         const { offset } = record;
         try {
           const message = await decoder.decode(record, partition);
-          // What says nothing here too: the linker's copies are for other linkers, and nobody else keeps them.
+          // Also keeps records that this cache ignores: nothing else stores the copies that linkers forward to each other.
           repair.add(partition, record);
           const entity = type.entityOf(message, partition, partitions);
           if (entity === undefined) continue;
@@ -340,7 +331,7 @@ async function followPartitions<Message, Entity>(
           const cached = index.putRecord(projectId, id, { entity, partition, offset });
           type.onRecord?.(message, cached);
         } catch (error) {
-          // The projector sends it to the dead letters; here it only says nothing.
+          // The projector sends the record to the dead letters.
           if (!(error instanceof Invalid)) throw error;
           logger.warn('first_record_skipped', { topic, partition, offset });
         }
@@ -351,11 +342,9 @@ async function followPartitions<Message, Entity>(
 }
 
 /**
- * Finds the cuts that came before this process did: the log does not hold the last records that were projected.
- *
- * @param ranges of the partitions that are looked at.
- * @returns the partitions, each with an offset from which on it is not what was projected. Where retention has removed the
- *   record, nothing tells.
+ * Finds truncations from before the start of this process: partitions whose log lacks the last projected record. Undetected if
+ * retention has removed that record.
+ * @returns each truncated partition with the first offset that differs.
  */
 async function findTruncations(
   log: Pick<Log, 'tail'>,
@@ -394,7 +383,7 @@ async function findTruncations(
         read(partition);
       },
     });
-    // Retention may have removed it with all behind it: then nothing comes, and nothing tells.
+    // Retention can have removed that record and all later ones. The tail then delivers nothing.
     tail.positions().forEach((position, partition) => {
       if (unread.has(partition) && position > (last[partition]?.offset ?? -1)) read(partition);
     });

@@ -1,71 +1,71 @@
-/** Entities by project and id, the least recently used first; what is not in ClickHouse yet never leaves. */
+/** In-memory index of entities by project and id. Evicts the least recently used, but none that ClickHouse may not have. */
 
 interface IndexedEntity<Entity> {
   readonly entity: Entity;
   readonly partition: number;
-  /** Of the first record that was read here; -1: read from ClickHouse. */
+  /** Offset of the first record that was read; -1 if the entity is from ClickHouse. */
   readonly firstOffset: number;
 }
 
 interface Entry<Entity> extends IndexedEntity<Entity> {
-  /** Of the last record that changed something. */
+  /** Offset of the last record that changed the entity. */
   readonly lastOffset: number;
   readonly weight: number;
 }
 
-/** Where entities stand in less memory while ClickHouse may not have them: those that later records do not change. */
+/** Compact storage for unprojected entities that no later record changes. */
 export interface PackedEntities<Entity> {
-  /** Nothing more should be registered. */
+  /** True if no further entity may be registered. */
   readonly isFull: boolean;
   get(name: string): IndexedEntity<Entity> | undefined;
   put(name: string, indexed: IndexedEntity<Entity>): void;
-  /** Forgets those of which this is true, in steps of a few milliseconds. */
+  /** Removes the entities that match, in steps of a few milliseconds. */
   remove(isRemoved: (partition: number, firstOffset: number) => boolean): Iterable<void> & Iterator<void>;
 }
 
 export interface EntityRules<Entity> {
-  /** Merges two things that are known of one entity; `earlier` stands further ahead in the log. */
+  /** Merges two versions of an entity. `earlier` comes from a lower offset. */
   merge(earlier: Entity, later: Entity): Entity;
-  /** False where its first record may be one that is in ClickHouse only. */
+  /** False if the entity's first record may be in ClickHouse only. */
   isComplete(entity: Entity): boolean;
-  /** How much memory it takes, in units of some 600 bytes; at least 1. */
+  /** Memory in units of about 600 bytes, at least 1. */
   weightOf(entity: Entity): number;
-  /** What was erased is as if it were not here: its rows go, and the next record of its id is the first. */
+  /** True if the entity was erased. The next record of its id is then a first record. */
   isErased?(projectId: string, entity: Entity): boolean;
-  /** Takes what there are too many of and must not leave. Without it they stay as they are. */
+  /** Storage of unprojected entities above `maxWeight`. Undefined if they stay in the index. */
   readonly packed?: PackedEntities<Entity>;
 }
 
-/** In units of weight. */
+/** Limits in units of weight. */
 export interface IndexBounds {
-  /** Beyond it only entries are kept that are not in ClickHouse yet, packed where they can be. */
+  /** Above this weight, only unprojected entities are kept, packed if possible. */
   readonly maxWeight: number;
   /**
-   * While ClickHouse is away nothing may leave: from here on no further entity is registered through this process. What
-   * others register is still taken in, or answers would say that it is not there.
+   * Above this weight, this process registers no further entity, because unprojected entities cannot be evicted. Entities that
+   * other processes register are still added, or requests would see them as unknown.
    */
   readonly maxUnprojectedWeight: number;
-  /** Takes the place of `held` where entries are packed. In bytes. */
+  /** Maximum bytes of packed entities, instead of `maxUnprojectedWeight`. */
   readonly maxPackedBytes?: number;
-  /** Of sessions, how many `peek` remembers: a power of two. */
+  /** Number of sessions that `peek` remembers: a power of two. */
   readonly recentSlots?: number;
 }
 
-/** About 60 and 300 MB. */
+/** About 60 MB and 300 MB. */
 export const DEFAULT_BOUNDS: IndexBounds = { maxWeight: 100_000, maxUnprojectedWeight: 500_000 };
-/** How many of the oldest entries an insertion looks at when there are too many, for each unit of its weight. */
+/** Oldest entries that an insertion checks for eviction, per unit of its weight. */
 const EVICTION_STEPS_PER_WEIGHT = 8;
 const STORED_ONLY = -1;
 
 export class EntityIndex<Entity> {
-  /** Per partition, the offset below which entries may have left, or were never here: ClickHouse had them. */
+  /** Per partition, the offset below which entries may be evicted or were never read. */
   evictedBelow: readonly number[] = [];
   #projected: readonly number[] = [];
   readonly #rules: EntityRules<Entity>;
   readonly #bounds: IndexBounds;
   readonly #entries = new Map<string, Entry<Entity>>();
   #weight = 0;
-  /** Of what was packed and has been projected. */
+  /** Running removal of projected entities from the packed storage. */
   #packedRemoval: Iterator<void> | undefined;
 
   constructor(rules: EntityRules<Entity>, bounds = DEFAULT_BOUNDS) {
@@ -73,7 +73,7 @@ export class EntityIndex<Entity> {
     this.#bounds = bounds;
   }
 
-  /** Per partition, what ClickHouse has: entries below may leave. Beside restored tables it may be less than it was. */
+  /** Per partition, the offset below which ClickHouse has all records. Decreases if its tables are restored. */
   get projected(): readonly number[] {
     return this.#projected;
   }
@@ -83,14 +83,13 @@ export class EntityIndex<Entity> {
     this.evictedBelow = projected.map((end, partition) => Math.max(end, this.evictedBelow[partition] ?? 0));
   }
 
-  /** Nothing more should be registered. */
   get isFull(): boolean {
     return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.maxUnprojectedWeight;
   }
 
   /**
-   * Where there are too many, looks at every entry, which takes milliseconds: only once ClickHouse has more than it had.
-   * Goes a step on through what is packed.
+   * Evicts projected entries. Checks every entry, which takes milliseconds, so only if the progress changed. Continues the
+   * removal of packed entries by one step.
    */
   evictProjected(projected: readonly number[]): void {
     if (projected.some((offset, partition) => offset !== this.projected[partition])) {
@@ -108,7 +107,7 @@ export class EntityIndex<Entity> {
     return cached !== undefined && this.#rules.isErased?.(projectId, cached.entity) ? undefined : cached;
   }
 
-  /** One that `get` leaves out, and whose rows may still come. */
+  /** True if the index has an erased entity whose rows may still be written. */
   hasErased(projectId: string, id: string): boolean {
     const cached = this.#cached(projectId, id);
     if (cached === undefined || this.get(projectId, id) !== undefined) return false;
@@ -121,7 +120,7 @@ export class EntityIndex<Entity> {
     return cached !== undefined && this.#rules.isComplete(cached.entity) ? cached.entity : undefined;
   }
 
-  /** Adds those that are here, whole, to `found` and returns the others. */
+  /** Adds complete entities to `found`. Returns the other ids. */
   collect(projectId: string, ids: readonly string[], found: Map<string, Entity>): string[] {
     return ids.filter((id) => {
       if (found.has(id)) return false;
@@ -133,7 +132,7 @@ export class EntityIndex<Entity> {
     });
   }
 
-  /** A record of the tail. Returns all that is known of its entity. */
+  /** Adds a record of the tail and returns the merged entity. */
   putRecord(
     projectId: string,
     id: string,
@@ -141,7 +140,7 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // It changes nothing: a cut that takes this record leaves what is known.
+    // The record changes nothing, so a truncation of it must not remove the entity.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;
@@ -149,7 +148,7 @@ export class EntityIndex<Entity> {
     return merged;
   }
 
-  /** Takes over what ClickHouse has, which comes before whatever the tail has read. Returns all that is known of the entity. */
+  /** Adds an entity from ClickHouse, which is older than the tail. Returns the merged entity. */
   putStored(projectId: string, id: string, entity: Entity): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(entity, cached.entity);
@@ -157,14 +156,14 @@ export class EntityIndex<Entity> {
     const name = `${projectId}/${id}`;
     const lastOffset = this.#entries.get(name)?.lastOffset ?? firstOffset;
     this.#put(name, { entity: merged, partition, firstOffset, lastOffset });
-    // Behind entries that cannot leave, it could not leave either.
+    // If unprojected entries use all space, a stored entity could not be evicted later either.
     if (cached === undefined && this.#weight > this.#bounds.maxWeight) this.#delete(name);
     return merged;
   }
 
-  /** The log no longer holds what it held from the offset on. What was read there is forgotten. */
+  /** Removes what was read from the lost offset on. */
   truncate(partition: number, offset: number): void {
-    // What was projected beyond it were other records.
+    // Projected offsets above the truncation belong to lost records.
     const truncated = (ends: readonly number[]) =>
       ends.map((end, entryPartition) => (entryPartition === partition ? Math.min(end, offset) : end));
     this.#projected = truncated(this.#projected);
@@ -174,7 +173,7 @@ export class EntityIndex<Entity> {
     }
     const isRemoved = (entryPartition: number, firstOffset: number) =>
       entryPartition === partition && firstOffset >= offset;
-    // All at once: none of them may be found any more.
+    // Removes all at once, because no lookup may return a lost entity.
     for (const _ of this.#rules.packed?.remove(isRemoved) ?? []);
   }
 
@@ -197,7 +196,7 @@ export class EntityIndex<Entity> {
     this.#entries.set(name, entry);
   }
 
-  /** A heavy entry may take the place of many light ones. */
+  /** A heavy entry can replace several light ones. */
   #evict(steps: number): void {
     const { packed } = this.#rules;
     for (const [name, entry] of this.#entries) {

@@ -1,4 +1,4 @@
-/** The links of events and bug reports: what ClickHouse has of them, and what is certain before the linker has made it. */
+/** Links between events and bug reports: the stored links, and the links that the linker will certainly create. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, LinkState } from '@questlog/schemas/topics/linkedEvents';
@@ -12,19 +12,18 @@ export interface Link {
   readonly source: LinkSource;
 }
 
-/** `expired`: retention has removed the event, or the stored row of the link. */
+/** `expired`: retention has removed the event or the row of the link. */
 export type ShownLink = Omit<Link, 'state'> & { readonly state: LinkState | 'expired' };
 
-/** Of a report, as one answer shows them. */
 export interface ShownLinks {
   readonly links: readonly ShownLink[];
-  /** There are more of them than are shown. */
+  /** True if the report has more links than `links` contains. */
   readonly linksTruncated: boolean;
-  /** Its session has more events in its window than the report gets links. */
+  /** True if the session has more events in the report's window than the report may link. */
   readonly truncated: boolean;
 }
 
-/** Looks up in ClickHouse to which reports each event is linked. They are sorted; an event without any is left out. */
+/** Returns the ids of the reports to which each event is linked, sorted. Events without links are omitted. */
 export async function linkedReports(
   store: Store,
   projectId: string,
@@ -40,15 +39,15 @@ export async function linkedReports(
   return new Map(rows.map(({ eventId, reportIds }) => [eventId, reportIds]));
 }
 
-/** Links that one answer shows. */
+/** Maximum links in one response. */
 const MAX_LINKS = 10_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** A report this young also shows the stored events of its session: the linker may not have looked for them yet. */
+/** A younger report also shows its session's stored events, because the linker may not have processed it yet. */
 const FRESH_FOR_MS = 60_000;
 
 /**
- * The links of a report in the order of the events' ids, which is that of their time. What the report names is there
- * from its first moment on, and linked as soon as it is stored; a retracted report waits for nothing any more.
+ * Returns a report's links by event id, which is by time. Events that the report names are shown from the start, and are
+ * linked once they are stored. A retracted report has no pending links.
  */
 export async function linksOfReport(store: Store, report: FiledReport, nowMs: number): Promise<ShownLinks> {
   const { filed, retractedAt } = report;
@@ -108,10 +107,9 @@ async function expiredOf(
   );
 }
 
-/** Whether the session has more events for the report than it gets links, which are the first in the log. */
+/** True if the session has more events for the report than the report may link, which are the first in the log. */
 async function isTruncated(store: Store, report: FiledReport, links: number): Promise<boolean> {
   const { sessionId, maxSessionLinks } = report.filed;
-  // With fewer links there is nothing to count.
   if (sessionId === null || links < Math.min(maxSessionLinks, MAX_LINKS)) return false;
   const [row] = await store.query<{ events: string }>(
     `SELECT count() AS events FROM (${sessionEventsQuery('{beyond:UInt32}')})`,
@@ -120,7 +118,7 @@ async function isTruncated(store: Store, report: FiledReport, links: number): Pr
   return Number(row?.events ?? 0) > maxSessionLinks;
 }
 
-/** The links of a report at the moment when it is filed. */
+/** Returns the links of a report when it is filed. */
 export function pendingLinks(filed: ReportLink): Link[] {
   const links = [...namedEventsOf(filed)].map(([eventId, source]) => {
     return { eventId, state: 'pending', source } as const;
@@ -132,19 +130,19 @@ export function isFresh({ receivedAt, sessionId }: ReportLink, nowMs: number): b
   return sessionId !== null && nowMs - receivedAt < FRESH_FOR_MS;
 }
 
-/** A condition for a query: the event is of the report's session, in its window, and came before any retraction. */
+/** SQL condition: events of the report's session in its window that arrived before a retraction. */
 const IN_SESSION_WINDOW = `session_id = {sessionId:UUID}
   AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   AND toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}`;
 
-/** A query for the events that a report has by its session, in the order of the log, as the linker counts them. */
+/** Query for the events that a report links by its session, in log order, as the linker counts them. */
 export function sessionEventsQuery(limit = '{maxSessionLinks:UInt32}'): string {
   return `SELECT id FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW} AND id NOT IN {named:Array(UUID)}
      ORDER BY log_partition, log_offset, log_index LIMIT 1 BY id LIMIT ${limit}`;
 }
 
-/** The parameters of `OF_SESSION`, and the ids of the report. */
+/** Parameters of `IN_SESSION_WINDOW`, and the report's ids. */
 export function reportParams({ filed, retractedAt }: FiledReport): Record<string, unknown> {
   const { tenantId, projectId, reportId, sessionId, maxSessionLinks } = filed;
   const namedIds = [...namedEventsOf(filed).keys()];
@@ -153,10 +151,10 @@ export function reportParams({ filed, retractedAt }: FiledReport): Record<string
   return { ...ids, untilMs, ...windowOf(filed), maxSessionLinks, named: namedIds };
 }
 
-/** The ids lead to the events by the primary key, which begins with the time inside them. */
+/** Uses the primary key, which starts with the time inside the id. */
 const HAS_ID = `id_at IN (SELECT UUIDv7ToDateTime(arrayJoin({ids:Array(UUID)}), 'UTC')) AND id IN {ids:Array(UUID)}`;
 
-/** Which of the ids are stored, and which events of its session the report has by its window; up to what is shown. */
+/** Returns the given ids that are stored, and the events that the report links by its session. */
 async function storedEvents(
   store: Store,
   report: FiledReport,
@@ -165,7 +163,7 @@ async function storedEvents(
   const namedIds = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${HAS_ID}`;
   const conditions = [
     ...(ids.length === 0 ? [] : [namedIds]),
-    // The id alone would read the whole table.
+    // A filter by id alone would read the whole table.
     ...(ofSession
       ? [
           `id IN (${sessionEventsQuery()}) AND tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW}`,

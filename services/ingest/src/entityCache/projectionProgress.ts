@@ -1,4 +1,4 @@
-/** Waits until ClickHouse has what the log had: how a GET right after a 201 finds what was stored. */
+/** Progress of the projections. Reads wait for it, so that a GET after a 201 finds the stored data. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { lastRecordOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
 import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
@@ -12,21 +12,19 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface ProjectionProgress {
   /**
-   * Resolves once the group has committed the topic's end as it is now, on the partitions that matter, and its commits mean
-   * the table that is there: one that was restored may lack what they stand for (docs/decisions/0040).
-   * @throws Unavailable after `limitMs`, also where a broker has not told that end by then; or once `signal` aborts; at once
-   *   where ClickHouse does not say which table is there.
+   * Resolves after the group has committed the topic's current end on these partitions, and the commits name the current
+   * table: a restored table can lack rows of earlier commits (docs/decisions/0040).
+   * @throws Unavailable after `limitMs`, if `signal` aborts, or if ClickHouse does not return the table's UUID.
    */
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
-  /** Per partition, what ClickHouse has: everything below. */
+  /** Per partition, the offset below which ClickHouse has all records. */
   projected(): Promise<number[]>;
-  /** Per partition, the record that the group's commit names: the last below it, or of an announced block. Undefined: none. */
+  /** Per partition, the record that the group's commit names. */
   lastRecords(): Promise<(RecordIdentity | undefined)[]>;
 }
 
 export const READ_TIMEOUT_MS = 5_000;
 
-/** How far the projector has written the rows of one topic. */
 export function watchTableProgress(
   { log, tableUuid }: TableProgressDeps,
   source: Projected,
@@ -37,11 +35,10 @@ export function watchTableProgress(
 
 interface TableProgressDeps {
   readonly log: Log;
-  /** Of all that one process watches. */
   tableUuid(table: string): Promise<string>;
 }
 
-/** Each poll is a request to a broker, while a projection commits a few times a second: more often finds nothing new. */
+/** Each poll is a broker request, and a projection commits only a few times per second. */
 const POLL_MS = 25;
 
 export function watchProgress(deps: {
@@ -49,11 +46,11 @@ export function watchProgress(deps: {
   clock: Clock;
   group: string;
   topic: string;
-  /** The UUID of the table that has the group's rows; absent for a group that writes none. */
+  /** UUID of the table with the group's rows. Undefined if the group writes no table. */
   currentTableUuid?: () => Promise<string>;
 }): ProjectionProgress {
   const { log, clock, group, topic, currentTableUuid } = deps;
-  // One poll serves all who wait: it asks for what everybody asks for, and what is projected stays so.
+  // Concurrent waits share a poll.
   const shared = {
     committed: coalesced(() => log.committed(group, topic)),
     offsetRanges: coalesced(() => log.offsetRanges(topic)),
@@ -64,18 +61,17 @@ export function watchProgress(deps: {
     const current = await currentTableUuid();
     return tableUuids.every((partition) => partition === current);
   };
-  /** By partition, without those that are empty. */
   const endsOf = async (partitions: readonly number[] | 'all'): Promise<Map<number, number>> => {
     const ends =
       partitions === 'all'
         ? [...(await log.endOffsets(topic)).entries()]
-        : // Another that has no leader now does not matter.
+        : // Another partition without a leader does not matter.
           await Promise.all(
             partitions.map(async (partition) => [partition, await log.endOffset(topic, partition)] as const),
           );
     return new Map(ends.filter(([, end]) => end > 0));
   };
-  /** A position beyond the end is of a log that was cut since: nobody has written what came there afterwards. */
+  /** False if a position is above the end: it is from a log that was truncated since. */
   const matchCurrentLog = async (
     positions: ReadonlyMap<number, number>,
     ends: ReadonlyMap<number, number>,
@@ -117,7 +113,7 @@ function throwLagging(): never {
   throw new Unavailable('the projection has not caught up with the log yet', { retryAfterS: 1 });
 }
 
-/** Whoever asks while it runs gets its outcome. */
+/** Returns a function whose concurrent calls share one execution. */
 function coalesced<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => {
@@ -128,14 +124,14 @@ function coalesced<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Resolves in any case, after `LINKS_WAIT_MS` at the latest: links that are not there yet come later. */
+/** Resolves within `LINKS_TIMEOUT_MS` and never rejects. */
 export type WaitForLinks = (partitions: readonly number[] | 'all') => Promise<void>;
 
 const LINKS_TIMEOUT_MS = 1_000;
 
 /**
- * Waits a little until the links of what the log has are in ClickHouse: the linker has read the events and the reports,
- * what it told its other partitions too, and the projector has written what the linker made of them.
+ * Waits briefly until ClickHouse has the links of all records in the log: until the linker has read the events and reports,
+ * also those that it forwards, and the projector has written the links.
  */
 export function watchLinks(log: Log, links: ProjectionProgress): WaitForLinks {
   const clock = steadyClock;
@@ -150,7 +146,7 @@ export function watchLinks(log: Log, links: ProjectionProgress): WaitForLinks {
         events.caughtUp(partitions, remainingMs()),
         reports.caughtUp(partitions, remainingMs()),
       ]);
-      // Once more: the linker of the tenant's home forwards reports to where their session's events are.
+      // Again, because the linker of the tenant's home partition forwards reports to their sessions' partitions.
       await reports.caughtUp(partitions, remainingMs());
       await links.caughtUp(partitions, remainingMs());
     } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * Which bug reports exist: those of the log's first records (`entityCache.ts`), and whether they were retracted; with
- * them what the latest say of an event's links, so that no answer has to wait until these are made.
+ * Cache of bug reports and their retractions (see `entityCache.ts`). Computes the links of recent reports, so that responses
+ * do not wait for the linker.
  */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -24,46 +24,39 @@ import { rejectUntilHidden } from './sessionCache.ts';
 import { type FiledReport, lookUpReports, projectsWithReports, storedOpenReports } from './storedReports.ts';
 
 export interface ReportCache {
-  /** @throws Unavailable when ClickHouse is needed and silent. */
+  /** @throws Unavailable if ClickHouse is needed but does not answer. */
   find(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
   /**
-   * Appends a report and returns what the log says it is: this one, or an earlier one of the id.
-   * @param isGenerated its id was drawn for it: no other has it
-   * @throws NotReadBack when that is not known in time: the record is in the log.
+   * Appends a report. Returns the filed report: this one, or an earlier one with the same id.
+   * @param isGenerated true if the server generated the id
+   * @throws ReadBackTimeout if the report is in the log, but its outcome is unknown.
    */
   file(record: ReportLink, isGenerated?: boolean): Promise<{ report: FiledReport; isOwn: boolean }>;
-  /** What a report that is filed at once may have of what it asks for. */
+  /** Returns which of the requested links a new report may have. */
   capacityFor(report: RequestedLinks): ReportCapacity;
-  /** Appends what is to be known of a report that exists; returns once this process has read it back. */
+  /** Appends a record of an existing report and reads it back. */
   append(record: ReportLink): Promise<void>;
   /**
-   * The reports of a stored event, sorted: those that ClickHouse has (`linked`), those whose window is open and has it,
-   * those that name it, less those that were retracted, as far as this process knows. What the linker has not done of
-   * it yet it will do.
+   * Returns the sorted ids of an event's reports, as far as this process knows: stored links (`linked`), open windows, and
+   * reports that name the event, without retracted reports. The linker creates the missing links later.
    */
   reportsOf(projectId: string, event: LinkableEvent, linked?: readonly string[]): readonly string[];
-  /** Whether a report's window is open for events of the session. */
   hasOpenWindow(projectId: string, sessionId: string): boolean;
-  /**
-   * False: no event of the project can be linked to anything, so nobody need ask for it. From then on this process
-   * knows all that other processes had filed and retracted.
-   */
+  /** False if the project has no reports, so that no links are looked up. Reads the log up to its current end first. */
   hasReports(tenantId: string, projectId: string): Promise<boolean>;
-  /** As of `FirstRecords`. */
   hasErased(projectId: string, id: string): Promise<boolean>;
-  /** What ClickHouse's table lacks since it was restored. */
   errorIfIncomplete(): Promise<Unavailable | undefined>;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
 
-/** The report is null where only its retraction has been read. */
+/** `filed` is null if only the retraction has been read. */
 interface CachedReport {
   readonly filed: ReportLink | null;
   readonly retractedAt: number | null;
 }
 
-/** Ids of events, which take some 60 bytes each, as heavy as a report without any. */
+/** An event id takes about 60 bytes. */
 const EVENT_IDS_PER_WEIGHT = 10;
 
 export async function openReportCache(
@@ -73,7 +66,7 @@ export async function openReportCache(
   const openReports = new OpenReports(undefined, isErased);
   const projects = new Set<string>();
   const cache = await openEntityCache(deps, reportType({ store, openReports, projects, clock, isErased }));
-  // Otherwise any project may have some that were not in it at the start.
+  // Otherwise, any project may have reports that were not in the table.
   const wasComplete = await checkComplete(() => cache.errorIfIncomplete());
   return {
     failed: cache.failed,
@@ -100,7 +93,7 @@ export async function openReportCache(
   };
 }
 
-/** A look that is late tells nothing, and the next one may. @returns whether the table was whole, as far as was told. */
+/** True if the table is complete. Repeats a check that times out. */
 async function checkComplete(errorIfIncomplete: () => Promise<Unavailable | undefined>): Promise<boolean> {
   for (let attempt = 1; ; attempt += 1) {
     const incomplete = await errorIfIncomplete();
@@ -109,13 +102,13 @@ async function checkComplete(errorIfIncomplete: () => Promise<Unavailable | unde
   }
 }
 
-/** Each takes a second at most. */
+/** Each check takes at most one second. */
 const MAX_CHECKS = 10;
 
 function reportType(cached: {
   store: Store;
   openReports: OpenReports;
-  /** That have any report. */
+  /** Projects that have a report. */
   projects: Set<string>;
   clock: Clock;
   isErased: IsErased;
@@ -130,7 +123,7 @@ function reportType(cached: {
       if (record.kind === 'filed') return { filed: withoutContent(record), retractedAt: null };
       return record.kind === 'retracted' ? { filed: null, retractedAt: record.receivedAt } : undefined;
     },
-    // A retraction that came before its report retracts nothing.
+    // A retraction before its report has no effect.
     merge: (earlier, later) =>
       earlier.filed === null
         ? later
@@ -154,7 +147,7 @@ function reportType(cached: {
   };
 }
 
-/** Without those that were erased: memory has them still, and a late repeat is not to bring one back. */
+/** Hides erased reports, which the cache still contains, so that a late retry does not bring one back. */
 export function excludeErasedReports(reports: ReportCache, erased: ErasedData): ReportCache {
   return {
     ...reports,
@@ -173,7 +166,7 @@ export function excludeErasedReports(reports: ReportCache, erased: ErasedData): 
   };
 }
 
-/** It is up to 200 KB, and ClickHouse has it. */
+/** The content has up to 200 KB, and is stored in ClickHouse. */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, content: null };
 }

@@ -1,7 +1,7 @@
 /**
- * After a restore a table of ClickHouse lacks what the projector had written to the one before, until it has read the log again.
- * Its commits name the table that they mean (docs/decisions/0040): where they name another, or are not where they were, what is
- * not in the table may still exist.
+ * Detects a ClickHouse table that was restored from a backup: it lacks rows until the projector has read the log again. Each
+ * commit of the projector names its table (docs/decisions/0040). If it names another table, or is lower than expected, an
+ * entity without a row may still exist.
  */
 import { type Store, tableUuid } from '@questlog/runtime/clickhouse/store';
 import { metadataOf } from '@questlog/runtime/consumer/commitMetadata';
@@ -13,15 +13,14 @@ import { coalesceCalls, withinLimit } from '@questlog/runtime/process/waiting';
 
 export interface RestoredTable {
   /**
-   * Undefined: the table has, of each of these partitions, what was projected below the offset. Otherwise what is not in it
-   * may still exist; also where that is not known in time. As of at most `KNOWN_FOR_MS` ago.
+   * Returns an error if the table may lack records that were projected below these offsets, or if the check takes too long.
+   * The result can be `CACHE_TTL_MS` old.
    */
   errorIfIncomplete(below: readonly number[]): Promise<Unavailable | undefined>;
 }
 
-/** An unknown id costs no query of its own, also during a restore, which takes longer. */
+/** Lookups of unknown ids share a check, so that they cost no extra query. */
 const CACHE_TTL_MS = 1_000;
-/** What is in the table need not wait for longer to be found. */
 const CHECK_TIMEOUT_MS = 1_000;
 const RETRY_AFTER_S = 10;
 
@@ -29,7 +28,7 @@ export class TableIncomplete extends Unavailable {}
 
 interface TableCheck {
   readonly atMs: number;
-  /** Per partition, what the group's commit says, or where the topic begins, and where that ends: a cut takes the rest. */
+  /** Per partition, the committed offset and table, or the topic's start, and the topic's end. */
   readonly commits: readonly { readonly offset: number; readonly tables?: string; readonly end: number }[];
   readonly table: string;
 }
@@ -39,7 +38,7 @@ export function watchRestoredTable(
   { group, topic, table }: { group: string; topic: string; table: string },
 ): RestoredTable {
   let latest: TableCheck | undefined;
-  /** Per partition, the highest offset that was asked for before a look. A commit may have passed later ones since. */
+  /** Per partition, the highest offset that was checked. */
   const checkedBelow: number[] = [];
   const check = coalesceCalls(async (): Promise<TableCheck> => {
     const atMs = clock.now();
@@ -90,7 +89,7 @@ export function watchRestoredTable(
   };
 }
 
-/** Whoever asks hears what was known at the last time, so that it does not wait for ClickHouse. */
+/** Warns with the result of the last check, so that health does not wait for ClickHouse. */
 export function warnIfRestored(
   health: Pick<Health, 'warn'>,
   latest: readonly { errorIfIncomplete(): Promise<Unavailable | undefined> }[],
@@ -101,7 +100,7 @@ export function warnIfRestored(
       .then((incomplete) => {
         warning = incomplete.find((partition) => partition instanceof TableIncomplete)?.message;
       })
-      // Whoever needs it for an answer hears of it.
+      // Requests that need the table report the error.
       .catch(() => {});
     return warning;
   });

@@ -1,4 +1,4 @@
-/** Which sessions exist: those of the log's first records (`entityCache.ts`). */
+/** Cache of sessions (see `entityCache.ts`). */
 import { hash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
@@ -17,7 +17,7 @@ import { type CachedSession, PackedSessions } from './core/packedSessions.ts';
 import { type RecentSession, RecentSessions } from './core/recentSessions.ts';
 import { type EntityCache, type EntityCacheDeps, type EntityType, openEntityCache } from './entityCache.ts';
 
-/** Refusals of unknown sessions, as fast as they came, kept half of two cores busy with their queries. */
+/** Without it, requests with unknown sessions kept half of two cores busy with queries. */
 const PAUSE_AFTER_UNKNOWN_MS = 50;
 
 export function cachedSession(session: SessionRegistered): CachedSession {
@@ -29,20 +29,19 @@ type SessionEntities = EntityCache<SessionRegistered, CachedSession>;
 export interface SessionCache
   extends Pick<SessionEntities, 'find' | 'hasErased' | 'errorIfIncomplete' | 'failed' | 'close'> {
   /**
-   * Appends a registration and returns what the log says the session is: this one, or an earlier one.
-   * @param isGenerated its id was drawn for it: no other has it
-   * @throws Unavailable also when that is not known in time; the same again is answered as the first.
+   * Appends a registration. Returns the registered session: this one, or an earlier one with the same id.
+   * @param isGenerated true if the server generated the id
+   * @throws Unavailable also if the outcome is unknown. A retry gets the first request's answer.
    */
   register(
     session: SessionRegistered,
     isGenerated?: boolean,
   ): Promise<{ registered: CachedSession; isOwn: boolean }>;
   /**
-   * One that memory has; of others only `find` tells.
-   * @param words its id's bytes, as four numbers from `at` on; `idOf` makes the text where that is needed
+   * Returns a session that is in memory; `find` finds the others.
+   * @param words the id's bytes as four numbers, starting at index `at`
    */
   peek(projectId: string, words: Uint32Array, at: number, idOf: () => string): RecentSession | undefined;
-  /** What `peek` remembers may no longer be so. */
   clearRecent(): void;
 }
 
@@ -61,7 +60,7 @@ export async function openSessionCache(
   const kind: EntityType<SessionRegistered, CachedSession> = {
     contract: sessionRegistered,
     nameOf: ({ tenantId, projectId, sessionId }) => ({ tenantId, projectId, id: sessionId }),
-    // The projector sends one at fault to the dead letters.
+    // The projector sends an invalid record to the dead letters.
     entityOf: (record) => (sessionFault(record) === undefined ? cachedSession(record) : undefined),
     merge: (earlier) => earlier,
     isComplete: () => true,
@@ -95,7 +94,6 @@ export async function openSessionCache(
   };
 }
 
-/** For what memory has, of sessions and of reports. */
 export function isErasedIn({
   projects,
   erasures,
@@ -112,8 +110,9 @@ export function isErasedIn({
 }
 
 /**
- * Beside the row of before, which the erasure of a whole project hides, a new one of the id would not be written.
- * @throws Unavailable while that row is there, or may still come.
+ * Rejects a registration while an old row of its id exists, which the erasure of a project hides: the projector would not
+ * write a new row.
+ * @throws Unavailable
  */
 export async function rejectUntilHidden(
   records: Pick<SessionEntities, 'hasErased'>,
@@ -124,7 +123,7 @@ export async function rejectUntilHidden(
   throw new Unavailable(`${id} of before the erasure is still being hidden; try again`, { retryAfterS: 5 });
 }
 
-/** An erased session is unknown, so that nothing is taken for it: what is answered with a 2xx must not vanish. */
+/** Hides erased sessions, so that no data is accepted for them: acknowledged data must not disappear. */
 export function excludeErasedSessions(
   sessions: SessionCache,
   { erasures, erased }: Pick<Directory, 'erasures' | 'erased'>,
@@ -157,7 +156,7 @@ export function excludeErasedSessions(
 
 const NO_SESSIONS: ReadonlyMap<string, CachedSession> = new Map();
 
-/** @param rejection what the request is refused with, whatever the sessions are. */
+/** @param rejection the error of a request that is rejected even if all sessions exist */
 export async function findSessions(
   sessions: SessionCache,
   { tenant, project }: Principal,
@@ -181,7 +180,6 @@ interface SessionRow extends Pick<CachedSession, 'sessionId' | 'buildId' | 'lane
   readonly playerDeviceId: string | null;
 }
 
-/** Sessions in ClickHouse. */
 async function storedSessions(
   store: Store,
   projectId: string,
@@ -211,7 +209,7 @@ type Registered = Pick<
   'sessionId' | 'buildId' | 'startedAt' | 'registeredAt' | 'lane' | 'playerExternalId' | 'playerDeviceId'
 > & { readonly contentDigest: string | null };
 
-/** "The same" compares the request as sent: an omitted field is not the same as the value it was given. */
+/** Compares requests as sent: an omitted field differs from an explicit value. */
 function toCachedSession(registered: Registered): CachedSession {
   const { sessionId, buildId, startedAt, registeredAt, lane, contentDigest } = registered;
   const content = hash('sha256', `${buildId}/${startedAt}/${contentDigest}`, 'buffer').readBigUInt64LE();

@@ -1,4 +1,4 @@
-/** For tests: a ClickHouse with the tables of the product, and many rows of reports and links in it at once. */
+/** Test support: a ClickHouse with the product's tables, and bulk inserts of reports and links. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import
 const PASSWORD = 'test';
 const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 
-/** One for all tests of the file; each has projects of its own. */
+/** Starts one store for all tests of a file. Each test uses its own projects. */
 export function sharedStore(): { readonly store: Store } {
   const shared: { store?: Store } = {};
   beforeAll(async () => {
@@ -38,7 +38,7 @@ export function sharedStore(): { readonly store: Store } {
   };
 }
 
-/** Reports of one session, named by their number from 0, received at these milliseconds (SQL over `number`). */
+/** Inserts reports of one session, named by their number from 0. `receivedAt` is SQL over `number`, in milliseconds. */
 export async function addReports(
   store: Store,
   { projectId, count, receivedAt }: { projectId: string; count: number; receivedAt: string },
@@ -54,7 +54,7 @@ export async function addReports(
   );
 }
 
-/** Links of those reports, written anew at this time; each report has an event of its own, or one has so many. */
+/** Inserts new versions of links. Each report has its own event, or one report has `events` events. */
 export async function addLinks(
   store: Store,
   links: {
@@ -78,7 +78,7 @@ export async function addLinks(
   );
 }
 
-/** The report or event of a number. */
+/** Returns the id of the report or event with this number. */
 export function numbered(number: number): string {
   return `00000000-0000-7000-8000-${number.toString(16).padStart(12, '0')}`;
 }

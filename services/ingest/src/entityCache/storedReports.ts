@@ -1,4 +1,4 @@
-/** Bug reports as ClickHouse has them (the view `reports`). */
+/** Reads bug reports from ClickHouse. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import {
   REPORT_COLUMNS,
@@ -8,7 +8,6 @@ import {
 } from '@questlog/schemas/tables/reports';
 import type { WindowedReport } from './core/openReports.ts';
 
-/** A report as ingest needs it; where its record lies does not matter here. */
 export type FiledReport = Omit<StoredReport, 'position'>;
 
 export async function lookUpReports(
@@ -23,7 +22,7 @@ export async function lookUpReports(
   return rows.map(storedReport);
 }
 
-/** Rows of one answer, which becomes one string in memory. */
+/** The driver keeps a response as one string. */
 const PAGE_ROWS = 10_000;
 
 interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
@@ -31,10 +30,7 @@ interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
   readonly receivedAt: string;
 }
 
-/**
- * Reports of sessions that were not retracted, the latest first: those whose window may still be open. Without
- * the events that they name, which are up to 80 KB a report.
- */
+/** Returns reports whose window may be open, latest first, without the event ids that they name: up to 80 KB per report. */
 export async function storedOpenReports(
   store: Store,
   { sinceMs, limit }: { sinceMs: number; limit: number },

@@ -1,4 +1,4 @@
-/** Appends again what a cut has taken of a topic: it had been acknowledged, and games go on without an operator. */
+/** Appends the records that a truncation removed from a topic again, because they had been acknowledged. */
 import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -10,13 +10,12 @@ interface TruncationRepairDeps {
   readonly log: Pick<Log, 'append'>;
   readonly projection: ProjectionProgress;
   readonly logger: Logger;
-  /** Hears what ClickHouse has, each time that this has asked. While nobody tells it hears nothing. */
+  /** Called with the projector's progress whenever the repair reads it. */
   readonly onProjected: (projected: readonly number[]) => void;
-  /** Hears of records that are in the log again. */
   readonly onReappended?: ((topic: string, records: number) => void) | undefined;
 }
 
-/** Of one append. */
+/** Maximum bytes of one append. */
 const MAX_BATCH_BYTES = 1024 * 1024;
 
 export class TruncationRepair {
@@ -32,13 +31,12 @@ export class TruncationRepair {
     this.#topic = topic;
   }
 
-  /** Called for each record that is to outlast a cut. Waits for nothing. */
+  /** Keeps a record for a repair. */
   add(partition: number, record: LogRecord): void {
     this.#unprojected.put(partition, record);
     if (this.#unprojected.needsProjected && !this.#isUpdating) void this.#updateProjected();
   }
 
-  /** The log no longer holds what was read from the offset on. */
   truncate(partition: number, offset: number): void {
     const lost = this.#unprojected.truncate(partition, offset);
     if (lost.length === 0) return;
@@ -49,7 +47,7 @@ export class TruncationRepair {
     this.#running.set(partition, running);
   }
 
-  /** Resolves, in any case, once the log has again what it had lost of the partition, or this is closed. */
+  /** Resolves after the lost records are in the log again, or after `close`. Never rejects. */
   async repaired(partition: number): Promise<void> {
     await this.#running.get(partition);
   }
@@ -83,7 +81,7 @@ export class TruncationRepair {
       this.#unprojected.setProjected(projected);
       this.#deps.onProjected(projected);
     } catch (error) {
-      // They are kept for longer.
+      // Keeps the records until the next update.
       if (!(error instanceof Unavailable)) this.#deps.logger.error('projection_unknown', error);
       this.#unprojected.setProjected([]);
     }

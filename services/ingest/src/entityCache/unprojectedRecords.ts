@@ -1,12 +1,10 @@
 /**
- * The bytes of the latest records of a topic, for as long as ClickHouse may not have them: if the log loses some, whoever
- * read them can append them again. Pure.
+ * Keeps a topic's latest records until ClickHouse has them, so that they can be appended again if the log loses them. Pure.
  */
 import type { LogRecord, NewRecord } from '@questlog/runtime/log/log';
 
-/** Of keys and values. Beyond it the oldest go, and a cut that takes these takes them for good. */
+/** Maximum bytes of keys and values. A truncation of older records loses them. */
 const MAX_BYTES = 16 * 1024 * 1024;
-/** How many records come between two questions for what is projected. */
 const RECORDS_PER_UPDATE = 256;
 
 interface CopiedRecord extends NewRecord {
@@ -21,7 +19,6 @@ export class UnprojectedRecords {
   readonly #records = new Set<CopiedRecord>();
   #bytes = 0;
   #recordsSinceUpdate = 0;
-  /** As of the last question. */
   #projected: readonly number[] = [];
 
   constructor({ maxBytes = MAX_BYTES, recordsPerUpdate = RECORDS_PER_UPDATE } = {}) {
@@ -33,14 +30,13 @@ export class UnprojectedRecords {
     return this.#bytes;
   }
 
-  /** It is time to ask what is projected. */
   get needsProjected(): boolean {
     return this.#recordsSinceUpdate >= this.#recordsPerUpdate;
   }
 
   put(partition: number, { offset, key, value, headers }: LogRecord): void {
     const bytes = (key?.length ?? 0) + (value?.length ?? 0);
-    // A copy: the record's own bytes would keep the whole fetched buffer alive.
+    // The record's own bytes would keep the whole fetched buffer alive.
     const copied = value === null ? null : Buffer.from(value);
     this.#records.add({ partition, offset, key, headers, value: copied, bytes });
     this.#bytes += bytes;
@@ -51,10 +47,7 @@ export class UnprojectedRecords {
     }
   }
 
-  /**
-   * Forgets what was projected at the question before this one. The latest answer may come from a log that was cut
-   * already, and tell of other records at these offsets.
-   */
+  /** Removes what was projected at the previous update: the latest progress may be of a log that was truncated already. */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records) {
       if (record.offset < (this.#projected[record.partition] ?? 0)) this.#remove(record);
@@ -63,7 +56,7 @@ export class UnprojectedRecords {
     this.#recordsSinceUpdate = 0;
   }
 
-  /** Gives up and returns what the log had from the offset on, in its order. */
+  /** Removes and returns the records from the lost offset on. */
   truncate(partition: number, offset: number): NewRecord[] {
     this.#projected = [];
     const lost = [...this.#records].filter(

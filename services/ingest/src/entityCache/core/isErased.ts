@@ -1,7 +1,7 @@
-/** Whether what a process has in memory was erased since it was read. Pure. */
+/** Type of the check whether an entity in memory was erased after it was read. Pure. */
 import type { Erasable } from '@questlog/schemas/erased';
 
-/** A session as registered, a report as filed. */
+/** A registered session or a filed report. */
 export type IsErased = (entity: Omit<Erasable, 'tenantId'> & { readonly reportId?: string }) => boolean;
 
 export const NOTHING_ERASED: IsErased = () => false;

@@ -1,7 +1,4 @@
-/**
- * What the latest bug reports say of an event's links, before the linker has made them or taken them back: it will make
- * and take back exactly these. Pure; time comes in as a value.
- */
+/** Predicts an event's links to recent bug reports before the linker creates or retracts them. Pure; time is a parameter. */
 import { MultiMap } from '@questlog/schemas/multiMap';
 import {
   closesAtMs,
@@ -15,10 +12,8 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 
 import { type IsErased, NOTHING_ERASED } from './isErased.ts';
 
-/** A stored event; one of another project is never asked for. */
 export type LinkableEvent = Pick<AcceptedEvent, 'id' | 'sessionId' | 'occurredAt'>;
 
-/** The fields that the window of a report is made of. */
 export type WindowedReport = Pick<
   ReportLink,
   | 'projectId'
@@ -31,30 +26,26 @@ export type WindowedReport = Pick<
   | 'maxSessionLinks'
 >;
 
-/** What a report asks for: the events of its session, and those that it names. */
+/** Links that a report requests: the events of its session, and the events that it names. */
 export type RequestedLinks = Pick<ReportLink, 'projectId' | 'sessionId' | 'eventIds'>;
 type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLinks'>;
 
-/**
- * Beyond it the oldest go: their links are made all the same, and reads show them from then on; only the answer to a
- * new event lacks them.
- */
+/** Maximum open windows. An evicted report still gets its links, but the response to a new event omits them. */
 export const MAX_OPEN_WINDOWS = 100_000;
-/** Ids of events, some 260 bytes each. Beyond it the oldest reports go: reads then show their links once they are made. */
+/** Maximum named event ids, about 260 bytes each. Links of evicted reports are shown after the linker has created them. */
 export const MAX_NAMED_IDS = 100_000;
-/** Beyond it the oldest go, whose links were taken back long ago. */
+/** Maximum retracted reports. The linker retracted the links of evicted ones long ago. */
 export const MAX_RETRACTED = 100_000;
 /**
- * Open reports that have a session's events, and those that name an event. Each link has the event's payload: without a bound, an
- * event of 250 KB in 2,000 reports is half a gigabyte of the log, and an answer to 500 events 200 MB.
+ * Maximum open reports per session, and per named event. Each link stores the event's payload: without a limit, an event of
+ * 250 KB in 2,000 reports takes 500 MB of the log, and a response with 500 events takes 200 MB.
  */
 export const MAX_OPEN_REPORTS_PER_KEY = 50;
 
 export class OpenReports {
   readonly #bySession: ReportsByKey;
-  /** The events that a report names itself are linked to it for certain. */
   readonly #byEvent: ReportsByKey;
-  /** Those that are being filed, by what they ask for; some are read back already. */
+  /** Reports that are being filed; some of them may already have been read back. */
   readonly #filing = new MultiMap<FilingReport>();
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
@@ -70,13 +61,12 @@ export class OpenReports {
     this.#maxRetracted = retracted;
   }
 
-  /** How many are held: reports with a session, and ids of events, one for each report that names it. */
   get counts(): { windows: number; namedIds: number } {
     return { windows: this.#bySession.keys, namedIds: this.#byEvent.keys };
   }
 
   open(report: ReportLink, nowMs: number): void {
-    // A retraction that came before its report retracts nothing.
+    // A retraction before its report has no effect.
     this.#retracted.delete(nameOf(report.projectId, report.reportId));
     this.openWindow(report, nowMs);
     this.#byEvent.open(report, [...namedEventsOf(report).keys()], nowMs);
@@ -88,7 +78,7 @@ export class OpenReports {
     this.#bySession.open(report, sessionId === null || maxSessionLinks === 0 ? [] : [sessionId], nowMs);
   }
 
-  /** What of it is not taken by as many other reports as may have it. */
+  /** Returns the requested links that are below `MAX_OPEN_REPORTS_PER_KEY`. */
   capacityFor({ projectId, sessionId, eventIds }: RequestedLinks, nowMs: number): ReportCapacity {
     const hasCapacity = (open: ReportsByKey, id: string, filingKey = id): boolean => {
       const opened = open.openAt(projectId, id, nowMs);
@@ -102,7 +92,9 @@ export class OpenReports {
     };
   }
 
-  /** It has what it asks for while it is being filed, since many may be at once. @returns what ends that. */
+  /**
+   * Reserves capacity while the report is filed, because many can be filed concurrently. Returns a function that ends this.
+   */
   startFiling(report: FilingReport): () => void {
     const { projectId, sessionId, eventIds, maxSessionLinks } = report;
     const ofSession = sessionId === null || maxSessionLinks === 0 ? [] : [`session/${sessionId}`];
@@ -122,12 +114,11 @@ export class OpenReports {
     if (this.#retracted.size > this.#maxRetracted && oldest !== undefined) this.#retracted.delete(oldest);
   }
 
-  /** Whether any event of the session may be in one. */
   hasOpen(projectId: string, sessionId: string, nowMs: number): boolean {
     return this.#bySession.openAt(projectId, sessionId, nowMs).some(isNotRetracted);
   }
 
-  /** @param linked the reports that the event is linked to as far as ClickHouse has it. @returns sorted, each once. */
+  /** Returns an event's reports, sorted, without duplicates. @param linked reports to which ClickHouse has links */
   reportsOf(
     projectId: string,
     { id, sessionId, occurredAt }: LinkableEvent,
@@ -138,7 +129,7 @@ export class OpenReports {
     const named = this.#byEvent.openAt(projectId, id, nowMs);
     if (linked.length === 0 && open.length === 0 && named.length === 0) return NONE;
     const inWindow = open.filter(({ window }) => isInWindow(occurredAt, window));
-    // The linker has let go of an erased one: it makes no link of it any more.
+    // The linker does not link an erased report.
     const matching = [...inWindow, ...named].filter(
       (report) => isNotRetracted(report) && !this.#isErased({ projectId, ...report }),
     );
@@ -159,7 +150,9 @@ interface OpenReport {
   readonly window: ReportWindow;
   readonly closesAt: number;
   readonly keys: readonly string[];
-  /** It has room all the same until it closes: to file and retract would have each event linked without end. */
+  /**
+   * A retracted report uses capacity until it closes; otherwise, filing and retracting could link each event without limit.
+   */
   isRetracted: boolean;
 }
 
@@ -167,10 +160,10 @@ function isNotRetracted({ isRetracted }: OpenReport): boolean {
   return !isRetracted;
 }
 
-/** How many of the oldest one insertion looks at, to let go of what has closed. */
+/** Oldest reports that an insertion checks for expiry. */
 const SWEEP_STEPS = 8;
 
-/** Reports by ids of what they have in common, each until it closes; an id is unique inside a project only. */
+/** Open reports by session id or event id. An id is unique only within its project. */
 class ReportsByKey {
   readonly #max: number;
   readonly #reports = new Map<string, OpenReport>();
@@ -181,12 +174,12 @@ class ReportsByKey {
     this.#max = max;
   }
 
-  /** How many keys all reports have together. */
+  /** Number of keys of all reports. */
   get keys(): number {
     return this.#keys;
   }
 
-  /** A report without ids, one that has closed and one that is here already change nothing. */
+  /** Ignores a report without ids, a closed report, and a report that is already open. */
   open(report: WindowedReport, ids: readonly string[], nowMs: number): void {
     const { projectId, reportId, sessionId, receivedAt } = report;
     const name = nameOf(projectId, reportId);
@@ -233,7 +226,7 @@ class ReportsByKey {
     return found;
   }
 
-  /** Most reports are open for as long as each other, so the oldest are the first to close. */
+  /** Most reports are open equally long, so the oldest close first. */
   #sweep(nowMs: number): void {
     let steps = SWEEP_STEPS;
     for (const [name, { closesAt }] of this.#reports) {

@@ -1,36 +1,36 @@
 /**
- * Sessions by project and id in some 60 bytes each: for those that memory must not lose because ClickHouse may not have
- * them yet. Many small hash tables, so that none takes long to grow or to be gone through. Pure.
+ * Compact storage of sessions, about 60 bytes each, that ClickHouse may not have yet. Uses many small hash tables, so that no
+ * table takes long to grow or to scan. Pure.
  */
 
-/** What is asked of a session once it is registered. Its content, of up to 64 KiB, is not kept in memory. */
+/** A session's fields that later requests need. The content, up to 64 KiB, is not kept. */
 export interface CachedSession {
   readonly sessionId: string;
   readonly buildId: string | null;
-  /** Decides the partition of its events. */
+  /** Determines the partition of the session's events. */
   readonly lane: number;
-  /** Microseconds since the epoch, as sent or else as registered. */
+  /** Microseconds since the epoch: the sent time, or the time of registration. */
   readonly startedAt: bigint;
-  /** Milliseconds since the epoch, by the server's clock: of an erased project it is what tells whether it is still there. */
+  /** Milliseconds since the epoch by the server's clock. Decides if the erasure of a project includes the session. */
   readonly registeredAt: number;
-  /** 32 bits of a hash of the player, or of the session where nobody is named: whom a switch is for. */
+  /** 32 bits of a hash of the player, or of the session if no player is named. Switches select players by it. */
   readonly player: number;
-  /** 64 bits of a hash: two registrations of one are the same. */
+  /** 64 bits of a hash of the registration. Equal registrations have equal hashes. */
   readonly content: bigint;
 }
 
-/** A session, and where its first record stands. */
+/** A session and the position of its first record. */
 export interface IndexedSession {
   readonly entity: CachedSession;
   readonly partition: number;
   readonly firstOffset: number;
 }
 
-/** With all free slots; beyond it `isFull`. Of sessions of a few builds it holds a million. */
+/** Includes free slots. Enough for a million sessions of a few builds. */
 const MAX_BYTES = 64 * 1024 * 1024;
-/** One holds a thousandth of the sessions: of millions, it is gone through in a fraction of a millisecond. */
+/** Each table has a thousandth of the sessions, and is scanned in a fraction of a millisecond. */
 const TABLE_COUNT = 1024;
-/** How many sessions one step of `forget` goes through: they take a millisecond or two. */
+/** Sessions that one step of `remove` scans, in one or two milliseconds. */
 const SESSIONS_PER_STEP = 20_000;
 
 export class PackedSessions {
@@ -40,12 +40,13 @@ export class PackedSessions {
   readonly #origins = new Origins();
   #size = 0;
   #slots = 0;
-  /** Where `forget` goes on. */
+  /** Next table of `remove`. */
   #nextTable = 0;
 
   /**
-   * @param hash at least 16 bytes, keyed with a secret, so that nobody can choose names that collide. A session is known
-   *   by 106 bits of it: among a million sessions, 10^15 look-ups of others find a wrong one with a probability of 10^-11.
+   * @param hash returns at least 16 bytes, keyed with a secret, so that clients cannot choose colliding names. A session is
+   *   identified by 106 bits: with a million sessions, 10^15 lookups of other sessions find a wrong one with a probability of
+   *   10^-11.
    */
   constructor(hash: (name: string) => Buffer, maxBytes = MAX_BYTES) {
     this.#hash = hash;
@@ -64,7 +65,7 @@ export class PackedSessions {
     return this.bytes >= this.#maxBytes;
   }
 
-  /** @param name the project's id, a slash and the session's. */
+  /** @param name project id, slash, session id */
   get(name: string): IndexedSession | undefined {
     if (this.#size === 0) return undefined;
     const { table, key } = this.#locate(name);
@@ -102,8 +103,8 @@ export class PackedSessions {
   }
 
   /**
-   * Forgets those of which this is true; between two steps others may come. Whoever does not go on to the end leaves the
-   * rest, with which the next one begins.
+   * Removes the matching sessions. Other code can run between two steps. If the caller stops early, the next call continues
+   * there.
    */
   *remove(isRemoved: (partition: number, firstOffset: number) => boolean): Generator<void, void> {
     let seen = 0;
@@ -132,7 +133,7 @@ export class PackedSessions {
     }
     if (table.size === previous) return;
     this.#size -= previous - table.size;
-    // Also closes the gaps, behind which nothing is found.
+    // Also closes gaps, because a lookup stops at a free slot.
     this.#resize(table, table.size);
   }
 
@@ -152,13 +153,13 @@ export class PackedSessions {
 
 type Key = readonly [number, number, number];
 
-/** A slot, in words of 32 bits: the key, the index of the origin, three numbers of 64 bits, the player, and one more number. */
+/** 32-bit words of a slot: key, origin's index, three 64-bit numbers, player, and one more 64-bit number. */
 const SLOT_WORDS = 13;
 const [ORIGIN, STARTED, CONTENT, OFFSET, PLAYER, REGISTERED] = [3, 4, 6, 8, 10, 11] as const;
-/** The origin of a free slot. */
+/** Origin index of a free slot. */
 const FREE = 0;
 
-/** At most seven of eight slots are taken; an eighth of growth is free at first. */
+/** At most 7 of 8 slots are used; an eighth of growth is free at first. */
 function slotsFor(size: number): number {
   return Math.ceil((size * 9) / 7);
 }
@@ -166,7 +167,7 @@ function slotsFor(size: number): number {
 const NO_WORDS = new Uint32Array(0);
 const NO_VIEW = new DataView(NO_WORDS.buffer);
 
-/** A session stands in the first slot that was free, from the one on that its key names. */
+/** Open addressing: a session is in the first free slot after the one that its key selects. */
 class Table {
   words = NO_WORDS;
   view = NO_VIEW;
@@ -176,19 +177,18 @@ class Table {
     return this.words.length / SLOT_WORDS;
   }
 
-  /** For one more. */
   get hasFreeSlot(): boolean {
     return (this.size + 1) * 8 <= this.slots * 7;
   }
 
-  /** Where its slot begins. */
+  /** Returns the index of the slot's first word. */
   find(key: Key): number | undefined {
     if (this.size === 0) return undefined;
     const at = this.#slotOf(key);
     return this.words[at + ORIGIN] === FREE ? undefined : at;
   }
 
-  /** One that is not here, in a table with room. */
+  /** Adds a key that is not in the table, which must have a free slot. */
   add(key: Key): number {
     const at = this.#slotOf(key);
     this.words.set(key, at);
@@ -207,7 +207,7 @@ class Table {
     }
   }
 
-  /** Its own, or a free one. */
+  /** Returns the key's slot, or a free slot. */
   #slotOf([high, middle, low]: Key): number {
     const { words } = this;
     let at = Math.floor((high / 2 ** 32) * this.slots) * SLOT_WORDS;
@@ -225,17 +225,17 @@ interface Origin {
   readonly partition: number;
   readonly lane: number;
   readonly buildId: string | null;
-  /** How many have it. */
+  /** Number of sessions with this origin. */
   sessions: number;
 }
 
-/** With its texts and its entry in the map. */
+/** Includes its strings and its map entry. */
 const ORIGIN_BYTES = 300;
 
-/** What many sessions have in common: kept once, for as long as there is a session of it. */
+/** Values that many sessions share, stored once while any session uses them. */
 class Origins {
   readonly #indexes = new Map<string, number>();
-  /** Nothing at `FREE`, and where none has come again yet. */
+  /** Undefined at `FREE` and at released indexes. */
   readonly #origins: (Origin | undefined)[] = [undefined];
   readonly #free: number[] = [];
 
@@ -247,7 +247,6 @@ class Origins {
     return this.#origins[index];
   }
 
-  /** Has one session more. */
   acquire(partition: number, { lane, buildId }: CachedSession): number {
     const name = `${partition}/${lane}/${buildId ?? ''}`;
     const index = this.#indexes.get(name) ?? this.#free.pop() ?? this.#origins.length;

@@ -1,16 +1,16 @@
-/** Sessions that were asked for lately, found by the 16 bytes of their ids: no text is made of these. Pure. */
+/** Cache of recently used sessions by the 16 bytes of their ids, so that no id becomes a string. Pure. */
 import type { CachedSession } from './packedSessions.ts';
 
-/** What events ask of their session. */
+/** The session's fields that an event needs. */
 export interface RecentSession {
   readonly projectId: string;
   readonly sessionId: string;
   readonly lane: number;
-  /** The text of its id. */
+  /** Build id as text. */
   readonly build: Buffer | null;
 }
 
-/** Some 300 bytes each. One takes the place of another: who chooses ids that share one has them looked up each time. */
+/** About 300 bytes each. A session replaces another in its slot; clients that choose colliding ids only cause lookups. */
 const SLOTS = 16_384;
 
 export class RecentSessions {
@@ -23,7 +23,7 @@ export class RecentSessions {
     this.#sessions = Array.from({ length: slots });
   }
 
-  /** @param words the id's bytes, as four numbers from `at` on. */
+  /** @param words the id's bytes as four numbers, starting at index `at` */
   find(projectId: string, words: Uint32Array, at: number): RecentSession | undefined {
     const slot = this.#slotOf(words, at);
     const session = this.#sessions[slot];
@@ -56,7 +56,7 @@ export class RecentSessions {
     this.#sessions.fill(undefined);
   }
 
-  /** The last bits of an id are random in each version of UUID that clients make. */
+  /** The last bits are random in every UUID version that clients use. */
   #slotOf(words: Uint32Array, at: number): number {
     return ((words[at + 3] ?? 0) ^ (words[at] ?? 0)) & (this.#sessions.length - 1);
   }
