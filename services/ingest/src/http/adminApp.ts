@@ -1,4 +1,4 @@
-/** The listener that operators see: tenants, projects, tokens, questions to ClickHouse, health, metrics. */
+/** The operators' listener: tenants, projects, tokens, SQL, health, and metrics. */
 import { timingSafeEqual } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
@@ -56,11 +56,11 @@ export interface AdminAppDeps extends HealthDeps {
   readonly metrics: IngestMetrics;
   readonly directory: DirectoryHandle;
   readonly store: Store;
-  /** ClickHouse by the account that only reads; undefined where there is none. */
+  /** ClickHouse through its read-only account. Undefined if there is no such account. */
   readonly reader: AddressedStore | undefined;
   readonly reports: ReportCache;
   readonly perReport: KeyedMutex;
-  /** Undefined where uploads are not set up. */
+  /** Undefined if uploads are not configured. */
   readonly uploads: UploadStore | undefined;
   readonly clock: Clock;
   readonly ingest: IngestDeps;
@@ -73,24 +73,24 @@ export interface AdminAppDeps extends HealthDeps {
   readonly adminToken: string;
   readonly uses: Pick<TokenUses, 'lastUsedAt'>;
   readonly unauthenticated: Pick<UnauthenticatedLimit, 'count'>;
-  /** The hosts that operators may name, besides this machine's loopback and the address that was reached. */
+  /** Allowed values of `Host`, in addition to the loopback and the address of the connection. */
   readonly hosts: readonly string[];
   readonly pages: AdminPages;
 }
 
-/** What a console adds to the listener. */
+/** Routes that the console adds to the listener. */
 export interface AdminPages {
-  /** Stands before the check of the admin token. */
+  /** Runs before the check of the admin token. */
   readonly signIn: Middleware;
-  /** Under `/admin/` for those who have the token only. */
+  /** Routes below `/admin/` that require the admin token. */
   readonly router: RouterInstance;
 }
 
 type Serialize = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** What supervisors and Prometheus ask, by whatever name they know the machine. */
+/** Supervisors and Prometheus may use any host name for these paths. */
 const ANY_HOST = new Set(['/healthz', '/readyz', '/metrics']);
-/** The first part of every path that takes the token. */
+/** First segment of the paths that require the admin token. */
 const ADMIN_PREFIX = 'admin';
 const LOOPBACK = ['localhost', '127.0.0.1', '::1'];
 
@@ -98,7 +98,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const { logger, metrics } = deps;
   const router = new Router({ sensitive: true });
   const operations = administer(deps.directory, deps.clock, deps.uses.lastUsedAt);
-  // Changes at other ingests are noticed and decided anew; one's own take turns, which saves that.
+  // Serializes this process's changes, which avoids retries. Concurrent changes of other processes are detected and retried.
   const changes = new KeyedMutex();
   const serialize: Serialize = (work) => changes.run('', work);
   entityRoutes(router, operations, serialize);
@@ -139,7 +139,6 @@ function gamesHint(path: string): string | undefined {
   return "this is the operators' listener; games use port 8080 unless QUESTLOG_PORT is set";
 }
 
-/** Tenants, projects and tokens. */
 function entityRoutes(
   router: RouterInstance,
   operations: ReturnType<typeof administer>,
@@ -183,7 +182,7 @@ function entityRoutes(
 }
 
 function documentRoute(router: RouterInstance): void {
-  // Made when somebody asks: a start need not wait for it.
+  // Created on the first request, so that the start does not wait for it.
   let document: string | undefined;
   router.get('/openapi.json', (ctx) => {
     document ??= JSON.stringify(adminApi());
@@ -228,7 +227,7 @@ function retryRoute(router: RouterInstance, deps: AdminAppDeps): void {
 }
 
 function erasureRoutes(router: RouterInstance, erasures: Erasures): void {
-  // A look-up that found no session must not erase the project.
+  // Exact: otherwise a null from a failed lookup would count as omitted, and erase the whole project.
   const input = checkedBody(ErasureInput, { isExact: true });
   router.get('/admin/erasures', (ctx) => {
     ctx.body = erasures.list();
@@ -263,8 +262,8 @@ function sqlRoute(router: RouterInstance, reader: AddressedStore | undefined): v
 }
 
 /**
- * Against DNS rebinding: the browser of an operator takes a page to this listener under the name of the page's own site,
- * which then counts as its origin. An address as the host cannot be such a name, and is known where it is the listener's.
+ * Protects against DNS rebinding: a page can make an operator's browser send requests to this listener under the page's own
+ * host name, which the browser then treats as the page's origin. An IP address cannot be such a name.
  */
 function requireKnownHost(hosts: readonly string[]): Middleware {
   const allowed = new Set([...LOOPBACK, ...hosts].map(hostName));
@@ -278,7 +277,7 @@ function requireKnownHost(hosts: readonly string[]): Middleware {
   };
 }
 
-/** Without its port, in one way of writing; '' where it is none. */
+/** Returns the host without its port, normalized; '' if it is invalid. */
 function hostName(host: string): string {
   const address = host.replace(/^::ffff:/, '');
   return URL.parse(`http://${isIPv6(address) ? `[${address}]` : address}`)?.hostname ?? '';

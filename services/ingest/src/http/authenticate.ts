@@ -1,4 +1,4 @@
-/** Resolves a bearer token (RFC 6750) in the directory, or the JWT that was verified, before the body is read. */
+/** Resolves a request's bearer token (RFC 6750) or JWT to a principal, before the body is read. */
 import type { IncomingMessage } from 'node:http';
 import {
   type Directory,
@@ -29,10 +29,10 @@ interface CallerDeps {
   readonly defaultRevision: Revision;
 }
 
-/** What came of a request's JWT. Kept, since only a route that asks who calls is to refuse it. */
+/** Result of verifying a request's JWT. An error is kept, because only routes that authenticate reject it. */
 export type JwtVerdict = { readonly jwt: VerifiedJwt } | { readonly rejection: unknown };
 
-/** A request and what is known of it so far; a context of Koa is one. */
+/** A request and its state. Koa's context has this shape. */
 export interface RequestContext {
   readonly req: IncomingMessage;
   readonly state: { principal?: Principal; readonly jwt?: JwtVerdict };
@@ -50,7 +50,7 @@ export interface AuthorizerDeps {
 }
 
 /**
- * Who sent a request, which may go on. Behind its body it is asked once more, and counts once.
+ * Authenticates and authorizes requests. A second call, after the body, checks the token again, but counts no second use.
  * @throws Rejected
  */
 export function authorizer(deps: AuthorizerDeps): Authorize {
@@ -72,7 +72,7 @@ export function authorizer(deps: AuthorizerDeps): Authorize {
   };
 }
 
-/** Returns the project of a valid token, otherwise undefined. Checks no scope and no limit, and counts no use of the token. */
+/** Returns the principal of a valid token, otherwise undefined. Checks no scope or limit, and records no use of the token. */
 export function validPrincipal(
   { req, state }: RequestContext,
   { directory, defaultRevision, clock }: Pick<AuthorizerDeps, 'directory' | 'defaultRevision' | 'clock'>,
@@ -87,7 +87,7 @@ export function validPrincipal(
   }
 }
 
-/** Verifies a JWT before the routes, which asks for keys and takes another thread's time. */
+/** Verifies a JWT before the routes, because this can need a request for keys and another thread. */
 export function verifyJwts(verifier: JwtVerifier): Middleware {
   return async (ctx, next) => {
     const text = BEARER.exec(ctx.get('Authorization'))?.[1];
@@ -103,8 +103,8 @@ export function verifyJwts(verifier: JwtVerifier): Middleware {
 }
 
 /**
- * @param jwt where the token is one
- * @throws Rejected 401 without a valid token; what came of the JWT.
+ * @param jwt result of the verification, if the token is a JWT
+ * @throws Rejected 401 without a valid token
  */
 export function authenticate(header: string | undefined, deps: CallerDeps, jwt?: JwtVerdict): Principal {
   if (jwt !== undefined) {
@@ -118,7 +118,7 @@ export function authenticate(header: string | undefined, deps: CallerDeps, jwt?:
   throw invalidToken(isMistyped(text) ? MISTYPED_TOKEN : UNKNOWN_TOKEN);
 }
 
-/** Whoever was authenticated before, as the directory is now. @throws Rejected 401 where the token is no longer valid. */
+/** Checks an authenticated principal against the current directory. @throws Rejected 401 if its token is no longer valid */
 export function authenticateAgain(principal: Principal, deps: CallerDeps): Principal {
   const { tokenId, jwtExpiresAtMs, project, scopes, buildIds = null } = principal;
   if (jwtExpiresAtMs === undefined) return principalOfToken(tokenId ?? '', deps);
@@ -128,7 +128,7 @@ export function authenticateAgain(principal: Principal, deps: CallerDeps): Princ
   );
 }
 
-/** @throws Rejected 403 without the scope. */
+/** @throws Rejected 403 */
 export function checkScope(principal: Principal, scope: Scope): void {
   if (principal.scopes.includes(scope)) return;
   throw new Rejected('forbidden', `the access token lacks the scope ${scope}`, {
@@ -138,7 +138,7 @@ export function checkScope(principal: Principal, scope: Scope): void {
 
 /**
  * Returns whether a request has a valid access token or the admin token. Costs at most two hashes.
- * @param isJwt returns true if a token is a JWT. Only the verification shows if a JWT is valid.
+ * @param isJwt returns true if a token is a JWT, whose validity only the verification shows
  */
 export function credentialsIn(
   header: string | undefined,

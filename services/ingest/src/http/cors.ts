@@ -1,11 +1,11 @@
-/** Which pages may read an answer of the games' listener (Fetch, section 3.2), and the preflights that their browsers send. */
+/** CORS for the games' listener (Fetch, section 3.2): response headers and preflights. */
 import { StartRefused } from '@questlog/runtime/process/errors';
 import type { Middleware } from 'koa';
 
-/** `*`: pages of every origin, which is safe since nothing here rests on cookies. An empty list: none. */
+/** `*` allows pages of every origin, which is safe because the listener uses no cookies. An empty list allows none. */
 export type AllowedOrigins = '*' | readonly string[];
 
-/** @throws StartRefused for what is neither `*`, `off` nor a list of origins. */
+/** @throws StartRefused if the setting is not `*`, `off`, or a list of origins. */
 export function allowedOrigins(setting: string): AllowedOrigins {
   const text = setting.trim();
   if (text === '*') return text;
@@ -13,7 +13,10 @@ export function allowedOrigins(setting: string): AllowedOrigins {
   return text.split(',').map((each) => originOf(each.trim()));
 }
 
-/** As browsers write it: in lower case, without the scheme's own port. A game in an app's frame has a scheme of its own. */
+/**
+ * Returns the origin as browsers send it: in lower case, without the scheme's default port. Custom schemes are allowed,
+ * because a game in an app's web view can have one.
+ */
 function originOf(text: string): string {
   const { protocol, host, href } = URL.parse(text) ?? { protocol: '', host: '', href: '' };
   const origin = `${protocol}//${host}`;
@@ -24,9 +27,9 @@ function originOf(text: string): string {
   );
 }
 
-/** Of every path, since a preflight is answered before anything is known of who asks. */
+/** The same for every path, because preflights are answered before routing. */
 const METHODS = 'GET, HEAD, POST, PUT, DELETE';
-/** `*` stands for what else a client may send, but never for Authorization; older browsers take only names. */
+/** `*` allows other headers, but never Authorization. Older browsers need the names. */
 const REQUEST_HEADERS = [
   'authorization',
   'content-type',
@@ -54,23 +57,23 @@ const EXPOSED_HEADERS = [
   'Accept-Encoding',
   'Content-Disposition',
 ].join(', ');
-/** Browsers keep a preflight's answer no longer than this: Chromium two hours, Firefox a day. */
+/** Browsers cache a preflight no longer than this: Chromium two hours, Firefox a day. */
 const MAX_AGE_S = 7_200;
 
-/** What every answer carries, whoever asks; also one to bytes that were no request. */
+/** Returns the headers of all responses, including those to malformed requests. */
 export function commonCorsHeaders(allowed: AllowedOrigins): Readonly<Record<string, string>> {
   if (allowed.length === 0) return {};
   const origins = allowed === '*' ? { 'Access-Control-Allow-Origin': '*' } : { Vary: 'Origin' };
   return { ...origins, 'Access-Control-Expose-Headers': EXPOSED_HEADERS };
 }
 
-/** Returns the headers of an answer to a page of this origin, for answers that are made outside of Koa. */
+/** Returns the headers of a response to a page of this origin, for responses outside of Koa. */
 export function corsHeaders(allowed: AllowedOrigins, origin = ''): Readonly<Record<string, string>> {
   const listed = allowed !== '*' && allowed.includes(origin);
   return { ...commonCorsHeaders(allowed), ...(listed && { 'Access-Control-Allow-Origin': origin }) };
 }
 
-/** Stands before the router: a problem too can be read by the page that asked. */
+/** Runs before the router, so that pages can also read error responses. */
 export function allowListedOrigins(allowed: readonly string[]): Middleware {
   return (ctx, next) => {
     const origin = ctx.get('Origin');
@@ -80,8 +83,8 @@ export function allowListedOrigins(allowed: readonly string[]): Middleware {
 }
 
 /**
- * Stands behind the router, no route of which takes OPTIONS; so nobody is asked for a token.
- * @param isKnown whether the router has a route of this path.
+ * Runs after the router, which has no OPTIONS routes, so that preflights need no token.
+ * @param isKnown returns true if the router has a route with this path
  */
 export function answerPreflights(isKnown: (path: string) => boolean): Middleware {
   return (ctx, next) => {

@@ -1,4 +1,4 @@
-/** `/admin/dead-letters`: what the operators' requests say, and what they are answered. */
+/** Routes below `/admin/dead-letters`. */
 import type { RouterInstance } from '@koa/router';
 import { DEAD_LETTER_STATES } from '@questlog/schemas/http/deadLetter';
 import { DEAD_LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';

@@ -1,6 +1,6 @@
 /**
- * POST /v1/ingest/events, from the request's head to its answer, on `node:http` alone: authenticate → read → ingest → answer.
- * Koa would take most of the time of a small request, and of a flood of refusals. It is handed what is unusual in a request's head.
+ * POST /v1/ingest/events without Koa: authenticate → read → ingest → respond. Koa would take most of the time of a small
+ * request or of a rejection. Requests with unusual headers go to Koa.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -39,7 +39,7 @@ export interface HotRouteDeps extends EventsDeps {
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
   readonly corsOrigins: AllowedOrigins;
-  /** Undefined where JWTs are not set up. */
+  /** Undefined if JWTs are not configured. */
   readonly jwts?: JwtVerifier | undefined;
 }
 
@@ -47,7 +47,7 @@ interface EventsDeps extends BodyDeps {
   readonly ingest: IngestDeps;
 }
 
-/** @param koa has every other route, and this one's unusual requests. */
+/** @param koa handles all other requests */
 export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestListener): RequestListener {
   const commonHeaders = Object.entries(commonCorsHeaders(deps.corsOrigins)).flat();
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -72,7 +72,7 @@ export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestL
   };
 }
 
-/** Otherwise it takes what stands before the routes of Koa, or another of them. */
+/** True if the request needs no Koa middleware or other route. */
 function isOrdinary({ url, method, headers }: IncomingMessage, { jwts, corsOrigins }: HotRouteDeps): boolean {
   if (url !== EVENTS_PATH || method !== 'POST' || headers.expect !== undefined) return false;
   if (corsOrigins !== '*' && headers.origin !== undefined) return false;
@@ -81,10 +81,10 @@ function isOrdinary({ url, method, headers }: IncomingMessage, { jwts, corsOrigi
 
 interface RawResponse {
   readonly status: number;
-  /** Beside those of every answer. */
+  /** Headers in addition to the common ones. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** JSON, unless it is given. */
+  /** Default: JSON. */
   readonly type?: string;
   readonly isReplay?: boolean;
 }
@@ -93,7 +93,6 @@ export interface EventsResponse extends RawResponse {
   readonly isReplay: boolean;
 }
 
-/** @throws Rejected, Unavailable. */
 export async function answerEvents(
   deps: EventsDeps,
   authorize: Authorize,
@@ -123,7 +122,7 @@ export async function answerEvents(
   };
 }
 
-/** A bare UUIDv7, or quoted as the draft of the header's standard has it. */
+/** Accepts a UUIDv7, bare or quoted as in the header's draft standard. */
 function idempotencyKeyOf(header: string): string | undefined {
   if (header === '') return undefined;
   const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
@@ -134,7 +133,7 @@ function idempotencyKeyOf(header: string): string | undefined {
   );
 }
 
-/** @param head a list of names and values, to which those of this answer are added */
+/** @param head header names and values; the response's headers are appended */
 function send(response: ServerResponse, head: string[], answer: RawResponse, endsConnection: boolean): void {
   const { status, headers, body, type = 'application/json; charset=utf-8' } = answer;
   for (const name in headers) head.push(name, headers[name] ?? '');
@@ -145,12 +144,12 @@ function send(response: ServerResponse, head: string[], answer: RawResponse, end
     response.end(body, () => freeBytes(body));
     return;
   }
-  // The bytes as a text, which goes out with its head in one piece.
+  // A string is sent in one write with the head.
   response.end(body.toString('latin1'), 'latin1');
   freeBytes(body);
 }
 
-/** Copying so much costs less than a second piece. */
+/** Below this size, the copy costs less than a second write. */
 const MAX_COPIED_BYTES = 16 * 1024;
 
 function record(

@@ -1,4 +1,4 @@
-/** What operators ask of the books: `GET /admin/ledger`, and `POST /admin/verify`, answered a line at a time. */
+/** Routes of the ledger: `GET /admin/ledger`, and `POST /admin/verify`, whose response is one JSON line per result. */
 import { PassThrough } from 'node:stream';
 import type { RouterInstance } from '@koa/router';
 import { LogTruncated } from '@questlog/runtime/log/log';
@@ -56,7 +56,7 @@ interface TimeRangeInput {
   readonly tenantId?: string | null | undefined;
 }
 
-/** Whole minutes, up to now at most. */
+/** Returns the range in whole minutes, up to now. */
 function timesOf({ from, to, tenantId }: TimeRangeInput, nowMs: number): TimeRange {
   const fromMs = millisOf('from', from);
   const toMs = Math.min(to == null ? nowMs : millisOf('to', to), nowMs);

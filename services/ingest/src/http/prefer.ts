@@ -1,19 +1,19 @@
-/** `Prefer` (RFC 7240): what a client wants done about elements that are bad, or about fields that are not known. */
+/** The `Prefer` header (RFC 7240): handling of invalid elements and unknown fields. */
 import type { Context } from 'koa';
 import { ignoredFieldsHeader, type UnknownField } from '../core/unknownFields.ts';
 
-/** `lenient`: the good elements of a batch are stored. `strict`: an unknown field is a problem. */
+/** `lenient` stores the valid elements of a batch. `strict` rejects unknown fields. */
 export type Handling = 'lenient' | 'strict';
 
-/** The first one counts where a preference comes twice; a value that is neither is no preference. */
+/** Returns the value of the first `handling` preference. Undefined if it is neither of the two. */
 export function handlingIn(prefer: string): Handling | undefined {
   if (prefer === '') return undefined;
-  // What is quoted may hold a comma; only a plain word in quotes can be the one looked for.
+  // Quoted strings can contain commas. Only a quoted plain word can be the value.
   const unquoted = prefer.replace(/"([^"]*)"/g, (_, text: string) =>
     /^[a-z]*$/i.test(text) ? text : 'quoted',
   );
   for (const preference of unquoted.split(',')) {
-    // Without a pattern: one that skips blanks on both sides of nothing takes the square of their number.
+    // Uses no regular expression, because one that trims blanks takes quadratic time.
     const [pair = ''] = preference.split(';', 1);
     const equals = pair.indexOf('=');
     if (equals === -1 || pair.slice(0, equals).trim().toLowerCase() !== 'handling') continue;
@@ -27,12 +27,12 @@ export function handlingIn(prefer: string): Handling | undefined {
   return undefined;
 }
 
-/** For endpoints without batches, of which lenient asks nothing. */
+/** For endpoints without batches, where `lenient` has no effect. */
 export function isStrict(ctx: Context): boolean {
   return handlingIn(ctx.get('Prefer')) === 'strict';
 }
 
-/** The answer says what was heeded, and names the fields that were not. */
+/** Returns the headers that name the applied preference and the ignored fields. */
 export function handlingHeaders(
   applied: Handling | undefined,
   ignored: readonly UnknownField[],

@@ -1,6 +1,6 @@
 /**
- * What every request has, whichever route takes it: a request id, metrics, each failure as a problem document (RFC 9457), and
- * the counts of what was refused or ignored. Koa's routes have them by their outermost middleware; `hotRoute.ts` calls its parts.
+ * Handling that every request has: request id, metrics, problem documents (RFC 9457), and counts of rejected and ignored
+ * fields. Koa runs it as the outermost middleware; `hotRoute.ts` calls its parts.
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener } from 'node:http';
@@ -26,7 +26,7 @@ import type { Rejections } from '../rejections/rejections.ts';
 export const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-/** Of what games sent: of what is wrong in it, and of how it was answered. */
+/** Counters of games' requests. */
 interface RequestRecorders {
   readonly rejections: Rejections;
   readonly received: RequestOutcomes;
@@ -39,7 +39,7 @@ export interface StartedRequest {
   readonly state: RequestState;
 }
 
-/** @param headers of every answer */
+/** @param headers headers of every response */
 export function problems(
   logger: Logger,
   metrics: IngestMetrics,
@@ -80,21 +80,23 @@ export function problems(
   };
 }
 
-/** Answered so, it ends its connection: nobody will read the body (RFC 9112, section 9.6). */
+/**
+ * True if the response comes before the complete body. The connection is then closed, because the body will not be read (RFC
+ * 9112, section 9.6).
+ */
 export async function isBodyIncomplete(request: IncomingMessage): Promise<boolean> {
-  // A body that came with its head is parsed in this turn of the event loop, behind all that follows from the head alone.
+  // A body that arrived with its head is parsed later in this turn of the event loop.
   if (!request.complete) await yieldToEventLoop();
   return !request.complete;
 }
 
-/** The client's own id where it has a plain one. */
+/** Uses the client's request id if it has a simple form. */
 export function startRequest({ headers }: IncomingMessage): StartedRequest {
   const given = String(headers['x-request-id'] ?? '');
   const requestId = REQUEST_ID.test(given) ? given : randomUUID();
   return { requestId, startedMs: performance.now(), state: {} };
 }
 
-/** Of each request that is answered. */
 export function recordRequest(
   { requests, requestSeconds }: IngestMetrics,
   { startedMs, method, status }: { startedMs: number; method: string; status: number },
@@ -104,13 +106,13 @@ export function recordRequest(
   requestSeconds.observe({ route }, (performance.now() - startedMs) / 1000);
 }
 
-/** RFC 9110, section 10.1.1: there is no other. */
+/** RFC 9110, section 10.1.1 defines no other expectation. */
 function checkExpectation(expected: string): void {
   if (expected === '' || expected.toLowerCase() === '100-continue') return;
   throw new Rejected('expectation_failed', 'Expect: nothing but 100-continue is met here');
 }
 
-/** The caller's fault, a dependency's, or a bug of ours. Of a bug the caller learns only the request's id. */
+/** Maps an error to a rejection: the caller's fault, an unavailable dependency, or a bug. A bug's cause is only logged. */
 export function rejectedFor(error: unknown, logger: Logger, requestId: string): Rejected {
   if (error instanceof Rejected) return error;
   if (error instanceof RecordTooLarge)
@@ -128,14 +130,14 @@ export function rejectedFor(error: unknown, logger: Logger, requestId: string): 
   return new Rejected('internal', 'the cause is in the log under this request id');
 }
 
-/** Our own sentence; what a dependency said stays in the log. */
+/** Returns Questlog's own message. A dependency's message is only logged. */
 function unavailableDetail(error: Unavailable): string {
   return error.cause === undefined || error instanceof IncompleteReport
     ? error.message
     : 'a dependency does not answer or takes no more; try again';
 }
 
-/** Where no request could be read, there is none that a middleware could answer. */
+/** Returns the response to a request that could not be parsed, which no middleware sees. */
 export function malformedRequest(why: RejectionReason, headers: Rejection['headers'] = {}): Rejection {
   const code = why === 'tooSlow' ? 'request_timeout' : 'invalid_request';
   const body = JSON.stringify(problemOf(code, MALFORMED_DETAILS[why], randomUUID()));
@@ -148,7 +150,7 @@ const MALFORMED_DETAILS: Readonly<Record<RejectionReason, string>> = {
   smallChunks: `the body comes in too many small chunks: it may have ${MAX_SMALL_CHUNKS}, and one more for each ${MEAN_CHUNK_BYTES} bytes`,
 };
 
-/** @returns what is answered, of the type `PROBLEM_TYPE` */
+/** Returns a response of type `PROBLEM_TYPE`. */
 export function problemAnswer(
   { code, message, errors, headers }: Rejected,
   requestId: string,
@@ -160,10 +162,7 @@ export function problemAnswer(
   };
 }
 
-/**
- * Returns a handler that answers requests of rejected addresses before any route, at minimum cost, and passes all other
- * requests to `handler`.
- */
+/** Returns a handler that answers requests of rejected addresses before any route, at minimum cost. */
 export function rejectLimitedAddresses(
   handler: RequestListener,
   unauthenticated: Pick<UnauthenticatedLimit, 'rejectionOf'>,
@@ -184,29 +183,29 @@ export function rejectLimitedAddresses(
 
 type FoundProblem = Pick<ElementProblem, 'code' | 'index' | 'pointer'>;
 
-/** In a request's `state`. Of one with nothing wrong there is only the principal, and what was accepted. */
+/** A request's `state`. A request without problems has only `principal` and `accepted`. */
 export interface RequestState {
   principal?: Principal;
   accepted?: AcceptedEvents;
   body?: Buffer;
   /** Method and route if the route does not allow the method. */
   endpoint?: string;
-  /** Method and path if no route matches the request and its token is valid. */
+  /** Method and path if no route matches and the token is valid. */
   requested?: string;
-  /** Elements that were left out of a batch. */
+  /** Problems of the elements that a lenient request excluded. */
   rejectedElements?: readonly FoundProblem[];
   ignored?: readonly UnknownField[];
   warned?: readonly SkewedTime[];
 }
 
-/** An answer, with what was wrong in the body all the same. */
+/** A response whose body may still have had problems. */
 export interface CheckedResponse {
   readonly ignored: readonly unknown[];
   readonly rejectedElements?: readonly FoundProblem[];
   readonly warned?: readonly unknown[];
 }
 
-/** Keeps the body of a request that something is wrong with until it is answered. */
+/** Keeps the body of a request with problems until the response is sent. */
 export async function keepBodyIfProblems<T extends CheckedResponse>(
   state: RequestState,
   body: Buffer,
@@ -224,10 +223,7 @@ export async function keepBodyIfProblems<T extends CheckedResponse>(
   }
 }
 
-/**
- * True for a fault of the server, for example if the keys of an issuer are unavailable, and for an upload to a valid
- * signed address.
- */
+/** True for a server error, for example unavailable keys of an issuer, and for an upload to a valid signed address. */
 function isExempt({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }
@@ -240,10 +236,7 @@ function outcomeOf({ response }: ParameterizedContext): 'replayed' | 'accepted' 
   return 'idempotency-replayed' in response.headers ? 'replayed' : 'accepted';
 }
 
-/**
- * Of a request to store something.
- * @param outcome it became: `accepted`, `replayed`, or the code of its problem
- */
+/** Records the outcome of an ingest request: `accepted`, `replayed`, or a problem code. */
 export function recordReceived(
   received: RequestOutcomes,
   { principal, accepted: of }: RequestState,
@@ -255,22 +248,22 @@ export function recordReceived(
 }
 
 interface AnsweredRequest {
-  /** Empty where no route is that of the request. */
+  /** Empty if no route matched. */
   readonly endpoint: string;
   readonly authorization: string;
-  /** The text of a body that was parsed; `state` has the others. */
+  /** Text of a parsed body. Other bodies are in `state`. */
   readonly parsed?: string | undefined;
   readonly state: RequestState;
 }
 
-/** @param rejected undefined where the request was taken. */
+/** @param rejected undefined if the request was accepted */
 export function recordRejections(
   rejections: Rejections,
   { endpoint, authorization, parsed, state }: AnsweredRequest,
   rejected: Rejected | undefined,
 ): void {
   const { principal, body, requested, rejectedElements = [], ignored = [], warned = [] } = state;
-  // However long the answer takes: a body that is held counts in no budget.
+  // Releases the body now, because its memory counts in no budget while the response is sent.
   delete state.body;
   const found = rejected === undefined ? rejectedElements : problemsOf(rejected);
   if (found.length + ignored.length + warned.length === 0) return;
@@ -291,7 +284,7 @@ export function recordRejections(
   });
 }
 
-/** What stands in the body is no matter of its session or its key. */
+/** Problems of the token, session, or key are not about the body. */
 function isAboutBody({ code }: Rejected): boolean {
   return [400, 413].includes(statusOf(code));
 }

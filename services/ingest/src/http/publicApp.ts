@@ -1,4 +1,4 @@
-/** The listener that games see: the contract's endpoint and those that it implies. */
+/** The games' listener: the contract's endpoints, and the endpoints that they need. */
 
 import type { RequestListener } from 'node:http';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
@@ -48,7 +48,7 @@ export interface PublicAppDeps extends HotRouteDeps, AuthorizerDeps {
   readonly hasDocs: boolean;
 }
 
-/** All that the listener serves: the route that most requests are for, and Koa behind it. */
+/** Returns the listener's handler: the hot route first, then Koa. */
 export function gamesHandler(deps: PublicAppDeps): RequestListener {
   const { unauthenticated, corsOrigins } = deps;
   const handler = hotRoute(deps, authorizer(deps), publicApp(deps).callback());
@@ -87,7 +87,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
     json(ctx, document);
   });
   if (deps.hasDocs) docsRoutes(router);
-  // A game asks whether it reaches anybody at all, whatever its token is worth.
+  // Requires no token: a game uses it to check that it can reach the server.
   router.get('/health', (ctx) => {
     ctx.body = { status: 'ok' };
   });
@@ -109,13 +109,13 @@ export function publicApp(deps: PublicAppDeps): Koa {
   return app;
 }
 
-/** A probe or a scraper that was given the games' port. */
+/** Returns a hint for a probe or a scraper that uses the games' port. */
 function operatorsHint(path: string): string | undefined {
   if (!/^\/(healthz|readyz|metrics|admin|login)(\/|$)/.test(path)) return undefined;
   return 'the listener of operators has it (QUESTLOG_ADMIN_PORT, 8081 unless set); GET /health answers here';
 }
 
-/** Requests that the hot route leaves, since their head is unusual. */
+/** Handles requests that the hot route leaves to Koa because of their headers. */
 async function ingestEvents(deps: PublicAppDeps, authorize: Authorize, ctx: RouterContext): Promise<void> {
   const requestId = String(ctx.response.get('X-Request-Id'));
   const { status, headers, body } = await answerEvents(deps, authorize, ctx, requestId);
@@ -125,8 +125,8 @@ async function ingestEvents(deps: PublicAppDeps, authorize: Authorize, ctx: Rout
 }
 
 /**
- * @param authenticate runs again as long as the stream does.
- * @throws Rejected, Unavailable: before the first byte.
+ * @param authenticate runs repeatedly while the stream is open
+ * @throws Rejected, Unavailable before the first byte
  */
 export async function streamLinkedEvents(
   streams: LinkedEventStreams,
@@ -146,7 +146,7 @@ export async function streamLinkedEvents(
   ctx.respond = false;
 }
 
-/** A client that lost its connection repeats its first URL, and says in the header how far it came since. */
+/** A client that reconnects repeats its first URL. The header names the last message that it received. */
 function wantedPosition(ctx: RouterContext): StartPosition {
   const name = positionParameter(ctx);
   const text = name === 'from' ? query(ctx)['from'] : ctx.get(LAST_EVENT_ID);
@@ -177,7 +177,6 @@ function isAllowed(authenticate: () => Principal): boolean {
 
 const LAST_EVENT_ID = 'Last-Event-ID';
 
-/** The endpoints of sessions, and of the builds and players that they tell of. */
 function sessionRoutes(router: RouterInstance, deps: PublicAppDeps, authorize: Authorize): void {
   const { reads } = deps;
   router.post('/v1/ingest/sessions', async (ctx) => {
@@ -204,7 +203,6 @@ function sessionRoutes(router: RouterInstance, deps: PublicAppDeps, authorize: A
   });
 }
 
-/** The endpoints of bug reports. */
 export function reportRoutes(
   router: RouterInstance,
   deps: BodyDeps & { reports: ReportDeps; reads: ReportReadDeps },
@@ -241,13 +239,13 @@ export function reportRoutes(
   });
 }
 
-/** Reports times that are probably wrong, in the answer and in Rejects. */
+/** Reports times that are probably wrong, in the response and in the counts of rejections. */
 function setSkewHeader(ctx: RouterContext, warned: readonly SkewedTime[]): void {
   ctx.set(skewHeader(warned));
   ctx.state['warned'] = warned;
 }
 
-/** Answers JSON that is text already. */
+/** Responds with text that is already JSON. */
 function json(ctx: RouterContext, body: Buffer | string): void {
   ctx.body = body;
   ctx.type = 'application/json';
@@ -257,7 +255,7 @@ function param(ctx: RouterContext): string {
   return ctx.params['id'] ?? '';
 }
 
-/** Of a parameter that stands there several times the last one counts. */
+/** Returns the query's parameters. The last value of a repeated parameter counts. */
 function query(ctx: RouterContext): Readonly<Record<string, string | undefined>> {
   const texts = Object.entries(ctx.query).map(([name, value]) => [
     name,

@@ -1,7 +1,4 @@
-/**
- * Reads a request's body under limits (inflated as its Content-Encoding says, never past the bound, valid UTF-8) and has
- * it worked on when the event loop has a turn for it.
- */
+/** Reads a request's body under limits, inflates it, and passes it on when the event loop has capacity. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
@@ -15,37 +12,36 @@ import { Rejected } from '../rejected.ts';
 import type { RequestContext } from './authenticate.ts';
 import { type CheckedResponse, keepBodyIfProblems, type RequestState } from './problems.ts';
 
-/** All requests of a process share these while their bodies are read. */
+/** Limits that all requests of a process share. */
 export interface BodyLimits {
   readonly budget: BodyBudget;
   readonly queue: EventLoopQueue;
 }
 
-/** Bytes of bodies that the process holds at once. */
 const MAX_IN_FLIGHT_BYTES = 256 * 1024 * 1024;
 /**
- * Of large bodies. Each may come to the limit, and a decoder of brotli keeps a window of up to 16 MiB beside it. One has a whole
- * body before it starts, and is done within milliseconds.
+ * Maximum concurrent decoders of large bodies. Each can produce a body of maximum size, and brotli adds a window of up to 16
+ * MiB. A decoder starts with the complete body and takes milliseconds.
  */
 const MAX_CONCURRENT_DECODERS = 4;
-/** Once inflated. */
+/** Maximum inflated bytes of a small body. */
 const MAX_SMALL_BYTES = 64 * 1024;
-/** A body that brings less than so much in so long has come to a halt. */
+/** A body that receives fewer than STALL_BYTES in this time is stalled. */
 const STALL_MS = 5_000;
 const STALL_BYTES = 16 * 1024;
 
-/** A body that is being read or worked on. */
+/** A body that is being received or processed. */
 export interface PendingBody {
   readonly tenantId: string;
   bytes: number;
-  /** Since when the next STALL_BYTES are awaited. */
+  /** Start of the wait for the next STALL_BYTES. */
   sinceMs: number;
   sinceBytes: number;
-  /** While it is coming: its place goes to another, and its request is answered with the error. */
+  /** Ends the request with an error to free memory. Undefined after the body has arrived. */
   abort: ((error: Error) => void) | undefined;
 }
 
-/** Shares the memory for request bodies between tenants. One may take all of it, as long as no other wants a part. */
+/** Shares the memory for bodies between tenants. One tenant may use all of it while no other needs any. */
 export class BodyBudget {
   readonly decoders = new FairQueue('large compressed bodies', MAX_CONCURRENT_DECODERS);
   readonly #gauge: { set(value: number): void };
@@ -62,7 +58,7 @@ export class BodyBudget {
     return body;
   }
 
-  /** @throws Unavailable where there is no room, and no body has to make it. */
+  /** @throws Unavailable if there is no memory and no other body can be evicted. */
   take(body: PendingBody, bytes: number): void {
     const nowMs = performance.now();
     while (this.#bytes + bytes > MAX_IN_FLIGHT_BYTES) this.#evict(body, nowMs);
@@ -77,8 +73,8 @@ export class BodyBudget {
   }
 
   /**
-   * Only a tenant that holds more than its share gives way, with the body that waits longest for its next bytes: for another
-   * tenant with any that is still coming, for itself with one that has come to a halt.
+   * Evicts the body that has waited longest for its next bytes. Only tenants above their fair share lose bodies: any
+   * incomplete body to another tenant, but only a stalled body to the tenant itself.
    */
   #evict(requester: PendingBody, nowMs: number): void {
     const bytesByTenant = new Map<string, number>();
@@ -110,17 +106,17 @@ const NO_MEMORY = 'too many request bodies at once';
 const STALLED = 'the body came to a halt while others waited for its place';
 
 /**
- * Shares the event loop: one turn of it works on so many bytes of bodies, and the others wait for a later turn. Ingest may
- * share its process with the projector and the linker, each step of which takes a turn: when eight large bodies are worked
- * on in one, those crawl, and the projection falls behind for as long as the load lasts.
+ * Limits the body bytes that are processed in one turn of the event loop; other bodies wait. The projector and the linker may
+ * share the process, and each of their steps takes a turn. If eight large bodies were processed per turn, the projection would
+ * fall behind for as long as the load lasts.
  */
 export class EventLoopQueue {
-  /** By tenant; the one that was served last stands last. */
+  /** By tenant, least recently served first. */
   readonly #waiting = new Map<string, Waiting[]>();
   #bytesLeft = MAX_BYTES_PER_TURN;
   #isScheduled = false;
 
-  /** Resolves when it is the turn of a body of this size, in the order of the tenant's calls. @returns whether it waited. */
+  /** Resolves when a body of this size may be processed. Keeps the order of a tenant's bodies. Returns whether it waited. */
   take(tenantId: string, bytes: number): Promise<boolean> {
     this.#schedule();
     if (this.#waiting.size === 0 && this.#bytesLeft > 0) {
@@ -150,7 +146,7 @@ export class EventLoopQueue {
     });
   }
 
-  /** Tenants take turns: however many bodies of one wait, another's waits for one of them. */
+  /** Serves tenants in turn, independent of the number of bodies that each has waiting. */
   #next(): Waiting | undefined {
     const [[tenantId, waiting] = ['', []]] = this.#waiting;
     const next = waiting.shift();
@@ -160,7 +156,7 @@ export class EventLoopQueue {
   }
 }
 
-/** Worked on within some milliseconds. A turn works on one body at least, however large; small ones share it. */
+/** Takes a few milliseconds. A turn processes at least one body, of any size. */
 const MAX_BYTES_PER_TURN = 64 * 1024;
 
 interface Waiting {
@@ -174,9 +170,8 @@ export interface BodyDeps {
 }
 
 /**
- * Has the body worked on unless it is too large for the limits; keeps it where something is wrong in it.
- * @param principal who asked; behind the body, which may take its time, that is asked `again`: a token that was revoked
- *   meanwhile writes nothing more.
+ * Reads and processes a body. Keeps a body that has problems.
+ * @param reauthenticate checks the token again after the body, so that a token that was revoked meanwhile writes nothing
  */
 export function withLimitedBody<T extends CheckedResponse>(
   { req, state }: RequestContext & { readonly state: RequestState },
@@ -192,8 +187,8 @@ export function withLimitedBody<T extends CheckedResponse>(
 }
 
 /**
- * @throws Rejected for another media type or coding, a broken body, one beyond the limit, one that is not UTF-8, or one that
- * came to a halt while others waited; Unavailable where there is no room for it.
+ * @throws Rejected for an unsupported media type or coding, a corrupt, oversized, or stalled body, or invalid UTF-8;
+ *   Unavailable if there is no memory
  */
 export async function withBody<T>(
   request: IncomingMessage,
@@ -208,8 +203,8 @@ export async function withBody<T>(
     const body = await collect(request, coding, budget, pending);
     if (!isUtf8(body)) throw new Rejected('invalid_utf8', 'the body is not valid UTF-8');
     const hasWaited = await queue.take(tenantId, body.length);
-    // Nobody would learn that it is stored: its client sends it again, and meanwhile others wait. Not so the few events that a
-    // game sends as it ends.
+    // Skips a large body whose client has disconnected: the client will retry. Small bodies are stored, because a game may
+    // send its last events as it exits.
     if (hasWaited && body.length > MAX_SMALL_BYTES && request.socket.destroyed) throw aborted();
     return await work(body);
   } finally {
@@ -260,12 +255,12 @@ async function collect(
   }
 }
 
-/** Frames of zstd may stand one behind the other (RFC 8878, section 3), which a client seldom has reason to do. */
+/** A body may consist of several zstd frames (RFC 8878, section 3), but clients rarely need that. */
 const MAX_FRAMES = 16;
-/** 8 MiB, the largest window that this content coding may ask for (RFC 9659). */
+/** 8 MiB, the maximum window of this content coding (RFC 9659). */
 const MAX_WINDOW_LOG = 23;
 
-/** Collects the chunks of a body, sent or inflated, and refuses the one that takes it past the limit. */
+/** Collects a body's chunks. Rejects the chunk that exceeds the limit. */
 class LimitedChunks {
   readonly #budget: BodyBudget;
   readonly #pending: PendingBody;
@@ -296,13 +291,12 @@ class LimitedChunks {
     return Buffer.concat(this.#chunks);
   }
 
-  /** Nobody reads the chunks any more. */
   free(): void {
     this.#chunks.forEach(freeChunk);
   }
 }
 
-/** Uses events, not an iterator: leaving an iterator early would tear down the connection that the answer needs. */
+/** Uses events because leaving an iterator early would destroy the connection that the response needs. */
 function collectChunks(
   request: IncomingMessage,
   pending: PendingBody,
@@ -311,7 +305,7 @@ function collectChunks(
   return new Promise((resolve, reject) => {
     const stop = (error: unknown): void => {
       request.removeAllListeners('data');
-      // The answer ends the connection: what is left of the body is not read.
+      // The response closes the connection; the rest of the body is not read.
       request.pause();
       reject(error);
     };
@@ -327,7 +321,7 @@ function collectChunks(
       pending.abort = undefined;
       resolve();
     });
-    // Every request closes in the end; an error for each would be made for nothing.
+    // Every request closes at some point. Creates an error only for incomplete ones.
     request.on('close', () => {
       if (!request.complete) reject(aborted());
     });
@@ -343,7 +337,7 @@ function aborted(cause?: unknown): Rejected {
   return new Rejected('invalid_request', 'the request ended before its body was complete', { cause });
 }
 
-/** Reads a Content-Encoding; undefined for none. @throws Rejected for one that is not known. */
+/** Returns the content coding; undefined if there is none. @throws Rejected if it is unknown */
 function codingOf(header: string): string | undefined {
   const name = header.trim().toLowerCase();
   if (name === 'identity' || name === '') return undefined;

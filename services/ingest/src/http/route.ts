@@ -1,4 +1,4 @@
-/** What both listeners share: unknown paths and methods as problems, small JSON bodies checked by TypeBox. */
+/** Shared parts of both listeners: unknown paths and methods, and small JSON bodies that TypeBox checks. */
 import type { RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { nearestName } from '@questlog/runtime/process/nearestName';
@@ -19,8 +19,8 @@ export interface NoRouteOptions {
 }
 
 /**
- * Answers requests that no route of the router has taken: 405 if the path has other methods, otherwise 404. The answer names the
- * endpoint that is probably meant, and the rejection is attributed to the project of the token.
+ * Answers requests that match no route: 405 if the path has other methods, otherwise 404. The response suggests a similar
+ * endpoint. The rejection is counted for the token's project.
  */
 export function noRoute(
   router: RouterInstance,
@@ -53,7 +53,7 @@ interface Endpoint {
   readonly methods: readonly string[];
 }
 
-/** Returns method and path of the endpoint with the most similar path or, if none is similar, the most similar last segment. */
+/** Returns the method and path of the endpoint with a similar path or, if none, a similar last segment. */
 function similarEndpoint(endpoints: readonly Endpoint[], method: string, path: string): string | undefined {
   const paths = endpoints.filter(({ methods }) => methods.includes(method)).map((each) => each.path);
   const similar = nearestName(path, paths, MAX_EDITS);
@@ -67,23 +67,23 @@ function lastSegment(path: string): string {
   return path.split('/').findLast((segment) => segment !== '') ?? '';
 }
 
-/** Maximum edits between a wrong name and the name that is suggested. */
+/** Maximum edits between a name and its suggestion. */
 const MAX_EDITS = 2;
 
-/** Those that a path has; none where it is unknown. */
+/** Returns the methods of a path; empty if the path is unknown. */
 export function methodsAt(router: RouterInstance, path: string): ReadonlySet<string> {
   return new Set(router.match(path, 'GET').path.flatMap((layer) => layer.methods));
 }
 
 const MAX_JSON_BYTES = 1024 * 1024;
 
-/** koa-bodyparser for bodies that carry no payload. */
+/** Parses a small JSON body. */
 export function jsonBody(): Middleware {
   const parse = bodyParser({
     enableTypes: ['json'],
     jsonLimit: String(MAX_JSON_BYTES),
     strict: false,
-    // co-body would take a body with `__proto__` for no JSON. Here it is a field like any other that nobody knows.
+    // co-body would reject `__proto__` as invalid JSON. Here it is an unknown field.
     ...{ onProtoPoisoning: 'ignore' },
     onerror: (error) => {
       const status: unknown = Reflect.get(error, 'status');
@@ -102,8 +102,8 @@ export function jsonBody(): Middleware {
 }
 
 /**
- * The body as the schema says; `null` in a field of it that takes no null is as if omitted, unless the schema is asked alone.
- * @throws Rejected naming every bad field.
+ * Returns a function that checks a body. Unless `isExact`, treats `null` as omitted in fields that do not accept null.
+ * @throws Rejected naming every invalid field
  */
 export function checkedBody<T extends TSchema>(
   schema: T,

@@ -1,4 +1,4 @@
-/** The endpoints of uploads. */
+/** Routes of uploads. */
 import type { IncomingMessage } from 'node:http';
 import { finished } from 'node:stream';
 import type { RouterContext, RouterInstance } from '@koa/router';
@@ -22,22 +22,19 @@ import type { Authorize } from './authenticate.ts';
 import { isStrict, setHandlingHeaders } from './prefer.ts';
 import { checkedBody, jsonBody } from './route.ts';
 
-/**
- * Files that a process sends at a time; a tenant has at most half of them. A client may take its time for one, which keeps a file
- * open, or one of the connections to S3 that every other request for an upload needs, too.
- */
+/** Maximum concurrent downloads; a tenant has at most half. A slow client occupies an open file or a connection to S3. */
 const MAX_CONCURRENT_DOWNLOADS = 64;
-/** Uploads that are asked for: tenants take turns at the store. */
+/** Maximum concurrent requests to the store for new uploads, shared fairly between tenants. */
 const MAX_CONCURRENT_CREATES = 16;
 
 export interface UploadRouteDeps {
-  /** Undefined where uploads are not set up. */
+  /** Undefined if uploads are not configured. */
   readonly store: UploadStore | undefined;
   readonly inFlight: UploadsInFlight;
   readonly erased: ErasedData;
-  /** Whose what an address takes is; undefined: it takes nothing more. */
+  /** Returns the project of an upload address. Undefined if the address is no longer valid. */
   readonly projectOf: (target: UploadTarget) => ProjectIds | undefined;
-  /** Where games reach this ingest, without a slash at its end; empty: as the request says. */
+  /** Base URL of this ingest for games, without a trailing slash. Empty: the request's host. */
   readonly publicUrl: string;
   readonly clock: Clock;
 }
@@ -45,7 +42,7 @@ export interface UploadRouteDeps {
 const NOT_SET_UP =
   'uploads are not set up here: QUESTLOG_S3_BUCKET names a bucket for them; QUESTLOG_UPLOADS=folder keeps them in the data folder, where there is one ingest';
 
-/** A host and a port, and nothing that could change what the address means: RFC 9110, section 7.2. */
+/** A host and a port, without characters that could change the address's meaning (RFC 9110, section 7.2). */
 const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
 
 export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, authorize: Authorize): void {
@@ -92,7 +89,7 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, auth
       { projectId: project.id, days: project.retentionDays?.uploads, nowMs: clock.now() },
       ctx.params['id'] ?? '',
     );
-    // What a player sent must not run as a page of ours, whatever it says to be.
+    // A player's file must not run as a page of this origin, whatever its media type.
     await answerBytes(ctx, upload, {
       'Content-Type': upload.description.mimeType,
       'Content-Disposition': attachmentNamed(upload.description.fileName),
@@ -101,7 +98,7 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, auth
   });
 }
 
-/** Media types that a page of the console shows as a picture: none of them can carry a script. */
+/** Media types that the console shows as images; none can contain a script. */
 const PICTURES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
 const MAX_SHOWN_BYTES = 16 * 1024 * 1024;
 
@@ -111,7 +108,7 @@ interface OperatorsUploads {
   readonly clock: Clock;
 }
 
-/** For operators, who see a game's files beside its reports: a picture as such, all else as a text or a download. */
+/** Serves a game's files to operators: images inline, others as text or download. */
 export function uploadForOperators({
   uploads: store,
   directory,
@@ -147,7 +144,7 @@ async function answerBytes(
   ctx.length = upload.sizeBytes;
 }
 
-/** Whether the request brings a file, which takes its time. */
+/** True if the request sends a file, which can take long. */
 export function isUpload({ method, url = '' }: IncomingMessage): boolean {
   return method === 'PUT' && url.startsWith(UPLOAD_PATH);
 }
@@ -170,8 +167,8 @@ async function stored(
 }
 
 /**
- * The `Host` of the request, if it has the form of one: only whoever sent it gets the answer, and the address is signed
- * without it. A proxy's headers are not believed: behind one, the setting tells.
+ * Returns `http://` and the request's `Host` if it is valid. Only the sender sees the response, and the signature does not
+ * include the host. Ignores a proxy's headers: behind a proxy, the setting is required.
  */
 function baseUrlOf(ctx: RouterContext): string {
   const host = ctx.get('Host');

@@ -1,7 +1,4 @@
-/**
- * The audit: records what operators change and who is refused, whatever route it is, and answers what it has recorded. No
- * route has a line for it.
- */
+/** The audit: records operators' changes and rejected credentials, for all routes. */
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import type { Log } from '@questlog/runtime/log/log';
@@ -26,15 +23,14 @@ export interface AuditDeps extends ChangeDeps {
   readonly lifecycle: Pick<Lifecycle, 'onStop'>;
 }
 
-/** Of the listener whose routes the router has. */
 export interface Audit {
-  /** Stands before whatever asks for a credential. */
+  /** Runs before the checks of credentials. */
   rejections(router: RouterInstance): Middleware;
-  /** Stands behind it. */
+  /** Runs after them. */
   changes(router: RouterInstance): Middleware;
 }
 
-/** Of the console, which stands before the router. */
+/** The console's paths, which are not routes of the router. */
 const SIGN_IN = ['/login', '/logout'];
 const MINUTE_MS = 60_000;
 const LAST_WRITE_MS = 3_000;
@@ -57,7 +53,7 @@ const REJECTION_FIELDS = {
   ...{ target: null, tenantId: null, projectId: null, body: null, before: null, after: null },
 } as const;
 
-/** Nobody waits for it: nothing was done that could lack its record. */
+/** Records rejections without a wait, because a rejected request changes nothing. */
 function credentialRejectionRecorder(
   { logger, lifecycle }: AuditDeps,
   append: AppendAudit,
@@ -89,7 +85,7 @@ function auditRejections(
   note: (refusal: CredentialRejection) => void,
 ): Middleware {
   const recordRejection = (ctx: Context, code: 'unauthorized' | 'forbidden'): void => {
-    // By a route, whose record says so.
+    // The route's own record contains the rejection.
     if (ctx.state['isAudited'] === true) return;
     const route = SIGN_IN.includes(ctx.path) ? ctx.path : (routeOf(router, ctx)?.pattern ?? '');
     const at = clock.now();
@@ -104,7 +100,7 @@ function auditRejections(
       if (code === 'unauthorized' || code === 'forbidden') recordRejection(ctx, code);
       throw error;
     }
-    // The console's sign-in answers by itself.
+    // The console's sign-in sets the status without an error.
     if (ctx.status === 401) recordRejection(ctx, 'unauthorized');
     if (ctx.status === 403) recordRejection(ctx, 'forbidden');
   };

@@ -1,4 +1,4 @@
-/** Who sends a request to the listener of operators, from where, and which of its routes it is for. */
+/** Identifies the caller of an operators' request, its address, and the route. */
 import type { RouterInstance } from '@koa/router';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
@@ -8,7 +8,7 @@ import type { Context } from 'koa';
 export interface MatchedRoute {
   readonly pattern: string;
   readonly params: Readonly<Record<string, string>>;
-  /** What `:id` is of, where the directory has it. */
+  /** Kind of the record that `:id` names, if the directory has it. */
   readonly kind: EntityKind | undefined;
 }
 
@@ -17,12 +17,15 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
   projects: 'project',
   tokens: 'token',
 };
-/** Digits of a SHA-256: they tell credentials apart, and are of no use to who guesses one. */
+/** SHA-256 digits that distinguish credentials, but do not help to guess one. */
 const DIGEST_DIGITS = 8;
-/** Who has the admin token can sign sessions until one has a colleague's digits: with eight that takes hours. */
+/**
+ * The holder of the admin token can sign sessions until one has the digits of another operator's. With eight digits, that
+ * takes hours.
+ */
 const SESSION_DIGEST_DIGITS = 16;
 
-/** Undefined: none has the path and the method. */
+/** Undefined if no route has the path and the method. */
 export function routeOf(router: RouterInstance, { path, method }: Context): MatchedRoute | undefined {
   const layer = router.match(path, method).pathAndMethod.findLast(({ methods }) => methods.length > 0);
   if (layer === undefined) return undefined;
@@ -40,7 +43,7 @@ export function auditCaller(
 }
 
 function actorOf(ctx: Context, directory: Directory): string {
-  // Whoever has signed in is told by the console; his token is the admin token by now.
+  // The console names a signed-in session. Its request carries the admin token.
   const session: unknown = ctx.state['consoleSession'];
   if (typeof session === 'string') return `console:${sha256Hex(session).slice(0, SESSION_DIGEST_DIGITS)}`;
   const typed: unknown = Object(ctx.request.body).token;

@@ -1,6 +1,6 @@
 /**
- * Tells the audit of each change before it is done and again before it is answered, so that none is answered as done without
- * its record. Of a process that dies in between, the first stays.
+ * Records each change before it is made and again before the response, so that no change is acknowledged without a record. If
+ * the process dies in between, the first record remains.
  */
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
@@ -27,9 +27,9 @@ export interface ChangeDeps {
 
 export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
 
-/** What they answer is read, and nothing is changed: a console asks all the time, also while the log is away. */
+/** These POST routes only read. The console calls them often, also while the log is unavailable. */
 const READ_ONLY_ROUTES = ['/admin/sql', '/admin/verify'];
-/** What changes the record of its `:id`. */
+/** Routes that change the record of their `:id`. */
 const CHANGES_ONE_RECORD = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;
 const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
 const MAX_TARGET = 200;
@@ -40,11 +40,12 @@ export function auditChanges(deps: ChangeDeps, router: RouterInstance, append: A
   return async (ctx, next) => {
     const route = SAFE_METHODS.includes(ctx.method) ? undefined : routeOf(router, ctx);
     if (route === undefined || READ_ONLY_ROUTES.includes(route.pattern)) return await next();
-    // For the route's own parser there is nothing left to do.
+    // The route's own parser then finds the body parsed.
     if (ctx.is('application/json')) await parse(ctx, async () => {});
     ctx.state['isAudited'] = true;
     const id = canonicalUuid(route.params['id'] ?? '');
-    // Else what one did would stand in the other's `after`. What sends an event waits for the log, and holds up nobody.
+    // Serializes changes of one record; otherwise, `after` could show another request's change. Test events change no record,
+    // and wait for nothing.
     const changed = CHANGES_ONE_RECORD.test(route.pattern) ? id : undefined;
     await mutex.run(changed ?? randomUUID(), async () => {
       const change = await startChange(deps, ctx, route, id);
@@ -69,7 +70,7 @@ async function startChange(deps: ChangeDeps, ctx: Context, route: MatchedRoute, 
   const redact = redactorOf(deps);
   const recordOf = async (of: string | undefined): Promise<object | undefined> => {
     if (kind === undefined || of === undefined) return undefined;
-    // Decides nothing, and sees the record as the whole log has it.
+    // Changes nothing. Reads the record at the end of the log.
     return await directory.change(kind, of, (known) => ({ answer: known }));
   };
   const ownersIn = (of: string | undefined, record: object | undefined) => {
@@ -103,14 +104,13 @@ async function startChange(deps: ChangeDeps, ctx: Context, route: MatchedRoute, 
   return { asked: startEntry, answered: endEntry };
 }
 
-/** As `problems` answers it. */
 function codeOf(error: unknown): ProblemCode {
   if (error instanceof Rejected) return error.code;
   if (error instanceof RecordTooLarge) return 'event_too_large';
   return error instanceof Unavailable ? 'unavailable' : 'internal';
 }
 
-/** @param sources where ids of the two may stand; the first that has one tells */
+/** @param sources objects that may contain the ids; the first that has one counts */
 function ownersOf(
   { directory: { current } }: ChangeDeps,
   sources: readonly object[],
@@ -124,7 +124,7 @@ function ownersOf(
   return { tenantId: tenantId ?? null, projectId: projectId ?? null };
 }
 
-/** Takes out tokens that are not known by their form: the admin token, and games' tokens that somebody else has made. */
+/** Redacts secrets that have no known form: the admin token, and game tokens that were created elsewhere. */
 function redactorOf({ adminToken, directory }: ChangeDeps): (text: string) => string {
   const { tokenIdsBySha256 } = directory.current;
   return (text) => (tokenIdsBySha256.has(sha256Hex(text)) ? '***' : text.replaceAll(adminToken, '***'));

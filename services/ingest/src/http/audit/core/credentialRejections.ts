@@ -1,6 +1,7 @@
 /**
- * Refused credentials on their way to the audit. Whoever has none may send as many as he likes, and must not fill it: of an
- * address the first of a minute is told at once and the others as one count at its end; so are those of more addresses. Pure.
+ * Limits the audit records of rejected credentials, because clients without credentials can send any number of requests. The
+ * first rejection of an address and a minute is recorded at once, the others as one count at the end of the minute. Further
+ * addresses share a count. Pure.
  */
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 
@@ -10,14 +11,14 @@ export type CredentialRejection = Pick<
 >;
 
 const SEVERAL = 'several';
-/** Told apart in a minute, by status and address. */
+/** Maximum addresses per minute with their own count. */
 export const MAX_ADDRESSES = 10;
 
 export class CredentialRejectionCounts {
-  /** Of this minute. Undefined: none since the first was told. */
+  /** Counts of this minute. Undefined after the first rejection. */
   readonly #pending = new Map<string, CredentialRejection | undefined>();
 
-  /** @returns what is to be told at once. */
+  /** Returns the rejection if it must be recorded at once. */
   note(rejection: CredentialRejection): CredentialRejection | undefined {
     const key = keyOf(rejection);
     if (this.#pending.has(key) || this.#pending.size >= MAX_ADDRESSES) {
@@ -28,7 +29,7 @@ export class CredentialRejectionCounts {
     return rejection;
   }
 
-  /** To be told at the end of the minute. */
+  /** Adds to the count that is recorded at the end of the minute. */
   add(rejection: CredentialRejection): void {
     const ownKey = keyOf(rejection);
     const key =
@@ -37,7 +38,7 @@ export class CredentialRejectionCounts {
     this.#pending.set(key, previous === undefined ? rejection : merged(previous, rejection));
   }
 
-  /** What is to be told of a minute that is over. */
+  /** Returns the counts of the minute and clears them. */
   take(): CredentialRejection[] {
     const counted = [...this.#pending.values()].filter((rejection) => rejection !== undefined);
     this.#pending.clear();

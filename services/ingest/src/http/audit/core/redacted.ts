@@ -1,23 +1,23 @@
-/** What the audit keeps of a body or a record: all but secrets, and no more than fits. Pure. */
+/** Redacts secrets from bodies and records for the audit, and limits their size. Pure. */
 
 const SECRET_NAME = /token$|secret|passw|credential|authorization|cookie|sha256|(api|private)_?key$/i;
-/** A game's token, wherever it stands. */
+/** A game's token, anywhere in a text. */
 const TOKEN = /qlt_[\w-]{16,}/g;
 const HIDDEN = '***';
-/** Nothing that operators send is nested so deep; what is must not fill the stack. */
+/** Limits recursion. Valid bodies are less deep. */
 const MAX_DEPTH = 20;
-/** Three of them fit into a record of the topic. */
+/** A record of the topic has room for three texts of this size. */
 const MAX_BYTES = 64 * 1024;
 /**
- * What is larger is kept in part. A character takes up to six bytes as JSON: so cut, all switches of a project fit with what
- * each does, and nobody hides one behind long texts.
+ * Limits of a shortened body. A character takes up to six bytes as JSON. All switches of a project still fit with their
+ * actions, so that long texts cannot hide a switch.
  */
 const KEPT_CHARACTERS = 100;
 const KEPT_ENTRIES = 32;
 
 /**
- * As JSON; null where there is nothing.
- * @param redact what else is secret in a text, whatever field it stands in
+ * Returns the value as JSON; null if there is none.
+ * @param redact removes other secrets from a text
  */
 export function redactedText(value: unknown, redact: (text: string) => string): string | null {
   if (value === undefined || value === null || value === '') return null;
@@ -61,7 +61,6 @@ function truncatedText(text: string): string {
   return text.slice(0, KEPT_CHARACTERS).toWellFormed() + more.join('');
 }
 
-/** Nothing where nothing is left out. */
 function omittedSuffix(kept: number, length: number): string[] {
   return length > kept ? [`… and ${length - kept} more`] : [];
 }
