@@ -1,4 +1,4 @@
-/** Checks the fields of a body: each that is wrong is one problem. Pure. */
+/** Checks the fields of a body. Each invalid field is one problem. Pure. */
 import { EXAMPLE_SESSION, EXAMPLE_TIME } from '@questlog/schemas/http/fields';
 import { type ElementProblem, type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
 import { Rejected } from '../rejected.ts';
@@ -7,17 +7,15 @@ import type { ObjectScan, ScannedObject } from './scanObject.ts';
 import { MAX_DEPTH } from './scanValue.ts';
 import { pathOf } from './unknownFields.ts';
 
-/** The part of a TypeBox error that is used here. */
 interface SchemaError {
   readonly keyword: string;
-  /** `#/properties/…` into the schema. */
+  /** Path in the schema: `#/properties/…`. */
   readonly schemaPath: string;
   readonly instancePath: string;
   readonly params: object;
   readonly message: string;
 }
 
-/** The part of a compiled TypeBox schema that is used here. */
 interface SchemaChecker {
   Errors(value: unknown): readonly SchemaError[];
   Type(): object;
@@ -29,14 +27,14 @@ export function fieldProblems(checker: SchemaChecker, value: unknown): ElementPr
   return onePerPointer(checker.Errors(value).flatMap((error) => problemsOf(error, schema)));
 }
 
-/** A timestamp whose schema takes any string, in microseconds since the epoch. @throws Rejected naming the field. */
+/** Parses a timestamp to microseconds since the epoch. @throws Rejected naming the field */
 export function timestampField(field: string, text: string): bigint {
   const parsed = parseOccurredAt(text);
   if (parsed.ok) return parsed.micros;
   throw rejectionOf(timestampProblem(field, parsed.reason));
 }
 
-/** @param reason what `parseOccurredAt` says of the field's text. */
+/** @param reason the result of `parseOccurredAt` */
 export function timestampProblem(field: string, reason: 'format' | 'range'): ElementProblem {
   return reason === 'range'
     ? problem(`/${field}`, 'timestamp_out_of_range', `${field} must lie in the years 1900 to 2299`)
@@ -47,7 +45,7 @@ export function timestampProblem(field: string, reason: 'format' | 'range'): Ele
       );
 }
 
-/** In microseconds since the epoch; null where it is not given, or wrong. */
+/** Returns microseconds since the epoch; null if the field is omitted or invalid. */
 export function timestampIn(
   field: string,
   text: string | undefined,
@@ -60,7 +58,7 @@ export function timestampIn(
   return null;
 }
 
-/** @throws Rejected where the body is not JSON, or no object. */
+/** @throws Rejected if the body is not a JSON object */
 export function objectOf(scan: ObjectScan): ScannedObject {
   if (!scan.ok) throw notJson(scan);
   if (scan.kind === 'object') return scan.object;
@@ -87,8 +85,8 @@ interface Checker<T> extends SchemaChecker {
 }
 
 /**
- * The fields of a body that are in order: one with a problem is left out, so that the others can be judged.
- * @param knownProblems the problems that are known before the schema is asked.
+ * Returns the valid fields of a body, so that they can be checked further, and the problems of the others.
+ * @param knownProblems problems that were found before
  */
 export function checkedFields<T extends object>(
   schema: Checker<T>,
@@ -116,13 +114,13 @@ export function sizeProblems(pointer: string, bytes: number, maxBytes: number): 
   return bytes > maxBytes ? [problem(pointer, 'field_too_large', detail)] : [];
 }
 
-/** 400 wins over 413, which wins over 403 and that over 404; every problem is named whatever the status. */
+/** Chooses the status in the order 400, 413, 403, 404. The response contains all problems. */
 export function bodyRejection(errors: readonly ElementProblem[]): Rejected {
   const status = [400, 413, 403, 404].find((one) => errors.some(({ code }) => statusOf(code) === one));
   const decisive = errors.filter(({ code }) => statusOf(code) === status);
   const [first] = decisive;
   const codes = new Set(decisive.map(({ code }) => code));
-  // Of several kinds of 400 none is the request's; the others have one name each.
+  // Different problems with status 400 share one code. The other statuses have one code each.
   const isOneKind = codes.size === 1 && (status !== 400 || codes.has('empty_report'));
   const code = status === 400 && !isOneKind ? 'invalid_request' : (first?.code ?? 'invalid_request');
   const more = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
@@ -131,12 +129,12 @@ export function bodyRejection(errors: readonly ElementProblem[]): Rejected {
   });
 }
 
-/** Where one problem is all that is told. */
+/** Returns a rejection with a single problem. */
 export function rejectionOf(error: ElementProblem, code: ProblemCode = 'invalid_request'): Rejected {
   return new Rejected(code, error.detail, { errors: [error] });
 }
 
-/** Of a body that is one object. */
+/** Returns a problem of a body that is one object. */
 export function problem(pointer: string, code: ProblemCode, detail: string): ElementProblem {
   return { index: 0, pointer, code, detail };
 }
@@ -160,7 +158,7 @@ function problemsOf(error: SchemaError, schema: object): ElementProblem[] {
   }
   const schemaSaysUuid = error.keyword === 'format' || error.keyword === 'pattern';
   if (schemaSaysUuid) return [uuidProblem(error.instancePath)];
-  // Said of each field that a closed schema does not have, and once more of the object that has it.
+  // TypeBox also reports the containing object, as `additionalProperties`.
   if (error.keyword === 'boolean') {
     return [problem(error.instancePath, 'field_invalid', `there is no field ${field}`)];
   }
@@ -203,7 +201,7 @@ function nameOf(pointer: string): string {
   return pointer.slice(1).replaceAll('/', '.');
 }
 
-/** The first of each. */
+/** Keeps the first problem per pointer. */
 function onePerPointer(errors: readonly ElementProblem[]): ElementProblem[] {
   return [...new Map(errors.toReversed().map((error) => [error.pointer, error])).values()].toReversed();
 }

@@ -1,4 +1,4 @@
-/** What a list is narrowed by, as its query says it. A filter that is not given narrows nothing. Pure. */
+/** Parses filters of list queries. An omitted filter has no effect. Pure. */
 import { EXAMPLE_SESSION, EXAMPLE_TIME } from '@questlog/schemas/http/fields';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Rejected } from '../rejected.ts';
@@ -6,17 +6,17 @@ import { parseOccurredAt } from './occurredAt.ts';
 
 type Text = string | undefined;
 
-/** In lower case. @throws Rejected naming the parameter, as the others here. */
+/** Returns the UUID in lower case. @throws Rejected naming the parameter, like all filters */
 export function uuidFilter(name: string, text: Text): string | undefined {
   if (text === undefined) return undefined;
   return canonicalUuid(text) ?? reject(name, `a UUID, such as ${EXAMPLE_SESSION}`);
 }
 
-/** Microseconds since the epoch, as text that ClickHouse takes for a 64-bit integer. */
+/** Returns microseconds since the epoch, as text for a 64-bit integer of ClickHouse. */
 export function timeFilter(name: string, text: Text): string | undefined {
   if (text === undefined) return undefined;
   const parsed = parseOccurredAt(text);
-  // Decoding a query makes a space of the plus sign of an offset.
+  // Query decoding turns an offset's plus sign into a space.
   return parsed.ok
     ? String(parsed.micros)
     : reject(
@@ -36,7 +36,7 @@ export function textFilter(name: string, text: Text, maxLength: number): string 
   return length >= 1 && length <= maxLength ? text : reject(name, `1 to ${maxLength} characters`);
 }
 
-/** The conditions of those filters that are given, for a WHERE whose parameters the filters are. */
+/** Returns the conditions of the filters that are set. */
 export function whereClause<Name extends string>(
   filters: Readonly<Record<Name, Text>>,
   conditions: Readonly<Record<Name, string>>,

@@ -1,4 +1,4 @@
-/** Pages of what has a server's time and a UUID, the newest first. Pure. */
+/** Pages of rows with a server time and a UUID, newest first. Pure. */
 import { Rejected } from '../rejected.ts';
 import { type PageQuery, readLimit } from './pageLimit.ts';
 
@@ -7,9 +7,9 @@ export interface NewestFirstPage {
   readonly before: PagePosition;
 }
 
-/** Where a page ended. */
+/** Position of a page's last row. */
 export interface PagePosition {
-  /** Milliseconds since the epoch, as text. */
+  /** Milliseconds since the epoch. */
   readonly millis: string;
   readonly id: string;
 }
@@ -17,7 +17,7 @@ export interface PagePosition {
 const NEWEST: PagePosition = { millis: '9223372036854775807', id: 'ffffffff-ffff-ffff-ffff-ffffffffffff' };
 const CURSOR_FORMAT = /^(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
-/** @throws Rejected naming the parameter. */
+/** @throws Rejected naming the parameter */
 export function readNewestFirst({ limit, cursor }: PageQuery): NewestFirstPage {
   const before = cursor === undefined ? NEWEST : parsePosition(cursor);
   if (before === undefined) {
@@ -27,8 +27,8 @@ export function readNewestFirst({ limit, cursor }: PageQuery): NewestFirstPage {
 }
 
 /**
- * What stands behind the WHERE of a query whose parameters have `newestFirstParams`; `time` is a DateTime64(3). The first
- * condition is the one that an index serves: with it a page deep in a table costs no more than the first.
+ * Returns the end of a query with `newestFirstParams`; `time` is a DateTime64(3) column. Its first condition uses the index,
+ * so that a late page costs no more than the first.
  */
 export function newestFirstClause(time: string): string {
   return `${time} <= fromUnixTimestamp64Milli({millis:Int64})
@@ -36,7 +36,7 @@ export function newestFirstClause(time: string): string {
      ORDER BY ${time} DESC, id DESC LIMIT {limit:UInt32}`;
 }
 
-/** One row more than the page has tells that there is another. */
+/** Requests one extra row, which shows if there is another page. */
 export function newestFirstParams({ limit, before }: NewestFirstPage): Record<string, unknown> {
   return { ...before, limit: limit + 1 };
 }
@@ -51,7 +51,7 @@ export function newestFirstPage<Row>(
   return { rows: page, next: last === undefined ? null : formatPosition(positionOf(last)) };
 }
 
-/** Clients see it as opaque text. */
+/** Clients treat the text as opaque. */
 function formatPosition({ millis, id }: PagePosition): string {
   return Buffer.from(`${millis}.${id}`, 'latin1').toString('base64url');
 }

@@ -1,17 +1,16 @@
-/** Reads and writes the time of an event: RFC 3339 text, and microseconds since 1970 as a bigint. */
+/** Parses and formats event times: RFC 3339 text, and microseconds since 1970 as a bigint. */
 
 export type ParsedOccurredAt =
   | { readonly ok: true; readonly micros: bigint }
-  /** `format`: not one of the forms, or no day or time of the calendar. `range`: outside 1900 to 2299. */
+  /** `format`: invalid form, date, or time. `range`: outside of 1900 to 2299. */
   | { readonly ok: false; readonly reason: 'format' | 'range' };
 
 /**
- * RFC 3339 and the ISO 8601 extended calendar forms around it: a date (midnight), a date and `hh:mm` or `hh:mm:ss`
- * with any number of decimals behind `.` or `,` (kept to the microsecond, the rest cut off, so towards the past also
- * before 1970), between them `T`, `t` or a space; then `Z`, `z`, `±hh:mm`, `±hhmm`, `±hh` or nothing, which is UTC.
- *
- * `24:00:00` is the next midnight. A leap second is one that is 23:59:60 in UTC; POSIX time has no name for it, so it
- * and all its fractions count as the start of the second that follows, which keeps it before everything later.
+ * Accepts RFC 3339 and related ISO 8601 extended forms: a date (midnight), or a date and `hh:mm` or `hh:mm:ss`, separated by
+ * `T`, `t`, or a space. Seconds may have decimals after `.` or `,`, which are truncated to microseconds. The zone is `Z`, `z`,
+ * `±hh:mm`, `±hhmm`, `±hh`, or omitted, which means UTC.
+ * `24:00:00` is the next midnight. A leap second must be 23:59:60 in UTC. POSIX time cannot represent it, so it becomes the
+ * start of the next second.
  */
 export function parseOccurredAt(text: string): ParsedOccurredAt {
   const day = readDay(text);
@@ -38,7 +37,7 @@ export function parseOccurredAt(text: string): ParsedOccurredAt {
   return seconds % 86_400 === 0 ? momentAt(seconds, 0) : FORMAT;
 }
 
-/** Always UTC with `Z`; three decimals when that is exact, otherwise six. For the years 0 to 9999. */
+/** Formats as UTC with `Z`, with three decimals if that is exact, otherwise six. For the years 0 to 9999. */
 export function formatMicros(micros: bigint): string {
   const approximate = Number(micros);
   if (Number.isSafeInteger(approximate)) {
@@ -52,7 +51,7 @@ export function formatMicros(micros: bigint): string {
 const FORMAT = { ok: false, reason: 'format' } as const;
 const RANGE = { ok: false, reason: 'range' } as const;
 
-/** Larger than anything that is read, so that "too large" and "no number" are one comparison. */
+/** Larger than any parsed value, so that one comparison detects both an invalid and a too large value. */
 const INVALID = 0x3fff_ffff;
 
 const MILLION = 1_000_000n;
@@ -69,7 +68,7 @@ const UPPER_Z = 0x5a;
 const LOWER_T = 0x74;
 const LOWER_Z = 0x7a;
 
-/** `YYYY-MM-DD` at the start of the text, as days since 1970. */
+/** Returns the date at the start of the text as days since 1970. */
 function readDay(text: string): number {
   if (text.length < 10 || text.charCodeAt(4) !== MINUS || text.charCodeAt(7) !== MINUS) return INVALID;
   const century = twoDigits(text, 0);
@@ -85,7 +84,7 @@ export function daysInMonth(year: number, month: number): number {
   return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;
 }
 
-/** Counts years from March, so that the leap day is the last of its year and months have a regular length. */
+/** Counts years from March, so that the leap day is the last day and month lengths are regular. */
 export function daysSince1970(year: number, month: number, day: number): number {
   const marchYear = month > 2 ? year : year - 1;
   const marchMonth = month > 2 ? month - 3 : month + 9;
@@ -93,10 +92,10 @@ export function daysSince1970(year: number, month: number, day: number): number 
   return marchYear * 365 + leapDays + Math.floor((marchMonth * 153 + 2) / 5) + day - 1 - DAYS_TO_1970;
 }
 
-/** From 1 March of the year 0. */
+/** From 1 March of year 0. */
 const DAYS_TO_1970 = 719_468;
 
-/** From behind the seconds to behind their decimals, if there are any. */
+/** Returns the index after the decimals, if there are any. */
 function fractionEnd(text: string, i: number): number {
   const point = codeAt(text, i);
   if (point !== DOT && point !== COMMA) return i;
@@ -113,7 +112,7 @@ function areZeros(text: string, start: number, end: number): boolean {
   return true;
 }
 
-/** Minutes east of UTC, of what stands behind the time. */
+/** Returns the zone at `i` in minutes east of UTC. */
 function readOffset(text: string, i: number): number {
   const rest = text.length - i;
   if (rest === 0) return 0;
@@ -129,7 +128,7 @@ function readOffset(text: string, i: number): number {
   return sign === PLUS ? hours * 60 + minutes : -(hours * 60 + minutes);
 }
 
-/** Of the decimals between `start` and `end`; what lies behind the sixth is cut off. */
+/** Returns the decimals as microseconds, truncated. */
 function microsOf(text: string, start: number, end: number): number {
   let micros = 0;
   for (let i = start; i < start + 6; i++) {
@@ -141,7 +140,7 @@ function microsOf(text: string, start: number, end: number): number {
 function momentAt(seconds: number, micros: number): ParsedOccurredAt {
   if (seconds < YEAR_1900 || seconds >= YEAR_2300) return RANGE;
   const total = seconds * 1e6 + micros;
-  // From 2255 on microseconds are beyond what a number holds exactly.
+  // From 2255 on, a double cannot hold the microseconds exactly.
   if (Number.isSafeInteger(total)) return { ok: true, micros: BigInt(total) };
   return { ok: true, micros: BigInt(seconds) * MILLION + BigInt(micros) };
 }
@@ -150,8 +149,8 @@ const YEAR_1900 = -2_208_988_800;
 const YEAR_2300 = 10_413_792_000;
 
 /**
- * Made of character codes in one call: that takes a third of the time of joining strings, and a fifth of
- * `Date.toISOString`. The calendar is counted back as in `daysSince1970`, in years that begin in March.
+ * A single call with character codes takes a third of the time of joining strings, and a fifth of `Date.toISOString`. Uses
+ * years that start in March, as `daysSince1970` does.
  */
 function formatSecond(seconds: number, micros: number): string {
   const day = Math.floor(seconds / 86_400);
@@ -188,12 +187,11 @@ function formatSecond(seconds: number, micros: number): string {
 
 const DAYS_IN_400_YEARS = 146_097;
 
-/** Of two integers that are not negative and fit 32 bits, which the engine then divides as such. */
+/** Divides non-negative 32-bit integers, which the engine compiles to integer division. */
 function div(dividend: number, divisor: number): number {
   return (dividend / divisor) | 0;
 }
 
-/** The character of the digit of that weight. */
 function digit(value: number, weight: number): number {
   return ZERO + (div(value, weight) % 10);
 }
@@ -208,7 +206,7 @@ function isDigit(code: number): boolean {
   return code >= ZERO && code <= 0x39;
 }
 
-/** 0 behind the end: a read past it answers NaN, which slows all reads that share the code. */
+/** Returns 0 after the end. A read past the end returns NaN, which slows all reads of the same code. */
 function codeAt(text: string, i: number): number {
   return i < text.length ? text.charCodeAt(i) : 0;
 }

@@ -1,4 +1,4 @@
-/** How much of a list a client asks for at once. Pure. */
+/** Parses the `limit` of list queries. Pure. */
 import { Rejected } from '../rejected.ts';
 
 export interface PageQuery {
@@ -9,7 +9,7 @@ export interface PageQuery {
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 1_000;
 
-/** @throws Rejected naming the parameter. */
+/** @throws Rejected naming the parameter */
 export function readLimit(text: string | undefined): number {
   if (text === undefined) return DEFAULT_LIMIT;
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;

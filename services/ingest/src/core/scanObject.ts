@@ -1,6 +1,5 @@
 /**
- * Reads a body that is one object: its small fields as parsed values, some of its fields as the bytes that were sent, and
- * which of its names are unknown or stand twice. Pure.
+ * Scans a body that is one object: small fields as values, other fields as bytes, and its unknown and repeated names. Pure.
  */
 
 import {
@@ -13,16 +12,16 @@ import {
   type ValueKind,
 } from './scanValue.ts';
 
-/** Of bytes of the body; `end` is the first byte behind. */
+/** Byte range of the body; `end` is exclusive. */
 export interface Span {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * How a field is read. `parsed`: its value. `bytes`: its span, and of its value only the kind. A list of names: its
- * value, an object with these members or an array of such. A function: whatever it finds from the value's first byte on;
- * it answers the position behind the value, or `FAILED`.
+ * Decides how a field is read. `parsed`: as a value. `bytes`: as a span and a kind. A list of names: as a value, an object or
+ * array of objects with these members. A function: reads from the value's first byte and returns the position after the value,
+ * or `FAILED`.
  */
 export type FieldShape =
   | 'parsed'
@@ -32,30 +31,30 @@ export type FieldShape =
 export type ObjectShape = Readonly<Record<string, FieldShape>>;
 
 export interface ScannedObject {
-  /** By name; `null` is as if omitted. Of a repeated field the last one counts. */
+  /** By name, without `null` values. The last occurrence of a repeated field counts. */
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Where the values of the fields stand that are read as bytes; none for `null`. */
+  /** Spans of the fields that are read as bytes, without `null` values. */
   readonly spans: Readonly<Record<string, Span>>;
-  /** The member `id` with the comma that it brings: without these bytes the body is the same, naming no id. */
+  /** The member `id` with its comma, so that the body without these bytes is valid and has no id. */
   readonly idMember: Span | undefined;
-  /** JSON pointers (RFC 6901) of known names that occur more than once in their object, each once. */
+  /** JSON pointers (RFC 6901) of repeated known names. */
   readonly repeated: ReadonlySet<string>;
-  /** JSON pointers of the first unknown names, at most `MAX_UNKNOWN`. */
+  /** JSON pointers of the first `MAX_UNKNOWN` unknown names. */
   readonly unknown: readonly string[];
-  /** JSON pointers of the members whose value nests deeper than 64 containers; their values are left out. */
+  /** JSON pointers of members with more than 64 nested containers; their values are omitted. */
   readonly tooDeep: readonly string[];
 }
 
 export const MAX_UNKNOWN = 10;
-/** Elements of an array whose names are looked at; no array of objects may be that long. */
+/** Maximum elements of an array whose names are checked. Longer arrays of objects are invalid. */
 const MAX_ELEMENTS = 100;
 
 export type ObjectScan =
   | { readonly ok: true; readonly kind: ValueKind; readonly object: ScannedObject }
-  /** `detail` is a constant phrase and never quotes the body. */
+  /** `detail` is a constant text that never quotes the body. */
   | { readonly ok: false; readonly offset: number; readonly detail: string };
 
-/** Scans a whole body, which must be valid UTF-8. Of a body that is no object only the kind is told. */
+/** Scans a body, which must be valid UTF-8. Returns only the kind of a body that is no object. */
 export function scanObject(body: Buffer, shape: ObjectShape): ObjectScan {
   const json = new JsonBytes(body);
   const start = json.skipSpace(0);
@@ -85,7 +84,6 @@ class ObjectScanner implements ScannedObject {
     this.#shape = new Map(Object.entries(shape));
   }
 
-  /** @param i the opening brace. */
   scan(i: number): number {
     const note = this.#names('', [...this.#shape.keys()]);
     return eachMember(this.#json, i, {
@@ -128,7 +126,7 @@ class ObjectScanner implements ScannedObject {
     return end;
   }
 
-  /** The names of an object or of an array's objects, which were walked over before, so that nothing fails. */
+  /** Collects names inside a field that was scanned before, so that no scan can fail. */
   #inside(pointer: string, i: number, known: readonly string[]): void {
     const json = this.#json;
     if (json.at(i) === OPEN_OBJECT) {
@@ -149,7 +147,7 @@ class ObjectScanner implements ScannedObject {
     }
   }
 
-  /** Notes the names of one object. */
+  /** Returns a function that collects the names of one object. */
   #names(pointer: string, known: readonly string[]): (name: string) => void {
     const seen = new Set<string>();
     return (name) => {
@@ -165,12 +163,12 @@ class ObjectScanner implements ScannedObject {
 }
 
 interface Visitor {
-  /** Answers the position behind the value, or `FAILED`. */
+  /** Returns the position after the value, or `FAILED`. */
   member(name: string, valueAt: number): number;
   located?(name: string, member: Span): void;
 }
 
-/** From the opening brace to behind the closing one. */
+/** Scans an object. Returns the position after its closing brace. */
 export function eachMember(json: JsonBytes, i: number, { member, located }: Visitor): number {
   i = json.skipSpace(i + 1);
   if (json.at(i) === CLOSE_OBJECT) return i + 1;
@@ -197,7 +195,7 @@ export function eachMember(json: JsonBytes, i: number, { member, located }: Visi
   }
 }
 
-/** A value of each kind, for a schema that asks for the kind only. */
+/** Sample values for a schema that checks only the kind. */
 export const SAMPLES: Readonly<Record<ValueKind, unknown>> = {
   object: {},
   array: [],

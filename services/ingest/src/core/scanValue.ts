@@ -1,35 +1,33 @@
 /**
- * Walks over one JSON value (RFC 8259) in the bytes of a body without building anything from it.
- *
- * This is the hottest code of the service: it looks at every byte a game sends. So it keeps to what compiles well.
- * Positions are plain integers, and a failure is the position -1 with its cause beside it. Every read of a byte lies
- * inside the body, since an engine compiles a read that has once gone past the end far worse. Nothing recurses, so
- * 8 MiB of `[` overflow nothing. `skipValue` is one long function, and the constants are this file's own, because calls
- * in its loops made it half as fast, and constants from another file a fifth slower.
+ * Scans JSON values (RFC 8259) in the bytes of a body without allocations.
+ * This is the hottest code of the service, because it reads every byte that a game sends. Positions are integers, and -1 means
+ * failure. All reads are inside the body, because engines compile a read past the end far worse. There is no recursion, so
+ * that 8 MiB of `[` cannot overflow the stack. `skipValue` is one long function, because calls in its loops made it half as
+ * fast. The constants are local, because imported ones made it a fifth slower.
  */
 
 export type ValueKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
 
-/** Containers a field's value may nest, its own included. */
+/** Maximum nested containers of a field's value, including itself. */
 export const MAX_DEPTH = 64;
 
-/** Every walking method answers this when the bytes are not JSON; `failedAt` and `detail` then say why. */
+/** Result of a scan of invalid JSON; `failedAt` and `detail` then contain the reason. */
 export const FAILED = -1;
 
 /**
- * A body being walked over. Every method takes the position to start from and answers the position behind what it
- * walked over, or `FAILED`. The bytes must be valid UTF-8: above 0x7F nothing is looked at.
+ * Scanner of a body. Its methods take a start position and return the position after what they scanned, or `FAILED`. The body
+ * must be valid UTF-8, because bytes above 0x7F are not checked.
  */
 export class JsonBytes {
   readonly body: Buffer;
   readonly end: number;
-  /** Offset of the byte that is not JSON; meaningful after a `FAILED`. */
+  /** Offset of the invalid byte after `FAILED`. */
   failedAt = 0;
-  /** A constant phrase that never quotes the body, since problems are logged and answered. */
+  /** A constant text that never quotes the body, because it is logged and returned to the client. */
   detail = '';
-  /** How many containers were open at once in the value that `skipValue` walked over last; 0 for a scalar. */
+  /** Nesting depth of the last value that `skipValue` scanned; 0 for a scalar. */
   depth = 0;
-  /** No string can close behind this one, so the loop over a string's inside needs no other bound. */
+  /** No string can end after this position, so the loop over a string needs no other bound. */
   private readonly lastQuote: number;
 
   constructor(body: Buffer) {
@@ -38,7 +36,7 @@ export class JsonBytes {
     this.lastQuote = body.lastIndexOf(QUOTE);
   }
 
-  /** The byte at `i`, 0 behind the end: NUL is legal nowhere in JSON, so one comparison finds both. */
+  /** Returns the byte at `i`, or 0 after the end: NUL is invalid everywhere in JSON, so one comparison detects both. */
   at(i: number): number {
     return i < this.end ? (this.body[i] ?? 0) : 0;
   }
@@ -55,13 +53,13 @@ export class JsonBytes {
     return i;
   }
 
-  /** From the opening quote of a member's name to behind the closing one. */
+  /** Scans a name from its opening quote to after its closing quote. */
   skipName(i: number): number {
     if (this.at(i) !== QUOTE) return this.fail(i, 'a name in quotes was expected');
     return this.skipCharacters(i + 1);
   }
 
-  /** From anywhere inside a string, but not inside an escape, to behind the closing quote. */
+  /** Scans from inside a string, but not inside an escape, to after its closing quote. */
   skipCharacters(i: number): number {
     const { body, lastQuote } = this;
     while (i <= lastQuote) {
@@ -75,22 +73,22 @@ export class JsonBytes {
     return this.fail(this.end, '');
   }
 
-  /** Inside a string, to the first byte that is not an ASCII character that means itself, or to the body's end. */
+  /** Scans plain ASCII characters of a string. */
   skipPlainAscii(i: number): number {
     const { body, end } = this;
     while (i < end && IS_PLAIN_ASCII[body[i] ?? 0] === 1) i++;
     return i;
   }
 
-  /** From behind a member's name, over the colon, to its value. */
+  /** Scans the colon after a name, up to the value. */
   skipColon(i: number): number {
     i = this.skipSpace(i);
     return this.at(i) === COLON ? this.skipSpace(i + 1) : this.fail(i, 'a colon was expected');
   }
 
   /**
-   * Any value that starts at `i` itself. `byte` is always the byte at `i`, or 0 behind the end. Of the containers that
-   * are open, one bit each says whether it is an object; the bits of every 32 levels further out wait in `outer`.
+   * Scans the value at `i`. `byte` is always the byte at `i`, or 0 after the end. For each open container, one bit of
+   * `isObject` says if it is an object; `outer` has the bits of every 32 outer levels.
    */
   // biome-ignore lint/complexity/noExcessiveLinesPerFunction: calls in its loops made it half as fast.
   skipValue(i: number): number {
@@ -160,7 +158,7 @@ export class JsonBytes {
         byte = i < end ? (body[i] ?? 0) : 0;
       }
 
-      // Behind a value: everything that closes here is closed, until a comma asks for the next value.
+      // After a value: closes containers until a comma starts the next value.
       for (;;) {
         if (depth === 0) {
           this.depth = deepest;
@@ -192,7 +190,7 @@ export class JsonBytes {
     return k === word.length ? i + k : this.fail(i + k, 'a value was expected');
   }
 
-  /** From behind the backslash. */
+  /** Scans an escape after its backslash. */
   private skipEscape(i: number): number {
     const byte = this.at(i);
     if (IS_ESCAPED[byte] === 1) return i + 1;
@@ -204,7 +202,7 @@ export class JsonBytes {
   }
 }
 
-/** Tells the kind by the first byte. Where no value starts, the answer means nothing and the scan fails there. */
+/** Returns the kind by a value's first byte. If no value starts there, the kind is meaningless and the scan fails. */
 export function kindOf(byte: number): ValueKind {
   switch (byte) {
     case OPEN_OBJECT:
@@ -223,10 +221,10 @@ export function kindOf(byte: number): ValueKind {
   }
 }
 
-/** `start` and `end` lie inside the quotes. Lone surrogates stay in the answer, as `JSON.parse` leaves them. */
+/** `start` and `end` are inside the quotes. Keeps lone surrogates, as `JSON.parse` does. */
 export function decodeString(body: Buffer, start: number, end: number): string {
   if (!body.subarray(start, end).includes(BACKSLASH)) return body.toString('utf8', start, end);
-  // Escapes are rare in the envelope; the engine's own decoder cannot differ from what clients know.
+  // Escapes are rare in envelope fields, and the engine's decoder behaves as clients expect.
   const value: unknown = JSON.parse(body.toString('utf8', start - 1, end + 1));
   return String(value);
 }
@@ -254,20 +252,20 @@ const LOWER_T = 0x74;
 const LOWER_U = 0x75;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
-/** The bit that makes an ASCII letter a small one. */
+/** Bit that converts an ASCII letter to lower case. */
 const LOWER = 0x20;
 
 const IS_SPACE = tableOf(/[ \t\n\r]/);
 const IS_DIGIT = tableOf(/[0-9]/);
 const IS_HEX = tableOf(/[0-9a-fA-F]/);
-/** What may follow a backslash and is the whole escape. */
+/** Characters that form a complete escape after a backslash. */
 const IS_ESCAPED = tableOf(/["\\/bfnrt]/);
-/** What means itself inside a string and is one character. */
+/** ASCII characters of a string that need no decoding. */
 const IS_PLAIN_ASCII = tableOf(/[ !#-[\]-\x7f]/);
-/** The same, and the bytes of longer characters. */
+/** Also includes the bytes of multi-byte characters. */
 const IS_PLAIN = tableOf(/[ !#-[\]-\xff]/);
 
-/** One look-up a byte: 1 for those whose Latin-1 character matches. */
+/** Returns a lookup table: 1 for each byte whose Latin-1 character matches. */
 function tableOf(members: RegExp): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) => (members.test(String.fromCharCode(byte)) ? 1 : 0));
 }

@@ -1,11 +1,11 @@
-/** What a token that writes for some builds may not write. Pure. */
+/** Checks writes with a token that is limited to some builds. Pure. */
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 
 /**
- * The problem of an element of another build, or in a session of one. What is of no build has none: its session may have
- * come before, or be lost.
- * @param buildIds undefined: the token writes for all.
- * @param builds with the field that says each.
+ * Returns the problem of an element whose build, or whose session's build, the token may not write. Elements without a build
+ * are allowed, because their session may be older or lost.
+ * @param buildIds undefined if the token may write all builds
+ * @param builds build ids by the field that contains them
  */
 export function buildProblems(
   buildIds: readonly string[] | undefined,

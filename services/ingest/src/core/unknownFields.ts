@@ -1,10 +1,10 @@
-/** What a client is told of fields that the contract does not have. Pure. */
+/** Reports fields that the contract does not have. Pure. */
 import { nearestName } from '@questlog/runtime/process/nearestName';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { pointerTo } from './scanValue.ts';
 
 export interface UnknownField {
-  /** Position in the request's array; 0 where there is none. */
+  /** Position in the request's array; 0 without an array. */
   readonly index: number;
   /** JSON pointer (RFC 6901) into the element. */
   readonly pointer: string;
@@ -12,10 +12,10 @@ export interface UnknownField {
 
 const MAX_EDITS = 2;
 const MAX_NAMED = 10;
-/** Of a longer name the begin tells enough. */
+/** Longer names are truncated. */
 const MAX_CHARACTERS = 64;
 
-/** Each as a problem that also names the field of the schema which was probably meant. */
+/** Returns a problem for each unknown field that suggests a similar field of the schema. */
 export function unknownFieldProblems(unknown: readonly UnknownField[], schema: object): ElementProblem[] {
   return unknown.map(({ index, pointer }) => {
     const path = pathOf(pointer);
@@ -26,7 +26,7 @@ export function unknownFieldProblems(unknown: readonly UnknownField[], schema: o
   });
 }
 
-/** A field that is missing is often there under nearly its name: then its problem says so. */
+/** Extends the problem of a missing field if a field with a similar name is present. */
 export function withNearMisses(
   problems: readonly ElementProblem[],
   unknown: readonly UnknownField[],
@@ -45,18 +45,18 @@ export function withNearMisses(
   });
 }
 
-/** The first members of a parsed body that its schema does not have. */
+/** Returns the first members that the schema does not have. */
 export function unknownMembers(body: unknown, schema: { readonly properties: object }): string[] {
   const unknown = Object.keys(Object(body)).filter((name) => !Object.hasOwn(schema.properties, name));
   return unknown.slice(0, MAX_NAMED).map((name) => pointerTo(name.slice(0, MAX_CHARACTERS)));
 }
 
-/** Of a body that is one object. */
+/** Converts pointers of a body that is one object. */
 export function unknownOf(pointers: readonly string[]): UnknownField[] {
   return pointers.map((pointer) => ({ index: 0, pointer }));
 }
 
-/** The fields that a schema has inside these; of an array, those of its elements. */
+/** Returns the schema's fields at a path. For an array, returns its elements' fields. */
 function fieldsAt(schema: unknown, path: readonly string[]): string[] {
   let at: unknown = schema;
   for (const step of path) at = memberOf(memberOf(at, 'properties'), step) ?? memberOf(at, 'items');
@@ -69,7 +69,7 @@ function memberOf(value: unknown, name: string): object | undefined {
   return typeof member === 'object' && member !== null ? member : undefined;
 }
 
-/** The names and indexes that a JSON pointer leads through. RFC 6901, section 4. */
+/** Returns the path of a JSON pointer (RFC 6901, section 4). */
 export function pathOf(pointer: string): string[] {
   const steps = pointer.split('/').slice(1);
   return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
@@ -78,8 +78,8 @@ export function pathOf(pointer: string): string[] {
 const MAX_BYTES = 1024;
 
 /**
- * The value of `Questlog-Ignored-Fields`: a list of strings (RFC 9651), each a JSON pointer as it stands in a URI's
- * fragment (RFC 6901, section 6), so that every name fits a header.
+ * Returns the value of `Questlog-Ignored-Fields`: a list of strings (RFC 9651). Each is a JSON pointer in its URI fragment
+ * form (RFC 6901, section 6), so that every name is valid in a header.
  */
 export function ignoredFieldsHeader(pointers: Iterable<string>): string {
   let list = '';

@@ -1,4 +1,4 @@
-/** Bodies of events, ordinary and not, and what damages them. */
+/** Test support: bodies of ordinary and other events, and random damage to them. */
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import fc from 'fast-check';
 
@@ -11,7 +11,7 @@ const PLAIN_TIMES = [
   '2254-12-31T23:59:59.120Z',
 ];
 
-/** Characters of each length in UTF-8, times at each precision and bound, numbers where a varint takes another byte. */
+/** Characters of each UTF-8 length, times at each precision and limit, and numbers at the limits of varint lengths. */
 const GOOD = {
   sessionId: [SESSION, SESSION, SESSION.toUpperCase()],
   eventType: ['checkpoint', '', 'é🎮', '\u07ff\u0800\uffff\u{10000}\u{10ffff}', 'a "quoted"\\\u0000 one'],
@@ -25,7 +25,7 @@ const GOOD = {
     ],
     ...['1900-01-01T00:00:00Z', '2299-12-31T23:59:59.999999Z', '1970-01-01', '2026-11-21T12:00Z'],
     ...['1969-12-31T23:59:59.999999Z', '1970-01-01T00:00:00.0000001Z', '2016-12-31T23:59:60Z'],
-    // Around what a double holds.
+    // Limits of exact integers in a double.
     ...['2255-06-05T23:47:34.740991Z', '2255-06-05T23:47:34.740992Z', '2255-06-05T23:47:34.740993Z'],
     ...[1, 2, 3, 4, 5, 6, 7, 9].map((digits) => `2026-11-21T12:00:00.${'120030405'.slice(0, digits)}+01:00`),
   ],
@@ -99,7 +99,7 @@ const element = fc
     ),
   )
   .map((some) => `{${some.filter((one) => one !== null).join(',')}}`);
-/** Such as games send. */
+/** Typical events of games. */
 const plain = fc
   .tuple(
     fc.constantFrom(SESSION, KEY).map((id) => `"sessionId":"${id}"`),
@@ -122,7 +122,7 @@ const bodyOf = (one: fc.Arbitrary<string>) =>
     .map((some) => Buffer.from(some.length === 1 ? some.join() : `[${some.join(' , ')}]`, 'latin1'));
 export const damageable = fc.oneof(bodyOf(element), bodyOf(plain));
 
-/** Some hundred times as fast as drawing each damage by fast-check, which draws the seed. */
+/** About a hundred times faster than drawing each damage with fast-check, which draws the seed. */
 export class Dice {
   #state: number;
 
@@ -153,7 +153,7 @@ const MEMBERS = [
   '"eventType":"\\udfff"',
 ];
 
-/** One or two bytes changed, some put in or cut out, or a member put in; most stay JSON. */
+/** Changes, inserts, or deletes some bytes, or inserts a member. Most results are valid JSON. */
 export function damaged(bytes: Buffer, dice: Dice): Buffer {
   const at = dice.below(bytes.length);
   const kind = dice.below(8);
@@ -167,7 +167,7 @@ export function damaged(bytes: Buffer, dice: Dice): Buffer {
   }
   const copy = Buffer.from(bytes);
   copy[at] = kind === 4 ? dice.below(256) : dice.one(BYTES);
-  // A letter or digit for another leaves JSON whole, and may break a UUID or a time.
+  // Replacing a letter or digit keeps the JSON valid, but can break a UUID or a time.
   if (kind >= 6) copy[at] = isWord(bytes[at]) ? dice.one([0x30, 0x39, 0x61, 0x46, 0x67]) : (bytes[at] ?? 0);
   return copy;
 }

@@ -1,4 +1,4 @@
-/** POST /v1/ingest/events, from the body's bytes to the answer: scan → check → sessions → quota → append → answer. */
+/** POST /v1/ingest/events, from the body to the response: scan → check → sessions → quota → append → respond. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
@@ -37,11 +37,11 @@ export interface IngestRequest {
   readonly principal: Principal;
   /** Valid UTF-8. */
   readonly body: Buffer;
-  /** A UUIDv7 in lower case. */
+  /** UUIDv7 in lower case. */
   readonly idempotencyKey: string | undefined;
-  /** The good elements of a batch are stored, and the bad ones named. */
+  /** True if valid elements are stored even if others are invalid. */
   readonly isLenient: boolean;
-  /** An unknown field is a problem. */
+  /** True if unknown fields are rejected. */
   readonly isStrict: boolean;
   readonly requestId: string;
 }
@@ -50,22 +50,19 @@ export interface IngestAnswer {
   readonly status: 200 | 201 | 207;
   readonly isReplay: boolean;
   readonly body: Buffer;
-  /** Undefined where nothing new was stored. */
+  /** Undefined if nothing new was stored. */
   readonly accepted: AcceptedEvents | undefined;
-  /** The first unknown fields. */
+  /** First unknown fields. */
   readonly ignored: readonly UnknownField[];
-  /** Of the elements that were left out. */
+  /** Problems of the excluded elements. */
   readonly rejectedElements: readonly ElementProblem[];
-  /** Times that a client's clock has probably made wrong. */
+  /** Times that are probably wrong. */
   readonly warned: readonly SkewedTime[];
-  /**
-   * Headers with the time to retry events above a rate limit, the number of events that a switch did not store, and the
-   * clock skew.
-   */
+  /** Headers for events above a rate limit, sampled-out events, and clock skew. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** @throws Rejected for what the game must change, Unavailable for what it may send again. */
+/** @throws Rejected if the client must change the request; Unavailable if the client may retry */
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const ordinary = deps.ordinary.tryIngest(deps, request);
   if (ordinary === undefined) return await ingestAny(deps, request);
@@ -73,7 +70,7 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   return { status: 201, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
 }
 
-/** Also what is wrong with a request is found here. */
+/** Handles requests that are not ordinary or have problems. */
 async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const { principal, body, isLenient, isStrict } = request;
   const { revision } = principal;
@@ -107,13 +104,13 @@ async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<Inge
   return { ...result, status: 207, body: lenientArray(elements, request.requestId), rejectedElements };
 }
 
-/** `Questlog-Sampled`: how many of the events that the answer tells are not stored. */
+/** Returns `Questlog-Sampled`: the number of acknowledged events that are not stored. */
 function sampledHeader(stored: readonly StoredElement[]): Record<string, string> {
   const out = stored.filter(({ isSampledOut }) => isSampledOut === true).length;
   return out === 0 ? {} : { 'Questlog-Sampled': `${out} of ${stored.length}` };
 }
 
-/** Of a lenient request. */
+/** Returns the problems of a lenient request's excluded elements. */
 function excludedProblems(
   { stored, rateLimited, switchedOff = [] }: StoreResult,
   drafts: readonly Draft[],
@@ -125,7 +122,7 @@ function excludedProblems(
   return [...switchedOff, ...others.map(({ index }) => ({ index, pointer: '', code, detail }))];
 }
 
-/** Finds the sessions that the drafts name; those that do not exist are problems like any other. */
+/** Finds the sessions that the drafts name. Unknown sessions are problems. */
 async function check(
   { sessions }: IngestDeps,
   { principal, idempotencyKey, isLenient }: IngestRequest,
@@ -178,11 +175,13 @@ interface StoredEvents {
   readonly created: readonly StoredElement[];
   readonly accepted: AcceptedEvents | undefined;
   readonly switchedOff: readonly ElementProblem[];
-  /** Why the others were not stored. */
+  /** Set if events above the rate limit were not stored. */
   readonly rateLimited: Rejected | undefined;
 }
 
-/** @throws Rejected where they are switched off or come too fast; of a lenient request only those are left out. */
+/**
+ * Stores the drafts. @throws Rejected if they are switched off or above the rate limit; a lenient request excludes only those
+ */
 async function store(
   deps: IngestDeps,
   { principal, isLenient }: IngestRequest,
@@ -207,7 +206,7 @@ async function store(
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
     drafts: rateLimited === undefined ? kept : kept.slice(0, count),
-    // By another ingest, or once the switch is lifted, a repeat may store what was left out here.
+    // A retry can store events that were excluded here: at another process, or after the switch has ended.
     isSplit: isLenient || sampledOut.length > 0,
   });
   await appendEvents(deps, principal, decided);
@@ -231,7 +230,6 @@ function applySwitches(
   return found;
 }
 
-/** Each event beside its position in the request. */
 async function answerDrafts(
   { reports, store: clickhouse }: IngestDeps,
   principal: Principal,
@@ -239,7 +237,8 @@ async function answerDrafts(
   { stored, isReplay }: { stored: readonly StoredElement[]; isReplay: boolean },
 ): Promise<{ index: number; event: AnsweredEvent }[]> {
   const { project, revision } = principal;
-  // One that is answered again may be linked since, also to reports that were let go.
+  // A replayed event can have new links since the original response, including links to reports that were evicted from the
+  // cache.
   const linked = isReplay ? await linksOfReplay(reports, clickhouse, principal, stored) : undefined;
   const byIndex: (StoredElement | undefined)[] = [];
   for (const event of stored) byIndex[event.index] = event;
@@ -249,7 +248,7 @@ async function answerDrafts(
     if (event === undefined) continue;
     const { id, occurredAt } = event;
     const linkable = { id, sessionId: draft.sessionId, occurredAt };
-    // What is not stored is never linked.
+    // An event that is not stored is never linked.
     const isStored = event.isSampledOut !== true;
     const reportIds = isStored ? reports.reportsOf(project.id, linkable, linked?.get(id)) : [];
     const overQuota = revision === 'A' ? event.overQuota : undefined;
@@ -269,7 +268,7 @@ async function linksOfReplay(
     if (!(await reports.hasReports(tenant.id, project.id))) return new Map();
     return await linkedReports(clickhouse, project.id, ids);
   } catch (error) {
-    // The game must learn that its event was stored; memory alone then tells its reports, as for a new event.
+    // The client must learn that its events were stored. The cache's links are enough, as for new events.
     if (error instanceof Unavailable) return new Map();
     throw error;
   }

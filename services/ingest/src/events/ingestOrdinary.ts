@@ -1,7 +1,7 @@
 /**
- * POST /v1/ingest/events for the ordinary request, in one pass from the bytes of its body to those of its record and its answer:
- * each event in order and its session in memory, no key, no switch, no time to warn of, and no report that waits for such events. Everything else,
- * and all that is wrong, goes the way of `ingestEvents.ts`, which comes to the same record and the same answer.
+ * Fast path of POST /v1/ingest/events: builds the record and the response directly from the bytes of the body. An ordinary
+ * request has valid events, cached sessions, no key, no switch, no time warning, and no open report for its sessions. All
+ * other requests use `ingestEvents.ts`, which produces the same records and responses.
  */
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -26,33 +26,31 @@ export interface OrdinaryDeps extends StoreEventsDeps {
 
 export interface OrdinaryRequest {
   readonly principal: Principal;
-  /** Valid UTF-8. It is freed once the events are stored. */
+  /** Valid UTF-8. Freed after the events are stored. */
   readonly body: Buffer;
   readonly idempotencyKey: string | undefined;
   readonly isLenient: boolean;
 }
 
-/** What was stored. */
 export interface OrdinaryAnswer {
   readonly body: Buffer;
   readonly accepted: AcceptedEvents;
 }
 
-/** Its lists are filled and read between two awaits, by one request at a time. */
+/** Its arrays are filled and read without an await in between, by one request at a time. */
 export class OrdinaryIngest {
   readonly #schemaId: number;
   readonly #found = new OrdinaryEvents();
   readonly #lanes = new Uint16Array(MAX_EVENTS);
   readonly #sessionBuilds: (Buffer | null)[] = Array.from({ length: MAX_EVENTS }, () => null);
 
-  /** @param schemaId of the records */
   constructor(schemaId: number) {
     this.#schemaId = schemaId;
   }
 
   /**
-   * @returns undefined where it is not ordinary: then nothing was done.
-   * @throws Rejected where its project sends too fast; what the promise rejects with is the log's.
+   * Returns undefined, without effects, if the request is not ordinary.
+   * @throws Rejected if the rate limit is exceeded. The promise rejects with the log's error.
    */
   tryIngest(deps: OrdinaryDeps, request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
     const { principal, body, idempotencyKey, isLenient } = request;
@@ -75,7 +73,7 @@ export class OrdinaryIngest {
     if (rateLimited !== undefined) throw rateLimited;
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
-    // 8 an event for its id, and behind them 16 a record for its append.
+    // 8 bytes per event id, then 16 per append id.
     const random = deps.random.take(count * 8 + counts.size * 16);
     const batch: OrdinaryBatch = {
       tenantId: tenant.id,
@@ -101,7 +99,7 @@ export class OrdinaryIngest {
     });
   }
 
-  /** @returns how many events go to each lane; undefined where only a look-up tells, or a report is to be told. */
+  /** Returns the number of events per lane. Undefined if a session needs a lookup or has an open report. */
   #assignLanes(
     { sessions, reports }: OrdinaryDeps,
     principal: Principal,

@@ -1,6 +1,5 @@
 /**
- * Names what a cut has taken of this process's own appends of events before they were projected. Of what was projected the
- * projector tells.
+ * Reports this process's appends that a truncation removed before they were projected. The projector reports projected ones.
  */
 import { createHash } from 'node:crypto';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
@@ -22,10 +21,10 @@ export interface LostAppendsDeps {
   readonly clock: Clock;
 }
 
-/** A block that was being written when the log was cut is written by then, and an append that was tried again is there. */
+/** Delay after which a block that was in progress is written, and retried appends are in the log. */
 export const CHECK_DELAY_MS = 10_000;
 
-/** Resolves when they are told, or the signal aborts. @throws what is not `Unavailable` */
+/** Resolves after the lost appends are reported or the signal aborts. @throws errors other than Unavailable */
 export async function reportLostAppends(
   deps: LostAppendsDeps,
   truncated: TruncatedPartition,
@@ -78,7 +77,7 @@ function rowOf(
   out.uuid(logId);
   out.string(topic);
   out.uint32(partition);
-  // Names the row alone: no event has it for its log.
+  // Identifies the row; no event has this id as its log.
   out.uuid(uuidV8(createHash('sha256').update(ids.join()).digest()));
   out.uint64(offset);
   out.uint64(offset + missing.length);

@@ -1,6 +1,6 @@
 /**
- * This process's own appends of events: where they end, by which a cut of the log is noticed, and the last of them, of which
- * nobody else knows what a cut has taken before it was projected.
+ * This process's appends of events. An end offset that decreases shows a truncation. Only this process knows which of its
+ * unprojected appends a truncation removed.
  */
 
 export interface OwnAppend {
@@ -10,18 +10,18 @@ export interface OwnAppend {
   readonly receivedAt: number;
 }
 
-/** Minutes of a busy ingest, in 4 MB. A projection that is further behind leaves older ones uncounted. */
+/** Several minutes of a busy ingest, in 4 MB. If the projection lags further, older appends are not reported. */
 const MAX_APPENDS = 65_536;
 const ID_BYTES = 36;
-/** Stands for the partition of what was taken out. */
+/** Marks a removed entry in place of its partition. */
 const REMOVED = 2 ** 32 - 1;
 
-/** An append that comes to lie before another tells that the log was cut. */
+/** Detects a truncation if an append gets a lower offset than an earlier append. */
 export class OwnAppends {
-  /** Per partition, the offset behind the last. */
+  /** Per partition, the offset after the last append. */
   readonly #ends: number[] = [];
   readonly #onTruncated: (partition: number, offset: number, lost: readonly OwnAppend[]) => void;
-  /** Packed, the oldest overwritten first: an append costs five numbers and no object. */
+  /** Ring buffers, so that an append allocates no object. */
   readonly #ids: Buffer;
   readonly #partitions: Uint32Array;
   readonly #offsets: Float64Array;
@@ -45,7 +45,7 @@ export class OwnAppends {
     return this.#ends;
   }
 
-  /** Called in the order of the appends. */
+  /** Must be called in append order. */
   confirmed(partition: number, baseOffset: number, appends: readonly OwnAppend[]): void {
     this.setEnd(partition, baseOffset);
     let offset = baseOffset;
@@ -53,7 +53,7 @@ export class OwnAppends {
     this.#ends[partition] = offset;
   }
 
-  /** The log ends, or ended a moment ago, at the offset. */
+  /** Called with a recent end offset of the log. */
   setEnd(partition: number, offset: number): void {
     if (offset >= (this.#ends[partition] ?? 0)) return;
     this.#ends[partition] = offset;
@@ -70,7 +70,7 @@ export class OwnAppends {
     this.#next = (at + 1) % this.#offsets.length;
   }
 
-  /** Others get their offsets now. */
+  /** Removes the entries, because new appends now get their offsets. */
   #removeFrom(partition: number, from: number): OwnAppend[] {
     const removed: OwnAppend[] = [];
     for (const [at, offset] of this.#offsets.entries()) {

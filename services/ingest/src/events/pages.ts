@@ -1,4 +1,4 @@
-/** Events as ClickHouse has them, and pages of them by `occurredAt`; ties in the order of the log. */
+/** Pages of stored events by `occurredAt`, then in log order. */
 import { QueryRejected } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
@@ -17,7 +17,7 @@ export interface PositionedRow extends EventRow {
 export const POSITION_COLUMNS =
   'log_partition AS logPartition, log_offset AS logOffset, log_index AS logIndex';
 
-/** For the end of a query whose parameters have `pageParams`. */
+/** End of a query with `pageParams`. */
 export const IN_PAGE = `(toUnixTimestamp64Micro(occurred_at), log_partition, log_offset, log_index)
     > ({micros:Int64}, {partition:UInt32}, {offset:UInt64}, {index:UInt32})
   ORDER BY occurred_at, log_partition, log_offset, log_index
@@ -31,7 +31,7 @@ export interface Page {
 
 const START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0', index: 0 };
 
-/** @throws Rejected naming the parameter. */
+/** @throws Rejected naming the parameter */
 export function readPage({ limit, cursor }: PageQuery, cipher: CursorCipher): Page {
   const after = cursor === undefined ? START : parseCursor(cursor, cipher);
   const rows = readLimit(limit);
@@ -39,14 +39,14 @@ export function readPage({ limit, cursor }: PageQuery, cipher: CursorCipher): Pa
   return { limit: rows, after, cipher };
 }
 
-/** One row more than the page has tells that there is another. */
+/** Requests one extra row, which shows if there is another page. */
 export function pageParams({ limit, after }: Pick<Page, 'limit' | 'after'>): Record<string, unknown> {
   return { ...after, limit: limit + 1 };
 }
 
 /**
- * A page of events, which may be 256 KiB each. One that would be too large comes with fewer of them, and its cursor.
- * @param query with settings for its query
+ * Reads a page of events, each up to 256 KiB. If it is too large, reads fewer events.
+ * @param query runs the query with these settings
  */
 export async function queryPage<P extends { readonly limit: number }, Row>(
   page: P,
@@ -61,11 +61,11 @@ export async function queryPage<P extends { readonly limit: number }, Row>(
   }
 }
 
-/** So many fit in, however large they are. */
+/** This many events of maximum size fit into `RESULT_LIMITS`. */
 const REDUCED_LIMIT = 100;
 const RESULT_LIMITS = { max_result_bytes: 32 * 1024 * 1024, result_overflow_mode: 'throw' } as const;
 
-/** Also where ClickHouse has no memory for it at this moment. */
+/** Also true if ClickHouse is out of memory. */
 function isTooLarge(error: unknown): boolean {
   if (error instanceof QueryRejected) return error.code === TOO_MANY_BYTES;
   return error instanceof Unavailable && codeOf(error.cause) === OUT_OF_MEMORY;
@@ -86,10 +86,9 @@ export function pageOf<Row extends PositionedRow>(
   return { rows: page, next: last === undefined ? null : formatCursor(cursorOf(last), cipher) };
 }
 
-/** Of rows; a larger one takes a turn for itself. */
 const BYTES_PER_TURN = 128 * 1024;
 
-/** `{events, next}`, made in turns of the event loop: at once, a thousand events would keep all others waiting for 10 ms. */
+/** Encodes `{events, next}` in several turns of the event loop: a thousand events at once would block it for 10 ms. */
 export async function encodePage<Row extends EventRow>(
   rows: readonly Row[],
   answered: (row: Row) => AnsweredEvent,
@@ -111,12 +110,12 @@ export async function encodePage<Row extends EventRow>(
   return eventPage(lists, next);
 }
 
-/** An event without a payload takes as long as one of so many bytes. */
+/** Fixed cost of an event, in payload bytes. */
 const ROW_BYTES = 512;
-/** With its quotes and its comma. */
+/** Includes quotes and comma. */
 const REPORT_ID_BYTES = 39;
 
-/** All that a row says of an event; its reports are not in it. */
+/** Returns an event without its reports. */
 export function answeredEvent(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEvent, 'reportIds'> {
   return { ...eventOfRow(row), overQuota: revision === 'A' ? row.overQuota : undefined };
 }
@@ -125,9 +124,9 @@ function cursorOf({ occurredAt, logPartition, logOffset, logIndex }: PositionedR
   return { micros: occurredAt, partition: logPartition, offset: logOffset, index: logIndex };
 }
 
-/** Where a page of events ended; clients see it as opaque text. */
+/** Position after a page of events. Clients treat its text as opaque. */
 export interface Cursor {
-  /** `occurredAt` in microseconds; 64-bit numbers stay text. */
+  /** `occurredAt` in microseconds; 64-bit numbers are strings. */
   readonly micros: string;
   readonly partition: number;
   readonly offset: string;
@@ -145,7 +144,7 @@ export function formatCursor({ micros, partition, offset, index }: Cursor, ciphe
   return cipher.encrypt(bytes);
 }
 
-/** Undefined for a text that `formatCursor` did not make. */
+/** Undefined for a text that `formatCursor` did not create. */
 export function parseCursor(text: string, cipher: CursorCipher): Cursor | undefined {
   const bytes = cipher.decrypt(text);
   if (bytes === undefined) return undefined;

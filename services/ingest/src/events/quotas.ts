@@ -1,6 +1,6 @@
 /**
- * The tenants' use of their monthly soft quotas, as this process knows it. With one ingest process the flags are exact;
- * with several, each sees the others' events when it next reads the rollup (`PACE`, oftener near the line).
+ * Use of the tenants' monthly soft quotas. With one ingest process, the over-quota flags are exact. With several, each process
+ * sees the others' events when it next reads the rollup (`REFRESH_INTERVALS`, more often near the quota).
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
@@ -13,11 +13,10 @@ import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 
 export interface Quotas {
-  /** The ledger of the tenant's month, or undefined where the tenant has no quota and had none lately. */
+  /** Returns the ledger of the tenant's month. Undefined if the tenant has had no quota recently. */
   ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
-  /** The same without a wait; `unopened`: it takes one. */
+  /** Does not wait: returns `unopened` if the ledger must be opened first. */
   ledgerIfOpen(tenant: Tenant, month: string): QuotaLedger | undefined | 'unopened';
-  /** The log no longer holds what it held from the offset on. */
   truncate(partition: number, offset: number): void;
   close(): Promise<void>;
 }
@@ -28,16 +27,16 @@ interface TrackedQuota {
   readonly month: string;
   readonly ledger: QuotaLedger;
   lastUsedMs: number;
-  /** Until the rollup was read for the first time. */
+  /** Undefined after the rollup was read once. */
   opening: Promise<void> | undefined;
 }
 
 const REFRESH_INTERVALS = { refreshMs: 1_000, nearMs: 200 };
 const EVICT_AFTER_MS = 10 * 60 * 1000;
-/** How long a tenant's first request waits for the projection of what earlier processes had appended. */
+/** Maximum wait of a tenant's first request for the projection of earlier processes' appends. */
 const FIRST_READ_TIMEOUT_MS = 2_000;
 
-/** `YYYY-MM`, UTC. */
+/** Returns `YYYY-MM` in UTC. */
 export function monthOf(millis: number): string {
   const date = new Date(millis);
   return `${date.getUTCFullYear()}-${String(date.getUTCMonth() + 1).padStart(2, '0')}`;
@@ -53,7 +52,7 @@ interface QuotaDeps {
 
 export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quotas {
   const { logId, clock } = deps;
-  // By tenant and month, of the last minutes' requests; the directory, which is in memory, bounds it.
+  // Tenants and months of recent requests; bounded by the directory.
   const tracked = new Map<string, TrackedQuota>();
   const stopped = new AbortController();
 
@@ -73,7 +72,8 @@ export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quot
     ledger: async (tenant, month) => {
       const name = entryName(tenant.id, month);
       const existing = tracked.get(name);
-      // One that is open goes on counting: the quota may be given back before the rollup has what came in between.
+      // An open ledger continues after its quota was removed, because the quota may be set again before the rollup has all
+      // events.
       if (existing === undefined && tenant.monthlySoftQuota === null) return undefined;
       const entry = existing ?? track(name, tenant, month);
       entry.tenant = tenant;
@@ -101,16 +101,16 @@ export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quot
 
 async function readFirst(deps: QuotaDeps, entry: TrackedQuota): Promise<void> {
   await deps.projection.caughtUp('all', FIRST_READ_TIMEOUT_MS).catch((error: unknown) => {
-    // Truth over speed up to here; past it, a projector that lags must not stop the game's events.
+    // After this timeout, a lagging projector must not block the tenant's events.
     if (!(error instanceof Unavailable)) throw error;
     deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
   });
-  // Positions tell which own appends the rows hold; there is none yet.
+  // Without offsets, because there are no own appends yet.
   await refresh(deps, [entry], []);
   entry.opening = undefined;
 }
 
-/** Reads the rollup again and again, one reading at a time, for the tenants that are active. */
+/** Reads the rollup of the active tenants periodically. */
 async function refreshPeriodically(
   deps: QuotaDeps,
   intervals: typeof REFRESH_INTERVALS,
@@ -135,7 +135,6 @@ async function refreshPeriodically(
   }
 }
 
-/** A tenant's month in one partition, as ClickHouse has it. */
 interface UsageRow {
   readonly tenantId: string;
   readonly usedIn: string;
@@ -145,7 +144,7 @@ interface UsageRow {
   readonly lastOffset: string;
 }
 
-/** Those that are not told in time are left out: the rows alone are true, too; some own appends may be counted for longer. */
+/** Returns no offsets on a timeout. Own appends may then be counted twice for a while. */
 async function positions({ projection }: QuotaDeps, limitMs: number): Promise<readonly number[]> {
   try {
     return await withinLimit<readonly number[]>(projection.projected(), limitMs, () => []);
@@ -155,7 +154,7 @@ async function positions({ projection }: QuotaDeps, limitMs: number): Promise<re
   }
 }
 
-/** @param projected asked before, so that the rows hold all that is below these offsets. */
+/** @param projected requested before the query, so that the rows include all records below these offsets */
 async function refresh(
   { store }: QuotaDeps,
   entries: readonly TrackedQuota[],

@@ -1,6 +1,6 @@
 /**
- * Requests with an `Idempotency-Key` that were here before: in memory while they are recent (or still under way), in
- * the ledger of appends afterwards. What is found is answered and never appended again.
+ * Detects retries of requests with an `Idempotency-Key`: by a cache of recent and running requests, then by the table of
+ * appends. Stored events are returned, and not appended again.
  */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -12,9 +12,9 @@ import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { Rejected } from '../rejected.ts';
 import { type CreatedEvent, keyedTail } from './core/accept.ts';
 
-/** A stored event as a replay answers it; its payload is in the repeated body itself. */
+/** A stored event of a replay. Its payload is in the retry's body. */
 export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'> {
-  /** It was answered only: a switch left it out of the sample. */
+  /** True if a switch sampled the event out, so that it was acknowledged only. */
   readonly isSampledOut?: boolean;
 }
 
@@ -23,20 +23,20 @@ export interface KeyedRequest {
   readonly projectId: string;
   readonly key: string;
   readonly digest: Buffer;
-  /** Positions in the body that may have been stored. */
+  /** Positions in the body of events that may be stored. */
   readonly indexes: readonly number[];
 }
 
 export interface Replays {
   /**
-   * Gives the key to the caller, who stores what is missing and says what became of it. Another request of the same key
-   * waits until then.
-   * @throws Rejected `idempotency_key_reused` when the key came with another body.
+   * Claims the key for the caller, which stores the missing events and completes or releases the claim. Concurrent requests of
+   * the key wait until then.
+   * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
   /**
-   * The log was cut, and what is remembered here may be gone. A repeat is looked up, and stored anew where it is not
-   * found; if it is in the log after all, consumers drop it.
+   * Clears the cache, because its events may be lost. A retry is then looked up, and stored again if it is not found.
+   * Consumers drop a duplicate append.
    */
   onTruncated(): void;
 }
@@ -44,18 +44,18 @@ export interface Replays {
 export type Claim = Replay | ClaimedKey;
 
 interface Replay {
-  /** Nothing is missing, and nothing more is to be said. */
+  /** Nothing is missing; there is no claim to complete. */
   readonly isReplay: true;
   readonly stored: readonly StoredElement[];
 }
 
 interface ClaimedKey {
   readonly isReplay: false;
-  /** What earlier tries have stored. */
+  /** Events that earlier attempts stored. */
   readonly stored: readonly StoredElement[];
-  /** Remembers what the caller has stored, and returns it with what was there before. */
+  /** Caches the events that the caller stored. Returns them with the ones that were stored before. */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Not all of it could be stored: the next request of the key looks again. */
+  /** Ends the claim without a result. The next request of the key looks up the stored events again. */
   release(): void;
 }
 
@@ -76,8 +76,8 @@ export function openReplays(deps: {
   projection: Pick<ProjectionProgress, 'caughtUp'>;
 }): Replays {
   const { store, clock, projection } = deps;
-  // An event that an earlier process accepted is in neither memory nor ledger until it is projected. A repeat would be
-  // appended again, which consumers drop, but which the quota would count for a moment.
+  // Waits until earlier processes' appends are projected: a retry would otherwise be appended again. Consumers would drop it,
+  // but the quota would briefly count it.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const cache = new ReplayCache(clock);
   const isAppended = openAppendLookup(store, clock);
@@ -87,7 +87,7 @@ export function openReplays(deps: {
       const name = `${request.projectId}/${request.key}`;
       let stored: readonly StoredElement[] | undefined;
       let existing = cache.get(name);
-      // Whoever waited with this one may have taken the key since.
+      // Another waiting request may have claimed the key meanwhile.
       for (
         let last: ReplayEntry | undefined;
         existing !== undefined && existing !== last;
@@ -146,7 +146,7 @@ class ReplayCache {
     };
     const complete = (stored: readonly StoredElement[]): readonly StoredElement[] => {
       const kept = stored.map(withoutPayload);
-      // Some of it may have been confirmed before a cut.
+      // Some of its events may have been confirmed before a truncation.
       if (this.#truncations !== truncationsBefore) {
         release();
         return kept;
@@ -160,7 +160,7 @@ class ReplayCache {
     return { keep: complete, giveUp: release };
   }
 
-  /** What is under way is forgotten once it is stored. */
+  /** Requests that are running are removed when they complete. */
   onTruncated(): void {
     this.#truncations += 1;
     for (const [name, { events }] of this.#requests) if (events > 0) this.#remove(name);
@@ -169,7 +169,7 @@ class ReplayCache {
   #evictOldest(): void {
     for (const [name, { atMs, events }] of this.#requests) {
       if (this.#events <= MAX_CACHED_EVENTS && this.#clock.now() - atMs < CACHE_TTL_MS) return;
-      // One that is under way has no events yet: a second request of its key must go on finding it.
+      // A running request has no events yet, and must be found by a second request of its key.
       if (events > 0) this.#remove(name);
     }
   }
@@ -180,7 +180,7 @@ class ReplayCache {
   }
 }
 
-/** A created event's payload is a view of the request's body, which must not stay in memory for it. */
+/** A created event's payload is a view of the request's body, which must not stay in memory. */
 function withoutPayload({ index, id, occurredAt, overQuota, isSampledOut }: StoredElement): StoredElement {
   return { index, id, occurredAt, overQuota, ...(isSampledOut === true && { isSampledOut }) };
 }
@@ -191,8 +191,8 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
 }
 
 /**
- * Tells whether an append of the request's key was projected.
- * @throws Rejected as `claim` does; Unavailable where ClickHouse is away and the key may be in it.
+ * Returns a function that checks if an append of the request's key was projected.
+ * @throws Rejected as `claim` does; Unavailable if ClickHouse is unavailable and may have the key
  */
 function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) => Promise<boolean> {
   let lastAnswerAtMs = clock.now();
@@ -211,9 +211,9 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
-      // Ingest goes on while ClickHouse is away. The last answer came before this key was made, so the ledger cannot
-      // have held it then; if another ingest has stored it since, consumers drop the repeat. A key from the future
-      // does not tell when it was made, and waits.
+      // Ingest continues without ClickHouse: its last answer came before this key was created, so the key was not stored then.
+      // If another process has stored it since, consumers drop the duplicate. A key from the future does not show when it was
+      // created, so its request waits.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;
@@ -231,7 +231,7 @@ interface StoredRow extends Pick<StoredElement, 'id' | 'overQuota'> {
   readonly occurredAt: string;
 }
 
-/** Finds the events of a key that the ledger has. There are only some where an earlier try reached only some lanes. */
+/** Finds the key's projected events. Some can be missing if an earlier attempt reached only some lanes. */
 async function storedElementsOf(store: Store, request: KeyedRequest): Promise<StoredElement[]> {
   const { tenantId, projectId, key } = request;
   const rows = await store.query<StoredRow>(
@@ -243,7 +243,7 @@ async function storedElementsOf(store: Store, request: KeyedRequest): Promise<St
   return matchByTail(request, rows);
 }
 
-/** A keyed id is known by its hash alone, whatever lane it was given. */
+/** The tail identifies a keyed event, whatever lane it was given. */
 function matchByTail(request: KeyedRequest, rows: readonly StoredRow[]): StoredElement[] {
   const byTail = new Map(rows.map((row) => [tailOf(row.id), row]));
   return request.indexes.flatMap((index) => {

@@ -1,4 +1,4 @@
-/** POST /admin/projects/{id}/test-event: an event of that project, by the very way that a game's events take. */
+/** POST /admin/projects/{id}/test-event: sends an event through the same code as a game's events. */
 import { createHash } from 'node:crypto';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
@@ -13,7 +13,7 @@ interface ProjectDeps {
   readonly defaultRevision: Revision;
 }
 
-/** @returns the created event, as a game is answered. @throws Rejected where there is no such project; Unavailable */
+/** Returns the created event, as in a game's response. @throws Rejected if the project does not exist; Unavailable */
 export async function sendTestEvent(
   deps: ProjectDeps & { readonly ingest: IngestDeps },
   projectId: string,
@@ -35,7 +35,7 @@ export async function sendTestEvent(
   return created;
 }
 
-/** As if a token of the project had been sent that may do everything. @throws Rejected where there is no such project */
+/** Returns a principal with all scopes of the project. @throws Rejected if the project does not exist */
 export function operatorPrincipal({ directory, defaultRevision }: ProjectDeps, projectId: string): Principal {
   const project = directory.current.projects.get(canonicalUuid(projectId) ?? '');
   const tenant = directory.current.tenants.get(project?.tenantId ?? '');
@@ -46,7 +46,7 @@ export function operatorPrincipal({ directory, defaultRevision }: ProjectDeps, p
   return { tenant, project, revision, scopes: SCOPES, tokenId: null };
 }
 
-/** Revision A asks for a session. It is one for ever, so that tests leave no trail of sessions behind. */
+/** Revision A requires a session. All test events of a project use the same one. */
 function testSession(projectId: string): string {
   return uuidV8(createHash('sha256').update(`questlog.test ${projectId}`).digest());
 }

@@ -1,4 +1,4 @@
-/** From drafts to events in the log: the quota's flags, ids, one append a partition. What everything that stores events shares. */
+/** Stores drafts of events: reserves quota, creates ids, and appends one batch per partition. */
 import { randomFillSync } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
@@ -31,16 +31,15 @@ export interface StoreEventsDeps {
   readonly ownAppends: OwnAppends;
   readonly random: RandomPool;
   readonly metrics: IngestMetrics;
-  /** Partitions of the events topic. */
   readonly partitions: number;
 }
 
-/** Random bytes, drawn many at once, since each drawing costs a small request much of its time, and each given out once. */
+/** Source of random bytes, each used once. Draws many at once, because a draw costs a small request much of its time. */
 export class RandomPool {
   #pool = Buffer.alloc(0);
 
   take(bytes: number): Buffer {
-    // In memory of their own: what is not given out yet is within nobody's reach through another buffer.
+    // In its own memory, so that unused bytes cannot be read through another buffer.
     if (this.#pool.length < bytes)
       this.#pool = randomFillSync(Buffer.allocUnsafeSlow(Math.max(bytes, POOL_BYTES)));
     const taken = this.#pool.subarray(0, bytes);
@@ -51,16 +50,16 @@ export class RandomPool {
 
 const POOL_BYTES = 16 * 1024;
 
-/** Events that are decided and reserved in the quota; they are then appended or released. */
+/** Events with reserved quota, which must be appended or released. */
 export interface DecidedEvents extends AcceptedBatch {
   readonly ledger: QuotaLedger | undefined;
-  /** In no append, and not counted. */
+  /** Acknowledged events that are neither appended nor counted. */
   readonly sampledOut: readonly CreatedEvent[];
 }
 
 interface EventsToStore
   extends Pick<AcceptInput, 'receivedAt' | 'drafts' | 'idempotency' | 'isSplit' | 'reportId'> {
-  /** Are answered as if they were stored behind the others. */
+  /** Returned as if they were stored after the drafts. */
   readonly sampledOut?: readonly AssignedDraft[];
 }
 
@@ -70,7 +69,7 @@ export async function decideEvents(
   toStore: EventsToStore,
 ): Promise<DecidedEvents> {
   const { drafts, receivedAt, sampledOut = [] } = toStore;
-  // A report without events counts nothing, so it waits for no ledger.
+  // A report without events uses no quota, so it waits for no ledger.
   const isEmpty = drafts.length + sampledOut.length === 0;
   const ledger = isEmpty ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
   const used = ledger?.reserve(drafts.length) ?? 0;
@@ -91,11 +90,11 @@ export async function decideEvents(
   return { ...acceptOf(drafts, remaining), ledger, sampledOut: sampledOutEvents };
 }
 
-/** What goes to one partition. */
+/** Records for one partition. */
 export interface EventsAppend {
   readonly partition: number;
   readonly records: readonly OwnAppend[];
-  /** Their values. Called once, before anything is awaited. */
+  /** Returns the records' values. Called once, before any await. */
   encode(): readonly Buffer[];
 }
 
@@ -113,7 +112,7 @@ export async function appendEvents(
   await appendRecords(deps, tenant.id, encoded, { ledger, overQuota });
 }
 
-/** One append a partition; resolves after all of them. Where one fails, the others may still be stored. */
+/** Appends one batch per partition. Resolves after all of them. If one fails, the others may be stored. */
 export async function appendRecords(
   deps: StoreEventsDeps,
   tenantId: string,
@@ -126,7 +125,7 @@ export async function appendRecords(
     for (const { receivedAt: receivedAtMs, events } of records)
       deps.received.push({ tenantId, outcome: what, accepted: { receivedAtMs, events } });
   };
-  // It keeps its failure instead of rejecting: until the others have ended nobody would look at it.
+  // Keeps its error instead of rejecting, because the rejection would be unhandled until the others end.
   const appendTo = async ({ partition, records, encode }: EventsAppend): Promise<void> => {
     try {
       const values = encode().map((value, i) => ({
@@ -155,7 +154,7 @@ export async function appendRecords(
   deps.metrics.overQuota.inc(overQuota);
 }
 
-/** They are not appended after all. */
+/** Releases the quota of events that are not appended. */
 export function releaseEvents({ created, ledger }: DecidedEvents): void {
   ledger?.release(created.length);
 }

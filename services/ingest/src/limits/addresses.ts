@@ -1,6 +1,6 @@
 /**
- * Holds the addresses that a token is used from to a rate, where the token has one: it is for clients in players' hands, one of
- * which may be changed. In memory, each ingest for itself.
+ * Limits the request rate per token and client address, if the token has such a rate. Tokens in players' hands need it,
+ * because a client can be modified. Each ingest process counts for itself, in memory.
  */
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
@@ -11,20 +11,20 @@ import { Rejected } from '../rejected.ts';
 import { Bucket } from './core/bucket.ts';
 
 export interface AddressLimits {
-  /** @throws Rejected 429 where the address has sent more requests with this token than its rate allows. */
+  /** @throws Rejected 429 if the address exceeds the token's rate. */
   admit(principal: Principal, request: IncomingMessage): void;
 }
 
 export interface AddressLimitsDeps {
   readonly clock: Clock;
   readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
-  /** Whose `X-Forwarded-For` is believed. */
+  /** Proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: BlockList;
 }
 
-/** Pairs of a token and an address; beyond them the one that was used longest ago is forgotten, and begins anew. */
+/** Maximum pairs of token and address. The least recently used pair is evicted, and later starts with a full bucket. */
 export const MAX_ADDRESSES = 50_000;
-/** What was not sent for so long may be sent at once. */
+/** Seconds of unused rate that may be used at once. */
 const BURST_SECONDS = 10;
 
 export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLimitsDeps): AddressLimits {
@@ -33,7 +33,7 @@ export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLim
     admit: (principal, request) => {
       const { addressRequestsPerSecond: perSecond, firstTokenId, tokenId } = principal;
       if (perSecond === undefined) return;
-      // A token and its successor are one here: a rotation doubles nothing.
+      // A token and its successor share a bucket, so that a rotation does not double the rate.
       const key = `${firstTokenId ?? tokenId} ${clientNetwork(request, trustedProxies)}`;
       const bucket = buckets.get(key) ?? new Bucket();
       buckets.delete(key);
@@ -53,7 +53,7 @@ export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLim
   };
 }
 
-/** Addresses and networks (`10.0.0.0/8`), separated by commas. @throws Error naming one that is neither. */
+/** Parses addresses and networks (`10.0.0.0/8`), separated by commas. @throws Error naming an invalid one */
 export function parseTrustedProxies(text: string): BlockList {
   const proxies = new BlockList();
   for (const part of text.split(',').map((each) => each.trim())) {
@@ -97,7 +97,7 @@ function clientAddress({ socket, headers }: IncomingMessage, trusted: BlockList)
   return client;
 }
 
-/** Without brackets or port; an IPv4 address in an IPv6 one as itself. */
+/** Removes brackets and the port. Converts an IPv4-mapped IPv6 address to IPv4. */
 function normalized(text: string): string {
   const address = /^\[([^\]]*)\](?::\d+)?$/.exec(text)?.[1] ?? text.replace(/^([\d.]+):\d+$/, '$1');
   return address.replace(/^::ffff:(?=[\d.]+$)/i, '');
@@ -107,7 +107,7 @@ function normalized(text: string): string {
 export function networkOf(remoteAddress: string): string {
   const address = normalized(remoteAddress);
   if (!isIPv6(address)) return address;
-  // In the one way of writing that there is of each.
+  // The URL's host name has the canonical form.
   const [head = '', tail] = new URL(`http://[${address.split('%')[0]}]`).hostname.slice(1, -1).split('::');
   const [first, last] = [head, tail ?? ''].map((part) => (part === '' ? [] : part.split(':')));
   const zeros = tail === undefined ? 0 : 8 - (first?.length ?? 0) - (last?.length ?? 0);

@@ -1,4 +1,4 @@
-/** Places that few can have at a time, such as open streams. A tenant that has many leaves as many for the others. */
+/** Limits concurrent use of a resource, such as open streams. A tenant may hold at most as many permits as it leaves free. */
 export interface ProjectIds {
   readonly tenantId: string;
   readonly projectId: string;
@@ -18,7 +18,7 @@ export class ConcurrencyLimit {
     return this.#permits.size;
   }
 
-  /** @returns what gives the place back; undefined: there is none for this holder. */
+  /** Returns the function that releases the permit. Undefined if the limit is reached for this caller. */
   acquire({ tenantId, projectId }: ProjectIds): (() => void) | undefined {
     const inUse = [...this.#permits];
     const ofTenant = inUse.filter((one) => one.tenantId === tenantId).length;

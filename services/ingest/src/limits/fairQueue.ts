@@ -1,23 +1,24 @@
-/** Shares ClickHouse, or whatever else few can have at once, between tenants. One may have all of it but the last place. */
+/**
+ * Shares a resource with limited concurrency, such as ClickHouse, fairly between tenants. The last free slot is reserved for
+ * tenants without running work.
+ */
 import { availableParallelism } from 'node:os';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 
-/** Queries of reads at once. The embedded ClickHouse runs eight: what is stored comes beside them. */
+/** The embedded ClickHouse runs eight queries; two remain for inserts. */
 const MAX_CONCURRENT_READS = 6;
-/** Of one tenant where there are fewer cores: one query must not be all that is read. */
+/** At least two, so that one query does not block all other reads of its tenant. */
 const MIN_READS_PER_TENANT = 2;
-/** Beside those reads, and each is short. One tenant's reads and look-ups leave the embedded ClickHouse a place. */
+/** Lookups are short. With the reads, one tenant leaves a slot of the embedded ClickHouse free. */
 const MAX_CONCURRENT_LOOKUPS = 3;
-/** Of one tenant that wait; past it the next is told to come again. */
 const MAX_WAITING_PER_TENANT = 256;
 
 type Projects = ReadonlyMap<string, { readonly tenantId: string }>;
 
 /**
- * For what is read.
- * @param isEngineLocal whether ClickHouse runs on this machine: more queries of a tenant than cores read no more there, and each
- *   write waits for its turn among their threads.
+ * Store for reads.
+ * @param isEngineLocal true if ClickHouse runs on this machine: more queries than cores then read no faster, and delay writes.
  */
 export function fairReads(
   store: Store,
@@ -32,12 +33,12 @@ export function fairReads(
   );
 }
 
-/** For what a write has to know first: it waits for no read, and unknown ids of all projects of a tenant hold few connections. */
+/** Store for the lookups of writes, which do not wait for reads. A tenant's unknown ids use few connections. */
 export function fairLookups(store: Store, projects: Projects): Store {
   return withFairQueries(store, projects, new FairQueue('look-ups', MAX_CONCURRENT_LOOKUPS));
 }
 
-/** A query names its project or its tenant; one that names neither is the process's own, and waits for nobody. */
+/** A query names its project or tenant. Queries of the process itself name neither, and do not wait. */
 function withFairQueries(store: Store, projects: Projects, queue: FairQueue): Store {
   return {
     ...store,
@@ -55,18 +56,18 @@ interface TenantQueue {
 }
 
 export class FairQueue {
-  /** Of tenants that have work here; the one that was served last stands last. */
+  /** Tenants with work, least recently served first. */
   readonly #queues = new Map<string, TenantQueue>();
   readonly #resource: string;
   #free: number;
 
-  /** @param resource is shared, for those that find too many waiting. */
+  /** @param resource name of the resource for error messages */
   constructor(resource: string, maxConcurrent: number) {
     this.#resource = resource;
     this.#free = maxConcurrent;
   }
 
-  /** @throws Unavailable where too many of the tenant wait already. */
+  /** @throws Unavailable if too many calls of the tenant are waiting */
   async run<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(tenantId) ?? { running: 0, waiting: [] };
     this.#queues.set(tenantId, queue);
@@ -86,8 +87,8 @@ export class FairQueue {
   }
 
   /**
-   * Of the tenants that wait, the one with the fewest that run. The last place is for one that has none: what runs may take a
-   * minute.
+   * Starts the next work of the waiting tenant with the least running work. The last slot is for a tenant without any, because
+   * running work can take a minute.
    */
   #startNext(): void {
     const waiting = [...this.#queues].filter(([, queue]) => queue.waiting.length > 0);

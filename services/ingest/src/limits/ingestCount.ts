@@ -1,6 +1,6 @@
 /**
- * How many ingests take a tenant's requests, as their books in ClickHouse tell: those that answered one in this minute, or in the
- * last one while this is young. Asked in passing, so that no answer waits for it.
+ * Counts the ingest processes that receive a tenant's requests in the current minute, or early in a minute in the last one, by
+ * the ledger in ClickHouse. Updates in the background, so that no response waits.
  */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -9,21 +9,21 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { minuteOf } from '../ledger/core/receivedCounts.ts';
 
 const REFRESH_MS = 2_000;
-/** By then the books of a minute that has begun tell of whoever is busy. */
+/** Time until the ledger of a new minute contains every busy process. */
 const SETTLE_MS = 10_000;
 
 export interface IngestCountDeps {
   readonly store: Store;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Of this ingest, in the books. */
+  /** This process's id in the ledger. */
   readonly processId: string;
 }
 
-/** @returns what was last known; this ingest counts always, and alone until others are heard of. */
+/** Returns a function for the last known count. This process is always included. */
 export function watchIngestCount(deps: IngestCountDeps): (tenantId: string) => number {
   const { clock, logger } = deps;
-  /** Those with limits whose requests came; the directory, which is in memory, bounds it. */
+  /** Contains tenants with limits that sent requests; bounded by the directory. */
   const otherIngests = new Map<string, number>();
   let requestedTenants = new Set<string>();
   let isReading = false;

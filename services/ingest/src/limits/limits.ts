@@ -1,6 +1,6 @@
 /**
- * Holds projects and tenants to the rates that operators gave them. The buckets are this process's own: each ingest that
- * takes a tenant's requests has an equal share of its rates.
+ * Enforces the rate limits of projects and tenants. Each ingest process that receives a tenant's requests has an equal share
+ * of its rates.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -13,25 +13,25 @@ import { Bucket, neededFor, type Rate } from './core/bucket.ts';
 type LimitedUnit = 'events' | 'requests' | 'bytes';
 
 export interface Limits {
-  /** Before the body of a request to write is read. @throws Rejected */
+  /** Called before the body of a write is read. @throws Rejected */
   admit(principal: Principal, headers: IncomingHttpHeaders): void;
-  /** Before a body is parsed whose length the request's head did not tell. @throws Rejected */
+  /** Called before a body is parsed whose length the headers do not contain. @throws Rejected */
   admitBody(principal: Principal, headers: IncomingHttpHeaders, bytes: number): void;
   /**
-   * Before events are appended.
-   * @param minimum how many of them are better than none: all, or 1
+   * Called before events are appended.
+   * @param minimum smallest useful number of events: all, or 1
    */
   acquireEvents(principal: Principal, count: number, minimum: number): EventPermit;
 }
 
 export interface EventPermit {
   readonly count: number;
-  /** Set where it is fewer than were wanted. */
+  /** Set if `count` is lower than requested. */
   readonly rejection?: Rejected;
 }
 
 interface Policy {
-  /** As `RateLimit-Policy` names it. */
+  /** Name in `RateLimit-Policy`. */
   readonly name: string;
   readonly owner: 'project' | 'tenant';
   readonly perSecond: number;
@@ -42,12 +42,12 @@ interface Policy {
 export interface LimitsDeps {
   readonly clock: Clock;
   readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
-  /** How many ingests take the tenant's requests, this one too. */
+  /** Returns the number of ingest processes that receive the tenant's requests, including this one. */
   readonly ingestCountOf: (tenantId: string) => number;
 }
 
 export function openLimits({ clock, metrics, ingestCountOf }: LimitsDeps): Limits {
-  // By entity and what, of those that have limits; the directory, which is in memory, bounds it.
+  // By owner and unit; bounded by the directory.
   const buckets = new Map<string, Bucket>();
   const acquire = (
     principal: Principal,
@@ -86,7 +86,6 @@ export function openLimits({ clock, metrics, ingestCountOf }: LimitsDeps): Limit
     admitBody: (principal, headers, bytes) => {
       if (headers['content-length'] === undefined) acquireAll(principal, 'bytes', bytes);
     },
-    // A report without events has none that could come too fast.
     acquireEvents: (principal, count, minimum) =>
       count === 0 ? { count } : acquire(principal, 'events', count, minimum),
   };
@@ -98,7 +97,7 @@ const RATES = {
   bytes: 'bytesPerSecond',
 } as const satisfies Record<LimitedUnit, keyof RateLimits>;
 
-/** Units of the IETF's draft; it has none for events. */
+/** Units of the IETF draft, which has none for events. */
 const UNITS = { events: 'events', requests: 'requests', bytes: 'content-bytes' } as const;
 
 function suspendedOwner({ project, tenant }: Principal): Policy['owner'] | undefined {
@@ -124,7 +123,7 @@ function policiesOf(
 
 interface State {
   readonly policy: Policy;
-  /** This process's share. */
+  /** This process's share of the rate. */
   readonly rate: Rate;
   readonly level: number;
 }
@@ -137,7 +136,7 @@ function statesOf(policies: readonly Policy[], ingests: number, nowMs: number): 
   });
 }
 
-/** With the fields of draft-ietf-httpapi-ratelimit-headers-10: policies as a whole, and what is left of them here. */
+/** Headers as in draft-ietf-httpapi-ratelimit-headers-10: the complete policies, and the remaining quota of this process. */
 function rejectionOf(
   unit: LimitedUnit,
   requested: number,

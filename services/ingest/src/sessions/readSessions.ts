@@ -1,4 +1,4 @@
-/** A game's reads of its sessions, builds and players. All come from ClickHouse, once it has caught up. */
+/** Reads of sessions, builds, and players from ClickHouse, after the projection has caught up. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -21,9 +21,9 @@ import { sessionSequence } from './sessionSequence.ts';
 export interface SessionReadDeps {
   readonly store: Store;
   readonly sessions: Pick<SessionCache, 'find' | 'errorIfIncomplete'>;
-  /** Of the sessions topic. */
+  /** Progress of the sessions topic. */
   readonly registered: ProjectionProgress;
-  /** Of the events topic. */
+  /** Progress of the events topic. */
   readonly projection: ProjectionProgress;
   readonly partitions: number;
 }
@@ -72,15 +72,15 @@ export async function readSession(
     if (incomplete !== undefined) throw incomplete;
     throw new Rejected('unknown_session', `session ${id} does not exist in this project, or has expired`);
   }
-  // An event that was answered is not missing.
+  // Waits for the events, so that an acknowledged event is not reported as missing.
   await deps.projection.caughtUp([partitionOf(tenant.id, row.lane, deps.partitions)]);
   const owner = { tenantId: tenant.id, projectId: project.id, sessionId: id };
   const session = { ...sessionOf(row), sequence: await sessionSequence(deps.store, owner) };
-  // Its bytes stay as they came: they are never parsed.
+  // The metadata's bytes are never parsed, so that they remain unchanged.
   return Buffer.from(`${JSON.stringify(session).slice(0, -1)},"metadata":${row.metadata}}`);
 }
 
-/** The player's sessions, the newest first. A player that nobody knows has none. */
+/** Returns a page of the player's sessions, newest first. Empty for an unknown player. */
 export async function readPlayerSessions(
   deps: SessionReadDeps,
   principal: Principal,
@@ -107,7 +107,7 @@ interface BuildRow extends Omit<BuildOutput, 'firstSeenAt' | 'lastSeenAt' | 'ses
   readonly sessionCount: string;
 }
 
-/** The project's builds, the one that was seen last for the first time first. */
+/** Returns a page of the project's builds, by first use, newest first. */
 export async function readBuilds(
   deps: SessionReadDeps,
   principal: Principal,

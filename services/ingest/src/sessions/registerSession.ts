@@ -1,4 +1,7 @@
-/** POST /v1/ingest/sessions: registers a session once; the same again is answered, other content under its id is refused. */
+/**
+ * POST /v1/ingest/sessions: registers a session. A repeated registration gets the same response; a different one with the same
+ * id is rejected.
+ */
 import { randomBytes } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -21,7 +24,7 @@ interface RegisteredSession {
   readonly warned: readonly SkewedTime[];
 }
 
-/** @throws Rejected for what the game must change, Unavailable for what it may send again. */
+/** @throws Rejected if the client must change the request; Unavailable if the client may retry */
 export async function registerSession(
   { sessions, clock }: { sessions: SessionCache; clock: Clock },
   { tenant, project, buildIds }: Principal,

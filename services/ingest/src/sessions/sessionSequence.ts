@@ -1,7 +1,7 @@
 /**
- * Finds which events of a session are missing by the numbers that the client gave them. This proves that a trail is
- * complete. Numbers below the first stored event are expired if the session began before the time up to which events have
- * expired, because clients number events in the order in which they send them.
+ * Finds missing events of a session by the numbers that the client gave them, which proves that a trail is complete. Numbers
+ * below the first stored event count as expired if the session began before the time up to which events have expired, because
+ * clients number events in send order.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_GAPS, type SequenceOutput } from '@questlog/schemas/http/session';
@@ -15,8 +15,8 @@ interface Row {
 }
 
 /**
- * Sorted, each number stands beside the one before it: a larger step is a gap, none at all a repeat. So ClickHouse
- * answers the gaps alone, however many events the session has.
+ * Compares each number with the previous one: a larger step is a gap, an equal number a duplicate. ClickHouse returns only the
+ * gaps, independent of the number of events.
  */
 const GAPS = `
   SELECT countIf(number != before) AS received, max(number) AS highest,
@@ -33,7 +33,7 @@ const GAPS = `
       AND sequence IS NOT NULL
   )`;
 
-/** Of the events that ClickHouse has; null where no event of the session has a number. */
+/** Covers the events in ClickHouse. Returns null if no event of the session has a number. */
 export async function sessionSequence(
   store: Store,
   session: { readonly tenantId: string; readonly projectId: string; readonly sessionId: string },

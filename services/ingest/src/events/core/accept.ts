@@ -1,6 +1,6 @@
 /**
- * The decision on a request whose elements are in order: ids, quota flags, and which record goes to which partition.
- * Pure: time, randomness and the use of the quota come in as values.
+ * Decides ids, over-quota flags, records, and partitions of a request's valid events. Pure: time, randomness, and quota are
+ * parameters.
  */
 import { createHash } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
@@ -10,14 +10,14 @@ import { idHead, idTail, millisOf, uuidV8 } from '@questlog/schemas/uuid';
 import { buildProblems } from '../../core/tokenBuilds.ts';
 import type { Draft, Elements } from './envelope.ts';
 
-/** A draft whose partition is known. */
+/** A draft with its lane. */
 export interface AssignedDraft extends Draft {
   readonly lane: number;
-  /** Of its session's player; undefined: it has no session. */
+  /** Hash of the session's player. Undefined without a session. */
   readonly player?: number | undefined;
-  /** Of a sample; undefined: all of its like are kept. */
+  /** Undefined if the event is not a sample. */
   readonly sampleRate?: number;
-  /** Set where the record of its report names the event already. */
+  /** Set if the record of its report already names the event. */
   readonly id?: string;
 }
 
@@ -28,18 +28,18 @@ export interface AcceptInput {
   /** Milliseconds since the epoch. */
   readonly receivedAt: number;
   readonly drafts: readonly AssignedDraft[];
-  /** How many of the request's events, the first ones, are still within the tenant's quota; below 0 past its line. */
+  /** Number of events within the quota, from the first on; negative above the quota. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
   /**
-   * One record for each event of a keyed request. Where bad elements are left out, a repeat may have more good ones
-   * than the first try (a session was registered in between), and each must be recognisable on its own.
+   * True if each event of a keyed request has its own record. A retry may have more valid elements, for example because a
+   * session was registered meanwhile, so each event must be identifiable by itself.
    */
   readonly isSplit: boolean;
-  /** The bug report that the events came in. */
+  /** The bug report that contained the events. */
   readonly reportId?: string;
   readonly partitions: number;
-  /** 8 random bytes a draft, then 16 for each record; unused by a keyed request. */
+  /** 8 random bytes per draft, then 16 per record. Unused if the request has a key. */
   readonly random: Buffer;
 }
 
@@ -47,7 +47,7 @@ export interface CreatedEvent extends AcceptedEvent {
   readonly index: number;
 }
 
-/** The records of one partition; they are appended together. */
+/** The records of one partition, appended together. */
 export interface Append {
   readonly partition: number;
   readonly messages: readonly EventsAccepted[];
@@ -56,11 +56,11 @@ export interface Append {
 export interface AcceptedBatch {
   /** In request order. */
   readonly created: readonly CreatedEvent[];
-  /** One for each partition. */
+  /** One per partition. */
   readonly appends: readonly Append[];
 }
 
-/** How many random bytes `accept` wants. */
+/** Returns the number of random bytes that `accept` needs. */
 export function randomBytesFor(drafts: number): number {
   return drafts * 8 + drafts * 16;
 }
@@ -93,8 +93,8 @@ export function accept(input: AcceptInput): AcceptedBatch {
 }
 
 /**
- * The last 62 bits of a keyed event's id: a hash of what a repeat has in common with the first try. The lane is not in
- * it, so that a repeat finds its events whatever has become of the tenant's spread.
+ * Returns the last 62 bits of a keyed event's id: a hash of what a retry has in common with the first attempt. Excludes the
+ * lane, so that a retry finds its events after a change of the tenant's spread.
  */
 export function keyedTail(projectId: string, key: string, digest: Buffer, index: number): Buffer {
   return createHash('sha256').update(`${projectId}/${key}/${index}/`).update(digest).digest().subarray(0, 8);
@@ -120,7 +120,7 @@ function createdEvent(
   };
 }
 
-/** What the events of one request have in common is made once. */
+/** Computes the shared parts of a request's ids once. */
 class EventIds {
   readonly receivedMicros: bigint;
   readonly #input: AcceptInput;
@@ -154,8 +154,8 @@ function messageOf(input: AcceptInput, appendId: string, events: readonly Create
 }
 
 /**
- * Random, or for a keyed request and a report the same at every try: consumers drop the second one. A report that the log
- * has lost is filed with other ids when it comes again. Under the id of the lost try those would be dropped.
+ * Returns a random id, or the same id at every attempt for a keyed request or a report, so that consumers drop duplicates. A
+ * report that the log lost is filed again with other event ids, so its append id depends on them.
  */
 function appendIdOf(
   input: AcceptInput,
@@ -184,8 +184,8 @@ export interface AssignedDrafts {
 }
 
 /**
- * An event lies where its session does, or else in the request's `own` lane, and is of its session's build unless it
- * names one. A session that is not `known` is a problem, and so is another build than the token writes for.
+ * Assigns each draft its session's lane, or the lane of the request, and its session's build unless it names one. Unknown
+ * sessions and builds that the token may not write are problems.
  */
 export function assignLanes(
   { drafts, problems }: Elements,
@@ -227,7 +227,7 @@ export function unknownSession(index: number, sessionId: string, projectId: stri
   return { index, pointer: '/sessionId', code: 'unknown_session', detail };
 }
 
-/** Each once. */
+/** Returns the distinct session ids. */
 export function sessionsOf(drafts: readonly Draft[]): string[] {
   const ids = new Set<string>();
   for (const { sessionId } of drafts) if (sessionId !== null) ids.add(sessionId);

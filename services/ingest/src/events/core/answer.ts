@@ -1,26 +1,25 @@
-/** Splices answers from the very payload bytes that came in; nothing of a payload is parsed or escaped again. Pure. */
+/** Builds responses from the payload bytes that were sent, without parsing them. Pure. */
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
 import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import { formatMicros } from '../../core/occurredAt.ts';
 
-/** An event as any answer shows it. */
+/** An event in a response. */
 export interface AnsweredEvent extends Omit<AcceptedEvent, 'overQuota'> {
   readonly reportIds: readonly string[];
-  /** Undefined in revision B, whose answers have no such field. */
+  /** Undefined in revision B, which has no such field. */
   readonly overQuota: boolean | undefined;
-  /** Among the events of one report: how it is linked to it. */
+  /** Set in a report's events. */
   readonly link?: { readonly state: string; readonly source: string };
 }
 
 type Part = string | Buffer;
 
-/** A JSON array of events. */
 export function eventArray(events: readonly AnsweredEvent[]): Buffer {
   return arrayOf(events, (out, event) => out.event(event));
 }
 
-/** What an array of them has between its brackets. */
+/** Returns the content of an event array, without its brackets. */
 export function eventList(events: readonly AnsweredEvent[]): Buffer {
   return eventArray(events).subarray(1, -1);
 }
@@ -31,13 +30,13 @@ export function eventObject(event: AnsweredEvent): Buffer {
   return out.written();
 }
 
-/** `{events, next}`. @param lists of `eventList`, none empty. */
+/** Returns `{events, next}`. @param lists non-empty results of `eventList` */
 export function eventPage(lists: readonly Buffer[], next: string | null): Buffer {
   const parts = lists.flatMap((list, at) => (at === 0 ? [list] : [',', list]));
   return join(['{"events":[', ...parts, `],"next":${JSON.stringify(next)}}`]);
 }
 
-/** The answer to `Prefer: handling=lenient`: in request order, each a created event or a problem. */
+/** Returns the response to `Prefer: handling=lenient`: an event or a problem per element, in request order. */
 export function lenientArray(
   elements: readonly (AnsweredEvent | readonly ElementProblem[])[],
   requestId: string,
@@ -67,14 +66,14 @@ function arrayOf<T extends Element>(
   return out.written();
 }
 
-/** About, and mostly more than it takes. */
+/** Estimated size, usually too high. */
 function bytesOf(element: Element): number {
   return 'id' in element ? HEAD_BYTES + element.eventType.length + element.payload.length : HEAD_BYTES;
 }
 
-/** The fields but type, payload and reports. */
+/** All fields except type, payload, and reports. */
 const HEAD_BYTES = 330;
-/** So that the last text, too, has room at its longest in UTF-8: otherwise its bytes are counted before it is written. */
+/** Leaves space for the last text at its maximum UTF-8 length; otherwise, its bytes would have to be counted first. */
 const MARGIN_BYTES = 2 * HEAD_BYTES;
 
 function elementProblem(errors: readonly ElementProblem[], requestId: string): Record<string, unknown> {
@@ -83,7 +82,7 @@ function elementProblem(errors: readonly ElementProblem[], requestId: string): R
   return problemOf(first.code, first.detail, requestId, errors);
 }
 
-/** A batch repeats few types, and mostly one time where the game tells none. */
+/** Caches the last type and time, because batches repeat them. */
 class EventWriter extends ByteWriter {
   readonly #quoted = new Map<string, string>();
   #micros: bigint | undefined;
@@ -122,7 +121,7 @@ class EventWriter extends ByteWriter {
   }
 }
 
-/** One allocation for the whole answer; most of its bytes are copied, not encoded. */
+/** Joins the parts with one allocation. */
 export function join(parts: readonly Part[]): Buffer {
   let bytes = 0;
   for (const part of parts) bytes += typeof part === 'string' ? Buffer.byteLength(part) : part.length;

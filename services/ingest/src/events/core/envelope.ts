@@ -1,4 +1,4 @@
-/** Turns scanned elements into drafts of events, or into the list of their faults. Pure. */
+/** Converts scanned elements to drafts of events, or to their problems. Pure. */
 import { EVENT_INPUT, LIMITS } from '@questlog/schemas/http/event';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
 import type { AcceptedEvent, Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -11,12 +11,12 @@ import { SAMPLES } from '../../core/scanObject.ts';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
 import type { NumberField, ScannedElement, StringField } from './scanElement.ts';
 
-/** An element that is in order, as far as the element alone can tell. Its payload is a view of the body's own bytes. */
+/** A valid element. Its payload is a view of the body. */
 export interface Draft
   extends Pick<AcceptedEvent, 'sessionId' | 'buildId' | 'eventType' | 'payload' | 'sequence'> {
   /** Position in the request. */
   readonly index: number;
-  /** Microseconds since the epoch; null: the server's time. */
+  /** Microseconds since the epoch; null for the server's time. */
   readonly occurredAt: bigint | null;
 }
 
@@ -70,8 +70,8 @@ export function timesOf(drafts: readonly Draft[], scanned: readonly ScannedEleme
 }
 
 /**
- * True exactly where `problemsOf` finds nothing, which is nearly everything that games send: the schema takes several times as
- * long and is asked of the others alone. A time is judged where it is read.
+ * True if `problemsOf` finds no problem. The schema is several times slower, and is used only to explain problems. Times are
+ * checked where they are parsed.
  */
 export function isValid(element: ScannedElement, revision: Revision, uuids: Uuids): boolean {
   const { sessionId, buildId, eventType, occurredAt, payloadKind, sequence } = element;
@@ -90,16 +90,16 @@ export function isValid(element: ScannedElement, revision: Revision, uuids: Uuid
   );
 }
 
-/** `null` in an optional field is as if it were omitted. */
+/** `null` in an optional field counts as omitted. */
 function isOmitted(field: StringField | NumberField): boolean {
   return field === undefined || (typeof field === 'object' && field.kind === 'null');
 }
 
-/** The UUIDs of a request, each read once however many events have it. */
+/** Parses each UUID of a request once. */
 export class Uuids {
   readonly #canonical = new Map<string, string | null>();
 
-  /** In lower case; null for what is none. */
+  /** Returns the UUID in lower case, or null. */
   of(field: StringField): string | null {
     if (typeof field !== 'string') return null;
     const known = this.#canonical.get(field);
@@ -143,7 +143,7 @@ export function problemsOf(element: ScannedElement, revision: Revision, index: n
   return [...problems, ...fieldProblems(validator, envelope).map((found) => ({ ...found, index }))];
 }
 
-/** The element's fields by name, for TypeBox; a value of the same kind where another kind stood. */
+/** Returns the fields for TypeBox, with sample values for other kinds. */
 function envelopeOf(element: ScannedElement): Record<string, unknown> {
   const envelope: Record<string, unknown> = {};
   addField(envelope, 'sessionId', element.sessionId, true);

@@ -1,6 +1,6 @@
 /**
- * Writes the records and the answer of an ordinary request from the bytes of its body: those that `accept.ts`,
- * `eventsAccepted.ts` and `answer.ts` make of the same events, one object each. Pure.
+ * Writes the records and the response of an ordinary request from its body. They equal the results of `accept.ts`,
+ * `eventsAccepted.ts`, and `answer.ts`. Pure.
  */
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -9,17 +9,17 @@ import { idTime } from '@questlog/schemas/uuid';
 import { formatMicros } from '../../core/occurredAt.ts';
 import { ABSENT, type OrdinaryEvents, UUID_LENGTH } from './ordinaryEvents.ts';
 
-/** Events that are in order and have a place. Lists go by an event's place in the request. */
+/** Valid events with lanes. The arrays are indexed by the event's position in the request. */
 export interface OrdinaryBatch
   extends Pick<EventsAccepted, 'tenantId' | 'projectId' | 'receivedAt' | 'revision'> {
   readonly body: Buffer;
   readonly found: OrdinaryEvents;
   readonly lanes: ArrayLike<number>;
-  /** The text of the build of the event's session, where it has one. */
+  /** Build ids of the events' sessions. */
   readonly sessionBuilds: readonly (Buffer | null)[];
-  /** How many of them, the first ones, are within the tenant's quota. */
+  /** Number of events within the quota, from the first on. */
   readonly remaining: number;
-  /** 8 bytes an event, for its id. */
+  /** 8 bytes per event id. */
   readonly random: Buffer;
 }
 
@@ -29,7 +29,7 @@ export interface OrdinaryRecord {
   readonly events: number;
 }
 
-/** Of the events of one lane. */
+/** Returns the record of one lane. */
 export function recordOf(
   batch: OrdinaryBatch,
   schemaId: number,
@@ -60,7 +60,7 @@ export function recordOf(
     const sequence = found.sequence[event] ?? 0;
     writeLong(out, sequence === 0 ? NULL : VALUE);
     if (sequence !== 0) writeLong(out, sequence);
-    // It is of no sample.
+    // No sample rate.
     writeLong(out, NULL);
   }
   return endRecord(out);
@@ -76,7 +76,7 @@ function writePart(out: ByteWriter, from: Buffer, start: number, end: number): v
   out.part(from, start, end);
 }
 
-/** As `eventId` has it. */
+/** Writes the same id as `eventId`. */
 function writeId(out: ByteWriter, time: Buffer, lane: number, random: Buffer, event: number): void {
   const at = event * 8;
   out.bytes(time);
@@ -89,7 +89,7 @@ function writeId(out: ByteWriter, time: Buffer, lane: number, random: Buffer, ev
   for (let i = at + 2; i < at + 8; i++) out.hexByte(random[i] ?? 0);
 }
 
-/** The array of the created events, none of which is in a report yet. */
+/** Returns the array of created events. No event is linked to a report yet. */
 export function answerOf(batch: OrdinaryBatch): Buffer {
   const { body, found, lanes, sessionBuilds, remaining, random, receivedAt, revision } = batch;
   const out = new ByteWriter(2 + found.count * ANSWER_BYTES + found.bytes);
@@ -142,7 +142,7 @@ function writeQuotedUuid(out: ByteWriter, from: Buffer, at: number): void {
 const QUOTE = 0x22;
 const HYPHEN = 0x2d;
 const CLOSE_ARRAY = 0x5d;
-/** All fields but type and payload, with their names, at their longest. */
+/** Maximum size of all fields except type and payload. */
 const ANSWER_BYTES = 330;
 const FIRST = Buffer.from('[{"id":"');
 const NEXT = Buffer.from(',{"id":"');

@@ -1,7 +1,6 @@
 /**
- * Reads the ordinary request from the bytes of its body into flat lists of numbers: one event or an array of them, each with
- * plainly written fields that are in order. Of anything else it says that it is not ordinary, and nothing more: what is wrong
- * with a request, or only rare, is for `scanBody.ts` and `envelope.ts` to say. No object is made of an event.
+ * Parses the body of an ordinary request into arrays of numbers, without an object per event. Other requests, and all errors,
+ * are left to `scanBody.ts` and `envelope.ts`. Pure.
  */
 import { BATCH_CAP, LIMITS } from '@questlog/schemas/http/event';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -19,12 +18,12 @@ import {
   SESSION_ID,
 } from './scanElement.ts';
 
-/** Where something stands that an event does not have. */
+/** Position of an omitted field. */
 export const ABSENT = -1;
 
 export class OrdinaryEvents {
   count = 0;
-  /** Of the body, its first byte: of the session's and the build's 36 characters, and of the time's 19 or 23 before its `Z`. */
+  /** First byte in the body: of the 36 characters of session and build ids, and of the time. */
   readonly sessionAt = new Int32Array(MAX_EVENTS);
   readonly buildAt = new Int32Array(MAX_EVENTS);
   readonly timeAt = new Int32Array(MAX_EVENTS);
@@ -34,19 +33,19 @@ export class OrdinaryEvents {
   readonly payloadEnd = new Int32Array(MAX_EVENTS);
   /** Microseconds since the epoch. */
   readonly micros = new Float64Array(MAX_EVENTS);
-  /** Whether the time has three decimals, as it is answered. */
+  /** 1 if the time has three decimals, as in the response. */
   readonly hasMillis = new Uint8Array(MAX_EVENTS);
-  /** 0: there is none. */
+  /** 0 if omitted. */
   readonly sequence = new Float64Array(MAX_EVENTS);
-  /** The session's 16 bytes as four numbers. */
+  /** The session id's 16 bytes as four numbers. */
   readonly sessionWords = new Uint32Array(4 * MAX_EVENTS);
-  /** Of all types and payloads together. */
+  /** Total bytes of types and payloads. */
   bytes = 0;
   /** Earliest and latest time of all events, in microseconds since the epoch. Infinite if no event has a time. */
   earliest = Number.POSITIVE_INFINITY;
   latest = Number.NEGATIVE_INFINITY;
 
-  /** @param body valid UTF-8. @returns whether it is ordinary; what is kept of it means nothing otherwise. */
+  /** Returns true if the request is ordinary. Otherwise, the arrays are undefined. @param body valid UTF-8 */
   read(body: Buffer, revision: Revision): boolean {
     this.count = 0;
     this.bytes = 0;
@@ -58,7 +57,7 @@ export class OrdinaryEvents {
     return i !== FAILED && json.skipSpace(i) === json.end;
   }
 
-  /** Of its type and its payload. */
+  /** Returns the bytes of an event's type and payload. */
   bytesOf(event: number): number {
     const type = (this.typeEnd[event] ?? 0) - (this.typeAt[event] ?? 0);
     return type + (this.payloadEnd[event] ?? 0) - (this.payloadAt[event] ?? 0);
@@ -141,7 +140,7 @@ export class OrdinaryEvents {
     return end;
   }
 
-  /** A number without fraction, exponent and sign, and so short that it is exact. */
+  /** Parses an integer that a double holds exactly. */
   #sequence(json: JsonBytes, i: number, event: number): number {
     let value = 0;
     const start = i;
@@ -151,11 +150,11 @@ export class OrdinaryEvents {
     const digits = i - start;
     if (digits === 0 || digits > MAX_DIGITS || json.at(start) === ZERO) return FAILED;
     this.sequence[event] = value;
-    // What is behind it must end the member: `1e3` does not.
+    // The member must end here: `1e3` does not.
     return i;
   }
 
-  /** Without escapes, so that the answer has the same bytes. */
+  /** Parses a type without escapes, so that the response can copy its bytes. */
   #type(json: JsonBytes, start: number, event: number): number {
     let i = start;
     for (let byte = json.at(i); byte !== QUOTE; byte = json.at(++i)) {
@@ -167,7 +166,7 @@ export class OrdinaryEvents {
     return i + 1;
   }
 
-  /** `2026-11-21T12:00:00Z`, or with three decimals, from 1970 on and as long as microseconds are exact in a double. */
+  /** Parses `2026-11-21T12:00:00Z`, or with three decimals, from 1970 to 2254. */
   #time(json: JsonBytes, i: number, event: number): number {
     const { body, end } = json;
     if (end - i <= SHORT_TIME) return FAILED;
@@ -198,7 +197,7 @@ export class OrdinaryEvents {
   }
 }
 
-/** Of a canonical UUID to behind its closing quote. */
+/** Parses a UUID in lower case, including the closing quote. */
 function readUuid({ body, end }: JsonBytes, i: number, words: Uint32Array, at: number): number {
   if (end - i <= UUID_LENGTH || body[i + UUID_LENGTH] !== QUOTE) return FAILED;
   if (body[i + 8] !== MINUS || body[i + 13] !== MINUS || body[i + 18] !== MINUS || body[i + 23] !== MINUS)
@@ -219,7 +218,7 @@ function readUuid({ body, end }: JsonBytes, i: number, words: Uint32Array, at: n
   return i + UUID_LENGTH + 1;
 }
 
-/** Of the base 16, in small letters; below 0 where one is none. */
+/** Parses four hexadecimal digits in lower case; negative if one is invalid. */
 function fourDigits(body: Buffer, i: number): number {
   return (
     ((HEX[body[i] ?? 0] ?? -1) << 12) |
@@ -229,7 +228,7 @@ function fourDigits(body: Buffer, i: number): number {
   );
 }
 
-/** Below 0 where one is none. */
+/** Negative if a digit is invalid. */
 function twoDigits(body: Buffer, i: number): number {
   return digitAt(body, i) * 10 + digitAt(body, i + 1);
 }
@@ -244,9 +243,9 @@ const UNUSED_WORDS = new Uint32Array(4);
 export const UUID_LENGTH = 36;
 const SHORT_TIME = 20;
 const LONG_TIME = 24;
-/** Fewer than a double holds exactly. */
+/** A double holds more digits exactly. */
 const MAX_DIGITS = 15;
-/** So far below 0 that no digits beside it lift it. */
+/** Stays negative whatever valid digits are added. */
 const NO_DIGIT = -100_000;
 
 const SPACE = 0x20;

@@ -1,9 +1,9 @@
 /**
- * How many events of a tenant's month are used: the rollup in ClickHouse, plus what this process appended past the
- * rollup's offsets, plus what it is appending right now. Pure.
+ * Number of events that a tenant used in a month: the rollup in ClickHouse, plus this process's appends after the rollup's
+ * offsets, plus its running appends. Pure.
  */
 
-/** One row of the rollup: how many events a partition of a log holds up to an offset. */
+/** Number of events in one partition of a log up to an offset. */
 export interface RollupRow {
   readonly logId: string;
   readonly partition: number;
@@ -11,13 +11,13 @@ export interface RollupRow {
   readonly lastOffset: number;
 }
 
-/** This close to the line (events, or a share of the quota), the rollup is read oftener. */
+/** If the use is this close to the quota, the rollup is read more often. */
 const NEAR_EVENTS = 2_000;
 const NEAR_FRACTION = 0.05;
 
 /**
- * Own appends of one partition that are told apart, some 40 bytes each. More wait for a projector that is away; then
- * neighbours in the log become one, and count until all of it is projected.
+ * Maximum separate appends per partition, about 40 bytes each. While the projector is unavailable, adjacent appends are
+ * merged, and count until all of them are projected.
  */
 const MAX_OWN_APPENDS = 10_000;
 
@@ -30,11 +30,11 @@ export class QuotaLedger {
   readonly #logId: string;
   readonly #maxOwn: number;
   #rollupUsed = 0;
-  /** Rows of this log; other logs' rows can only be summed. */
+  /** Only of this log. Rows of other logs are only summed. */
   readonly #lastOffsets = new Map<number, number>();
-  /** Per partition, what the rollup holds under other logs' ids: the projector moves there what a cut has taken. */
+  /** Events in other logs per partition: the projector moves the lost events of a truncation there. */
   #usedInOtherLogsByPartition = new Map<number, number>();
-  /** Of partitions that were cut, what a reading says until the projector has noticed it: of other records. */
+  /** Values of truncated partitions that are stale until the projector has detected the truncation. */
   readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
   readonly #ownAppends = new Map<number, OwnAppend[]>();
   #ownUsed = 0;
@@ -49,18 +49,16 @@ export class QuotaLedger {
     return this.#rollupUsed + this.#ownUsed + this.#reserved;
   }
 
-  /** Past the line every event is flagged, whatever others append. */
+  /** Above the quota, every event is flagged, whatever other processes append. */
   isNearQuota(quota: number): boolean {
     const distance = quota - this.used();
     return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_FRACTION);
   }
 
   /**
-   * Takes over a reading (one at a time, each newer than the last); own appends that it covers are no longer counted
-   * beside it.
-   *
-   * @param projected per partition of this log, the offset below which all was projected before the rows were read.
-   *   The rows' own offsets do not tell that: consumers drop a repeat without moving them.
+   * Takes over newly read rows, and stops counting the own appends that they include.
+   * @param projected per partition, the offset below which all records were projected before the rows were read. The rows'
+   *   offsets can be lower, because duplicates do not change them.
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;
@@ -73,7 +71,7 @@ export class QuotaLedger {
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
-      // The projector may have come to the same offset again, with other records.
+      // The projector may have reached the same offset again, with other records.
       if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
         continue;
       this.#stale.delete(partition);
@@ -81,14 +79,11 @@ export class QuotaLedger {
     }
   }
 
-  /**
-   * The log no longer holds what it held from the offset on. Own appends that were projected are in the rollup for good,
-   * others are gone.
-   */
+  /** Own appends from the lost offset on are removed, unless the rollup includes them already. */
   truncate(partition: number, offset: number): void {
     const covered = this.#lastOffsets.get(partition) ?? -1;
     if (covered >= offset) {
-      // After two cuts in a row a reading still says what it said before the first one.
+      // After two truncations, the rows may be the ones from before the first one.
       if (!this.#stale.has(partition))
         this.#stale.set(partition, {
           lastOffset: covered,
@@ -99,14 +94,14 @@ export class QuotaLedger {
     this.#filterOwn(partition, (own) => own.offset < offset);
   }
 
-  /** Counts events before they are appended, so that concurrent requests see each other. Returns the use before them. */
+  /** Counts events before they are appended, so that concurrent requests see each other. Returns the previous use. */
   reserve(events: number): number {
     const before = this.used();
     this.#reserved += events;
     return before;
   }
 
-  /** The reserved events are in the log, at this offset. */
+  /** Called if the reserved events are in the log. */
   confirm(partition: number, offset: number, events: number): void {
     this.#reserved -= events;
     if (offset <= (this.#lastOffsets.get(partition) ?? -1)) return;
@@ -116,7 +111,7 @@ export class QuotaLedger {
     this.#ownUsed += events;
   }
 
-  /** The reserved events did not get into the log, as far as is known. */
+  /** Called if the reserved events are probably not in the log. */
   release(events: number): void {
     this.#reserved -= events;
   }
@@ -140,10 +135,10 @@ export class QuotaLedger {
   }
 }
 
-/** Merges the appends of one range of offsets into the last of them; at most `parts` and one are left. */
+/** Merges appends of adjacent offsets. Returns at most `groupCount` + 1 appends. */
 function merged(own: readonly OwnAppend[], groupCount: number): OwnAppend[] {
   const [first, last] = [own.at(0)?.offset ?? 0, own.at(-1)?.offset ?? 0];
-  // A power of two: the ranges of a later merge hold earlier ones whole.
+  // A power of two, so that later merges contain earlier ones completely.
   const offsetsOfOne = 2 ** Math.ceil(Math.log2((last - first + 1) / groupCount));
   const groups = Map.groupBy(own, ({ offset }) => Math.floor(offset / offsetsOfOne));
   return [...groups.values()].map((group) =>

@@ -1,7 +1,4 @@
-/**
- * Reads a request's events: one pass over the bytes of the body checks that they are JSON and finds, element by
- * element, the contract's fields. A payload is only a span of bytes; nothing is ever built from its inside.
- */
+/** Scans a request's events: checks that the body is JSON, and finds the contract's fields. Payloads remain byte ranges. */
 
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
@@ -15,22 +12,21 @@ import { EnvelopeStrings, type ScannedElement, scanElement } from './scanElement
 export type ScanResult =
   | {
       readonly ok: true;
-      /** False: the body is one element that stands alone. */
+      /** False if the body is a single element. */
       readonly isArray: boolean;
-      /** The first `maxElements` at most. */
+      /** At most `maxElements`. */
       readonly elements: readonly ScannedElement[];
-      /** All elements of the body, also those behind the cap. */
+      /** Includes elements above the limit. */
       readonly count: number;
       readonly unknown: readonly UnknownField[];
     }
-  /** `detail` is a constant phrase and never quotes the body. */
+  /** `detail` is a constant text that never quotes the body. */
   | { readonly ok: false; readonly reason: 'syntax'; readonly offset: number; readonly detail: string };
 
 /**
- * Scans a whole body, which must be valid UTF-8 (`isUtf8`, the caller's check). Accepts exactly what `JSON.parse`
- * accepts; what the top level and each element are is told by `kind`, not judged. Elements behind the cap are
- * validated and counted, not collected. An element that is too deep does not end the scan, so that others can be
- * named beside it.
+ * Scans a body, which must be valid UTF-8. Accepts the same texts as `JSON.parse`. Kinds are returned, but not checked.
+ * Elements above the limit are validated and counted only. An element that is nested too deep does not end the scan, so that
+ * all problems are found.
  */
 export function scanBody(body: Buffer, options: { maxElements: number }): ScanResult {
   const json = new JsonBytes(body);
@@ -46,17 +42,16 @@ export function scanBody(body: Buffer, options: { maxElements: number }): ScanRe
   return { ok: false, reason: 'syntax', offset: json.failedAt, detail: json.detail };
 }
 
-/** What `scanArray` found. */
 export interface ScannedArray {
   readonly elements: readonly ScannedElement[];
   readonly count: number;
-  /** The first names that the contract does not have, each once. */
+  /** First unknown names, without duplicates. */
   readonly unknown: readonly UnknownField[];
-  /** Behind what was scanned, or `FAILED`. */
+  /** Position after the array, or `FAILED`. */
   readonly end: number;
 }
 
-/** The array whose opening bracket stands at `i`, in a body that may hold more than it. */
+/** Scans the array whose opening bracket is at `i`. The body may contain more than the array. */
 export function scanArray(json: JsonBytes, i: number, maxElements: number): ScannedArray {
   const elements: ScannedElement[] = [];
   const strings = new EnvelopeStrings(json, true);
@@ -99,7 +94,7 @@ const COMMA = 0x2c;
 const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 
-/** @throws Rejected when no element can be judged on its own. */
+/** @throws Rejected if the request as a whole is invalid */
 export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray, 'elements' | 'unknown'> {
   const cap = BATCH_CAP[revision];
   const scanned = scanBody(body, { maxElements: cap });
@@ -122,7 +117,7 @@ export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray
   return scanned;
 }
 
-/** 400 wins over 413, which wins over 404; a 403 is asked for last; every bad element is named whatever the status. */
+/** Chooses the status in the order 400, 413, 403, 404. The response contains all problems. */
 export function elementsRejection(problems: readonly ElementProblem[]): Rejected {
   const statuses = new Set(problems.map(({ code }) => statusOf(code)));
   const elements = new Set(problems.map(({ index }) => index)).size;

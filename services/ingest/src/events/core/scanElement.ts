@@ -1,4 +1,4 @@
-/** Finds the contract's fields in one element of a body, and reads their strings, making one that comes again only once. */
+/** Finds the contract's fields in one element of a body. Decodes repeated strings only once. */
 
 import {
   decodeString,
@@ -11,10 +11,10 @@ import {
 } from '../../core/scanValue.ts';
 import type { UnknownField } from '../../core/unknownFields.ts';
 
-/** The decoded string, or the kind of what stood there instead of one, or undefined where the field is absent. */
+/** The decoded string, the kind of another value, or undefined if the field is omitted. */
 export type StringField = string | { readonly kind: Exclude<ValueKind, 'string'> } | undefined;
 
-/** The number, or the kind of what stood there instead of one, or undefined where the field is absent. */
+/** The number, the kind of another value, or undefined if the field is omitted. */
 export type NumberField = number | { readonly kind: Exclude<ValueKind, 'number'> } | undefined;
 
 export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt' | 'payload' | 'sequence';
@@ -22,9 +22,8 @@ export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt'
 const NO_FIELDS: readonly EnvelopeField[] = [];
 
 /**
- * One element of the body. Offsets are bytes of the body, `end` is the first byte behind. Only an element of kind
- * `object` has fields; of a repeated field the last occurrence counts. Flat and always of the same shape, so that
- * reading it costs nothing.
+ * One element of the body, with byte offsets. Only objects have fields. The last occurrence of a repeated field counts. All
+ * instances have the same shape, for speed.
  */
 export class MutableElement {
   start: number;
@@ -34,18 +33,18 @@ export class MutableElement {
   buildId: StringField = undefined;
   eventType: StringField = undefined;
   occurredAt: StringField = undefined;
-  /** Undefined where the payload is absent; the span is then empty. */
+  /** Undefined if there is no payload; the span is then empty. */
   payloadKind: ValueKind | undefined = undefined;
   payloadStart = 0;
   payloadEnd = 0;
   sequence: NumberField = undefined;
-  /** Envelope fields that occur more than once, each named once. */
+  /** Repeated envelope fields. */
   repeated: readonly EnvelopeField[] = NO_FIELDS;
-  /** Envelope fields whose string holds a surrogate without its other half: UTF-8 cannot carry it. */
+  /** Envelope fields with a lone surrogate, which UTF-8 cannot represent. */
   loneSurrogate: readonly EnvelopeField[] = NO_FIELDS;
-  /** JSON pointer, inside the element, of the first member whose value nests deeper than 64 containers. */
+  /** JSON pointer of the first member with more than 64 nested containers. */
   tooDeep: string | undefined = undefined;
-  /** The fields that have occurred: the bit `1 << field` each. */
+  /** Bit set of the fields that have occurred: `1 << field`. */
   seen = 0;
 
   constructor(start: number, kind: ValueKind) {
@@ -54,10 +53,9 @@ export class MutableElement {
   }
 }
 
-/** What the scanner filled in, as its readers see it. */
 export type ScannedElement = Readonly<Omit<MutableElement, 'seen'>>;
 
-/** The element that starts at `i` itself, whatever it is. A `FAILED` end says that it is no JSON. */
+/** Scans the value at `i`. `end` is `FAILED` if it is not JSON. */
 export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number): MutableElement {
   const kind = kindOf(json.at(i));
   const element = new MutableElement(i, kind);
@@ -65,7 +63,7 @@ export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number
   return element;
 }
 
-/** From behind the opening brace to behind the closing one. */
+/** Scans from after the opening brace to after the closing brace. */
 function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, element: MutableElement): number {
   i = json.skipSpace(i);
   if (json.at(i) === CLOSE_OBJECT) return i + 1;
@@ -97,7 +95,7 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
   }
 }
 
-/** The field whose name, plainly written, stands at `i` with its quotes; a name that is not one is validated later. */
+/** Returns the field whose name, without escapes, is at `i`. */
 export function fieldAt(json: JsonBytes, i: number): number {
   switch (json.at(i + 1)) {
     case LOWER_S:
@@ -125,7 +123,7 @@ function matchesAt(json: JsonBytes, i: number, name: Buffer): boolean {
   return true;
 }
 
-/** The field that a name with escapes means: it is longer than each of the plain ones, and at most six times. */
+/** Returns the field of a name with escapes, which make it longer than every plain name, by at most a factor of six. */
 function escapedFieldIn(body: Buffer, start: number, end: number): number {
   const length = end - start;
   if (length < 14 || length > 62 || !body.subarray(start, end).includes(BACKSLASH)) return NO_FIELD;
@@ -151,7 +149,7 @@ function scanSequence(json: JsonBytes, i: number, element: MutableElement): numb
   return end;
 }
 
-/** One of the fields that hold a string when the client is right. */
+/** Scans a field that should be a string. */
 function scanString(
   json: JsonBytes,
   strings: EnvelopeStrings,
@@ -200,25 +198,25 @@ function withField(fields: readonly EnvelopeField[], field: number): readonly En
   return name === undefined || fields.includes(name) ? fields : [...fields, name];
 }
 
-/** RFC 6901, of the member whose name stands at `nameAt`. */
+/** Returns the JSON pointer (RFC 6901) of the member whose name is at `nameAt`. */
 function pointerAt(json: JsonBytes, nameAt: number): string {
   const name = decodeString(json.body, nameAt + 1, json.skipName(nameAt) - 1);
   return pointerTo(name);
 }
 
 /**
- * A batch mostly repeats the same session, build and few types. Comparing a string's bytes with those of one that was
- * read before costs less than half of making it again, and the caller gets the same object, so that whatever it
- * remembers of a string is found at once. One is remembered per field and first two bytes.
+ * Decodes strings of a batch. Batches repeat sessions, builds, and types. Comparing bytes with an earlier string costs less
+ * than half of decoding it again, and returns the same object, so that caches by string are hit. Caches one string per field
+ * and first two bytes.
  */
 export class EnvelopeStrings {
-  /** Behind the closing quote of the string read last, or `FAILED`. */
+  /** Position after the last string's closing quote, or `FAILED`. */
   end = 0;
-  /** Whether it was ASCII without escapes. */
+  /** True if the last string was ASCII without escapes. */
   wasPlainAscii = true;
   readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;
-  /** Undefined where nothing can come again, because the body is a single event. */
+  /** Undefined for a single event, which repeats nothing. */
   private readonly words: DataView | undefined;
   private readonly known: KnownString[];
 
@@ -229,8 +227,8 @@ export class EnvelopeStrings {
   }
 
   /**
-   * The string whose opening quote stands at `i`; meaningless where `end` is then `FAILED`. Times differ from event to
-   * event: a field that is not below `FIELDS_THAT_REPEAT` is not compared with anything.
+   * Returns the string whose opening quote is at `i`; meaningless if `end` is `FAILED`. Only fields below `FIELDS_THAT_REPEAT`
+   * use the cache, because times differ.
    */
   read(i: number, field: number): string {
     const { json } = this;
@@ -257,7 +255,7 @@ export class EnvelopeStrings {
     return text;
   }
 
-  /** Whether the same bytes, closing quote included, stand at `i` again: four at a time, then one by one. */
+  /** True if the same bytes, including the closing quote, are at `i`. Compares four bytes at a time, then single ones. */
   private matchesAt(known: KnownString, words: DataView, i: number): boolean {
     const { body, end } = this.json;
     const { start, quoteAt } = known;
@@ -277,12 +275,12 @@ export class EnvelopeStrings {
   }
 }
 
-/** The names that the contract does not have: where the first of them stand, each once however many elements have it. */
+/** Collects the first unknown names, without duplicates. */
 export class UnknownNames {
   private readonly names: Buffer[] = [];
   private readonly offsets: number[] = [];
 
-  /** @param i the opening quote; `end` is behind the closing one. */
+  /** @param i position of the opening quote; `end` is after the closing quote */
   note(json: JsonBytes, i: number, end: number): void {
     const { names } = this;
     if (names.length === MAX_UNKNOWN) return;
@@ -291,7 +289,7 @@ export class UnknownNames {
     this.offsets.push(i);
   }
 
-  /** Each with the element in which it was found first. */
+  /** Returns each name with the element in which it occurred first. */
   in(elements: readonly ScannedElement[]): readonly UnknownField[] {
     return this.names.map((name, n) => {
       const offset = this.offsets[n] ?? 0;
@@ -302,10 +300,10 @@ export class UnknownNames {
 }
 
 const MAX_UNKNOWN = 10;
-/** Of a longer name the begin tells enough. */
+/** Longer names are truncated. */
 const MAX_NAME = 100;
 
-/** Where the bytes of a string stand in the body. */
+/** Position of a cached string in the body. */
 interface KnownString {
   readonly start: number;
   readonly quoteAt: number;
@@ -321,7 +319,7 @@ const FIELDS_THAT_REPEAT = 3;
 const NO_SLOT = -1;
 const NO_STRING: KnownString = { start: 0, quoteAt: 0, text: '' };
 
-/** Fields are numbers here, places in this list. */
+/** Fields are represented by their index in this list. */
 const ENVELOPE = ['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload', 'sequence'] as const;
 export const NO_FIELD = -1;
 export const SESSION_ID = 0;
@@ -337,7 +335,7 @@ const EVENT_TYPE_NAME = Buffer.from('"eventType"');
 const OCCURRED_AT_NAME = Buffer.from('"occurredAt"');
 const PAYLOAD_NAME = Buffer.from('"payload"');
 const SEQUENCE_NAME = Buffer.from('"sequence"');
-/** Of each field's name with its quotes. */
+/** Lengths of the names with quotes. */
 export const NAME_LENGTHS = ENVELOPE.map((name) => name.length + 2);
 
 const QUOTE = 0x22;

@@ -1,22 +1,22 @@
 /**
- * A token bucket: full at first, and refilled all the time. Pure: the time comes in. In `s` seconds at most
- * `perSecond` × s + `capacity` is taken. Where one request is larger than `capacity`, it counts there instead.
+ * A token bucket that starts full. Pure: time is a parameter. At most `perSecond` × s + `capacity` tokens are taken in s
+ * seconds; a request larger than `capacity` counts instead of it.
  */
 
 export interface Rate {
   readonly perSecond: number;
-  /** What may be taken at once, 1 at least. */
+  /** Maximum tokens, at least 1. */
   readonly capacity: number;
 }
 
 export class Bucket {
-  /** Below 0 after a request that is larger than the capacity. */
+  /** Negative after a request that is larger than the capacity. */
   #level = Number.POSITIVE_INFINITY;
   #atMs = 0;
 
-  /** What is there now. The rate may be another than the last time. */
+  /** Returns the current tokens. The rate may differ from the last call's. */
   level(nowMs: number, { perSecond, capacity }: Rate): number {
-    // A clock that was set back refills from its new time on.
+    // If the clock was set back, the bucket refills from the new time.
     const forMs = Math.max(0, nowMs - this.#atMs);
     this.#level = Math.min(capacity, this.#level + (forMs / 1000) * perSecond);
     this.#atMs = nowMs;
@@ -28,7 +28,7 @@ export class Bucket {
   }
 }
 
-/** How much must be there before `count` may be taken: a full bucket is enough, or a large request would never pass. */
+/** Returns the tokens required for `count`. A full bucket is always enough, or a large request would never pass. */
 export function neededFor(count: number, { capacity }: Rate): number {
   return Math.min(count, capacity);
 }

@@ -1,29 +1,29 @@
-/** Which of a request's events the project's switches refuse, sample out, or keep as a sample. Pure. */
+/** Applies a project's switches to a request's events: rejects, samples out, or keeps them. Pure. */
 import { hash } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import type { Switch } from '@questlog/schemas/topics/directoryEntry';
 
-/** What is asked of an event. */
+/** Fields of an event that switches depend on. */
 export interface Switchable {
   readonly index: number;
   readonly eventType: string;
   readonly buildId: string | null;
   readonly sessionId: string | null;
-  /** Of its session's player, as `playerNumber` has it; undefined: it has no session. */
+  /** Hash of the session's player (`playerNumber`). Undefined without a session. */
   readonly player?: number | undefined;
 }
 
 export interface SwitchResult<T> {
-  /** Those that are to be stored, with the rate where they are a sample. */
+  /** Events to store, with their rate if they are a sample. */
   readonly kept: readonly (T & { readonly sampleRate?: number })[];
-  /** Answered like the others, and not stored. */
+  /** Events that are acknowledged but not stored. */
   readonly sampledOut: readonly T[];
   readonly rejectedElements: readonly ElementProblem[];
 }
 
 export interface SwitchContext {
   readonly nowMs: number;
-  /** Decides for events without a session: the key of a request, so that its repeat fares alike, or else by chance. */
+  /** Decides for events without a session: the request's key, so that a retry gets the same result, or a random id. */
   readonly fallbackKey: string;
 }
 
@@ -46,7 +46,7 @@ export function switchEvents<T extends Switchable>(
       rejectedElements.push({ index, pointer: '', code: 'switched_off', detail });
     } else {
       const sampleRate = found.sampleRate ?? 1;
-      // Another salt than of players: of a session without a player the one would tell of the other.
+      // Differs from the hash of players, so that the two selections are independent.
       const isKept = fractionOf(`sample/${draft.sessionId ?? `${fallbackKey}/${index}`}`) < sampleRate;
       if (isKept) kept.push({ ...draft, sampleRate });
       else sampledOut.push(draft);
@@ -55,12 +55,11 @@ export function switchEvents<T extends Switchable>(
   return { kept, sampledOut, rejectedElements };
 }
 
-/** Those that have not ended. */
 export function activeSwitches(switches: readonly Switch[] | undefined, nowMs: number): readonly Switch[] {
   return (switches ?? []).filter(({ until }) => until === null || until > nowMs);
 }
 
-/** A number of 32 bits for each player; of a session without one, for the session. */
+/** Returns 32 bits of a hash of the player, or of the session if it has no player. */
 export function playerNumber(player: string | null, sessionId: string): number {
   return hash32(`player/${player ?? sessionId}`);
 }

@@ -1,4 +1,4 @@
-/** Turns a request's body into what a session is registered with, or into the list of all its faults. Pure. */
+/** Parses the body of a session's registration, or returns all its problems. Pure. */
 import { type Build, buildIdOf } from '@questlog/schemas/buildId';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { MAX_METADATA_BYTES, SessionInput } from '@questlog/schemas/http/session';
@@ -23,7 +23,7 @@ import { Rejected } from '../../rejected.ts';
 
 export interface SessionDraft
   extends Omit<SessionRegistered, 'tenantId' | 'projectId' | 'sessionId' | 'registeredAt' | 'lane'> {
-  /** Null: the server makes it. */
+  /** Null if the server generates it. */
   readonly id: string | null;
   /** JSON pointers of the first unknown fields. */
   readonly ignored: readonly string[];
@@ -38,13 +38,13 @@ const SHAPE: ObjectShape = {
   player: ['externalId', 'deviceId'],
   metadata: 'bytes',
 };
-/** An empty string in one of them is as if it were omitted. */
+/** Fields in which an empty string counts as omitted. */
 const MAY_BE_EMPTY = ['id', 'buildId', 'startedAt', 'gitCommit', 'channel', 'externalId', 'deviceId'];
 
 const MAX_BODY_BYTES = 1024 * 1024;
 const validator = Compile(SessionInput);
 
-/** @throws Rejected naming every bad field. */
+/** @throws Rejected naming every invalid field */
 export function readSessionInput(body: Buffer, projectId: string, isStrict: boolean): SessionDraft {
   if (body.length > MAX_BODY_BYTES) {
     throw new Rejected('body_too_large', `a body takes at most ${MAX_BODY_BYTES} bytes here`);
@@ -72,7 +72,7 @@ export function readSessionInput(body: Buffer, projectId: string, isStrict: bool
   return draft;
 }
 
-/** Without the members, at the top and one level below, that are as if they were omitted. */
+/** Removes fields that count as omitted, at the top and one level below. */
 function omitEmpty(fields: object): Record<string, unknown> {
   const isGiven = ([name, value]: [string, unknown]): boolean =>
     value !== null && !(value === '' && MAY_BE_EMPTY.includes(name));
@@ -83,7 +83,9 @@ function omitEmpty(fields: object): Record<string, unknown> {
   );
 }
 
-/** An explicit id beside a build is taken where it is that build's: whoever repeats what it was answered is right. */
+/**
+ * Accepts a build id together with a build if the id belongs to the build, so that clients can send the id that they received.
+ */
 function buildIdIn(
   buildId: string | undefined,
   build: Build | null,
