@@ -1,7 +1,4 @@
-/**
- * Rewrites the file of a log that no process has open, so that the file has the remaining records and no bytes of deleted
- * records.
- */
+/** Rewrites the file of a closed log without the bytes of deleted records. */
 import { existsSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
@@ -35,7 +32,7 @@ export function compactLog(directory: string, reservedBytes: () => number = () =
     const count = (pragma: string): number => Number(sqlite.prepare(`PRAGMA ${pragma}`).get()?.[pragma]);
     const usedBytes = (count('page_count') - count('freelist_count')) * pageBytes;
     checkFreeSpace(directory, usedBytes * COPIES * OVERHEAD + reservedBytes());
-    // Puts temporary files beside the log, because the folder for temporary files may be a small disk in memory.
+    // Keeps temporary files in the log's directory, because the default directory may be a small in-memory file system.
     sqlite.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);
     sqlite.exec('PRAGMA auto_vacuum = INCREMENTAL; VACUUM');
     database.emptyWal();

@@ -1,10 +1,10 @@
-/** Consumer groups where they are more than Kafka's: who gets which partition, fair reads, an owner that hangs. */
+/** Consumer groups of the embedded log: assignment, fair reads, and owners that hang. */
 import { expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
 import { aMember, aRecord, nextRecords, textOf, untilAssigned, untilLost } from '../contract/harness.ts';
 import { aLog, topicSpec } from './testing/testLog.ts';
 
-it('gives partition p to member p mod n, in order of joining', async () => {
+it('assigns partition p to member p mod n in the order of joining', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('t', { partitions: 5 })]);
   const first = await aMember(log, 'group', 't');
@@ -19,7 +19,7 @@ it('gives partition p to member p mod n, in order of joining', async () => {
   expect(second.owned.map((owned) => owned.partition)).toEqual([1, 3, 0, 2, 4]);
 });
 
-it('reads its topics in turn, however far one of them is behind', async () => {
+it('alternates between topics, even if one is far behind', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('long'), topicSpec('short')]);
   await log.append(
@@ -28,18 +28,18 @@ it('reads its topics in turn, however far one of them is behind', async () => {
     Array.from({ length: 10 }, (_, index) => aRecord(`long ${index}`)),
   );
   await log.append('short', 0, [aRecord('short 0'), aRecord('short 1')]);
-  const holder = await aMember(log, 'group', 'long', 'short');
-  await untilAssigned(holder, 1);
+  const member = await aMember(log, 'group', 'long', 'short');
+  await untilAssigned(member, 1);
   const topics: string[] = [];
   for (let count = 0; count < 6; count += 1) {
-    const batch = await holder.current(0).read({ maxRecords: 1, maxBytes: 1000, waitMs: 0 });
+    const batch = await member.current(0).read({ maxRecords: 1, maxBytes: 1000, waitMs: 0 });
     topics.push(batch?.topic ?? 'nothing');
   }
   expect(topics.slice(0, 4).sort()).toEqual(['long', 'long', 'short', 'short']);
   expect(topics.slice(4)).toEqual(['long', 'long']);
 });
 
-it('fences an owner that does not let go in time, and its work is not committed', async () => {
+it('fences an owner that does not release a partition in time and rejects its commit', async () => {
   const log = await aLog({ revokeWaitMs: 20 });
   await log.ensureTopics([topicSpec('t')]);
   await log.append('t', 0, [aRecord('a')]);
@@ -63,7 +63,7 @@ it('fences an owner that does not let go in time, and its work is not committed'
   expect(await log.committed('group', 't')).toEqual([undefined]);
 });
 
-it('lets an owner commit its last work while the partition moves', async () => {
+it('accepts the last commit of an owner while the partition moves', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('t', { partitions: 2 })]);
   await log.append('t', 1, [aRecord('a'), aRecord('b')]);
@@ -83,7 +83,7 @@ it('lets an owner commit its last work while the partition moves', async () => {
   expect((await nextRecords(owned)).map(textOf)).toEqual(['b']);
 });
 
-it('takes other topics for a group once its members are gone, and not before', async () => {
+it('accepts other topics for a group only after all members have left', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('t'), topicSpec('u')]);
   const first = await aMember(log, 'group', 't');
@@ -93,13 +93,13 @@ it('takes other topics for a group once its members are gone, and not before', a
   await untilAssigned(second, 1);
 });
 
-it('wakes a waiting read by an append, without waiting out its time', async () => {
+it('ends the wait of a read when records are appended', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('t'), topicSpec('u')]);
-  const holder = await aMember(log, 'group', 't', 'u');
-  await untilAssigned(holder, 1);
-  const reading = holder.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 600_000 });
-  await expect(holder.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 0 })).rejects.toThrow(
+  const member = await aMember(log, 'group', 't', 'u');
+  await untilAssigned(member, 1);
+  const reading = member.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 600_000 });
+  await expect(member.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 0 })).rejects.toThrow(
     'already reading',
   );
   await log.append('u', 0, [aRecord('a')]);

@@ -1,4 +1,4 @@
-/** Shares partitions among the members of one group: partition p is of member p mod n, and moves one at a time. */
+/** Assigns the partitions of a group: partition p belongs to member p mod n. Each partition moves on its own. */
 import { Failure, settledWithin, yieldToEventLoop } from '../../process/waiting.ts';
 import { commonPartitionCount, GroupPartition, isPartitionLoss, NOT_OWNED } from '../groupPartition.ts';
 import type { ConsumeOptions, Consumer, OwnedPartition } from '../log.ts';
@@ -9,7 +9,7 @@ import type { TopicState } from './topicCatalog.ts';
 export interface ConsumerGroupDeps {
   readonly records: RecordStore;
   readonly groupCommit: GroupCommit;
-  /** An owner that takes longer to let go of a partition is fenced. */
+  /** Maximum wait for an owner to release a partition. Then the owner is fenced. */
   readonly revokeWaitMs: number;
 }
 
@@ -18,10 +18,10 @@ export class ConsumerGroup {
   readonly #topics: readonly TopicState[];
   readonly #deps: ConsumerGroupDeps;
   readonly #slots: Slot[];
-  /** The members, in the order of joining: an assignment follows from them alone. */
+  /** Members in the order in which they joined, which determines the assignment. */
   #members: Member[] = [];
 
-  /** @throws Error when the topics have unequal partition counts, since p of one then has no p of the other. */
+  /** @throws Error if the topics have different partition counts. */
   constructor(name: string, topics: readonly TopicState[], deps: ConsumerGroupDeps) {
     const partitions = commonPartitionCount(
       name,
@@ -60,14 +60,14 @@ export class ConsumerGroup {
     await this.#settle();
   }
 
-  /** The partitions of the member that it may go on working on. */
+  /** Returns the member's partitions that are not being revoked. */
   #assigned(member: Member): number[] {
     return this.#slots.flatMap(({ owner }, partition) =>
       owner?.member === member && !owner.owned.signal.aborted ? [partition] : [],
     );
   }
 
-  /** The group has no members, and the work of the last ones is done. */
+  /** Returns true if the group has no members and their work has ended. */
   isEmpty(): boolean {
     return (
       this.#members.length === 0 &&
@@ -89,7 +89,7 @@ export class ConsumerGroup {
     );
   }
 
-  /** Brings the partition to the member that should have it, however often that changes meanwhile. */
+  /** Moves the partition to its target member, until the target no longer changes. */
   async #settlePartition(slot: Slot, partition: number): Promise<void> {
     await yieldToEventLoop();
     for (
@@ -113,7 +113,7 @@ export class ConsumerGroup {
     return this.#members[partition % this.#members.length];
   }
 
-  /** Undefined when it could not begin, which makes the member leave. */
+  /** Returns undefined if the partition cannot be opened. The member then leaves. */
   #assign(member: Member, partition: number): Owner | undefined {
     try {
       const { records, groupCommit } = this.#deps;
@@ -154,7 +154,7 @@ interface Slot {
 interface Owner {
   readonly member: Member;
   readonly owned: GroupPartition<RecordCursor>;
-  /** Resolves when `process` has returned or thrown. */
+  /** Resolves when `process` has returned or failed. */
   readonly done: Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** A copy of the log, made while it goes on: what of it is older than the rest, and what is not. */
+/** Copies of a log that is in use: which commits and records they contain. */
 import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -17,7 +17,7 @@ function aPath(): string {
   return path;
 }
 
-test('a copy has the commits of before for the groups that are named, and records and commits of afterwards', async () => {
+test('a copy has earlier commits of the named groups and all later records and other commits', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('t'), COMPACTED]);
   await log.append('t', 0, [aRecord('a'), aRecord('b')]);
@@ -51,7 +51,7 @@ test('a copy has the commits of before for the groups that are named, and record
   await copy.close();
 });
 
-test('a copy that begins while the log is being written to waits for that', async () => {
+test('a copy waits for a running write of the log', async () => {
   const sqlite = new DatabaseSync(join(aDirectory(), 'log.db'));
   sqlite.exec(
     'PRAGMA journal_mode = WAL; CREATE TABLE commits (partition_id, consumer_group, next_offset, metadata)',
@@ -59,7 +59,7 @@ test('a copy that begins while the log is being written to waits for that', asyn
   const path = aPath();
   const beforeCopy = async (): Promise<void> => {
     sqlite.exec("BEGIN IMMEDIATE; INSERT INTO commits VALUES (1, 'link', 7, '')");
-    // Thousands of turns of the event loop: the first step has met the write by then.
+    // After thousands of turns of the event loop, the first step has met the write.
     let turns = 5_000;
     const end = (): void => void (turns-- > 0 ? setImmediate(end) : sqlite.exec('COMMIT'));
     end();
@@ -71,7 +71,7 @@ test('a copy that begins while the log is being written to waits for that', asyn
   sqlite.close();
 });
 
-test('retention waits for a copy: what it deleted meanwhile could be behind the commits of before', async () => {
+test('retention waits for a copy, because it could delete records after the earlier commits', async () => {
   const clock = new ManualClock();
   const log = await aLog({ clock });
   await log.ensureTopics([topicSpec('t')]);
@@ -90,7 +90,7 @@ test('retention waits for a copy: what it deleted meanwhile could be behind the 
   await copy.close();
 });
 
-test('a copy that is told to stop rejects, and the log goes on', async () => {
+test('an aborted copy rejects, and the log stays usable', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('t')]);
   for (let i = 0; i < 4; i++) await log.append('t', 0, [aRecord('x'.repeat(900_000))]);

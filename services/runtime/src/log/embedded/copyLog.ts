@@ -1,28 +1,28 @@
-/** Copies the log's file while it goes on: for a backup that also copies what consumers make of the log. */
+/** Copies the log's file for a backup while the log is in use. */
 import { type FileHandle, open } from 'node:fs/promises';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { setTimeout as delay } from 'node:timers/promises';
 import { MAX_OFFSET } from './topicCatalog.ts';
 
 export interface LogCopy {
-  /** The file, which is made. */
+  /** Path of the new file. */
   readonly path: string;
   /**
-   * Of these groups the copy has the commits of before `first`, of all others those that go with its records. Without what
-   * they say beside the offset: that tells of tables which the copy's will not be.
+   * Groups whose commits are copied as of before `beforeCopy`, without metadata, which refers to tables that are not in the
+   * backup. Other groups keep the commits that match the copied records.
    */
   readonly groups: readonly string[];
-  /** Awaited once those commits are noted, before anything is copied. */
+  /** Called after these commits are read and before the file is copied. */
   beforeCopy(): Promise<void>;
-  /** Of compacted topics: what the copy is to have no record of. */
+  /** Keys whose records are removed from the copy, in compacted topics. */
   readonly excluded: readonly { readonly topic: string; readonly key: string }[];
   readonly signal: AbortSignal;
 }
 
-/** Of 8 KiB: appends wait for a step of so many; for the last until the whole copy is on the disk. */
+/** Pages of 8 KiB per step. Appends wait for each step, and for the last one until the copy is on disk. */
 const PAGES_PER_STEP = 100;
 
-/** Nothing may delete records meanwhile: they might be behind the commits of before. */
+/** Copies the file. The caller must stop retention meanwhile, because it could delete records after the earlier commits. */
 export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void> {
   const earlierCommits = sqlite
     .prepare("SELECT partition_id, consumer_group, next_offset, '' AS metadata FROM commits")
@@ -40,7 +40,7 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
   }
   const copied = new DatabaseSync(copy.path);
   try {
-    // One file, without a write-ahead log beside it.
+    // Leaves one file without a write-ahead log.
     copied.exec('PRAGMA secure_delete = ON; PRAGMA journal_mode = DELETE; BEGIN');
     const deleteCommits = copied.prepare('DELETE FROM commits WHERE consumer_group = ?');
     const commit = copied.prepare('INSERT INTO commits VALUES (?, ?, ?, ?)');
@@ -53,7 +53,10 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
   }
 }
 
-/** A step that meets a write of the log is made again; the first one Node gives up, with an error that says "not an error". */
+/**
+ * Retries the first step while the file is being written: Node fails with the message "not an error". SQLite retries later
+ * steps.
+ */
 async function backupWhenUnlocked(sqlite: DatabaseSync, to: string, onStep: () => void): Promise<void> {
   let hasStarted = false;
   const progress = (): void => {
@@ -77,7 +80,7 @@ const SQLITE_OK = 0;
 const PAUSE_MS = 20;
 const MAX_ATTEMPTS = 250;
 
-/** Brings what is written of a file to the disk all the time, so that little of it is left for the end. */
+/** Flushes the file continuously, so that the final flush is short. */
 class FileFlusher {
   readonly #path: string;
   #file: FileHandle | undefined;
@@ -93,13 +96,13 @@ class FileFlusher {
     });
   }
 
-  /** Not while SQLite has the file: a process that closes any handle of a file loses its locks of it. */
+  /** Called after SQLite has closed the file: closing any descriptor of a file drops the process's locks on it. */
   async close(): Promise<void> {
     await this.#running;
     await this.#file?.close();
   }
 
-  /** What fails here fails again at the end, where SQLite says it. */
+  /** SQLite reports a lasting error at the end. */
   async #flush(): Promise<void> {
     try {
       this.#file ??= await open(this.#path, 'r+');

@@ -1,7 +1,4 @@
-/**
- * The one SQLite file of the embedded log: opens it, holds it alone for the life of the process, and tells a disk in
- * trouble (`Unavailable`) from a bug.
- */
+/** Opens the SQLite file of the embedded log with an exclusive lock, and converts disk errors to `Unavailable`. */
 import { randomUUID } from 'node:crypto';
 import { closeSync, mkdirSync, openSync, read, readSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,35 +9,30 @@ import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
 export interface LogDatabase {
   readonly logId: string;
   readonly sqlite: DatabaseSync;
-  /** Runs `work` in one transaction, durable on return. A disk error is an `Unavailable` and leaves nothing behind. */
+  /** Runs `work` in one transaction, which is durable on return. A disk error is an `Unavailable` and rolls back. */
   write<T>(work: () => T): T;
   /** Runs `work`, which only reads. A disk error is an `Unavailable`. */
   read<T>(work: () => T): T;
-  /** Bytes of a page of the file. */
   readonly pageBytes: number;
   /** True if the file can give free pages back. A file of an older version can do so only after `questlog compact`. */
   readonly returnsSpace: boolean;
-  /**
-   * Moves the content of the write-ahead log into the file and empties the write-ahead log. Returns false if a reader
-   * prevents that. A disk error is an `Unavailable`.
-   */
+  /** Moves the write-ahead log into the file and empties it. Returns false if a reader prevents that. */
   emptyWal(): boolean;
-  /** Drops SQLite's page cache, so that SQLite reads pages from the file again. */
   clearPageCache(): void;
   /**
-   * Returns a descriptor of the file, for access without SQLite. It stays open until `close`, because a process that
-   * closes any descriptor of a file loses the locks that it has on the file (POSIX).
+   * Returns a file descriptor, which stays open until `close`: closing any descriptor of a file drops the process's locks
+   * on the file (POSIX).
    */
   file(): number;
-  /** Reads bytes of the file from the position on, and returns the number of bytes that were read. */
+  /** Reads bytes at the position, and returns the number of bytes read. */
   readFile(into: Buffer, position: number): Promise<number>;
   readFileSync(into: Buffer, position: number): number;
   close(): void;
 }
 
 /**
- * Opens the log's file, creating it where there is none.
- * @throws StartRefused when another process holds the directory or it cannot be used.
+ * Opens the log's file, or creates it.
+ * @throws StartRefused if another process has the directory open or it cannot be used.
  */
 export function openDatabase(directory: string): LogDatabase {
   const sqlite = openLocked(directory);
@@ -57,13 +49,13 @@ export function openDatabase(directory: string): LogDatabase {
 export const FILE_NAME = 'questlog.db';
 const FORMAT_VERSION = 1;
 
-/** Measured against 4 KiB: as fast for single small records, a quarter faster and denser for records of 2–10 KB. */
+/** Compared with 4 KiB: as fast for single small records; 25 % faster and denser for records of 2 to 10 KB. */
 const PAGE_BYTES = 8192;
 
-/** Pages in the write-ahead log before a commit also moves them into the file: at 8 MB that takes under 10 ms. */
+/** Pages in the write-ahead log after which a commit moves them into the file. 8 MB take less than 10 ms. */
 const CHECKPOINT_PAGES = 1000;
 
-/** The write-ahead log is cut back to this size after a burst. */
+/** Size to which the write-ahead log is truncated after a burst. */
 const MAX_IDLE_WAL_BYTES = 64 * 1024 * 1024;
 
 const SCHEMA = `
@@ -91,16 +83,13 @@ const SCHEMA = `
   PRAGMA user_version = ${FORMAT_VERSION};
 `;
 
-/**
- * `auto_vacuum` takes effect in a new file only. `secure_delete` is ON, not FAST, because FAST does not overwrite pages that
- * become free.
- */
+/** `auto_vacuum` works only in a new file. `secure_delete` is ON because FAST does not overwrite pages that become free. */
 function openLocked(directory: string): DatabaseSync {
   let sqlite: DatabaseSync | undefined;
   try {
     mkdirSync(directory, { recursive: true });
     sqlite = new DatabaseSync(join(directory, FILE_NAME), { timeout: 0 });
-    // The exclusive lock is the kernel's, on the file: it goes with the process, however that ends.
+    // The kernel releases the exclusive lock when the process ends in any way.
     sqlite.exec(`
       PRAGMA page_size = ${PAGE_BYTES};
       PRAGMA auto_vacuum = INCREMENTAL;
@@ -142,7 +131,7 @@ function transactionsOf(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read
       try {
         begin.run();
         const result = work();
-        // A commit that fails may still be found in the file after a crash.
+        // After a failed commit and a crash, the writes may still be in the file.
         outcome = 'whether it was written is unknown';
         commit.run();
         return result;
@@ -201,7 +190,7 @@ function fileAccessOf(
   };
 }
 
-/** The primary result codes of SQLite that are the disk's or the machine's doing (https://sqlite.org/rescode.html). */
+/** Primary result codes of disk and system errors (https://sqlite.org/rescode.html). */
 const BUSY = 5;
 const DISK_ERRORS: ReadonlySet<number> = new Set([
   BUSY,

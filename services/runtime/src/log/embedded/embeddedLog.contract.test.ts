@@ -1,4 +1,4 @@
-/** The embedded log against the contract of all logs. */
+/** Runs the contract suite against the embedded log. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Faults that only a log in the same process can have: in its queue, its disk, its close. */
+/** Failures of the embedded log: full queue, disk errors, close, and changed rows. */
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StartRefused, Unavailable } from '../../process/errors.ts';
 import {
@@ -16,7 +16,7 @@ import { embeddedLogOn } from './embeddedLog.ts';
 import { aDirectory, aLog, ManualClock, topicSpec } from './testing/testLog.ts';
 
 describe('an append', () => {
-  it('is not seen before it is durable', async () => {
+  it('is invisible until it is durable', async () => {
     const log = await aLog();
     await log.ensureTopics([topicSpec('t')]);
     const appended = log.append('t', 0, [aRecord('a')]);
@@ -25,7 +25,7 @@ describe('an append', () => {
     expect(await log.endOffsets('t')).toEqual([1]);
   });
 
-  it('takes a record of exactly the largest size', async () => {
+  it('accepts a record of exactly the maximum size', async () => {
     const log = await aLog();
     await log.ensureTopics([topicSpec('t', { maxRecordBytes: 20 })]);
     const record = { key: 'four', value: Buffer.alloc(8), headers: { é: 'é', four: '' } };
@@ -34,7 +34,7 @@ describe('an append', () => {
     await expect(larger).rejects.toEqual(new RecordTooLarge('t', 21, 20));
   });
 
-  it('has the time of the clock', async () => {
+  it('gets its timestamp from the clock', async () => {
     const clock = new ManualClock();
     const log = await aLog({ clock });
     await log.ensureTopics([topicSpec('t')]);
@@ -43,7 +43,7 @@ describe('an append', () => {
     expect((await readToEnd(log, 't'))[0]?.[0]?.timestampMs).toBe(clock.nowMs);
   });
 
-  it('is refused when too much waits already, and taken again after', async () => {
+  it('is rejected while the queue is full and accepted afterwards', async () => {
     const log = await aLog({ maxQueuedBytes: 1000 });
     await log.ensureTopics([topicSpec('t')]);
     const larger = log.append('t', 0, [aRecord('larger than the queue'.padEnd(5000))]);
@@ -53,15 +53,15 @@ describe('an append', () => {
     expect(await log.append('t', 0, [aRecord('taken')])).toEqual({ baseOffset: 1 });
   });
 
-  it('without a key is a bug where the topic is compacted', async () => {
+  it('without a key throws in a compacted topic', async () => {
     const log = await aLog();
     await log.ensureTopics([topicSpec('t', { cleanup: { policy: 'compact' } })]);
     await expect(log.append('t', 0, [aRecord('lost', null)])).rejects.toThrow('without a key');
   });
 });
 
-describe('a disk in trouble', () => {
-  it('makes appends and commits unavailable while it is full, and nothing of them is seen', async () => {
+describe('a disk error', () => {
+  it('makes appends and commits unavailable and leaves nothing behind', async () => {
     const database = openDatabase(aDirectory());
     const log = embeddedLogOn(database, { directory: '', clock: new ManualClock() });
     onTestFinished(() => log.close());
@@ -73,7 +73,7 @@ describe('a disk in trouble', () => {
     const pages = Number(database.sqlite.prepare('PRAGMA page_count').get()?.['page_count']);
     database.sqlite.exec(`PRAGMA max_page_count = ${pages}`);
     const value = Buffer.alloc(100_000, 'x');
-    // The first would fit, but it shares the transaction, and so the fate, of the others.
+    // The first write would fit, but it shares the transaction with the others.
     const outcomes = await Promise.allSettled([
       log.append('t', 0, [aRecord('small')]),
       log.append('t', 0, [{ key: 'k', value }]),
@@ -95,7 +95,7 @@ describe('a disk in trouble', () => {
     expect(await textsToEnd(log, 't')).toEqual([['before', 'after'], []]);
   });
 
-  it('takes back what a transaction had written before it failed', () => {
+  it('rolls back a transaction that failed', () => {
     const database = openDatabase(aDirectory());
     onTestFinished(() => database.close());
     const failing = () =>
@@ -107,7 +107,7 @@ describe('a disk in trouble', () => {
     expect(database.write(() => database.sqlite.prepare('SELECT * FROM topics').all())).toEqual([]);
   });
 
-  it('fails a reader that cannot go on, and not silently', async () => {
+  it('fails a reader that cannot continue', async () => {
     const database = openDatabase(aDirectory());
     const log = embeddedLogOn(database, { directory: '', clock: new ManualClock() });
     await log.ensureTopics([topicSpec('t')]);
@@ -119,7 +119,7 @@ describe('a disk in trouble', () => {
   });
 });
 
-describe('a row that another hand has changed', () => {
+describe('a row that was changed outside Questlog', () => {
   const changed = async (column: 'headers' | 'timestamp_ms', to: string | bigint) => {
     const database = openDatabase(aDirectory());
     const clock = new ManualClock();
@@ -132,7 +132,7 @@ describe('a row that another hand has changed', () => {
   };
 
   it.each(['nope', 'null', '5', '"a"', '["a"]', '{"name":5}', '{"name":"a","other":{}}'])(
-    'has no headers where they are %s',
+    'has no headers if the column is %s',
     async (headers) => {
       const { log } = await changed('headers', headers);
       const records = (await readToEnd(log, 't'))[0] ?? [];
@@ -144,7 +144,7 @@ describe('a row that another hand has changed', () => {
   );
 
   it.each([2n ** 62n, -(2n ** 62n), 2n ** 53n, -1n])(
-    'is of the year 1970 where its time is %s, and goes as the oldest',
+    'has a timestamp of 1970 if the column is %s, and expires first',
     async (time) => {
       const { log, clock } = await changed('timestamp_ms', time);
       const records = (await readToEnd(log, 't'))[0] ?? [];
@@ -156,7 +156,7 @@ describe('a row that another hand has changed', () => {
 });
 
 describe('close', () => {
-  it('lets running appends finish, and refuses what comes after', async () => {
+  it('waits for running appends and rejects later ones', async () => {
     const directory = aDirectory();
     const log = await aLog({ directory });
     await log.ensureTopics([topicSpec('t')]);
@@ -173,7 +173,7 @@ describe('close', () => {
     expect(await (await aLog({ directory })).endOffsets('t')).toEqual([100]);
   });
 
-  it('stops consumers, which commit what they have done, and tails', async () => {
+  it('stops tails and consumers, which can commit finished work', async () => {
     const directory = aDirectory();
     const log = await aLog({ directory });
     await log.ensureTopics([topicSpec('t')]);
@@ -200,14 +200,14 @@ describe('close', () => {
   });
 });
 
-describe('offsets that were never given', () => {
-  it('are a bug of the caller to commit, and so are reads of nothing', async () => {
+describe('offsets beyond the end', () => {
+  it('cannot be committed, and a read of 0 records throws', async () => {
     const log = await aLog();
     await log.ensureTopics([topicSpec('t')]);
     await log.append('t', 0, [aRecord('a')]);
-    const holder = await aMember(log, 'group', 't');
-    await untilAssigned(holder, 1);
-    const owned = holder.current(0);
+    const member = await aMember(log, 'group', 't');
+    await untilAssigned(member, 1);
+    const owned = member.current(0);
     await expect(owned.commit('t', { offset: 2, metadata: '' })).rejects.toThrow('ends at 1');
     await expect(owned.commit('t', { offset: 1, metadata: 'x'.repeat(4097) })).rejects.toThrow('4096 bytes');
     await expect(owned.read({ maxRecords: 0, maxBytes: 1, waitMs: 0 })).rejects.toThrow('0 records');
@@ -215,8 +215,8 @@ describe('offsets that were never given', () => {
   });
 });
 
-describe('more partitions than the file can tell apart', () => {
-  it('refuse the start', async () => {
+describe('too many partitions', () => {
+  it('are rejected as StartRefused', async () => {
     const log = await aLog();
     await log.ensureTopics([topicSpec('t', { partitions: 4095 })]);
     await expect(log.ensureTopics([topicSpec('u', { partitions: 2 })])).rejects.toBeInstanceOf(StartRefused);

@@ -1,4 +1,4 @@
-/** The log of one machine: the port of `log.ts` on one SQLite file, for `npm start`, development and tests. */
+/** The log in one SQLite file: implements the port of `log.ts` for `npm start`, development, and tests. */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
 import { settledWithin } from '../../process/waiting.ts';
@@ -28,34 +28,31 @@ import { TopicCatalog } from './topicCatalog.ts';
 import { EmbeddedTransactionalProducer } from './transactionalProducer.ts';
 
 export interface EmbeddedLogOptions {
-  /** Made when missing. One process at a time. */
+  /** Created if missing. Only one process may use it. */
   readonly directory: string;
   readonly clock: Clock;
-  /** Appends that wait for the disk, all together; beyond it they are `Unavailable`. */
+  /** Maximum bytes of pending appends. Further appends are `Unavailable`. */
   readonly maxQueuedBytes?: number;
-  /** A `process` that takes longer to return from a partition that moves is fenced. */
+  /** Maximum wait for `process` when a partition moves. Then the owner is fenced. */
   readonly revokeWaitMs?: number;
   readonly maintenanceIntervalMs?: number;
 }
 
 export interface EmbeddedExtras {
-  /** Applies retention and compaction now; it also runs on a timer. */
+  /** Runs retention and compaction now. They also run on a timer. */
   maintain(): Promise<void>;
   /**
-   * Takes away what a topic without compaction holds from the offset on, as a restored older copy of the file would,
-   * but under running readers: for drills and tests of what they do then.
+   * Deletes a partition's records from the offset on while readers are open, like a restored older file. For drills and
+   * tests. Not for compacted topics.
    */
   truncate(topic: string, partition: number, offset: number): Promise<void>;
-  /**
-   * True if the file was created by an older version. Deleted records then leave bytes in the file until `questlog
-   * compact`.
-   */
+  /** True if an older version created the file. Deleted records then leave bytes in it until `questlog compact`. */
   readonly needsCompact: boolean;
-  /** Copies the file while the log goes on. What was appended before the call is in the copy, and more. */
+  /** Copies the file while the log is in use. The copy has at least all records that were appended before the call. */
   copy(copy: LogCopy): Promise<void>;
 }
 
-/** @throws StartRefused when another process holds the directory, or it cannot be used. */
+/** @throws StartRefused if another process has the directory open or it cannot be used. */
 export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Log & EmbeddedExtras> {
   const database = openDatabase(options.directory);
   try {
@@ -66,7 +63,7 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Log 
   }
 }
 
-/** The log on a file that is already open, which it closes: for tests that put the file in trouble. */
+/** Returns a log on an open database, which the log closes. For tests with disk errors. */
 export function embeddedLogOn(database: LogDatabase, options: EmbeddedLogOptions): Log & EmbeddedExtras {
   return new EmbeddedLog(options, database);
 }
@@ -163,14 +160,13 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     return tail;
   }
 
-  /** Its topics have the partitions that they were made with. */
   async addedPartitions(): Promise<readonly AddedPartitions[]> {
     return [];
   }
 
   async consume(options: ConsumeOptions): Promise<Consumer> {
     this.#checkOpen();
-    if (options.partitions === 'added') throw new Error(`nothing was added to ${options.topics}`);
+    if (options.partitions === 'added') throw new Error(`no partitions were added to ${options.topics}`);
     let group = this.#groups.get(options.group);
     if (group === undefined || group.isEmpty()) {
       const topics = options.topics.map((topic) => this.#catalog.topic(topic));
@@ -209,7 +205,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
           offset > endOffset ||
           this.#catalog.topic(topic).spec.cleanup.policy === 'compact'
         )
-          throw new Error(`${topic}/${number} cannot be cut at ${offset}`);
+          throw new Error(`${topic}/${number} cannot be truncated at offset ${offset}`);
       },
       apply: (scope) => scope.truncate(partition, offset),
     });
@@ -226,7 +222,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
   }
 
   async #close(): Promise<void> {
-    // Consumers first, while what they finish can still be appended and committed.
+    // Consumers stop first, so that they can still append and commit finished work.
     await Promise.all([...this.#groups.values()].map((group) => group.stop()));
     const tails = Promise.all([...this.#tails].map((tail) => tail.close()));
     await settledWithin(tails, this.#revokeWaitMs);

@@ -1,7 +1,4 @@
-/**
- * Gathers the writes that arrive while others wait into one SQLite transaction, so that they share its fsync, and shows
- * them to readers only once they are durable.
- */
+/** Combines concurrent writes into one SQLite transaction with one fsync. Readers see the writes when they are durable. */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
 import { type Committer, checkCommit, type GroupPartition, type PartitionCommit } from '../groupPartition.ts';
@@ -11,21 +8,21 @@ import type { RecordCursor, RecordStore } from './recordStore.ts';
 import type { PartitionState } from './topicCatalog.ts';
 
 export interface Write<T> {
-  /** Its share of the queue's bound. */
+  /** Size that counts against the queue's limit. */
   readonly bytes: number;
-  /** Throws when the write may not happen any more; asked right before the transaction, which goes on without it. */
+  /** Throws if the write is no longer allowed. Called right before the transaction, which then excludes the write. */
   check?(): void;
   apply(scope: WriteScope): T;
 }
 
-/** The steps that a write may take inside the transaction. */
+/** Operations of a write inside the transaction. */
 export interface WriteScope {
   /** Returns the offset of the first record. */
   append(partition: PartitionState, records: readonly NewRecord[]): number;
-  /** Takes the one offset that a transaction's end takes in Kafka. */
+  /** Reserves the offset that a transaction marker takes in Kafka. */
   appendMarker(partition: PartitionState): void;
   commit(group: string, partition: PartitionState, committed: Committed): void;
-  /** Takes away the records from the offset on, which others will get. */
+  /** Deletes the records from the offset on. New records reuse their offsets. */
   truncate(partition: PartitionState, offset: number): void;
 }
 
@@ -49,10 +46,10 @@ export class GroupCommit implements Committer<RecordCursor> {
     this.#maxQueuedBytes = deps.maxQueuedBytes ?? MAX_QUEUED_BYTES;
   }
 
-  /** Queues the write before it returns, so that the order of calls is the order of offsets. */
+  /** Enqueues synchronously, so that the offsets have the order of the calls. */
   submit<T>(write: Write<T>): Promise<T> {
     if (this.#isClosed) return Promise.reject(new Unavailable('the log is closed; nothing was written'));
-    // A write larger than the bound is taken when nothing else waits, or it could never be.
+    // An oversized write is accepted if nothing else is pending.
     if (this.#queuedBytes > 0 && this.#queuedBytes + write.bytes > this.#maxQueuedBytes) {
       return Promise.reject(new Unavailable('the queue of the log is full; nothing was written'));
     }
@@ -75,7 +72,7 @@ export class GroupCommit implements Committer<RecordCursor> {
     await this.submit({ bytes: COMMIT_BYTES, ...commitOf({ owner, cursor, committed }) });
   }
 
-  /** Writes what waits; everything after is refused. */
+  /** Writes all pending writes and rejects later ones. */
   close(): void {
     this.#isClosed = true;
     while (this.#queue.length > 0) this.#flush();
@@ -120,7 +117,7 @@ export class GroupCommit implements Committer<RecordCursor> {
   }
 }
 
-/** A consumer group's commit as a part of a write, which does not happen once the partition is another's. */
+/** Returns the write of a group's commit, which is rejected if another member owns the partition. */
 export function commitOf({ owner, cursor, committed }: PartitionCommit<RecordCursor>) {
   const { partition } = cursor;
   const { topic, number } = partition;
@@ -133,19 +130,19 @@ export function commitOf({ owner, cursor, committed }: PartitionCommit<RecordCur
   };
 }
 
-/** A commit's share of the queue, about: its metadata is small. */
+/** Estimated size of a commit. */
 const COMMIT_BYTES = 256;
 
-/** If more waits, the disk is slower than the callers, and they are told so. */
+/** Limit of the queue. If it is full, the disk is slower than the callers. */
 const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
 
-/** A transaction blocks the event loop: about 15 ms for this much. */
+/** Maximum size of a transaction, which blocks the event loop for about 15 ms. */
 const MAX_TRANSACTION_BYTES = 4 * 1024 * 1024;
 
 interface Pending {
   readonly bytes: number;
   check(): void;
-  /** Returns what is to be called once the transaction is durable. */
+  /** Returns a callback to call when the transaction is durable. */
   apply(scope: WriteScope): () => void;
   reject(error: unknown): void;
 }

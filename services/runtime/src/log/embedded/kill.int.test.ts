@@ -26,7 +26,7 @@ it(`keeps every acknowledged record through ${KILLS} kills (SEED=${seed})`, asyn
   for (const records of partitions) {
     expect(records.every(({ offset }, index) => offset === index)).toBe(true);
   }
-  // Whatever was not acknowledged is there whole or not at all.
+  // An append that was not acknowledged is stored completely or not at all.
   const found = Map.groupBy(partitions.flat(), ({ key }) => key);
   for (const records of found.values()) {
     const [, , count] = (records[0]?.key ?? '').split('/');
@@ -46,7 +46,7 @@ interface Acknowledged extends KillAppend {
   readonly baseOffset: number;
 }
 
-/** Kills the writer when it has said so many acknowledgements, and keeps what it said until the end. */
+/** Kills the writer after it has printed that many acknowledgements. Returns all acknowledgements. */
 async function writeUntilKilled(directory: string, run: number, afterLines: number): Promise<Acknowledged[]> {
   const script = fileURLToPath(new URL('./testing/killWriter.ts', import.meta.url));
   const writer = spawn(process.execPath, [script, directory, `${run}`], {
@@ -55,7 +55,7 @@ async function writeUntilKilled(directory: string, run: number, afterLines: numb
   const exited = once(writer, 'exit');
   const acknowledged: Acknowledged[] = [];
   for await (const line of createInterface(writer.stdout)) {
-    // The kill may cut the last line short.
+    // The kill may truncate the last line.
     if (line.endsWith('}')) acknowledged.push(JSON.parse(line));
     if (acknowledged.length > afterLines) writer.kill('SIGKILL');
   }
@@ -63,7 +63,7 @@ async function writeUntilKilled(directory: string, run: number, afterLines: numb
   return acknowledged;
 }
 
-/** Mulberry32: the same numbers for the same seed. */
+/** Mulberry32, which returns the same numbers for the same seed. */
 function randomFrom(start: number): () => number {
   let state = start;
   return () => {

@@ -1,4 +1,4 @@
-/** One process at a time has the directory, and the next one gets it however that process ended. */
+/** Only one process can use the directory. The next process can use it however the previous one ended. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { aDirectory, aLog, ManualClock } from './testing/testLog.ts';
 
 const clock = new ManualClock();
 
-it('refuses a directory that this process has open already, until it is closed', async () => {
+it('rejects a directory that this process has open until the log is closed', async () => {
   const directory = aDirectory();
   const log = await aLog({ directory });
   const second = openEmbeddedLog({ directory, clock });
@@ -23,7 +23,7 @@ it('refuses a directory that this process has open already, until it is closed',
   expect((await aLog({ directory })).id).toBe(log.id);
 });
 
-it('refuses a directory that another process has open, and takes it over when that was killed', async () => {
+it('rejects a directory that another process has open and opens it after that process was killed', async () => {
   const directory = aDirectory();
   const holder = spawn(
     process.execPath,
@@ -42,7 +42,7 @@ it('refuses a directory that another process has open, and takes it over when th
   expect((await log.endOffsets('kill'))[0]).toBeGreaterThan(0);
 });
 
-it('refuses what is no directory, no log, or the log of a later version', async () => {
+it('rejects a path that is not a directory, not a log, or a log of a later version', async () => {
   const directory = aDirectory();
   const file = join(directory, 'file');
   writeFileSync(file, '');

@@ -1,4 +1,4 @@
-/** Writes and reads records, the offset where each partition ends, and what each group has committed. */
+/** Reads and writes records, end offsets, and committed offsets. Methods that write run inside a database transaction. */
 import type { DatabaseSync } from 'node:sqlite';
 import { END_OF_MILLIS } from '@questlog/schemas/topics/contract';
 import type { Cursor, ReadBounds } from '../cursor.ts';
@@ -22,7 +22,6 @@ export class RecordStore {
     this.#sql = statements(database.sqlite);
   }
 
-  /** Inside a transaction of the database. */
   insert(
     partition: PartitionState,
     baseOffset: number,
@@ -30,7 +29,9 @@ export class RecordStore {
     records: readonly NewRecord[],
   ): void {
     if (baseOffset + records.length > MAX_OFFSET) {
-      throw new Error(`${partition.topic}/${partition.number} has used up its ${MAX_OFFSET} offsets`);
+      throw new Error(
+        `${partition.topic}/${partition.number} has reached the maximum of ${MAX_OFFSET} offsets`,
+      );
     }
     let id = rowId(partition, baseOffset);
     for (const { key, value, headers } of records) {
@@ -39,17 +40,14 @@ export class RecordStore {
     }
   }
 
-  /** Inside a transaction of the database. */
   deleteFrom(partition: PartitionState, offset: number): void {
     this.#sql.deleteFrom.run(rowId(partition, offset), rowId(partition, partition.endOffset));
   }
 
-  /** Inside a transaction of the database. */
   saveEnd(partition: PartitionState, endOffset: number): void {
     this.#sql.saveEnd.run(endOffset, partition.id);
   }
 
-  /** Inside a transaction of the database. */
   commit(group: string, partition: PartitionState, { offset, metadata }: Committed): void {
     this.#sql.commit.run(partition.id, group, offset, metadata);
   }
@@ -62,7 +60,7 @@ export class RecordStore {
     });
   }
 
-  /** The smallest offset that any group has committed, which holds retention back; undefined where none has. */
+  /** Returns the smallest committed offset of all groups, below which retention may delete. Undefined without commits. */
   smallestCommitted(partition: PartitionState): number | undefined {
     return this.#database.read(() => {
       const smallest = this.#sql.smallestCommitted.get(partition.id)?.['smallest'];
@@ -70,12 +68,12 @@ export class RecordStore {
     });
   }
 
-  /** A reader's place in the partition; it rings after each durable append. */
+  /** Opens a cursor. `notify` is called after each durable append. */
   open(partition: PartitionState, position: number, notify: () => void): RecordCursor {
     return new RecordCursor(this, { partition, position, notify });
   }
 
-  /** The records from `fromOffset` on; fewer than there are only when a bound is hit. */
+  /** Returns the records from `fromOffset` on, limited only by the bounds. */
   read(partition: PartitionState, fromOffset: number, bounds: ReadBounds): ReadResult {
     if (!Number.isInteger(bounds.maxRecords) || bounds.maxRecords < 1) {
       throw new Error(`a read of ${bounds.maxRecords} records`);
@@ -93,7 +91,7 @@ export class RecordStore {
         bounds,
       );
       const last = records.at(-1);
-      // If nothing more was found, the read also passes markers and compacted offsets up to the end.
+      // Without more records, the read also passes transaction markers and compacted offsets up to the end.
       const nextOffset =
         isLimited && last !== undefined ? last.offset + 1 : Math.max(from, partition.endOffset);
       return { records, nextOffset };
@@ -109,9 +107,8 @@ export class RecordCursor implements Cursor {
   readonly #records: RecordStore;
   readonly #notify: () => void;
   #position: number;
-  /** Of the partition's cuts, those that came before the cursor or have moved it. */
+  /** Number of the partition's truncations that this cursor has handled, or that are older than the cursor. */
   #seenTruncations: number;
-  /** The highest position there was. */
   #maxReadOffset: number;
 
   constructor(
@@ -132,7 +129,7 @@ export class RecordCursor implements Cursor {
     return this.#position;
   }
 
-  /** Up to here the log holds what may be committed, or has lost it since. */
+  /** Highest offset that was readable, and so can be committed. */
   get maxCommitOffset(): number {
     return Math.max(this.#maxReadOffset, this.partition.endOffset);
   }
@@ -188,10 +185,10 @@ function statements(sqlite: DatabaseSync) {
   };
 }
 
-/** A time that no clock of ours has given is 1970: as a late one it would keep all that is behind it from retention. */
+/** Reads an invalid timestamp as 1970. A timestamp in the future would keep all later records from expiring. */
 export const TIME_MS = `iif(timestamp_ms BETWEEN 0 AND ${END_OF_MILLIS}, timestamp_ms, 0) AS timestamp_ms`;
 
-/** Keeps a partition's records side by side in one b-tree, in offset order. */
+/** Returns the row id, which sorts a partition's records by offset in one b-tree. */
 export function rowId(partition: PartitionState, offset: number): number {
   return partition.id * MAX_OFFSET + offset;
 }
@@ -241,7 +238,7 @@ function toRecord(row: RecordRow, partition: PartitionState): LogRecord {
   };
 }
 
-/** Of a row that another hand has changed there are none, and the record is judged by what else it has. */
+/** Returns no headers for a row that was changed outside Questlog. */
 function decodeHeaders(text: string): Headers {
   try {
     const headers: unknown = JSON.parse(text);

@@ -1,4 +1,4 @@
-/** Knows the topics and their partitions: what is on disk, and in memory the offsets that readers may see. */
+/** Topics and partitions: their rows in the file, and in memory the offsets that readers can see. */
 import { StartRefused } from '../../process/errors.ts';
 import { checkRecords } from '../checkRecords.ts';
 import type { NewRecord, TopicSpec } from '../log.ts';
@@ -10,18 +10,18 @@ export interface TopicState {
 }
 
 export interface PartitionState {
-  /** Unique in the file, below `MAX_PARTITIONS`; with an offset it makes a record's row id. */
+  /** Unique id in the file, below `MAX_PARTITIONS`. Together with an offset it forms a record's row id. */
   readonly id: number;
   readonly topic: string;
   readonly number: number;
   startOffset: number;
-  /** Durable records end here; it moves only after a commit. */
+  /** End of the durable records. Moves after each database commit. */
   endOffset: number;
-  /** Compaction has seen everything below. */
+  /** All records below this offset are compacted. */
   compactedOffset: number;
-  /** Where it was cut since the file was opened, oldest first. */
+  /** Truncations since the file was opened, oldest first. */
   readonly truncations: number[];
-  /** Called after each durable append. */
+  /** Callbacks that run after each durable append. */
   readonly readers: Set<() => void>;
 }
 
@@ -31,10 +31,10 @@ export interface CheckedAppend {
   readonly bytes: number;
 }
 
-/** A row's size beside its key, value and headers, about. */
+/** Estimated size of a row in addition to key, value, and headers. */
 const ROW_OVERHEAD_BYTES = 32;
 
-/** `partition id * 2^40 + offset` stays below 2^52, and so exact in a double. */
+/** `partition id * 2^40 + offset` stays below 2^52, so that it is exact in a double. */
 export const MAX_PARTITIONS = 2 ** 12;
 export const MAX_OFFSET = 2 ** 40;
 
@@ -56,7 +56,7 @@ export class TopicCatalog {
 
   topic(name: string): TopicState {
     const topic = this.#topics.get(name);
-    if (topic === undefined) throw new Error(`there is no topic ${name}`);
+    if (topic === undefined) throw new Error(`topic ${name} does not exist`);
     return topic;
   }
 
@@ -66,7 +66,7 @@ export class TopicCatalog {
     return partition;
   }
 
-  /** @throws RecordTooLarge; anything else it throws is a bug of the caller. */
+  /** @throws RecordTooLarge. Any other error is a bug in the caller. */
   checkAppend(topic: string, number: number, records: readonly NewRecord[]): CheckedAppend {
     const partition = this.partition(topic, number);
     const { maxRecordBytes, cleanup } = this.topic(topic).spec;
@@ -75,7 +75,7 @@ export class TopicCatalog {
     return { partition, records, bytes: sizes.reduce((sum, bytes) => sum + bytes + ROW_OVERHEAD_BYTES, 0) };
   }
 
-  /** Creates the missing topics, all or none; limits and retention of the others follow the specs. */
+  /** Creates the missing topics, all or none. Updates limits and retention of existing topics. */
   ensure(specs: readonly TopicSpec[]): void {
     for (const spec of specs) this.#check(spec);
     let nextPartitionId = this.#nextPartitionId;
@@ -86,7 +86,9 @@ export class TopicCatalog {
       nextPartitionId += spec.partitions;
     }
     if (nextPartitionId > MAX_PARTITIONS) {
-      throw new StartRefused(`the embedded log holds ${MAX_PARTITIONS} partitions, not ${nextPartitionId}`);
+      throw new StartRefused(
+        `the embedded log supports at most ${MAX_PARTITIONS} partitions, not ${nextPartitionId}`,
+      );
     }
     this.#database.write(() => saveTopics(this.#database, specs, created));
     this.#nextPartitionId = nextPartitionId;

@@ -1,4 +1,4 @@
-/** Appends to several partitions and moves offsets in one transaction, while no newer producer has the same id. */
+/** Appends to several partitions and commits offsets in one transaction, unless a newer producer has the same id. */
 import { Fenced } from '../../process/errors.ts';
 import { toPartitionCommit } from '../groupPartition.ts';
 import type { Appended, Transaction, TransactionalProducer } from '../log.ts';
@@ -10,8 +10,7 @@ export interface TransactionalProducerDeps {
   readonly catalog: TopicCatalog;
   readonly groupCommit: GroupCommit;
   /**
-   * The newest producer of each transactional id. In memory is enough: an older process cannot write any more, since the
-   * file's lock went with it.
+   * Newest producer of each transactional id. Kept in memory, because a process that has lost the file's lock cannot write.
    */
   readonly newest: Map<string, TransactionalProducer>;
 }
@@ -63,5 +62,5 @@ export class EmbeddedTransactionalProducer implements TransactionalProducer {
   }
 }
 
-/** A transaction's share of the queue beside its records, about. */
+/** Estimated size of a transaction in addition to its records. */
 const TRANSACTION_BYTES = 256;

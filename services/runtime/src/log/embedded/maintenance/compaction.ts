@@ -1,6 +1,6 @@
 /**
- * Keeps only the last record of each key in `compact` topics. A table remembers where each key's last record is, so
- * that a pass costs what was appended since the one before, and its memory is one chunk.
+ * Keeps only the last record of each key in `compact` topics. The table `latest_by_key` has each key's last offset, so a
+ * pass reads only new records, one chunk at a time.
  */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../../process/clock.ts';
@@ -11,7 +11,7 @@ import type { PartitionState } from '../topicCatalog.ts';
 export interface CompactionDeps {
   readonly database: LogDatabase;
   readonly clock: Clock;
-  /** Called after each chunk that may have deleted records. */
+  /** Called after each chunk. */
   onDeleted(): void;
 }
 
@@ -28,7 +28,7 @@ export class Compaction {
     this.#sql = statements(database.sqlite);
   }
 
-  /** Compacts one bounded chunk. Returns whether there may be more. */
+  /** Compacts one chunk. Returns true if there may be more. */
   compactChunk(partition: PartitionState): boolean {
     if (partition.compactedOffset >= partition.endOffset) return false;
     const rows = this.#database.read(() =>
@@ -53,7 +53,7 @@ export class Compaction {
     return isLimited;
   }
 
-  /** Deletes one bounded chunk of the tombstones that everybody has had time to read. Returns whether there may be more. */
+  /** Deletes one chunk of expired tombstones. Returns true if there may be more. */
   deleteTombstonesChunk(partition: PartitionState): boolean {
     const keptFromMs = this.#clock.now() - TOMBSTONE_RETENTION_MS;
     const rows = this.#database.read(() =>
@@ -73,7 +73,7 @@ export class Compaction {
   #supersede(partition: PartitionState, key: string, id: number, isTombstone: boolean): void {
     const previousOffset = this.#sql.latest.get(partition.id, key)?.['record_offset'];
     if (typeof previousOffset === 'number') this.#sql.delete.run(rowId(partition, previousOffset));
-    // Counted from the pass that removed the old values: a reader of those still meets the tombstone.
+    // Starts at the pass that removed the old values, so that their readers still read the tombstone.
     this.#sql.saveLatest.run(
       partition.id,
       key,
@@ -102,5 +102,5 @@ function statements(sqlite: DatabaseSync) {
 /** One chunk blocks the event loop for a few milliseconds. */
 const CHUNK_RECORDS = 500;
 
-/** Kafka's default (`delete.retention.ms`): a reader has this long from a key's old value to its tombstone. */
+/** Kafka's default (`delete.retention.ms`): time for a reader to reach the tombstone after an old value. */
 const TOMBSTONE_RETENTION_MS = 24 * 60 * 60 * 1000;

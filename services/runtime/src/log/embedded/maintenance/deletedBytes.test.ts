@@ -12,7 +12,7 @@ const OTHER = 'a-player-who-stays-for-now';
 const PARTITIONS = 6;
 const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
-test('no file of the log has expired records after maintenance, also not beside records that stay', async () => {
+test('no file of the log has bytes of expired records after maintenance', async () => {
   const [clock, directory] = [new ManualClock(), aDirectory()];
   const log = await aLog({ clock, directory });
   await log.ensureTopics([topicSpec('t', { partitions: PARTITIONS })]);
@@ -32,7 +32,7 @@ test('no file of the log has expired records after maintenance, also not beside 
   expect(integrityOf(directory)).toBe('ok');
 });
 
-test('superseded records and keys of tombstones are in no file of the log after maintenance', async () => {
+test('no file of the log has bytes of superseded records or deleted keys after maintenance', async () => {
   const [clock, directory] = [new ManualClock(), aDirectory()];
   const log = await aLog({ clock, directory });
   await log.ensureTopics([
@@ -93,7 +93,7 @@ async function appendMixed(log: Log, of: { transactions: number; markedShare: nu
 }
 
 let state = seed;
-/** A linear congruential generator: the same numbers for the same seed. */
+/** Linear congruential generator, which returns the same numbers for the same seed. */
 function random(below: number): number {
   state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
   return Math.floor((state / 2 ** 32) * below);

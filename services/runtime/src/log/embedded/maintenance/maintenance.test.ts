@@ -1,4 +1,4 @@
-/** Retention and compaction: what goes, what must stay, and how readers pass the gaps. */
+/** Retention and compaction: which records are deleted, and how readers pass the gaps. */
 import { describe, expect, it } from 'vitest';
 import {
   aMember,
@@ -13,7 +13,7 @@ import type { Log } from '../../log.ts';
 import { aDirectory, aLog, HOUR_MS, ManualClock, topicSpec } from '../testing/testLog.ts';
 
 describe('retention', () => {
-  it('deletes what is older than the topic keeps, and moves the start offsets', async () => {
+  it('deletes expired records and moves the start offsets', async () => {
     const [clock, directory] = [new ManualClock(), aDirectory()];
     const log = await aLog({ clock, directory });
     await log.ensureTopics([topicSpec('t', { partitions: 2 })]);
@@ -40,7 +40,7 @@ describe('retention', () => {
     expect(await reopened.append('t', 0, [aRecord('next')])).toEqual({ baseOffset: 3 });
   });
 
-  it('never passes what any group has committed', async () => {
+  it('keeps records that a group has not committed', async () => {
     const clock = new ManualClock();
     const log = await aLog({ clock });
     await log.ensureTopics([topicSpec('t')]);
@@ -60,17 +60,17 @@ describe('retention', () => {
     expect(await log.startOffsets('t')).toEqual([3]);
   });
 
-  it('gives the oldest record to a reader of one that is gone', async () => {
+  it('moves a reader of an expired record to the oldest record', async () => {
     const clock = new ManualClock();
     const log = await aLog({ clock });
     await log.ensureTopics([topicSpec('t')]);
-    const holder = await aMember(log, 'group', 't');
-    await untilAssigned(holder, 1);
+    const member = await aMember(log, 'group', 't');
+    await untilAssigned(member, 1);
     await log.append('t', 0, [aRecord('gone')]);
     clock.nowMs += 2 * HOUR_MS;
     await log.append('t', 0, [aRecord('there')]);
     await log.maintain();
-    expect((await nextRecords(holder.current(0))).map(textOf)).toEqual(['there']);
+    expect((await nextRecords(member.current(0))).map(textOf)).toEqual(['there']);
     const batches: unknown[] = [];
     const tail = await log.tail({
       topic: 't',
@@ -86,7 +86,7 @@ describe('retention', () => {
     ]);
   });
 
-  it('deletes many records in chunks, with the markers between them', async () => {
+  it('deletes many records in chunks, including transaction markers', async () => {
     const clock = new ManualClock();
     const log = await aLog({ clock });
     await log.ensureTopics([topicSpec('t', { partitions: 2 })]);
@@ -108,7 +108,7 @@ describe('retention', () => {
     expect(await log.startOffsets('t')).toEqual([2503, 12]);
   });
 
-  it('stops when the log is closed, and goes on when it is opened again', async () => {
+  it('stops when the log is closed and continues after it is reopened', async () => {
     const [clock, directory] = [new ManualClock(), aDirectory()];
     const log = await aLog({ clock, directory });
     await log.ensureTopics([topicSpec('t')]);
@@ -127,7 +127,7 @@ describe('retention', () => {
     expect(await reopened.startOffsets('t')).toEqual([5000]);
   });
 
-  it('runs by itself', async () => {
+  it('runs on a timer', async () => {
     const clock = new ManualClock();
     const log = await aLog({ clock, maintenanceIntervalMs: 1 });
     await log.ensureTopics([topicSpec('t')]);
@@ -138,7 +138,7 @@ describe('retention', () => {
 });
 
 describe('compaction', () => {
-  it('keeps the last record of each key, at its offset', async () => {
+  it('keeps the last record of each key at its offset', async () => {
     const log = await aLog();
     await log.ensureTopics([topicSpec('t', { partitions: 2, cleanup: { policy: 'compact' } })]);
     await log.append('t', 0, [aRecord('a1', 'a'), aRecord('b1', 'b'), aRecord('a2', 'a')]);
@@ -158,7 +158,7 @@ describe('compaction', () => {
     expect(await log.endOffsets('t')).toEqual([6, 1]);
   });
 
-  it('keeps a tombstone for a day after its key is gone', async () => {
+  it('keeps a tombstone for a day after its key was removed', async () => {
     const clock = new ManualClock();
     const log = await aLog({ clock });
     await log.ensureTopics([topicSpec('t', { cleanup: { policy: 'compact' } })]);
@@ -177,7 +177,7 @@ describe('compaction', () => {
     expect(await textsToEnd(log, 't')).toEqual([['b', 'a again']]);
   });
 
-  it('keeps a key that came back before its tombstone went', async () => {
+  it('keeps a key that was written again before its tombstone expired', async () => {
     const clock = new ManualClock();
     const log = await aLog({ clock });
     await log.ensureTopics([topicSpec('t', { cleanup: { policy: 'compact' } })]);
@@ -189,7 +189,7 @@ describe('compaction', () => {
     expect(await textsToEnd(log, 't')).toEqual([['back']]);
   });
 
-  it('passes many records in chunks, and a reader gets through what is left', async () => {
+  it('compacts many records in chunks, and a reader reaches the end', async () => {
     const clock = new ManualClock();
     const log = await aLog({ clock });
     await log.ensureTopics([topicSpec('t', { cleanup: { policy: 'compact' } })]);
@@ -207,9 +207,9 @@ describe('compaction', () => {
     await log.maintain();
     clock.nowMs += 25 * HOUR_MS;
     await log.maintain();
-    const holder = await aMember(log, 'group', 't');
-    await untilAssigned(holder, 1);
-    expect(await holder.current(0).read({ maxRecords: 10, maxBytes: 1000, waitMs: 0 })).toMatchObject({
+    const member = await aMember(log, 'group', 't');
+    await untilAssigned(member, 1);
+    expect(await member.current(0).read({ maxRecords: 10, maxBytes: 1000, waitMs: 0 })).toMatchObject({
       records: [],
       nextOffset: 3700,
     });
@@ -217,8 +217,8 @@ describe('compaction', () => {
 });
 
 async function commitAndLeave(log: Log, group: string, offset: number): Promise<void> {
-  const holder = await aMember(log, group, 't');
-  await untilAssigned(holder, 1);
-  await holder.current(0).commit('t', { offset, metadata: '' });
-  await holder.consumer.stop();
+  const member = await aMember(log, group, 't');
+  await untilAssigned(member, 1);
+  await member.current(0).commit('t', { offset, metadata: '' });
+  await member.consumer.stop();
 }

@@ -1,7 +1,4 @@
-/**
- * Runs retention and compaction over all topics, and then removes the bytes of deleted records from the file. Works in
- * chunks, so that appends and reads run in between.
- */
+/** Runs retention and compaction, and removes the bytes of deleted records. Works in chunks between appends and reads. */
 import type { Clock } from '../../../process/clock.ts';
 import { Unavailable } from '../../../process/errors.ts';
 import { yieldToEventLoop } from '../../../process/waiting.ts';
@@ -39,12 +36,12 @@ export class Maintenance {
     this.#timer = setInterval(() => void this.#runOnSchedule(), intervalMs).unref();
   }
 
-  /** Does all there is to do now, after a run that is under way. */
+  /** Runs all maintenance, after a running one has ended. */
   run(): Promise<void> {
     return this.runExclusive(() => this.#run());
   }
 
-  /** Does something else, while which nothing is deleted. */
+  /** Runs `work` while no maintenance runs. */
   runExclusive(work: () => Promise<void>): Promise<void> {
     const running = this.#running.then(work);
     this.#running = running.catch(() => undefined);
@@ -61,7 +58,7 @@ export class Maintenance {
     try {
       await this.run();
     } catch (error) {
-      // A disk in trouble is what appends report; the next run tries again. Anything else is a bug.
+      // Appends report disk errors, and the next run retries. Any other error is a bug.
       if (!(error instanceof Unavailable)) throw error;
     }
   }
@@ -88,9 +85,8 @@ export class Maintenance {
 }
 
 /**
- * Removes one bounded chunk of free pages from the file if it has more free pages than it keeps for the next records.
- * Returns true if there may be more. A file without `auto_vacuum`, from an older version, keeps all free pages until
- * `questlog compact`.
+ * Removes one chunk of free pages. Returns true if there may be more. A file without `auto_vacuum`, from an older version,
+ * keeps its free pages until `questlog compact`.
  */
 function vacuumChunk(database: LogDatabase): boolean {
   if (!database.returnsSpace) return false;
@@ -104,11 +100,8 @@ function vacuumChunk(database: LogDatabase): boolean {
   return count('freelist_count') < free;
 }
 
-/**
- * Share of free pages that the file keeps. To remove a free page, SQLite moves a page from the end of the file, and the
- * next records extend the file again.
- */
+/** Ratio of free pages that stay in the file, because SQLite must move a page for each one that it removes. */
 const KEPT_FREE_RATIO = 0.2;
 
-/** 1 MiB: one chunk blocks the event loop for a few milliseconds. */
+/** 1 MiB, which blocks the event loop for a few milliseconds. */
 const CHUNK_PAGES = 128;

@@ -7,21 +7,21 @@ export interface ByteRange {
   readonly to: number;
 }
 
-/** The types of the pointer map, which a file with `auto_vacuum` has (section 1.8). */
+/** Page types in the pointer map, which a file with `auto_vacuum` has (section 1.8). */
 export const PAGE_TYPE = { root: 1, free: 2, btree: 5 } as const;
 
-/** The page that holds the bytes of `lock-byte` locks, which SQLite never uses (section 1.3). */
+/** Position of the lock bytes, whose page SQLite does not use (section 1.3). */
 const PENDING_BYTE = 0x40000000;
 const MAP_ENTRY_BYTES = 5;
 
-/** Returns the number of the pointer map page that describes the page. For a pointer map page, this is its own number. */
+/** Returns the number of the pointer map page that describes the page. A pointer map page describes itself. */
 export function mapPageOf(page: number, pageBytes: number): number {
   const described = Math.floor(pageBytes / MAP_ENTRY_BYTES) + 1;
   const first = Math.floor((page - 2) / described) * described + 2;
   return first === PENDING_BYTE / pageBytes + 1 ? first + 1 : first;
 }
 
-/** Returns the type that the pointer map page `map`, of number `mapPage`, has for the page; undefined if it has none. */
+/** Returns the page's type in the pointer map page `map` with the number `mapPage`. Undefined if it has none. */
 export function pageTypeIn(map: Buffer, mapPage: number, page: number): number | undefined {
   const at = (page - mapPage - 1) * MAP_ENTRY_BYTES;
   return at >= 0 && at < map.length ? map[at] : undefined;
@@ -38,10 +38,7 @@ const HEADER_BYTES: Readonly<Record<number, number>> = {
 };
 const FREEBLOCK_HEADER_BYTES = 4;
 
-/**
- * Returns the bytes of a b-tree page that no cell uses: between the cell pointers and the cells, and in freeblocks.
- * Undefined if the page is not a well-formed b-tree page. Page 1 has another header and is not supported.
- */
+/** Returns the bytes of a b-tree page that no cell uses. Undefined if the page is malformed. Does not support page 1. */
 export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
   const header = HEADER_BYTES[page[0] ?? 0];
   if (header === undefined) return undefined;
@@ -59,17 +56,14 @@ export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
   return ranges;
 }
 
-/**
- * Returns the unused bytes of a free page (section 1.5): all bytes of a leaf, and the bytes after the page numbers of a
- * trunk.
- */
+/** Returns the unused bytes of a free page (section 1.5). A trunk starts with page numbers, which are used. */
 export function unusedInFree(page: Buffer, isTrunk: boolean): ByteRange[] | undefined {
   if (!isTrunk) return [{ from: 0, to: page.length }];
   const from = 8 + 4 * page.readUInt32BE(4);
   return from > page.length ? undefined : [{ from, to: page.length }];
 }
 
-/** Returns the numbers of the trunk pages: the free pages that list the other free pages. */
+/** Returns the numbers of the trunk pages, which list the free pages. */
 export function trunksFrom(first: number, pageAt: (page: number) => Buffer): Set<number> {
   const trunks = new Set<number>();
   for (let page = first; page !== 0 && !trunks.has(page); page = pageAt(page).readUInt32BE(0))

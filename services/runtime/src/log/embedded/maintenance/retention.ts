@@ -1,4 +1,4 @@
-/** Deletes what is old from the front of `delete` topics, but nothing that a group has yet to read. */
+/** Deletes expired records of `delete` topics, unless a group has not committed them. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../../process/clock.ts';
 import type { LogDatabase } from '../database.ts';
@@ -9,7 +9,7 @@ export interface RetentionDeps {
   readonly database: LogDatabase;
   readonly records: RecordStore;
   readonly clock: Clock;
-  /** Called after each chunk that has deleted records. */
+  /** Called after each chunk. */
   onDeleted(): void;
 }
 
@@ -28,7 +28,7 @@ export class Retention {
     this.#sql = statements(database.sqlite);
   }
 
-  /** Deletes one bounded chunk. Returns whether there may be more. */
+  /** Deletes one chunk. Returns true if there may be more. */
   deleteChunk(partition: PartitionState, retentionMs: number): boolean {
     const { endOffset } = partition;
     const limit = Math.min(endOffset, this.#records.smallestCommitted(partition) ?? endOffset);
@@ -65,7 +65,7 @@ export class Retention {
       if (bytes > CHUNK_BYTES) return { startOffset, isLimited: true };
     }
     if (rows.length === CHUNK_RECORDS) return { startOffset, isLimited: true };
-    // Only markers are left before the limit; the records of their transactions are gone.
+    // Only transaction markers are left before the limit.
     return { startOffset: limit, isLimited: false };
   }
 }

@@ -20,10 +20,7 @@ import {
 export class UnusedBytes {
   readonly #database: LogDatabase;
   readonly #zeros: Buffer;
-  /**
-   * True if records were deleted since the last pass over the file began. True at the start, because an earlier process
-   * may have left bytes.
-   */
+  /** True if records were deleted since the last pass started. Initially true, for bytes of an earlier process. */
   #isPassNeeded = true;
   /** Next page of the current pass; `FIRST_PAGE` if no pass is running. */
   #nextPage = FIRST_PAGE;
@@ -37,10 +34,7 @@ export class UnusedBytes {
     this.#isPassNeeded = true;
   }
 
-  /**
-   * Empties the write-ahead log, which holds earlier versions of pages, and reads a bounded part of the file: a large file
-   * takes several calls.
-   */
+  /** Empties the write-ahead log, which has earlier versions of pages, and processes a limited part of the file. */
   async overwrite(isStopped: () => boolean): Promise<void> {
     if (!this.#isPassNeeded && this.#nextPage === FIRST_PAGE) return;
     if (!this.#database.emptyWal()) return;
@@ -69,7 +63,7 @@ export class UnusedBytes {
     }
   }
 
-  /** Reads pages that one pointer map page describes. The chunk is empty at the end of the file. */
+  /** Reads pages of one pointer map page. The chunk is empty at the end of the file. */
   async #readChunk(): Promise<Chunk> {
     const { pageBytes } = this.#database;
     const first = this.#nextPage;
@@ -85,7 +79,7 @@ export class UnusedBytes {
     return { first, pages, mapPage, map };
   }
 
-  /** Returns the pages with unused bytes that are not zero. The file can change before these pages are overwritten. */
+  /** Returns the pages whose unused bytes are not zero. The pages may change before they are overwritten. */
   #pagesToOverwrite({ first, pages, mapPage, map }: Chunk): number[] {
     return pages.flatMap((page, index) => {
       const number = first + index;
@@ -96,8 +90,8 @@ export class UnusedBytes {
   }
 
   /**
-   * Overwrites in one turn of the event loop, so that the file is current: the write-ahead log is empty, and SQLite's
-   * page cache is dropped afterwards. Only unused bytes change, so an interrupted write damages nothing.
+   * Overwrites in one turn of the event loop, with an empty write-ahead log, so that the file is current. Only unused bytes
+   * change, so an interrupted write damages nothing.
    */
   #overwritePages(numbers: readonly number[]): void {
     if (numbers.length === 0) return;
@@ -150,13 +144,13 @@ interface Chunk {
   readonly map: Buffer;
 }
 
-/** Page 1 holds the schema, page 2 is the first pointer map page. */
+/** Page 1 has the schema. Page 2 is the first pointer map page. */
 const FIRST_PAGE = 2;
-/** Position of the number of the first trunk page in the header of the file. */
+/** Position of the first trunk page's number in the file header. */
 const FIRST_TRUNK_AT = 32;
-/** Maximum number of bytes that one call reads, 0.1 s of CPU: a file of 100 GB takes 14 hours of calls, one a minute. */
+/** Maximum bytes per call, about 0.1 s of CPU. At one call per minute, a file of 100 GB takes 14 hours. */
 const MAX_BYTES_PER_CALL = 128 * 1024 * 1024;
-/** Pages of one read, which takes less than a millisecond of the event loop. */
+/** Pages per read, which blocks the event loop for less than 1 ms. */
 const PAGES_PER_READ = 64;
 /** Maximum pages that are overwritten at once, which takes a few milliseconds. */
 const MAX_PAGES_AT_ONCE = 256;

@@ -1,4 +1,4 @@
-/** The process that the test of `compactLog` kills: compacts the log in the directory that is its argument. */
+/** Process that the test of `compactLog` kills: compacts the log in the directory of its argument. */
 import { writeSync } from 'node:fs';
 import { compactLog } from '../compactLog.ts';
 

@@ -1,4 +1,4 @@
-/** The records of the kill test, so that writer and reader agree on every byte. */
+/** Deterministic records of the kill test, so that writer and reader can compare every byte. */
 import { createHash } from 'node:crypto';
 import type { NewRecord, TopicSpec } from '../../log.ts';
 
@@ -19,7 +19,7 @@ export function appendOf(run: string, worker: number, count: number): KillAppend
   return { name: `${run}/${worker}/${count}`, partition: worker % 2, count: 1 + (count % 3) };
 }
 
-/** Sizes reach from tens of bytes to some overflow pages, each different. */
+/** Returns records of different sizes, from tens of bytes to several overflow pages. */
 export function recordsOf({ name, count }: KillAppend): NewRecord[] {
   return Array.from({ length: count }, (_, index) => {
     const digest = createHash('sha256').update(`${name}/${index}`).digest();

@@ -1,6 +1,6 @@
 /**
- * The process that the kill test kills: appends to two partitions without end, and says on its standard output what was
- * acknowledged. Arguments: the directory, and a number that tells this run from others.
+ * Process that the kill test kills: appends to two partitions and prints the acknowledged appends.
+ * Arguments: the directory and the number of the run.
  */
 import { writeSync } from 'node:fs';
 import { systemClock } from '../../../process/clock.ts';

@@ -1,4 +1,4 @@
-/** Gives the tests of the embedded log a directory that goes, a clock moved by hand, and a topic. */
+/** Temporary directories, a manual clock, and topics for tests of the embedded log. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
