@@ -131,7 +131,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     ).toMatchObject({ status: 413, code: 'body_too_large', message: expect.stringContaining('8388608') });
     expect(await ask('/v1/linked-events', '{}')).toMatchObject({
       ...{ status: 503, code: 'unavailable', retryAfter: '10' },
-      message: expect.stringContaining('streams of linked events'),
+      message: expect.stringContaining('linked-event streams'),
     });
   });
 

@@ -63,7 +63,7 @@ describe.concurrent('a report is refused', () => {
       'field_too_large',
       /context takes at most 65536/,
     ],
-    ['no session and no event', {}, 400, 'empty_report', /sessionId, events or eventIds/],
+    ['no session and no event', {}, 400, 'empty_report', /sessionId, events, or eventIds/],
     [
       'a window that begins too early',
       { window: { beforeMs: 86_400_001 } },
@@ -100,7 +100,7 @@ describe.concurrent('a report is refused', () => {
     const ofB = await loose.report({ events: events(201) });
 
     expect([ofA.status, ofA.json().code]).toEqual([413, 'batch_too_large']);
-    expect(ofA.json().detail).toMatch(/events takes at most 500 events, this one has 501/);
+    expect(ofA.json().detail).toMatch(/events may have at most 500 elements, but has 501/);
     expect([ofB.status, ofB.json().code]).toEqual([413, 'batch_too_large']);
     expect((await game.report({ events: events(500, { sessionId }) })).status).toBe(201);
   });

@@ -93,8 +93,8 @@ describe.concurrent('an answer', () => {
 
     expect([answer.status, answer.json().code]).toEqual([400, 'query_failed']);
     const { url, database, reader } = shared.product.credentials.clickhouse;
-    const itself = `ask it as ${reader.username} at ${url}, database ${database}`;
-    expect(answer.json().detail).toContain(`ClickHouse itself has no limit of rows: ${itself}`);
+    const itself = `connect to ${url}, database ${database}, as user ${reader.username}`;
+    expect(answer.json().detail).toContain(`ClickHouse itself has no row limit: ${itself}`);
     const headers = { 'X-ClickHouse-User': reader.username, 'X-ClickHouse-Key': reader.password };
     const body = 'SELECT number FROM numbers(100001) FORMAT Parquet';
     const asked = await fetch(`${url}/?database=${database}`, { method: 'POST', headers, body });

@@ -70,8 +70,8 @@ describe('sql', () => {
     const output = join(folder, 'numbers.parquet');
     const parquet = ['sql', '--format', 'Parquet', '--output', output];
     const tooMany = await run([...parquet, 'SELECT number FROM numbers(100001)']);
-    const { url, reader } = shared.product.credentials.clickhouse;
-    const itself = `ClickHouse itself has no limit of rows: ask it as ${reader.username} at ${url}`;
+    const { url } = shared.product.credentials.clickhouse;
+    const itself = `ClickHouse itself has no row limit: connect to ${url}, database `;
     expect(tooMany).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(itself) });
     const slow = 'SELECT sleepEachRow(1) AS parquet FROM numbers(20) SETTINGS max_block_size = 1';
     const interrupted = running([...parquet, slow], reaching(shared.product, game, folder));

@@ -1,10 +1,10 @@
-/** What ingest tells Prometheus: name, type, unit and meaning. */
+/** Defines the Prometheus metrics of ingest: name, type, unit, and meaning. */
 import { type Exposition, keepDeprecatedName, type MetricsRegistry } from '@questlog/runtime/process/metrics';
 import { Counter, Gauge, Histogram } from 'prom-client';
 
 export type IngestMetrics = ReturnType<typeof ingestMetrics>;
 
-/** @param exposition what is answered for it; of several workers it tells of all. */
+/** @param exposition source of the text for Prometheus. With several workers it covers all of them. */
 export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition = registry) {
   const registers = [registry];
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
@@ -12,13 +12,13 @@ export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition 
     exposition,
     requests: new Counter({
       name: 'questlog_http_requests_total',
-      help: 'Answered requests.',
+      help: 'Requests that were answered.',
       labelNames: ['route', 'method', 'status'],
       registers,
     }),
     requestSeconds: new Histogram({
       name: 'questlog_http_request_duration_seconds',
-      help: 'Time from the request line to the last byte of the answer.',
+      help: 'Time from the request line to the last byte of the response.',
       labelNames: ['route'],
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
       registers,
@@ -30,32 +30,32 @@ export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition 
     }),
     overQuota: new Counter({
       name: 'questlog_events_over_quota_total',
-      help: 'Accepted events past their tenant’s monthly soft quota.',
+      help: 'Accepted events that exceed the monthly soft quota of their tenant.',
       registers,
     }),
     replays: new Counter({
       name: 'questlog_idempotent_replays_total',
-      help: 'Requests answered with the stored events of an earlier one with the same key.',
+      help: 'Requests that were answered with the stored events of an earlier request with the same idempotency key.',
       registers,
     }),
     ...rejectionMetrics(registers),
     ...groupLagMetrics(registers),
     ledgerDropped: new Counter({
       name: 'questlog_ledger_dropped_changes_total',
-      help: 'Changes of the books that `ledger` lacks, since ClickHouse was away or a bound was met.',
+      help: 'Changes of the ledger that were dropped because ClickHouse was unavailable or a limit was reached. The table `ledger` lacks them.',
       registers,
     }),
     ...truncationMetrics(registers),
     deadLettersOpen: new Gauge({
       name: 'questlog_dead_letters_open',
-      help: 'Dead letters that nobody has replayed or discarded, by the consumer group they are of, `other` where it is none of Questlog’s; the same at each ingest.',
+      help: 'Dead letters that were neither replayed nor discarded, by consumer group. Groups of other programs count as `other`. Each ingest reports the same value.',
       labelNames: ['group'],
       registers,
     }),
     bodyBytesInFlight: gauge('questlog_in_flight_body_bytes', 'Bytes of request bodies in memory.'),
     uploadsInFlight: gauge(
       'questlog_uploads_in_flight',
-      'Files whose bytes are coming (`PUT` of an upload’s address).',
+      'Uploads whose bytes are being received (`PUT` to the address of an upload).',
     ),
     linkedEventStreams: gauge(
       'questlog_linked_event_streams',
@@ -88,13 +88,13 @@ function rejectionMetrics(registers: MetricsRegistry[]) {
     }),
     switched: new Counter({
       name: 'questlog_events_switched_total',
-      help: 'Events that a switch refused, or answered and left out of its sample; by its action.',
+      help: 'Events that a switch rejected, or accepted without storing them because they are outside its sample, by action.',
       labelNames: ['action'],
       registers,
     }),
     rejectsDropped: new Counter({
       name: 'questlog_rejects_dropped_total',
-      help: 'Refused requests, elements and fields that are not counted in `rejects`, since ClickHouse was away or a bound was met.',
+      help: 'Rejections of requests, elements, and fields that the table `rejects` lacks, because ClickHouse was unavailable or a limit was reached.',
       registers,
     }),
   };
@@ -104,19 +104,19 @@ function truncationMetrics(registers: MetricsRegistry[]) {
   return {
     logTruncations: new Counter({
       name: 'questlog_log_cuts_total',
-      help: 'Cuts of the log that this process came upon: it had read or appended what is no longer there.',
+      help: 'Truncations of the log that this process detected: the log has lost records that this process had read or appended.',
       labelNames: ['topic'],
       registers,
     }),
     appendedAgain: new Counter({
       name: 'questlog_records_appended_again_total',
-      help: 'Records that a cut had taken from the log and that this process has put back; each that knew them does.',
+      help: 'Records that a truncated log had lost and that this process appended again. Every process that has these records in memory appends them.',
       labelNames: ['topic'],
       registers,
     }),
     lostAppends: new Counter({
       name: 'questlog_log_lost_records_total',
-      help: 'Records of events that this process had acknowledged and that a cut has taken before they were projected: see the table truncations. It remembers its last 65,536.',
+      help: 'Acknowledged records of events that a truncated log lost before they were projected. The table `truncations` shows details. A process remembers its last 65,536 records.',
       labelNames: ['topic', 'partition'],
       registers,
     }),
@@ -128,22 +128,22 @@ function groupLagMetrics(registers: MetricsRegistry[]) {
   return {
     groupLagRecords: new Gauge({
       name: 'questlog_group_lag_records',
-      help: 'What a consumer group has not processed yet, told by each ingest, also while no process of the group runs: do not add them up.',
+      help: 'Records that a consumer group has not processed yet. Each ingest reports the same value, also while no process of the group runs: do not add the values.',
       ...of,
     }),
     groupLagSeconds: new Gauge({
       name: 'questlog_group_lag_seconds',
-      help: 'The age of the oldest of them, to within 10 s; missing where the log did not tell it.',
+      help: 'Age of the oldest record that a consumer group has not processed yet, accurate to 10 s. Absent if the log did not return the record.',
       ...of,
     }),
     groupLagRatio: new Gauge({
       name: 'questlog_group_lag_retention_ratio',
-      help: 'That age as a share of the time for which the log keeps the topic: at 1 records are lost.',
+      help: 'Age of the oldest unprocessed record, divided by the retention time of the topic. At 1, records are lost.',
       ...of,
     }),
     groupLagTime: new Gauge({
       name: 'questlog_group_lag_timestamp_seconds',
-      help: 'When the log told them, every 10 s where it answers: `time()` less this is their age.',
+      help: 'Time at which the lag was last read from the log, normally every 10 s. `time()` minus this value is the age of the lag metrics.',
       ...of,
     }),
   };

@@ -1,4 +1,4 @@
-/** A request that the caller must change: becomes a problem document of its code (`schemas/http/problem`). */
+/** Errors of requests. `Rejected` is a fault that the caller must fix, and becomes a problem document with its code. */
 
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
@@ -8,9 +8,9 @@ export class Rejected extends Error {
   override readonly name = 'Rejected';
   readonly code: ProblemCode;
   readonly errors: readonly ElementProblem[] | undefined;
-  /** Offset of what is wrong in the body; 0 for all of it. */
+  /** Offset in the body at which the fault is. 0 if the fault concerns the whole body. */
   readonly failedAt: number;
-  /** Response headers that the status asks for. */
+  /** Response headers that the status requires. */
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(
@@ -22,7 +22,8 @@ export class Rejected extends Error {
       headers?: Record<string, string>;
     } & ErrorOptions = {},
   ) {
-    // Nobody reads the stack of a refusal. Taking it was a tenth of a refusal's cost, and its frames held the whole request.
+    // Creates no stack trace, because a rejection's stack trace is never read. It was a tenth of the cost of a
+    // rejection, and its frames kept the whole request in memory.
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     super(detail, options);
@@ -35,15 +36,15 @@ export class Rejected extends Error {
 }
 
 /**
- * A bug report whose record is in the log while some of its events are not, or that nobody here has read back yet. The
- * answer says how it becomes whole.
+ * A bug report that is in the log, although not all of its events are stored or the report could not be read back. The
+ * response says how to complete the report.
  */
 export class IncompleteReport extends Unavailable {
   readonly reportId: string;
 
   constructor(reportId: string, cause: Unavailable, what = 'not all of its events could be stored') {
     super(
-      `report ${reportId} exists, but ${what}; the same request completes it, with "id": "${reportId}" where it has no clientRequestId`,
+      `report ${reportId} exists, but ${what}. Send the same request again to complete it. If the request has no clientRequestId, add "id": "${reportId}"`,
       {
         cause,
         retryAfterS: cause.retryAfterS,
@@ -53,7 +54,7 @@ export class IncompleteReport extends Unavailable {
   }
 }
 
-/** In lower case. @throws Rejected `not_found`. */
+/** Returns the UUID in lower case. @throws Rejected `not_found` if the text is not a UUID. */
 export function pathUuid(text: string): string {
   const id = canonicalUuid(text);
   if (id === undefined) throw new Rejected('not_found', 'the id in the path is not a UUID');

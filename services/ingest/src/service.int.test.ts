@@ -1,4 +1,7 @@
-/** How many files a stranger opens to follow one event: those of which a function runs between its bytes and its answer. */
+/**
+ * Counts the files whose functions run for one event, between its bytes and its response. Also tests ingest with faults
+ * of the log and of ClickHouse.
+ */
 import { createHash, randomUUID } from 'node:crypto';
 import { BlockList } from 'node:net';
 import { Router } from '@koa/router';
@@ -31,13 +34,13 @@ import { startIngest } from './service.ts';
 const MOST_FILES = 40;
 const TOKEN = 'the-token-of-a-game';
 
-test(`an event crosses at most ${MOST_FILES} files from its bytes to its answer`, async () => {
+test(`an event passes through at most ${MOST_FILES} files from its bytes to its response`, async () => {
   const filesThatRan = await watchFiles();
   const { post } = await aGame();
   const sessionId = randomUUID();
   expect((await post('/v1/ingest/sessions', { id: sessionId })).status).toBe(201);
   const event = { sessionId, eventType: 'checkpoint', occurredAt: '2026-11-21T12:00:00Z', payload: {} };
-  // What only a first event needs is done by then.
+  // Excludes work that only the first event needs.
   await post('/v1/ingest/events', event);
   await filesThatRan();
 
@@ -48,7 +51,7 @@ test(`an event crosses at most ${MOST_FILES} files from its bytes to its answer`
   expect(files.length, files.join('\n')).toBeLessThanOrEqual(MOST_FILES);
 });
 
-test('a game goes on when the log is cut under ingest, and repeats what the cut took', async () => {
+test('a game continues when the log is truncated under ingest, and ingest appends the lost records again', async () => {
   const { post, log, health } = await aGame();
   const sessionId = randomUUID();
   await post('/v1/ingest/sessions', { id: sessionId });
@@ -60,7 +63,7 @@ test('a game goes on when the log is cut under ingest, and repeats what the cut 
   await log.truncate(TOPICS.sessions, partition, 0);
   await log.truncate(TOPICS.events, partition, 0);
 
-  // Without a key it is the first that tells of the cut.
+  // A request without a key does not look for stored events, so its append detects the truncation.
   expect((await post('/v1/ingest/events', event)).status).toBe(201);
   const again = await post('/v1/ingest/events', event, keyed);
   expect([again.status, again.headers.get('Idempotency-Replayed')]).toEqual([201, null]);
@@ -75,7 +78,7 @@ test('a game goes on when the log is cut under ingest, and repeats what the cut 
   }
 });
 
-test('a repeat of a stored event is answered though nobody leads the home of the report links', async () => {
+test('a retry of a stored event is answered although the home partition of the report links has no leader', async () => {
   const { post, log } = await aGame();
   const sessionId = randomUUID();
   await post('/v1/ingest/sessions', { id: sessionId });
@@ -94,7 +97,7 @@ test('a repeat of a stored event is answered though nobody leads the home of the
   expect(await again.json()).toEqual(stored);
 });
 
-test('a switch, a limit and a suspension that are set at one ingest hold at another within 2 s', async () => {
+test('a switch, a limit, and a suspension that are set at one ingest apply at another within 2 s', async () => {
   const here = await aGame();
   const there = await anIngest(here.log);
   const statuses = () =>
@@ -122,7 +125,7 @@ const A_SWITCH: Switch = {
 };
 const NO_LIMITS = { eventsPerSecond: null, requestsPerSecond: null, bytesPerSecond: null, burstSeconds: 1 };
 
-test('starts while a partition has no leader, and serves the tenants of all others', async () => {
+test('starts while a partition has no leader, and serves the tenants of all other partitions', async () => {
   const { post, health } = await aGame((home) => (home + 1) % PARTITIONS);
   const sessionId = randomUUID();
   expect((await post('/v1/ingest/sessions', { id: sessionId })).status).toBe(201);
@@ -134,7 +137,7 @@ test('starts while a partition has no leader, and serves the tenants of all othe
   }
 });
 
-test('serves the tenants of a partition that had no leader at the start as soon as it has one', async () => {
+test('serves the tenants of a partition without a leader as soon as the partition has one', async () => {
   const { post, lead, health } = await aGame((home) => home);
   const sessionId = randomUUID();
   expect((await post('/v1/ingest/sessions', { id: sessionId })).status).toBe(503);
@@ -144,7 +147,7 @@ test('serves the tenants of a partition that had no leader at the start as soon 
   expect((await health.state()).warnings['log']).toBeUndefined();
 });
 
-test('a session that restored tables lack is answered with a 503, and the warnings say why', async () => {
+test('answers 503 for a session that restored tables lack, and a warning says why', async () => {
   const { post, log } = await aGame();
   const sessionId = randomUUID();
   await post('/v1/ingest/sessions', { id: sessionId });
@@ -176,7 +179,7 @@ test.each([
   ['sessions that nobody knows, in 40 projects', 40, () => ({})],
   ['repeats of 40 keys that ClickHouse has', 1, (n: number) => ({ 'Idempotency-Key': keyOf(n) })],
 ])(
-  '%s hold few of a store’s connections, and another tenant’s look-ups come through',
+  '%s use few of the connections to ClickHouse, and look-ups of another tenant proceed',
   async (_, projects, headersOf) => {
     const greedy = Array.from({ length: projects }, () => randomUUID());
     const clickhouse = aStallingStore();
@@ -203,8 +206,8 @@ test.each([
 );
 
 /**
- * ClickHouse behind the connections of a store. Of the projects that it stalls for it tells that each key was stored, with
- * `BODY`, and answers nothing else.
+ * Returns a ClickHouse that stalls behind the connections of a store. For projects that do not stall, each key was
+ * stored with `BODY`, and every other query returns nothing.
  */
 function aStallingStore() {
   let projects: readonly unknown[] = [];
@@ -235,9 +238,9 @@ function aStallingStore() {
 const PARTITIONS = 4;
 
 /**
- * An ingest on a log of its own, and a token for it.
- * @param sickOf the partition that has no leader, by the tenant's home; unless given, all have one.
- * @param store an empty ClickHouse unless given.
+ * Starts an ingest on its own log, with a token.
+ * @param sickOf partition without a leader, by the tenant's home partition. By default, all partitions have a leader.
+ * @param store an empty ClickHouse by default.
  */
 async function aGame(sickOf?: (home: number) => number, store?: Store) {
   const whole = await aLog({ clock: systemClock });
@@ -254,7 +257,7 @@ async function aGame(sickOf?: (home: number) => number, store?: Store) {
 
 const NAMED = { name: 'N', createdAt: 1 };
 
-/** @returns its token. */
+/** @returns the token of the new project. */
 async function aProject(
   directory: DirectoryHandle,
   { tenantId, projectId }: { tenantId: string; projectId: string },
@@ -303,7 +306,7 @@ async function anIngest(log: Log, store = EMPTY) {
     },
   });
   const metrics = async () => await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
-  // The first look is over: what runs from now on is of requests.
+  // The first lag measurement has ended. Later queries are those of requests.
   for (const group of Object.values(GROUPS))
     await expect.poll(metrics).toContain(`questlog_group_lag_records{group="${group}"`);
   const headers = { ...bearer(TOKEN), 'Content-Type': 'application/json' };

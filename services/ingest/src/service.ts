@@ -1,4 +1,4 @@
-/** The ingest service: everything behind the two listeners, wired. */
+/** Starts the ingest service: constructs its parts and its two listeners. */
 import { randomUUID } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import type { BlockList } from 'node:net';
@@ -70,9 +70,12 @@ import { watchLag } from './watchLag.ts';
 export interface IngestServiceDeps {
   readonly log: Log;
   readonly store: Store;
-  /** ClickHouse by the account that only reads, for the operators' questions; undefined where there is none. */
+  /**
+   * ClickHouse through a read-only account, for the SQL queries of operators. Undefined if no such account is
+   * configured.
+   */
   readonly reader: AddressedStore | undefined;
-  /** Undefined where uploads are not set up. */
+  /** Undefined if uploads are not configured. */
   readonly uploads: UploadStore | undefined;
   readonly registry: SchemaRegistry;
   readonly directory: DirectoryHandle;
@@ -82,40 +85,43 @@ export interface IngestServiceDeps {
   readonly health: Health;
   readonly lifecycle: Lifecycle;
   readonly adminToken: string;
-  /** What operators see on their listener. */
+  /** Pages of the operators' listener. */
   readonly pages: AdminPages;
   readonly settings: {
-    /** ClickHouse runs on this machine, and shares its cores. */
+    /** True if ClickHouse runs on this machine and shares its CPU cores. */
     readonly isEngineLocal: boolean;
     readonly toGames: ListenAddress;
     readonly toOperators: ListenAddress;
-    /** Of several workers one serves operators. */
+    /** True if this worker serves operators. Only one of several workers does. */
     readonly hasOperators: boolean;
-    /** Besides the loopback and `toOperators`. */
+    /** Allowed `Host` names in addition to the loopback names and the host of `toOperators`. */
     readonly adminAllowedHosts: readonly string[];
     readonly defaultRevision: Revision;
-    /** Where games reach this ingest, without a slash at its end; empty: as each request says. */
+    /**
+     * Base address at which games reach this ingest, without a trailing slash. If it is empty, the address of each
+     * request is used.
+     */
     readonly publicUrl: string;
-    /** Whose pages may read what games are answered. */
+    /** Origins whose pages may read the responses to games. */
     readonly corsOrigins: AllowedOrigins;
-    /** Whether games' listener serves the page of its API. */
+    /** True if the games' listener serves the page of its API. */
     readonly hasDocs: boolean;
-    /** Links by its session that a report gets at most. */
+    /** Maximum number of links that a report gets through its session. */
     readonly maxSessionLinks: number;
-    /** Sessions and reports of all erasures together. */
+    /** Maximum number of erased sessions and reports, over all erasures. */
     readonly maxErasedIds: number;
-    /** Whose `X-Forwarded-For` is believed. */
+    /** Proxies whose `X-Forwarded-For` header is trusted. */
     readonly trustedProxies: BlockList;
-    /** Undefined: JWTs are not set up. */
+    /** Undefined if JWTs are not configured. */
     readonly jwt?: JwtOptions | undefined;
   };
 }
 
 export interface IngestService {
   readonly port: number;
-  /** Undefined where it does not serve operators. */
+  /** Undefined if this worker does not serve operators. */
   readonly adminPort: number | undefined;
-  /** Rejects when a tail that the answers depend on cannot go on. */
+  /** Rejects if a log tail fails that requests depend on. */
   readonly failed: Promise<never>;
 }
 
@@ -141,17 +147,16 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   registerWarnings(deps);
   startRetention(deps, projections);
 
-  // What is known of a project: in ClickHouse, and ahead of it in this process.
+  // Entities of a project: the rows in ClickHouse, and the newer records in this process.
   const known = { ...lookUps, sessions, reports, clock, erased: directory.current.erased };
   const [tokens, perReport] = [await openTokens(deps), new KeyedMutex()];
-  // What storing events takes.
   const [processId, random] = [randomUUID(), new RandomPool()];
   const received = openRequestOutcomes({ ...deps, processId, dropped: metrics.ledgerDropped });
   const rejections = openRejections({ ...deps, dropped: metrics.rejectsDropped });
   const limits = openLimits({ clock, metrics, ingestCountOf: watchIngestCount({ ...deps, processId }) });
   const storing = { log, codec, quotas, limits, received, ownAppends, random, metrics, partitions };
   const ingest = { ...known, ...storing, replays, ordinary: new OrdinaryIngest(codec.schemaId) };
-  // What a read waits for before it asks ClickHouse.
+  // Conditions that a read waits for before it queries ClickHouse.
   const settling = { projection: events, waitForLinks: watchLinks(log, links), partitions };
   const shared = { store: fairReads(store, directory.current.projects, settings), cursorCiphers: seals };
   const toGames = gamesHandler({
@@ -179,14 +184,14 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const [open, admin] = await openListeners(deps, toGames, toOperators, tokens.unauthenticated);
-  // Before the listeners, which wait for running answers.
+  // Stops in reverse order: streams end before the listeners, because the listeners wait for open responses.
   lifecycle.onStop('streams of linked events', () => linkedEvents.close());
   lifecycle.onStop('recount', () => verifier.close());
   const failed = Promise.race([sessions.failed, reports.failed, directory.failed]);
   return { port: open.port, adminPort: admin?.port, failed };
 }
 
-/** That of games, and that of operators. */
+/** Opens the games' listener and, if this worker serves operators, the operators' listener. */
 async function openListeners(
   { settings, lifecycle }: IngestServiceDeps,
   toGames: RequestListener,
@@ -200,7 +205,7 @@ async function openListeners(
   const admin = settings.hasOperators
     ? await listen(operators, settings.toOperators, malformedRequest, undefined, guard)
     : undefined;
-  // Together: their drains must not add up to more than a stop may take.
+  // Closes both listeners at the same time, because together they have only one stop limit.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin?.close()])));
   return [open, admin] as const;
 }
@@ -210,7 +215,7 @@ async function openTokens(deps: IngestServiceDeps) {
   deps.lifecycle.onStop('uses of tokens', () => uses.close());
   const { jwt, trustedProxies } = deps.settings;
   const addresses = openAddressLimits({ ...deps, trustedProxies });
-  // jose is a part of what a start loads: only where it is used.
+  // Loads jose only if JWTs are configured, to keep the start short.
   const jwts = jwt && (await import('./tokens/jwt/jwtVerifier.ts')).openJwtVerifier(jwt, deps);
   return { uses, addresses, jwts, unauthenticated: openUnauthenticated(deps, jwts) };
 }
@@ -281,7 +286,7 @@ async function openCaches(
   };
 }
 
-/** What reads the log itself must leave out what was erased. */
+/** Opens the components that read the log directly. They must exclude erased data themselves. */
 async function openReaders(
   deps: IngestServiceDeps,
   codec: Codec<EventsAccepted>,
@@ -320,12 +325,12 @@ async function startErasures(
   return openErasures({ ...deps, players, reportProjection: reports, maxErasedIds }, () => runs.notify());
 }
 
-/** Key for the hashes of players' ids in `expired_sessions`. */
+/** Returns the key for the hashes of player ids in `expired_sessions`. */
 async function playerKey(deps: IngestServiceDeps): Promise<PlayerKey> {
   return playerKeyOf(await sharedSecret(deps, 'players'));
 }
 
-/** Whatever this process knows of the log hears of a cut here. */
+/** Distributes truncations of the log to all caches of this process. */
 function watchCuts(deps: IngestServiceDeps, onEventsCut: (partition: number, offset: number) => void) {
   const cuts = watchTruncation({ ...deps, onEventsTruncated: onEventsCut });
   deps.lifecycle.onStop('cuts', () => cuts.close());
@@ -336,7 +341,7 @@ function watchCuts(deps: IngestServiceDeps, onEventsCut: (partition: number, off
   return cuts;
 }
 
-/** How far the projector has written each topic to ClickHouse. */
+/** Watches how far the projector has written each topic to ClickHouse. */
 function watchProjections({ log, store }: IngestServiceDeps) {
   const deps = { log, tableUuid: cachedTableUuids(store) };
   const watch = (of: Projected) => watchTableProgress(deps, of);
@@ -355,11 +360,13 @@ function registerWarnings(deps: IngestServiceDeps): void {
   health.warn('log', async () => {
     const without = await Promise.all(REQUEST_TOPICS.map(async (topic) => leaderlessPartitions(log, topic)));
     const named = without.flat().slice(0, MAX_NAMED_PARTITIONS).join(', ');
-    return named === '' ? undefined : `without a leader, so that their tenants wait: ${named}`;
+    return named === ''
+      ? undefined
+      : `requests of some tenants wait because these partitions have no leader: ${named}`;
   });
 }
 
-/** Games' requests wait for the log to have them. */
+/** Topics to which requests of games append. */
 const REQUEST_TOPICS = [TOPICS.events, TOPICS.sessions, TOPICS.reportLinks];
 const MAX_NAMED_PARTITIONS = 5;
 

@@ -1,4 +1,4 @@
-/** What an ingest tells of groups whose processes are dead, and so tell nothing. */
+/** Tests the lag that an ingest reports for groups whose processes are down. */
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
@@ -15,7 +15,7 @@ import { watchLag } from './watchLag.ts';
 const GROUP = GROUPS.projectEvents;
 const HOUR_S = 3_600;
 
-test('while the projector is dead its lag grows in the metrics and is a warning; both end once it runs', async () => {
+test('while the projector is down, its lag grows in the metrics and is a warning; both end when the projector runs', async () => {
   const { append, commit, later, lag, readiness } = await anIngest();
   await append(2);
   await expect.poll(lag).toMatchObject({ records: 2, seconds: 0 });
@@ -32,19 +32,19 @@ test('while the projector is dead its lag grows in the metrics and is a warning;
   await expect.poll(readiness).toEqual({ status: 200, warning: undefined });
 });
 
-test('of a group that moves, but is behind by a tenth of what the log keeps, it warns as well', async () => {
+test('warns about a group that makes progress but is behind by a tenth of the retention time', async () => {
   const { append, commit, later, readiness } = await anIngest();
   await append(3);
   await commit(1);
   later(20 * HOUR_S);
   await commit(2);
-  const warning = `${GROUP} is 20 h behind on ${TOPICS.events}, 12 % of what the log keeps`;
+  const warning = `${GROUP} is 20 h behind on ${TOPICS.events}, which is 12 % of the retention time of the topic`;
   await expect.poll(readiness).toEqual({ status: 200, warning });
   await commit(3);
   await expect.poll(readiness).toEqual({ status: 200, warning: undefined });
 });
 
-test('a lag of more than half of what the log keeps is told on once it is over: next time it may be more', async () => {
+test('keeps warning about a lag of more than half of the retention time after the lag has ended', async () => {
   const { append, commit, later, readiness, log } = await anIngest();
   await append(1);
   later(83 * HOUR_S);
@@ -55,17 +55,17 @@ test('a lag of more than half of what the log keeps is told on once it is over: 
   later(85 * HOUR_S);
   await expect.poll(readiness).toMatchObject({ warning: expect.stringContaining('behind') });
   await commit(2);
-  const warning = `${GROUP} was 85 h behind on ${TOPICS.events} since this ingest started: the log keeps 168 h, which is less than twice that`;
+  const warning = `${GROUP} was up to 85 h behind on ${TOPICS.events} since this ingest started. The log keeps records for only 168 h, which is less than twice that lag`;
   await expect.poll(readiness).toEqual({ status: 200, warning });
 
-  // An operator has lengthened it.
+  // An operator increased the retention time.
   log.keptMs = 171 * HOUR_S * 1000;
   later(60);
   await expect.poll(readiness).toEqual({ status: 200, warning: undefined });
 });
 
 test.each(['silent', 'failing'] as const)(
-  'while the log is %s, what it told last stays, with its time',
+  'while the log is %s, the last lag stays, with its time',
   async (how) => {
     const { append, later, lag, log } = await anIngest();
     await append(2);
@@ -86,7 +86,7 @@ test.each(['silent', 'failing'] as const)(
 
 const GROUPS_AND_TOPICS = 6;
 
-/** Which looks every few milliseconds, by a clock that stands. */
+/** Starts an ingest that measures every few milliseconds, with a manual clock. */
 async function anIngest() {
   const clock = new ManualClock();
   const whole = await aLog({ clock });
@@ -129,7 +129,7 @@ async function anIngest() {
     later: (seconds: number) => {
       clock.nowMs += seconds * 1000;
     },
-    /** As the projector does. */
+    /** Commits as the projector does. */
     commit: async (offset: number) => {
       const done = Promise.withResolvers<void>();
       const process: Parameters<Log['consume']>[0]['process'] = async (owned) => {
@@ -140,7 +140,7 @@ async function anIngest() {
       await done.promise;
       await consumer.stop();
     },
-    /** By the end of the metric's name. */
+    /** Returns the lag metrics by the last part of their names. */
     lag: async (): Promise<Record<string, number>> => {
       const text = await (await get('/metrics')).text();
       const lines = text.matchAll(/^questlog_group_lag_(\w+)\{group="([^"]+)",topic="[^"]+"\} (\S+)$/gm);

@@ -1,4 +1,7 @@
-/** Every ingest tells how far each consumer group is behind the log: a projector that is dead tells nothing of itself. */
+/**
+ * Reports the lag of each consumer group. Every ingest reports it, because a projector that is down cannot report its
+ * own lag.
+ */
 import { type ConsumerLag, type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
 import { StallDetector } from '@questlog/runtime/consumer/progress';
 import type { Log } from '@questlog/runtime/log/log';
@@ -18,11 +21,14 @@ interface WatchLagDeps {
 }
 
 const INTERVAL_MS = 10_000;
-/** As on the console's page Health. */
+/** Same threshold as on the page Health of the console. */
 const NEAR_LOSS_RATIO = 0.1;
 const HOUR_MS = 60 * 60 * 1000;
 
-/** Whoever asks hears of the last look, and never waits for the log. @returns what ends it. */
+/**
+ * Measures the lag periodically. Metrics and warnings show the last measurement, and never wait for the log. @returns a
+ * function that stops the measurements.
+ */
 export function watchLag(deps: WatchLagDeps, intervalMs = INTERVAL_MS): () => void {
   const checks = groupLags(deps, false).map((group) => watchGroup(deps, group));
   const checkAll = () => checks.forEach((look) => void look());
@@ -37,7 +43,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
   let warning: string | undefined;
   let worstMs = 0;
   let isRunning = false;
-  // As the processes of the group name their checks.
+  // Uses the names that the processes of the group give to their own health checks.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
   return async () => {
     if (isRunning) return;
@@ -49,7 +55,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
       worstMs = Math.max(worstMs, lag.lagMs ?? 0);
       warning = standstill.check(lag.partitions, nowMs) ?? nearLoss(lag) ?? retentionTooShort(lag, worstMs);
     } catch {
-      // What was known stays, and the time at which it was; the warning `log` says why.
+      // Keeps the last values and their time. The warning `log` reports the cause.
     } finally {
       isRunning = false;
     }
@@ -70,16 +76,16 @@ function setMetrics(metrics: WatchLagDeps['metrics'], lag: ConsumerLag, nowMs: n
   metrics.groupLagRatio.set(of, shareOfRetention);
 }
 
-/** A group that moves too slowly, or has moved again too late. */
+/** Warns about a group that processes records too slowly, or that resumed too late. */
 function nearLoss({ group, topic, lagMs, shareOfRetention }: ConsumerLag): string | undefined {
   if (lagMs === null || shareOfRetention === null || shareOfRetention <= NEAR_LOSS_RATIO) return undefined;
   const share = Math.round(100 * shareOfRetention);
-  return `${group} is ${Math.round(lagMs / HOUR_MS)} h behind on ${topic}, ${share} % of what the log keeps`;
+  return `${group} is ${Math.round(lagMs / HOUR_MS)} h behind on ${topic}, which is ${share} % of the retention time of the topic`;
 }
 
-/** A lag that was once survived by less than its own length is not survived the next time. */
+/** Warns if the log keeps records for less than twice the largest lag so far, because the next lag can be larger. */
 function retentionTooShort({ group, topic, retentionMs }: ConsumerLag, worstMs: number): string | undefined {
   if (retentionMs >= 2 * worstMs) return undefined;
   const [worst, kept] = [worstMs, retentionMs].map((ms) => `${Math.round(ms / HOUR_MS)} h`);
-  return `${group} was ${worst} behind on ${topic} since this ingest started: the log keeps ${kept}, which is less than twice that`;
+  return `${group} was up to ${worst} behind on ${topic} since this ingest started. The log keeps records for only ${kept}, which is less than twice that lag`;
 }

@@ -1,4 +1,4 @@
-/** Operators at two ingests on one log: what each was answered holds, whichever of them was asked. */
+/** Tests operators at several ingests on one log: each response is valid at every ingest. */
 import { randomUUID } from 'node:crypto';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -12,7 +12,7 @@ import { administer } from './administer.ts';
 
 const ROUNDS = 100;
 
-test('concurrent changes of fields at three ingests are all kept, and none gives up', async () => {
+test('keeps all concurrent changes of fields at three ingests', async () => {
   const { open } = await aDeployment();
   const [here, there, elsewhere] = [await open(), await open(), await open()];
   const { id } = (await here.operations.createTenant({ name: 'T', spread: 1 })).body;
@@ -24,7 +24,7 @@ test('concurrent changes of fields at three ingests are all kept, and none gives
       elsewhere.operations.patchTenant({ spread: n }, id),
     ]);
     expect([named.body.name, limited.body.monthlySoftQuota, widened.body.spread]).toEqual([name, n, n]);
-    // An empty change is answered with what is there.
+    // An empty change returns the current entity.
     for (const { operations } of [here, there, elsewhere]) {
       const { body } = await operations.patchTenant({}, id);
       expect(body).toMatchObject({ name, monthlySoftQuota: n, spread: n });
@@ -34,7 +34,7 @@ test('concurrent changes of fields at three ingests are all kept, and none gives
   expect(later.operations.tenants()).toEqual(here.operations.tenants());
 });
 
-test('a change after another ingest’s loses nothing, though this one has read old records', async () => {
+test('a change after a change at another ingest loses nothing, although this ingest has read old records', async () => {
   const { open } = await aDeployment();
   const held = new Gate();
   const [here, there] = [await open(), await open(() => held.passed())];
@@ -51,7 +51,7 @@ test('a change after another ingest’s loses nothing, though this one has read 
   }
 });
 
-test('an entity made at one ingest is known at the other, though that has read old records', async () => {
+test('an entity that was created at one ingest is found at another, although that one has read old records', async () => {
   const { open } = await aDeployment();
   const held = new Gate();
   const [here, there] = [await open(), await open(() => held.passed())];
@@ -70,7 +70,7 @@ test('an entity made at one ingest is known at the other, though that has read o
   expect(here.operations.tokens()).toEqual([]);
 });
 
-test('of two concurrent tenants with one id the first stays, and the other is a conflict', async () => {
+test('stores the first of two concurrent tenants with the same id, and answers the second with a conflict', async () => {
   const { open } = await aDeployment();
   const [here, there] = [await open(), await open()];
   for (let n = 0; n < 20; n++) {
@@ -90,7 +90,7 @@ test('of two concurrent tenants with one id the first stays, and the other is a 
   }
 });
 
-test('the same creation at two ingests at once is one 201 and one 200', async () => {
+test('answers the same creation at two ingests with one 201 and one 200', async () => {
   const { open } = await aDeployment();
   const [here, there] = [await open(), await open()];
   const wanted = { id: randomUUID(), name: 'T' };

@@ -1,4 +1,7 @@
-/** Operators' changes of tenants, projects and tokens: written to the directory topic, answered once read back. */
+/**
+ * Changes of tenants, projects, and tokens by operators. A change is appended to the directory topic and answered after
+ * it was read back.
+ */
 import { randomUUID } from 'node:crypto';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -26,10 +29,13 @@ import { Rejected } from '../rejected.ts';
 import { expiryOf, formatMillis, rotateToken } from '../tokens/rotateToken.ts';
 import { newToken } from '../tokens/tokenText.ts';
 
-/** What a published game needs: whoever has the game can read its token, and must not read players' data with it. */
+/**
+ * Scopes of a published game. Everybody who has the game can read its token, so the token must not allow reading
+ * players' data.
+ */
 const DEFAULT_SCOPES: readonly Scope[] = ['events:write', 'reports:write'];
 
-/** @param lastUsedAt of a token, as this process knows; null: never. */
+/** @param lastUsedAt returns when a token was last used, as far as this process has read. Null if never. */
 export function administer(
   directory: DirectoryHandle,
   clock: Clock,
@@ -129,18 +135,21 @@ function limitsFor(patch: LimitsPatch, previous: Pick<Tenant, 'limits' | 'suspen
 
 type LimitsPatch = Pick<TenantPatch, 'limits' | 'suspended'>;
 
-/** What the patch leaves out stays; nothing is left of days that are all null. @throws Rejected where sessions go first. */
+/**
+ * Keeps the fields that the patch omits. Returns null if all values are null. @throws Rejected if sessions would expire
+ * before the other data.
+ */
 function retentionFor(patch: ProjectPatch, previous: Project): RetentionDays | null {
   if (patch.retentionDays === undefined) return previous.retentionDays ?? null;
   const merged = { ...(patch.retentionDays === null ? {} : previous.retentionDays), ...patch.retentionDays };
   const { events = null, sessions = null, reports = null, links = null, uploads = null } = merged;
   const days: RetentionDays = { ...merged, events, sessions, reports, links, uploads };
   const isUnlimited = Object.values(days).every((each) => each === null);
-  // What only a later version knows is not among the values.
+  // Fields of later versions are kept under symbols, which `Object.values` does not return.
   return isUnlimited && Object.getOwnPropertySymbols(days).length === 0 ? null : days;
 }
 
-/** With its fields in one order, whatever order they came in, so that the same window is the same text. */
+/** Copies the fields in a fixed order, so that equal windows have equal JSON. */
 function windowOf(given: ReportWindowMs | null | undefined): ReportWindowMs | null {
   return given == null ? null : { beforeMs: given.beforeMs, afterMs: given.afterMs };
 }
@@ -181,7 +190,7 @@ function tokenOperations(
   };
 }
 
-/** In lower case. */
+/** Returns each valid UUID once, in lower case. */
 function distinctUuids(ids: readonly string[]): string[] {
   return [...new Set(ids.flatMap((id) => canonicalUuid(id) ?? []))];
 }
@@ -199,7 +208,7 @@ function existing<T>(kind: string, id: string, entity: T | undefined): T {
   return entity;
 }
 
-/** What is to be written and answered; nothing is written where it is there already. */
+/** Returns the entity to write and the response. Nothing is written if the entity exists. */
 function createdOrExisting<T extends { readonly createdAt: number }>(
   kind: string,
   previous: T | undefined,
@@ -214,15 +223,17 @@ function updated<T extends { readonly createdAt: number }>(entity: T) {
   return { entity, answer: { status: 200, body: toOutput(entity) } };
 }
 
-/** The same request again is answered as the first; anything else under a known id is a conflict. */
+/**
+ * Returns the stored entity if the request repeats it. @throws Rejected `conflict` if the id belongs to another entity.
+ */
 function sameOrConflict<T extends { readonly createdAt: number }>(kind: string, previous: T, tenant: T): T {
   const { createdAt } = previous;
   if (JSON.stringify({ ...tenant, createdAt }) === JSON.stringify({ ...previous, createdAt }))
     return previous;
-  throw new Rejected('conflict', `the id is taken by another ${kind}`);
+  throw new Rejected('conflict', `the id is used by another ${kind}`);
 }
 
-/** Switches are a list of their own. */
+/** Excludes the switches, which have their own route. */
 function toOutput<T extends { readonly createdAt: number }>(
   entity: T,
 ): Omit<T, 'createdAt' | 'switches'> & { createdAt: string } {

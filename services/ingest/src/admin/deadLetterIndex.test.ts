@@ -1,4 +1,4 @@
-/** What becomes of letters that the log no longer has, and of more than are kept. */
+/** Tests the index of dead letters: truncation, expiry, and its size limit. */
 import { randomUUID } from 'node:crypto';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
@@ -14,7 +14,7 @@ function aLetter(of: Partial<IndexedDeadLetter> = {}): IndexedDeadLetter {
 
 const DISCARDED = { state: 'discarded', atMs: 2 } as const;
 
-test('a cut of the log takes letters and decisions with it, of that partition from that offset on', () => {
+test('a truncation removes dead letters and decisions of that partition from that offset on', () => {
   const memory = new DeadLetterIndex();
   const [kept, other] = [aLetter(), aLetter({ position: { partition: 1, offset: 9 } })];
   const lost = aLetter({ position: { partition: 0, offset: 2 } });
@@ -28,7 +28,7 @@ test('a cut of the log takes letters and decisions with it, of that partition fr
   expect(memory.openByGroup.get(GROUPS.link)).toBe(1);
 });
 
-test('what retention has taken is no letter any more', () => {
+test('removes dead letters that have expired', () => {
   const memory = new DeadLetterIndex();
   const [old, young] = [aLetter(), aLetter({ position: { partition: 0, offset: 1 } })];
   for (const letter of [old, young]) memory.put(letter);
@@ -37,7 +37,7 @@ test('what retention has taken is no letter any more', () => {
   expect(memory.openByGroup.get(GROUPS.link)).toBe(1);
 });
 
-test('the newest are kept, and one that comes again or is decided twice counts once', () => {
+test('keeps the newest dead letters, and counts a duplicate or a second decision once', () => {
   const memory = new DeadLetterIndex(2);
   const letters = [aLetter(), aLetter(), aLetter()];
   for (const letter of [...letters, ...letters.slice(1)]) memory.put(letter);
@@ -49,7 +49,7 @@ test('the newest are kept, and one that comes again or is decided twice counts o
   expect(memory.openByGroup.get(GROUPS.link)).toBe(1);
 });
 
-test('letters of groups that are none of Questlog’s count as one, and are found by their own', () => {
+test('counts dead letters of unknown groups as one group, and finds them by their own group', () => {
   const memory = new DeadLetterIndex();
   const letters = ['made-up-1', 'made-up-2', GROUPS.link].map((group) => aLetter({ group }));
   for (const letter of letters) memory.put(letter);

@@ -1,18 +1,20 @@
-/** The dead letters that a process knows of, and what was decided about each. No values: those may be megabytes. */
+/**
+ * Index of the dead letters in the log and of the decisions about them, without their values, which can be megabytes.
+ */
 import type { DeadLetterState, ListedDeadLetter } from '@questlog/schemas/http/deadLetter';
 import { DEAD_LETTER_GROUPS } from '@questlog/schemas/topics/topics';
 import { type NewestFirstPage, newestFirstPage, type PagePosition } from '../core/newestFirst.ts';
 
 export interface IndexedDeadLetter extends Omit<ListedDeadLetter, 'state' | 'deadAt' | 'decidedAt'> {
   readonly deadAtMs: number;
-  /** Where the letter itself stands. */
+  /** Position of the dead letter in the topic of dead letters. */
   readonly position: { readonly partition: number; readonly offset: number };
 }
 
 export interface DeadLetterDecision {
   readonly state: Exclude<DeadLetterState, 'open'>;
   readonly atMs: number;
-  /** In the partition of its letter. */
+  /** Offset in the partition of the dead letter. */
   readonly offset: number;
 }
 
@@ -20,9 +22,9 @@ export interface DeadLetterFilters {
   readonly state: DeadLetterState;
   readonly group: string | undefined;
   readonly topic: string | undefined;
-  /** A part of the reason. */
+  /** A substring of the reason. */
   readonly cause: string | undefined;
-  /** Milliseconds since the epoch; the second is the first that is not wanted. */
+  /** Range in milliseconds since the epoch. `toMs` is exclusive. */
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
 }
@@ -32,11 +34,11 @@ interface Entry {
   decision: DeadLetterDecision | undefined;
 }
 
-/** Under 1 KiB each. */
+/** Maximum number of dead letters in the index. An entry takes less than 1 KiB. */
 export const MAX_INDEXED_DEAD_LETTERS = 50_000;
 
 export class DeadLetterIndex {
-  /** In the order in which they were read; of two of an id the first counts. */
+  /** Entries in the order in which they were read. For duplicate ids, the first dead letter counts. */
   readonly #entries = new Map<string, Entry>();
   readonly #openByGroup = new Map<string, number>();
   readonly #max: number;
@@ -53,7 +55,7 @@ export class DeadLetterIndex {
     if (this.#entries.size > this.#max && oldest !== undefined) this.#remove(oldest);
   }
 
-  /** The first decision about a letter counts; one about a letter that is not known is passed over. */
+  /** Sets the decision about a dead letter. Only the first decision counts. Ignores unknown dead letters. */
   decide(id: string, decision: DeadLetterDecision): void {
     const entry = this.#entries.get(id);
     if (entry === undefined || entry.decision !== undefined) return;
@@ -61,7 +63,7 @@ export class DeadLetterIndex {
     this.#addOpen(entry.deadLetter.group, -1);
   }
 
-  /** The log has no longer what was read of the partition from the offset on. */
+  /** Removes what was read from the partition at or after the offset, because the log was truncated there. */
   truncate(partition: number, offset: number): void {
     for (const entry of [...this.#entries.values()]) {
       if (entry.deadLetter.position.partition !== partition) continue;
@@ -73,7 +75,7 @@ export class DeadLetterIndex {
     }
   }
 
-  /** Retention has taken what is below these offsets, one a partition. */
+  /** Removes dead letters below these offsets, one offset per partition, because they have expired. */
   expire(starts: readonly number[]): void {
     for (const entry of [...this.#entries.values()]) {
       const { partition, offset } = entry.deadLetter.position;
@@ -85,20 +87,20 @@ export class DeadLetterIndex {
     return this.#entries.get(id);
   }
 
-  /** Dead letters of one topic, including replayed and discarded ones. */
+  /** Returns the dead letters of one topic, including replayed and discarded ones. */
   ofTopic(topic: string): IndexedDeadLetter[] {
     return [...this.#entries.values()]
       .map(({ deadLetter }) => deadLetter)
       .filter((one) => one.topic === topic);
   }
 
-  /** Those that wait for a decision. */
+  /** Returns the dead letters without a decision. */
   open(): IndexedDeadLetter[] {
     const open = [...this.#entries.values()].filter(({ decision }) => decision === undefined);
     return open.map(({ deadLetter }) => deadLetter);
   }
 
-  /** How many are open, of each of Questlog's groups that ever had one, and as `other` of those that letters made up. */
+  /** Number of open dead letters by consumer group. Groups that are not Questlog's count as `other`. */
   get openByGroup(): ReadonlyMap<string, number> {
     return this.#openByGroup;
   }
@@ -127,7 +129,10 @@ export class DeadLetterIndex {
     if (decision === undefined) this.#addOpen(deadLetter.group, -1);
   }
 
-  /** Whoever writes to the topic names the group, and each name would be a line of metrics for good. */
+  /**
+   * Maps unknown groups to `other`, because every producer can choose a group name, and each name would be a permanent
+   * metric.
+   */
   #addOpen(name: string, change: number): void {
     const group = DEAD_LETTER_GROUPS.includes(name) ? name : 'other';
     this.#openByGroup.set(group, (this.#openByGroup.get(group) ?? 0) + change);

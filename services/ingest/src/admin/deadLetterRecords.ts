@@ -1,4 +1,4 @@
-/** The records of dead letters, as far as they were not erased. */
+/** Decodes the records of dead letters, and excludes erased data. */
 import { Invalid } from '@questlog/runtime/process/errors';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { type ErasedData, excludeErased, isErasedLink, isErasedReport } from '@questlog/schemas/erased';
@@ -9,16 +9,16 @@ import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 
-/** `unreadable`: whose it is, only its key says. */
+/** `unreadable`: the record does not decode, so only its key identifies the tenant. */
 export type DeadLetterRecord =
   | { readonly state: 'erased' | 'unreadable' }
-  /** `isWhole`: nothing of it was erased. */
+  /** `isUnchanged`: true if none of the data was erased. */
   | { readonly state: 'read'; readonly message: unknown; readonly isUnchanged: boolean };
 
 export interface DeadLetterRecords {
-  /** Whether it is a topic whose records are replayed. */
+  /** True if records of the topic can be replayed. */
   isReplayable(topic: string): boolean;
-  /** What is left of the letter's record: `erased` where that is nothing. */
+  /** Returns the remaining data of a dead letter's record. The state is `erased` if no data remains. */
   read(erased: ErasedData, deadLetter: DeadLetter): Promise<DeadLetterRecord>;
 }
 
@@ -37,7 +37,7 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
     });
   };
   await add(eventsAccepted, (erased, message) => {
-    // Of others too: a replay brings theirs, and leaves out the erased ones.
+    // Removes erased events of all tenants, because a replay appends the other events.
     const remaining = excludeErased(erased, message);
     return remaining !== message && remaining.events.length === 0 ? undefined : remaining;
   });
@@ -49,7 +49,7 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
   return {
     isReplayable: (topic) => readers.has(topic),
     read: async (erased, deadLetter) => {
-      // A letter of a tenant that is erased as a whole is of it whatever it holds.
+      // If the whole tenant is erased, a dead letter with its key is erased, whatever its value is.
       if (isOfErasedTenant(erased, deadLetter)) return { state: 'erased' };
       try {
         return (

@@ -1,4 +1,7 @@
-/** Dead letters on the embedded log: found, shown, and decided about once, by whichever ingest is asked. */
+/**
+ * Tests dead letters on the embedded log: any ingest can list, inspect, and decide about them, and each decision
+ * applies once.
+ */
 import { randomUUID } from 'node:crypto';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -55,7 +58,7 @@ async function aDeployment() {
   return {
     ...{ log, registry, clock, codec, opened, ingest, erased },
     warned: async () => (await health.state()).warnings['dead_letters'],
-    /** @returns the id of the newest letter then. */
+    /** @returns the id of the newest dead letter after the append. */
     bury: async (
       of: Partial<LogRecord> = {},
       at: { topic?: string; partition?: number } = {},
@@ -91,18 +94,18 @@ async function aDeployment() {
   };
 }
 
-test('lists what is open, the newest first, by group, topic, cause and time, page by page', async () => {
+test('lists open dead letters, the newest first, by group, topic, cause, and time, in pages', async () => {
   const { log, clock, bury, ingest, opened, warned } = await aDeployment();
   const beganMs = clock.nowMs;
   const first = await bury({}, { partition: 0 }, 'no such schema');
   const second = await bury({}, { topic: TOPICS.sessions, partition: 2 }, 'refused by ClickHouse');
   const third = await bury();
-  // Nobody's letter: neither stops the reading, nor is one.
+  // Neither record is a dead letter, and neither stops the reader.
   const headers = { [APPEND_ID_HEADER]: randomUUID() };
   await log.append(TOPICS.deadLetters, 0, [{ key: null, value: Buffer.from('foreign'), headers }]);
   const { list } = await ingest();
-  // Before anybody asks for them.
-  await expect.poll(warned).toBe('3 wait for a decision: questlog dead-letters list');
+  // The gauge is set before the first request.
+  await expect.poll(warned).toBe('3 dead letters are open: run "questlog dead-letters list"');
   const ids = async (filters: Partial<DeadLetterFilters>) =>
     (await list(filters)).deadLetters.map(({ id }) => id);
 
@@ -117,7 +120,7 @@ test('lists what is open, the newest first, by group, topic, cause and time, pag
   expect(opened.get(GROUPS.projectEvents)).toBe(3);
 });
 
-test('shows a record as its topic’s schema reads it, or else its bytes', async () => {
+test('shows a record as decoded by the schema of its topic, or shows its bytes', async () => {
   const { codec, bury, ingest } = await aDeployment();
   const message = anEventsAccepted({ events: [{ payload: Buffer.from('{"n":1}') }] });
   const readable = await bury({ value: codec.encode(message), headers: { a: '1' } }, {}, 'r'.repeat(500));
@@ -138,7 +141,7 @@ test('shows a record as its topic’s schema reads it, or else its bytes', async
   await expect(inspect(randomUUID())).rejects.toMatchObject({ code: 'not_found' });
 });
 
-test('a replay appends the record as it was where it stood, once, whichever ingest is asked', async () => {
+test('a replay appends the unchanged record to its source partition once, at whichever ingest it is requested', async () => {
   const { bury, ingest, recordsOf, opened, warned } = await aDeployment();
   const [here, there] = [await ingest(), await ingest()];
   const headers = { [APPEND_ID_HEADER]: 'its own' };
@@ -158,7 +161,7 @@ test('a replay appends the record as it was where it stood, once, whichever inge
   await expect.poll(warned).toBeUndefined();
 });
 
-test('a record of a partition that somebody added is replayed at the home of its key', async () => {
+test('replays a record of a partition that does not exist at the home partition of its key', async () => {
   const { bury, ingest, recordsOf } = await aDeployment();
   const key = aReportLink().tenantId;
   const { replay } = await ingest();
@@ -166,7 +169,7 @@ test('a record of a partition that somebody added is replayed at the home of its
   expect(await recordsOf(TOPICS.reportLinks)).toMatchObject([{ partition: partitionOf(key, 0, PARTITIONS) }]);
 });
 
-test('a letter whose decision was not written is open still, and its record goes the same way again', async () => {
+test('a dead letter stays open if its decision was not written, and its next replay appends the record again', async () => {
   const { log, bury, ingest, recordsOf } = await aDeployment();
   let isAway = true;
   const { replay } = await ingest(
@@ -182,11 +185,11 @@ test('a letter whose decision was not written is open still, and its record goes
   isAway = false;
   await replay(id);
   const [first, second] = await recordsOf(TOPICS.events);
-  // Its readers know it by its append id.
+  // Consumers recognize the record by its append id.
   expect({ ...second, offset: 0, timestampMs: 0 }).toEqual({ ...first, offset: 0, timestampMs: 0 });
 });
 
-test('what is not kept, or not taken, is not replayed, and stays open', async () => {
+test('rejects the replay of a dead letter without a value or with a topic that is not replayable, and keeps the dead letter open', async () => {
   const { bury, ingest, recordsOf } = await aDeployment();
   const gone = await bury({ value: null });
   const large = await bury({ value: Buffer.alloc(2 * 1024 * 1024) }, { topic: TOPICS.sessions });
@@ -198,7 +201,7 @@ test('what is not kept, or not taken, is not replayed, and stays open', async ()
   expect(await recordsOf(TOPICS.sessions)).toEqual([]);
 });
 
-test('a letter of a partition that no topic can have is not replayed', async () => {
+test('rejects the replay of a dead letter with a negative partition', async () => {
   const { log, registry, clock, ingest, recordsOf } = await aDeployment();
   const letters = await createCodec(registry, deadLetter);
   const source = { sourceTopic: TOPICS.events, sourcePartition: -1, sourceOffset: 0, group: GROUPS.link };
@@ -214,7 +217,7 @@ test('a letter of a partition that no topic can have is not replayed', async () 
   expect(await recordsOf(TOPICS.events)).toEqual([]);
 });
 
-test('a discarded letter is open no more; to discard it again is no mistake, to replay it is one', async () => {
+test('a discarded dead letter is closed; discarding it again succeeds, replaying it fails', async () => {
   const { bury, ingest, recordsOf } = await aDeployment();
   const id = await bury();
   const { discard, replay, list, inspect } = await ingest();
@@ -227,7 +230,7 @@ test('a discarded letter is open no more; to discard it again is no mistake, to 
   await expect(discard(randomUUID())).rejects.toMatchObject({ code: 'not_found' });
 });
 
-test('letters of an erasure are discarded, also where one of them has expired since it was listed', async () => {
+test('discards the dead letters of an erasure, also if one of them has expired since it was listed', async () => {
   const { log, clock, bury, ingest } = await aDeployment();
   const key = randomUUID();
   const [expired] = [await bury({ key }), await bury({ key })];
@@ -251,7 +254,7 @@ function erasedBy(of: Partial<Erasure>): ErasedData {
   return erased;
 }
 
-test('a letter is of an erasure where it holds nothing else, whatever key its producer gave it', async () => {
+test('an erasure covers a dead letter if all of its data is erased, for every key', async () => {
   const { codec, bury, ingest } = await aDeployment();
   const [tenantId, projectId, gone] = [randomUUID(), randomUUID(), randomUUID()];
   const letter = async (key: string | null, ...sessions: string[]) => {
@@ -267,11 +270,11 @@ test('a letter is of an erasure where it holds nothing else, whatever key its pr
   const ids = async (state: DeadLetterFilters['state']) =>
     (await list({ state })).deadLetters.map(({ id }) => id).sort();
   expect(await ids('discarded')).toEqual([keyed, foreign, keyless].sort());
-  // A replay brings what others sent.
+  // A replay appends the events of other tenants.
   expect(await ids('open')).toEqual([mixed, other].sort());
 });
 
-test('nobody is shown what was erased, whatever was decided about its letter', async () => {
+test('never shows erased data, also of decided dead letters', async () => {
   const { codec, clock, bury, ingest, erased } = await aDeployment();
   const [tenantId, projectId, gone] = [randomUUID(), randomUUID(), randomUUID()];
   const aValue = (...events: { sessionId: string; payload: Buffer }[]) =>
@@ -296,7 +299,7 @@ test('nobody is shown what was erased, whatever was decided about its letter', a
   expect(await inspect(mixed)).toMatchObject({ value: { events: [{ payload: '{"of":"others"}' }] } });
   const shown = await inspect(large);
   expect([shown.value, shown.valueBase64]).toEqual([undefined, undefined]);
-  // The bytes of a tenant's letter that nobody can read are its own.
+  // A record that does not decode belongs to the tenant in its key.
   erased.add(anErasure({ tenantId, requestedAt: clock.nowMs }));
   await expect(inspect(whole)).rejects.toThrow('was erased');
   expect(await inspect(since)).toMatchObject({ valueBase64: expect.any(String) });

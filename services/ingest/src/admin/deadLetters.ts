@@ -1,6 +1,7 @@
 /**
- * What operators do with dead letters: list, inspect, replay once, discard. A decision is a record behind its letter in the
- * same topic, so that every ingest knows of it, and it expires no sooner. Each ingest follows the topic.
+ * Operations on dead letters: list, inspect, replay once, discard. A decision is a record in the same partition, after
+ * its dead letter, so that every ingest reads the decision, and the decision never expires first. Each ingest follows
+ * the topic.
  */
 import { isUtf8 } from 'node:buffer';
 import type { Erasures } from '@questlog/runtime/consumer/serviceDeps';
@@ -53,16 +54,22 @@ export interface DeadLetterAdminDeps {
   readonly erased: Pick<Erasures, 'latest'>;
 }
 
-/** Each takes the id as the path has it. @throws Rejected; Unavailable while the topic is not read to its end. */
+/**
+ * Each method takes an id as it is in the path. @throws Rejected; Unavailable if the topic could not be read to its end
+ * in time.
+ */
 export interface DeadLetterAdmin {
   page(filters: DeadLetterFilters, page: NewestFirstPage): Promise<DeadLetterPage>;
-  /** Without what was erased. @throws Rejected `not_found` also where that is all of it. */
+  /** Returns the dead letter without erased data. @throws Rejected `not_found`, also if all of its data was erased. */
   inspect(id: string): Promise<InspectedDeadLetter>;
   replay(id: string): Promise<ReplayedDeadLetter>;
   discard(id: string): Promise<void>;
-  /** Discards the open ones that hold nothing else, whoever wrote their records, with whichever key. @returns how many. */
+  /**
+   * Discards the open dead letters whose data is completely erased, whatever their producer or key is. @returns their
+   * number.
+   */
   discardErased(erased: ErasedData): Promise<number>;
-  /** Returns the values of the records of one topic that are dead letters, including replayed and discarded ones. */
+  /** Returns the values of a topic's dead letters, including replayed and discarded ones. */
   valuesOf(topic: string): Promise<(Buffer | null)[]>;
   close(): Promise<void>;
 }
@@ -70,21 +77,24 @@ export interface DeadLetterAdmin {
 type DecidedState = DeadLetterDecision['state'];
 
 const TOPIC = TOPICS.deadLetters;
-/** Somebody waits for the answer. */
-const READ_LIMIT = { limitMs: 5_000, message: 'the dead letters have not been read yet' };
-/** Decoded and shown as its schema reads it. */
+/** Short limit, because a request waits. */
+const READ_LIMIT = { limitMs: 5_000, message: 'the dead letters were not read to their end in time' };
+/** Maximum size of a value that is shown as decoded. */
 const MAX_SHOWN_BYTES = 1024 * 1024;
 const MAX_RAW_BYTES = 64 * 1024;
 const MAX_KEY_CHARACTERS = 200;
 const MAX_REASON_CHARACTERS = 300;
 
-/** Begins to read; nobody waits for that until somebody asks. */
+/** Starts to read the topic in the background. */
 export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<DeadLetterAdmin> {
   const { log, registry, logger } = deps;
   const codec = await createCodec(registry, deadLetter);
   const records = await openDeadLetterRecords(registry);
   const view = new DeadLetterView(deps, codec);
-  /** Both of two replays would append the record, which counts once; but only one of them is answered so. */
+  /**
+   * Serializes replays of one dead letter. Without it, two replays would both append the record, which consumers count
+   * once, and both would succeed.
+   */
   const mutex = new KeyedMutex();
 
   const find = async (idText: string) => {
@@ -97,7 +107,7 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
   const readMessage = async ({ id, position }: IndexedDeadLetter): Promise<DeadLetter> => {
     const record = await recordAt(log, position);
     if (record?.headers[APPEND_ID_HEADER] !== id)
-      throw new Rejected('not_found', `the log has no longer the dead letter ${id}`);
+      throw new Rejected('not_found', `the dead letter ${id} has expired`);
     return await codec.decode(record.value);
   };
   const decide = async ({ id, position }: IndexedDeadLetter, state: DecidedState): Promise<void> => {
@@ -116,7 +126,7 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
       const message = await readMessage(entry.deadLetter);
       const record = await records.read(await deps.erased.latest(), message);
       if (record.state === 'erased')
-        throw new Rejected('not_found', `what the dead letter ${entry.deadLetter.id} held was erased`);
+        throw new Rejected('not_found', `the data of dead letter ${entry.deadLetter.id} was erased`);
       const { key, reason, headers } = message;
       const shown = { key, reason, headers: { ...headers }, ...shownValue(record, message) };
       return { ...listedDeadLetter(entry), ...shown };
@@ -171,7 +181,7 @@ async function valuesIn(
   return values;
 }
 
-/** It has expired since it was listed. */
+/** The dead letter has expired since it was listed. */
 function undefinedIfExpired(error: unknown): undefined {
   if (!(error instanceof Rejected && error.code === 'not_found')) throw error;
 }
@@ -181,8 +191,9 @@ function alreadyDecided({ id }: IndexedDeadLetter, { state, atMs }: DeadLetterDe
 }
 
 /**
- * As it was, to where it stood: a tenant's records may lie at any of its lanes. From a partition that somebody added, to the
- * home of its key. The header tells the linker to look for what it may have linked before.
+ * Appends the unchanged record to its source partition, because a tenant's records can be in any of its lanes. If that
+ * partition does not exist, appends the record to the home partition of its key. The header tells the linker to search
+ * for links that it may have made before.
  */
 async function appendToSource(
   log: Log,
@@ -190,8 +201,8 @@ async function appendToSource(
   { sourceTopic: topic, sourcePartition, key, value, headers, reason }: DeadLetter,
   isReplayable: boolean,
 ): Promise<Omit<ReplayedDeadLetter, 'id'>> {
-  if (!isReplayable) throw new Rejected('not_replayable', `${topic} is no topic whose records are replayed`);
-  if (value === null) throw new Rejected('not_replayable', `it is not kept here: ${reason}`);
+  if (!isReplayable) throw new Rejected('not_replayable', `records of topic ${topic} cannot be replayed`);
+  if (value === null) throw new Rejected('not_replayable', `the dead letter has no value: ${reason}`);
   if (sourcePartition < 0)
     throw new Rejected('not_replayable', `${topic} has no partition ${sourcePartition}`);
   const partitions = await log.partitionCount(topic);
@@ -213,7 +224,7 @@ function shownValue(
   if (value === null) return {};
   const isReadable = record.state === 'read';
   if (isReadable && value.length <= MAX_SHOWN_BYTES) return { value: toJson(record.message) };
-  // The bytes are those of what was erased, too.
+  // The raw bytes contain the erased data.
   if (isReadable && !record.isUnchanged) return {};
   return { valueBase64: value.subarray(0, MAX_RAW_BYTES).toString('base64') };
 }
@@ -226,7 +237,7 @@ function toJson(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, toJson(field)]));
 }
 
-/** Undefined where the log has it no longer. */
+/** Returns undefined if the log no longer has the record. */
 async function recordAt(
   log: Log,
   { partition, offset }: IndexedDeadLetter['position'],
@@ -251,7 +262,7 @@ async function recordAt(
   }
 }
 
-/** Follows the topic from the start of this process on. */
+/** Reads the topic from its start, and follows it. */
 class DeadLetterView {
   readonly #deps: DeadLetterAdminDeps;
   readonly #codec: Codec<DeadLetter>;
@@ -299,7 +310,7 @@ class DeadLetterView {
       },
     });
     [this.#index, this.#tail] = [index, tail];
-    // The next request begins anew.
+    // The next request starts a new tail.
     tail.failed.catch((error: unknown) => {
       this.#tail = undefined;
       this.#failed(error);
@@ -319,14 +330,14 @@ class DeadLetterView {
       return index.decide(headers[DEAD_LETTER_ID_HEADER] ?? '', { state, atMs, offset });
     const id = canonicalUuid(headers[APPEND_ID_HEADER] ?? '');
     if (id === undefined || value === null) return;
-    // One may have megabytes, and games wait beside it.
+    // Decoding a value of megabytes would delay requests of games.
     await yieldToEventLoop();
     try {
       const retry = { signal: this.#stopped.signal, onDelay: (cause: Unavailable) => this.#failed(cause) };
       const deadLetter = await retryUntilAvailable(() => this.#codec.decode(value), retry);
       index.put(indexedDeadLetter(id, deadLetter, { partition, offset }));
     } catch (error) {
-      // Nobody's letter.
+      // The record is not a dead letter.
       if (!(error instanceof Invalid)) throw error;
     }
   }
@@ -340,10 +351,10 @@ function openCountOf({ openByGroup: openOf }: DeadLetterIndex): number {
   return [...openOf.values()].reduce((sum, n) => sum + n, 0);
 }
 
-/** As of the last record that was read: whoever asks for readiness waits for no log. */
+/** Uses the records that were read so far, because a readiness check must not wait for the log. */
 function openWarning(index: DeadLetterIndex): string | undefined {
   const open = openCountOf(index);
-  return open === 0 ? undefined : `${open} wait for a decision: questlog dead-letters list`;
+  return open === 0 ? undefined : `${open} dead letters are open: run "questlog dead-letters list"`;
 }
 
 function indexedDeadLetter(
@@ -363,7 +374,7 @@ function indexedDeadLetter(
   };
 }
 
-/** A copy: a part of a text keeps all of it in memory. */
+/** Returns a copy, because a substring keeps the whole string in memory. */
 function prefixOf(text: string, characters: number): string {
   return Buffer.from(text.slice(0, characters)).toString();
 }

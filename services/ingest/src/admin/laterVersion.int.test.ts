@@ -1,4 +1,6 @@
-/** An upgrade that is under way: a later version knows more of tenants, projects and tokens than this one, which changes them too. */
+/**
+ * Tests an upgrade in progress: this version changes tenants, projects, and tokens that have fields of a later version.
+ */
 import { randomUUID } from 'node:crypto';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -25,7 +27,7 @@ const token = {
   onlyFrom: ['::1'],
 };
 
-test('an operator’s changes keep what only the later version knows, and a rotated token its bounds', async () => {
+test('changes by operators keep the fields of a later version, and a rotated token keeps its limits', async () => {
   const { operations, switches, later } = await aTopicOfTwo();
   await operations.patchTenant({ name: 'renamed', limits: { eventsPerSecond: 5 } }, tenantId);
   expect(await later('tenant', tenantId)).toMatchObject({ ...tenant, name: 'renamed' });
@@ -47,7 +49,7 @@ test('an operator’s changes keep what only the later version knows, and a rota
   expect(await later('token', tokenId)).toMatchObject({ onlyFrom: ['::1'], rotatedTo: body.id });
 });
 
-test('what this version does not know, it does not show, and takes for no conflict', async () => {
+test('does not show fields of a later version, and ignores them when it looks for a conflict', async () => {
   const { operations } = await aTopicOfTwo();
   expect(JSON.stringify([operations.tenants(), operations.projects(), operations.tokens()])).not.toMatch(
     /plan|region|crashes|onlyFrom/,
@@ -56,7 +58,7 @@ test('what this version does not know, it does not show, and takes for no confli
   expect(again).toMatchObject({ status: 200, body: { id: tenantId } });
 });
 
-/** Its directory has a tenant, a project and a token of the later version. */
+/** Returns a topic with a tenant, a project, and a token of the later version. */
 async function aTopicOfTwo() {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);
@@ -89,7 +91,7 @@ async function aTopicOfTwo() {
   return { operations, switches: projectSwitches(directory, systemClock), later };
 }
 
-/** The schema with a field more in tenants, projects, days and tokens. */
+/** Returns the schema with one more field in tenants, projects, retention days, and tokens. */
 function laterContract(): MessageContract<DirectoryEntry> {
   const more: Readonly<Record<string, object>> = {
     Tenant: { name: 'plan', type: 'string', default: 'free' },

@@ -1,4 +1,7 @@
-/** What operators turn off or sample in a flood: the switches of a project, kept in the directory with it. */
+/**
+ * Switches of a project, with which operators reject or sample events in a flood. The directory stores them with the
+ * project.
+ */
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -16,7 +19,7 @@ export function projectSwitches({ current, change }: DirectoryHandle, clock: Clo
   return {
     list: (id: string): TaggedSwitches =>
       withEtag(existingProject(id, current.projects.get(canonicalUuid(id) ?? '')), clock.now()),
-    /** @param ifMatch tags of lists, one of which must be the one that is replaced; '' or `*`: whichever that is. */
+    /** @param ifMatch ETags, one of which must be that of the current list. '' or `*` match every list. */
     replace: async (id: string, body: unknown, ifMatch = ''): Promise<TaggedSwitches> => {
       const switches = readSwitches(body, clock.now());
       return await change('project', canonicalUuid(id) ?? '', (known) => {
@@ -31,7 +34,7 @@ export function projectSwitches({ current, change }: DirectoryHandle, clock: Clo
 
 export interface TaggedSwitches {
   readonly switches: SwitchOutput[];
-  /** RFC 9110, section 8.8.3: another one for each list. */
+  /** RFC 9110, section 8.8.3. Differs for each list of switches. */
   readonly etag: string;
 }
 
@@ -40,7 +43,7 @@ function withEtag(project: Project, nowMs: number): TaggedSwitches {
   return { switches, etag: `"${sha256Hex(JSON.stringify(switches)).slice(0, 32)}"` };
 }
 
-/** RFC 9110, section 13.1.1. Tags of ours have no comma, and none is weak. */
+/** Compares ETags by RFC 9110, section 13.1.1. The ETags of this service contain no comma and are not weak. */
 function matchesEtag(header: string, etag: string): boolean {
   const tags = header.split(',').map((tag) => tag.trim());
   return header === '' || tags.some((tag) => tag === '*' || tag === etag);
@@ -49,7 +52,7 @@ function matchesEtag(header: string, etag: string): boolean {
 function preconditionFailed(): Rejected {
   return new Rejected(
     'precondition_failed',
-    'the switches are no longer those that If-Match names: nothing was changed; ask for them again',
+    'the switches have changed since the version in If-Match. Nothing was changed. Read the switches again',
   );
 }
 
@@ -67,9 +70,9 @@ function toOutput({ switches }: Project, nowMs: number): SwitchOutput[] {
 
 const checker = Compile(SwitchesInput);
 
-/** @throws Rejected naming every field that is wrong: a switch that does other than was meant loses events. */
+/** @throws Rejected naming every invalid field, because a switch with another meaning than intended loses events. */
 function readSwitches(body: unknown, nowMs: number): Switch[] {
-  if (!Array.isArray(body)) throw new Rejected('invalid_request', 'the body is an array of switches');
+  if (!Array.isArray(body)) throw new Rejected('invalid_request', 'the body must be an array of switches');
   if (!checker.Check(body)) throw bodyRejection(fieldProblems(checker, body));
   const problems: ElementProblem[] = [];
   const switches = body.map((input, i) => switchOf(input, `${i}`, nowMs, problems));

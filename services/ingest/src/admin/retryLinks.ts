@@ -1,4 +1,4 @@
-/** POST /admin/links/retry: reports whose named events did not come in time are looked up once more. */
+/** POST /admin/links/retry: has the linker look up reports again whose named events did not arrive in time. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { LinkRetryInput } from '@questlog/schemas/http/report';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
@@ -6,7 +6,7 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 
-/** Of one request; each is a look-up of the linker's. */
+/** Maximum reports of one request. Each report causes one look-up of the linker. */
 const MAX_REPORTS = 1_000;
 /** Appends that share a commit of the log. */
 const APPENDS_PER_BATCH = 50;
@@ -20,7 +20,8 @@ export async function retryLinks(
     input.projectId === undefined ? '' : 'AND project_id = {projectId:UUID}',
     input.reportId === undefined ? '' : 'AND report_id = {reportId:UUID}',
   ].join(' ');
-  // The longest without an answer first: a vain retry writes its links anew, so the next request takes others.
+  // Selects the reports that were given up first. A retry without a result updates the links, so the next request
+  // selects other reports.
   const rows = await store.query<ReportRow & { unresolved: string }>(
     `WITH waiting AS (
        SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved,

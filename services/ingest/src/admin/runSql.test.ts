@@ -1,4 +1,6 @@
-/** Tests limits of queries: the limit of a query is a 400 with ClickHouse's text, a limit of the server is a 503. */
+/**
+ * Tests the limits of queries: a limit of the query is a 400 with ClickHouse's text, a limit of the server is a 503.
+ */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -33,7 +35,7 @@ const OF_THE_QUERY = [
   [
     396,
     'Limit for result exceeded, max rows: 100.00 thousand',
-    /a GROUP BY\. ClickHouse itself has no limit of rows: ask it as reader at http:\/\/127\.0\.0\.1:\d+, database questlog\.$/,
+    /GROUP BY\. ClickHouse itself has no row limit: connect to http:\/\/127\.0\.0\.1:\d+, database questlog, as user reader\.$/,
   ],
 ] as const;
 
@@ -74,7 +76,7 @@ test.each(OF_THE_SERVER)('answers 503 for a limit of the server: %i %s', async (
   });
 });
 
-test('ClickHouse sends nothing before the query has ended, so that a late failure has its own status', async () => {
+test('ClickHouse sends nothing before the query has ended, so a late failure has its own status', async () => {
   const asked = Promise.withResolvers<string>();
   await failureOf(241, 'Query memory limit exceeded', asked.resolve);
   expect(new URL(await asked.promise, 'http://clickhouse').searchParams.get('wait_end_of_query')).toBe('1');

@@ -1,4 +1,7 @@
-/** POST /admin/sql: an operator's question to ClickHouse, by an account that only reads; what it may read, ClickHouse decides. */
+/**
+ * POST /admin/sql: runs a query of an operator through a read-only account. ClickHouse decides which tables the account
+ * may read.
+ */
 
 import { type AddressedStore, QueryRejected, type RawResult } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -7,14 +10,16 @@ import { Rejected } from '../rejected.ts';
 
 export const SQL_LIMITS = {
   rows: 100_000,
-  /** Below the client's own limit on a request, so that the answer says what happened. */
+  /** Below the request timeout of the client, so that the response states the cause. */
   seconds: 25,
-  /** Of the result as ClickHouse counts it, and of its text as it comes. */
+  /** Limit of the result in ClickHouse's count, and of the response text. */
   bytes: 256 * 1024 * 1024,
-  /** Of a process, running or waiting for a connection: whoever comes then would wait for minutes. */
+  /**
+   * Maximum queries of a process that run or wait for a connection. With more queries, a query would wait for minutes.
+   */
   maxConcurrent: 32,
 } as const;
-/** Advice for a query that hits one of its own limits, by ClickHouse's error code. */
+/** Advice for a query that exceeds one of its own limits, by ClickHouse's error code. */
 const ADVICE: Readonly<Record<string, string>> = {
   158: ' Filter, or aggregate less.', // TOO_MANY_ROWS
   159: ' Filter, or aggregate less.', // TIMEOUT_EXCEEDED
@@ -24,20 +29,20 @@ const ADVICE: Readonly<Record<string, string>> = {
 const MEMORY_LIMIT_EXCEEDED = '241';
 const TOO_MANY_ROWS_OR_BYTES = '396';
 
-/** ClickHouse's codes for what an account may not do, and for what is no single statement. */
+/** ClickHouse's error codes for missing permissions, and for text that is not a single statement. */
 const NOT_ALLOWED = new Set([
   '48', // NOT_IMPLEMENTED
   '62', // SYNTAX_ERROR
-  '81', // UNKNOWN_DATABASE: one without a grant is as unknown
+  '81', // UNKNOWN_DATABASE: same code for a database without a grant
   '164', // READONLY
   '452', // SETTING_CONSTRAINT_VIOLATION
   '497', // ACCESS_DENIED
 ]);
 
 /**
- * In ClickHouse's own `JSON` format unless the query says another.
- * @param disconnected aborts when nobody waits for the answer any more.
- * @throws Rejected when it is not allowed, fails, or nobody waits.
+ * Runs a query. The response is in ClickHouse's `JSON` format unless the query has a FORMAT clause.
+ * @param disconnected aborts when the client disconnects.
+ * @throws Rejected if the query is not allowed, fails, or its client has disconnected.
  */
 export async function runSql(
   reader: AddressedStore | undefined,
@@ -54,8 +59,9 @@ export async function runSql(
     };
     return await reader.queryRaw(query, settings, SQL_LIMITS.bytes, parameters, disconnected);
   } catch (error) {
-    // No failure of ClickHouse, which a 503 would count as.
-    if (disconnected.aborted) throw new Rejected('query_failed', 'its asker has left', { cause: error });
+    // Not an error of ClickHouse, which would count as a 503.
+    if (disconnected.aborted)
+      throw new Rejected('query_failed', 'the client has disconnected', { cause: error });
     if (error instanceof QueryRejected) {
       const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';
       const text = `${error.message.trim()}${textAtPosition(error.message, query)}`;
@@ -76,8 +82,8 @@ function isClickHouseError(cause: unknown): boolean {
 
 function adviceFor({ code, message }: QueryRejected, reader: AddressedStore): string {
   if (code === TOO_MANY_ROWS_OR_BYTES) {
-    const directAccess = `ClickHouse itself has no limit of rows: ask it as ${reader.username} at ${reader.url}, database ${reader.database}.`;
-    return ` Ask for fewer: a LIMIT, or a GROUP BY. ${/max rows/.test(message) ? directAccess : ''}`.trimEnd();
+    const directAccess = `ClickHouse itself has no row limit: connect to ${reader.url}, database ${reader.database}, as user ${reader.username}.`;
+    return ` Reduce the result with LIMIT or GROUP BY. ${/max rows/.test(message) ? directAccess : ''}`.trimEnd();
   }
   if (code !== MEMORY_LIMIT_EXCEEDED) return ADVICE[code] ?? '';
   const [, amount, unit] = /maximum: ([\d.]+) (\w+)/.exec(message) ?? [];
@@ -85,7 +91,10 @@ function adviceFor({ code, message }: QueryRejected, reader: AddressedStore): st
   return ` The query’s memory limit${limit}: select fewer columns, or filter.`;
 }
 
-/** ClickHouse names the word behind the position, and its client cuts the message there if that is in capitals. */
+/**
+ * ClickHouse names the word after the position. Its client truncates the message before that word if the word is in
+ * capitals.
+ */
 function textAtPosition(message: string, query: string): string {
   const [, position] = /failed at position (\d+) $/.exec(message) ?? [];
   return position === undefined ? '' : `: ${query.slice(Number(position) - 1).slice(0, EXCERPT_CHARACTERS)}`;
@@ -94,4 +103,4 @@ function textAtPosition(message: string, query: string): string {
 const EXCERPT_CHARACTERS = 60;
 
 const READER_NOT_CONFIGURED =
-  'CLICKHOUSE_READER_URL is not set: it names ClickHouse with an account that only reads; docs/operating/kafka.md says how to make one';
+  'CLICKHOUSE_READER_URL is not set. It must be the address of ClickHouse with a read-only account. See docs/operating/kafka.md';

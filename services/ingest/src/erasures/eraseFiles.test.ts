@@ -1,4 +1,4 @@
-/** Which files an erasure takes with it. */
+/** Tests which files an erasure removes. */
 import { randomUUID } from 'node:crypto';
 import { ErasedData } from '@questlog/schemas/erased';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { dayOf } from '../uploads/core/uploadKey.ts';
 import { removeFiles, unnamedFiles } from './eraseFiles.ts';
 
-test('of a project the files go whose reports are past their days: no row names them any more', async () => {
+test('removes files of a project whose reports have expired, although no row names these files', async () => {
   const [tenantId, projectId] = [randomUUID(), randomUUID()];
   const nowMs = Date.UTC(2026, 10, 23, 12);
   const days = [40, 3, 0];
@@ -28,7 +28,7 @@ test('of a project the files go whose reports are past their days: no row names 
   expect(new Set(found)).toEqual(new Set(keys));
 });
 
-test('bytes that came when their upload was removed already go with the next look', async () => {
+test('removes bytes that arrived after the removal of their upload at the next step', async () => {
   const [tenantId, projectId, session] = [randomUUID(), randomUUID(), randomUUID()];
   const nowMs = Date.UTC(2026, 10, 23, 12);
   const [orphan, other] = [0, 1].map((byte) => ({
@@ -40,7 +40,7 @@ test('bytes that came when their upload was removed already go with the next loo
     list: async function* (day: string) {
       for (const key of left) if (key && dayOf(millisOf(key.uploadId)) === day) yield key;
     },
-    // Without a description nobody can read it, or tell whose it is.
+    // A file without a description cannot be read, and its owner is unknown.
     find: async (key: unknown) => (key === other ? { description: { sessionId: null } } : undefined),
     remove: async (key: typeof orphan) => void left.delete(key),
   };

@@ -1,4 +1,4 @@
-/** The files among the uploads that an erasure covers. */
+/** Finds and removes the files that an erasure covers. */
 import type { ErasedData } from '@questlog/schemas/erased';
 import type { Erasure, Project } from '@questlog/schemas/topics/directoryEntry';
 import { millisOf } from '@questlog/schemas/uuid';
@@ -6,10 +6,13 @@ import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Files that no report names are swept within a day and an hour. */
+/** The sweep removes unnamed files within a day and an hour. */
 const UNNAMED_DAYS = 3;
 
-/** Those that are there. One by one: a project may have more than a process may have open. */
+/**
+ * Returns the files that exist. Checks one file at a time, because a project can have more files than a process can
+ * have open.
+ */
 export async function existingFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
@@ -19,7 +22,7 @@ export async function existingFiles(
   return existing;
 }
 
-/** Also bytes without a description, which came when it was gone. */
+/** Removes files, also bytes that arrived after the description was removed. */
 export async function removeFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
@@ -28,10 +31,10 @@ export async function removeFiles(
 }
 
 /**
- * Those that no row of a report names: of the sessions what no report has named yet, of the projects also what was named by
- * reports that are past their days. And bytes that came when their description was gone, which are nobody's: it is there
- * before an address is.
- * @param sinceMs when the first of them was asked for; undefined: of all days that may have some.
+ * Finds the files that no row of a report names. For sessions, these are files that no report has named yet. For
+ * projects, these are also files of expired reports. Also finds bytes that arrived after their description was removed.
+ * Such bytes have no owner, because a description is always written before its upload address is given out.
+ * @param sinceMs time of the oldest requested file. Undefined if all days must be searched that can have files.
  */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,

@@ -1,4 +1,4 @@
-/** What goes of the rows, asked of the real engine. */
+/** Tests on the real engine which rows are erased. */
 import { randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -29,7 +29,7 @@ function aProject() {
 
 const RECEIVED = { received_at: AT / 1_000, log_id: randomUUID(), log_partition: 3, log_offset: 7 };
 
-test('of a record with events of sessions of two parts, both are accounted for, however often it is told', async () => {
+test('accounts for both parts of a record with events of two parts, also if the statement runs again', async () => {
   const { tenantId, projectId, add, asked } = aProject();
   const ids = Array.from({ length: 500 }, () => randomUUID());
   const [first = '', last = ''] = [ids[0], ids.at(-1)];
@@ -47,7 +47,7 @@ test('of a record with events of sessions of two parts, both are accounted for, 
   expect(told).toEqual([{ n: '3' }]);
 });
 
-test('links of erased events and reports go, those of other events stay', async () => {
+test('erases links of erased events and reports, and keeps links of other events', async () => {
   const { projectId, add, asked } = aProject();
   const [gone, kept, session] = [randomUUID(), randomUUID(), randomUUID()];
   await add('events', { ...RECEIVED, id: gone, session_id: session });
@@ -66,7 +66,7 @@ test('links of erased events and reports go, those of other events stay', async 
   expect(left).toEqual([{ id: kept }, { id: kept }]);
 });
 
-test('links of a project whose events and reports are past their days already go with it, later ones stay', async () => {
+test('erases links of a project whose events and reports have expired, and keeps later links', async () => {
   const { projectId, add, asked } = aProject();
   const [gone, kept] = [randomUUID(), randomUUID()];
   const link = { report_id: randomUUID(), state: 'linked', version: 2 };
@@ -83,7 +83,7 @@ test('links of a project whose events and reports are past their days already go
   expect(left).toEqual([{ id: kept }]);
 });
 
-test('of an erased project the reports are known by their ids that were linked to events which stay', async () => {
+test('finds the ids of the reports of an erased project that were linked to events that stay', async () => {
   const { projectId, add, asked } = aProject();
   const [before, after] = ['2026-11-22 00:00:00.999', '2026-11-22 00:00:01.000'];
   const [old, since] = [randomUUID(), randomUUID()];
@@ -95,7 +95,7 @@ test('of an erased project the reports are known by their ids that were linked t
     await add('report_link_versions', { report_id: id, event_id, changed_at, state: 'linked', version: 2 });
     return id;
   };
-  // The linker's clock may be behind, and the event's row may come later.
+  // The linker's clock can be behind, and the row of the event can arrive later.
   const open = [await report(before, since, before), await report(before, randomUUID(), after)];
   await report(before, old, before);
   await report(after, since, after);
@@ -106,10 +106,10 @@ test('of an erased project the reports are known by their ids that were linked t
   expect(reports[0]?.ids).toHaveLength(2);
 });
 
-test('a part that ClickHouse has put aside may hold erased rows: nothing is called gone before it is dropped', async () => {
+test('an erasure is not complete while ClickHouse has a detached part that can contain erased rows', async () => {
   const { tenantId, add } = aProject();
   const { store } = shared;
-  // A part that is merged meanwhile cannot be put aside.
+  // A part cannot be detached during a merge.
   await store.command('SYSTEM STOP MERGES events');
   onTestFinished(() => store.command('SYSTEM START MERGES events'));
   await add('events', { ...RECEIVED, id: randomUUID() });
@@ -119,14 +119,17 @@ test('a part that ClickHouse has put aside may hold erased rows: nothing is call
   );
   await store.command(`ALTER TABLE events DETACH PART '${part}'`);
   const { signal } = new AbortController();
-  await expect(dropFromDisk(store, tenantId, signal)).rejects.toThrow(`detached parts, of events ${part}:`);
+  await expect(dropFromDisk(store, tenantId, signal)).rejects.toThrow(
+    `erased rows until you drop them: events ${part}`,
+  );
   await store.command(`ALTER TABLE events DROP DETACHED PART '${part}' SETTINGS allow_drop_detached = 1`);
 });
 
-test('rows are hidden although a dropped partition has cut short the mutation before theirs', async () => {
+test('hides rows although a dropped partition cancelled the previous mutation', async () => {
   const { tenantId, projectId, asked } = aProject();
   const { store } = shared;
-  // ClickHouse looks between two blocks of rows whether a mutation is cut: it must be slow, and of many rows.
+  // ClickHouse checks between two blocks of rows whether a mutation was cancelled, so the mutation must be slow and
+  // have many rows.
   await store.command(
     `INSERT INTO events (tenant_id, project_id, id, log_id) SELECT '${tenantId}', '${projectId}', generateUUIDv4(), '${tenantId}'
      FROM numbers(150_000)`,
@@ -153,7 +156,7 @@ test('rows are hidden although a dropped partition has cut short the mutation be
   expect((await slow())?.isDone).toBe(1);
 });
 
-test('a mutation that fails is told, and not waited for', async () => {
+test('reports a mutation that fails, and does not wait for it', async () => {
   const { tenantId, add, asked } = aProject();
   const { store } = shared;
   await add('events', { ...RECEIVED, id: randomUUID() });
@@ -167,7 +170,7 @@ test('a mutation that fails is told, and not waited for', async () => {
   await expect(hidden).rejects.toThrow(/events: ClickHouse cannot finish a mutation: .*broken/);
 });
 
-test('a player’s sessions are read in pages of which none leaves one out, whatever its project', async () => {
+test('reads all sessions of a player in pages, for all projects', async () => {
   const tenantId = randomUUID();
   for (const projectId of [randomUUID(), randomUUID(), randomUUID()])
     await shared.store.command(

@@ -1,6 +1,6 @@
 /**
- * Erased rows of ClickHouse, from `SELECT` to the disk. Nothing here believes that a mutation has done its work: rows are
- * counted again. Every step may be done again, also by two processes at once.
+ * Erases rows of ClickHouse, first for `SELECT` and then on disk. A finished mutation is never trusted: the rows are
+ * counted again. Every step can be repeated, also by two processes at the same time.
  */
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -18,7 +18,10 @@ import {
   ZERO_COUNTS,
 } from './core/scope.ts';
 
-/** Each other table is asked once: what a project's links are takes a look at its events. */
+/**
+ * Counts the rows of the scope. Queries each table except `events` once, because a project's links require a scan of
+ * its events.
+ */
 export async function countRows(store: Store, scope: ErasureScope): Promise<ErasureFound> {
   const [row] = await store.query<Record<'ofReports' | 'ofLinks', string[]> & { sessions: string }>(
     `SELECT
@@ -50,10 +53,10 @@ export async function countRows(store: Store, scope: ErasureScope): Promise<Eras
   return { ...ZERO_COUNTS, events, sessions, reports, links, linkedEvents, log };
 }
 
-/** Nobody waits longer for an answer: asked again, it would run beside its copies. */
+/** Time limit of a statement. A caller that waits longer would send the statement again, next to its running copy. */
 const STATEMENT_LIMIT_SECONDS = 25;
 
-/** A project may have as many records as events: their groups need not fit into the memory of a query. */
+/** A project can have as many records as events, so the groups may not fit into the memory of a query. */
 const SPILL_GROUPS = 'max_bytes_before_external_group_by = 134217728';
 
 export async function countReports(store: Store, scope: ErasureScope): Promise<number> {
@@ -63,7 +66,7 @@ export async function countReports(store: Store, scope: ErasureScope): Promise<n
   return Number(row?.reports ?? 0);
 }
 
-/** The reports of the scope, and the files that they name. */
+/** Returns the reports of the scope, and the files that they name. */
 export async function reportsIn(
   store: Store,
   scope: ErasureScope,
@@ -87,8 +90,10 @@ export async function reportsIn(
 }
 
 /**
- * What the counts have beyond the rows, told before the rows go: `verify` must not miss them.
- * @param part of the scopes: one record may bring events of several, and each tells its own.
+ * Records how many events the counts include that the rows will no longer have, before the rows are erased. Without
+ * these records, `verify` would report the events as missing.
+ * @param part position of the scope in the erasure. Events of one log record can be in several scopes, and each scope
+ * records its own events.
  */
 export async function recordErasedEvents(
   store: Store,
@@ -107,11 +112,14 @@ export async function recordErasedEvents(
   }
 }
 
-/** A mutation of few rows takes some 10 ms, one of many takes minutes. */
+/** A mutation of few rows takes about 10 ms, and a mutation of many rows takes minutes. */
 const FIRST_POLL_MS = 10;
 const POLL_MS = 200;
 
-/** Resolves once reading finds none of it. @throws Unavailable where ClickHouse cannot finish a mutation: it is gone on with later. */
+/**
+ * Resolves after queries no longer find rows of the scope. @throws Unavailable if ClickHouse cannot finish a mutation.
+ * The step is retried later.
+ */
 export async function hideRows(
   store: Store,
   scope: ErasureScope,
@@ -124,7 +132,7 @@ export async function hideRows(
         `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
       );
       if (Number(left?.rows ?? 0) === 0) return true;
-      // Another mutation may take these rows, or be in their way: a second one behind it would only be more work.
+      // Starts no second mutation while another runs. The other mutation may delete these rows or block this one.
       if (!(await isMutating(store, table))) {
         await store.command(
           `DELETE FROM ${table} WHERE ${scope[table]} SETTINGS lightweight_deletes_sync = 0`,
@@ -135,16 +143,17 @@ export async function hideRows(
   }
 }
 
-/** For how long the parts that were replaced stay on disk while somebody waits for them to go; ClickHouse's own are 8 minutes. */
+/** Lifetime of replaced parts on disk during an erasure. ClickHouse's default is 8 minutes. */
 const OLD_PARTS_LIFETIME_SECONDS = 60;
 
 /**
- * Resolves once no file of ClickHouse's has the hidden rows of the tenant. ClickHouse keeps a part that was replaced for
- * minutes, as the new one may not be on the disk itself yet; so while the wait is shorter, what replaces a part is flushed.
+ * Resolves after no file of ClickHouse contains the hidden rows of the tenant. ClickHouse keeps replaced parts for
+ * minutes because the new part may not be on disk yet. The shorter lifetime therefore requires that new parts are
+ * flushed.
  */
 export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
   await rejectDetachedParts(store);
-  // Where somebody else has set it, it stays.
+  // Keeps a lifetime that somebody else has set.
   const tables = (await settingsOf(store))
     .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN_SETTING))
     .map(({ name }) => name);
@@ -168,11 +177,14 @@ export async function dropFromDisk(store: Store, tenantId: string, signal: Abort
     await pause(PARTS_POLL_MS, signal);
     signal.throwIfAborted();
   }
-  // A start meanwhile may have put one aside.
+  // A restart of ClickHouse may have detached a part in the meantime.
   await rejectDetachedParts(store);
 }
 
-/** No query reads them, and nobody but an operator may drop them: they are there since ClickHouse took them for broken. */
+/**
+ * Rejects parts that ClickHouse has detached because it considers them broken. No query reads these parts, and only an
+ * operator may drop them.
+ */
 async function rejectDetachedParts(store: Store): Promise<void> {
   const parts = await store.query<{ part: string }>(
     `SELECT concat(table, ' ', name) AS part FROM system.detached_parts
@@ -182,25 +194,26 @@ async function rejectDetachedParts(store: Store): Promise<void> {
   if (parts.length === 0) return;
   const names = parts.map(({ part }) => part).join(', ');
   throw new Unavailable(
-    `ClickHouse has detached parts, of ${names}: they may hold rows of it until you drop them`,
+    `ClickHouse has detached parts that may contain erased rows until you drop them: ${names}`,
   );
 }
 
 const PARTS_POLL_MS = 2_000;
 
 /**
- * ClickHouse looks for parts to remove when a table has work, else after up to ten minutes; and whenever a partition is
- * dropped, for which this names one that no table has. (Tried on 26.7: starting merges, OPTIMIZE or a mutation is no reason.)
+ * Makes ClickHouse remove old parts. Without work on a table, ClickHouse does so only every ten minutes. It also does
+ * so when a partition is dropped, so this drops a partition that no table has. (Tried on 26.7: SYSTEM START MERGES,
+ * OPTIMIZE, and mutations have no such effect.)
  */
 async function removeOldParts(store: Store): Promise<void> {
   for (const table of ERASED_TABLES)
     await store.command(`ALTER TABLE ${table} DROP PARTITION ID '${NO_PARTITION}'`);
 }
 
-/** Partitions are months, or `all`. */
+/** Partition ids are months or `all`. */
 const NO_PARTITION = 'none';
 
-/** Also what a process that was killed has left. */
+/** Resets the settings of the tables, also those that a killed process has left. */
 export async function restoreSettings(store: Store): Promise<void> {
   const settings = await settingsOf(store);
   const own = settings.filter(({ engine }) => engine.includes(OWN_SETTING));
@@ -211,7 +224,7 @@ export async function restoreSettings(store: Store): Promise<void> {
   }
 }
 
-/** Tells a table whose settings were changed here. */
+/** Identifies a table whose settings this module has changed. */
 const OWN_SETTING = 'min_compressed_bytes_to_fsync_after_merge = 1';
 
 async function settingsOf(store: Store): Promise<{ name: string; engine: string }[]> {

@@ -1,4 +1,4 @@
-/** What is too much to be erased is refused when it is asked for, with the number. */
+/** Tests the limits that are checked when an erasure is requested. */
 import { randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -81,28 +81,28 @@ function asking(of: Asking) {
   return { erasures, written, pages };
 }
 
-test('a player whom somebody has given more sessions than a record holds is erased: one receipt tells of them all', async () => {
+test('erases a player with more sessions than a record can have, and returns one receipt', async () => {
   const player = { externalId: 'kim' };
   const { erasures, written, pages } = asking({ sessions: 45_000 });
   const unasked = erasures.request({ tenantId: TENANT, player });
-  await expect(unasked).rejects.toThrow(`more than ${MAX_SESSIONS_PER_RECORD} sessions have it`);
+  await expect(unasked).rejects.toThrow(`more than ${MAX_SESSIONS_PER_RECORD} sessions match`);
   expect(written).toEqual([]);
   const { id } = await erasures.request({ tenantId: TENANT, player, many: true });
   const ids = written.map(({ sessions }) => sessions?.flatMap((of) => of.ids) ?? []);
   expect(ids.map(({ length }) => length).sort()).toEqual([20_000, 20_000, 5_000]);
   expect(new Set(ids.flat()).size).toBe(45_000);
-  // One answer of them all would let games wait while it is read.
+  // One result with all sessions would block requests of games while it is read.
   expect(Math.max(...pages)).toBeLessThanOrEqual(20_001);
   expect(erasures.list().map((one) => one.id)).toEqual([id]);
 });
 
-test('a session of which somebody has filed more reports than a record holds is erased', async () => {
+test('erases a session with more reports than a record can have', async () => {
   const { erasures, written } = asking({ reports: 40_000 });
   await erasures.request({ tenantId: TENANT, sessionId: randomUUID() });
   expect(written).toHaveLength(1);
 });
 
-test('what all processes keep in memory has a bound, beyond which only projects and tenants are erased', async () => {
+test('limits the erased ids in memory, and beyond the limit erases only projects and tenants', async () => {
   const [player, many] = [{ externalId: 'kim' }, true];
   const full: [Asking, object][] = [
     [{ known: MAX_ERASED_IDS }, { sessionId: randomUUID() }],
@@ -113,7 +113,7 @@ test('what all processes keep in memory has a bound, beyond which only projects 
   for (const [of, asked] of full) {
     const { erasures, written } = asking(of);
     const refused = erasures.request({ tenantId: TENANT, ...asked });
-    await expect(refused).rejects.toThrow(`would be above ${MAX_ERASED_IDS}. Raise QUESTLOG_ERASED_IDS`);
+    await expect(refused).rejects.toThrow(`the limit is ${MAX_ERASED_IDS}. Increase QUESTLOG_ERASED_IDS`);
     expect(written).toEqual([]);
   }
   const { erasures, written } = asking({ known: MAX_ERASED_IDS });
@@ -142,7 +142,7 @@ test('the largest part of an erasure fits into a record', async () => {
   await expect(log.append(TOPICS.directory, 0, [record])).resolves.toMatchObject({ baseOffset: 0 });
 });
 
-test('a player who is asked for again after a failure has the sessions of the first time: their rows are hidden by then', async () => {
+test('an erasure that is requested again after a failure has the sessions of the first request, whose rows are hidden', async () => {
   const earlier = (player: Erasure['player'], state: Erasure['state']): Erasure => ({
     ...anErasure({ tenantId: TENANT, player, state }),
     sessions: [{ projectId: PROJECT, ids: [randomUUID()] }],
@@ -163,7 +163,7 @@ test('a player who is asked for again after a failure has the sessions of the fi
   expect(ids).toEqual(expect.arrayContaining(first));
 });
 
-test('a session is erased once its reports are in ClickHouse: of one that never gets there nobody would know the links', async () => {
+test('waits until the reports of a session are in ClickHouse, because their rows determine the links', async () => {
   const steps: string[] = [];
   const behind = async () => {
     throw new Unavailable('the projection has not caught up with the log yet');
@@ -175,12 +175,12 @@ test('a session is erased once its reports are in ClickHouse: of one that never 
   const inTime = asking({ filedIn: async () => void steps.push(`written: ${inTime.written.length}`) });
   await inTime.erasures.request({ tenantId: TENANT, sessionId });
   expect([steps, inTime.written.length]).toEqual([['written: 0'], 1]);
-  // Its links go by their time.
+  // Its links are selected by their time.
   await late.erasures.request({ tenantId: TENANT, projectId: PROJECT });
   expect(late.written).toHaveLength(1);
 });
 
-test('the newest are listed: receipts stay for ever, and each is found by its id', async () => {
+test('lists the newest erasures, and finds older ones by id', async () => {
   const earlier = Array.from({ length: MAX_LISTED + 1 }, (_, requestedAt) => anErasure({ requestedAt }));
   const { erasures } = asking({ earlier });
   const listed = erasures.list().map(({ id }) => id);
@@ -193,7 +193,7 @@ test('the newest are listed: receipts stay for ever, and each is found by its id
   expect(erasures.find(earlier[0]?.id ?? '').id).toBe(earlier[0]?.id);
 });
 
-test('an erasure is found by the id of a part, too: logs and ClickHouse name that', () => {
+test('finds an erasure by the id of a part, because logs and ClickHouse contain that id', () => {
   const root = anErasure({ state: 'running' });
   const part = anErasure({ state: 'done', partOf: root.id });
   const { erasures } = asking({ earlier: [part, root] });
@@ -201,7 +201,7 @@ test('an erasure is found by the id of a part, too: logs and ClickHouse name tha
   expect(erasures.find(part.id)).toMatchObject({ id: root.id, state: 'running' });
 });
 
-test('the log has given it up when its longest topic has, as the brokers keep it now', async () => {
+test('the log expires with its longest topic, by the current retention of the brokers', async () => {
   const expiry = async (daysOfSessions: number) => {
     const kept = async (topic: string) => {
       const deletedAfterMs =

@@ -1,4 +1,6 @@
-/** `/admin/erasures`: what is asked for becomes a record of the directory, so that every process knows it for ever. */
+/**
+ * Requests of `/admin/erasures`. An erasure is a record of the directory, so that every process keeps it permanently.
+ */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -22,26 +24,28 @@ export interface ErasureDeps {
   readonly log: Pick<Log, 'retention'>;
   readonly store: Store;
   readonly players: Pick<PlayerSessions, 'sessionsOf'>;
-  /** Of the reports'. */
+  /** Projection of the topic of reports. */
   readonly reportProjection: Pick<ProjectionProgress, 'caughtUp'>;
   readonly clock: Clock;
-  /** Sessions and reports of all erasures together. */
+  /** Maximum erased sessions and reports, over all erasures. */
   readonly maxErasedIds: number;
 }
 
 export interface Erasures {
-  /** Resolves once it is in the log. @throws Rejected; Unavailable where a player's sessions cannot be told. */
+  /**
+   * Resolves after the erasure is in the log. @throws Rejected; Unavailable if the sessions of a player cannot be read.
+   */
   request(input: ErasureInput): Promise<ErasureOutput>;
   /** @throws Rejected `not_found`. */
   find(id: string): ErasureOutput;
-  /** The newest first, at most `MAX_LISTED`. */
+  /** Returns the newest erasures first, at most `MAX_LISTED`. */
   list(): ErasureOutput[];
 }
 
-/** They stay for ever, and each has its sentences. */
+/** Limits the response, because erasures are never removed. */
 export const MAX_LISTED = 1_000;
 
-/** @param onRequest hears that there is one more. */
+/** @param onRequest is called after an erasure was requested. */
 export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures {
   const { directory, clock } = deps;
   const { erasures } = directory.current;
@@ -52,7 +56,9 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
       const player = playerOf(input);
       const sessionId = canonicalUuid(input.sessionId ?? '') ?? null;
       if (player !== null && sessionId !== null) {
-        throw rejectionOf(problem('/player', 'field_invalid', 'a session or a player is erased, not both'));
+        throw rejectionOf(
+          problem('/player', 'field_invalid', 'an erasure takes either sessionId or player, not both'),
+        );
       }
       const requestedAt = clock.now();
       const target = { ...owner, sessionId, player, requestedAt };
@@ -75,7 +81,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
     },
     find: (id) => {
       const named = pathUuid(id);
-      // Logs and `erased_events` name parts.
+      // Finds parts too, because logs and `erased_events` contain the ids of parts.
       const requestId = requestIdOf(erasures.get(named) ?? { id: named });
       const [first, ...others] = [...erasures.values()].filter((one) => requestIdOf(one) === requestId);
       if (first === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);
@@ -91,10 +97,10 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
   };
 }
 
-/** The last day that RFC 3339 has stands for never. */
+/** The last day of RFC 3339 represents an infinite time. */
 const NEVER_MS = Date.UTC(9999, 11, 31);
 
-/** By the retention that the topics have now. */
+/** Uses the current retention settings of the topics. */
 async function logExpiryMs(log: ErasureDeps['log'], requestedAt: number): Promise<number> {
   return Math.min(NEVER_MS, requestedAt + (await maxLogRetentionMs(log)));
 }
@@ -113,14 +119,15 @@ function playerOf({ player }: ErasureInput): ErasedPlayer | null {
   return { externalId: player.externalId ?? null, deviceId: player.deviceId ?? null };
 }
 
-/** @returns null where it is everything of the project or tenant. */
+/** @returns null if the erasure covers the whole project or tenant. */
 async function resolveSessions(
   deps: ErasureDeps,
   target: Owner & Pick<Erasure, 'sessionId' | 'player' | 'requestedAt'>,
   allowsMany: boolean,
 ): Promise<IdsOfProject[] | null> {
   const { tenantId, projectId, sessionId, player } = target;
-  // A report whose row is left out, as its session is erased by then, would leave its links with events of others.
+  // Waits, because links of a report without a row could not be found. The projector excludes reports of erased
+  // sessions.
   if (player !== null || sessionId !== null) await deps.reportProjection.caughtUp('all');
   if (player !== null) return await idsOfPlayer(deps, target, player, allowsMany);
   if (sessionId === null) return null;
@@ -134,7 +141,10 @@ async function resolveSessions(
   return sessions;
 }
 
-/** @throws Rejected where memory has no room for the ids: of a project or tenant as a whole nobody has to know them. */
+/**
+ * @throws Rejected if the ids exceed the limit for ids in memory. The erasure of a whole project or tenant needs no
+ * ids.
+ */
 async function checkIdLimit(
   { store, directory, maxErasedIds }: ErasureDeps,
   target: Owner & { readonly sessions: readonly IdsOfProject[]; readonly requestedAt: number },
@@ -147,7 +157,7 @@ async function checkIdLimit(
     newIds += await countReports(store, scope);
   }
   if (erased.ids + newIds <= maxErasedIds) return;
-  const detail = `${erased.ids} sessions and reports were erased one by one, and every process has them in memory for ever; ${newIds} or more besides would be above ${maxErasedIds}. Raise QUESTLOG_ERASED_IDS; a project or tenant can be erased as a whole without.`;
+  const detail = `the ids of ${erased.ids} erased sessions and reports are already in the memory of every process. This erasure would add at least ${newIds} ids, and the limit is ${maxErasedIds}. Increase QUESTLOG_ERASED_IDS, or erase the whole project or tenant, which needs no ids.`;
   throw new Rejected('invalid_request', detail);
 }
 
@@ -160,7 +170,7 @@ async function idsOfPlayer(
   const limit = (allowsMany ? deps.maxErasedIds : MAX_SESSIONS_PER_RECORD) + 1;
   const found = await deps.players.sessionsOf({ tenantId, projectId }, player, limit);
   if (found.length > MAX_SESSIONS_PER_RECORD && !allowsMany) {
-    const detail = `more than ${MAX_SESSIONS_PER_RECORD} sessions have it: is it the id of a model, which many players share? If all of them are meant, ask with "many": true`;
+    const detail = `more than ${MAX_SESSIONS_PER_RECORD} sessions match. Check that the id belongs to one player and is not, for example, a device model. To erase all of these sessions, set "many": true`;
     throw rejectionOf(problem('/player', 'field_invalid', detail));
   }
   const byProject = Map.groupBy(found, (session) => session.projectId);

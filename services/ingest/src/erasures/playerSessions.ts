@@ -30,10 +30,8 @@ export interface PlayerSessionsDeps {
   readonly store: Pick<Store, 'query' | 'command'>;
   readonly log: Pick<Log, 'tail' | 'offsetRanges' | 'partitionCount'>;
   readonly sessionCodec: Codec<SessionRegistered>;
-  /** Values of dead letters, by topic. */
   readonly deadLetters: { valuesOf(topic: string): Promise<(Buffer | null)[]> };
   readonly directory: { readonly current: Pick<Directory, 'projects' | 'erasures'> };
-  /** Projection of the sessions topic. */
   readonly sessionProjection: Pick<ProjectionProgress, 'caughtUp'>;
   readonly playerKey: () => Promise<PlayerKey>;
   readonly clock: Clock;
@@ -107,7 +105,7 @@ async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<str
   return `${count} sessions of project ${projects} expired before their players were recorded, and other data of these sessions remains, which may belong to the player. Request the erasure again after this data has expired, or erase these sessions or the project. This query lists the sessions: SELECT DISTINCT project_id, session_id FROM expired_sessions WHERE key_id != ${id}`;
 }
 
-/** Maximum sessions of unknown players in memory. If there are more, none of them is looked up in the log. */
+/** Maximum sessions of unknown players in memory. If there are more, the log is not searched for them. */
 const MAX_UNKNOWN = 100_000;
 
 export function projectsOf(

@@ -1,4 +1,4 @@
-/** The steps of an erasure, in their order, on a ClickHouse that answers what it is told. */
+/** Tests the order of the steps of an erasure, with a simulated ClickHouse. */
 import { randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -12,7 +12,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { dayOf } from '../uploads/core/uploadKey.ts';
 import { runErasures } from './runErasures.ts';
 
-/** `max_query_size` of a server, where nobody has set it. */
+/** Default `max_query_size` of a ClickHouse server. */
 const MAX_QUERY_BYTES = 262_144;
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 
@@ -22,25 +22,25 @@ function ofSessions(count: number): Erasure {
 }
 
 interface Around {
-  /** That its reports name. */
+  /** Files that the reports of the erasure name. */
   readonly files?: { ids: string[]; uploads: object; directory?: object };
-  /** Its statements find ClickHouse away. */
+  /** An erasure whose statements fail because ClickHouse is unavailable. */
   readonly stuck?: Erasure;
   /** Reports whose block was planned before the request. */
   readonly lateReports?: readonly string[];
-  /** So many of its deletions find ClickHouse away. */
+  /** Number of deletions that fail because ClickHouse is unavailable. */
   readonly refused?: number;
-  /** Its other parts. */
+  /** Other parts of the erasure. */
   readonly parts?: readonly Erasure[];
   /** Problem for sessions of unknown players; null if there are none. */
   readonly unresolved?: string;
-  /** What dead letters are held against. */
+  /** Receives the erased data that dead letters are compared with. */
   readonly judged?: ErasedData[];
 }
 
 const DAYS = [20_261_120, 20_261_121, 20_261_122];
 
-/** Runs it to its end. */
+/** Runs an erasure to its end. */
 async function done(erasure: Erasure, around: Around = {}) {
   const { files, stuck, lateReports = [], refused = 0, parts = [], judged = [] } = around;
   const { unresolved = null } = around;
@@ -53,7 +53,7 @@ async function done(erasure: Erasure, around: Around = {}) {
   const current = { ...emptyDirectory(), ...files?.directory, erasures };
   const limits: (number | undefined)[] = [];
   const waitsFor: (string | null | undefined)[] = [];
-  /** Each by its table and condition. */
+  /** Rows by table and condition. */
   const rows = new Set<string>();
   const hidden = new Set<string>();
   const store = {
@@ -102,7 +102,7 @@ async function done(erasure: Erasure, around: Around = {}) {
           waitsFor.push(erasures.get(erasure.id)?.problem);
           const { length: reports } = erasures.get(erasure.id)?.reports ?? [];
           steps.push(reports === 0 ? 'caught up' : 'caught up with what links of the report were planned');
-          // What was planned before the request comes now.
+          // Writes the blocks that were planned before the request.
           for (const condition of rows) if (condition.startsWith('report_link')) hidden.delete(condition);
         },
       },
@@ -116,7 +116,7 @@ async function done(erasure: Erasure, around: Around = {}) {
   return { erasure: erasures.get(erasure.id), erasures, statements, steps, limits, waitsFor };
 }
 
-test('an erasure of more sessions than one statement takes ends', async () => {
+test('finishes an erasure of more sessions than one statement can have', async () => {
   const { erasure, statements } = await done(ofSessions(600));
   expect(erasure).toMatchObject({ state: 'done', problem: null });
   expect(Math.max(...statements.map(({ length }) => length))).toBeLessThan(MAX_QUERY_BYTES);
@@ -129,13 +129,13 @@ test('an erasure of a player is not done while there are expired sessions of unk
   const unresolved = '1 sessions expired before their players were recorded';
   const found = await done({ ...ofSessions(0), player }, { unresolved });
   expect(found.erasure).toMatchObject({ state: 'failed', problem: unresolved });
-  // A session is found by its id.
+  // Sessions are found by their ids.
   expect((await done(ofSessions(1), { unresolved })).erasure).toMatchObject({ state: 'done', problem: null });
 });
 
-test('what a later version has counted and noted of an erasure stays as it runs on', async () => {
+test('keeps the counts and fields that a later version has added to an erasure', async () => {
   const erasure = ofSessions(1);
-  // As the directory's codec hangs it on.
+  // The directory's codec attaches such a symbol.
   const carried = Symbol('fields of a later version');
   const [found, report] = [
     { ...erasure.found, [carried]: 1 },
@@ -146,7 +146,7 @@ test('what a later version has counted and noted of an erasure stays as it runs 
   expect([ended?.state, ...left]).toEqual(['done', 1, 2]);
 });
 
-test('links that come after the first look are hidden while their events still tell which they are', async () => {
+test('hides links that are written after the first step while their events still identify them', async () => {
   const { steps } = await done(ofSessions(1));
   expect(steps).toEqual([
     ...['report_link_versions', 'sessions', 'expired_sessions', 'caught up'],
@@ -154,7 +154,7 @@ test('links that come after the first look are hidden while their events still t
   ]);
 });
 
-test('a report that comes after the first look is known before the last: its links, planned until then, are waited for', async () => {
+test('adds a report that is written after the first step, and waits for its planned links before the last step', async () => {
   const { steps, erasure } = await done(ofSessions(1), { lateReports: [randomUUID()] });
   expect(steps).toEqual([
     ...['report_link_versions', 'sessions', 'expired_sessions', 'caught up'],
@@ -164,7 +164,7 @@ test('a report that comes after the first look is known before the last: its lin
   expect(erasure?.reports).toHaveLength(1);
 });
 
-test('more reports than its record has room for stand in others: neither it nor they break off', async () => {
+test('stores reports that do not fit into the record in other records, which need no steps', async () => {
   const lateReports = Array.from({ length: 60_000 }, () => randomUUID());
   const { erasure, erasures } = await done(ofSessions(1), { lateReports });
   expect(erasure).toMatchObject({ state: 'done', problem: null, reports: [] });
@@ -174,7 +174,7 @@ test('more reports than its record has room for stand in others: neither it nor 
   expect(ids.flat()).toEqual(lateReports);
 });
 
-test('the reports of a project that were linked to events which stay are known for ever: a new projection leaves these out', async () => {
+test('records the reports of an erased project that were linked to remaining events, so that a new projection excludes them', async () => {
   const lateReport = randomUUID();
   const { erasure } = await done(anErasure({ tenantId: TENANT, projectId: PROJECT }), {
     lateReports: [lateReport],
@@ -182,14 +182,14 @@ test('the reports of a project that were linked to events which stay are known f
   expect(erasure?.reports).toEqual([{ projectId: PROJECT, ids: [lateReport] }]);
 });
 
-test('no statement groups more of a project’s events than a few days have', async () => {
+test('no statement groups more events of a project than a few days have', async () => {
   const { statements } = await done(anErasure({ tenantId: TENANT, projectId: PROJECT }));
   const grouped = statements.filter((sql) => /FROM events\s.*GROUP BY.* log_offset/s.test(sql));
   const days = grouped.map((sql) => /BETWEEN (\d+) AND (\d+)/.exec(sql)?.slice(1).map(Number));
   expect(new Set(days.map(String))).toEqual(new Set(DAYS.map((day) => `${day},${day}`)));
 });
 
-test('dead letters are held against all parts at once, which are put together once: ids by the 100,000 take seconds', async () => {
+test('compares dead letters with all parts at once, and merges the parts once, because merging 100,000 ids takes seconds', async () => {
   const root = ofSessions(1);
   const parts = [1, 2].map(() => ({ ...ofSessions(1), partOf: root.id }));
   const judged: ErasedData[] = [];
@@ -198,24 +198,24 @@ test('dead letters are held against all parts at once, which are put together on
   const ids = [root, ...parts].flatMap(({ sessions }) => sessions?.flatMap((of) => of.ids) ?? []);
   expect([judged.length, new Set(judged).size]).toEqual([3, 1]);
   expect(ids.every((id) => judged[0]?.hasSession(TENANT, PROJECT, id))).toBe(true);
-  // It was found only while the first was hidden.
+  // The report was found only while the first part was hidden.
   expect(judged[0]?.hasReport(TENANT, PROJECT, lateReport)).toBe(true);
 });
 
-test('an erasure that ClickHouse lets wait holds up no other', async () => {
+test('an erasure that waits for ClickHouse does not delay other erasures', async () => {
   const stuck = anErasure({ tenantId: randomUUID(), requestedAt: 1 });
   const { erasure, erasures } = await done(ofSessions(1), { stuck });
   expect(erasure?.state).toBe('done');
   expect(erasures.get(stuck.id)).toMatchObject({ state: 'running', problem: 'ClickHouse is away' });
 });
 
-test('a projector that is seconds behind all the time is waited for, and says so', async () => {
+test('waits for a projector that stays seconds behind, and reports that it waits', async () => {
   const { limits, waitsFor } = await done(ofSessions(1));
   expect(limits.every((limitMs = 0) => limitMs >= 60_000)).toBe(true);
   expect(waitsFor).toEqual([expect.stringContaining('projector')]);
 });
 
-test('bytes that came over an address of before are removed once more before it is said to be done, and are told', async () => {
+test('removes and counts bytes that arrived at an earlier upload address before it ends', async () => {
   const erasure = ofSessions(1);
   const key = { projectId: PROJECT, uploadId: eventId(Date.now() - 60_000, 0, Buffer.alloc(8)) };
   let [looks, isThere] = [0, false];
@@ -225,7 +225,7 @@ test('bytes that came over an address of before are removed once more before it 
       isThere = false;
     },
     list: async function* (day: string) {
-      // Late: it was removed, and the bytes were under way.
+      // The upload was removed while its bytes were being received.
       if (day === dayOf(millisOf(key.uploadId)) && ++looks === 2) isThere = true;
       if (isThere && day === dayOf(millisOf(key.uploadId))) yield key;
     },
@@ -239,7 +239,7 @@ test('bytes that came over an address of before are removed once more before it 
   expect([ended?.state, looks, isThere, ended?.found.attachments]).toEqual(['done', 2, false, 1]);
 });
 
-test('the files of many reports are asked for one by one: all at once were more than a process may have open', async () => {
+test('checks files of many reports one at a time, because a process can open a limited number of files', async () => {
   const ids: string[] = Array.from({ length: 50 }, () => randomUUID());
   let [open, most] = [0, 0];
   const left = new Set<string>(ids);
@@ -258,7 +258,7 @@ test('the files of many reports are asked for one by one: all at once were more 
   expect([erasure?.state, erasure?.found.attachments, left.size, most]).toEqual(['done', 50, 0, 1]);
 });
 
-test('files count once each in the receipt, also where ClickHouse is away behind the removal of the first', async () => {
+test('counts each file once, also if ClickHouse is unavailable after the first removal', async () => {
   const [named, unnamed] = [randomUUID(), eventId(Date.now() - 60_000, 0, Buffer.alloc(8))];
   const erasure = ofSessions(1);
   const left = new Set<string>([named, unnamed]);

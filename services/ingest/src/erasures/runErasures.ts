@@ -1,6 +1,6 @@
 /**
- * Does what erasures ask for, one at a time, the oldest first. A step that was cut short, by a kill too, is done again: each
- * looks first at what is left. So two processes may be at the same one.
+ * Runs the requested erasures one at a time, the oldest first. An interrupted step runs again, also after a kill: each
+ * step first looks for remaining data. Therefore two processes can run the same step.
  */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -43,37 +43,45 @@ export interface ErasureRunDeps {
   readonly store: Store;
   readonly uploads: UploadStore | undefined;
   readonly deadLetters: {
-    /** Discards the open ones that hold nothing else. @returns how many. */
+    /** Discards the open dead letters whose data is completely erased. @returns their number. */
     discardErased(erased: ErasedData): Promise<number>;
   };
-  /** Of all that is written to ClickHouse from the log. */
+  /** Projections of all topics that are written to ClickHouse. */
   readonly projections: readonly Pick<ProjectionProgress, 'caughtUp'>[];
   readonly players: Pick<PlayerSessions, 'unresolved'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** An ingest that was asked begins at once; another one takes over what nobody has ended by then. */
+/**
+ * The ingest that received the request starts at once. Another ingest takes over an unfinished erasure after this time.
+ */
 const TAKEOVER_AFTER_MS = 10 * 60_000;
 const POLL_INTERVAL_MS = 60_000;
-/** ClickHouse may say a whole statement. */
+/** Limit, because an error of ClickHouse can contain a whole statement. */
 const MAX_PROBLEM_CHARACTERS = 2_000;
-/** For the end of the log as it was when it was asked: a projector that is seconds behind all the time gets there. */
+/**
+ * Maximum wait until the projector has passed the present end of the log. A projector that is always seconds behind
+ * gets there.
+ */
 const CATCH_UP_LIMIT_MS = 10 * 60_000;
 
 export interface ErasureRuns {
-  /** There is one more. */
+  /** Signals that a new erasure was requested. */
   notify(): void;
   close(): Promise<void>;
 }
 
-/** Begins with those that an earlier run of this process may have left. Hiding one does not wait for the disk of another. */
+/**
+ * Starts with the erasures that an earlier run of this process may have left. Hiding rows of one erasure does not wait
+ * for the disk step of another.
+ */
 export function runErasures(deps: ErasureRunDeps): ErasureRuns {
   const drops = runSteps(
     deps,
     ({ hiddenAt }) => hiddenAt !== null,
     async (run) => {
-      // What has come since is hidden first.
+      // Hides rows that were written in the meantime before it continues.
       if (!(await run.drop())) hides.notify();
     },
   );
@@ -91,7 +99,7 @@ export function runErasures(deps: ErasureRunDeps): ErasureRuns {
   };
 }
 
-/** Does a step of those that need it, one at a time. */
+/** Runs one step for each erasure that needs it, one at a time. */
 function runSteps(
   deps: ErasureRunDeps,
   isWanted: (erasure: Erasure) => boolean,
@@ -103,11 +111,11 @@ function runSteps(
   const doorbell = new Notifier();
   const backoff = new Backoff();
   let isNotified = true;
-  /** Those that wait for what is away: the others do not wait with them. */
+  /** Erasures that wait for an unavailable dependency. Other erasures do not wait with them. */
   let delayed = new Map<string, Run>();
   const isDue = ({ state, requestedAt }: Erasure, isOwn: boolean): boolean =>
     (state === 'queued' || state === 'running') && (isOwn || clock.now() - requestedAt > TAKEOVER_AFTER_MS);
-  /** @returns those that are late. */
+  /** @returns the delayed erasures. */
   const runAll = async (due: readonly Erasure[]): Promise<Map<string, Run>> => {
     const parts = new MergedParts();
     const left = new Map<string, Run>();
@@ -142,13 +150,16 @@ function runSteps(
   };
 }
 
-/** A dead letter may have events of several parts. Put together anew for each of 25 parts, they would take seconds. */
+/**
+ * Merges the parts of an erasure once, because a dead letter can have events of several parts. Merging them again for
+ * each of 25 parts would take seconds.
+ */
 class MergedParts {
   #asked = '';
   #erased = new ErasedData();
   #added = new WeakSet<Erasure>();
 
-  /** @param all records that changed are others. */
+  /** @param all erasures. A changed erasure is a new object. */
   of(asked: string, all: Iterable<Erasure>): ErasedData {
     if (asked !== this.#asked) {
       this.#asked = asked;
@@ -172,9 +183,9 @@ class Run {
   readonly #deps: ErasureRunDeps;
   readonly #id: string;
   readonly #signal: AbortSignal;
-  /** By looks that this run has ended. */
+  /** Counts of the steps that this run has finished. */
   #found: ErasureFound = ZERO_COUNTS;
-  /** Each counts once, also where a look breaks off behind its removal and is done again. */
+  /** Counts each file once, also if a step fails after a removal and runs again. */
   readonly #files = new Set<string>();
 
   constructor(deps: ErasureRunDeps, id: string, signal: AbortSignal) {
@@ -183,7 +194,7 @@ class Run {
     this.#signal = signal;
   }
 
-  /** False: something is away, and it is gone on with later; anything else makes it fail. */
+  /** Returns false if a dependency is unavailable and the step must be retried. Any other error fails the erasure. */
   async runStep(step: () => Promise<void>): Promise<boolean> {
     const { logger, store } = this.#deps;
     try {
@@ -213,14 +224,15 @@ class Run {
     const erasure = this.#erasure();
     await this.#update({ state: 'running' });
     const scopes = scopesOf(erasure);
-    // Links go at once, even where the projector is dead. But some that it has planned before it knew may still come, and
-    // which those are the rows of reports and events tell: they stay until it has caught up.
+    // Deletes links at once, even if the projector is down. The projector may still write links that it planned before
+    // it knew the erasure. Rows of reports and events identify these links, so those rows stay until the projector has
+    // caught up.
     for (const scope of scopes) await this.#eraseScope(scope);
     await this.#waitForProjections();
     if (erasure.sessions !== null) {
       const { changes } = erased;
       for (const scope of scopes) await this.#eraseScope(scope);
-      // Until now nobody knew that what is linked to them is erased.
+      // New reports were found. Until now, the projector did not exclude their links.
       if (erased.changes !== changes) await this.#waitForProjections();
     }
     for (const [part, scope] of scopes.entries()) await this.#eraseScope(scope, part);
@@ -230,7 +242,7 @@ class Run {
     await this.#update({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }
 
-  /** False: rows have come since, by an insert of an owner that was replaced. */
+  /** Returns false if new rows were found, inserted by a previous owner of a partition. */
   async drop(): Promise<boolean> {
     const { store, directory, clock, logger } = this.#deps;
     const erasure = this.#erasure();
@@ -241,7 +253,7 @@ class Run {
       await this.#update({ hiddenAt: null });
       return false;
     }
-    // An address takes bytes for an hour, whatever was removed meanwhile.
+    // An upload address is valid for an hour, even if the upload was removed in the meantime.
     const lateAttachments = await this.#removeUnnamed(
       erasure,
       (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_LIFETIME_MS,
@@ -257,16 +269,16 @@ class Run {
     return true;
   }
 
-  /** With what was planned before this process knew. */
+  /** Waits until the projector has written everything that it planned before this process knew the erasure. */
   async #waitForProjections(): Promise<void> {
-    await this.#update({ problem: 'it waits until the projector has what the log has' });
+    await this.#update({ problem: 'waiting until the projector has caught up with the log' });
     for (const projection of this.#deps.projections)
       await projection.caughtUp('all', CATCH_UP_LIMIT_MS, this.#signal);
   }
 
   /**
-   * One look: what is found is told before it goes.
-   * @param part of the scopes, where all of it goes; undefined: the early tables.
+   * Runs one step: records what was found, and then erases it.
+   * @param part position of a scope that is erased completely. Undefined if only the early tables are erased.
    */
   async #eraseScope(scope: ErasureScope, part?: number): Promise<void> {
     const { store, uploads } = this.#deps;
@@ -284,8 +296,8 @@ class Run {
   }
 
   /**
-   * Of reports that nobody knows yet: those that its record has room for. The others stand in records of their own, with
-   * which there is nothing to do.
+   * Returns the new reports if they fit into the erasure's record. Otherwise writes them as separate records that need
+   * no further steps.
    */
   async #splitReports(reports: readonly IdsOfProject[]): Promise<readonly IdsOfProject[]> {
     const { directory, clock } = this.#deps;
@@ -313,7 +325,7 @@ class Run {
     return [];
   }
 
-  /** @returns as `#count`. */
+  /** @returns the total number of files, as `#count`. */
   async #removeUnnamed(erasure: Erasure, sinceMs?: number): Promise<number> {
     const { uploads, directory, clock } = this.#deps;
     const { tenantId, projectId } = erasure;
@@ -328,7 +340,7 @@ class Run {
     return attachments;
   }
 
-  /** @returns how many files there were until now, with these. */
+  /** @returns the total number of existing files so far, including these files. */
   async #count(files: readonly UploadKey[]): Promise<number> {
     for (const key of await existingFiles(this.#deps.uploads, files)) this.#files.add(storageKey(key));
     return this.#files.size;
@@ -340,7 +352,7 @@ class Run {
     return erasure;
   }
 
-  /** Nothing is written where nothing changes; the end stays the end. */
+  /** Writes nothing if nothing has changed or the erasure is done. */
   async #update(progress: ErasureUpdate): Promise<void> {
     await this.#deps.directory.change('erasure', this.#id, (known) => {
       if (known === undefined || known.state === 'done') return { answer: undefined };
@@ -356,7 +368,7 @@ class Run {
 
 function merged(known: readonly IdsOfProject[], more: readonly IdsOfProject[]): IdsOfProject[] {
   const byProject = Map.groupBy([...known, ...more], ({ projectId }) => projectId);
-  // Copies, with what only a later version knows of them.
+  // Copies keep fields that only a later version has.
   return [...byProject].map(([projectId, of]) => ({
     ...of[0],
     projectId,

@@ -1,7 +1,7 @@
 /** Splits a statement over many events into statements that each end within the time limit. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 
-/** Maximum events of one statement, so that it groups events by their records within the time limit, also on a slow disk. */
+/** Maximum events of one statement, so that a statement ends within the time limit, also on a slow disk. */
 const MAX_EVENTS_PER_STATEMENT = 5_000_000;
 /**
  * Returns conditions that together cover all days of the selected events. Each condition covers one day, or several days

@@ -30,7 +30,6 @@ const KEY_COLUMNS =
   'tenant_id, project_id, session_id, key_id, external_id_hash, device_id_hash, registered_at';
 const COLUMNS = `${KEY_COLUMNS}, noted_at`;
 
-/** Tables whose rows name a session. */
 const TABLES = ['events', 'report_versions'] as const;
 type NamingTable = (typeof TABLES)[number];
 
@@ -90,7 +89,6 @@ interface RenewalRange {
 
 /**
  * Renews the old records of sessions that still have rows. The log no longer has records of the other sessions.
- * @param keptMs `longestKeptMs`.
  * @param caughtUp resolves once all records of the log are rows.
  * @returns a condition that selects the records to drop; undefined if there are none.
  */
@@ -178,9 +176,7 @@ async function unrecorded(
 
 interface Renewal {
   readonly table: NamingTable | 'sessions';
-  /** A condition on the table. */
   readonly where: string;
-  /** A condition on `expired_sessions`. */
   readonly recorded: string;
   readonly nowMs: number;
 }

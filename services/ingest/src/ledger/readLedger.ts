@@ -1,4 +1,7 @@
-/** GET /admin/ledger: the books of a time, a tenant's minute each, and what differs in those of the last day. */
+/**
+ * GET /admin/ledger: returns the ledger entries of a time range by tenant and minute, and the difference of the last
+ * day.
+ */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -7,12 +10,12 @@ import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/t
 import type { TimeRange } from './storedRows.ts';
 
 const MAX_MINUTES = 10_000;
-/** Under load the projector is a second or two behind. */
+/** Maximum wait for the projector. Under load it is a second or two behind. */
 const PROJECTION_WAIT_MS = 3_000;
 
 export interface LedgerDeps {
   readonly store: Store;
-  /** Of the events topic. */
+  /** Projection of the topic of events. */
   readonly projection: { caughtUp(partitions: 'all', limitMs?: number): Promise<void> };
   readonly clock: Clock;
 }

@@ -1,22 +1,25 @@
 /**
- * Reads a topic as far as it is now, from a time on, without a group: one batch at a time and at a bounded pace, since the
- * process has games to answer.
+ * Reads a range of a topic without a consumer group. Reads one batch at a time and limits the read rate, because the
+ * process serves games at the same time.
  */
 import type { Batch, Log } from '@questlog/runtime/log/log';
 import { pause, settledWithin } from '@questlog/runtime/process/waiting';
 
 export interface Range {
   readonly topic: string;
-  /** Per partition, the first offset that is wanted, and the first that is not. */
+  /** Start offset (inclusive) and end offset (exclusive) of each partition. */
   readonly from: readonly number[];
   readonly ends: readonly number[];
-  /** A partition is over once the log took its records at this time or later. */
+  /** Ends the read of a partition at a record that the log stored at this time or later. */
   readonly untilMs: number;
   readonly bytesPerSecond: number;
   readonly signal: AbortSignal;
 }
 
-/** Batches hold nothing at or past `ends`. @throws the signal's reason once it aborts, and what `onBatch` throws. */
+/**
+ * Passes the batches to `onBatch`, without records at or after `ends`. @throws the signal's reason if it aborts, and
+ * errors of `onBatch`.
+ */
 export async function readRange(
   log: Pick<Log, 'tail'>,
   { topic, from, ends, untilMs, bytesPerSecond, signal }: Range,
@@ -53,7 +56,7 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // Nothing behind it is read.
+      // Blocks the partition, because no later batch is needed.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });
@@ -66,11 +69,14 @@ export async function readRange(
   }
 }
 
-/** So many records are read in vain rather than looked for. */
+/** Size at which the search stops. Reading this number of unneeded records is faster than searching. */
 const MAX_SKIPPED_RECORDS = 10_000;
 const PROBE_LIMIT_MS = 5_000;
 
-/** Per partition, an offset before which the log took nothing at `sinceMs` or later. Looks by halving. */
+/**
+ * Returns for each partition an offset such that the log stored all earlier records before `sinceMs`. Uses a binary
+ * search.
+ */
 export async function offsetsBefore(
   log: Pick<Log, 'tail'>,
   topic: string,
@@ -94,7 +100,10 @@ export async function offsetsBefore(
   }
 }
 
-/** When the log took what lies at or behind these offsets; of some partitions nothing, if it takes long. */
+/**
+ * Returns the time at which the log stored the record at or after each offset. Partitions that take too long are
+ * absent.
+ */
 async function timestampsAt(
   log: Pick<Log, 'tail'>,
   topic: string,

@@ -1,4 +1,7 @@
-/** Keeps the books of what this process was sent and what the log took, for ClickHouse's `ledger`. Best effort, and cheap. */
+/**
+ * Counts the requests that this process received and the records that it appended, for ClickHouse's `ledger`. Best
+ * effort: counts can be lost.
+ */
 import {
   type CountedInsert,
   type FlushDeps,
@@ -7,27 +10,26 @@ import {
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
 
-/** Events of one request, and when they were received. */
 export interface AcceptedEvents {
   readonly receivedAtMs: number;
   readonly events: number;
-  /** Of them, those that a switch left out of its sample; undefined: none. */
+  /** Number of these events that a switch excluded from its sample. Undefined if none were excluded. */
   readonly sampled?: number;
 }
 
-/** A request to store something was answered, or a record of events was appended or may have been. */
+/** An answered request, or an append of events that succeeded or may have succeeded. */
 export interface RequestOutcome {
   readonly tenantId: string;
-  /** `accepted`, `replayed`, the code of the problem; or `logged`, `uncertain`, `sampled`. */
+  /** `accepted`, `replayed`, or a problem code for a request; `logged`, `uncertain`, or `sampled` for events. */
   readonly outcome: string;
-  /** Undefined where no events were stored. */
+  /** Undefined if no events were stored. */
   readonly accepted: AcceptedEvents | undefined;
 }
 
-/** A list that requests add to, and that is taken apart every two seconds: none of them spends time on counting. */
+/** List to which requests add their outcomes. The outcomes are counted every two seconds, outside the requests. */
 export type RequestOutcomes = RequestOutcome[];
 
-/** @param deps `processId` names one run of an ingest */
+/** @param deps `processId` identifies one run of an ingest. */
 export function openRequestOutcomes(deps: FlushDeps & { readonly processId: string }): RequestOutcomes {
   const { clock, dropped, processId } = deps;
   const counts = new ReceivedCounts();
@@ -43,7 +45,7 @@ export function openRequestOutcomes(deps: FlushDeps & { readonly processId: stri
     const rows = counts.takeChanged(nowMs);
     return rows.length === 0 ? undefined : insertOf(rows, processId, ++version);
   };
-  // Also while an insert hangs.
+  // Counts outcomes also while an insert is running.
   flushPeriodically(deps, 'ledger', take, () => count(clock.now()));
   return notes;
 }

@@ -1,4 +1,4 @@
-/** The minutes of ClickHouse whose counts are not their rows, asked of the real engine. */
+/** Tests on the real engine which minutes have counts that differ from their rows. */
 import { randomUUID } from 'node:crypto';
 import { NEVER_WRITTEN } from '@questlog/schemas/tables/erasedEvents';
 import { expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { openStoredRows } from './storedRows.ts';
 
 const shared = sharedStore();
 
-test('what was erased in parts, and was told once more by a new projection, counts once: a lost row is missed', async () => {
+test('counts an erasure in parts once, also after a new projection recorded it again, and still reports a lost row', async () => {
   const [tenantId, logId, erasureId] = [randomUUID(), randomUUID(), randomUUID()];
   const minute = '2026-11-22 00:00:00';
   await shared.store.command(

@@ -1,11 +1,11 @@
-/** What a recount asks of ClickHouse: in queries that a server takes, however many records a batch has. */
+/** Tests that the verification splits its queries of ClickHouse for batches with many records. */
 import { randomUUID } from 'node:crypto';
 import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { expect, test } from 'vitest';
 import type { LoggedRecord } from './core/compareRecords.ts';
 import { openStoredRows } from './storedRows.ts';
 
-test('a batch of repeats that one query cannot ask for has a cause all the same', async () => {
+test('explains a batch of duplicate appends that is too large for one query', async () => {
   const records = Array.from({ length: 4_000 }, (_, offset): LoggedRecord => {
     const [tenantId, projectId] = [randomUUID(), randomUUID()];
     const of = { partition: 0, offset, tenantId, projectId, receivedAtMs: 1, appendId: randomUUID() };

@@ -1,14 +1,14 @@
-/** What ClickHouse holds of records of the log: the questions that a recount asks it. */
+/** Queries of the verification: the rows that ClickHouse stores for records of the log. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { VerifySummary } from '@questlog/schemas/http/ledger';
 import { ERASED_EVENT_COUNT } from '@questlog/schemas/tables/erasedEvents';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';
 
-/** Of one tenant, or of all. */
+/** Time range of one tenant, or of all tenants. */
 export interface TimeRange {
   readonly fromMs: number;
-  /** The first that is not wanted. */
+  /** End of the range, exclusive. */
   readonly toMs: number;
   readonly tenantId: string | undefined;
 }
@@ -29,21 +29,23 @@ export interface MinuteCount {
 
 type UncomparedCounts = Pick<VerifySummary, 'expired' | 'cut' | 'ofOtherLogs'>;
 
-/** ClickHouse as a recount asks it. */
 export interface StoredRows {
   rowsOf(times: TimeRange, offsets: OffsetRange): Promise<StoredOffset[]>;
-  /** Of records without rows, those whose events are there all the same: another record brought them. */
+  /** Returns those of the given records without rows whose events were stored by another record. */
   storedByOtherRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
-  /** Of records without rows, those that the retention of their project may have dropped. */
+  /** Returns those of the given records without rows that the retention of their project may have removed. */
   expiredRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
-  /** Events whose records cannot be compared: the log gave them up, was cut, or is another. */
+  /**
+   * Counts events whose records cannot be compared: the records have expired, were lost in a truncation, or belong to
+   * another log.
+   */
   countWithoutRecords(
     times: TimeRange,
     log: { readonly logId: string; readonly starts: readonly number[] },
   ): Promise<UncomparedCounts>;
-  /** The minutes whose count of events is not what `events` holds. */
+  /** Returns the minutes whose event count differs from the number of rows in `events`. */
   miscountedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
-  /** The minutes whose books are not even. */
+  /** Returns the minutes whose ledger entries do not balance. */
   unbalancedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
 }
 
@@ -140,7 +142,7 @@ async function countWithoutRecords(
 
 async function miscountedMinutes(store: Store, times: TimeRange, limit: number): Promise<MinuteCount[]> {
   const rows = await store.query<MinuteRow>(
-    // While an erasure is at work, its rows are there still, or not any more.
+    // During an erasure, its rows may still exist or may already be erased.
     `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted,
        sum(gone) AS erased
      FROM (

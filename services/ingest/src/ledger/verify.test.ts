@@ -1,4 +1,4 @@
-/** A recount on the embedded log: what is told as a difference, and what has a cause and is none. */
+/** Tests the verification on the embedded log: what is reported as a difference, and what is explained. */
 import { randomUUID } from 'node:crypto';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -25,10 +25,10 @@ async function aQuestlog() {
   const registry = await openLogRegistry(log);
   const codec = await createCodec(registry, eventsAccepted);
   const letters = await createCodec(registry, deadLetter);
-  /** By partition and offset. */
+  /** Rows by partition and offset. */
   const rows = new Map<string, StoredOffset>();
   const brought = new Set<string>();
-  /** Projects. */
+  /** Projects with expired events. */
   const expired = new Set<string>();
   const miscounts: MinuteCount[][] = [];
   const projected = { to: [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] };
@@ -65,7 +65,7 @@ async function aQuestlog() {
       const source = { logId: log.id, sourceTopic: TOPICS.events, sourcePartition: 0, sourceOffset: offset };
       const rest = { key: TENANT, value: null, headers: {}, deadAt: clock.nowMs };
       const value = letters.encode({ ...source, ...rest, group: GROUPS.projectEvents, reason: 'a test' });
-      // What was decided about it stands behind it, and is no letter.
+      // The decision about a dead letter is a record after it, and is not a dead letter itself.
       const decision = { key: null, value: null, headers: { [DECISION_HEADER]: 'discarded' } };
       await log.append(TOPICS.deadLetters, 0, [{ key: TENANT, value }, decision]);
     },
@@ -78,7 +78,7 @@ async function aQuestlog() {
       const lines: VerifyLine[] = [];
       const times = { fromMs: clock.nowMs - MINUTE_MS, toMs: clock.nowMs + MINUTE_MS, tenantId: undefined };
       const run = verifier.start();
-      expect(() => verifier.start()).toThrow('verifies already');
+      expect(() => verifier.start()).toThrow('already running');
       await run(times, new AbortController().signal, (line) => lines.push(line));
       verifier.start();
       return {
@@ -89,7 +89,7 @@ async function aQuestlog() {
   };
 }
 
-test('repeats, dead letters and what is not projected yet have a cause, and are no difference', async () => {
+test('explains duplicate appends, dead letters, and unprojected records', async () => {
   const questlog = await aQuestlog();
   const { accepted, append, hold, bury, brought, expired, projected } = questlog;
   const first = accepted();
@@ -123,7 +123,7 @@ test('repeats, dead letters and what is not projected yet have a cause, and are 
   });
 });
 
-test('what is lacking, there twice, there without a record, or neither read nor buried is told with its place', async () => {
+test('reports missing, duplicate, unfounded, and unreadable records with their position', async () => {
   const questlog = await aQuestlog();
   const { accepted, append, hold } = questlog;
   const lost = accepted();
@@ -146,7 +146,7 @@ test('what is lacking, there twice, there without a record, or neither read nor 
   expect(summary).toMatchObject({ differences: 5 });
 });
 
-test('a count that differs only while it is being written is none', async () => {
+test('does not report a count that differs only while it is being written', async () => {
   const questlog = await aQuestlog();
   const miscount = {
     tenantId: TENANT,
@@ -163,7 +163,7 @@ test('a count that differs only while it is being written is none', async () => 
   expect(differences).toMatchObject([{ what: 'miscounted', minute, expected: 5, found: 3, offset: null }]);
 });
 
-test('where nearly all differs the recount is broken off, and says so', async () => {
+test('stops if almost all records differ, and says so', async () => {
   const questlog = await aQuestlog();
   for (let n = 0; n < 3; n++) await questlog.append(questlog.accepted());
   await questlog.append(questlog.accepted(), 1);
@@ -173,7 +173,7 @@ test('where nearly all differs the recount is broken off, and says so', async ()
   expect(summary).toMatchObject({ isWhole: false });
 });
 
-test('a time is found in a long log by halving, never behind what it took since', async () => {
+test('finds the offset of a time in a long log by binary search', async () => {
   const { log, clock } = await aQuestlog();
   const beganMs = clock.nowMs;
   for (let minute = 0; minute < 6; minute++) {

@@ -1,6 +1,6 @@
 /**
- * POST /admin/verify: recounts a time from the log and from ClickHouse, record by record, and tells what differs. What is
- * rightly not there is accounted for: repeats, dead letters, what the projector has not come to, what the log gave up.
+ * POST /admin/verify: compares the records of a time range with the rows in ClickHouse, and reports differences.
+ * Duplicate appends, dead letters, unprojected records, and expired records are explained and are not differences.
  */
 import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -31,28 +31,28 @@ export interface VerifyDeps {
   readonly storedRows: StoredRows;
   readonly registry: SchemaRegistry;
   readonly codec: Codec<EventsAccepted>;
-  /** Of the events topic. */
+  /** Projection of the topic of events. */
   readonly projection: {
     caughtUp(partitions: 'all', limitMs?: number): Promise<void>;
     projected(): Promise<number[]>;
   };
   readonly clock: Clock;
-  /** What is rightly not in ClickHouse any more. */
+  /** Data that ClickHouse no longer has because it was erased. */
   readonly erased: ErasedData;
   readonly limits?: VerifyLimits;
 }
 
 export const VERIFY_LIMITS = {
-  /** Of the log: an eighth of a thread. */
+  /** Read rate of the log. It takes an eighth of a CPU thread. */
   bytesPerSecond: 4 * 1024 * 1024,
-  /** Decoded before requests have their turn. */
+  /** Bytes that are decoded before other requests are served. */
   bytesPerTurn: 256 * 1024,
-  /** More are counted by nobody: something is wrong with all of them. */
+  /** Maximum differences of one verification. More differences have a common cause. */
   maxDifferences: 10_000,
-  /** A record may be taken so much later or, where clocks differ, earlier than its `receivedAt` says. */
+  /** Maximum difference between `receivedAt` and the time at which the log stored the record, in both directions. */
   clockSkewMs: 15 * 60_000,
   projectionWaitMs: 5_000,
-  /** A block's counts are written behind its rows. */
+  /** Delay of the second check. The counts of a block are written after its rows. */
   recheckAfterMs: 3_000,
 };
 export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
@@ -65,7 +65,7 @@ export async function openVerifier(deps: VerifyDeps): Promise<Verifier> {
   return new Verifier({ ...deps, deadLetters: await createCodec(deps.registry, deadLetter) });
 }
 
-/** One recount at a time in this process. */
+/** Runs one verification at a time in this process. */
 export class Verifier {
   readonly #deps: VerificationDeps;
   readonly #stop = new AbortController();
@@ -75,10 +75,13 @@ export class Verifier {
     this.#deps = deps;
   }
 
-  /** @throws Rejected while another runs. */
+  /** @throws Rejected if another verification is running. */
   start(): (times: TimeRange, signal: AbortSignal, send: (line: VerifyLine) => void) => Promise<void> {
     if (this.#isRunning)
-      throw new Rejected('already_running', 'this process verifies already; ask when it is done');
+      throw new Rejected(
+        'already_running',
+        'a verification is already running in this process; try again when it has ended',
+      );
     this.#isRunning = true;
     return async (times, signal, send) => {
       try {
@@ -89,13 +92,13 @@ export class Verifier {
     };
   }
 
-  /** Ends the one that runs. */
+  /** Stops the running verification. */
   close(): void {
     this.#stop.abort(new Unavailable('this process is stopping'));
   }
 }
 
-/** A record that is not in ClickHouse under its own offset, of which the dead letters may tell. */
+/** A record without rows at its own offset. Its dead letter may explain it. */
 interface Unexplained {
   readonly difference: Difference;
   readonly events: number;
@@ -113,9 +116,9 @@ class Verification {
     ...{ logged: ZERO_AMOUNT, projected: ZERO_AMOUNT, repeated: ZERO_AMOUNT, dead: ZERO_AMOUNT },
     ...{ pastRetention: ZERO_AMOUNT, notYet: ZERO_AMOUNT },
   };
-  /** By partition and offset. */
+  /** Unexplained records by partition and offset. */
   readonly #unexplained = new Map<string, Unexplained>();
-  /** Of this recount: a repeat comes behind what it repeats. */
+  /** Append ids of this verification. A duplicate append comes after the original. */
   readonly #appendIds = new Set<string>();
   readonly #read = { records: 0, bytes: 0 };
   #differences = 0;
@@ -158,7 +161,7 @@ class Verification {
     this.#send(summary);
   }
 
-  /** Per partition, the offset below which ClickHouse must have everything. */
+  /** Returns for each partition the offset below which ClickHouse must have all records. */
   async #projected(): Promise<number[]> {
     const { projection } = this.#deps;
     await projection.caughtUp('all', this.#limits.projectionWaitMs).catch((error: unknown) => {
@@ -167,7 +170,7 @@ class Verification {
     return await projection.projected();
   }
 
-  /** @returns false where it was broken off. */
+  /** @returns false if the verification stopped because of too many differences. */
   async #verifyLog(
     starts: readonly number[],
     ends: readonly number[],
@@ -198,7 +201,7 @@ class Verification {
     }
   }
 
-  /** @param start the batch covers the offsets from here. */
+  /** @param start first offset that the batch covers. */
   async #verifyBatch(batch: Batch, start: number, projectedTo: number): Promise<void> {
     const { log, storedRows } = this.#deps;
     const { partition, nextOffset } = batch;
@@ -227,7 +230,9 @@ class Verification {
     for (const difference of differences) this.#reportDifference(difference);
   }
 
-  /** Those of the times. One that cannot be read is set apart: it has the log's time and its key's tenant. */
+  /**
+   * Decodes the records of the time range. A record that does not decode has the log's time, and the tenant in its key.
+   */
   async #decoded({ partition, records }: Batch, projectedTo: number): Promise<LoggedRecord[]> {
     const { codec } = this.#deps;
     const { fromMs, toMs, tenantId } = this.#times;
@@ -257,7 +262,7 @@ class Verification {
     return logged;
   }
 
-  /** Reads them only where there is something to explain. */
+  /** Reads the dead letters only if there are unexplained records. */
   async #explainByDeadLetters(): Promise<void> {
     if (this.#unexplained.size === 0) return;
     const { log, deadLetters } = this.#deps;
@@ -290,7 +295,7 @@ class Verification {
   async #verifyMinutes(startedMs: number): Promise<void> {
     const { storedRows } = this.#deps;
     await this.#reportPersistentDifferences('miscounted', startedMs, storedRows.miscountedMinutes);
-    // Of a minute that the projector has not come to the books are not even yet.
+    // The ledger is incomplete for minutes that the projector has not processed.
     if (this.#totals.notYet.records > 0) return;
     await this.#reportPersistentDifferences(
       'unaccounted',
@@ -299,7 +304,7 @@ class Verification {
     );
   }
 
-  /** Of a block that is being written, the rows are there before the counts. */
+  /** Reports minutes that differ in two checks, because a block's rows are written before its counts. */
   async #reportPersistentDifferences(
     what: Difference['what'],
     settledMs: number,
@@ -339,10 +344,10 @@ class Verification {
   }
 }
 
-/** As many as the projector remembers. */
+/** Same number as the projector remembers. */
 const MAX_APPEND_IDS = 50_000;
 
-/** Undefined where it can never be read. */
+/** Returns undefined if the record cannot be decoded. */
 async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {
   try {
     return await codec.decode(value);
@@ -352,7 +357,10 @@ async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Pro
   }
 }
 
-/** A foreign record may say of itself what no table can hold: then it is a dead letter, too. */
+/**
+ * Returns undefined if the message has values that no table can store. The projector dead-letters such records of other
+ * producers.
+ */
 function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepted | undefined {
   const { tenantId = '', projectId = '', receivedAt = 0, events = [] } = message ?? {};
   const ids = [tenantId, projectId, ...events.slice(0, 1).map(({ id }) => id)];
@@ -360,7 +368,7 @@ function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepte
   return isReadable ? message : undefined;
 }
 
-/** The year 2106, in which ClickHouse's DateTime ends. */
+/** The end of ClickHouse's DateTime, in the year 2106. */
 const MAX_MS = 2 ** 32 * 1000;
 
 function loggedRecord(

@@ -1,10 +1,12 @@
-/** The stream of linked events as a bug tracker has it: over HTTP, on the embedded log, with connections that break. */
+/**
+ * Tests the stream of linked events as a bug tracker reads it: over HTTP, on the embedded log, with broken connections.
+ */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test, vi } from 'vitest';
 import { appendLinks, aStreamBench, PARTITIONS } from './stream.testing.ts';
 import { follow, until, untilHas } from './streamClient.testing.ts';
 
-test('a tracker gets every link of its project, kept ones and those to come, each once', async () => {
+test('a tracker receives every stored and future link of its project once', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const kept = await appendLinks(bench, reader, 7);
@@ -20,7 +22,7 @@ test('a tracker gets every link of its project, kept ones and those to come, eac
   expect(stream.linkIds().toSorted()).toEqual([...kept, ...later].toSorted());
 });
 
-test('coming back with the id of any message misses nothing and repeats nothing, over all partitions', async () => {
+test('a client that resumes at any message id misses no link and receives no link twice, over all partitions', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const linkIds = await appendLinks(bench, reader, 12);
@@ -40,7 +42,7 @@ test('coming back with the id of any message misses nothing and repeats nothing,
   }
 });
 
-test('resumes a broken connection by Last-Event-ID, which overrides the first request’s from', async () => {
+test('resumes a broken connection at Last-Event-ID, which overrides the from of the first request', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const first = await follow(bench.baseUrl, reader, { from: 'start' });
@@ -56,7 +58,7 @@ test('resumes a broken connection by Last-Event-ID, which overrides the first re
   expect(second.linkIds().toSorted()).toEqual(after.toSorted());
 });
 
-test('links of other projects never appear, not those of the same tenant either', async () => {
+test('never sends links of other projects, also of the same tenant', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const sibling = bench.reader({ tenantId: reader.tenantId });
@@ -71,7 +73,7 @@ test('links of other projects never appear, not those of the same tenant either'
   expect((await follow(bench.baseUrl, sibling)).status).toBe(200);
 });
 
-test('from=end begins with what comes next, also when the connection breaks before anything came', async () => {
+test('from=end starts with the next link, also if the connection breaks before a link arrives', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   await appendLinks(bench, reader, 5);
@@ -86,7 +88,7 @@ test('from=end begins with what comes next, also when the connection breaks befo
   expect(resumed.linkIds().toSorted()).toEqual(next.toSorted());
 });
 
-test('a quiet hour is not read again: heartbeats move the position past what was for others', async () => {
+test('heartbeats advance the position over the links of other projects, so that these are not read again', async () => {
   const bench = await aStreamBench({ heartbeatMs: 20 });
   const reader = bench.reader();
   const stream = await follow(bench.baseUrl, reader);
@@ -99,7 +101,7 @@ test('a quiet hour is not read again: heartbeats move the position past what was
   expect(stream.messages).toEqual([]);
 });
 
-test('a position that was told after a cut leaves out nothing that comes where the log was cut', async () => {
+test('a position that was sent after a truncation skips no link that is appended after the truncation', async () => {
   const bench = await aStreamBench({ heartbeatMs: 20 });
   const reader = bench.reader();
   const stream = await follow(bench.baseUrl, reader);
@@ -117,7 +119,7 @@ test('a position that was told after a cut leaves out nothing that comes where t
   expect(resumed.linkIds()).toEqual(since);
 });
 
-test('ids tell nothing of what others write: each is new, of one length, and opens for its own project alone', async () => {
+test('ids reveal nothing about other projects: all ids have one length, differ, and are valid only in their project', async () => {
   const bench = await aStreamBench({ heartbeatMs: 20 });
   const [reader, stranger] = [bench.reader(), bench.reader()];
   const stream = await follow(bench.baseUrl, reader);
@@ -131,7 +133,7 @@ test('ids tell nothing of what others write: each is new, of one length, and ope
   const ids = [opening, quiet, stream.messages[0]?.id ?? ''];
 
   expect(new Set(ids.map((id) => id.length)).size).toBe(1);
-  // Not even a byte behind the first, which is the version, is that of another id more often than chance has it.
+  // Except for the first byte, which is the version, equal bytes of two ids are a coincidence.
   const [a, b] = [opening, quiet].map((id) => Buffer.from(id, 'base64url').subarray(1));
   expect(a?.filter((byte, i) => byte === b?.[i]).length).toBeLessThan(12);
   for (const id of ids) expect(await bench.placeOf(stranger, id)).toBe('start');
@@ -140,7 +142,7 @@ test('ids tell nothing of what others write: each is new, of one length, and ope
   expect(resumed.linkIds()).toEqual([linkId]);
 });
 
-test('an id of before ids were sealed starts at the oldest kept, whatever offset it names', async () => {
+test('an unencrypted id of an earlier version starts at the oldest stored link', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const linkIds = await appendLinks(bench, reader, 6);
@@ -153,7 +155,7 @@ test('an id of before ids were sealed starts at the oldest kept, whatever offset
   }
 });
 
-test('a payload arrives as the game sent it; of its line ends a CR becomes an LF', async () => {
+test('a payload arrives as the game sent it, except that CR between tokens becomes LF', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const stream = await follow(bench.baseUrl, reader);
@@ -166,7 +168,7 @@ test('a payload arrives as the game sent it; of its line ends a CR becomes an LF
   );
 });
 
-test('a record that does not decode is passed over; the links behind it still come', async () => {
+test('skips a record that does not decode, and sends the links after it', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   await bench.log.append(TOPICS.linkedEvents, 0, [{ key: reader.tenantId, value: Buffer.from('not Avro') }]);

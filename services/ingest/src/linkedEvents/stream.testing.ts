@@ -1,4 +1,4 @@
-/** For tests: the stream of linked events on a log of its own, behind a real listener, with projects to read as. */
+/** Test support: the stream of linked events on its own log, with a real listener and projects that read it. */
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
@@ -44,20 +44,20 @@ export interface StreamBench {
   readonly baseUrl: string;
   readonly log: Log & EmbeddedExtras;
   readonly metrics: IngestMetrics;
-  /** What was answered so far, the oldest first. */
+  /** The responses so far, the oldest first. */
   readonly responses: readonly ServerResponse[];
-  /** A project with a token; of a new tenant unless one is named. */
+  /** Creates a project with a token, in a new tenant unless a tenant is given. */
   reader(of?: { tenantId?: string; scopes?: readonly Scope[] }): Reader;
   revoke(reader: Reader): void;
   /** Appends a link of the reader's project and returns it. */
   append(reader: Reader, partition: number, of?: Parameters<typeof aLinkedEvent>[0]): Promise<LinkedEvent>;
-  /** What an id that the reader was given holds. */
+  /** Decodes an id that the reader received. */
   placeOf(reader: Reader, id: string): Promise<StreamPosition | 'start'>;
   /** Moves the clock of the log, and deletes the records that have expired by then. */
   expire(afterMs: number): Promise<void>;
-  /** What a network does to connections. */
+  /** Breaks all connections, as a network failure does. */
   breakConnections(): void;
-  /** As the service stops: streams first, then the listener. */
+  /** Stops the streams before the listener, as the service does. */
   stop(): Promise<void>;
 }
 
@@ -65,7 +65,7 @@ export const PARTITIONS = 3;
 
 const READ: readonly Scope[] = ['read'];
 
-/** Closed when the test is over. */
+/** The bench is closed after the test. */
 export async function aStreamBench(
   limits: Partial<StreamLimits> = {},
   store: Pick<Store, 'query'> = { query: async () => [] },
@@ -127,7 +127,7 @@ export async function aStreamBench(
   };
 }
 
-/** Links over all partitions, one after the other; returns their ids. */
+/** Appends links to all partitions in turn. @returns their ids. */
 export async function appendLinks(bench: StreamBench, reader: Reader, count: number): Promise<string[]> {
   const linkIds: string[] = [];
   for (let i = 0; i < count; i++) linkIds.push((await bench.append(reader, i % PARTITIONS)).linkId);
@@ -152,7 +152,7 @@ function streamApp(deps: {
     });
   });
   const app = new Koa();
-  // Connections that break are what the tests are about.
+  // Broken connections are part of the tests.
   app.silent = true;
   app.use(problems(silentLogger, metrics));
   app.use(router.routes());

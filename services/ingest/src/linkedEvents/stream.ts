@@ -1,4 +1,7 @@
-/** One client of the stream of linked events: a tail of the topic, written to its connection no faster than it reads. */
+/**
+ * One client of the stream of linked events. A tail of the topic is written to the connection as fast as the client
+ * reads.
+ */
 import type { ServerResponse } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
@@ -19,34 +22,34 @@ export interface StreamDeps {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly seal: CursorCipher;
-  /** The log has it still. */
+  /** Erased data, which the log still has. */
   readonly erased: ErasedData;
   readonly heartbeatMs: number;
-  /** How often the client's token is looked at while nothing happens. */
+  /** Interval between checks of the client's token while no message is sent. */
   readonly checkMs: number;
-  /** A client that takes nothing for so long is dropped. */
+  /** Time after which a client that does not read is disconnected. */
   readonly stalledMs: number;
 }
 
 export interface StreamClient {
   readonly principal: Principal;
-  /** Nothing of it has been sent yet. */
+  /** No part of the response has been sent yet. */
   readonly response: ServerResponse;
-  /** Whether the client's token still lets it read. */
+  /** True if the client's token still allows it to read. */
   isAllowed(): boolean;
 }
 
 export interface LinkedEventStream {
-  /** Resolves once the connection is given up and nothing reads the log for it any more; never rejects. */
+  /** Resolves after the connection has ended and its tail is closed. Never rejects. */
   readonly ended: Promise<void>;
-  /** The client may come back with its token; what it was sent up to then is whole. */
+  /** Ends the stream after a complete message. The client can resume with its last id. */
   end(): void;
 }
 
 /**
- * Starts a stream. Sends the head of the answer after the log can be read.
- * @param gap time range of the links that expired after the client's position; undefined if none expired.
- * @throws the errors of `log.tail`; nothing was sent then.
+ * Starts a stream. Sends the response headers after the log can be read.
+ * @param gap time range of the links that expired after the client's position. Undefined if none expired.
+ * @throws errors of `log.tail`, before anything is sent.
  */
 export async function startLinkedEventStream(
   deps: StreamDeps,
@@ -65,13 +68,13 @@ export async function startLinkedEventStream(
   return connection;
 }
 
-/** How long a client waits before it comes back. */
+/** Delay before a client reconnects. */
 const RETRY_MS = 1_000;
 
 const HEAD = {
   'Content-Type': 'text/event-stream',
   'Cache-Control': 'no-store',
-  // Proxies that gather an answer before they pass it on (nginx) would hold back single messages.
+  // Disables buffering in proxies such as nginx, which would delay single messages.
   'X-Accel-Buffering': 'no',
 };
 
@@ -79,9 +82,8 @@ class Connection implements LinkedEventStream {
   readonly ended: Promise<void>;
   readonly #deps: StreamDeps;
   readonly #client: StreamClient;
-  /** Per partition, what is behind everything that was sent or is not for this client. */
+  /** Next offset of each partition, after all messages that were sent or belong to other projects. */
   readonly #nextOffsets: number[];
-  /** Time of the last record that was read from each partition. */
   readonly #readToMs: number[] = [];
   readonly #started = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<void>();
@@ -99,7 +101,7 @@ class Connection implements LinkedEventStream {
     this.ended = this.#ended.promise;
     client.response.once('close', () => this.#finish());
     client.response.on('error', () => this.#finish());
-    // It may have left while this process looked where to begin.
+    // The client may have disconnected while the start position was determined.
     if (client.response.destroyed) this.#finish();
   }
 
@@ -119,7 +121,7 @@ class Connection implements LinkedEventStream {
     this.#started.resolve();
   }
 
-  /** Of several partitions at once: their messages take turns wherever the connection is full. */
+  /** Called concurrently for several partitions. They alternate when the connection is full. */
   async writeBatch({ topic, partition, records, nextOffset, isAfterExpired }: Batch): Promise<void> {
     await this.#started.promise;
     if (isAfterExpired) this.#sendGap(partition, records[0]);
@@ -131,7 +133,7 @@ class Connection implements LinkedEventStream {
       while (!this.#isOver && this.#client.response.writableNeedDrain) await this.#drained();
       if (this.#isOver) return;
       if (!this.#client.isAllowed()) return void this.end();
-      // The position and the message in one go: a token never tells of more than was written before it.
+      // Advances the position together with the message, so that an id never includes a message that was not written.
       this.#nextOffsets[partition] = record.offset + 1;
       const showsOverQuota = this.#client.principal.revision === 'A';
       this.#write(linkedEventText(link, { positionId: this.#positionId(), showsOverQuota }));
@@ -147,7 +149,10 @@ class Connection implements LinkedEventStream {
     this.#write(gapText({ fromMs: this.#readToMs[partition], toMs }, this.#positionId()));
   }
 
-  /** The log was cut, and goes on at the offset: a token of what is gone would leave out what comes there now. */
+  /**
+   * Moves the position back after a truncation. With the old position, a client would miss the records that are
+   * appended there.
+   */
   truncate(partition: number, offset: number): void {
     this.#nextOffsets[partition] = Math.min(this.#nextOffsets[partition] ?? 0, offset);
   }
@@ -155,13 +160,13 @@ class Connection implements LinkedEventStream {
   end(): void {
     const { response } = this.#client;
     if (this.#isOver) return;
-    // A client that reads gets the rest and a clean end; for one that does not, nobody waits.
+    // A client that reads receives the rest and a clean end. A client that does not read is disconnected.
     if (response.writableNeedDrain) response.destroy();
     else response.end();
     this.#finish();
   }
 
-  /** The record as a link of this client's project. Of other tenants nothing is decoded: the key tells. */
+  /** Decodes a record that is a link of this client's project. Skips records of other tenants by their key. */
   async #decodeOwnLink(
     record: LogRecord,
     { topic, partition }: { topic: string; partition: number },
@@ -173,7 +178,7 @@ class Connection implements LinkedEventStream {
       const isOwn = link.tenantId === tenant.id && link.projectId === project.id;
       return isOwn && !isErasedLink(this.#deps.erased, link) ? link : undefined;
     } catch (error) {
-      // The projector sends it to the dead letters; here it is only not a link.
+      // Skips a record that does not decode. The projector dead-letters it.
       if (!(error instanceof Invalid)) throw error;
       const { offset } = record;
       this.#deps.logger.warn('linked_event_skipped', { topic, partition, offset, cause: messageOf(error) });
@@ -181,18 +186,18 @@ class Connection implements LinkedEventStream {
     }
   }
 
-  /** Also how a quiet hour is not read again: it moves the client's position past what was not for it. */
+  /** Advances the client's position over links of other projects, so that they are not read again after a reconnect. */
   #sendHeartbeat(): void {
     if (!this.#client.response.writableNeedDrain) this.#write(heartbeatText(this.#positionId()));
     if (this.#client.response.writableNeedDrain) void this.#drained();
   }
 
-  /** An idle stream ends too, and one whose client reads nothing. */
+  /** Ends also idle streams, and streams whose client does not read. */
   #endIfRevoked(): void {
     if (!this.#client.isAllowed()) this.end();
   }
 
-  /** Resolves when the connection takes more, or never will; gives it up when that takes too long. */
+  /** Resolves when the connection accepts more data or has ended. Ends the stream if that takes too long. */
   #drained(): Promise<void> {
     this.#draining ??= this.#nextDrain().finally(() => {
       this.#draining = undefined;
@@ -234,7 +239,7 @@ class Connection implements LinkedEventStream {
     this.#closeTail();
   }
 
-  /** Not awaited: a batch that is being taken ends the stream too, and the tail waits for that batch. */
+  /** Does not wait for the tail, because the tail waits for the current batch, which may be the caller. */
   #closeTail(): void {
     if (this.#tail === undefined) return;
     this.#tail.close().then(

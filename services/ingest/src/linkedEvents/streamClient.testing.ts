@@ -1,4 +1,6 @@
-/** For tests: a client of the stream that keeps every message, its last id and the end, as the standard reads them. */
+/**
+ * Test support: a client of the stream that keeps all messages, the last id, and the end, by the rules of the standard.
+ */
 import { expect, vi } from 'vitest';
 import type { Reader } from './stream.testing.ts';
 
@@ -12,11 +14,11 @@ export interface Followed {
   readonly status: number;
   readonly headers: Headers;
   readonly messages: readonly Message[];
-  /** Of the messages, in the order of their coming. */
+  /** Link ids of the messages, in the order in which they arrived. */
   linkIds(): string[];
-  /** Also moved on by an id without data. */
+  /** The last id, also from a message without data. */
   lastId(): string;
-  /** How the stream ended; undefined while it has not. */
+  /** The end of the stream. Undefined while the stream is open. */
   end(): 'whole' | 'broken' | undefined;
   close(): void;
 }
@@ -68,7 +70,7 @@ export async function follow(
   };
 }
 
-/** Waits until so many messages have come; not whether more do. */
+/** Waits until at least `count` messages have arrived. */
 export async function untilHas({ messages }: Followed, count: number): Promise<void> {
   await until(() => expect(messages.length).toBeGreaterThanOrEqual(count));
 }
@@ -78,7 +80,7 @@ export async function until(expectation: () => void | Promise<void>): Promise<vo
   await vi.waitFor(expectation, { timeout: 10_000, interval: 10 });
 }
 
-/** Our server ends lines with LF only. */
+/** The server ends lines with LF only. */
 function messageOf(block: string): { event: string; id: string; data: string | undefined } {
   const valuesOf = (name: string): string[] =>
     block

@@ -1,4 +1,4 @@
-/** Access to streams of linked events, their number, and clients that do not read. */
+/** Tests access to streams of linked events, the limits of their number, and clients that do not read. */
 import { type ClientRequest, request } from 'node:http';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test, vi } from 'vitest';
@@ -10,7 +10,7 @@ test.each([
   ['from', { from: 'yesterday' }],
   ['from', { from: '' }],
   ['Last-Event-ID', { from: 'start', lastEventId: '17' }],
-])('a position in %s that is none is a 400 that names it: %j', async (name, at) => {
+])('rejects an invalid position in %s with a 400 that names it: %j', async (name, at) => {
   const bench = await aStreamBench();
   const { status, text } = await refused(bench, bench.reader(), at);
 
@@ -18,7 +18,7 @@ test.each([
   expect(JSON.parse(text)).toMatchObject({ code: 'invalid_request', detail: expect.stringContaining(name) });
 });
 
-test('refuses a stream to a token that may not read', async () => {
+test('rejects a stream for a token without the scope read', async () => {
   const bench = await aStreamBench();
   const unknown = { ...bench.reader(), token: 'unknown' };
 
@@ -26,7 +26,7 @@ test('refuses a stream to a token that may not read', async () => {
   expect((await refused(bench, bench.reader({ scopes: ['events:write'] }))).status).toBe(403);
 });
 
-test('a HEAD is answered, and holds no place', async () => {
+test('answers a HEAD request, which uses no stream', async () => {
   const bench = await aStreamBench({ maxStreams: 0 });
   const { token } = bench.reader();
   const headers = { Authorization: `Bearer ${token}` };
@@ -36,7 +36,7 @@ test('a HEAD is answered, and holds no place', async () => {
   expect(answer.headers.get('content-type')).toContain('text/event-stream');
 });
 
-test('one stream too many is a 503 with Retry-After; a closed one frees its place', async () => {
+test('rejects one stream too many with a 503 and Retry-After, and accepts a stream after another has ended', async () => {
   const bench = await aStreamBench({ maxStreams: 2 });
   const reader = bench.reader();
   const [first] = [await follow(bench.baseUrl, bench.reader()), await follow(bench.baseUrl, bench.reader())];
@@ -50,7 +50,7 @@ test('one stream too many is a 503 with Retry-After; a closed one frees its plac
   expect((await follow(bench.baseUrl, reader)).status).toBe(200);
 });
 
-test('a client that leaves while its stream begins gives its place back', async () => {
+test('a client that disconnects while its stream starts frees its permit', async () => {
   const bench = await aStreamBench();
   const offsets = await bench.log.startOffsets(TOPICS.linkedEvents);
   const held = Promise.withResolvers<number[]>();
@@ -64,7 +64,7 @@ test('a client that leaves while its stream begins gives its place back', async 
   await until(async () => expect(await openStreams(bench)).toBe(0));
 });
 
-test('one project cannot take the places of all: beyond its share it gets a 503, and others are served', async () => {
+test('limits the streams of a project with a 503, and serves other projects', async () => {
   const bench = await aStreamBench({ maxStreamsOfProject: 2 });
   const reader = bench.reader();
   const first = await follow(bench.baseUrl, reader);
@@ -80,7 +80,7 @@ test('one project cannot take the places of all: beyond its share it gets a 503,
   expect((await follow(bench.baseUrl, reader)).status).toBe(200);
 });
 
-test('one tenant cannot take the places of all with many projects', async () => {
+test('limits the streams of a tenant with many projects', async () => {
   const bench = await aStreamBench({ maxStreams: 4 });
   const readers = [bench.reader()];
   for (let i = 0; i < 4; i++) readers.push(bench.reader({ tenantId: readers[0]?.tenantId ?? '' }));
@@ -89,11 +89,11 @@ test('one tenant cannot take the places of all with many projects', async () => 
   expect((await follow(bench.baseUrl, bench.reader())).status).toBe(200);
 });
 
-test('a project has 16 streams at most of the 64 of a process', () => {
+test('allows a project 16 of the 64 streams of a process', () => {
   expect(STREAM_LIMITS).toMatchObject({ maxStreams: 64, maxStreamsOfProject: 16 });
 });
 
-test('a revoked token gets nothing more, and its stream ends', async () => {
+test('sends no message to a revoked token, and ends its stream', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const stream = await follow(bench.baseUrl, reader);
@@ -107,7 +107,7 @@ test('a revoked token gets nothing more, and its stream ends', async () => {
   expect(await openStreams(bench)).toBe(0);
 });
 
-test('the stream of a revoked token ends also while nothing happens', async () => {
+test('ends the stream of a revoked token while no message arrives', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const stream = await follow(bench.baseUrl, reader);
@@ -118,7 +118,7 @@ test('the stream of a revoked token ends also while nothing happens', async () =
   expect(performance.now() - begun).toBeLessThan(2_000);
 });
 
-/** A listener that stops cuts off after 6 s what is still open: a stop that is sooner has not waited for that. */
+/** A stopping listener closes open connections after 6 s. A stop that is faster has not waited for them. */
 const CUT_OFF_MS = 6_000;
 
 test('a stop ends streams cleanly and does not wait for their clients', async () => {
@@ -133,7 +133,7 @@ test('a stop ends streams cleanly and does not wait for their clients', async ()
 
 const LARGE = { event: { payload: Buffer.from(`{"text":"${'x'.repeat(250_000)}"}`) } };
 
-test('a client that reads slowly costs the server a message of memory, and then gets everything', async () => {
+test('a slow client uses memory for one message, and receives all messages', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const links = 100;
@@ -156,7 +156,7 @@ test('a client that reads slowly costs the server a message of memory, and then 
   expect(new Set(linkIds)).toEqual(ids);
 });
 
-test('a client that does not read at all is dropped, and its place is free', async () => {
+test('disconnects a client that does not read, and frees its permit', async () => {
   const bench = await aStreamBench({ stalledMs: 50 });
   const reader = bench.reader();
   for (let i = 0; i < 100; i++) await bench.append(reader, i % PARTITIONS, LARGE);
@@ -196,7 +196,7 @@ async function openStreams({ metrics }: StreamBench): Promise<number | undefined
   return (await metrics.linkedEventStreams.get()).values[0]?.value;
 }
 
-/** An answer whose body nobody takes from the connection until it is iterated. */
+/** Returns a response whose body is not read from the connection until it is iterated. */
 function unread(bench: StreamBench, reader: Reader): Promise<AsyncIterable<string>> {
   const { promise, resolve, reject } = Promise.withResolvers<AsyncIterable<string>>();
   const asked = requestOf(bench, reader);

@@ -1,4 +1,4 @@
-/** The streams of linked events that this process serves: where each begins, how many there may be, and their stop. */
+/** The streams of linked events that this process serves: their start positions, limits, and stop. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -19,16 +19,18 @@ import { expiredPartitions, offsetsFrom, positionIn } from './core/streamId.ts';
 import { findGap } from './gap.ts';
 import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './stream.ts';
 
-/** The oldest kept, what comes from now on, or what follows the message of this id. */
+/** 'start' is the oldest stored link, 'end' is the next link, and an id is a position after a message. */
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
   /**
-   * Answers the client's request with a stream; resolves once it runs. Undefined: the position is none of this topic's.
-   * @throws Unavailable when there are too many, the process stops, or the log cannot be read; nothing was sent then.
+   * Answers the client's request with a stream, and resolves after the stream has started. Returns undefined if the
+   * position is not valid for the topic.
+   * @throws Unavailable if there are too many streams, the process stops, or the log cannot be read. In these cases no
+   * part of the response was sent.
    */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
-  /** Ends every stream; none begins any more. */
+  /** Ends all streams, and rejects new ones. */
   close(): Promise<void>;
 }
 
@@ -40,38 +42,40 @@ export interface LinkedEventStreamsDeps {
   readonly seals: CursorCiphers;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
-  /** What no client gets any more. */
+  /** Erased data, which no client receives. */
   readonly erased: ErasedData;
   readonly limits?: StreamLimits;
 }
 
 export const STREAM_LIMITS = {
   heartbeatMs: 15_000,
-  /** A revocation takes effect within 2 s. */
+  /** Ensures that a revocation takes effect within 2 s. */
   checkMs: 1_000,
-  /** A client that takes nothing for so long is dropped. */
+  /** Time after which a client that does not read is disconnected. */
   stalledMs: 60_000,
   /**
-   * Each reads the whole topic and may hold a batch of every partition (4 MiB each) while its client is slow. A tenant has at most
-   * half of them.
+   * Maximum streams of the process. Each stream reads the whole topic, and can hold a batch of 4 MiB for each partition
+   * if its client is slow. A tenant can use half of the streams.
    */
   maxStreams: 64,
-  /** So that one project's clients, however many reconnect at once, leave room for the others'. */
+  /** Maximum streams of a project, so that reconnecting clients of one project do not use all streams. */
   maxStreamsOfProject: 16,
 };
 export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 
-/** Streams stay open: a place is not free again soon. */
+/** Longer than for other limits, because streams stay open for a long time. */
 const FULL_RETRY_AFTER_S = 10;
-const FULL =
-  'this process already serves as many streams of linked events as it has for this project and its tenant';
+const FULL = 'the limit of linked-event streams for this project, its tenant, or this process is reached';
 
 export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Promise<LinkedEventStreams> {
   const { log, logger, clock, metrics, erased, limits = STREAM_LIMITS } = deps;
   const codec = await createCodec(deps.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
   const permits = new ConcurrencyLimit(limits.maxStreams, limits.maxStreamsOfProject);
-  /** Streams that are not answered yet have a place, too, so that many at once do not all find room. @throws Unavailable */
+  /**
+   * Counts a stream before it is answered, so that many simultaneous requests do not exceed the limit. @throws
+   * Unavailable
+   */
   const takePermit = ({ tenant, project }: Principal): (() => void) => {
     const release = permits.acquire({ tenantId: tenant.id, projectId: project.id });
     if (release === undefined) throw new Unavailable(FULL, { retryAfterS: FULL_RETRY_AFTER_S });

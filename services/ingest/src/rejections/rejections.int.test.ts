@@ -1,4 +1,7 @@
-/** The counts in a real ClickHouse: several processes add up, and an insert of unknown outcome counts once. */
+/**
+ * Tests the counts in a real ClickHouse: counts of several processes add up, and an insert with an unknown outcome
+ * counts once.
+ */
 import { fileURLToPath } from 'node:url';
 import { aClickHouse } from '@questlog/runtime/clickhouse/chdb/testing/aClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
@@ -9,10 +12,10 @@ import { expect, test } from 'vitest';
 import { openRejections } from './rejections.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
-/** Of this minute: the table drops what is old. */
+/** Recent rows, because the table removes old rows. */
 const BEGIN_MS = Math.floor(Date.now() / 60_000) * 60_000;
 
-/** A process that sees this many rejects of one field, and stops. */
+/** Runs a process that counts rejections of one field, and stops. */
 async function aProcess(insert: Store['insert'], count: number, nowMs: number): Promise<void> {
   const closers: (() => Promise<void> | void)[] = [];
   const { record: note } = openRejections({
@@ -34,13 +37,13 @@ async function aProcess(insert: Store['insert'], count: number, nowMs: number): 
   for (const close of closers) await close();
 }
 
-test('the rows of several processes add up, also before a merge, and one that is sent twice counts once', async () => {
+test('rows of several processes add up, also before a merge, and a repeated insert counts once', async () => {
   await using clickhouse = await aClickHouse({ hasTables: true });
   const { url, username, password } = clickhouse.server;
   const store = await openMigrated({ url, username, password, database: 'questlog' }, MIGRATIONS);
   try {
     let inserts = 0;
-    // The same to the byte, of two processes: both count.
+    // Identical rows of two processes both count.
     for (const _ of [1, 2]) await aProcess(store.insert, 3, BEGIN_MS + 10_000);
     await aProcess(
       async (insert) => {

@@ -1,4 +1,7 @@
-/** The way of the counts to ClickHouse: one insert a flush, kept while ClickHouse is away, and never in an answer's way. */
+/**
+ * Tests how counts are written to ClickHouse: in one insert per flush, kept while ClickHouse is unavailable, and
+ * without effect on responses.
+ */
 import type { Insert } from '@questlog/runtime/clickhouse/store';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -47,7 +50,7 @@ function aRequest(of: Partial<RejectedRequest> = {}): RejectedRequest {
   };
 }
 
-test('what many requests had refused is one insert, and nothing is none', async () => {
+test('writes the rejections of many requests in one insert, and writes nothing if there are none', async () => {
   const { rejects, inserts } = aStart();
   for (let request = 0; request < 50; request++) rejects.record(aRequest());
   await vi.advanceTimersByTimeAsync(FLUSH_MS);
@@ -56,7 +59,7 @@ test('what many requests had refused is one insert, and nothing is none', async 
   expect(inserts.map(({ table }) => table)).toEqual(['reject_counts']);
 });
 
-test('while ClickHouse is away the same insert is tried again under its token, then what came since', async () => {
+test('retries the same insert with its token while ClickHouse is unavailable, and then inserts the later counts', async () => {
   const { rejects, inserts, state } = aStart();
   state.failure = new Unavailable('away');
   rejects.record(aRequest());
@@ -73,7 +76,7 @@ test('while ClickHouse is away the same insert is tried again under its token, t
   expect(state.dropped).toBe(0);
 });
 
-test('what ClickHouse itself refuses is given up and told as dropped, each with its count', async () => {
+test('drops an insert that ClickHouse rejects, and counts it as dropped', async () => {
   const { rejects, inserts, state } = aStart();
   state.failure = new Invalid('not of this table');
   rejects.record(aRequest());
@@ -84,7 +87,7 @@ test('what ClickHouse itself refuses is given up and told as dropped, each with 
   expect(inserts).toHaveLength(1);
 });
 
-test('what is beyond the bounds while ClickHouse is away is told as dropped', async () => {
+test('counts rejections beyond the limits as dropped while ClickHouse is unavailable', async () => {
   const { rejects, state } = aStart();
   state.failure = new Unavailable('away');
   rejects.record(aRequest());
@@ -97,11 +100,11 @@ test('what is beyond the bounds while ClickHouse is away is told as dropped', as
     await vi.advanceTimersByTimeAsync(60_000);
   }
 
-  // A project has 400 rows at most, of which the first one is under way.
+  // A project has at most 400 rows, and the first one is being inserted.
   expect(state.dropped).toBe(101);
 });
 
-test('what no game sent is not counted: no route has the path, and there is no token', async () => {
+test('does not count requests to unknown paths without a token', async () => {
   const { rejects, inserts } = aStart();
   rejects.record(aRequest({ endpoint: '' }));
   await vi.advanceTimersByTimeAsync(FLUSH_MS);
@@ -112,7 +115,7 @@ test('what no game sent is not counted: no route has the path, and there is no t
   expect(inserts).toHaveLength(1);
 });
 
-test('a stop writes what is left', async () => {
+test('writes the remaining counts when the service stops', async () => {
   const { rejects, inserts, stop } = aStart();
   rejects.record(aRequest());
   await stop();
@@ -121,7 +124,7 @@ test('a stop writes what is left', async () => {
   expect(inserts).toHaveLength(1);
 });
 
-test('a request that is wrong in many ways has its body walked over ten times at most', async () => {
+test('searches the body of a request at most ten times', async () => {
   const { rejects, inserts } = aStart();
   const names = Array.from({ length: 15 }, (_, n) => `name${String.fromCharCode(97 + n)}`);
   const body = Buffer.from(JSON.stringify(Object.fromEntries(names.map((name) => [name, 'in sight']))));
@@ -133,7 +136,7 @@ test('a request that is wrong in many ways has its body walked over ten times at
   expect(String(inserts[0]?.rows).split('"in sight"')).toHaveLength(11);
 });
 
-test('a bug in the counting fails no answer', () => {
+test('an error while counting does not affect the response', () => {
   const { rejects } = aStart();
   const broken = { ...aRequest(), rejects: undefined } as unknown as RejectedRequest;
 

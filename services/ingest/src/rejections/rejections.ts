@@ -1,6 +1,6 @@
 /**
- * Keeps count of what was refused and ignored, for ClickHouse's `rejects`. Best effort: no answer waits for it, none fails
- * by it, and only a request with something to count costs anything.
+ * Counts rejections and ignored fields, for ClickHouse's table `rejects`. Best effort: responses neither wait for the
+ * counts nor fail because of them. Requests without rejections cost nothing.
  */
 import { randomUUID } from 'node:crypto';
 import {
@@ -20,15 +20,15 @@ import {
 } from './core/rejectionCounts.ts';
 
 export interface RejectedRequest {
-  /** Undefined without a valid token. */
+  /** Undefined if the request has no valid token. */
   readonly principal: Principal | undefined;
-  /** Method and path of the endpoint; empty: none has the path. */
+  /** Method and path of the endpoint. Empty if no endpoint has the path. */
   readonly endpoint: string;
-  /** What was sent as a token, which nothing may be kept of. */
+  /** The token that was sent. It must not be stored. */
   readonly token: string;
-  /** Undefined where it was not read, or is not what was wrong. */
+  /** Undefined if the body was not read or is not the cause. */
   readonly body: Buffer | undefined;
-  /** Where to look in the body; undefined: at the field of each reject. */
+  /** Offset of the fault in the body. Undefined if the fields of the rejections show the fault. */
   readonly failedAt: number | undefined;
   readonly rejections: readonly Rejection[];
 }
@@ -38,7 +38,7 @@ export interface Rejections {
   record(request: RejectedRequest): void;
 }
 
-/** Each walks over the body: no request may hold up the others by being wrong in many ways. */
+/** Maximum parts of a request. Each part requires a scan of the body, which delays other requests. */
 const MAX_PARTS_PER_REQUEST = 10;
 
 export function openRejections(deps: FlushDeps): Rejections {
@@ -62,7 +62,7 @@ function note(
   nowMs: number,
   { principal, endpoint, token, body, failedAt, rejections: rejects }: RejectedRequest,
 ): number {
-  // A browser or a scanner, and no game.
+  // The client is a browser or a scanner, and not a game.
   if (endpoint === '' && token === '') return 0;
   const origin = {
     tenantId: principal?.tenant.id ?? NIL_UUID,
@@ -72,7 +72,7 @@ function note(
   const parts = body === undefined ? undefined : new BodyParts(body, token);
   let left = MAX_PARTS_PER_REQUEST;
   return counts.add(nowMs, origin, rejects, (reject) => {
-    // Nothing is wrong with what came too fast.
+    // The body of a request that exceeds a rate limit is valid.
     if (parts === undefined || reject.code === 'rate_limited' || left-- <= 0) return EMPTY_PART;
     return failedAt === undefined ? parts.at(reject) : parts.around(failedAt);
   });
@@ -87,13 +87,12 @@ function insertOf(rows: readonly RejectionRow[]): CountedInsert | undefined {
     columns: `tenant_id project_id minute kind code field endpoint count requests last_seen event_type
       sample`.split(/\s+/),
     rows: out.bytes(),
-    // Of an insert that is tried again, since its outcome is unknown.
+    // Identifies the insert when it is retried because its outcome is unknown.
     deduplicationToken: randomUUID(),
     count: rows.reduce((sum, { count }) => sum + count, 0),
   };
 }
 
-/** Values of the column's Enum8. */
 const KINDS = { rejected: 0, ignored: 1, warned: 2 } as const;
 
 function writeRow(out: RowBinaryWriter, row: RejectionRow): void {

@@ -1,4 +1,4 @@
-/** The inline events of a report that was filed before: what ClickHouse has of them, and what the first try did not store. */
+/** Completes a report that was filed earlier: finds its inline events in ClickHouse, and stores the missing ones. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -29,16 +29,17 @@ export interface CompleteDeps extends StoreEventsDeps {
 }
 
 export interface CompletedEvents {
-  /** In the order of the record's ids. */
+  /** Events in the order of the record's ids. */
   readonly events: readonly AcceptedEvent[];
-  /** Something was missing and is stored now. */
+  /** True if missing events were stored. */
   readonly isCompleted: boolean;
 }
 
 /**
- * Whatever the age of the report: nothing else brings events that its record names and that never came.
- * @param drafts the events of the same request, in its order, which is that of the record's ids. None of a request that says
- *   something else: its events are not those that the ids stand for.
+ * Returns the inline events, and stores missing events of the same request. Reports of any age are completed, because
+ * no other request stores these events.
+ * @param drafts events of the same request, in the order of the record's ids. Empty if the request differs from the
+ * original, because its events have other ids.
  */
 export async function completeEvents(
   deps: CompleteDeps,
@@ -51,7 +52,7 @@ export async function completeEvents(
   const lanes = ids.map(laneOf);
   await deps.projection.caughtUp(partitionsOf(filed.tenantId, lanes, deps.partitions));
   const stored = await storedEvents(deps.store, filed);
-  // A lane's events are one record: of it all are there, or none.
+  // The events of a lane are one record, so either all of them are stored or none.
   const there = new Set([...stored.keys()].map(laneOf));
   const positions = [...ids.keys()].filter((position) => !there.has(lanes[position] ?? 0));
   const added = await storeMissing(deps, principal, filed, drafts, positions);
@@ -59,14 +60,14 @@ export async function completeEvents(
   const events = ids.flatMap((id, position): AcceptedEvent[] => {
     const [event, draft] = [stored.get(id), drafts[position]];
     if (event !== undefined || draft === undefined) return event ? [event] : [];
-    // It was stored, and is no longer kept.
+    // The event was stored and has expired.
     const occurredAt = draft.occurredAt ?? BigInt(filed.receivedAt) * 1000n;
     return [{ ...draft, id, occurredAt, overQuota: false }];
   });
   return { events, isCompleted: added.length > 0 };
 }
 
-/** @throws CutShort in place of Unavailable: the report is in the log already. */
+/** @throws IncompleteReport instead of Unavailable, because the report is already in the log. */
 export async function appendInlineEvents(
   deps: StoreEventsDeps,
   principal: Principal,
@@ -80,15 +81,15 @@ export async function appendInlineEvents(
   }
 }
 
-/** Whether the linker gave up on events that came inside the report, which are stored by now. */
+/** True if the linker gave up on inline events that are stored by now. */
 export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean {
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
-/** The linker's last look-up may be over, or under way, and did then not see what was stored only now. */
+/** Margin before the end of the linker's last look-up, which may have missed events that were just stored. */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
-/** Has the linker look up a report that it may have let go without its events. */
+/** Has the linker look up a report again that it may have closed without its events. */
 export async function appendRetry(
   { reports, clock }: { reports: ReportCache; clock: Clock },
   filed: ReportLink,
@@ -110,7 +111,10 @@ async function storedEvents(
   return new Map(rows.map((row) => [row.id, eventOfRow(row)]));
 }
 
-/** Stores them under the ids and append ids of the first try. Should that still be under way, consumers drop the repeat. */
+/**
+ * Stores events with the ids and append ids of the first request. If that request is still running, consumers drop the
+ * duplicate append.
+ */
 async function storeMissing(
   deps: CompleteDeps,
   principal: Principal,

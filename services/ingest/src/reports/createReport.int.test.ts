@@ -1,4 +1,7 @@
-/** A report on the real log, cut short between its record and its events: a retry stores what is missing, once. */
+/**
+ * Tests reports on the real log that fail between their record and their events: a retry stores the missing events
+ * once.
+ */
 import { randomUUID } from 'node:crypto';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
@@ -10,7 +13,7 @@ import { aReportBench, type ReportBench } from './createReport.testing.ts';
 import { createReport, type ReportDeps } from './createReport.ts';
 import { retractReport } from './readReports.ts';
 
-test('a report that lost the log behind its record is completed by the same request, under the same ids', async () => {
+test('the same request completes a report after the log failed behind its record, with the same ids', async () => {
   const bench = await aReportBench();
   const deps = await bench.start();
   const body = aBody({ id: randomUUID(), events: bench.inline });
@@ -25,7 +28,7 @@ test('a report that lost the log behind its record is completed by the same requ
   expect(storedIds(await bench.events()).toSorted()).toEqual(idsIn(answer.body).toSorted());
 });
 
-test('a report that only some lanes have is completed in the others', async () => {
+test('completes the lanes of a report that lack its events', async () => {
   const bench = await aReportBench();
   const deps = await bench.start();
   const body = aBody({ id: randomUUID(), events: bench.inline });
@@ -43,7 +46,7 @@ test('a report that only some lanes have is completed in the others', async () =
   expect(new Set(storedIds(after).map(laneOf)).size).toBe(4);
 });
 
-test('files that are over the limit together are refused, also where the request says no sizes', async () => {
+test('rejects files that exceed the total limit, also if the request states no sizes', async () => {
   const bench = await aReportBench();
   const stored = { state: 'stored', sizeBytes: 100 * 1024 * 1024 } as const;
   const checkAttachments: ReportDeps['checkAttachments'] = async (_, named) => named.map(() => stored);
@@ -60,7 +63,7 @@ test('files that are over the limit together are refused, also where the request
   expect(await bench.reports()).toHaveLength(1);
 });
 
-test('after a crash the retry finds the report, whatever else has been forgotten', async () => {
+test('a retry after a crash finds the report without any cache', async () => {
   const bench = await aReportBench();
   const body = aBody({ id: randomUUID(), events: bench.inline });
   bench.isDown = (topic) => topic === TOPICS.events;
@@ -72,12 +75,12 @@ test('after a crash the retry finds the report, whatever else has been forgotten
   expect(storedIds(await bench.events())).toHaveLength(4);
 });
 
-test('a repeated append has the append id of the first try, so that consumers drop it', async () => {
+test('a repeated append has the append id of the first one, so that consumers drop it', async () => {
   const bench = await aReportBench();
   const deps = await bench.start();
   const body = aBody({ id: randomUUID(), events: bench.inline });
   await createReport(deps, bench.principal, body);
-  // The projector has written nothing yet, as far as the retry can see.
+  // The retry sees that the projector has written nothing.
   await createReport(deps, bench.principal, body);
   const records = await bench.events();
   expect(records).toHaveLength(8);
@@ -87,7 +90,7 @@ test('a repeated append has the append id of the first try, so that consumers dr
     expect(storedIds(second ? [second] : [])).toEqual(storedIds(first ? [first] : []));
 });
 
-test('a report whose events are stored appends nothing more', async () => {
+test('appends nothing for a report whose events are stored', async () => {
   const bench = await aReportBench();
   const deps = await bench.start();
   const body = aBody({ id: randomUUID(), events: bench.inline });
@@ -97,7 +100,7 @@ test('a report whose events are stored appends nothing more', async () => {
   expect(await bench.events()).toHaveLength(4);
 });
 
-test('a report that is completed days later is completed all the same', async () => {
+test('completes a report days later', async () => {
   const bench = await aReportBench();
   const { deps, body } = await aReportCutShort(bench);
   bench.nowMs += 3 * 24 * 60 * 60 * 1000;
@@ -106,7 +109,7 @@ test('a report that is completed days later is completed all the same', async ()
   expect(storedIds(await bench.events()).toSorted()).toEqual(idsIn(answer.body).toSorted());
 });
 
-test('a report that the linker may have let go is looked up again once it is completed', async () => {
+test('has the linker look up a completed report again if the linker may have closed it', async () => {
   const bench = await aReportBench();
   const { deps, body } = await aReportCutShort(bench);
   const [filed] = await bench.reports();
@@ -117,7 +120,7 @@ test('a report that the linker may have let go is looked up again once it is com
   expect((await bench.reports()).slice(1)).toEqual([{ ...filed, kind: 'retried' }]);
 });
 
-test('a repeat with other events is answered with those that were stored, and stores none of its own', async () => {
+test('answers a retry with other events with the stored events, and stores none of its own', async () => {
   const bench = await aReportBench();
   const deps = await bench.start();
   const clientRequestId = randomUUID();
@@ -136,7 +139,7 @@ test('a repeat with other events is answered with those that were stored, and st
   expect(await bench.events()).toHaveLength(2);
 });
 
-test('a report that the linker still waits for is completed without a word more', async () => {
+test('requests no look-up for a completed report that the linker still has open', async () => {
   const bench = await aReportBench();
   const { deps, body } = await aReportCutShort(bench);
   const [filed] = await bench.reports();
@@ -147,7 +150,7 @@ test('a report that the linker still waits for is completed without a word more'
   expect((await bench.reports()).map(({ kind }) => kind)).toEqual(['filed']);
 });
 
-test('a report that was retracted is looked up no more when it is completed', async () => {
+test('requests no look-up for a completed report that was retracted', async () => {
   const bench = await aReportBench();
   const { deps, body, id } = await aReportCutShort(bench);
   await retractReport(deps, bench.principal, id);
@@ -158,7 +161,7 @@ test('a report that was retracted is looked up no more when it is completed', as
   expect(storedIds(await bench.events())).toHaveLength(4);
 });
 
-test('the next retry asks for a look-up that was lost after the events were stored', async () => {
+test('the next retry requests a look-up that was lost after the events were stored', async () => {
   const bench = await aReportBench();
   const { deps, body } = await aReportCutShort(bench);
   bench.nowMs += 24 * 60 * 60 * 1000;
@@ -173,7 +176,7 @@ test('the next retry asks for a look-up that was lost after the events were stor
   expect(storedIds(await bench.events())).toHaveLength(4);
 });
 
-test('a report that another process filed is known to be there as soon as that has answered', async () => {
+test('finds a report of another process as soon as that process has answered', async () => {
   const bench = await aReportBench();
   const { promise: readsAgain, resolve: readOn } = Promise.withResolvers<void>();
   const [one, other] = [await bench.start(), await bench.start(() => readsAgain)];
@@ -186,7 +189,7 @@ test('a report that another process filed is known to be there as soon as that h
   expect(await areThere).toBe(true);
 });
 
-test('a report that another process retracted is retracted for a retry as soon as that has answered', async () => {
+test('sees the retraction by another process as soon as that process has answered', async () => {
   const bench = await aReportBench();
   let mayRead = Promise.resolve();
   const [one, other] = [await bench.start(), await bench.start(() => mayRead)];
@@ -202,7 +205,7 @@ test('a report that another process retracted is retracted for a retry as soon a
   expect(JSON.parse((await again).body.toString())).toMatchObject({ state: 'retracted' });
 });
 
-test('two processes that file one id at once both answer with the first record in the log', async () => {
+test('two processes that file the same id at once both return the first record in the log', async () => {
   const bench = await aReportBench();
   const [one, other] = [await bench.start(), await bench.start()];
   const id = randomUUID();
@@ -215,7 +218,7 @@ test('two processes that file one id at once both answer with the first record i
   expect(lost?.reason).toMatchObject({ code: 'conflict' });
 });
 
-test('a report that is retracted twice at once is retracted by one record', async () => {
+test('two concurrent retractions append one record', async () => {
   const bench = await aReportBench();
   const deps = await bench.start();
   const { id } = await createReport(deps, bench.principal, aBody({ eventIds: [randomUUID()] }));

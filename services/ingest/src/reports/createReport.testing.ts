@@ -1,4 +1,4 @@
-/** For tests: bug reports on a real log that can be taken away, with a ClickHouse that has what it is told to have. */
+/** Test support: bug reports on a real log that can be made unavailable, with a simulated ClickHouse. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { type Directory, emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
@@ -34,22 +34,22 @@ import type { ReportDeps } from './createReport.ts';
 
 export interface ReportBench {
   readonly principal: Principal;
-  /** With what was erased. */
+  /** The directory, with erased data. */
   readonly directory: Directory;
-  /** Events as a report brings them, one in each of four lanes. */
+  /** Inline events, one in each of four lanes. */
   readonly inline: readonly object[];
-  /** Whether an append fails now. */
+  /** True if appends to the topic fail now. */
   isDown: (topic: string) => boolean;
-  /** Ids of the events that ClickHouse has. */
+  /** Ids of the events that ClickHouse stores. */
   projected: readonly string[];
-  /** Ids of the inline events that ClickHouse has as unresolved links, of any report. */
+  /** Ids of the inline events that ClickHouse stores as unresolved links, for all reports. */
   unresolved: readonly string[];
-  /** Milliseconds since the epoch, by the clock of every start. */
+  /** Milliseconds since the epoch, for all processes. */
   nowMs: number;
   /**
-   * What a start of ingest works with; each follows the log on its own.
-   * @param mayRead awaited before it reads on, so that a test can hold it back.
-   * @param readTimeoutMs for how long a request waits for what it has not read.
+   * Starts a process that follows the log on its own.
+   * @param mayRead is awaited before the process reads on, so that a test can stop it.
+   * @param waitMs maximum wait of a request for unread records.
    */
   start(mayRead?: () => Promise<void>, readTimeoutMs?: number): Promise<ReportDeps>;
   reports(): Promise<ReportLink[]>;
@@ -153,7 +153,7 @@ function aPrincipal(): Principal {
   };
 }
 
-/** Answers which of the events are stored and which links are unresolved; of reports it has none. */
+/** Returns a ClickHouse that answers queries for events and unresolved links, and stores no reports. */
 function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
   const refuse = (): Promise<never> => Promise.reject(new Error('not asked here'));
   return {

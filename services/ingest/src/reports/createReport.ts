@@ -1,6 +1,7 @@
 /**
- * POST /v1/ingest/reports: check everything → the report's one record → read it back → its inline events → answer. The record
- * has the events' ids, so that a retry of a report that was cut short stores exactly what is missing.
+ * POST /v1/ingest/reports: checks the request, appends the report's record, reads it back, and appends its inline
+ * events. The record has the ids of the events, so that a retry of an incomplete report stores exactly the missing
+ * events.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -55,18 +56,18 @@ import { attachedBytesProblems, insideEvents, type ReportDraft, readReport } fro
 import { type CreatedExtras, createdReport } from './core/reportAnswer.ts';
 
 export interface ReportDeps extends StoreEventsDeps {
-  /** Links by its session that a report gets at most. */
+  /** Maximum number of links that a report gets through its session. */
   readonly maxSessionLinks: number;
   readonly store: Store;
   readonly sessions: SessionCache;
   readonly reports: ReportCache;
   readonly erased: ErasedData;
-  /** Of the events topic. */
+  /** Projection of the topic of events. */
   readonly projection: ProjectionProgress;
   readonly clock: Clock;
-  /** Under project and report: two changes of one report never run at once. */
+  /** Serializes changes of a report, by project and report. */
   readonly perReport: KeyedMutex;
-  /** Whether the files that a report names are there, of this project and of this size. */
+  /** Checks whether the files of a report exist, belong to its project, and have the stated size. */
   readonly checkAttachments: CheckAttachments;
 }
 
@@ -74,26 +75,29 @@ export interface ReportAnswer {
   readonly isReplay: boolean;
   readonly id: string;
   readonly body: Buffer;
-  /** The inline events; undefined of a replay. */
+  /** The inline events. Undefined for a replay. */
   readonly accepted?: AcceptedEvents;
 }
 
 interface CheckedReport extends AssignedDrafts {
   readonly draft: ReportDraft;
   readonly id: string;
-  /** Null also for a session that the project does not know. */
+  /** Null also if the project does not know the session. */
   readonly sessionId: string | null;
   readonly sessionLane: number | null;
   readonly buildId: string | null;
   readonly attachments: readonly Attachment[];
   readonly body: Buffer;
-  /** What is told of a malformed report, unless it repeats one that was taken: a repeat is one whatever else it says. */
+  /**
+   * Error for an invalid report. Not used if the report was already filed, because a retry is accepted whatever its
+   * content is.
+   */
   readonly rejection?: Rejected;
 }
 
 /**
- * @throws Rejected for what the caller must change, Unavailable for what it may send again, which without an `id` is
- *   another report; CutShort where the report exists, and is completed under the id that this names.
+ * @throws Rejected; Unavailable if the request can be retried, which creates another report unless the request has an
+ * id; IncompleteReport if the report exists and a retry completes it.
  */
 export async function createReport(
   deps: ReportDeps,
@@ -114,7 +118,7 @@ export async function createReport(
   return { ...answer, ignored: checked.draft.unknown, warned };
 }
 
-/** An id that was drawn here is nobody else's. */
+/** A generated id cannot belong to an existing report. */
 function hasGeneratedId({ draft }: CheckedReport): boolean {
   return draft.id === null && draft.clientRequestId === null;
 }
@@ -136,8 +140,8 @@ async function check(
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  // Whoever names a request sends it until it is taken: what time took away does not refuse it. What was erased does: the
-  // repeat would bring it back as nobody's.
+  // Clients retry a request with a `clientRequestId` until it succeeds, so expired sessions do not cause a rejection.
+  // Erased sessions do, because the retry would store their data again without a session.
   const isKept = (session: string): boolean =>
     clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
   const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));
@@ -157,14 +161,14 @@ async function check(
   return { ...placed, draft, id, sessionId: knownId, sessionLane, buildId, attachments, body };
 }
 
-/** Of its content nothing is taken, in an answer neither. */
+/** Returns an invalid report without its content. */
 function malformed(draft: ReportDraft, id: string, body: Buffer): CheckedReport {
   const { problems } = draft;
   const nothing = { drafts: [], attachments: [], sessionId: null, sessionLane: null, buildId: null };
   return { ...nothing, problems, draft, id, body, rejection: bodyRejection(problems) };
 }
 
-/** The same in every process and for ever, so that a repeat needs no look-up to be one. */
+/** Derives the id from the request, so that every process recognizes a retry without a look-up. */
 function idFromClientRequest(projectId: string, clientRequestId: string | null): string | undefined {
   if (clientRequestId === null) return undefined;
   return uuidV8(createHash('sha256').update(`report/${projectId}/${clientRequestId}`).digest());
@@ -180,7 +184,7 @@ function excludeUnknownSession(
   return { ...event, sessionId: null };
 }
 
-/** @throws Rejected naming each file that is not there, where no `clientRequestId` keeps the report. */
+/** @throws Rejected naming each missing file, unless the request has a `clientRequestId`. */
 async function checkedAttachments(
   { checkAttachments }: ReportDeps,
   holder: ProjectIds,
@@ -201,7 +205,7 @@ async function checkedAttachments(
     },
   );
   const missing = checked.flatMap(({ uploadId, state }, i): ElementProblem[] => {
-    const detail = `file ${uploadId} does not exist in project ${holder.projectId}, has not come, or has another size`;
+    const detail = `file ${uploadId} does not exist in project ${holder.projectId}, was not uploaded, or has another size`;
     const pointer = `/attachments/${i}/uploadId`;
     return state === 'missing' ? [{ index: 0, pointer, code: 'unknown_upload', detail }] : [];
   });
@@ -215,7 +219,7 @@ async function fileReport(
   checked: CheckedReport,
 ): Promise<ReportAnswer> {
   const { id, drafts, attachments } = checked;
-  // What the request says of sizes was checked; it need not say them.
+  // The sizes in the request were checked earlier, but they are optional.
   const tooLarge = attachedBytesProblems(attachments.filter(({ state }) => state === 'stored'));
   if (tooLarge.length > 0) throw bodyRejection(tooLarge);
   const { rejection: refusal } = deps.limits.acquireEvents(principal, drafts.length, drafts.length);
@@ -250,7 +254,7 @@ async function fileReport(
   };
 }
 
-/** What only the answer to the report's own request says. */
+/** Returns the fields that only the response to the filing request has. */
 function extrasOf({ draft, attachments }: CheckedReport, eventIds: readonly string[]): CreatedExtras {
   const missing = attachments.filter(({ state }) => state === 'missing');
   return {
@@ -293,9 +297,12 @@ function recordOf(
   };
 }
 
-/** Nothing of it would be left. */
+/**
+ * Error for a report that would have no content, because all of its events already have the maximum number of open
+ * reports.
+ */
 function tooManyReports(): Rejected {
-  const detail = `each of the events is named by ${MAX_OPEN_REPORTS_PER_KEY} open reports already`;
+  const detail = `each of the events is already named by ${MAX_OPEN_REPORTS_PER_KEY} open reports`;
   return new Rejected('rate_limited', detail, { headers: { 'Retry-After': `${GRACE_MS / 1000}` } });
 }
 
@@ -314,7 +321,7 @@ const NO_TEXTS = {
   fingerprint: null,
 };
 
-/** The request again; where the first try was cut short, its events are stored now if they are the same. */
+/** Answers a retry. Stores the missing events of an incomplete report if the request is the same. */
 async function replay(
   deps: ReportDeps,
   principal: Principal,
@@ -341,7 +348,7 @@ async function replay(
   return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, extras) };
 }
 
-/** Each event is linked to its report, to those of its session whose window is open, and to those that name it. */
+/** Adds the reports of each event: its own report, open reports of its session, and reports that name the event. */
 function withReportIds(
   { reports }: ReportDeps,
   { project, revision }: Principal,
@@ -360,8 +367,8 @@ function requestDigest(body: Buffer): Buffer {
 }
 
 /**
- * Also where the request now names the id that the server made for it: a client that was told of its report by a 503
- * sends the same again with that id.
+ * True for the same body, also if it additionally has the id that the server generated. A client that learned its
+ * report's id from a 503 sends the request again with that id.
  */
 function isSameRequest(body: Buffer, idMember: Span | undefined, filed: Buffer | null): boolean {
   if (filed === null) return false;

@@ -1,4 +1,4 @@
-/** A late repeat of a report brings nothing of an erased session back. */
+/** Tests that a late retry of a report does not store data of an erased session again. */
 import { randomUUID } from 'node:crypto';
 import { applyEntry } from '@questlog/runtime/directory/directory';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
@@ -6,14 +6,14 @@ import { expect, test } from 'vitest';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
 import { createReport } from './createReport.ts';
 
-test('the repeat of a report is refused as of an unknown session once its session was erased', async () => {
+test('rejects the retry of a report with unknown_session after its session was erased', async () => {
   const bench = await aReportBench();
   const { sessionId, body } = aBody(bench);
   await createReport(await bench.start(), bench.principal, body);
   const [before, events] = [await bench.reports(), await bench.events()];
   erase(bench, { sessions: [sessionId] });
 
-  // One that has read the report, and one that knows nothing of it.
+  // One process has read the report, and one process has not.
   const deps = await bench.start();
   for (const reports of [deps.reports, { ...deps.reports, find: async () => undefined }]) {
     const repeat = createReport({ ...deps, reports }, bench.principal, body);
@@ -22,7 +22,7 @@ test('the repeat of a report is refused as of an unknown session once its sessio
   expect([await bench.reports(), await bench.events()]).toEqual([before, events]);
 });
 
-test('of a report without a session the events of an erased one do not come again as nobody’s', async () => {
+test('the retry of a report does not store events of an erased session without a session', async () => {
   const bench = await aReportBench();
   const { sessionId, body } = aBody(bench, { sessionId: undefined });
   erase(bench, { sessions: [sessionId] });
@@ -31,7 +31,7 @@ test('of a report without a session the events of an erased one do not come agai
   expect([await bench.reports(), await bench.events()]).toEqual([[], []]);
 });
 
-test('an erased report is not filed again by a request that leaves its session out', async () => {
+test('does not file an erased report again for a request without its session', async () => {
   const bench = await aReportBench();
   const { body, clientRequestId } = aBody(bench);
   const { id } = await createReport(await bench.start(), bench.principal, body);
@@ -47,7 +47,7 @@ test('an erased report is not filed again by a request that leaves its session o
   expect([(await bench.reports()).length, (await bench.events()).length]).toEqual([1, 4]);
 });
 
-/** In the first session, with an event of each. */
+/** A report of the first session, with an event of each session. */
 function aBody(bench: ReportBench, of: object = {}) {
   const [first] = bench.inline;
   const sessionId = first !== undefined && 'sessionId' in first ? String(first.sessionId) : '';

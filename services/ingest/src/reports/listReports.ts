@@ -1,4 +1,4 @@
-/** The list of a project's bug reports, the newest first; a retracted one stays in it with its state. */
+/** Lists the bug reports of a project, the newest first, including retracted reports. */
 
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { type ListedReport, MAX_FINGERPRINT_CHARS, type ReportPage } from '@questlog/schemas/http/report';
@@ -22,7 +22,7 @@ import type { PageQuery } from '../core/pageLimit.ts';
 import { reportHead } from './core/reportAnswer.ts';
 import type { ReportReadDeps } from './readReports.ts';
 
-/** As the query has them; undefined where it has none. */
+/** Query parameters. Undefined if absent. */
 export interface ReportQuery
   extends PageQuery,
     Partial<Record<keyof typeof CONDITIONS, string | undefined>> {}
@@ -36,7 +36,7 @@ const CONDITIONS = {
   sessionId: 'session_id = {sessionId:UUID}',
 };
 
-/** Without what may be long: `FINAL` reads every column of all reports of the project. */
+/** Excludes long columns, because `FINAL` reads every selected column of all reports of the project. */
 const COLUMNS = `${COMMON_COLUMNS}, ${TEXT_COLUMNS}`;
 
 type Head =

@@ -1,4 +1,4 @@
-/** What may be read back of a bug report: itself with its links, and its events. */
+/** Reads a bug report with its links, and its events. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -41,9 +41,9 @@ import { reportObject, type ShownContent, withExpired } from './core/reportAnswe
 export interface ReportReadDeps {
   readonly store: Store;
   readonly reports: ReportCache;
-  /** Of the events topic. */
+  /** Projection of the topic of events. */
   readonly projection: ProjectionProgress;
-  /** Of the topic of reports. */
+  /** Projection of the topic of reports. */
   readonly reportProjection: ProjectionProgress;
   readonly waitForLinks: WaitForLinks;
   readonly clock: Clock;
@@ -87,16 +87,16 @@ interface LinkedRow extends PositionedRow {
   readonly link_source: Link['source'];
 }
 
-/** An event that the report names is pending until it is stored, and linked from then on. */
+/** A link to a named event is pending until the event is stored. After that it counts as linked. */
 const LINKS_IN_CLICKHOUSE = `
   SELECT event_id, toString(source) AS way, state != 'pending' AS is_link, 1 AS weight FROM report_link_versions FINAL
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state != 'unresolved'`;
 
-/** Also those that are linked: a link that is written meanwhile is in one half or in both, never in none. */
+/** Includes events that are already linked, so that a link that is being written is in at least one of the two sets. */
 const LINKS_BY_SESSION = `
   SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM (${sessionEventsQuery()})`;
 
-/** A page of the report's events by `occurredAt`; ties in the order of the log. */
+/** Returns a page of the report's events by `occurredAt`, and in log order for equal times. */
 export async function readReportEvents(
   deps: ReportReadDeps,
   principal: Principal,
@@ -109,7 +109,7 @@ export async function readReportEvents(
   const { filed, retractedAt } = report;
   await waitForProjection(deps, filed);
   const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
-  // The ids lead to the events by the primary key, which begins with the time inside them.
+  // The ids select the events by the primary key, which starts with the time in the ids.
   const { page, rows: found } = await queryPage(wanted, (asked, settings) =>
     deps.store.query<LinkedRow>(
       `WITH links AS (
@@ -154,13 +154,16 @@ export async function findReport(
   return report;
 }
 
-/** Waits until the report and the events that it names are in ClickHouse; waits a little for links that the linker makes. */
+/**
+ * Waits until the report and its named events are in ClickHouse, and for a short time until the linker has made its
+ * links.
+ */
 async function waitForProjection(
   { projection, reportProjection, waitForLinks, partitions }: ReportReadDeps,
   filed: ReportLink,
 ): Promise<void> {
   const { tenantId, sessionLane, inlineEventIds, eventIds } = filed;
-  // Those that decide about the report or hold its events: a request never waits for the others.
+  // Waits only for the partitions that decide about the report or contain its events.
   const lanes = [0, sessionLane ?? 0, ...[...inlineEventIds, ...eventIds].map(laneOf)];
   const concerned = partitionsOf(tenantId, lanes, partitions);
   await Promise.all([
@@ -171,8 +174,9 @@ async function waitForProjection(
 }
 
 /**
- * A token takes back what it filed itself, or those that it was rotated from: the token of a published game is everybody's. An operator takes back all.
- * @throws Rejected `not_found` also for a report of another project; `forbidden` for one that another token filed.
+ * Retracts a report. A token can retract reports that it or its predecessors filed, because everybody has the token of
+ * a published game. An operator can retract all reports.
+ * @throws Rejected `not_found` also for a report of another project; `forbidden` for a report of another token.
  */
 export async function retractReport(
   deps: { reports: ReportCache; clock: Clock; perReport: KeyedMutex },
@@ -189,13 +193,13 @@ export async function retractReport(
       ...filed,
       kind: 'retracted',
       receivedAt: deps.clock.now(),
-      // A report without a time has that of its receipt, and this record has another one.
+      // The time of a report without `occurredAt` is the receipt of its first record.
       occurredAt: reportTimeOf(filed),
     });
   });
 }
 
 function notFiledByToken(id: string): Rejected {
-  const detail = `report ${id} was not filed with this access token; an operator may retract it`;
+  const detail = `report ${id} was not filed with this access token; only an operator can retract it`;
   return new Rejected('forbidden', detail);
 }

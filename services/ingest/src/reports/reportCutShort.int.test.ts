@@ -1,4 +1,4 @@
-/** POST /v1/ingest/reports while the log goes away: what the 503 tells, and that a client that follows it ends with one whole report. */
+/** Tests POST /v1/ingest/reports while the log becomes unavailable: the 503 leads the client to one complete report. */
 import { Router } from '@koa/router';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -15,10 +15,10 @@ import { ingestMetrics } from '../metrics.ts';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
 import type { ReportDeps } from './createReport.ts';
 
-/** For what never comes: short, as the test waits it out. */
+/** Short wait, because the test waits until it ends. */
 const WAIT_MS = 100;
 
-test('a report cut short behind its record is a 503 that leads to it; the same with its id makes it whole', async () => {
+test('a report without its events is a 503 that names it, and the same request with its id completes it', async () => {
   const bench = await aReportBench();
   const url = await served(bench);
   const report = { events: bench.inline };
@@ -39,7 +39,7 @@ test('a report cut short behind its record is a 503 that leads to it; the same w
   expect(await storedIds(bench)).toEqual(filed?.inlineEventIds.toSorted());
 });
 
-test('a repeat that is cut short as well leads to the report again', async () => {
+test('a retry that also fails is a 503 that names the report again', async () => {
   const bench = await aReportBench();
   const url = await served(bench);
   const report = { id: '0b6ca34e-4cf8-4a46-b24b-85ac27b327fa', events: bench.inline };
@@ -49,7 +49,7 @@ test('a repeat that is cut short as well leads to the report again', async () =>
   }
 });
 
-test('a 503 before anything is in the log leads nowhere', async () => {
+test('a 503 before the append names no report', async () => {
   const bench = await aReportBench();
   const url = await served(bench);
   bench.isDown = () => true;
@@ -58,7 +58,7 @@ test('a 503 before anything is in the log leads nowhere', async () => {
   expect([refused.status, refused.headers.get('location')]).toEqual([503, null]);
 });
 
-test('other content under the id that a 503 named is a 409, and stores nothing', async () => {
+test('other content with the id of a 503 is a 409 and stores nothing', async () => {
   const bench = await aReportBench();
   const url = await served(bench);
   bench.isDown = (topic) => topic === TOPICS.events;
@@ -71,7 +71,7 @@ test('other content under the id that a 503 named is a 409, and stores nothing',
   expect(await bench.events()).toEqual([]);
 });
 
-test('a report that is not read back in time is a 503 that leads to it; the same with its id makes it whole', async () => {
+test('a report that is not read back in time is a 503 that names it, and the same request with its id completes it', async () => {
   const bench = await aReportBench();
   const { url, readOn } = await servedBlind(bench);
   const report = { events: bench.inline };
@@ -90,7 +90,7 @@ test('a report that is not read back in time is a 503 that leads to it; the same
   expect(await storedIds(bench)).toEqual(filed?.inlineEventIds.toSorted());
 });
 
-test('a process that lags behind the log answers 503 in the end, leads nowhere and files nothing', async () => {
+test('a process that lags behind the log answers 503 without a report, and files nothing', async () => {
   const bench = await aReportBench();
   const { url, readOn } = await servedBlind(bench);
   const report = { id: '0b6ca34e-4cf8-4a46-b24b-85ac27b327fa', events: bench.inline };
@@ -108,11 +108,11 @@ test('a process that lags behind the log answers 503 in the end, leads nowhere a
   expect(await bench.reports()).toHaveLength(1);
 });
 
-/** A process that reads nothing of the log from its start on, until it may. */
+/** Starts a process that reads nothing from the log until the test allows it. */
 async function servedBlind(bench: ReportBench): Promise<{ url: string; readOn: () => void }> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const started = await bench.start(() => promise, WAIT_MS);
-  // Before it is closed, which waits for the record that is being read.
+  // Runs before the close, which waits for the current record.
   onTestFinished(() => resolve());
   return { url: await served(bench, started), readOn: resolve };
 }

@@ -1,4 +1,4 @@
-/** `GET /admin/retention`: what is kept for how long, and what it costs in bytes: now, and a month. */
+/** `GET /admin/retention`: how long data is kept, how many bytes it takes now, and how many bytes arrive per month. */
 import type { RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -28,7 +28,7 @@ export function costRoute(router: RouterInstance, deps: CostDeps): void {
   });
 }
 
-/** Of a project, or of all. */
+/** Returns the cost of one project, or of all projects. */
 export async function retentionCost(deps: CostDeps, project: Project | undefined): Promise<RetentionOutput> {
   const { store, log, clock } = deps;
   const nowMs = clock.now();
@@ -44,7 +44,7 @@ export async function retentionCost(deps: CostDeps, project: Project | undefined
       project === undefined ? all : { rows: measurement.rows, bytes: bytesOfRows(all, measurement.rows) };
     tables.push(costOf({ what, name: table, project }, { ...measurement, ...ofIt }, nowMs));
   }
-  // Those that went with their days are named still.
+  // Excludes expired files, because reports still name them.
   const files = `(
       SELECT project_id, received_at, arrayJoin(attachments) AS file FROM report_versions FINAL
       WHERE ${ofProject(project, 'report_versions')}
@@ -74,7 +74,7 @@ async function wholeTables(
   );
 }
 
-/** @param from a table and its conditions, from the directory: no text of a caller is in it. */
+/** @param from a table with conditions. It contains values of the directory, and no text of a caller. */
 async function measureRows(
   store: CostDeps['store'],
   from: string,
@@ -96,7 +96,7 @@ async function measureRows(
   };
 }
 
-/** The events are sorted by their tenants first. */
+/** The primary key of `events` starts with the tenant. */
 function ofProject(project: Project | undefined, table: string): string {
   if (project === undefined) return '1';
   const ofTenant = table === 'events' ? `tenant_id = '${project.tenantId}' AND ` : '';

@@ -1,4 +1,4 @@
-/** What is dropped and what stays, asked of the real engine. */
+/** Tests on the real engine which data is removed. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -28,7 +28,7 @@ const RECORDING = {
 };
 const shared = sharedStore();
 
-test('rows past the days of their project go, and no others; each kind by its own days', async () => {
+test('removes expired rows of a project and no other rows, with a retention time for each kind', async () => {
   const game = aGame({ events: 1, sessions: 3, links: 1 });
   const other = aGame(null);
   for (const { project } of [game, other]) {
@@ -46,7 +46,7 @@ test('rows past the days of their project go, and no others; each kind by its ow
   expect(await dropExpired(deps)).toEqual([]);
 });
 
-test('what comes late, past its days, goes with the next day; days that grew again drop nothing more', async () => {
+test('removes expired rows that arrive late on the next day, and removes no more rows after the retention time was increased', async () => {
   const { project } = aGame({ events: 1 });
   await addRows(project, 'events', [5]);
   const { deps } = aRetention(project);
@@ -59,7 +59,7 @@ test('what comes late, past its days, goes with the next day; days that grew aga
   expect(await rowsOf(project)).toMatchObject({ events: 0 });
 });
 
-test('a recount takes dropped rows for no loss, and still finds a row that is missing', async () => {
+test('verify reports no difference for expired rows, and still reports a missing row', async () => {
   const { project } = aGame({ events: 1 });
   await addRows(project, 'events', [0.5, 5]);
   for (const ageDays of [0.5, 5]) await addCount(project, ageDays, 1);
@@ -87,7 +87,7 @@ test('a recount takes dropped rows for no loss, and still finds a row that is mi
   expect(await held.miscountedMinutes(times, 10)).toMatchObject([{ expected: 0, found: 7 }]);
 });
 
-test('what may be gone is written down before anything goes', async () => {
+test('records an expiration before it removes data', async () => {
   const { project } = aGame({ events: 1 });
   await addRows(project, 'events', [5]);
   const { deps } = aRetention(project);
@@ -105,7 +105,7 @@ test('what may be gone is written down before anything goes', async () => {
   expect(await rowsOf(project)).toMatchObject({ events: 0 });
 });
 
-test('files past the days of their project are removed, another’s of the same day stay', async () => {
+test('removes expired files of a project, and keeps files of another project from the same day', async () => {
   const game = aGame({ uploads: 2 });
   const other = aGame(null);
   const { deps, anUpload, uploads } = await withUploads(game.project, other.project);
@@ -137,7 +137,7 @@ test('removes a file with the last report that names it, because only reports sh
   for (const key of [again, young]) expect(await uploads.find(key)).toBeUndefined();
 });
 
-test('what fails is told in readiness until a later look succeeds', async () => {
+test('a failure is a health warning until a later run succeeds', async () => {
   const { project } = aGame({ events: 1 });
   const state = { isAway: true, warning: (): unknown => undefined };
   const query: RetentionDeps['store']['query'] = async (...of) => {

@@ -1,6 +1,6 @@
 /**
- * Drops what is past its project's days: rows by a mutation a table, files one by one. What may be gone is written down
- * first, so that a recount never takes it for lost.
+ * Removes expired data of projects: rows with one mutation per table, files one by one. Each expiration is recorded
+ * first, so that `verify` never reports expired data as missing.
  */
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
@@ -23,7 +23,7 @@ import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { DAY_MS, type Expiration, expirationsOf, markKey, type RetainedKind } from './core/expirations.ts';
 
-/** Where rows lie, and which of their times says when they came. */
+/** Tables with a retention time, and the column with the time at which a row was received. */
 export const RETAINED_TABLES = {
   events: { table: 'events', at: 'received_at' },
   sessions: { table: 'sessions', at: 'registered_at' },
@@ -36,15 +36,15 @@ const TABLES = Object.entries(RETAINED_TABLES) as readonly [
 ][];
 type RetainedTable = (typeof RETAINED_TABLES)[keyof typeof RETAINED_TABLES];
 
-/** The first is not in the way of a start. */
+/** The first run is delayed so that it does not slow down the start. */
 const INTERVALS = { firstMs: 60_000, everyMs: 60 * 60 * 1000 };
 const POLL_MS = 1_000;
-/** Of one statement: its text stays below what ClickHouse reads of one. */
+/** Maximum projects of one statement, so that its text stays within ClickHouse's limit. */
 const MAX_PROJECTS_PER_STATEMENT = 1_000;
 
 export interface RetentionDeps {
   readonly store: Pick<Store, 'query' | 'command'>;
-  /** Undefined where uploads are not set up. */
+  /** Undefined if uploads are not configured. */
   readonly uploads: Pick<UploadStore, 'list' | 'remove'> | undefined;
   readonly projects: Directory['projects'];
   readonly clock: Clock;
@@ -55,7 +55,7 @@ export interface RetentionDeps {
   readonly caughtUp: () => Promise<void>;
 }
 
-/** Looks a minute after the start, and every hour. */
+/** Runs a minute after the start, and then every hour. */
 export function openRetention(
   deps: RetentionDeps & { logger: Logger; health: Pick<Health, 'warn'> },
   pace = INTERVALS,
@@ -74,10 +74,10 @@ export function openRetention(
         if (dropped.length > 0) logger.info('expired_dropped', { dropped: dropped.map(named) });
         warning = undefined;
       } catch (error) {
-        // What is left over is still there an hour later.
+        // The remaining data is removed an hour later.
         if (signal.aborted) return;
         logger.warn('expired_not_dropped', { cause: messageOf(error) });
-        warning = `what is past its days is still there: ${messageOf(error)}`;
+        warning = `expired data was not removed: ${messageOf(error)}`;
       }
     }
   })();
@@ -89,14 +89,13 @@ export function openRetention(
   };
 }
 
-/** @returns what had something to drop. @throws the first failure, once all else was tried. */
+/** @returns the expirations that removed data. @throws the first failure, after all other removals were tried. */
 export async function dropExpired(
   deps: RetentionDeps,
   signal = new AbortController().signal,
 ): Promise<Expiration[]> {
   const nowMs = deps.clock.now();
   const owned = [...deps.projects.values()].map(({ id: projectId, tenantId }) => ({ projectId, tenantId }));
-  // An earlier version may have dropped sessions without a record.
   await recordUnknown(deps.store, owned, nowMs);
   const due = expirationsOf(deps.projects.values(), await marks(deps.store), nowMs);
   const dropped: Expiration[] = [];
@@ -121,7 +120,7 @@ export async function dropExpired(
   return dropped;
 }
 
-/** Per project and kind, before when nothing is left. */
+/** Returns the time before which no data is left, by project and kind. */
 async function marks(store: RetentionDeps['store']): Promise<Map<string, number>> {
   const rows = await store.query<{ projectId: string; what: RetainedKind; beforeMs: string }>(
     `SELECT project_id AS projectId, what, toUnixTimestamp64Milli(max(expired_before)) AS beforeMs
@@ -130,7 +129,10 @@ async function marks(store: RetentionDeps['store']): Promise<Map<string, number>
   return new Map(rows.map(({ projectId, what, beforeMs }) => [markKey(projectId, what), Number(beforeMs)]));
 }
 
-/** Checked by reading, before and behind: a mutation may say that it is done before every row is gone. */
+/**
+ * Removes expired rows. Checks with queries before and after, because a mutation can report its end before all rows are
+ * removed.
+ */
 async function dropRows(
   deps: RetentionDeps,
   { what, rows, due }: ExpiredRows,
@@ -140,7 +142,7 @@ async function dropRows(
   const expired = `(${conditionsOf(rows, due).join(') OR (')})`;
   const isLeft = async () =>
     (await store.query(`SELECT 1 FROM ${rows.table} WHERE ${expired} LIMIT 1`)).length > 0;
-  // Another ingest's, or one that was begun before a restart.
+  // Another ingest may have started the mutation, or this one before a restart.
   await waitForMutations(store, rows.table, signal);
   const hadSome = await isLeft();
   const nowMs = clock.now();
@@ -153,7 +155,7 @@ async function dropRows(
     await mark(store, due, false);
     await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(ignoreUnfinished);
     await waitForMutations(store, rows.table, signal);
-    // Rows that came meanwhile are a later look's.
+    // A later run removes rows that arrived in the meantime.
     if (await isLeft()) return due;
   }
   await mark(store, due, true);
@@ -220,20 +222,25 @@ async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise
   return [];
 }
 
-/** A mutation that was begun goes on by itself, and what is left is read behind it. */
+/**
+ * Ignores that ClickHouse stopped waiting for the mutation, which continues. The remaining rows are queried afterwards.
+ */
 function ignoreUnfinished(error: unknown): void {
   const cause: unknown = error instanceof Unavailable ? error.cause : undefined;
   if (!(cause instanceof Error && 'code' in cause && cause.code === UNFINISHED)) throw error;
 }
 
-/** ClickHouse's own number. */
+/** Error code of ClickHouse for an unfinished mutation. */
 const UNFINISHED = '341';
 
-/** One a time, with constants: a mutation runs again after a restart, and must find the same. */
+/**
+ * Returns one condition per time, with constants, because a mutation that runs again after a restart must select the
+ * same rows.
+ */
 function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]): string[] {
   const list = (ids: readonly string[]): string => [...new Set(ids)].map((id) => `'${id}'`).join(', ');
   return [...Map.groupBy(due, ({ beforeMs }) => beforeMs)].map(([beforeMs, some]) => {
-    // The events are sorted by their tenants first.
+    // The primary key of `events` starts with the tenant.
     const tenants =
       table === 'events' ? `tenant_id IN (${list(some.map(({ tenantId }) => tenantId))}) AND ` : '';
     const projects = list(some.map(({ projectId }) => projectId));
@@ -241,7 +248,10 @@ function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]):
   });
 }
 
-/** A mutation may take longer than an answer is waited for. @throws Unavailable where one fails. */
+/**
+ * Waits until no mutation runs on the table, because a mutation can take longer than a request. @throws Unavailable if
+ * a mutation fails.
+ */
 async function waitForMutations(
   store: RetentionDeps['store'],
   table: string,
@@ -269,7 +279,7 @@ async function mark(
   );
 }
 
-/** By the days of their ids, from where the last time ended. Reports keep their names. */
+/** Removes expired files by the day in their ids, starting where the last run ended. Reports still name these files. */
 async function dropFiles(
   { uploads, store, projects }: RetentionDeps,
   due: readonly Expiration[],

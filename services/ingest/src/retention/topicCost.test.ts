@@ -1,4 +1,4 @@
-/** What topics cost, on the embedded log. */
+/** Tests the cost of topics on the embedded log. */
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
@@ -6,7 +6,7 @@ import { measureTopics } from './topicCost.ts';
 
 const DAY_MS = 86_400_000;
 
-test('each topic tells its days, its records, their bytes, and the bytes of a month at their rate', async () => {
+test('returns for each topic its retention days, records, bytes, and bytes per month at the recent rate', async () => {
   const clock = new ManualClock();
   const log = await aLog({ clock });
   await log.ensureTopics(topicDefinitions(2));

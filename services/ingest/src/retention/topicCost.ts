@@ -1,6 +1,6 @@
 /**
- * What the topics keep, and what that takes. The log tells no bytes: the first records that a partition still has stand for
- * all, as they lie in the log before a broker compresses them, and once however many replicas there are.
+ * Estimates how many bytes the topics take. The log does not report bytes, so the first records of each partition are
+ * extrapolated. The result is the size of one replica, before compression.
  */
 import type { Log } from '@questlog/runtime/log/log';
 import { settledWithin } from '@questlog/runtime/process/waiting';
@@ -9,7 +9,7 @@ import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { bytesPerMonth } from './core/bytesPerMonth.ts';
 import { DAY_MS } from './core/expirations.ts';
 
-/** Of the batches of a topic that were looked into. */
+/** Totals of the batches of a topic that were read. */
 interface Sample {
   records: number;
   bytes: number;
@@ -32,7 +32,7 @@ export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<Re
       const measure = { rows: records, bytes, recentRows: records, recentSinceMs: sample?.sinceMs };
       return {
         name,
-        // Of a compacted topic the last record of each key stays.
+        // A compacted topic keeps the last record of each key.
         days: Number.isFinite(retentionMs) ? retentionMs / DAY_MS : null,
         records,
         bytes,
@@ -44,7 +44,7 @@ export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<Re
 
 type Ranges = Awaited<ReturnType<Log['offsetRanges']>>;
 
-/** Reads one batch of each partition; undefined where none comes in time. */
+/** Reads one batch of each partition. Returns undefined if no batch arrives in time. */
 async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promise<Sample | undefined> {
   const wanted = new Set(
     ranges.flatMap((range, partition) =>
@@ -68,7 +68,7 @@ async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promis
       sample.sinceMs = Math.min(sample.sinceMs, first.timestampMs);
       wanted.delete(partition);
       if (wanted.size === 0) all.resolve();
-      // Nothing behind it is read.
+      // Blocks the partition, because no later batch is needed.
       await all.promise;
     },
   });

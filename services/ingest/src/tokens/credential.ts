@@ -1,15 +1,20 @@
-/** What an upload's address, which is signed, says of whoever asked for it. Pure. */
+/**
+ * The credential in a signed upload address. It identifies the token or JWT with which the address was requested. Pure.
+ */
 import { type Directory, type Principal, validToken } from '@questlog/runtime/directory/directory';
 import type { ProjectIds } from '../limits/concurrencyLimit.ts';
 
 const JWT = /^jwt-until-(\d{1,15})$/;
 
-/** A token's id; of a JWT, which can only expire, the time. */
+/** Returns the id of the token, or the expiry of a JWT, because a JWT cannot be revoked. */
 export function credentialOf({ tokenId, jwtExpiresAtMs }: Principal): string {
   return jwtExpiresAtMs === undefined ? (tokenId ?? '') : `jwt-until-${jwtExpiresAtMs}`;
 }
 
-/** Whose an upload is, by an address whose signature is in order; undefined: its credential has ended, or who has it is suspended. */
+/**
+ * Returns the owner of an upload, by an address with a valid signature. Returns undefined if the credential has expired
+ * or was revoked, or if the project or tenant is suspended.
+ */
 export function holderOf(
   directory: Directory,
   { tokenId, key: { projectId } }: { tokenId: string; key: { projectId: string } },

@@ -1,4 +1,4 @@
-/** POST /admin/tokens/{id}/rotate: a token takes the place of another, which goes on for a while. */
+/** POST /admin/tokens/{id}/rotate: replaces a token. The old token stays valid for a while. */
 import { randomUUID } from 'node:crypto';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -12,9 +12,9 @@ import { Rejected } from '../rejected.ts';
 import { newToken } from './tokenText.ts';
 
 /**
- * The new token is written first: whatever fails behind that, no game is without a token. Where the answer is lost, the
- * successor that nobody has heard of is rotated in its turn.
- * @throws Rejected for an unknown token, or one that was rotated before; Unavailable
+ * Rotates a token. The new token is written first, so that a later failure leaves no game without a token. If the
+ * response is lost, the unused successor can itself be rotated.
+ * @throws Rejected for an unknown token, or for a token that was already rotated; Unavailable
  */
 export async function rotateToken(
   { current, change, put }: DirectoryHandle,
@@ -26,14 +26,14 @@ export async function rotateToken(
     if (known === undefined) throw new Rejected('not_found', `there is no token ${idText}`);
     const { rotatedTo } = known;
     if (rotatedTo == null || !current.tokens.has(rotatedTo)) return known;
-    throw new Rejected('already_decided', `the token was rotated before; rotate its successor ${rotatedTo}`);
+    throw new Rejected('already_decided', `the token was already rotated; rotate its successor ${rotatedTo}`);
   };
   const nowMs = clock.now();
   const [id, text] = [randomUUID(), newToken()];
   const successor = await change('token', id, () => {
     const old = rotatable(current.tokens.get(canonicalUuid(idText) ?? ''));
     const entity: Token = {
-      // All that it may and may not, also what only a later version knows of.
+      // Copies all permissions, also fields of later versions.
       ...old,
       ...{ id, sha256: sha256Hex(text) },
       expiresAt: expiresAt == null ? sameLifetime(old, expiresAt, nowMs) : expiryOf(expiresAt, nowMs),
@@ -53,13 +53,13 @@ export async function rotateToken(
       return { entity: { ...old, expiresAt: endsAt, rotatedTo: id }, answer: { status: 201, body } };
     });
   } catch (error) {
-    // Only then is it certain that the old token names no successor.
+    // Only this error proves that the old token has no reference to the successor.
     if (error instanceof Rejected) await put('token', id, null);
     throw error;
   }
 }
 
-/** @throws Rejected where it has passed: a token that is made is meant to work. */
+/** @throws Rejected if the time is in the past. */
 export function expiryOf(text: string, nowMs: number): number {
   const expiresAt = Number(timestampField('expiresAt', text) / 1000n);
   if (expiresAt > nowMs) return expiresAt;
@@ -70,14 +70,14 @@ export function formatMillis(millis: number): string {
   return formatMicros(BigInt(millis) * 1000n);
 }
 
-/** @param expiresAt null: it never ends. */
+/** @param expiresAt null if the new token does not expire. */
 function sameLifetime(old: Token, expiresAt: null | undefined, nowMs: number): number | null {
   if (expiresAt === undefined && old.rotatedTo != null)
     throw rejectionOf(
       problem(
         '/expiresAt',
         'field_required',
-        'expiresAt: how long the token was made for went with its first rotation',
+        'expiresAt is required, because the original lifetime of the token is unknown after its first rotation',
       ),
     );
   return expiresAt === null || old.expiresAt === null ? null : nowMs + old.expiresAt - old.createdAt;

@@ -1,18 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import { isMistyped, newToken } from './tokenText.ts';
 
-/** As docs/operating/tokens.md gives it to scanners. */
+/** The pattern for scanners in docs/operating/tokens.md. */
 const SCANNED = /\bqlt_[0-9A-Za-z]{44}\b/;
 
 describe('a new token', () => {
-  test('is what scanners look for, and its checksum fits', () => {
+  test('matches the pattern of scanners, and has a valid checksum', () => {
     const tokens = Array.from({ length: 200 }, newToken);
 
     expect(tokens.filter((token) => !SCANNED.test(token) || isMistyped(token))).toEqual([]);
     expect(new Set(tokens).size).toBe(tokens.length);
   });
 
-  test('with any one character changed, or two neighbours in each other’s place, is mistyped', () => {
+  test('is mistyped if one character changes or two adjacent characters are swapped', () => {
     const token = newToken();
     for (let at = 4; at < token.length; at++) {
       const other = token[at] === 'x' ? 'y' : 'x';
@@ -29,7 +29,7 @@ describe('a new token', () => {
   });
 });
 
-test('a token of an earlier version, which has no checksum, is never mistyped', () => {
+test('a token of an earlier version, without a checksum, is never mistyped', () => {
   expect(isMistyped('qlt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA')).toBe(false);
   expect(isMistyped('anything')).toBe(false);
 });

@@ -1,7 +1,7 @@
 /**
- * The text of an access token: `qlt_`, 38 random letters and digits, and a checksum of six, so that scanners know one in a
- * repository without asking anybody, and a mistyped one is told from an unknown one. Tokens of earlier versions have 43
- * characters behind the prefix and no checksum; they go on being valid.
+ * Text of an access token: `qlt_`, 38 random letters and digits, and a checksum of 6. With the checksum, scanners of
+ * repositories recognize a token offline, and a mistyped token is distinguished from an unknown one. Tokens of earlier
+ * versions have 43 characters after the prefix and no checksum, and stay valid.
  */
 import { randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
@@ -10,9 +10,8 @@ import { PROJECT_TOKEN } from '@questlog/schemas/tokenPrefixes';
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** 226 bits. */
 const RANDOM_DIGITS = 38;
-/** As many as 32 bits take. */
+/** Enough digits for 32 bits. */
 const CHECKSUM_DIGITS = 6;
-/** As `newToken` makes them. */
 const WITH_CHECKSUM = /^qlt_[0-9A-Za-z]{44}$/;
 
 export function newToken(): string {
@@ -20,12 +19,12 @@ export function newToken(): string {
   return PROJECT_TOKEN + random + checksumOf(PROJECT_TOKEN + random);
 }
 
-/** Whether a character of it is another one than it was made with. */
+/** True if the checksum shows that a character was changed. */
 export function isMistyped(token: string): boolean {
   return WITH_CHECKSUM.test(token) && !token.endsWith(checksumOf(token.slice(0, -CHECKSUM_DIGITS)));
 }
 
-/** CRC-32 of the text before it, in base 62, the highest digit first. */
+/** Returns the CRC-32 of the text in base 62, the most significant digit first. */
 function checksumOf(text: string): string {
   let digits = '';
   for (let left = crc32(text); digits.length < CHECKSUM_DIGITS; left = Math.floor(left / DIGITS.length)) {

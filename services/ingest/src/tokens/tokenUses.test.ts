@@ -88,7 +88,7 @@ test('writes a limited number of tokens per minute, and starts with the token th
   }
 });
 
-test('of a revoked token nothing is told any more', async () => {
+test('reports no use of a revoked token', async () => {
   const topic = await anEmptyTopic();
   const directory = await opened(topic);
   const id = await aToken(directory);
@@ -100,7 +100,7 @@ test('of a revoked token nothing is told any more', async () => {
   expect(directory.current.uses.has(id)).toBe(false);
 });
 
-test('while the log is away a use waits, and a stop does not wait for the log', async () => {
+test('a use waits while the log is unavailable, and a stop does not wait for the log', async () => {
   const topic = await anEmptyTopic();
   const directory = await opened(topic);
   const id = await aToken(directory);

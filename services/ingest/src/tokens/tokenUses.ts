@@ -1,6 +1,6 @@
 /**
- * Keeps the minute in which each token was last used. A request only notes it in memory. Every second new minutes are appended
- * to the directory's topic, for the other ingests and the next start.
+ * Keeps the minute in which each token was last used. A request only notes its use in memory. Once a second, new
+ * minutes are appended to the directory topic for the other ingests and for the next start.
  */
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -23,7 +23,7 @@ const WRITE_EVERY_MS = 1_000;
  * longest are next.
  */
 export const MAX_WRITES_PER_MINUTE = 1_000;
-/** Records that are appended at once, and share a commit of the log. */
+/** Records that are appended at once and share a commit of the log. */
 const APPENDS_PER_BATCH = 50;
 
 export interface TokenUsesDeps {

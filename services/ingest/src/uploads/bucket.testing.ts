@@ -1,4 +1,4 @@
-/** A bucket for tests, and what lies in it. */
+/** Test support: an S3 bucket and its objects. */
 import { randomUUID } from 'node:crypto';
 import { CreateBucketCommand, paginateListObjectsV2, S3Client } from '@aws-sdk/client-s3';
 import type { S3StoreOptions } from './s3Store.ts';
@@ -7,7 +7,7 @@ const REGION = 'us-east-1';
 
 type Server = Pick<S3StoreOptions, 'endpoint' | 'accessKeyId' | 'secretAccessKey'>;
 
-/** One that nobody else uses: an ingest removes the files of its bucket that none of its own reports names. */
+/** Creates a bucket for one test, because an ingest removes all files of its bucket that its reports do not name. */
 export async function aBucket(server: Server): Promise<S3StoreOptions> {
   const options = { ...server, region: REGION, publicEndpoint: '', bucket: `uploads-${randomUUID()}` };
   const client = clientOf(server);

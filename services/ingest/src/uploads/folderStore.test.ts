@@ -1,4 +1,7 @@
-/** The folder passes the suite of every store; and what only a folder can show: modes, leftovers, first bytes. */
+/**
+ * Runs the suite of upload stores on a folder, and tests the properties of the folder: modes, leftover files, and first
+ * bytes.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -32,7 +35,7 @@ async function aFolder(): Promise<{
 uploadStoreContract('uploads in a folder', { open: aFolder });
 
 describe('a folder of uploads', () => {
-  test('is its owner’s alone, with all that is in it', async () => {
+  test('has modes that allow access only to its owner', async () => {
     const { store, folder, target, address } = await described(1000);
     await put(address, target.mimeType, randomBytes(1000));
     await store.describe(target.key, describing);
@@ -45,7 +48,7 @@ describe('a folder of uploads', () => {
     expect(modes).not.toContain(false);
   });
 
-  test('has one key, also where several processes make it at once', async () => {
+  test('has one key, also if several processes create it at once', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'uploads-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const opening = Array.from({ length: 8 }, () => openFolderStore({ folder, signingKey: '' }));
@@ -54,7 +57,7 @@ describe('a folder of uploads', () => {
     expect(readdirSync(folder).sort()).toEqual(['incoming', 'signing-key']);
   });
 
-  test('keeps the first bytes: other ones are a conflict', async () => {
+  test('keeps the first bytes and rejects other bytes as a conflict', async () => {
     const { folder, target, address } = await described(1000);
     expect(await put(address, target.mimeType, Buffer.alloc(1000, 1))).toBe(200);
     expect(await put(address, target.mimeType, Buffer.alloc(1000, 2))).toBe(409);
@@ -62,7 +65,7 @@ describe('a folder of uploads', () => {
     expect(readdirSync(join(folder, 'incoming'))).toEqual([]);
   });
 
-  test('takes one of two uploads of other bytes that come at the same time', async () => {
+  test('accepts one of two concurrent uploads with different bytes', async () => {
     const { target, address } = await described(100_000);
     const statuses = await Promise.all(
       [1, 2, 3, 4].map((byte) => put(address, target.mimeType, Buffer.alloc(100_000, byte))),
@@ -73,7 +76,7 @@ describe('a folder of uploads', () => {
   test.each([
     ['more', 1001, 413],
     ['fewer', 999, 400],
-  ])('says what is wrong with %s bytes, also where no length announced them', async (_, length, status) => {
+  ])('names the fault of %s bytes, also without a Content-Length', async (_, length, status) => {
     const { folder, target, address } = await described(1000);
     const chunked = await fetch(address, {
       method: 'PUT',
@@ -86,7 +89,7 @@ describe('a folder of uploads', () => {
     expect(filesOf(folder, target)).toEqual([`${target.key.uploadId}.json`]);
   });
 
-  test('takes bytes without a length', async () => {
+  test('accepts bytes without a Content-Length', async () => {
     const { folder, target, address } = await described(1000);
     const answer = await fetch(address, {
       method: 'PUT',
@@ -98,7 +101,7 @@ describe('a folder of uploads', () => {
     expect(filesOf(folder, target)).toHaveLength(2);
   });
 
-  test('takes fewer bytes where only a limit was told', async () => {
+  test('accepts fewer bytes if only a limit was stated', async () => {
     const { store, baseUrl, target } = await described(1000);
     const address = await store.address({ ...target, isExact: false }, baseUrl);
     expect(await put(address, target.mimeType, Buffer.alloc(1001))).toBe(413);
@@ -108,7 +111,7 @@ describe('a folder of uploads', () => {
   test.each([
     ['another type', { 'Content-Type': 'image/png' }, 415],
     ['a content coding', { 'Content-Encoding': 'gzip' }, 415],
-  ])('refuses %s', async (_, headers, status) => {
+  ])('rejects %s', async (_, headers, status) => {
     const { folder, target, address } = await described(1000);
     const answer = await fetch(address, {
       method: 'PUT',
@@ -119,7 +122,7 @@ describe('a folder of uploads', () => {
     expect(filesOf(folder, target)).toHaveLength(1);
   });
 
-  test('is left with nothing by a connection that ends half-way', async () => {
+  test('keeps no file of a connection that ends early', async () => {
     const { folder, baseUrl, target, address } = await described(2_000_000);
     const { pathname, search, port } = new URL(address, baseUrl);
     const socket = connect(Number(port), '127.0.0.1');
@@ -132,7 +135,7 @@ describe('a folder of uploads', () => {
     expect(filesOf(folder, target)).toEqual([`${target.key.uploadId}.json`]);
   });
 
-  test('loses at its next start what a killed process was writing, and nothing else', async () => {
+  test('removes the unfinished files of a killed process at the next start, and no other files', async () => {
     const { folder, target, address } = await described(10);
     await put(address, target.mimeType, Buffer.alloc(10));
     mkdirSync(join(folder, 'incoming'), { recursive: true });
@@ -142,7 +145,7 @@ describe('a folder of uploads', () => {
     expect((await again.find(target.key))?.sizeBytes).toBe(10);
   });
 
-  test('takes no bytes for an upload that was removed', async () => {
+  test('rejects bytes for an upload that was removed', async () => {
     const { store, folder, target, address } = await described(10);
     await store.remove(target.key);
     expect(await put(address, target.mimeType, Buffer.alloc(10))).toBe(403);
@@ -150,7 +153,7 @@ describe('a folder of uploads', () => {
     expect(await store.find(target.key)).toBeUndefined();
   });
 
-  test('keeps nothing of bytes that were on their way when the upload was removed', async () => {
+  test('keeps no bytes that arrive while the upload is removed', async () => {
     const { store, folder, target } = await described(10);
     const { projectId, uploadId } = target.key;
     const other = {
@@ -170,7 +173,7 @@ describe('a folder of uploads', () => {
     expect(filesOf(folder, target)).toEqual([`${other.uploadId}.json`]);
   });
 
-  test('signs after a restart as before, by its own key or by a given one', async () => {
+  test('signs with the same key after a restart, with its own key or a configured one', async () => {
     const { store, folder, target } = await described(10);
     const again = await openFolderStore({ folder, signingKey: '' });
     const given = await openFolderStore({ folder, signingKey: 'x'.repeat(32) });
@@ -179,7 +182,7 @@ describe('a folder of uploads', () => {
     expect(await given.address(target, '')).not.toBe(address);
   });
 
-  test('has no empty folders left when its last upload is removed', async () => {
+  test('removes its empty folders with the last upload', async () => {
     const { store, folder, target } = await described(10);
     await store.remove(target.key);
     expect(readdirSync(folder).toSorted()).toEqual(['incoming', 'signing-key']);
@@ -191,7 +194,7 @@ const describing = {
   ...{ sizeBytes: null, sessionId: null, expiresAt: '' },
 };
 
-/** A folder with one upload that waits for so many bytes. */
+/** Returns a folder with one upload without bytes. */
 async function described(maxBytes: number) {
   const opened = await aFolder();
   onTestFinished(() => opened.close());

@@ -1,4 +1,7 @@
-/** Uploads in a folder of this machine: `<day>/<project>/<upload>` and its description in `….json`; for one ingest. */
+/**
+ * Stores uploads in a local folder for one ingest: the bytes in `<day>/<project>/<upload>`, and the description in a
+ * `.json` file next to them.
+ */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import {
@@ -26,7 +29,7 @@ import type { UploadStore } from './uploadStore.ts';
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-/** Bytes on their way. What a killed process left there is no upload. */
+/** Folder for unfinished files. Files that a killed process left there are removed. */
 const INCOMING = 'incoming';
 const WRITES = 'writes';
 const SIGNING_KEY = 'signing-key';
@@ -34,23 +37,29 @@ const SIGNING_KEY_BYTES = 32;
 const DESCRIPTION = '.json';
 const COMPARED_BYTES = 64 * 1024;
 
-/** Of the disk, for events, the log and ClickHouse: a token in a game could fill it with files. A small disk keeps a share. */
+/**
+ * Free disk space that is reserved for events, the log, and ClickHouse, because a token of a published game could fill
+ * the disk with files. Small disks reserve a share.
+ */
 const RESERVED_BYTES = 1024 * 1024 * 1024;
 const RESERVED_SHARE = 0.1;
-/** A whole file at once would hold up the disk, and with it the log, ten times as long. */
+/**
+ * Interval between flushes of a file. Flushing a whole file at once would block the disk, and therefore the log, ten
+ * times as long.
+ */
 const FLUSH_INTERVAL_BYTES = 1024 * 1024;
 
 export interface FolderStoreOptions {
-  /** Uploads have it for themselves. Made where it is not there. */
+  /** Used only for uploads. Created if it does not exist. */
   readonly folder: string;
-  /** Signs the addresses; empty: one that is drawn once and kept in the folder. */
+  /** Key that signs the addresses. If it is empty, a key is generated once and stored in the folder. */
   readonly signingKey: string;
 }
 
 export async function openFolderStore({ folder, signingKey }: FolderStoreOptions): Promise<UploadStore> {
   const incoming = join(folder, INCOMING);
   await mkdir(incoming, { recursive: true, mode: FOLDER_MODE });
-  // One process has the folder: nobody writes there now.
+  // Only this process uses the folder, so no other process writes these files.
   for (const name of await readdir(incoming)) await unlink(join(incoming, name)).catch(undefinedIfMissing);
   const key = signingKey === '' ? await persistedKey(join(folder, SIGNING_KEY)) : Buffer.from(signingKey);
   const files = new UploadFiles(folder);
@@ -85,12 +94,11 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
   };
 }
 
-/** Writes and removes the files of uploads. */
 class UploadFiles {
   readonly #folder: string;
   /**
-   * One piece is written, or one file flushed, at a time. The log waits for the same disk, and the bodies of events for the
-   * same few threads of Node, where they are inflated.
+   * Writes one chunk or flushes one file at a time. The log needs the same disk, and inflating bodies of events needs
+   * the same few threads of Node.
    */
   readonly #writes = new KeyedMutex();
 
@@ -100,7 +108,10 @@ class UploadFiles {
 
   readonly pathOf = (key: UploadKey): string => join(this.#folder, storageKey(key));
 
-  /** Not flushed: each flush makes events wait for the disk, and no bytes rest on it before they come. */
+  /**
+   * Writes the description without a flush, because a flush would delay events. The description is flushed when the
+   * bytes arrive.
+   */
   async describe(key: UploadKey, text: string): Promise<void> {
     const path = this.pathOf(key);
     await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
@@ -110,7 +121,7 @@ class UploadFiles {
     });
   }
 
-  /** @returns the size, once bytes and description are there for good. */
+  /** @returns the size after the bytes and the description are durable. */
   async receive(key: UploadKey, chunks: AsyncIterable<Buffer>): Promise<number> {
     const path = this.pathOf(key);
     const description = await open(path + DESCRIPTION, constants.O_RDONLY).catch(undefinedIfMissing);
@@ -123,7 +134,7 @@ class UploadFiles {
           await this.#writes.run(WRITES, async () => {
             await file.datasync();
             await description.datasync();
-            // Nobody could tell whose bytes they are that come behind a removal.
+            // Bytes without a description would have no owner.
             if ((await stat(path + DESCRIPTION).catch(undefinedIfMissing)) === undefined)
               throw uploadRemoved();
             await keepFirst(temporary, path);
@@ -142,7 +153,7 @@ class UploadFiles {
     }
   }
 
-  /** The description last: an upload whose removal was cut short is listed again. */
+  /** Removes the description last, so that an interrupted removal is listed again. */
   async remove(key: UploadKey): Promise<void> {
     const path = this.pathOf(key);
     await this.#writes.run(WRITES, async () => {
@@ -170,7 +181,10 @@ class UploadFiles {
     return sizeBytes;
   }
 
-  /** A file gets its name when it is whole. Whatever fails, nothing stays beside. */
+  /**
+   * Writes to a temporary file, which gets its final name when it is complete. The temporary file is removed in every
+   * case.
+   */
   async #withTemporaryFile<T>({ uploadId }: UploadKey, work: (temporary: string) => Promise<T>): Promise<T> {
     const temporary = join(this.#folder, INCOMING, `${uploadId}.${randomUUID()}`);
     try {
@@ -182,10 +196,13 @@ class UploadFiles {
 }
 
 function uploadRemoved(): Rejected {
-  return new Rejected('invalid_upload_address', 'the upload is gone; ask for a new one');
+  return new Rejected('invalid_upload_address', 'the upload was removed; request a new upload');
 }
 
-/** Drawn at the first start: addresses outlive a restart. Of two processes that start at once both have the first one's. */
+/**
+ * Generates the key at the first start and stores it, so that addresses stay valid after a restart. If two processes
+ * start at once, both use the first key.
+ */
 async function persistedKey(path: string): Promise<Buffer> {
   const kept = await readFile(path).catch(undefinedIfMissing);
   if (kept?.length === SIGNING_KEY_BYTES) return kept;
@@ -216,8 +233,8 @@ async function syncFolder(path: string): Promise<void> {
 }
 
 /**
- * The first bytes stay: a report may name them already. The same again is the retry of a client that lost the answer.
- * A link, unlike a rename, cannot replace what is there.
+ * Keeps the first bytes, because a report may already name them. The same bytes are a retry of a client that lost the
+ * response. Uses a link, because a rename would replace an existing file.
  */
 async function keepFirst(temporary: string, path: string): Promise<void> {
   try {
@@ -225,7 +242,7 @@ async function keepFirst(temporary: string, path: string): Promise<void> {
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
     if (await haveSameBytes(temporary, path)) return;
-    throw new Rejected('conflict', 'the upload has other bytes already; ask for a new one');
+    throw new Rejected('conflict', 'the upload already has other bytes; request a new upload');
   }
 }
 
@@ -254,7 +271,7 @@ async function* uploadsOf(folder: string, day: string): AsyncGenerator<UploadKey
   }
 }
 
-/** A full, lost or broken disk is for the operator, and may be better later. */
+/** Errors of a full or broken disk. An operator must fix them, so the client gets a 503. */
 const DISK_CODES = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE'];
 
 async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
@@ -272,14 +289,14 @@ async function checkFreeSpace(folder: string): Promise<void> {
 }
 
 function storeUnavailable(cause?: unknown): Unavailable {
-  return new Unavailable('the disk of uploads takes no more', { cause, retryAfterS: 60 });
+  return new Unavailable('the disk for uploads is full or unavailable', { cause, retryAfterS: 60 });
 }
 
 function undefinedIfMissing(error: unknown): undefined {
   if (codeOf(error) !== 'ENOENT') throw error;
 }
 
-/** Another upload of the day, or of the project, is there. */
+/** The folder contains another upload. */
 function ignoreInUse(error: unknown): void {
   if (!['ENOTEMPTY', 'EEXIST', 'ENOENT'].includes(codeOf(error))) throw error;
 }

@@ -1,10 +1,10 @@
-/** Files have a pace, so that events have the thread and the disk most of the time. */
+/** Tests the rate limit of uploads, which leaves the thread and the disk to events most of the time. */
 import { expect, test } from 'vitest';
 import { UploadsInFlight } from './receiveUpload.ts';
 
 const MIB = 1024 * 1024;
 
-test('pieces of all uploads share 10 MiB a second, in the order in which they came', async () => {
+test('chunks of all uploads share 10 MiB per second, in the order in which they arrived', async () => {
   const inFlight = new UploadsInFlight({ set: () => {} });
   const beganMs = performance.now();
   const order: number[] = [];
@@ -13,7 +13,7 @@ test('pieces of all uploads share 10 MiB a second, in the order in which they ca
   expect(order).toEqual([0, 1, 2, 3, 4]);
 });
 
-test('a tenant with a hundred files that come has those of another wait for a piece of them, not for all', async () => {
+test('a tenant with a hundred uploads delays the chunk of another tenant by one chunk', async () => {
   const inFlight = new UploadsInFlight({ set: () => {} });
   let pieces = 0;
   const greedy = Array.from({ length: 100 }, () => inFlight.pace('greedy', MIB / 16).then(() => pieces++));
@@ -22,7 +22,7 @@ test('a tenant with a hundred files that come has those of another wait for a pi
   await Promise.all(greedy);
 });
 
-test('half of what a process takes at one time is a tenant’s; the rest are told to come again, and a place is free again', async () => {
+test('a tenant can use half of the concurrent uploads; further uploads are rejected until one ends', async () => {
   let open = 0;
   const inFlight = new UploadsInFlight({ set: (value) => (open = value) });
   const held = Promise.withResolvers<void>();

@@ -1,4 +1,4 @@
-/** PUT of an upload's address: the bytes go to the store as they come, bounded, and beside the events. */
+/** PUT to an upload address: streams the bytes to the store, with limits for size and rate. */
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -10,26 +10,29 @@ import { essenceOf } from './core/uploadRequest.ts';
 import type { UploadReceiver } from './uploadStore.ts';
 
 /**
- * Uploads that a process takes at one time, each with a piece or two in memory; past it, and for a tenant past half of it, a
- * client is told to come again.
+ * Maximum concurrent uploads of a process. Each upload has one or two chunks in memory. A tenant can use half of them.
+ * Further uploads are rejected with a 503.
  */
 const MAX_CONCURRENT_UPLOADS = 512;
-/** Of all uploads of a process together. Files have time, events have not: they share its thread and its disk. */
+/**
+ * Rate limit of all uploads of a process, because they share its thread and its disk with events, which are more
+ * urgent.
+ */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
-/** A timer that comes late costs the uploads nothing of their pace. */
+/** Maximum time that late timers can make up for. */
 const MAX_CATCH_UP_MS = 50;
-/** A client that sends nothing for so long is gone. */
+/** Time after which a client that sends no data is disconnected. */
 const IDLE_TIMEOUT_MS = 30_000;
 
-/** How often it is looked whether an upload that sends nothing may go on: a revocation takes effect within 2 s. */
+/** Interval of the permission check of an upload that sends no data, so that a revocation takes effect within 2 s. */
 const CHECK_INTERVAL_MS = 1_000;
 
-/** The uploads that a process is taking: how many, and their pace. */
+/** Limits the number and the rate of the uploads of a process. */
 export class UploadsInFlight {
   readonly #gauge: { set(value: number): void };
   readonly #permits = new ConcurrencyLimit(MAX_CONCURRENT_UPLOADS);
   readonly #turns = new FairQueue('pieces of uploads', 1);
-  /** When the pieces that had their turn are paid for. */
+  /** Time at which the next chunk may be accepted. */
   #nextChunkMs = 0;
 
   constructor(gauge: { set(value: number): void }) {
@@ -48,7 +51,10 @@ export class UploadsInFlight {
     }
   }
 
-  /** Resolves when a piece of this size has had its time: tenants take turns, and each one's pieces are in the order of the calls. */
+  /**
+   * Resolves when a chunk of this size is within the rate limit. Tenants alternate, and the chunks of a tenant stay in
+   * order.
+   */
   async pace(tenantId: string, bytes: number): Promise<void> {
     await this.#turns.run(tenantId, async () => {
       const nowMs = performance.now();
@@ -60,10 +66,11 @@ export class UploadsInFlight {
 }
 
 /**
- * @param holderOf whose the upload is; undefined from when on it may not go on.
- * @returns the size of what is stored now.
- * @throws Rejected for another type, a part of a file, more bytes than the address takes, fewer than were announced, or other bytes than
- * are stored already, or a token that is revoked or a project that is suspended meanwhile. Nothing of them is kept.
+ * Receives the bytes of an upload.
+ * @param holderOf returns the owner of the upload, or undefined if the upload is no longer allowed.
+ * @returns the size of the stored file.
+ * @throws Rejected for another media type, a partial file, too many or too few bytes, bytes that differ from the stored
+ * ones, and a revoked or suspended owner. Nothing is stored in these cases.
  */
 export async function receiveUpload(
   receiver: UploadReceiver,
@@ -92,16 +99,16 @@ function checkHead({ headers }: IncomingMessage, { mimeType, maxBytes, isExact }
   if (essenceOf(headers['content-type'] ?? '') !== essenceOf(mimeType)) {
     throw new Rejected(
       'unsupported_file_type',
-      `the Content-Type must be ${mimeType}, as the upload was asked for`,
+      `the Content-Type must be ${mimeType}, as in the request for the upload`,
     );
   }
   const coding = headers['content-encoding'] ?? 'identity';
   if (coding.toLowerCase() !== 'identity') {
-    throw new Rejected('unsupported_encoding', 'a file is sent as it is, without a Content-Encoding');
+    throw new Rejected('unsupported_encoding', 'a file must be sent without a Content-Encoding');
   }
   if (headers['content-range'] !== undefined) {
-    // RFC 9110, section 14.5: a part would be kept as the whole.
-    throw new Rejected('invalid_request', 'a file is sent whole, without a Content-Range');
+    // RFC 9110, section 14.5: a server that ignores Content-Range would store the part as the whole file.
+    throw new Rejected('invalid_request', 'a file must be sent as a whole, without a Content-Range');
   }
   const contentLength = headers['content-length'];
   if (contentLength === undefined) return;
@@ -117,7 +124,7 @@ async function* bounded(
 ): AsyncGenerator<Buffer> {
   let sizeBytes = 0;
   try {
-    // Leaving it early must not tear down the connection that the answer needs.
+    // Keeps the connection open when the iteration ends early, because the response needs it.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       const { length } = chunk;
       sizeBytes += length;
@@ -137,8 +144,8 @@ async function* bounded(
 }
 
 /**
- * Gives the memory of a piece back at once. Left to the garbage collector, pieces make it look through the whole heap once
- * or twice a second, and events wait for that.
+ * Frees the memory of a chunk at once. Otherwise chunks cause a full garbage collection once or twice a second, which
+ * delays events.
  */
 function releaseMemory(chunk: Buffer): void {
   const { buffer } = chunk;
@@ -149,14 +156,14 @@ function releaseMemory(chunk: Buffer): void {
 function tokenRevoked(): Rejected {
   return new Rejected(
     'invalid_upload_address',
-    'the access token that asked for it was revoked or has expired, or its project or tenant is suspended',
+    'the access token that requested the upload was revoked or has expired, or its project or tenant is suspended',
   );
 }
 
 function tooLarge(maxBytes: number): Rejected {
-  return new Rejected('upload_too_large', `the address takes at most ${maxBytes} bytes`);
+  return new Rejected('upload_too_large', `the upload may have at most ${maxBytes} bytes`);
 }
 
 function incomplete(maxBytes: number): Rejected {
-  return new Rejected('incomplete_upload', `the upload was asked for with ${maxBytes} bytes (sizeBytes)`);
+  return new Rejected('incomplete_upload', `the upload must have ${maxBytes} bytes, as stated in sizeBytes`);
 }

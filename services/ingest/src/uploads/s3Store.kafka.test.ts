@@ -1,4 +1,7 @@
-/** A bucket passes the suite of every store; and what only S3 can show: whole uploads over HTTP, CORS, a silent service. */
+/**
+ * Runs the suite of upload stores on a bucket, and tests the properties of S3: uploads over HTTP, CORS, and a service
+ * that does not answer.
+ */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { engines } from '@questlog/runtime/log/kafka/testing/engines';
@@ -24,7 +27,7 @@ if (s3 === undefined) {
   });
 
   describe('a bucket of uploads', () => {
-    test('takes bytes at the address that a game is answered, and gives them to its project alone', async () => {
+    test('accepts bytes at the address of a response, and returns them only to its project', async () => {
       const store = openS3Store(await aBucket(s3), ['*'], silentLogger);
       const projectId = randomUUID();
       const baseUrl = await listening(store, projectId);
@@ -71,7 +74,7 @@ if (s3 === undefined) {
       ['is not there', { bucket: 'of-nobody' }],
       ['does not answer', { endpoint: 'http://127.0.0.1:1' }],
       ['refuses the key', { secretAccessKey: 'wrong' }],
-    ])('that %s is unavailable, never an upload that is not there', async (_, of) => {
+    ])('that %s is unavailable, and never reports an upload as missing', async (_, of) => {
       const store = openS3Store({ ...(await aBucket(s3)), ...of }, ['*'], silentLogger);
       const { key } = aTarget(1);
       await expect(store.find(key)).rejects.toThrow(Unavailable);
@@ -80,7 +83,7 @@ if (s3 === undefined) {
   });
 }
 
-/** @returns where the endpoints of uploads are, for whoever asks as this project. */
+/** @returns the address of the upload endpoints for a client of this project. */
 async function listening(store: ReturnType<typeof openS3Store>, projectId: string): Promise<string> {
   const principal = { project: { id: projectId }, tenant: { id: 'one' } } as unknown as Principal;
   const { port, close } = await listenForUploads({ store, principal });

@@ -1,4 +1,4 @@
-/** Uploads in a bucket of S3, or of a service with its API. The bytes go there directly, past ingest. */
+/** Stores uploads in a bucket of S3 or of a compatible service. Clients send the bytes directly to the service. */
 import { Readable } from 'node:stream';
 import {
   DeleteObjectsCommand,
@@ -19,29 +19,29 @@ import { Rejected } from '../rejected.ts';
 import { parseDescription, storageKey, type UploadKey } from './core/uploadKey.ts';
 import type { UploadStore } from './uploadStore.ts';
 
-/** Of one request, with its connection; a silent service is told to games as a 503 by then. */
+/** Timeouts of a request, so that games get a 503 in time if the service does not answer. */
 const CONNECT_TIMEOUT_MS = 3_000;
 const IDLE_TIMEOUT_MS = 10_000;
-/** Twice what downloads may hold, for as long as their clients like. */
+/** Twice the number of connections that downloads can hold for an unlimited time. */
 const MAX_CONNECTIONS = 128;
 const DESCRIPTION = '.json';
-/** A presigned address bounds what it takes only by headers that are signed. */
+/** A presigned address limits the upload only by its signed headers. */
 const SIGNED_HEADERS = new Set(['content-length', 'content-type', 'host']);
 const CORS_MAX_AGE_S = 3600;
 
 export interface S3StoreOptions {
-  /** Empty: AWS's own of the region. */
+  /** If it is empty, the endpoint of AWS in the region is used. */
   readonly endpoint: string;
-  /** Where games reach the service; empty: at `endpoint`. */
+  /** Address at which games reach the service. If it is empty, `endpoint` is used. */
   readonly publicEndpoint: string;
   readonly bucket: string;
   readonly region: string;
-  /** Both empty: the machine's own, as the AWS SDK finds them. */
+  /** If both keys are empty, the AWS SDK finds the credentials of the machine. */
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
 }
 
-/** @param origins of the pages whose games may put bytes; `*`: any. */
+/** @param origins of pages whose games may upload. `*` allows all origins. */
 export function openS3Store(
   options: S3StoreOptions,
   origins: readonly string[],
@@ -50,7 +50,7 @@ export function openS3Store(
   const Bucket = options.bucket;
   const s3 = clientOf(options, options.endpoint);
   const toGames = clientOf(options, options.publicEndpoint || options.endpoint);
-  // What a start waits for is the events' path.
+  // Not awaited, because a start only waits for the path of events.
   if (origins.length > 0) void allowBrowsers(s3, Bucket, { origins, logger });
   return {
     isSizeNeeded: true,
@@ -75,7 +75,7 @@ export function openS3Store(
       const text = await described?.Body?.transformToString();
       if (text === undefined) return undefined;
       const description = parseDescription(text);
-      // Of bytes that were cut off, a service may keep those that had come: versitygw 1.8.0 does.
+      // After a broken connection, a service may keep the received part of the bytes, as versitygw 1.8.0 does.
       const isWhole = bytes?.ContentLength === description.sizeBytes;
       return { description, sizeBytes: isWhole ? bytes?.ContentLength : undefined };
     },
@@ -101,7 +101,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
     region,
     ...(endpoint !== '' && { endpoint, forcePathStyle: true }),
     ...(accessKeyId !== '' && { credentials: { accessKeyId, secretAccessKey } }),
-    // A checksum in a presigned address would be one of no bytes.
+    // A checksum in a presigned address would be the checksum of an empty body.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {
@@ -111,7 +111,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
   });
 }
 
-/** Lets games in browsers put bytes into the bucket, unless somebody has set rules for them, or may not be asked. */
+/** Allows games in browsers to upload, unless the bucket has CORS rules or the rules cannot be read. */
 async function allowBrowsers(
   s3: S3Client,
   Bucket: string,
@@ -137,7 +137,7 @@ async function* uploadsOf(client: S3Client, Bucket: string, day: string): AsyncG
     for (const { Key = '' } of page.Contents ?? []) {
       const [, projectId = '', name = ''] = Key.split('/');
       const uploadId = canonicalUuid(name.replace(DESCRIPTION, '')) ?? '';
-      // Listed in order, so that a description follows its bytes.
+      // Keys are listed in order, so that a description follows its bytes.
       if (isUuidV7(uploadId) && uploadId !== last) yield { projectId, uploadId };
       last = uploadId;
     }
@@ -153,11 +153,11 @@ async function undefinedIfMissing<T>(request: Promise<T>): Promise<T | undefined
   );
 }
 
-/** Whatever the service says against a request of ours, and its silence, is for the operator. */
+/** Converts all errors of the service to Unavailable, because only the operator can fix them. */
 async function withServiceErrors<T>(request: Promise<T>): Promise<T> {
   try {
     return await request;
   } catch (cause) {
-    throw new Unavailable('the store of uploads does not answer, or refuses', { cause });
+    throw new Unavailable('the upload store does not answer or rejected the request', { cause });
   }
 }

@@ -1,4 +1,4 @@
-/** What a sweep removes and what it leaves, asked of the real engine. */
+/** Tests on the real engine which files a sweep removes. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ const HOUR_MS = 60 * 60 * 1000;
 const NOW = Date.UTC(2026, 10, 22, 0, 30);
 const shared = sharedStore();
 
-test('a file that no report of its project names is removed after 25 hours, with and without bytes', async () => {
+test('removes files that no report of their project names after 25 hours, with and without bytes', async () => {
   const { deps, uploads, anUpload } = await aSweep();
   const [projectId, otherId] = [randomUUID(), randomUUID()];
   const young = await anUpload(projectId, 24.9);
@@ -31,7 +31,7 @@ test('a file that no report of its project names is removed after 25 hours, with
   await name(named, projectId);
   await name(namedByOthers, otherId);
 
-  // Whose report may have been lost with ClickHouse, and is no longer in the log.
+  // The report of this file may have been lost with ClickHouse and may have expired in the log.
   const beyondTheLog = await anUpload(projectId, 7 * 24);
   expect(await sweepUploads(deps)).toBe(4);
   for (const key of [young, named, beyondTheLog]) expect((await uploads.find(key))?.sizeBytes).toBe(4);
@@ -41,7 +41,7 @@ test('a file that no report of its project names is removed after 25 hours, with
   expect(await sweepUploads(deps)).toBe(0);
 });
 
-test('nothing is removed before ClickHouse has every report that was filed', async () => {
+test('removes nothing before ClickHouse has all reports that were filed', async () => {
   const { deps, uploads, anUpload } = await aSweep();
   const projectId = randomUUID();
   const key = await anUpload(projectId, 26);
@@ -57,7 +57,7 @@ test('nothing is removed before ClickHouse has every report that was filed', asy
   expect(await uploads.find(key)).toBeDefined();
 });
 
-test('nothing is removed when ClickHouse does not answer', async () => {
+test('removes nothing if ClickHouse does not answer', async () => {
   const { deps, uploads, anUpload } = await aSweep();
   const key = await anUpload(randomUUID(), 26);
   const silent: SweepDeps['store'] = { query: () => Promise.reject(new Unavailable('silent')) };
@@ -67,7 +67,7 @@ test('nothing is removed when ClickHouse does not answer', async () => {
 
 const OFTEN = { firstMs: 1, everyMs: 1 };
 
-test('soon after a start, and again and again, what no report names is removed, once ClickHouse answers', async () => {
+test('runs soon after the start and then periodically, and succeeds after ClickHouse answers', async () => {
   const { deps, uploads, anUpload } = await aSweep();
   const key = await anUpload(randomUUID(), 6 * 24);
   const never = await anUpload(randomUUID(), 2 * 24, false);
@@ -85,7 +85,7 @@ test('soon after a start, and again and again, what no report names is removed, 
   expect(await uploads.find(young)).toBeDefined();
 });
 
-test('a stop does not wait for a sweep that waits, and nothing is removed afterwards', async () => {
+test('a stop does not wait for a waiting sweep, which then removes nothing', async () => {
   const { deps, uploads, anUpload } = await aSweep();
   const key = await anUpload(randomUUID(), 26);
   const [silent, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -102,7 +102,7 @@ test('a stop does not wait for a sweep that waits, and nothing is removed afterw
   expect(await uploads.find(key)).toBeDefined();
 });
 
-/** A sweep of a folder of its own, at `NOW`. */
+/** Returns a sweep of its own folder, at `NOW`. */
 async function aSweep(): Promise<{
   deps: SweepDeps;
   uploads: UploadStore;
@@ -131,7 +131,7 @@ async function* bytesOf(text: string): AsyncGenerator<Buffer> {
   yield Buffer.from(text);
 }
 
-/** Has a report of that project name the upload. */
+/** Files a report of the project that names the upload. */
 async function name({ uploadId }: UploadKey, projectId: string): Promise<void> {
   await shared.store.command(
     `INSERT INTO report_versions (project_id, id, attachments)

@@ -1,4 +1,4 @@
-/** Removes files that no report has named within a day, and those whose bytes never came. */
+/** Removes files that no report has named within a day, and uploads whose bytes never arrived. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -11,29 +11,29 @@ import type { UploadStore } from './uploadStore.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
-/** A report may name a file of the last 24 h; its request may have begun a little earlier. */
+/** A report may name a file of the last 24 h, and its request may have started slightly earlier. */
 const MIN_AGE_MS = 25 * HOUR_MS;
 /**
- * Older days were swept on each of the days before. The log gives back 7 days of the reports that ClickHouse has lost: files that
- * older ones name are left alone.
+ * Number of days that are swept. Older days were swept before. If ClickHouse lost reports, the log restores only 7 days
+ * of them, so files of older days must not be removed.
  */
 const SWEPT_DAYS = 6;
-/** The first is not in the way of a start. */
+/** The first run is delayed so that it does not slow down the start. */
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
-/** Files of one question to ClickHouse. */
+/** Maximum files of one query. */
 const KEYS_PER_QUERY = 1_000;
-/** Longer than a read waits. */
+/** Longer than the wait of a read. */
 const PROJECTION_WAIT_MS = 10_000;
 
 export interface SweepDeps {
   readonly uploads: UploadStore;
   readonly store: Pick<Store, 'query'>;
-  /** Of reports to ClickHouse. */
+  /** Projection of the topic of reports. */
   readonly projection: Pick<ProjectionProgress, 'caughtUp'>;
   readonly clock: Clock;
 }
 
-/** Sweeps a minute after the start, and every hour. */
+/** Runs a minute after the start, and then every hour. */
 export function openSweep(
   deps: SweepDeps & { logger: Logger },
   pace = INTERVALS,
@@ -49,7 +49,7 @@ export function openSweep(
         const removed = await sweepUploads(deps, signal);
         if (removed > 0) logger.info('uploads_removed', { uploads: removed });
       } catch (error) {
-        // What is left over is still there an hour later.
+        // The remaining files are removed an hour later.
         if (!signal.aborted) logger.warn('uploads_not_swept', { cause: messageOf(error) });
       }
     }
@@ -67,8 +67,8 @@ function lastDays(nowMs: number): string[] {
 }
 
 /**
- * @param signal ends it between two removals.
- * @returns how many it has removed.
+ * @param signal stops the sweep between two removals.
+ * @returns the number of removed uploads.
  */
 export async function sweepUploads(
   { uploads, store, projection, clock }: SweepDeps,
@@ -82,7 +82,7 @@ export async function sweepUploads(
       signal?.throwIfAborted();
       const old = listed.filter(isOld);
       if (old.length === 0) continue;
-      // Every report that could name one of them was filed by now; ClickHouse has to have it, too.
+      // Waits until ClickHouse has all reports, because reports that can name these files were filed before.
       await projection.caughtUp('all', PROJECTION_WAIT_MS);
       const named = await namedUploads(store, old);
       for (const key of old.filter((each) => !named.has(storageKey(each)))) {
@@ -95,7 +95,10 @@ export async function sweepUploads(
   return removed;
 }
 
-/** The keys of those that a report of their project names, retracted ones included: a retracted report stays readable. */
+/**
+ * Returns the keys of uploads that a report of their project names. Retracted reports count, because they stay
+ * readable.
+ */
 export async function namedUploads(
   store: Pick<Store, 'query'>,
   uploads: readonly UploadKey[],

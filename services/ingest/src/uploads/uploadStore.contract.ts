@@ -1,4 +1,4 @@
-/** What every store of uploads does, whatever it stands on. */
+/** Suite that every upload store must pass. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
@@ -8,7 +8,7 @@ import { dayOf, type UploadDescription, type UploadKey, type UploadTarget } from
 import type { UploadStore } from './uploadStore.ts';
 
 export interface UploadStoreHarness {
-  /** `baseUrl`: where a listener has the addresses of the store, if they lead to ingest. */
+  /** `baseUrl` is the address of the test's listener, if the upload addresses lead to ingest. */
   open(): Promise<{ store: UploadStore; baseUrl: string; close(): Promise<void> }>;
 }
 
@@ -25,14 +25,14 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
     afterAll(() => opened?.close());
 
     const addressOf = (target: UploadTarget): Promise<string> => store.address(target, opened.baseUrl);
-    /** An upload of its own project, described, and a target for its bytes. */
+    /** Describes an upload in a new project, and returns the target for its bytes. */
     const described = async (bytes: Buffer, of: Partial<UploadKey> = {}): Promise<UploadTarget> => {
       const target = aTarget(bytes.length, of);
       await store.describe(target.key, describing(target));
       return target;
     };
 
-    test.each([0, 1, 3 * 1024 * 1024])('bytes come back as they were put: %d of them', async (length) => {
+    test.each([0, 1, 3 * 1024 * 1024])('returns the bytes that were put: %d of them', async (length) => {
       const bytes = randomBytes(length);
       const target = await described(bytes);
       expect(await store.find(target.key)).toEqual({
@@ -45,7 +45,7 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
       expect((await buffer(await store.read(target.key))).equals(bytes)).toBe(true);
     });
 
-    test('the same bytes put again are taken', async () => {
+    test('accepts the same bytes again', async () => {
       const bytes = randomBytes(200_000);
       const target = await described(bytes);
       const address = await addressOf(target);
@@ -57,7 +57,7 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
     test.each([
       ['more bytes than the address takes', 1],
       ['fewer bytes than the address takes', -1],
-    ])('%s are refused, and nothing of them is kept', async (_, difference) => {
+    ])('rejects %s, and stores nothing of them', async (_, difference) => {
       const target = await described(randomBytes(100_000));
       const status = await put(
         await addressOf(target),
@@ -69,7 +69,7 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
       expect((await store.find(target.key))?.sizeBytes).toBeUndefined();
     });
 
-    test('another media type is refused, and nothing is kept', async () => {
+    test('rejects another media type, and stores nothing', async () => {
       const bytes = randomBytes(10);
       const target = await described(bytes);
       const status = await put(await addressOf(target), 'text/html', bytes);
@@ -77,7 +77,7 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
       expect((await store.find(target.key))?.sizeBytes).toBeUndefined();
     });
 
-    test('an address whose last letter was changed is refused, and nothing is kept', async () => {
+    test('rejects an address whose last character was changed, and stores nothing', async () => {
       const bytes = randomBytes(10);
       const target = await described(bytes);
       const address = await addressOf(target);
@@ -89,7 +89,7 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
       expect((await store.find(target.key))?.sizeBytes).toBeUndefined();
     });
 
-    test('of bytes that are cut off half-way nothing is kept, and they can be put again', async () => {
+    test('stores nothing after a broken connection, and accepts the bytes again', async () => {
       const bytes = randomBytes(2_000_000);
       const target = await described(bytes);
       const address = await addressOf(target);
@@ -99,13 +99,13 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
       expect((await buffer(await store.read(target.key))).equals(bytes)).toBe(true);
     });
 
-    test('another project’s upload, and one that was never asked for, are not there', async () => {
+    test('does not find an upload of another project or an unknown upload', async () => {
       const target = await described(randomBytes(1));
       expect(await store.find({ ...target.key, projectId: randomUUID() })).toBeUndefined();
       expect(await store.find(aTarget(1).key)).toBeUndefined();
     });
 
-    test('the uploads of a day are listed, with and without bytes, and no other day’s', async () => {
+    test('lists the uploads of one day, with and without bytes', async () => {
       const millis = Date.now() - 20 * A_DAY_MS - Math.floor(Math.random() * 3000) * A_DAY_MS;
       const ofDay = (): Partial<UploadKey> => ({ uploadId: eventId(millis, 0, randomBytes(8)) });
       const bytes = randomBytes(5);
@@ -117,7 +117,7 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
       expect(await listed(store, dayOf(millis - A_DAY_MS))).toEqual([]);
     });
 
-    test('what is removed is gone, once and again', async () => {
+    test('removes an upload, and accepts a second removal', async () => {
       const bytes = randomBytes(5);
       const target = await described(bytes);
       await put(await addressOf(target), target.mimeType, bytes);
@@ -126,7 +126,7 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
       expect(await store.find(target.key)).toBeUndefined();
     });
 
-    /** Ends the connection once half of the bytes have left. */
+    /** Ends the connection after half of the bytes. */
     async function putHalf(address: string, type: string, bytes: Buffer): Promise<void> {
       const sent = request(address, {
         method: 'PUT',

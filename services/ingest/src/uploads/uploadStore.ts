@@ -1,42 +1,45 @@
-/** The port to where uploads lie. No topic tells of them: what a store has is what there is. */
+/** Port for the storage of uploads. No topic contains uploads, so the store is the only source. */
 import type { Readable } from 'node:stream';
 import type { UploadDescription, UploadKey, UploadTarget } from './core/uploadKey.ts';
 
-/** All methods throw Unavailable where the store does not answer, or takes no more. */
+/** All methods throw Unavailable if the store does not answer or is full. */
 export interface UploadStore {
-  /** Whether an address bounds the bytes only where their number is known. */
+  /** True if an upload address can limit the bytes only with a known size. */
   readonly isSizeNeeded: boolean;
-  /** Keeps what was told of a file, before its bytes come. */
+  /** Stores the description of a file before its bytes arrive. */
   describe(key: UploadKey, description: UploadDescription): Promise<void>;
   /**
-   * The absolute address that takes the bytes by PUT: whole, or nothing of them is kept.
-   * @param baseUrl where games reach this ingest.
+   * Returns the absolute address for the PUT of the bytes. Either all bytes are stored or none.
+   * @param baseUrl address at which games reach this ingest.
    */
   address(target: UploadTarget, baseUrl: string): Promise<string>;
-  /** Undefined where no such upload was described, or it was removed. */
+  /** Returns undefined if the upload does not exist or was removed. */
   find(key: UploadKey): Promise<FoundUpload | undefined>;
-  /** The bytes of an upload that `find` found with its size. The caller reads them to the end or destroys the stream. */
+  /**
+   * Returns the bytes of an upload for which `find` returned a size. The caller must read the stream to its end or
+   * destroy it.
+   */
   read(key: UploadKey): Promise<Readable>;
-  /** The uploads of a day (`yyyy-mm-dd`), with and without bytes. */
+  /** Lists the uploads of a day (`yyyy-mm-dd`), with and without bytes. */
   list(day: string): AsyncIterable<UploadKey>;
-  /** Bytes and description; nothing where they are gone. */
+  /** Removes the bytes and the description, if they exist. */
   remove(key: UploadKey): Promise<void>;
-  /** Where the addresses lead to ingest itself; undefined where they lead elsewhere. */
+  /** Undefined if the upload addresses do not lead to ingest. */
   readonly receiver: UploadReceiver | undefined;
 }
 
 export interface FoundUpload {
   readonly description: UploadDescription;
-  /** Of the stored bytes; undefined until they have come. */
+  /** Size of the stored bytes. Undefined until they have arrived. */
   readonly sizeBytes: number | undefined;
 }
 
 export interface UploadReceiver {
   readonly signingKey: Buffer;
   /**
-   * Stores the bytes if the iteration ends, keeps nothing if it throws.
-   * @returns how many there were.
-   * @throws Rejected `conflict` where other bytes are stored already; whatever the iteration throws.
+   * Stores the bytes if the iteration ends, and nothing if it throws.
+   * @returns the number of bytes.
+   * @throws Rejected `conflict` if other bytes are stored already; errors of the iteration.
    */
   receive(key: UploadKey, bytes: AsyncIterable<Buffer>): Promise<number>;
 }

@@ -1,4 +1,4 @@
-/** Whether a file that a report names is there. */
+/** Tests the check of files that a report names. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -16,7 +16,7 @@ const clock: Clock = { now: () => NOW };
 const projectId = randomUUID();
 const missing = { state: 'missing' };
 
-test('a file of the project is there, in any case of its id, where the size is as it was said', async () => {
+test('finds a file of the project with the stated size, for ids in upper and lower case', async () => {
   const uploadId = anId();
   const store = storeWith(uploadId, 935);
   const stored = { state: 'stored', sizeBytes: 935 };
@@ -28,7 +28,7 @@ test('a file of the project is there, in any case of its id, where the size is a
   expect(await check(936)).toEqual(missing);
 });
 
-test('a file of another project, without bytes, of no day or of the day before yesterday is missing', async () => {
+test('reports files of another project, without bytes, with an invalid id, or older than a day as missing', async () => {
   const [uploadId, old] = [anId(), anId(NOW - DAY_MS - 1)];
   const check = (store: UploadStore | undefined, id = uploadId, project = projectId): Promise<unknown> =>
     checkAttachment({ store, clock }, project, { uploadId: id });
@@ -41,18 +41,18 @@ test('a file of another project, without bytes, of no day or of the day before y
   expect(await check(undefined)).toEqual(missing);
 });
 
-test('a file that the project keeps no longer is answered as expired', async () => {
+test('answers that a file has expired if the project no longer keeps it', async () => {
   const [old, young] = [anId(NOW - 3 * DAY_MS), anId(NOW - DAY_MS)];
   const answer = (id: string, days: number | null) =>
     findUpload(storeWith(randomUUID(), 1), { projectId, days, nowMs: NOW }, id);
   await expect(answer(old, 2)).rejects.toThrow(
     `upload ${old} has expired or was erased: this project keeps uploads for 2 days`,
   );
-  await expect(answer(young, 2)).rejects.toThrow(`there is no upload ${young}`);
-  await expect(answer(old, null)).rejects.toThrow(`there is no upload ${old}`);
+  await expect(answer(young, 2)).rejects.toThrow(`upload ${young} does not exist`);
+  await expect(answer(old, null)).rejects.toThrow(`upload ${old} does not exist`);
 });
 
-test('however many files the reports of a tenant name, another tenant’s is looked for next', async () => {
+test('many files in the reports of one tenant do not delay the files of another tenant', async () => {
   const looked: { whose: string; answer(): void }[] = [];
   const find: UploadStore['find'] = ({ projectId: whose }) =>
     new Promise((resolve) => looked.push({ whose, answer: () => resolve(undefined) }));
@@ -74,7 +74,7 @@ test('however many files the reports of a tenant name, another tenant’s is loo
   expect(await other).toEqual([missing, missing]);
 });
 
-test('an erased session has no room for files any more', async () => {
+test('rejects an upload for an erased session', async () => {
   const [tenantId, gone] = [randomUUID(), randomUUID()];
   const erased = new ErasedData();
   erased.add(anErasure({ tenantId, projectId, sessions: [{ projectId, ids: [gone] }] }));
@@ -97,7 +97,7 @@ function anId(millis = NOW): string {
   return eventId(millis, 0, randomBytes(8));
 }
 
-/** A store that has one upload of the project. */
+/** Returns a store with one upload of the project. */
 function storeWith(uploadId: string, sizeBytes: number | undefined): UploadStore {
   const found: FoundUpload = {
     sizeBytes,

@@ -1,4 +1,4 @@
-/** POST /v1/ingest/uploads and GET /v1/uploads/{id}: what a project's files are, and where their bytes go. */
+/** POST /v1/ingest/uploads and GET /v1/uploads/{id}: creates uploads, and finds their files. */
 import { randomBytes } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -19,9 +19,9 @@ import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
 import type { UploadStore } from './uploadStore.ts';
 
 /**
- * Makes room for a file.
- * @param baseUrl where the game reaches this ingest.
- * @throws Rejected naming the field that is not in order; for an erased session.
+ * Creates an upload without bytes.
+ * @param baseUrl address at which the game reaches this ingest.
+ * @throws Rejected naming the invalid field, or for an erased session.
  */
 export async function createUpload(
   { store, clock, erased }: { store: UploadStore; clock: Clock; erased: ErasedData },
@@ -57,11 +57,10 @@ export async function createUpload(
 export interface StoredUpload {
   readonly description: UploadDescription;
   readonly sizeBytes: number;
-  /** Opens the bytes. */
   read(): Promise<Readable>;
 }
 
-/** Project of an upload, and how long it keeps uploads. */
+/** Project of an upload, and its retention time for uploads. */
 interface UploadScope {
   readonly projectId: string;
   /** Days for which the project keeps uploads; forever if null or undefined. */
@@ -71,7 +70,7 @@ interface UploadScope {
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** @throws Rejected `not_found` where the project has no such upload, or its bytes have not come. */
+/** @throws Rejected `not_found` if the project has no such upload, or its bytes have not arrived. */
 export async function findUpload(
   store: UploadStore | undefined,
   { projectId, days = null, nowMs }: UploadScope,
@@ -83,16 +82,15 @@ export async function findUpload(
     const isOld = days !== null && isUuidV7(key.uploadId) && nowMs - millisOf(key.uploadId) > days * DAY_MS;
     const detail = isOld
       ? `upload ${key.uploadId} has expired or was erased: this project keeps uploads for ${days} days`
-      : `there is no upload ${key.uploadId}, or its bytes have not come`;
+      : `upload ${key.uploadId} does not exist, or its bytes have not arrived`;
     throw new Rejected('not_found', detail);
   }
   return { description: found.description, sizeBytes: found.sizeBytes, read: () => store.read(key) };
 }
 
-/** From the request for an upload to the report that names it. */
+/** Maximum time between the request for an upload and the report that names it. */
 const MAX_AGE_OF_NAMED_FILE_MS = 24 * 60 * 60 * 1000;
 
-/** A file as a bug report names it. */
 export interface NamedAttachment {
   readonly uploadId: string;
   readonly sizeBytes?: number | undefined;
@@ -100,13 +98,21 @@ export interface NamedAttachment {
 
 export type AttachmentState =
   | { readonly state: 'stored'; readonly sizeBytes: number }
-  /** Never came, is too old or removed, is another project's, or has another size than the report says. */
+  /**
+   * The bytes never arrived, or the upload was removed, is too old, belongs to another project, or has another size
+   * than stated.
+   */
   | { readonly state: 'missing' };
 
-/** A file is one or two questions to the store, which other requests for uploads wait for, and a report may name many. */
+/**
+ * Limits concurrent checks, because each file needs one or two requests to the store, and a report can name many files.
+ */
 const MAX_CONCURRENT_CHECKS = 16;
 
-/** Of the files that a report names; one after the other, tenants in turn. @throws Unavailable where too many of a tenant wait. */
+/**
+ * Checks the files of a report one after another. Tenants alternate. @throws Unavailable if too many checks of a tenant
+ * are waiting.
+ */
 export type CheckAttachments = (
   of: ProjectIds,
   named: readonly NamedAttachment[],
@@ -123,8 +129,8 @@ export function openAttachmentChecks(deps: Parameters<typeof checkAttachment>[0]
 }
 
 /**
- * Whether a file that a report names is there. One of more than a day ago is missing: it may be gone in a moment.
- * @param store undefined where uploads are not set up: then none is.
+ * Checks whether a named file exists. A file older than a day is missing, because it can be removed at any time.
+ * @param store undefined if uploads are not configured. All files are missing then.
  */
 export async function checkAttachment(
   { store, clock }: { store: UploadStore | undefined; clock: Clock },

@@ -1,10 +1,10 @@
-/** What stands in several records is told as one erasure. */
+/** Tests that the parts of an erasure are shown as one erasure. */
 import { randomUUID } from 'node:crypto';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import { countOf, mergeParts, splitIntoParts } from './parts.ts';
 
-test('every id stands in one part, and each part but the last is full', () => {
+test('each id is in one part, and every part except the last is full', () => {
   const ids = (projectId: string, count: number) => ({
     projectId,
     ids: Array.from({ length: count }, () => randomUUID()),
@@ -19,7 +19,7 @@ test('every id stands in one part, and each part but the last is full', () => {
   expect(splitIntoParts([], 4)).toEqual([]);
 });
 
-test('an erasure is as far as the last of its parts, and has found what they have', () => {
+test('an erasure has the state of its slowest part, and the sum of the counts of its parts', () => {
   const first = anErasure({ state: 'done', hiddenAt: 1, goneAt: 5 });
   const found = { ...first.found, events: 3 };
   const part = anErasure({ partOf: first.id, state: 'running', problem: 'it waits', hiddenAt: 2, found });
@@ -33,12 +33,12 @@ test('an erasure is as far as the last of its parts, and has found what they hav
   expect(mergeParts({ ...first, state: 'queued' }, [{ ...part, state: 'queued' }]).state).toBe('queued');
 });
 
-test('parts without what they were asked as are no erasure that is done: its own sessions were never written down', () => {
+test('an erasure without its last part has failed, because its own sessions were never written', () => {
   const asked = { partOf: randomUUID(), hiddenAt: 1, goneAt: 2 };
   const parts = (['done', 'running'] as const).map((state) => anErasure({ ...asked, state }));
   for (const [first, ...others] of [parts, parts.slice(0, 1)])
     expect(mergeParts(first ?? anErasure(), others)).toMatchObject({
-      ...{ id: asked.partOf, state: 'failed', problem: expect.stringContaining('ask again') },
+      ...{ id: asked.partOf, state: 'failed', problem: expect.stringContaining('request the erasure again') },
       ...{ hiddenAt: null, goneAt: null },
     });
 });

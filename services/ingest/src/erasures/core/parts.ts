@@ -1,8 +1,11 @@
-/** An erasure of more ids than one record of the log takes is several: each is done by itself, all are told as one. Pure. */
+/**
+ * Splits an erasure whose ids do not fit into one record of the log. Each part runs as an erasure of its own, and all
+ * parts are shown as one erasure. Pure.
+ */
 import type { Erasure, ErasureState, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import { sumCounts } from './scope.ts';
 
-/** Of at most so many ids each. */
+/** Splits ids into parts of at most `maxIds` ids. */
 export function splitIntoParts(all: readonly IdsOfProject[], maxIds: number): IdsOfProject[][] {
   const parts: IdsOfProject[][] = [];
   let remaining = 0;
@@ -25,19 +28,20 @@ export function countOf(ids: readonly IdsOfProject[]): number {
   return ids.reduce((sum, of) => sum + of.ids.length, 0);
 }
 
-/** The id by which it is asked for. */
+/** Returns the id under which the erasure was requested. */
 export function requestIdOf({ id, partOf }: Pick<Erasure, 'id' | 'partOf'>): string {
   return partOf ?? id;
 }
 
-/** It is as far as the last of its parts. */
+/** Combines the parts of an erasure. The state is that of the slowest part. */
 export function mergeParts(first: Erasure, others: readonly Erasure[]): Erasure {
   const parts = [first, ...others];
   const id = requestIdOf(first);
-  // What it is asked as is written last: the process died before, and nobody does the rest.
+  // The part with the requested id is written last. If that part is missing, the process ended before, and no other
+  // process writes the rest.
   const isComplete = parts.some((one) => one.id === id);
   const problems = new Set(parts.flatMap(({ problem }) => problem ?? []));
-  if (!isComplete) problems.add('it was not asked to its end: ask again');
+  if (!isComplete) problems.add('the request ended before all parts were written: request the erasure again');
   return {
     ...first,
     id,

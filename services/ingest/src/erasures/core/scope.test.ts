@@ -5,7 +5,7 @@ import { earlyCounts, maxCounts, scopesOf, sumCounts, ZERO_COUNTS } from './scop
 const [TENANT, PROJECT, SESSION] = [randomUUID(), randomUUID(), randomUUID()];
 const OF = { tenantId: TENANT, projectId: PROJECT, requestedAt: 7 };
 
-test('a project goes up to the request, a tenant whatever the project', () => {
+test('a project scope ends at the time of the request, and a tenant scope includes all projects', () => {
   const [project, ...more] = scopesOf({ ...OF, sessions: null });
   expect(more).toEqual([]);
   expect(project?.events).toBe(
@@ -16,23 +16,23 @@ test('a project goes up to the request, a tenant whatever the project', () => {
   );
 });
 
-test('every condition names the tenant, and of sessions the project', () => {
+test('every condition contains the tenant, and conditions on sessions contain the project', () => {
   const sessions = [{ projectId: PROJECT, ids: [SESSION] }];
   for (const scope of scopesOf({ ...OF, projectId: null, sessions }).flatMap(Object.values))
     expect(scope.startsWith(`tenant_id = '${TENANT}' AND project_id = '${PROJECT}' AND `), scope).toBe(true);
 });
 
-test('many sessions are several statements that ClickHouse takes, and none is left out', () => {
+test('splits many sessions into statements that ClickHouse accepts', () => {
   const ids = Array.from({ length: 2_500 }, () => randomUUID());
   const scopes = scopesOf({ ...OF, sessions: [{ projectId: PROJECT, ids }] });
   for (const scope of scopes.flatMap(Object.values)) expect(scope.length).toBeLessThan(250 * 1024);
   const text = scopes.map(({ events }) => events).join();
   expect(ids.filter((id) => !text.includes(id))).toEqual([]);
-  // One without a session would be refused, again and again.
+  // ClickHouse would reject a scope without sessions again and again.
   expect(scopesOf({ ...OF, sessions: [{ projectId: PROJECT, ids: ids.slice(0, 400) }] })).toHaveLength(1);
 });
 
-test('links go with their reports and with their events, and of a whole project also by their own time', () => {
+test('deletes links with their reports and with their events, and links of a whole project also by their own time', () => {
   const owner = `tenant_id = '${TENANT}' AND project_id = '${PROJECT}'`;
   const [project] = scopesOf({ ...OF, sessions: null });
   const ofRows = ({ report_versions: reports = '', events = '' } = {}) =>
@@ -46,19 +46,19 @@ test('links go with their reports and with their events, and of a whole project 
   expect(sessions?.events).toBe(`${owner} AND session_id IN ('${SESSION}', '${TENANT}')`);
 });
 
-test('what goes with the early tables is counted with them, and nothing else', () => {
+test('counts only the rows of the early tables for the first step', () => {
   const found = { ...ZERO_COUNTS, events: 1, links: 2, reports: 3, sessions: 4, linkedEvents: 5 };
   expect(earlyCounts(found)).toEqual({ ...ZERO_COUNTS, links: 2, sessions: 4, linkedEvents: 5, log: 4 });
 });
 
-test('what is no UUID never stands in a statement', () => {
+test('rejects an id that is not a UUID', () => {
   const hostile = "' OR 1 = 1 --";
-  expect(() => scopesOf({ ...OF, tenantId: hostile, sessions: null })).toThrow('no UUID');
+  expect(() => scopesOf({ ...OF, tenantId: hostile, sessions: null })).toThrow('is not a UUID');
   const sessions = [{ projectId: PROJECT, ids: [hostile] }];
-  expect(() => scopesOf({ ...OF, sessions })).toThrow('no UUID');
+  expect(() => scopesOf({ ...OF, sessions })).toThrow('is not a UUID');
 });
 
-test('looks add up, and one that is done again counts once', () => {
+test('adds the counts of steps, and counts a repeated step once', () => {
   const look = { ...ZERO_COUNTS, events: 3, links: 1 };
   expect(sumCounts(look, { ...ZERO_COUNTS, events: 2 })).toEqual({ ...look, events: 5 });
   expect(maxCounts(look, { ...ZERO_COUNTS, events: 2, reports: 4 })).toEqual({ ...look, reports: 4 });

@@ -1,22 +1,25 @@
-/** What an erasure covers, as conditions on the tables. Pure. All that stands in them was checked to be a UUID or a number. */
+/**
+ * Scope of an erasure as SQL conditions on the tables. All values in the conditions were checked to be UUIDs or
+ * numbers. Pure.
+ */
 import type { Erasure, ErasureFound } from '@questlog/schemas/topics/directoryEntry';
 import { ERASURE_PLACES } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 
-/** Each table with the rows of it that go. */
+/** Conditions that select the erased rows of each table. */
 export interface ErasureScope {
   readonly events: string;
   readonly sessions: string;
   readonly expired_sessions: string;
   readonly report_versions: string;
   readonly report_link_versions: string;
-  /** Of a project or tenant: links of its reports that came about since, and whose events stay. */
+  /** Links that came later, from reports of the erased project or tenant to events that stay. */
   readonly laterLinks?: string;
 }
 
 export type ErasedTable = (typeof ERASED_TABLES)[number];
 
-/** Links first: which they are, the other tables tell. */
+/** Links are first, because rows of the other tables determine which links are erased. */
 export const ERASED_TABLES = [
   'report_link_versions',
   'report_versions',
@@ -25,14 +28,17 @@ export const ERASED_TABLES = [
   'events',
 ] as const;
 
-/** What goes while links may still come: no link is told by it. */
+/** Tables that are erased while links can still be written, because no link depends on their rows. */
 export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
 /** Keeps a statement below ClickHouse's limit of 256 KiB. The statement that counts rows contains each id 8 times. */
 const MAX_SESSIONS_PER_STATEMENT = 400;
-/** Of a player, unless more are meant; of one record of the log, so that it has room for reports of theirs. */
+/**
+ * Maximum sessions of one record of the log, which leaves space for their reports. A player with more sessions must be
+ * erased explicitly.
+ */
 export const MAX_SESSIONS_PER_RECORD = 20_000;
-/** Sessions and reports of one record, which has at most 1 MiB, in 37 bytes each. */
+/** Maximum sessions and reports of one record. A record has at most 1 MiB, and an id takes 37 bytes. */
 export const MAX_IDS_PER_RECORD = 28_000;
 
 type ErasureRequest = Pick<Erasure, 'tenantId' | 'projectId' | 'sessions' | 'requestedAt'>;
@@ -49,10 +55,10 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         expired_sessions: `${owner} AND registered_at < ${before}`,
         report_versions: `${owner} AND received_at < ${before}`,
       },
-      // Events and reports may be past their days, while their links are not.
+      // Selects links by their own time, because their events and reports can expire earlier.
       `changed_at < ${before}`,
     );
-    // The linker may have read such an event before it read of the request; its clock is another one, too.
+    // Includes events that the linker read before it read the erasure. The clock of the linker can also differ.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
     return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
@@ -65,14 +71,14 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         events: `${owner} AND session_id IN (${list})`,
         sessions: `${owner} AND id IN (${list})`,
         expired_sessions: `${owner} AND session_id IN (${list})`,
-        // A report that only names the session, and comes later, is new.
+        // A later report that only names the session is new data.
         report_versions: `${owner} AND (session_id IN (${list}) OR named_session_id IN (${list}) AND received_at < ${before})`,
       });
     }),
   );
 }
 
-/** @param links more of them. */
+/** @param links an additional condition on links. */
 function addLinkCondition(
   owner: string,
   scope: Pick<ErasureScope, 'events' | 'sessions' | 'expired_sessions' | 'report_versions'>,
@@ -84,7 +90,7 @@ function addLinkCondition(
   return { ...scope, report_link_versions: `${owner} AND (${all.join(' OR ')})` };
 }
 
-/** Of a project's events only those that have links: all of their ids would not fit into memory. */
+/** Selects only events with links, because all event ids of a project would not fit into memory. */
 function isLinkedCondition(owner: string): string {
   return `id IN (SELECT event_id FROM report_link_versions WHERE ${owner})`;
 }
@@ -94,10 +100,10 @@ export function ownerCondition(tenantId: string, projectId: string | null): stri
   return `tenant_id = ${uuidLiteral(tenantId)}${ofProject}`;
 }
 
-/** @throws where it is no UUID: it would stand in the text of a statement. */
+/** @throws Error if the id is not a UUID, because the result becomes part of a statement. */
 export function uuidLiteral(id: string): string {
   const uuid = canonicalUuid(id);
-  if (uuid === undefined) throw new Error(`${id} is no UUID`);
+  if (uuid === undefined) throw new Error(`${id} is not a UUID`);
   return `'${uuid}'`;
 }
 
@@ -113,7 +119,7 @@ export const ZERO_COUNTS: ErasureFound = Object.freeze({
   ...{ sessions: 0, deadLetters: 0, linkedEvents: 0, log: 0 },
 });
 
-/** What is found of the early tables, and goes with them. */
+/** Returns the counts of the early tables. */
 export function earlyCounts({ sessions, links, linkedEvents }: ErasureFound): ErasureFound {
   return { ...ZERO_COUNTS, sessions, links, linkedEvents, log: sessions };
 }
@@ -122,12 +128,12 @@ export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => one[key] + other[key]);
 }
 
-/** A look that was cut short is done again, and finds what is left: the most that was ever found together counts. */
+/** Returns the larger counts. A step that was interrupted runs again and counts only the remaining data. */
 export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }
 
-/** A copy, with what only a later version counts. */
+/** Returns a copy, with the counts that only a later version has. */
 function mapCounts(known: ErasureFound, of: (key: keyof ErasureFound) => number): ErasureFound {
   const found: Record<keyof ErasureFound, number> = { ...known };
   for (const key of ERASURE_PLACES) found[key] = of(key);

@@ -9,7 +9,7 @@ const AT = {
   firstId: 'first',
 };
 
-test('where each record has its rows nothing differs, and one without events needs none', () => {
+test('finds no difference if each record has its rows, and expects no rows for a record without events', () => {
   const at = { ...AT, erased: 0 };
   const logged = [
     { ...at, partition: 3, offset: 7, events: 2 },
@@ -19,7 +19,7 @@ test('where each record has its rows nothing differs, and one without events nee
   expect(compare(3, logged, held)).toEqual({ projected: logged, absent: [], differences: [] });
 });
 
-test('erased events may be there or not, and none that was not erased may lack', () => {
+test('accepts present and absent rows of erased events, and reports a missing row of another event', () => {
   const logged = [0, 1, 2, 3].map((offset) => ({ ...AT, partition: 3, offset, events: 3, erased: 2 }));
   const all = { ...AT, partition: 3, offset: 4, events: 3, erased: 3 };
   const row = { tenantId: 'tenant', receivedAtMs: 0 };
@@ -33,7 +33,7 @@ test('erased events may be there or not, and none that was not erased may lack',
   expect(differences).toMatchObject([{ what: 'twice', offset: 2 }]);
 });
 
-test('rows that lack, and rows of no record, are told with their tenant, minute, place and numbers', () => {
+test('reports missing rows, and rows without a record, with tenant, minute, position, and counts', () => {
   const logged = [{ ...AT, receivedAtMs: 119_999, partition: 3, offset: 7, events: 5, erased: 1 }];
   const held = [
     { offset: 7, tenantId: 'tenant', receivedAtMs: 119_999, rows: 4, events: 2 },
@@ -56,7 +56,7 @@ test('rows that lack, and rows of no record, are told with their tenant, minute,
   });
 });
 
-test('amounts add up', () => {
+test('adds amounts', () => {
   const two = addRecords(ZERO_AMOUNT, [{ events: 2 }, { events: 3 }]);
   expect(addRecords(two, [{ events: 4 }])).toEqual({ records: 3, events: 9 });
 });

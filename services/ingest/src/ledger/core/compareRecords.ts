@@ -1,7 +1,7 @@
-/** Compares records of the log with what ClickHouse holds of them. Pure. */
+/** Compares records of the log with their rows in ClickHouse. Pure. */
 import type { Amount, Difference } from '@questlog/schemas/http/ledger';
 
-/** A record of the log that can be read. */
+/** A record of the log that decodes. */
 export interface LoggedRecord {
   readonly partition: number;
   readonly offset: number;
@@ -10,30 +10,30 @@ export interface LoggedRecord {
   readonly receivedAtMs: number;
   readonly appendId: string;
   readonly events: number;
-  /** Of the events: their rows may be there still, or not any more. */
+  /** Number of erased events. Their rows may still exist or may already be erased. */
   readonly erased: number;
-  /** Of those that were not erased, where there are any. */
+  /** Id of the first event that was not erased. If all events were erased, id of the first event. */
   readonly firstId: string;
 }
 
-/** The rows that ClickHouse has of one offset. */
+/** The rows in ClickHouse of one offset. */
 export interface StoredOffset {
   readonly offset: number;
   readonly tenantId: string;
   readonly receivedAtMs: number;
   readonly rows: number;
-  /** Rows of one event count once. */
+  /** Number of distinct events. */
   readonly events: number;
 }
 
 export interface Comparison {
   readonly projected: readonly LoggedRecord[];
-  /** Nothing of them is there: dropped as repeats, dead, or missing. */
+  /** Records without rows: duplicate appends, dead letters, or missing records. */
   readonly absent: readonly LoggedRecord[];
   readonly differences: readonly Difference[];
 }
 
-/** @param logged and `held` are all that there is of the same offsets of one partition. */
+/** @param logged, stored all records and rows of the same offsets of one partition. */
 export function compare(
   partition: number,
   logged: readonly LoggedRecord[],

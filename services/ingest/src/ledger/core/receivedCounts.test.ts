@@ -1,11 +1,11 @@
-/** Absolute counts: what is written of a minute only grows, and memory is bounded. */
+/** Tests that counts are absolute: the written counts of a minute only increase, and memory is bounded. */
 import { expect, test } from 'vitest';
 import { LOGGED, MAX_CELLS, ReceivedCounts } from './receivedCounts.ts';
 
 const NOON_MS = Date.UTC(2026, 10, 22, 12);
 const MINUTE_MS = 60_000;
 
-test('a row has all of its minute, and is taken again only once it has changed', () => {
+test('a row has the full count of its minute, and is returned again only after a change', () => {
   const counts = new ReceivedCounts();
   counts.add(NOON_MS, NOON_MS, 'tenant', 'accepted', 3);
   counts.add(NOON_MS, NOON_MS, 'tenant', LOGGED, 3);
@@ -22,7 +22,7 @@ test('a row has all of its minute, and is taken again only once it has changed',
   ]);
 });
 
-test('a minute that was let go is never counted anew from zero', () => {
+test('never counts an evicted minute from zero again', () => {
   const counts = new ReceivedCounts();
   counts.add(NOON_MS, NOON_MS, 'tenant', 'accepted', 3);
   const laterMs = NOON_MS + 16 * MINUTE_MS;
@@ -32,7 +32,7 @@ test('a minute that was let go is never counted anew from zero', () => {
   expect(counts.takeChanged(laterMs)).toEqual([]);
 });
 
-test('a minute counts on as long as it takes anything', () => {
+test('counts a minute as long as outcomes arrive for it', () => {
   const counts = new ReceivedCounts();
   counts.add(NOON_MS, NOON_MS, 'tenant', 'accepted', 3);
   const lastMs = NOON_MS + 15 * MINUTE_MS;
@@ -42,7 +42,7 @@ test('a minute counts on as long as it takes anything', () => {
   expect(counts.takeChanged(lastMs)).toMatchObject([{ count: 2, events: 4 }]);
 });
 
-test('what is beyond the bound is told, what is known counts on, and old minutes make room', () => {
+test('reports outcomes beyond the limit, continues existing counts, and evicts old minutes', () => {
   const counts = new ReceivedCounts();
   for (let n = 0; n < MAX_CELLS; n++) counts.add(NOON_MS, NOON_MS, `tenant ${n}`, 'accepted', 1);
 
@@ -56,7 +56,7 @@ test('what is beyond the bound is told, what is known counts on, and old minutes
   expect(counts.add(laterMs, laterMs, 'one more', 'accepted', 1)).toBe(false);
 });
 
-test('a tenant’s minute is counted whole or not at all, or events would seem to be lost', () => {
+test('counts a minute of a tenant completely or not at all, because a partial count would look like lost events', () => {
   const counts = new ReceivedCounts();
   const note = (tenantId: string, what: string, events: number, nowMs = NOON_MS): boolean =>
     counts.add(nowMs, NOON_MS, tenantId, what, events);
@@ -65,7 +65,7 @@ test('a tenant’s minute is counted whole or not at all, or events would seem t
   for (let n = 1; n < MAX_CELLS; n++) counts.add(NOON_MS, longAgoMs, `tenant ${n}`, 'accepted', 1);
   const isNoted = ['counted', 'refused'].map((tenantId) => note(tenantId, LOGGED, 3));
   counts.takeChanged(NOON_MS + MINUTE_MS);
-  // There is room again, but what the log took of it is not counted.
+  // There is space again, but the tenant's minute is still not counted.
   isNoted.push(...['counted', 'refused'].map((id) => note(id, 'accepted', 3, NOON_MS + MINUTE_MS)));
 
   expect(isNoted).toEqual([true, false, true, false]);

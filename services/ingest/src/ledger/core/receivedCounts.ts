@@ -1,9 +1,9 @@
-/** Counts what this process was sent and what the log took of it, a tenant and minute at a time. Pure. */
+/** Counts received requests and appended records by tenant and minute. Pure. */
 
-/** Outcomes of requests are `accepted`, `replayed` and the codes of problems. */
+/** Outcomes of appends. Outcomes of requests are `accepted`, `replayed`, and problem codes. */
 export const LOGGED = 'logged';
 export const UNCERTAIN = 'uncertain';
-/** Of the accepted events, those that a switch left out of its sample. */
+/** Accepted events that a switch excluded from its sample. */
 export const SAMPLED = 'sampled';
 
 export interface ReceivedRow {
@@ -11,7 +11,7 @@ export interface ReceivedRow {
   /** Seconds since the epoch. */
   readonly minuteS: number;
   readonly outcome: string;
-  /** Requests or records, from the begin of the minute. */
+  /** Number of requests or records since the start of the minute. */
   readonly count: number;
   readonly events: number;
 }
@@ -22,15 +22,24 @@ interface Cell {
   isChanged: boolean;
 }
 
-/** Of all tenants and minutes; 100 bytes each or so. A tenant's minute that has one may add the others: outcomes are few. */
+/**
+ * Maximum counts of all tenants and minutes. A count takes about 100 bytes. A tenant's minute in memory can exceed the
+ * limit, because there are few outcomes.
+ */
 export const MAX_CELLS = 40_000;
-/** No request takes so long: what was written of a minute is not counted on from zero. */
+/**
+ * Time after which a minute is evicted. Longer than any request, because an evicted minute must not be counted from
+ * zero again.
+ */
 const RETENTION_SECONDS = 15 * 60;
 
 interface Minute {
-  /** By tenant and what. */
+  /** Counts by tenant and outcome. */
   readonly tenants: Map<string, Map<string, Cell>>;
-  /** From the first refusal on: of a tenant that comes again the books would have one half, and miss the other. */
+  /**
+   * True after the first rejected tenant. A rejected tenant's minute stays uncounted, because a partial count would
+   * look like a difference in the ledger.
+   */
   isFull: boolean;
 }
 
@@ -38,7 +47,7 @@ export class ReceivedCounts {
   readonly #minutes = new Map<number, Minute>();
   #cells = 0;
 
-  /** @returns false where a bound is met, or the minute is gone: it is not counted. */
+  /** @returns false if the outcome is not counted, because the limit is reached or the minute was evicted. */
   add(nowMs: number, atMs: number, tenantId: string, outcome: string, events: number): boolean {
     const minuteS = minuteOf(atMs);
     if (minuteS < minuteOf(nowMs) - RETENTION_SECONDS) return false;
@@ -51,7 +60,10 @@ export class ReceivedCounts {
     return true;
   }
 
-  /** What has changed since the last time. A minute is let go some time after its last change was taken. */
+  /**
+   * Returns the counts that changed since the last call. A minute is evicted some time after its last change was
+   * returned.
+   */
   takeChanged(nowMs: number): ReceivedRow[] {
     const rows: ReceivedRow[] = [];
     for (const [minuteS, { tenants }] of this.#minutes) {
@@ -67,7 +79,7 @@ export class ReceivedCounts {
     return rows;
   }
 
-  /** Undefined where there is no room. */
+  /** Returns undefined if the limit is reached. */
   #cellsOf(minuteS: number, tenantId: string): Map<string, Cell> | undefined {
     const minute = this.#minutes.get(minuteS) ?? {
       tenants: new Map<string, Map<string, Cell>>(),
@@ -95,7 +107,7 @@ export class ReceivedCounts {
   }
 }
 
-/** Seconds since the epoch. */
+/** Returns the start of the minute in seconds since the epoch. */
 export function minuteOf(atMs: number): number {
   return Math.floor(atMs / 60_000) * 60;
 }

@@ -6,7 +6,7 @@ import { heartbeatText, linkedEventText, openingText } from './linkedEventText.t
 
 const OPTIONS = { positionId: 'tOkEn', showsOverQuota: true };
 
-/** What a client gets by the standard's own rules, as bytes: line ends, `data` lines joined with LF, one space taken off. */
+/** Reads a message as the standard requires: splits lines, joins `data` lines with LF, and removes one space. */
 function received(sent: Buffer): { event: string; id: string; data: Buffer; dispatched: number } {
   const lines = sent.toString('latin1').split(/\r\n|\r|\n/);
   const valuesOf = (name: string): string[] =>
@@ -28,7 +28,7 @@ function payloadIn(data: Buffer): Buffer {
   return data.subarray(begin, data.lastIndexOf(',"overQuota"'));
 }
 
-test('a linked event is one message: its kind, its token, and all of the link and the event', () => {
+test('a linked event is one message with its kind, its position id, the link, and the event', () => {
   const link = aLinkedEvent({
     kind: 'unlinked',
     version: 3,
@@ -87,13 +87,13 @@ test.each([
   expect(payloadIn(received(sent).data).toString()).toBe(payload);
 });
 
-test('a CR or CRLF between the tokens of a payload arrives as LF, and nothing else of it changes', () => {
+test('a CR or CRLF between the tokens of a payload arrives as LF, and all other bytes are unchanged', () => {
   const payload = '{\r"a":\r\n1,\r\r\n\n"b"\r:"\\r"}\r';
   const sent = linkedEventText(aLinkedEvent({ event: { payload: Buffer.from(payload) } }), OPTIONS);
   expect(payloadIn(received(sent).data).toString()).toBe(payload.replace(/\r\n?/g, '\n'));
 });
 
-test('no payload, of whatever bytes, ends its message early or begins another field', () => {
+test('no payload ends its message early or starts another field', () => {
   const hostile = fc.array(fc.constantFrom('\r', '\n', ' ', ':', 'id: x', 'data: ', '"', 'a', '\0'), {
     maxLength: 40,
   });
@@ -108,7 +108,7 @@ test('no payload, of whatever bytes, ends its message early or begins another fi
   );
 });
 
-test('the opening and a heartbeat move the position on without a message', () => {
+test('the opening and a heartbeat change the position without a message', () => {
   for (const text of [openingText('here', 1000), heartbeatText('here')]) {
     expect(received(Buffer.from(text))).toMatchObject({ id: 'here', dispatched: 0 });
     expect(text.endsWith('\n\n')).toBe(true);

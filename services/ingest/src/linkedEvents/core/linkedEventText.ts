@@ -1,18 +1,17 @@
 /**
- * A change of a link as a message of a server-sent stream (WHATWG HTML, section 9.2), spliced from the payload's own
- * bytes. Pure.
- *
- * A payload may hold line ends, as JSON's insignificant whitespace (inside a string they are always escaped). Each ends a
- * `data` line, and a client joins the lines with LF: an LF comes back as it was, a CR or CRLF as an LF. That is all that
- * the framing cannot carry; the topic and ClickHouse hold the bytes as they came.
+ * Formats a change of a link as a message of a server-sent stream (WHATWG HTML, section 9.2), with the original bytes
+ * of the payload. Pure.
+ * A payload can contain line ends as JSON whitespace, because line ends in strings are always escaped. Each line end
+ * ends a `data` line, and the client joins the lines with LF. An LF therefore arrives unchanged, and a CR or CRLF
+ * arrives as LF. The topic and ClickHouse keep the original bytes.
  */
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { formatMicros } from '../../core/occurredAt.ts';
 
 export interface MessageOptions {
-  /** The position behind the message, which a client hands back to go on from there. */
+  /** Position after the message. A client sends it to resume there. */
   readonly positionId: string;
-  /** Revision B has no such field. */
+  /** False in revision B, which has no such field. */
   readonly showsOverQuota: boolean;
 }
 
@@ -52,12 +51,12 @@ export function gapText({ fromMs, toMs }: Gap, positionId: string): string {
   return `event: gap\nid: ${positionId}\ndata: {"from":${from},"to":"${formatMillis(toMs)}"}\n\n`;
 }
 
-/** The first lines: how long to wait before coming back, and where the stream begins. */
+/** Returns the first lines of a stream: the reconnection delay and the start position. */
 export function openingText(positionId: string, retryMs: number, gap?: Gap): string {
   return `retry: ${retryMs}\n${gap === undefined ? positionText(positionId) : gapText(gap, positionId)}`;
 }
 
-/** Tells that the connection lives and moves the client's position on; without data no message is dispatched. */
+/** Returns a heartbeat, which updates the client's position. Without data, the client dispatches no message. */
 export function heartbeatText(positionId: string): string {
   return `: heartbeat\n${positionText(positionId)}`;
 }
@@ -70,7 +69,7 @@ function formatMillis(millis: number): string {
   return formatMicros(BigInt(millis) * 1000n);
 }
 
-/** The bytes as the rest of a `data` line; CR, LF and CRLF each begin the next one. */
+/** Splits the bytes into `data` lines at each CR, LF, and CRLF. */
 function dataLines(bytes: Buffer): Buffer[] {
   if (!bytes.includes(LF) && !bytes.includes(CR)) return [bytes];
   const parts: Buffer[] = [];

@@ -8,7 +8,7 @@ const OTHER_LOG = 'ffffffff-6d3c-4b1f-9e0a-5f6b7c8d9e0f';
 const TOPIC = { logId: LOG, startOffsets: [10, 0], endOffsets: [20, 5] };
 const MAX_OFFSET = 2 ** 48 - 1;
 
-test('an id comes back as the position it was made of, for any offset a log can have', async () => {
+test('an id is decoded to the position that it was made of, for every offset that a log can have', async () => {
   const seal = await testCursorCipher();
   const offsets = fc.array(fc.nat(MAX_OFFSET), { minLength: 1, maxLength: 64 });
   fc.assert(
@@ -22,7 +22,7 @@ test('an id comes back as the position it was made of, for any offset a log can 
   );
 });
 
-test('ids are as long whatever the offsets are, and small enough for a header: 64 partitions', async () => {
+test('all ids have the same length for all offsets, and fit into a header with 64 partitions', async () => {
   const seal = await testCursorCipher();
   const lengths = [0, 250_000_000, MAX_OFFSET].map((offset) => {
     const nextOffsets = Array.from({ length: 64 }, () => offset);
@@ -32,17 +32,17 @@ test('ids are as long whatever the offsets are, and small enough for a header: 6
   expect(lengths[0]).toBeLessThan(600);
 });
 
-test('what was cut, mangled or made up is no id', async () => {
+test('rejects ids that were truncated, changed, or invented', async () => {
   const id = (await testCursorCipher()).encrypt(positionBytes({ logId: LOG, nextOffsets: [300, 70_000] }));
   const madeUp = ['', 'start ', 'é', 'Ag', '17', id.slice(0, -1), `${id}=`, ` ${id}`, `B${id.slice(1)}`];
   for (const text of madeUp) expect(isStreamId(text), text).toBe(false);
-  // The forms without an offset, or with a part of one.
+  // An id without an offset, and an id with an incomplete offset.
   const bytes = Buffer.from(id, 'base64url');
   const short = [bytes.subarray(0, -1), bytes.subarray(0, -12), Buffer.alloc(17, 1)];
   for (const cut of short) expect(isStreamId(cut.toString('base64url')), `${cut.length} bytes`).toBe(false);
 });
 
-test('an id that this secret did not close starts at the oldest: of another project, changed by a client, unsealed', async () => {
+test('an id that was not encrypted with this key starts at the oldest link: of another project, changed, or unencrypted', async () => {
   const [seal, other] = [await testCursorCipher(), await testCursorCipher()];
   const bytes = positionBytes({ logId: LOG, nextOffsets: [300, 70_000] });
   const changed = Buffer.from(seal.encrypt(bytes), 'base64url');
@@ -54,25 +54,25 @@ test('an id that this secret did not close starts at the oldest: of another proj
   }
 });
 
-test('a token goes on where it was, and past what retention removed', () => {
+test('an id resumes at its offsets, or after the expired records', () => {
   expect(offsetsFrom({ logId: LOG, nextOffsets: [12, 5] }, TOPIC)).toEqual([12, 5]);
   expect(offsetsFrom({ logId: LOG, nextOffsets: [3, 0] }, TOPIC)).toEqual([10, 0]);
 });
 
-test('a token of another log starts at the oldest: its offsets would skip new links', () => {
+test('an id of another log starts at the oldest link, because its offsets would skip new links', () => {
   expect(offsetsFrom({ logId: OTHER_LOG, nextOffsets: [15, 4] }, TOPIC)).toEqual([10, 0]);
   expect(offsetsFrom({ logId: OTHER_LOG, nextOffsets: [15] }, TOPIC)).toEqual([10, 0]);
 });
 
-test('an offset that the log does not have yet starts its partition at the oldest, so that nothing is missed', () => {
+test('an offset after the end of the log starts its partition at the oldest link, so that no link is missed', () => {
   expect(offsetsFrom({ logId: LOG, nextOffsets: [21, 4] }, TOPIC)).toEqual([10, 4]);
 });
 
-test('start is the oldest kept, end is what comes from now on', () => {
+test('start is the oldest stored link, and end is the next link', () => {
   expect(offsetsFrom('start', TOPIC)).toEqual([10, 0]);
   expect(offsetsFrom('end', TOPIC)).toEqual([20, 5]);
 });
 
-test('a token of this log with another number of partitions is refused', () => {
+test('rejects an id of this log with another number of partitions', () => {
   expect(offsetsFrom({ logId: LOG, nextOffsets: [12] }, TOPIC)).toBeUndefined();
 });

@@ -1,4 +1,7 @@
-/** What an id of the stream of linked events holds, sealed: a log's id and, per partition, the next offset wanted. Pure. */
+/**
+ * Ids of the stream of linked events. An id is an encrypted position: a log id and the next offset of each partition.
+ * Pure.
+ */
 import { type CursorCipher, FORMAT_VERSION, OVERHEAD_BYTES } from '../../core/cursorCipher.ts';
 
 export interface StreamPosition {
@@ -6,14 +9,17 @@ export interface StreamPosition {
   readonly nextOffsets: readonly number[];
 }
 
-/** What the log holds of the topic now, per partition. */
+/** Range of offsets that the log currently has, by partition. */
 export interface TopicBounds {
   readonly logId: string;
   readonly startOffsets: readonly number[];
   readonly endOffsets: readonly number[];
 }
 
-/** Binary, since every message carries one: the log's 16 bytes, and the offsets, each as long as any. */
+/**
+ * Encodes a position as the 16 bytes of the log id and fixed-length offsets. The encoding is binary because every
+ * message has an id.
+ */
 export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   const bytes = Buffer.alloc(LOG_ID_BYTES + nextOffsets.length * OFFSET_BYTES);
   bytes.write(logId.replaceAll('-', ''), 'hex');
@@ -23,10 +29,10 @@ export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   return bytes;
 }
 
-/** Whether a text has the form of an id, whatever it says. */
+/** True if the text has the form of an id. Does not check its content. */
 export function isStreamId(text: string): boolean {
   const bytes = Buffer.from(text, 'base64url');
-  // Decoding base64url ignores what does not belong there; an id that was cut or mangled is none.
+  // Rejects truncated or changed ids, because base64url decoding ignores invalid characters.
   if (bytes.toString('base64url') !== text) return false;
   if (bytes[0] === UNENCRYPTED) return bytes.length > LOG_ID_BYTES + 1;
   const offsetBytes = bytes.length - OVERHEAD_BYTES - LOG_ID_BYTES;
@@ -34,9 +40,9 @@ export function isStreamId(text: string): boolean {
 }
 
 /**
- * The place that an id holds. The start, if it was closed with another secret (the log was made anew) or in an earlier
- * version, which did not seal: a client could write such an id itself, with any offset, and would learn from what comes
- * how long the log is. What is sent again is dropped by its version, what is left out is missed for ever.
+ * Returns the position of an id. Returns 'start' if the id was encrypted with another key (after a reset of the log) or
+ * is an unencrypted id of an earlier version. A client could invent an unencrypted id with any offset and learn the
+ * length of the log. A client ignores repeated links by their version, but would miss skipped links forever.
  */
 export function positionIn(id: string, seal: CursorCipher): StreamPosition | 'start' {
   const bytes = seal.decrypt(id);
@@ -52,9 +58,9 @@ export function positionIn(id: string, seal: CursorCipher): StreamPosition | 'st
 }
 
 /**
- * The offsets to read from. Another log's position means nothing here, hence its start; so does an offset beyond the end
- * (the log was restored from a copy): what is sent again is dropped by its version, what is left out is missed for ever.
- * Undefined: no id of this log has so many partitions.
+ * Returns the offsets to read from. Starts at the oldest link if the position belongs to another log, or if an offset
+ * is after the end of the log (after a restore from a backup). A client ignores repeated links by their version, but
+ * would miss skipped links forever. Returns undefined if the position has another number of partitions.
  */
 export function offsetsFrom(
   from: StreamPosition | 'start' | 'end',
@@ -70,8 +76,8 @@ export function offsetsFrom(
 }
 
 /**
- * Returns the partitions in which records after the position have expired. A position of another log does not show what
- * its client has read. The result is then every partition in which a record has expired.
+ * Returns the partitions in which records after the position have expired. If the position belongs to another log,
+ * returns every partition with expired records.
  */
 export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBounds): number[] {
   const isKnown = from !== 'start' && from.logId === topic.logId;
@@ -81,8 +87,8 @@ export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBo
   });
 }
 
-/** The first byte of an id of an earlier version. */
+/** First byte of an id of an earlier version. */
 const UNENCRYPTED = 1;
 const LOG_ID_BYTES = 16;
-/** A million records a second fill a partition's offsets of 48 bits in nine years. */
+/** With a million records per second, 48 bits of offsets last for nine years. */
 const OFFSET_BYTES = 6;

@@ -1,4 +1,4 @@
-/** What a game team is shown of a body that was wrong, and what nobody may be shown. */
+/** Tests the sample of an invalid body that a game team sees, and that it never contains secrets. */
 import { describe, expect, test } from 'vitest';
 import { BodyParts, MAX_SAMPLE_BYTES, mask, type OffendingPart, truncateUtf8 } from './offendingPart.ts';
 
@@ -8,7 +8,7 @@ function partAt(body: string, pointer: string, index = 0): OffendingPart {
   return new BodyParts(Buffer.from(body), TOKEN).at({ index, pointer });
 }
 
-describe('the part that a problem is about', () => {
+describe('the part of a body that a problem is about', () => {
   const batch = '[{"eventType":"a"}, {"eventType":"b","sessionId": 7 ,"payload":[1,{"x":"deep"}]}]';
   test.each([
     ['a field of the element', '/sessionId', { sample: '7', eventType: 'b' }],
@@ -20,26 +20,26 @@ describe('the part that a problem is about', () => {
     expect(partAt(batch, pointer, 1)).toEqual(part);
   });
 
-  test('is found in a body that is one object, under an escaped name, and is the last where it stands twice', () => {
+  test('is found in a body with one object, under an escaped name, and in the last of duplicate members', () => {
     expect(partAt('{"a/b~c":{"d":1e400},"a/b~c":{"d":-0}}', '/a~1b~0c/d').sample).toBe('-0');
   });
 
-  test('is found far behind the begin of a long body', () => {
+  test('is found far from the start of a long body', () => {
     expect(partAt(`{"payload":"${'x'.repeat(10_000)}","sessionId":7}`, '/sessionId').sample).toBe('7');
   });
 
-  test('has no event whose type is no text', () => {
+  test('has no event type if the eventType is not a string', () => {
     expect(partAt('{"eventType":1234,"a":1}', '/a').eventType).toBe('');
   });
 
-  test('knows the event of a report that it lies in', () => {
+  test('has the event type of the report’s event that contains the part', () => {
     const report =
       '{"report":{"title":1},"events":[{"eventType":"first"},{"payload":0,"eventType":"second"}]}';
     expect(partAt(report, '/events/1/payload')).toEqual({ sample: '0', eventType: 'second' });
     expect(partAt(report, '/report/title')).toEqual({ sample: '1', eventType: '' });
   });
 
-  test('is what stands around the byte that is no JSON', () => {
+  test('is the text around the byte at which the JSON is invalid', () => {
     const body = Buffer.from(`${'é'.repeat(200)}"oops${'ü'.repeat(200)}`);
     const { sample, eventType } = new BodyParts(body, TOKEN).around(401);
     expect(eventType).toBe('');
@@ -51,7 +51,7 @@ describe('the part that a problem is about', () => {
 });
 
 describe('a sample', () => {
-  test.each(['x', 'é', '€', '😀'])('is cut at a character’s boundary: %s', (character) => {
+  test.each(['x', 'é', '€', '😀'])('is truncated at the boundary of a character: %s', (character) => {
     for (let maxBytes = 0; maxBytes < 20; maxBytes++) {
       const cut = truncateUtf8(Buffer.from(character.repeat(10)), maxBytes);
       const fits = Math.min(10, Math.floor(maxBytes / Buffer.byteLength(character)));
@@ -101,7 +101,7 @@ describe('a sample', () => {
     expect(sample).toContain('***');
   });
 
-  test('never shows the end of a token whose begin is out of sight', () => {
+  test('never shows the end of a token whose start is outside the sample', () => {
     const body = Buffer.from(`{"a":"${jwt}" oops`);
     expect(new BodyParts(body, TOKEN).around(body.length - 4).sample).not.toContain('sss');
   });
@@ -109,21 +109,21 @@ describe('a sample', () => {
   test.each([
     ['spaces', ' '],
     ['the name of a secret', 'token'],
-  ])('is looked for in time that grows with the text, be it all %s', (_, part) => {
+  ])('is found in time that is linear in the length of the text, also if all of it is %s', (_, part) => {
     expect(mask(`"${part.repeat(200_000)}`)).toContain(part);
   });
 
-  test('has stars for the secret alone, as many as it had characters', () => {
+  test('masks only the secret, with one star per character', () => {
     expect(mask('Bearer abc, eyJot')).toBe('Bearer ***, eyJot');
   });
 
-  test('shows the text beside a secret as it was sent', () => {
+  test('shows the text next to a secret unchanged', () => {
     expect(partAt('{"b":{"password":"pä","level":"töp"}}', '/b').sample).toBe(
       '{"password":"***","level":"töp"}',
     );
   });
 
-  test('never shows a token as the type of an event', () => {
+  test('never shows a token as the event type', () => {
     expect(partAt(`{"eventType":"${TOKEN}","a":1}`, '/a').eventType).toBe('*'.repeat(TOKEN.length));
   });
 });

@@ -1,33 +1,35 @@
-/** Finds the part of a body that a problem is about, short and without secrets: how a game team sees its typo. Pure. */
+/**
+ * Finds the part of a body that a problem is about, as a short sample without secrets, so that a game team can see its
+ * mistake. Pure.
+ */
 import { eachMember } from '../../core/scanObject.ts';
 import { decodeString, FAILED, JsonBytes } from '../../core/scanValue.ts';
 import { pathOf, type UnknownField } from '../../core/unknownFields.ts';
 
 export interface OffendingPart {
-  /** JSON, or the begin of it; empty where there is nothing to show. */
+  /** JSON, or its start. Empty if there is nothing to show. */
   readonly sample: string;
-  /** Of the event that the part lies in; empty where it says none. */
+  /** Event type of the event that contains the part. Empty if the event has none. */
   readonly eventType: string;
 }
 
 export const MAX_SAMPLE_BYTES = 256;
-/** Of a longer name the begin tells enough. */
+/** Maximum bytes of an event type. The start of a longer name is sufficient. */
 const MAX_TYPE_BYTES = 100;
-/** A secret that begins in a sample is masked as a whole up to this length. */
+/** Maximum length of a secret that is masked completely if it starts in the sample. */
 const MAX_SECRET_BYTES = 4096;
 
-/** The parts of one body. */
 export class BodyParts {
   readonly #json: JsonBytes;
   readonly #ownToken: string;
 
-  /** @param ownToken the token of the request, which no sample may hold. */
+  /** @param ownToken the access token of the request, which no sample may contain. */
   constructor(body: Buffer, ownToken: string) {
     this.#json = new JsonBytes(body);
     this.#ownToken = ownToken;
   }
 
-  /** The value of a field, or what should hold it where there is none. */
+  /** Returns the value of a field. If the field is absent, returns the value that should contain it. */
   at({ index, pointer }: UnknownField): OffendingPart {
     const start = this.#startOf(index);
     if (start === undefined) return this.around(0);
@@ -38,24 +40,26 @@ export class BodyParts {
     return { sample: this.#shown(found.at, this.#json.skipValue(found.at)), eventType };
   }
 
-  /** What stands before and behind an offset. */
+  /** Returns the text around an offset. */
   around(offset: number): OffendingPart {
     return { sample: this.#shown(Math.max(0, offset - MAX_SAMPLE_BYTES / 2), this.#json.end), eventType: '' };
   }
 
-  /** A body is an array of elements or one that stands alone. */
+  /** Returns the start of an element. The body is an array of elements, or a single element. */
   #startOf(index: number): number | undefined {
     const json = this.#json;
     const start = json.skipSpace(0);
     return json.at(start) === OPEN_ARRAY ? elementOf(json, start, index) : start;
   }
 
-  /** Masked from some way before to some way behind, so that a secret is recognized that is only half in sight. */
+  /**
+   * Masks also the text before and after the sample, so that a secret is recognized that is only partly in the sample.
+   */
   #shown(start: number, end: number): string {
     const { body } = this.#json;
     const from = Math.max(0, start - MAX_SECRET_BYTES);
     const to = Math.min(end === FAILED ? body.length : end, start + MAX_SAMPLE_BYTES + MAX_SECRET_BYTES);
-    // One character a byte: a mask is as long as what it hides.
+    // Uses one character per byte, so that a mask has the length of its secret.
     const text = mask(body.toString('latin1', from, to), this.#ownToken);
     const bytes = Buffer.from(text.slice(start - from), 'latin1');
     const begin = bytes.findIndex((byte) => !isContinuation(byte));
@@ -63,7 +67,7 @@ export class BodyParts {
   }
 }
 
-/** The value that the path leads to, or the deepest that it reaches. */
+/** Returns the value at the path, or the deepest value that exists on the path. */
 function walk(
   json: JsonBytes,
   start: number,
@@ -82,7 +86,7 @@ function walk(
   return { at, eventType };
 }
 
-/** Of a name that is there several times the last counts. */
+/** Returns the last member with the wanted name. */
 function membersOf(
   json: JsonBytes,
   at: number,
@@ -115,19 +119,19 @@ function elementOf(json: JsonBytes, at: number, index: number): number | undefin
   return undefined;
 }
 
-/** The begin of the text, not cut inside a character. */
+/** Returns the start of the text, truncated at the boundary of a character. */
 export function truncateUtf8(bytes: Buffer, maxBytes: number): string {
   let end = Math.min(bytes.length, maxBytes);
   while (end > 0 && end < bytes.length && isContinuation(bytes[end] ?? 0)) end--;
   return bytes.toString('utf8', 0, end);
 }
 
-/** Of a character that begins before (RFC 3629, section 3). */
+/** True for a byte that continues a character (RFC 3629, section 3). */
 function isContinuation(byte: number): boolean {
   return (byte & 0xc0) === 0x80;
 }
 
-/** As long as it was, with stars for whatever looks like a secret. */
+/** Replaces everything that looks like a secret with stars. The length stays the same. */
 export function mask(text: string, ownToken = ''): string {
   const known = ownToken === '' ? text : text.replaceAll(ownToken, stars);
   return known
@@ -141,10 +145,10 @@ function stars(secret: string): string {
 
 const MASK = '***';
 const SECRET_NAME = /token|secret|password|authorization|credential|api_?key/i;
-// Clients choose the text: each pattern needs time in proportion to its length only, and so bounds what it goes back over.
-/** A token of ours, a JWT, and what stands in an `Authorization`. */
+// Clients choose the text, so each pattern is bounded and takes linear time.
+/** Tokens of this service, JWTs, and values of `Authorization`. */
 const TOKEN_PATTERN = /ql[at]_[\w-]{8,}|eyJ[\w-]{16,}[\w.-]*|(bearer +)[\w.~+/-]+=*/gi;
-/** A string whose name says that it is one, also in JSON that is itself a string. */
+/** Strings whose names indicate a secret, also in JSON inside a string. */
 const NAMED_SECRET_PATTERN =
   /("[^"]{0,64}(?:token|secret|password|authorization|credential|api_?key)[^"]{0,64}"\s*:\s*\\*")((?:[^"\\]|\\.)*)/gi;
 

@@ -1,4 +1,4 @@
-/** What is told apart, what is bounded, and that one project's flood leaves the others their counts. */
+/** Tests which rejections are counted separately, and that a flood of one project does not affect other projects. */
 import { describe, expect, test } from 'vitest';
 import {
   MAX_FIELDS_PER_MINUTE,
@@ -26,7 +26,7 @@ function note(
   return counts.add(nowMs, { ...origin, projectId }, rejects, () => part);
 }
 
-/** Ever new names. */
+/** Returns rejections with different field names. */
 function names(count: number, of = 'name'): Rejection[] {
   return Array.from({ length: count }, (_, n) =>
     aReject({ pointer: `/${of}${String.fromCharCode(97 + (n % 26)).repeat(1 + n / 26)}` }),
@@ -38,7 +38,7 @@ function countsOf(rows: readonly RejectionRow[]): Record<string, number> {
 }
 
 describe('counts', () => {
-  test('are apart by minute, project, endpoint, kind, code and field', () => {
+  test('are separate by minute, project, endpoint, kind, code, and field', () => {
     const counts = new RejectionCounts();
     note(counts, [aReject(), aReject({ kind: 'ignored' }), aReject({ code: 'field_required' })]);
     note(counts, [aReject({ pointer: '/sessionId' })]);
@@ -49,7 +49,7 @@ describe('counts', () => {
     expect(counts.takeCounts(NOON_MS).map(({ count }) => count)).toEqual([1, 1, 1, 1, 1, 1, 1]);
   });
 
-  test('are of one field whatever the index, and of one request however often it has the field', () => {
+  test('are one field for all indexes, and one request for all occurrences in it', () => {
     const counts = new RejectionCounts();
     note(counts, [
       aReject({ index: 0, pointer: '/events/0/eventType' }),
@@ -68,7 +68,7 @@ describe('counts', () => {
     ]);
   });
 
-  test('are taken once, and what comes in the same minute is taken later with its sample', () => {
+  test('are returned once; later counts of the same minute are returned later, with their sample', () => {
     const counts = new RejectionCounts();
     note(counts, [aReject()]);
     expect(counts.takeCounts(NOON_MS)).toHaveLength(1);
@@ -78,7 +78,7 @@ describe('counts', () => {
     expect(counts.takeCounts(NOON_MS + MINUTE_MS)).toMatchObject([{ count: 1, requests: 1, part }]);
   });
 
-  test('keep nothing of a token that is a name, and little of a long one', () => {
+  test('contain no token that is used as a field name, and only the start of a long name', () => {
     const counts = new RejectionCounts();
     note(counts, [
       aReject({ pointer: '/qlt_0123456789abcdef' }),
@@ -91,8 +91,8 @@ describe('counts', () => {
   });
 });
 
-describe('bounds', () => {
-  test('the names beyond those of a minute are counted as other', () => {
+describe('limits', () => {
+  test('names beyond the limit of a minute are counted as other', () => {
     const counts = new RejectionCounts();
     expect(note(counts, names(MAX_FIELDS_PER_MINUTE + 5))).toBe(0);
     note(counts, [aReject({ pointer: '/one more', kind: 'ignored', code: 'field_unknown' })]);
@@ -103,7 +103,7 @@ describe('bounds', () => {
     expect(rows['ignored field_unknown other']).toBe(1);
   });
 
-  test('hold for the whole minute, also after what was counted is taken, and no longer', () => {
+  test('apply to the whole minute, also after the counts were returned, and end with the minute', () => {
     const counts = new RejectionCounts();
     note(counts, names(MAX_FIELDS_PER_MINUTE));
     counts.takeCounts(NOON_MS);
@@ -116,7 +116,7 @@ describe('bounds', () => {
     );
   });
 
-  test('of one project are nobody else’s, however long nothing is taken', () => {
+  test('of one project do not affect other projects, also if ClickHouse is unavailable for long', () => {
     const counts = new RejectionCounts();
     let dropped = 0;
     for (let minute = 0; minute < 10; minute++) {
@@ -131,7 +131,7 @@ describe('bounds', () => {
     expect(note(counts, names(MAX_FIELDS_PER_MINUTE), NOON_MS + 11 * MINUTE_MS)).toBe(0);
   });
 
-  test('of one project hold for the others among its names too', () => {
+  test('of one project include the rows for other names', () => {
     const counts = new RejectionCounts();
     const minutes = MAX_ROWS_PER_PROJECT / MAX_FIELDS_PER_MINUTE;
     for (let minute = 1; minute <= minutes; minute++)
@@ -139,7 +139,7 @@ describe('bounds', () => {
     expect(note(counts, names(1, 'beyond'), NOON_MS + minutes * MINUTE_MS)).toBe(1);
   });
 
-  test('of all projects together are kept too, and are free again once taken', () => {
+  test('of all projects together apply too, and are free after the counts were returned', () => {
     const counts = new RejectionCounts();
     const flood = (nowMs: number): number => {
       let dropped = 0;
@@ -152,7 +152,7 @@ describe('bounds', () => {
     expect(flood(NOON_MS + MINUTE_MS)).toBe(10_000);
   });
 
-  test('a part is not asked for where the name is one of the others', () => {
+  test('requests no part for a name that is counted as other', () => {
     const counts = new RejectionCounts();
     note(counts, names(MAX_FIELDS_PER_MINUTE));
     counts.add(NOON_MS, origin, names(1, 'beyond'), () => expect.unreachable('nobody looks at it'));

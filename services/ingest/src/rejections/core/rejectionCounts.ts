@@ -1,17 +1,16 @@
 /**
- * Adds up what was refused and ignored: one row a minute, project, code and field. Pure. A project that sends ever new names
- * fills its own bound and nobody else's.
+ * Counts rejections and ignored fields by minute, project, code, and field. A project that sends ever new names reaches
+ * only its own limit. Pure.
  */
 import type { ProblemCode } from '@questlog/schemas/http/problem';
 import type { TimeWarning } from '../../core/clockSkew.ts';
 import { minuteOf } from '../../ledger/core/receivedCounts.ts';
 import { mask, type OffendingPart, truncateUtf8 } from './offendingPart.ts';
 
-/** Where a request went, and whose it was; zeros where nobody knows. */
+/** Endpoint of a request, and its tenant and project. The ids are zeros if the project is unknown. */
 export interface Origin {
   readonly tenantId: string;
   readonly projectId: string;
-  /** Method and path of the endpoint. */
   readonly endpoint: string;
 }
 
@@ -22,7 +21,7 @@ export interface Rejection {
   readonly code: ProblemCode | TimeWarning;
   /** Position in the request's array. */
   readonly index: number;
-  /** JSON pointer (RFC 6901) into the element; empty for all of it. */
+  /** JSON pointer (RFC 6901) into the element. Empty for the whole element. */
   readonly pointer: string;
 }
 
@@ -37,20 +36,23 @@ export interface RejectionRow extends Origin, Pick<Rejection, 'kind' | 'code'> {
   readonly part: OffendingPart;
 }
 
-/** Of one project in one minute; what is beyond is told apart by its code only, as the field `other`. */
+/** Maximum fields of a project in a minute. Further fields are counted by code only, as the field `other`. */
 export const MAX_FIELDS_PER_MINUTE = 100;
-/** Of one project, while ClickHouse takes nothing. */
+/** Maximum rows of a project while ClickHouse is unavailable. */
 export const MAX_ROWS_PER_PROJECT = 400;
-/** Of all projects. */
+/** Maximum rows of all projects. */
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;
-/** What is looked into for secrets: beyond what is kept, so that a half of one is known as such. */
+/**
+ * Number of characters that are searched for secrets. Larger than the stored length, so that a partly stored secret is
+ * recognized.
+ */
 const MAX_POINTER_CHARACTERS = 1_024;
 const OTHER = 'other';
 
 interface RowsOfProject {
   readonly rows: Map<string, RejectionRow>;
-  /** The fields that are told apart in this minute. */
+  /** Minute of `fields`, the number of separately counted fields. */
   minuteS: number;
   fields: number;
 }
@@ -60,9 +62,9 @@ export class RejectionCounts {
   #size = 0;
 
   /**
-   * Counts the rejects of one request.
-   * @param partOf is asked for the first of a kind in a minute only.
-   * @returns how many were beyond a bound and are not counted.
+   * Counts the rejections of one request.
+   * @param partOf is called only for the first rejection of its kind in a minute.
+   * @returns the number of rejections that were not counted because of a limit.
    */
   add(
     nowMs: number,
@@ -86,7 +88,7 @@ export class RejectionCounts {
     return dropped;
   }
 
-  /** What was counted since the last time. The rows of this minute stay, from zero. */
+  /** Returns the counts since the last call. Rows of the current minute stay, with counts of zero. */
   takeCounts(nowMs: number): RejectionRow[] {
     const counted: RejectionRow[] = [];
     for (const [projectId, { rows }] of this.#projects) {
@@ -149,7 +151,7 @@ export class RejectionCounts {
 
 export const EMPTY_PART: OffendingPart = { sample: '', eventType: '' };
 
-/** A name may be anything that a client sends, and megabytes long. */
+/** Limits the name, because a client can send any name, also one of megabytes. */
 function fieldOf(pointer: string): string {
   const path = pointer.slice(0, MAX_POINTER_CHARACTERS).replaceAll(/\/\d+(?=\/|$)/g, '/*');
   return truncateUtf8(Buffer.from(mask(path)), MAX_FIELD_BYTES);

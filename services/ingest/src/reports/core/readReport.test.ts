@@ -1,4 +1,4 @@
-/** All faults of a report are told at once, each with its field and its limit. */
+/** Tests that all faults of a report are reported together, each with its field and its limit. */
 import { randomUUID } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { expect, test } from 'vitest';
@@ -21,7 +21,7 @@ function told({ problems }: ReportDraft): string[] {
   return problems.map(({ index, pointer, code }) => `${index} ${pointer} ${code}`);
 }
 
-test('a report in order is read, its ids in lower case and each once', () => {
+test('reads a valid report, with ids in lower case and without duplicates', () => {
   const id = randomUUID();
   const draft = read({
     id: id.toUpperCase(),
@@ -57,14 +57,14 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
     '/eventIds',
     'batch_too_large',
     { eventIds: Array(1001).fill(SESSION) },
-    /^eventIds takes at most 1000 .* 1001/,
+    /^eventIds may have at most 1000 .* 1001/,
   ],
   ['/clientRequestId', 'invalid_uuid', { clientRequestId: 'x' }, /^clientRequestId must be a UUID/],
   [
     '/id',
     'field_invalid',
     { id: SESSION, clientRequestId: SESSION },
-    /^id may not stand beside clientRequestId/,
+    /^id and clientRequestId must not both be present/,
   ],
   ['/buildId', 'invalid_uuid', { buildId: 'x' }, /^buildId must be a UUID/],
   ['/report', 'field_type', { report: 'x' }, /^report must be an object/],
@@ -103,12 +103,7 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
     { context: { x: 'x'.repeat(64 * 1024 - 7) } },
     /^context takes at most 65536 .* 65537/,
   ],
-  [
-    '/attachments',
-    'batch_too_large',
-    { attachments: Array(51).fill(FILE) },
-    /at most 50 files, this one has 51/,
-  ],
+  ['/attachments', 'batch_too_large', { attachments: Array(51).fill(FILE) }, /at most 50 files, but has 51/],
   [
     '/attachments',
     'field_too_large',
@@ -138,7 +133,7 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
     '/attachments/0/fileName',
     'field_invalid',
     { attachments: [{ ...FILE, fileName }] },
-    /^attachments.0.fileName must be the name of a file/,
+    /^attachments.0.fileName must be a file name/,
   ]),
   [
     '/attachments/1/mimeType',
@@ -165,14 +160,14 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
     /^window.beforeMs must be a whole number/,
   ],
   ['/events', 'field_type', { events: {} }, /^events must be an array/],
-  ['/events', 'batch_too_large', { events: Array(501).fill({}) }, /^events takes at most 500 .* 501/],
-])('what is wrong at %s is a %s that tells the field and its limit', (pointer, code, of, detail) => {
+  ['/events', 'batch_too_large', { events: Array(501).fill({}) }, /^events may have at most 500 .* 501/],
+])('a fault at %s is a %s that names the field and its limit', (pointer, code, of, detail) => {
   const { problems } = read(typeof of === 'string' ? of : { sessionId: SESSION, ...of });
   const own = problems.filter((problem) => !problem.pointer.startsWith('/events/'));
   expect(own).toEqual([{ index: 0, pointer, code, detail: expect.stringMatching(detail) }]);
 });
 
-test('a field that occurs twice is refused, and a value that nests too deep', () => {
+test('rejects a duplicate field, and a value that is nested too deeply', () => {
   expect(told(read(`{"sessionId":"${SESSION}","sessionId":"${SESSION}"}`))).toEqual([
     '0 /sessionId field_repeated',
   ]);
@@ -185,7 +180,7 @@ test.each([
   ['window', ['beforeMs', 'afterMs'], ''],
   ['report', ['title', 'description', 'severity', 'reporterType', 'sourceChannel', 'fingerprint'], ''],
   ['attachments', ['uploadId', 'attachmentType', 'fileName', 'mimeType', 'sizeBytes'], '/0'],
-])('each field inside of %s is refused where it occurs twice', (name, fields, index) => {
+])('rejects a duplicate of each field inside %s', (name, fields, index) => {
   const members = fields.flatMap((field) => [`"${field}":null`, `"${field}":null`]).join();
   const value = index === '' ? `{${members}}` : `[{${members}}]`;
   const repeated = read(`{"sessionId":"${SESSION}","${name}":${value}}`)
@@ -194,7 +189,7 @@ test.each([
   expect(repeated.sort()).toEqual(fields.map((field) => `/${name}${index}/${field}`).sort());
 });
 
-test('what is just within its limit is in order', () => {
+test('accepts values just within their limits', () => {
   const file = { ...FILE, sizeBytes: 600 * 1024 * 1024 };
   const draft = read({
     clientRequestId: SESSION,
@@ -205,7 +200,7 @@ test('what is just within its limit is in order', () => {
   expect(draft).toMatchObject({ problems: [], eventIdsTruncated: false, clientRequestId: SESSION });
 });
 
-test('strictly read, each name that no report has is a problem with its place', () => {
+test('with strict handling, each unknown name is a problem with its pointer', () => {
   const strictly = (of: unknown): string[] => told(readReport(bodyOf(of), 'A', true));
   const events = [{ sessionId: SESSION, eventType: 'x' }];
   expect(strictly({ report: { title: 'x' }, window: {}, attachments: [FILE], events })).toEqual([]);
@@ -218,7 +213,7 @@ test('strictly read, each name that no report has is a problem with its place', 
   ]);
 });
 
-test('a half of the window that occurs twice is refused, however it is written; unknown names in it are not', () => {
+test('rejects a duplicate member of the window in every spelling, and ignores unknown members', () => {
   const window = '{"beforeMs":1,"x":1,"before\\u004ds":2,"x":{"afterMs":1},"afterMs":3}';
   const draft = read(`{"sessionId":"${SESSION}","window":${window}}`);
   expect(draft.problems).toEqual([
@@ -231,7 +226,7 @@ test('a half of the window that occurs twice is refused, however it is written; 
   ]);
 });
 
-test('an inline event is held to the rules of its revision, under its place in the report', () => {
+test('checks an inline event by the rules of its revision, with pointers into the report', () => {
   const events = [{ eventType: 'x' }, { sessionId: SESSION, eventType: 7, buildId: 'y' }, 'z'];
   expect(told(read({ events })).toSorted()).toEqual([
     '0 /events/0/sessionId field_required',
@@ -245,7 +240,7 @@ test('an inline event is held to the rules of its revision, under its place in t
   ]);
 });
 
-test('everything that is wrong is told together, and the worst decides', () => {
+test('reports all faults together, with the status of the worst', () => {
   const large = { sessionId: SESSION, eventType: 'x', payload: { x: 'x'.repeat(256 * 1024) } };
   const draft = read({ id: 'x', events: [large, {}], window: { beforeMs: -1 }, eventIds: ['y'] });
   expect(told(draft).toSorted()).toEqual([
@@ -260,14 +255,14 @@ test('everything that is wrong is told together, and the worst decides', () => {
 });
 
 test.each([{}, { events: [], eventIds: [] }, { sessionId: null, occurredAt: '2026-01-01' }, { x: [1] }])(
-  '%j names nothing: an empty report',
+  '%j is an empty report',
   (of) => {
     expect(told(read(of))).toEqual(['0  empty_report']);
     expect(bodyRejection(read(of).problems).code).toBe('empty_report');
   },
 );
 
-test('a report whose only session or event is wrong is wrong, not empty', () => {
+test('a report whose only session or event is invalid is invalid, and not empty', () => {
   expect(told(read({ sessionId: 'x' }))).toEqual(['0 /sessionId invalid_uuid']);
   expect(told(read({ events: 'x' }))).toEqual(['0 /events field_type']);
   expect(told(read({ eventIds: ['x'] }))).toEqual(['0 /eventIds/0 invalid_uuid']);
@@ -286,7 +281,7 @@ const problem = (code: ElementProblem['code']): ElementProblem => ({
   detail: code,
 });
 
-test('400 wins over 413, which wins over 404, whatever the order', () => {
+test('400 takes precedence over 413, which takes precedence over 404, in any order', () => {
   const verdict = (...codes: ElementProblem['code'][]) => bodyRejection(codes.map(problem)).code;
   expect(verdict('unknown_session', 'event_too_large', 'field_type')).toBe('invalid_request');
   expect(verdict('unknown_session', 'event_too_large')).toBe('event_too_large');
@@ -295,26 +290,26 @@ test('400 wins over 413, which wins over 404, whatever the order', () => {
   expect(verdict('empty_report', 'field_invalid')).toBe('invalid_request');
 });
 
-test.each(['', '{', '[1', '{"id":"a"} x'])('%j is no JSON', (text) => {
+test.each(['', '{', '[1', '{"id":"a"} x'])('%j is not JSON', (text) => {
   expect(() => read(text)).toThrow(Rejected);
 });
 
-test.each(['[]', '[{}]', '7', 'null'])('%s is no report', (text) => {
+test.each(['[]', '[{}]', '7', 'null'])('%s is not a report', (text) => {
   expect(() => read(text)).toThrow(/the body is an object/);
 });
 
-test('an event inside a report keeps every byte of its payload', () => {
+test('an inline event keeps every byte of its payload', () => {
   const payload = '{ "a":1e400,"a":-0, "é":"\\ud800" }';
   const { drafts } = read(`{"events" : [ {"eventType":"x","payload": ${payload} }]}`, 'B');
   expect(drafts[0]?.payload.toString()).toBe(payload);
 });
 
-test('of events that are named twice the last count', () => {
+test('uses the last of duplicate events members', () => {
   const draft = read(`{"sessionId":"${SESSION}","events":[{}],"events":7}`);
   expect([draft.drafts, told(draft)]).toEqual([[], ['0 /events field_repeated', '0 /events field_type']]);
 });
 
-test('empty strings of a game plugin are as if they were omitted, and a number may be written as a float', () => {
+test('treats empty strings of game plugins as omitted, and accepts a number in float notation', () => {
   const draft = read(
     `{"sessionId":"","buildId":"","clientRequestId":"","occurredAt":"","id":"","report":{"title":"t","severity":"",
       "fingerprint":""},"attachments":[{"uploadId":"${SESSION}","attachmentType":"other","fileName":"a","mimeType":"",
@@ -329,14 +324,14 @@ test('empty strings of a game plugin are as if they were omitted, and a number m
   expect(draft.context?.toString()).toBe('{ "a":1.0 }');
 });
 
-test('of too many event ids the last count where a client request id keeps the report', () => {
+test('keeps the last event ids if there are too many and the report has a clientRequestId', () => {
   const eventIds = Array.from({ length: 1001 }, () => randomUUID());
   const draft = read({ clientRequestId: SESSION, eventIds });
   expect(draft).toMatchObject({ problems: [], eventIdsTruncated: true });
   expect(draft.eventIds).toEqual(eventIds.slice(1));
 });
 
-test('a bad event id is named by its place in the request, also where those before the last do not count', () => {
+test('names an invalid event id by its position in the request, also if earlier ids were dropped', () => {
   const eventIds = Array.from({ length: 1200 }, (): string => randomUUID());
   eventIds[700] = 'bad';
   const draft = read({ clientRequestId: SESSION, eventIds });

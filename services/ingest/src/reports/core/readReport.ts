@@ -1,4 +1,4 @@
-/** Turns a scanned body into a bug report, or into the list of all its faults. Pure. */
+/** Converts a scanned body to a bug report, or to the list of all its faults. Pure. */
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import {
@@ -38,39 +38,38 @@ import {
 } from '../../uploads/core/uploadRequest.ts';
 
 export interface ReportDraft {
-  /** Null: the server makes it. */
+  /** Null if the server creates the id. */
   readonly id: string | null;
-  /** Where the body names it. */
+  /** Position of the member `id` in the body. */
   readonly idMember: Span | undefined;
   readonly sessionId: string | null;
-  /** Microseconds since the epoch; null: the server's time. */
+  /** Microseconds since the epoch. Null if the server's time applies. */
   readonly occurredAt: bigint | null;
-  /** Times of the report and of its events. */
   readonly times: readonly SentTime[];
   readonly window: Partial<ReportWindowMs>;
-  /** In lower case, each once. */
+  /** In lower case, without duplicates. */
   readonly eventIds: readonly string[];
-  /** More were named than count: those before the last `MAX_NAMED_EVENTS` are left out. */
+  /** True if earlier ids were dropped, because only the last `MAX_NAMED_EVENTS` ids are used. */
   readonly eventIdsTruncated: boolean;
-  /** In lower case; it makes a repeat, and the report's id. */
+  /** In lower case. Identifies retries, and determines the id of the report. */
   readonly clientRequestId: string | null;
   readonly buildId: string | null;
-  /** The texts of the report; null where it is a bare link. */
+  /** Texts of the report. Null if the request has no `report`. */
   readonly report: ReportFields['report'] | null;
-  /** A view of the body's own bytes. */
+  /** A view of the body. */
   readonly context: Buffer | null;
   readonly attachments: readonly AttachmentInput[];
-  /** JSON pointers of the first fields that no report has, or no event. */
+  /** JSON pointers of the first unknown fields of the report and its events. */
   readonly unknown: readonly string[];
   readonly drafts: readonly Draft[];
   readonly problems: readonly ElementProblem[];
 }
 
 const validator = Compile(ReportFields);
-/** A report has at least one of them. */
+/** A report has at least one of these fields. */
 const NAMING_FIELDS = ['sessionId', 'events', 'eventIds', 'report'] as const;
 
-/** @throws Rejected when the body is no JSON object at all. */
+/** @throws Rejected if the body is not a JSON object. */
 export function readReport(body: Buffer, revision: Revision, isStrict = false): ReportDraft {
   const { scanned, inline } = scanReport(body, BATCH_CAP[revision]);
   const report = objectOf(scanned);
@@ -86,7 +85,9 @@ export function readReport(body: Buffer, revision: Revision, isStrict = false): 
   const unknown = [...report.unknown, ...inline.unknown.map((field) => insideEvents(field).pointer)];
   if (isStrict) problems.push(...unknownFieldProblems(unknownOf(unknown), ReportInput));
   if (NAMING_FIELDS.every((field) => isEmpty(report, inline.count, field))) {
-    problems.push(problem('', 'empty_report', 'a report has a report, a sessionId, events or eventIds'));
+    problems.push(
+      problem('', 'empty_report', 'at least one of report, sessionId, events, or eventIds is required'),
+    );
   }
   return {
     id: canonicalUuid(value.id ?? '') ?? null,
@@ -116,14 +117,14 @@ function bytesOf(body: Buffer, span: Span | undefined): Buffer | null {
 }
 
 interface InlineEvents {
-  /** The first of them, up to the cap. */
+  /** The first events, up to the maximum. */
   elements: readonly ScannedElement[];
-  /** All of them. */
+  /** Number of all events. */
   count: number;
   unknown: readonly UnknownField[];
 }
 
-/** The events are read by the scanner of ingest, so that their payloads stay byte for byte. */
+/** Uses the ingest scanner for the events, so that their payloads stay unchanged. */
 function scanReport(body: Buffer, maxEvents: number): { scanned: ObjectScan; inline: InlineEvents } {
   const inline: InlineEvents = { elements: [], count: 0, unknown: [] };
   const scanned = scanObject(body, {
@@ -153,13 +154,16 @@ const PARSED = {
 } as const;
 const OPEN_ARRAY = 0x5b;
 
-/** A problem of an inline event: `index` is its position in `events`, the pointer goes from the body's root. */
+/**
+ * Returns a problem of an inline event. `index` is the position in `events`, and the pointer starts at the root of the
+ * body.
+ */
 export function insideEvents<T extends UnknownField>(problem: T): T {
   return { ...problem, pointer: `/events/${problem.index}${problem.pointer}` };
 }
 
 function tooLarge({ spans }: ScannedObject, events: number, cap: number): ElementProblem[] {
-  const detail = `events takes at most ${cap} events, this one has ${events}`;
+  const detail = `events may have at most ${cap} elements, but has ${events}`;
   const { start, end } = spans['context'] ?? { start: 0, end: 0 };
   return [
     ...(events > cap ? [problem('/events', 'batch_too_large', detail)] : []),
@@ -167,7 +171,7 @@ function tooLarge({ spans }: ScannedObject, events: number, cap: number): Elemen
   ];
 }
 
-/** Whatever else stands in a field is not nothing: that it is wrong is a problem of its own. */
+/** True if the field is absent or empty. A value of the wrong type is not empty, because it is a problem of its own. */
 function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FIELDS)[number]): boolean {
   const { fields, repeated, tooDeep } = report;
   if (repeated.has(`/${field}`) || tooDeep.includes(`/${field}`)) return false;
@@ -177,7 +181,7 @@ function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FI
   return value.length === 0 && (field !== 'events' || events === 0);
 }
 
-/** The small fields; what is wrong in one of them leaves it out, so that the others can be judged. */
+/** Checks the small fields. An invalid field is excluded, so that the other fields can be checked. */
 function smallFields({ fields }: ScannedObject): {
   value: ReportFields;
   occurredAt: bigint | null;
@@ -187,13 +191,13 @@ function smallFields({ fields }: ScannedObject): {
   const sentFields = omitEmptyFields(fields);
   const eventIds = sentFields['eventIds'];
   const isTooMany = Array.isArray(eventIds) && eventIds.length > MAX_NAMED_EVENTS;
-  // A game whose queue outlived a connection names all events of its run in every report.
+  // Games whose queue outlived a connection name all events of their run in every report.
   const eventIdsTruncated = isTooMany && 'clientRequestId' in sentFields;
   const skipped = isTooMany ? eventIds.length - MAX_NAMED_EVENTS : 0;
   if (isTooMany) sentFields['eventIds'] = eventIds.slice(skipped);
   const { value, problems } = checkedFields(validator, sentFields);
   if (isTooMany && !eventIdsTruncated) {
-    const detail = `eventIds takes at most ${MAX_NAMED_EVENTS} ids, this one has ${eventIds.length}`;
+    const detail = `eventIds may have at most ${MAX_NAMED_EVENTS} ids, but has ${eventIds.length}`;
     problems.push(problem('/eventIds', 'batch_too_large', detail));
   }
   problems.push(...valueProblems(value, skipped));
@@ -202,8 +206,8 @@ function smallFields({ fields }: ScannedObject): {
 }
 
 /**
- * What a schema alone does not say.
- * @param skipped so many ids stood before `eventIds`.
+ * Checks rules that the schema does not express.
+ * @param skipped number of ids that were dropped before `eventIds`.
  */
 function valueProblems(
   { id, clientRequestId, eventIds = [], report, attachments = [] }: ReportFields,
@@ -214,7 +218,11 @@ function valueProblems(
   });
   if (id !== undefined && clientRequestId !== undefined) {
     found.push(
-      problem('/id', 'field_invalid', 'id may not stand beside clientRequestId, which makes the id'),
+      problem(
+        '/id',
+        'field_invalid',
+        'id and clientRequestId must not both be present, because clientRequestId determines the id',
+      ),
     );
   }
   found.push(...loneSurrogates(report ?? {}, '/report'));
@@ -222,7 +230,7 @@ function valueProblems(
   const descriptionBytes = Buffer.byteLength(report?.description ?? '');
   found.push(...sizeProblems('/report/description', descriptionBytes, maxDescriptionBytes));
   if (attachments.length > maxAttachments) {
-    const detail = `attachments takes at most ${maxAttachments} files, this one has ${attachments.length}`;
+    const detail = `attachments may have at most ${maxAttachments} files, but has ${attachments.length}`;
     found.push(problem('/attachments', 'batch_too_large', detail));
   }
   for (const [i, { fileName, mimeType = 'any/type' }] of attachments.entries()) {
@@ -234,17 +242,17 @@ function valueProblems(
   return [...found, ...attachedBytesProblems(attachments)];
 }
 
-/** Of the sizes that are said, or of those that are stored. */
+/** Checks the total size of the files, either the sizes in the request or the stored sizes. */
 export function attachedBytesProblems(
   attachments: readonly { readonly sizeBytes?: number | null | undefined }[],
 ): ElementProblem[] {
   const attachedBytes = attachments.reduce((sum, { sizeBytes }) => sum + (sizeBytes ?? 0), 0);
   if (attachedBytes <= MAX_UPLOAD_BYTES_PER_REPORT) return [];
-  const detail = `the files of a report have at most ${MAX_UPLOAD_BYTES_PER_REPORT} bytes together, these have ${attachedBytes}`;
+  const detail = `the files of a report may have at most ${MAX_UPLOAD_BYTES_PER_REPORT} bytes in total, but have ${attachedBytes}`;
   return [problem('/attachments', 'field_too_large', detail)];
 }
 
-/** `null` in an optional field is as if it were omitted, and so is an empty string, which game plugins send. */
+/** Treats `null` and empty strings in optional fields as omitted, because game plugins send them. */
 function omitEmptyFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const sentFields = omitEmpty(fields, []);
   for (const name of ['window', 'report'] as const) {
@@ -259,7 +267,7 @@ function omitEmptyFields(fields: Readonly<Record<string, unknown>>): Record<stri
   return sentFields;
 }
 
-/** @param needed of these an empty string is an empty string. */
+/** @param needed fields in which an empty string is kept. */
 function omitEmpty(value: object, needed: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).filter(

@@ -1,4 +1,4 @@
-/** A report is shown as it was filed: its texts, the bytes of its context, its links, and what has become of it. */
+/** Tests how a report is shown: its texts, the bytes of its context, its links, and its state. */
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { ReportContent } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
@@ -47,7 +47,7 @@ const content: ReportContent = {
 
 const NOTHING_MORE = { eventIdsTruncated: false, attachmentsMissing: [] };
 
-test('shows what was filed, with the context to the byte', () => {
+test('shows the report as it was filed, with the exact bytes of the context', () => {
   const sequence = { missing: [[2, 3]] };
   const shown = reportObject(report, content, sequence).toString();
   expect(shown).toContain('"context":{"big": 12345678901234567890, "big": 1.0},');
@@ -61,7 +61,7 @@ test('shows what was filed, with the context to the byte', () => {
   });
 });
 
-test('a report without texts, without context or without content has null there', () => {
+test('shows null for absent texts, context, or content', () => {
   const plain = JSON.parse(reportObject(report, { ...content, title: null, context: null }, null).toString());
   expect(plain).toMatchObject({
     report: null,
@@ -73,14 +73,14 @@ test('a report without texts, without context or without content has null there'
   expect(bare).toEqual({ ...head, report: null, context: null, attachments: [], sequence: null, ...tail });
 });
 
-test('a retracted report says so, and one without a time has that of its request', () => {
+test('shows that a report was retracted, and uses the time of the request for a report without a time', () => {
   const retracted = { ...report, isRetracted: true, filed: { ...filed, occurredAt: null } };
   expect(JSON.parse(reportObject(retracted, null, null).toString())).toMatchObject({
     ...{ status: 'retracted', state: 'retracted', occurredAt: '2026-11-22T12:00:00.000Z' },
   });
 });
 
-test('the answer to a request has its events, and says what it left out only where it did', () => {
+test('the response to a request has its events, and names dropped data only if there is any', () => {
   const event = {
     ...{ id: EVENT, sessionId: SESSION, buildId: null, eventType: 'error', occurredAt: 0n, sequence: null },
     ...{ payload: Buffer.from('{}'), reportIds: [REPORT], overQuota: undefined },

@@ -1,4 +1,7 @@
-/** The answers that show a bug report: the report, its links, and its events with the payload bytes that came in. Pure. */
+/**
+ * Response bodies that show a bug report: the report, its links, and its events with their original payload bytes.
+ * Pure.
+ */
 import type { ListedReport } from '@questlog/schemas/http/report';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import type { Attachment, ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -28,7 +31,7 @@ export function withExpired(content: ReportContent, expiry: Pick<Expiry, 'upload
   return { ...content, attachments };
 }
 
-/** With what a person or a tracker reads of it, and what is missing of its session. */
+/** Returns a report with its content and the sequence of its session. */
 export function reportObject(
   report: AnsweredReport,
   content: ShownContent | null,
@@ -38,15 +41,15 @@ export function reportObject(
   return join([`{${head(report)},`, ...contentOf(content), counted, `,${tail(report)}}`]);
 }
 
-/** What the answer to a report's own request says besides. */
+/** Additional fields in the response to the request that files a report. */
 export interface CreatedExtras {
   readonly idempotent?: boolean;
   readonly eventIdsTruncated: boolean;
-  /** The uploads that the request names and that are not there now. */
+  /** Uploads that the request names and that do not exist. */
   readonly attachmentsMissing: readonly string[];
 }
 
-/** With the events that came in the report. */
+/** Returns a report with its inline events. */
 export function createdReport(
   report: AnsweredReport,
   events: readonly AnsweredEvent[],
@@ -68,7 +71,7 @@ type Filed = Pick<
   'reportId' | 'sessionId' | 'buildId' | 'occurredAt' | 'receivedAt' | 'windowBeforeMs' | 'windowAfterMs'
 >;
 
-/** What every answer says of a report, in a list too. */
+/** Returns the fields of a report that all responses have, including lists. */
 export function reportHead(filed: Filed, isRetracted: boolean): Omit<ListedReport, 'report'> {
   const { reportId, sessionId, buildId, windowBeforeMs, windowAfterMs } = filed;
   const state = isRetracted ? 'retracted' : 'filed';
@@ -85,7 +88,7 @@ export function reportHead(filed: Filed, isRetracted: boolean): Omit<ListedRepor
   };
 }
 
-/** The context as it was sent. */
+/** Returns the content, with the context as it was sent. */
 function contentOf(content: ShownContent | null): (string | Buffer)[] {
   if (content === null) return ['"report":null,"context":null,"attachments":[]'];
   const { namedSessionId: _, context, attachments, ...texts } = content;

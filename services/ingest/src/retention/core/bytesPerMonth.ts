@@ -1,16 +1,19 @@
-/** What is kept for how long, and what it costs. Pure. */
+/** Estimates how many bytes of a table or topic arrive per month. Pure. */
 import { DAY_MS } from './expirations.ts';
 
-/** Rows or records as they are now, and how many of them came of late. */
+/** Rows or records that exist now, and the number of recent ones. */
 export interface Measurement {
   readonly rows: number;
   readonly bytes: number;
   readonly recentRows: number;
-  /** When the first of the recent ones came; undefined: there is none. */
+  /** Time of the first recent row. Undefined if there are none. */
   readonly recentSinceMs: number | undefined;
 }
 
-/** What comes in a month at the rate of late. Less than a day is taken for a day: an hour's trial is no rate. */
+/**
+ * Returns the bytes of a month at the recent rate. The rate is measured over at least a day, because an hour is not
+ * representative.
+ */
 export function bytesPerMonth(
   { rows, bytes, recentRows, recentSinceMs }: Measurement,
   nowMs: number,
@@ -20,7 +23,7 @@ export function bytesPerMonth(
   return Math.round((bytes / rows) * recentRows * (MONTH_MS / overMs));
 }
 
-/** A project's part of a table, by its rows. */
+/** Estimates the bytes of a project's rows in a table. */
 export function bytesOfRows(whole: Pick<Measurement, 'rows' | 'bytes'>, rows: number): number {
   return whole.rows === 0 ? 0 : Math.round((whole.bytes * rows) / whole.rows);
 }

@@ -7,7 +7,7 @@ const NONE = { events: null, sessions: null, reports: null, links: null, uploads
 const TODAY = Date.UTC(2026, 10, 22);
 const DAY_MS = 86_400_000;
 
-test('what came before the day on which its days began is due, and nothing of what has no days', () => {
+test('data from before the first retained day expires, and data without a retention time stays', () => {
   const due = expirationsOf(
     [project({ ...NONE, events: 30, uploads: 1 }), project(null, 'q'), project(NONE, 'r')],
     new Map(),
@@ -19,7 +19,7 @@ test('what came before the day on which its days began is due, and nothing of wh
   ]);
 });
 
-test('each kind is due once a day, and again once its days are fewer', () => {
+test('each kind expires once a day, and again after its retention time was reduced', () => {
   const done = new Map([[markKey('p', 'events'), TODAY - 2 * DAY_MS]]);
   const dueIn = (days: number, nowMs: number) =>
     expirationsOf([project({ ...NONE, events: days })], done, nowMs);
@@ -27,11 +27,11 @@ test('each kind is due once a day, and again once its days are fewer', () => {
   expect(dueIn(2, TODAY + DAY_MS - 1)).toEqual([]);
   expect(dueIn(2, TODAY + DAY_MS)).toMatchObject([{ beforeMs: TODAY - DAY_MS, sinceMs: TODAY - 2 * DAY_MS }]);
   expect(dueIn(1, NOW)).toMatchObject([{ beforeMs: TODAY - DAY_MS }]);
-  // Longer again: what went is gone, and nothing more goes.
+  // With a longer retention, no more data expires, and expired data does not return.
   expect(dueIn(3, NOW)).toEqual([]);
 });
 
-test('what went of one kind or project says nothing of another, and each kind has its days', () => {
+test('expirations of different kinds and projects are independent', () => {
   const days = { events: 1, sessions: 2, reports: 3, links: 4, uploads: 5 };
   const done = new Map([[markKey('p', 'events'), TODAY]]);
   const due = expirationsOf([project(days), project({ ...NONE, events: 1 }, 'q')], done, NOW);

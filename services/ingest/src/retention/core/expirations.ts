@@ -1,21 +1,21 @@
-/** Which of a project's rows and files are past their days. Pure. */
+/** Determines which rows and files of a project have expired. Pure. */
 import type { Project, RetentionDays } from '@questlog/schemas/topics/directoryEntry';
 
 export type RetainedKind = keyof RetentionDays;
 export const RETAINED_KINDS: readonly RetainedKind[] = ['events', 'sessions', 'reports', 'links', 'uploads'];
 
-/** What a project received before a time, and what of it is to go. */
+/** Data of one kind that a project received before a time, and that has expired. */
 export interface Expiration {
   readonly what: RetainedKind;
   readonly tenantId: string;
   readonly projectId: string;
-  /** The beginning of a UTC day: a project's rows of a table go once a day, since each time parts are written anew. */
+  /** Start of a UTC day. Rows of a project are removed once a day, because each removal rewrites parts. */
   readonly beforeMs: number;
-  /** All before this went earlier; undefined: nothing has. */
+  /** Time before which data was removed earlier. Undefined if no data was removed. */
   readonly sinceMs: number | undefined;
 }
 
-/** @param doneMs per `markOf`, before which nothing is left. */
+/** @param doneMs time before which no data is left, by `markKey`. */
 export function expirationsOf(
   projects: Iterable<Project>,
   doneMs: ReadonlyMap<string, number>,

@@ -1,7 +1,7 @@
 /**
- * The keys of the issuer of JWTs, from its JWKS. They are asked for again every ten minutes, and for a key that is not known, at
- * most every half minute. While the issuer does not answer, those that are known go on for an hour; from then on nobody can tell
- * a valid JWT from another one, and each is a 503.
+ * Keys of the JWT issuer, from its JWKS. The keys are refreshed every ten minutes, and for an unknown key at most every
+ * 30 s. If the issuer is unavailable, the cached keys are used for an hour. After that, JWTs cannot be verified, and
+ * requests get a 503.
  */
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -12,7 +12,7 @@ const REFRESH_MS = 10 * 60_000;
 const CACHE_MAX_AGE_MS = 60 * 60_000;
 const COOLDOWN_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5_000;
-/** An issuer that does not answer is not asked again for so long: requests do not wait for it one by one. */
+/** Delay after a failed request to the issuer, so that requests of games do not each wait for the issuer. */
 const RETRY_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
 
@@ -21,12 +21,14 @@ export interface IssuerKeysDeps {
   readonly logger: Logger;
 }
 
-/** @returns finds the key of a token. It throws what jose does for a key that there is not; Unavailable */
+/**
+ * @returns a function that finds the key of a token. It throws the errors of jose for an unknown key, or Unavailable.
+ */
 export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVerifyGetKey {
   let readAtMs = Number.NEGATIVE_INFINITY;
   let failedAtMs = Number.NEGATIVE_INFINITY;
   const unavailable = () =>
-    new Unavailable('the keys of the issuer of JWTs cannot be read', { retryAfterS: RETRY_MS / 1000 });
+    new Unavailable('the keys of the JWT issuer cannot be read', { retryAfterS: RETRY_MS / 1000 });
   const read = async (address: string, options: RequestInit): Promise<Response> => {
     if (clock.now() - failedAtMs < RETRY_MS) throw unavailable();
     try {
@@ -35,7 +37,7 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
       return Response.json(keys);
     } catch (error) {
       failedAtMs = clock.now();
-      // Without what may be a key in its query.
+      // Excludes the query, which can contain a secret.
       logger.warn('jwks_not_read', { url: url.origin + url.pathname, cause: messageOf(error) });
       throw unavailable();
     }
@@ -46,9 +48,10 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
   });
   return async (header, token) => {
     const isOld = clock.now() - readAtMs >= REFRESH_MS && clock.now() - failedAtMs >= RETRY_MS;
-    // A key may have been withdrawn. A failure was logged, and what is known goes on.
+    // Refreshes old keys, because a key may have been revoked. If the refresh fails, the failure is logged and the
+    // cached keys are used.
     const reading = keys.fresh && isOld ? keys.reload().catch(() => undefined) : undefined;
-    // An issuer that was away may be silent for long: nobody waits for it again.
+    // Uses the cached keys without waiting while the issuer is unavailable.
     if (failedAtMs < readAtMs) await reading;
     return await keys(header, token);
   };
@@ -56,7 +59,8 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
 
 async function readKeys(url: string, options: RequestInit): Promise<object> {
   const response = await fetch(url, options);
-  if (response.status !== 200) throw new Error(`the JWKS is answered with ${response.status}, not 200`);
+  if (response.status !== 200)
+    throw new Error(`the request for the JWKS returned status ${response.status} instead of 200`);
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of response.body ?? []) {

@@ -1,4 +1,4 @@
-/** With real keys, and an issuer that is asked over HTTP. */
+/** Tests JWTs with real keys, and an issuer that is called over HTTP. */
 import { createHmac, generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +22,7 @@ let logged: unknown[];
 
 beforeEach(async () => {
   nowMs = Date.UTC(2026, 10, 23, 12);
-  // jose keeps its keys by this clock.
+  // jose uses this clock for its key cache.
   vi.useFakeTimers({ toFake: ['Date'], now: nowMs });
   issuer = await anIssuer([jwk(rsa.publicKey, 'one', 'RS256'), jwk(ec.publicKey, 'two', 'ES256')]);
   ({ verifier, logged } = aVerifier(issuer.url));
@@ -33,7 +33,7 @@ afterEach(() => {
 });
 
 describe('a JWT of the issuer', () => {
-  test('may do in its project what its scopes say, until it expires', async () => {
+  test('has the scopes that it names in its project, until it expires', async () => {
     const text = aJwt({ claims: { scope: 'openid events:write reports:write' } });
 
     expect(await verifier.verify(text)).toEqual({
@@ -44,14 +44,14 @@ describe('a JWT of the issuer', () => {
     });
   });
 
-  test('may have a list of scopes, another of the algorithms, and no tenant', async () => {
+  test('may have a list of scopes, another allowed algorithm, and no tenant', async () => {
     const claims = { scope: ['read'], questlog_tenant: undefined };
     const text = aJwt({ header: { alg: 'ES256', kid: 'two' }, key: ec.privateKey, claims });
 
     expect(await verifier.verify(text)).toMatchObject({ scopes: ['read'], tenantId: undefined });
   });
 
-  test('may name the builds that it writes for, as a list or with spaces between', async () => {
+  test('may name the builds that it writes for, as a list or separated by spaces', async () => {
     const [one, two] = [PROJECT, TENANT];
     for (const claim of [[one.toUpperCase(), two], `${one} ${two}`]) {
       const verified = await verifier.verify(aJwt({ claims: { questlog_builds: claim } }));
@@ -60,12 +60,12 @@ describe('a JWT of the issuer', () => {
     for (const claim of ['', null, 7, [one, 'all'], {}]) {
       await expectRefusal(
         aJwt({ claims: { questlog_builds: claim } }),
-        'its claim questlog_builds is missing, or is no UUID',
+        'its claim questlog_builds is missing or is not a UUID',
       );
     }
   });
 
-  test('is the same caller in each of its tokens, and another one than another subject’s or issuer’s', async () => {
+  test('identifies the same caller in all tokens of its subject and issuer, and no other caller', async () => {
     const of = async (claims: object) => (await verifier.verify(aJwt({ claims }))).id;
     const other = aVerifier(issuer.url, { issuer: 'https://other.example' }).verifier;
     const first = await of({ jti: '1' });
@@ -75,7 +75,7 @@ describe('a JWT of the issuer', () => {
     expect((await other.verify(aJwt({ claims: { iss: 'https://other.example' } }))).id).not.toBe(first);
   });
 
-  test('is refused from its exp on, and before its nbf, by more than the skew of clocks', async () => {
+  test('is rejected after its exp and before its nbf, with the tolerated clock skew', async () => {
     const seconds = Math.floor(nowMs / 1000);
 
     await expect(verifier.verify(aJwt({ claims: { exp: seconds - 29 } }))).resolves.toBeDefined();
@@ -99,7 +99,7 @@ const refused: readonly (readonly [string, () => string, string])[] = [
   [
     'with the key of another algorithm',
     () => aJwt({ header: { kid: 'two' } }),
-    'its issuer has no such key (kid) for this algorithm',
+    'its issuer has no key with this kid for this algorithm',
   ],
   ['signed by a stranger', () => aJwt({ key: stranger.privateKey }), 'its signature is not valid'],
   ['with a key of its own in its head', () => ownKey('jwk'), 'its signature is not valid'],
@@ -107,12 +107,12 @@ const refused: readonly (readonly [string, () => string, string])[] = [
   [
     'with a path as kid',
     () => aJwt({ header: { kid: '../../dev/null' } }),
-    'its issuer has no such key (kid) for this algorithm',
+    'its issuer has no key with this kid for this algorithm',
   ],
   [
     'with a kid that is no text',
     () => aJwt({ header: { kid: 7 } }),
-    'its issuer has no such key (kid) for this algorithm',
+    'its issuer has no key with this kid for this algorithm',
   ],
   ['that asks for an extension', () => aJwt({ header: { crit: ['b64'], b64: false } }), 'it is malformed'],
   ['changed behind its signature', () => changed(), 'its signature is not valid'],
@@ -120,35 +120,39 @@ const refused: readonly (readonly [string, () => string, string])[] = [
   [
     'with an exp that is a text',
     () => aJwt({ claims: { exp: '9999999999' } }),
-    'its claim exp is not what is asked for here',
+    'its claim exp does not have the required value',
   ],
   [
     'for longer than a day',
     () => aJwt({ claims: { exp: 9_999_999_999 } }),
-    'its claim exp is more than 24 hours ahead',
+    'its claim exp is more than 24 hours in the future',
   ],
   ['without sub', () => aJwt({ claims: { sub: undefined } }), 'it lacks the claim sub'],
-  ['with a sub that is a list', () => aJwt({ claims: { sub: ['a'] } }), 'its claim sub is not a text'],
+  [
+    'with a sub that is a list',
+    () => aJwt({ claims: { sub: ['a'] } }),
+    'its claim sub is not a string or is empty',
+  ],
   [
     'of another issuer',
     () => aJwt({ claims: { iss: `${ISSUER}/` } }),
-    'its claim iss is not what is asked for here',
+    'its claim iss does not have the required value',
   ],
   [
     'for another service',
     () => aJwt({ claims: { aud: 'shop' } }),
-    'its claim aud is not what is asked for here',
+    'its claim aud does not have the required value',
   ],
   ['for nobody', () => aJwt({ claims: { aud: undefined } }), 'it lacks the claim aud'],
   [
     'without a project',
     () => aJwt({ claims: { questlog_project: undefined } }),
-    'its claim questlog_project is missing, or is no UUID',
+    'its claim questlog_project is missing or is not a UUID',
   ],
   [
     'with a tenant that is no id',
     () => aJwt({ claims: { questlog_tenant: 'all' } }),
-    'its claim questlog_tenant is missing, or is no UUID',
+    'its claim questlog_tenant is missing or is not a UUID',
   ],
   ['that is encrypted', () => 'a.b.c.d.e', 'it is malformed'],
   ['that is none', () => 'a.b', 'it is malformed'],
@@ -157,18 +161,18 @@ const refused: readonly (readonly [string, () => string, string])[] = [
 
 describe('a JWT', () => {
   test.each(refused)(
-    '%s is refused, with a sentence that repeats nothing of it',
+    '%s is rejected, with a message that repeats nothing of it',
     async (_, make, sentence) => {
       await expectRefusal(make(), sentence);
     },
   );
 
-  test('of more than 8192 characters is refused before anything of it is read', async () => {
+  test('of more than 8192 characters is rejected before it is decoded', async () => {
     await expectRefusal(aJwt({ claims: { more: 'x'.repeat(8_192) } }), 'it has more than 8192 characters');
     expect(issuer.asked()).toBe(0);
   });
 
-  test('without kid is refused where several keys fit, and taken where one does', async () => {
+  test('without kid is rejected if several keys match, and accepted if one key matches', async () => {
     const text = aJwt({ header: { kid: undefined } });
     expect(await verifier.verify(text)).toMatchObject({ projectId: PROJECT });
 
@@ -177,24 +181,21 @@ describe('a JWT', () => {
     ({ verifier } = aVerifier(issuer.url));
     await expectRefusal(
       aJwt({ header: { kid: undefined } }),
-      'it does not say which key of its issuer signed it (kid)',
+      'it has no kid, and several keys of its issuer match',
     );
   });
 
-  test('whose key is too weak is refused, which operators are told of', async () => {
+  test('with a weak key is rejected, and a warning is logged', async () => {
     const weak = generateKeyPairSync('rsa', { modulusLength: 1024 });
     issuer.keys.push(jwk(weak.publicKey, 'weak', 'RS256'));
 
-    await expectRefusal(
-      aJwt({ header: { kid: 'weak' }, key: weak.privateKey }),
-      'the key that it names cannot be used',
-    );
+    await expectRefusal(aJwt({ header: { kid: 'weak' }, key: weak.privateKey }), 'its key cannot be used');
     expect(logged).toEqual([['jwt_key_unusable', { kind: 'TypeError' }]]);
   });
 });
 
 describe('the keys of the issuer', () => {
-  test('are asked for once, and again for a key that is new', async () => {
+  test('are read once, and again for a new key', async () => {
     await verifier.verify(aJwt());
     await verifier.verify(aJwt());
     expect(issuer.asked()).toBe(1);
@@ -206,7 +207,7 @@ describe('the keys of the issuer', () => {
     expect(issuer.asked()).toBe(2);
   });
 
-  test('are not asked for at each unknown kid', async () => {
+  test('are not read again for each unknown kid', async () => {
     await verifier.verify(aJwt());
     for (let i = 0; i < 20; i++)
       await expect(verifier.verify(aJwt({ header: { kid: `${i}` } }))).rejects.toThrow();
@@ -214,14 +215,14 @@ describe('the keys of the issuer', () => {
     expect(issuer.asked()).toBe(1);
   });
 
-  test('that are withdrawn sign nothing more after ten minutes', async () => {
+  test('are no longer accepted ten minutes after they were removed', async () => {
     await verifier.verify(aJwt());
     issuer.keys.splice(0, 1);
     pass(10 * MINUTES);
-    await expectRefusal(aJwt(), 'its issuer has no such key (kid) for this algorithm');
+    await expectRefusal(aJwt(), 'its issuer has no key with this kid for this algorithm');
   });
 
-  test('go on for an hour while the issuer is away; from then on it is a 503, until it answers again', async () => {
+  test('are used for an hour while the issuer is unavailable; after that requests get a 503 until the issuer answers', async () => {
     await verifier.verify(aJwt());
     issuer.isAway = true;
     pass(59 * MINUTES);
@@ -235,7 +236,7 @@ describe('the keys of the issuer', () => {
     expect(await verifier.verify(aJwt())).toMatchObject({ projectId: PROJECT });
   });
 
-  test('are not waited for again while the issuer, which was away, is silent, and are new once it answers', async () => {
+  test('are used without waiting while the issuer is unavailable, and are updated when it answers', async () => {
     await verifier.verify(aJwt());
     issuer.isAway = true;
     pass(10 * MINUTES);
@@ -244,23 +245,23 @@ describe('the keys of the issuer', () => {
     const silence = Promise.withResolvers<void>();
     issuer.silence = silence.promise;
     for (let i = 0; i < 5; i++) expect(await verifier.verify(aJwt())).toMatchObject({ projectId: PROJECT });
-    // Nobody has waited until the issuer was given up.
+    // No request waited for the timeout of the issuer.
     expect(logged).toHaveLength(1);
 
     issuer.isAway = false;
     issuer.keys.splice(0, 1);
     silence.resolve();
-    await vi.waitFor(() => expect(verifier.verify(aJwt())).rejects.toThrow('no such key'), {
+    await vi.waitFor(() => expect(verifier.verify(aJwt())).rejects.toThrow('no key with this kid'), {
       timeout: 10_000,
       interval: 5,
     });
     expect(issuer.asked()).toBe(3);
   });
 
-  test('that cannot be read are a 503, never a 401, and asked for once in five seconds', async () => {
+  test('that cannot be read cause a 503, never a 401, and are requested once in five seconds', async () => {
     issuer.isAway = true;
     for (let i = 0; i < 5; i++) {
-      await expect(verifier.verify(aJwt())).rejects.toThrow('the keys of the issuer of JWTs cannot be read');
+      await expect(verifier.verify(aJwt())).rejects.toThrow('the keys of the JWT issuer cannot be read');
     }
 
     expect(issuer.asked()).toBe(1);
@@ -271,7 +272,7 @@ describe('the keys of the issuer', () => {
     ['larger than 256 KiB', JSON.stringify({ keys: [], more: 'x'.repeat(256 * 1024) })],
     ['no JSON', '<html>'],
     ['no set of keys', '{"keys": [7]}'],
-  ])('are not believed where the answer is %s', async (_, answer) => {
+  ])('are not accepted if the response is %s', async (_, answer) => {
     issuer.answer = answer;
 
     await expect(verifier.verify(aJwt())).rejects.toThrow(Unavailable);
@@ -283,7 +284,7 @@ interface Issuer {
   readonly keys: object[];
   isAway: boolean;
   answer: string | undefined;
-  /** It answers behind its end. */
+  /** The issuer answers when this promise resolves. */
   silence: Promise<void> | undefined;
   asked(): number;
 }
@@ -337,7 +338,7 @@ interface Given {
   readonly key?: KeyObject;
 }
 
-/** Signed by hand: a library makes none of the bad ones. */
+/** Signs a JWT by hand, because libraries create no invalid ones. */
 function aJwt({ header = {}, claims = {}, key = rsa.privateKey }: Given = {}): string {
   const head = base64(JSON.stringify({ alg: 'RS256', typ: 'JWT', kid: 'one', ...header }));
   const payload = base64(
@@ -350,7 +351,7 @@ function aJwt({ header = {}, claims = {}, key = rsa.privateKey }: Given = {}): s
   return `${head}.${payload}.${signature.toString('base64url')}`;
 }
 
-/** HS256 with the text of the public key, which everybody knows. */
+/** Returns an HS256 JWT that is signed with the text of the public key. */
 function confused(): string {
   const signed = aJwt({ header: { alg: 'HS256' } })
     .split('.')

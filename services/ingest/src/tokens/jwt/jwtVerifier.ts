@@ -1,6 +1,6 @@
 /**
- * JWTs of a configured issuer instead of tokens of the directory (RFC 7519, RFC 8725): whether one is valid, and which project
- * it may do what in. Nothing of a token or its claims goes into an answer or the log.
+ * Verifies JWTs of a configured issuer (RFC 7519, RFC 8725), and returns their project and permissions. No response and
+ * no log line contains parts of a token.
  */
 import { createHash } from 'node:crypto';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -16,36 +16,35 @@ export interface JwtOptions {
   readonly jwksUrl: URL;
   readonly issuer: string;
   readonly audience: string;
-  /** Whose verification takes a public key: with a secret one, whoever knows the public key could sign. */
+  /** Algorithms with public keys. With a symmetric algorithm, a client could sign with the public key. */
   readonly algorithms: readonly string[];
   readonly clockSkewSeconds: number;
-  /** Names of claims. */
   readonly claims: Readonly<Record<'project' | 'tenant' | 'scopes' | 'builds', string>>;
 }
 
 export interface VerifiedJwt {
-  /** Stands for its issuer and subject. */
+  /** Derived from the issuer and the subject. */
   readonly id: string;
   readonly projectId: string;
-  /** Undefined: it names none. */
+  /** Undefined if the JWT names no tenant. */
   readonly tenantId?: string | undefined;
   readonly scopes: readonly Scope[];
-  /** Of which it may write; null: of all. */
+  /** Builds for which the token may write. Null if all builds are allowed. */
   readonly buildIds: readonly string[] | null;
-  /** With the skew of clocks. */
+  /** Includes the tolerated clock skew. */
   readonly endsAtMs: number;
 }
 
 export interface JwtVerifier {
-  /** Whether a bearer token is to be verified here: tokens of the directory have no dots. */
+  /** True if a bearer token is a JWT. Tokens of the directory contain no dots. */
   isJwt(text: string): boolean;
-  /** @throws Rejected 401 that says why; Unavailable while the issuer's keys cannot be read. */
+  /** @throws Rejected 401 with the reason; Unavailable if the issuer's keys cannot be read. */
   verify(text: string): Promise<VerifiedJwt>;
 }
 
-/** Before anything of it is decoded. */
+/** Checked before the token is decoded. */
 const MAX_JWT_LENGTH = 8 * 1024;
-/** One that is stolen ends by its expiry alone. */
+/** Limits the lifetime, because a stolen JWT can only expire. */
 const MAX_LIFETIME_MS = 24 * 3_600_000;
 
 export function openJwtVerifier(
@@ -66,9 +65,9 @@ export function openJwtVerifier(
       }).catch((error: unknown) => {
         if (error instanceof Unavailable) throw error;
         const reason = reasonOf(error);
-        // A key that cannot be used is the issuer's fault, which its operators must hear of.
+        // Logs a warning for operators, because an unusable key is a fault of the issuer.
         if (reason === undefined) logger.warn('jwt_key_unusable', { kind: errorNameOf(error) });
-        throw invalid(reason ?? 'the key that it names cannot be used');
+        throw invalid(reason ?? 'its key cannot be used');
       });
       return claimsOf(verified.payload, options, clock.now());
     },
@@ -77,12 +76,13 @@ export function openJwtVerifier(
 
 function claimsOf(payload: JWTPayload, { claims, clockSkewSeconds }: JwtOptions, nowMs: number): VerifiedJwt {
   const { iss, sub, exp = 0 } = payload;
-  if (typeof sub !== 'string' || sub === '') throw invalid('its claim sub is not a text');
+  if (typeof sub !== 'string' || sub === '') throw invalid('its claim sub is not a string or is empty');
   const endsAtMs = Math.floor((exp + clockSkewSeconds) * 1000);
-  if (exp * 1000 - nowMs > MAX_LIFETIME_MS) throw invalid('its claim exp is more than 24 hours ahead');
+  if (exp * 1000 - nowMs > MAX_LIFETIME_MS)
+    throw invalid('its claim exp is more than 24 hours in the future');
   const uuidIn = (claim: string, value = payload[claim]): string => {
     const id = typeof value === 'string' ? canonicalUuid(value) : undefined;
-    if (id === undefined) throw invalid(`its claim ${claim} is missing, or is no UUID`);
+    if (id === undefined) throw invalid(`its claim ${claim} is missing or is not a UUID`);
     return id;
   };
   return {
@@ -99,35 +99,39 @@ function claimsOf(payload: JWTPayload, { claims, clockSkewSeconds }: JwtOptions,
   };
 }
 
-/** Those of other services are none of ours. */
+/** Ignores scopes of other services. */
 function scopesIn(claim: unknown): readonly Scope[] {
   const named = listIn(claim) ?? [];
   return SCOPES.filter((scope) => named.includes(scope));
 }
 
-/** As OAuth has lists, separated by spaces (RFC 8693, section 4.2), or as one; whatever else is a list of itself. */
+/**
+ * Reads a list, either separated by spaces (RFC 8693, section 4.2) or as a JSON array. Any other value is a list with
+ * one element.
+ */
 function listIn(claim: unknown): readonly unknown[] | undefined {
   if (claim === undefined || Array.isArray(claim)) return claim;
   return typeof claim === 'string' ? claim.split(' ') : [claim];
 }
 
-/** Undefined for what is not the token's fault. */
+/** Returns undefined if the token is not the cause. */
 function reasonOf(error: unknown): string | undefined {
   if (error instanceof errors.JWTExpired) return 'it has expired';
   if (error instanceof errors.JWTClaimValidationFailed) {
     const { claim, reason } = error;
     if (reason === 'missing') return `it lacks the claim ${claim}`;
     if (claim === 'nbf' && reason === 'check_failed') return 'it is not valid yet (nbf)';
-    return `its claim ${claim} is not what is asked for here`;
+    return `its claim ${claim} does not have the required value`;
   }
   if (error instanceof errors.JOSEAlgNotAllowed)
     return 'it is signed with an algorithm that is not allowed here';
   if (error instanceof errors.JWSSignatureVerificationFailed) return 'its signature is not valid';
-  if (error instanceof errors.JWKSNoMatchingKey) return 'its issuer has no such key (kid) for this algorithm';
+  if (error instanceof errors.JWKSNoMatchingKey)
+    return 'its issuer has no key with this kid for this algorithm';
   if (error instanceof errors.JWKSMultipleMatchingKeys)
-    return 'it does not say which key of its issuer signed it (kid)';
+    return 'it has no kid, and several keys of its issuer match';
   if (error instanceof errors.JWSInvalid || error instanceof errors.JWTInvalid) return 'it is malformed';
-  return error instanceof errors.JOSENotSupported ? 'it asks for what is not supported here' : undefined;
+  return error instanceof errors.JOSENotSupported ? 'it requires a feature that is not supported' : undefined;
 }
 
 function errorNameOf(error: unknown): string {

@@ -1,4 +1,4 @@
-/** The name of a download, for every client and every name. */
+/** Tests the file name of a download for all clients and names. */
 import { expect, test } from 'vitest';
 import { attachmentNamed } from './contentDisposition.ts';
 
@@ -10,6 +10,6 @@ test.each([
   ["it's (1)*.txt", `attachment; filename="it's (1)*.txt"; filename*=UTF-8''it%27s%20%281%29%2A.txt`],
   ['写真.png', `attachment; filename="__.png"; filename*=UTF-8''%E5%86%99%E7%9C%9F.png`],
   ['a\r\nX: y', `attachment; filename="a__X: y"; filename*=UTF-8''a%0D%0AX%3A%20y`],
-])('%j is a download of that name', (fileName, header) => {
+])('%j is a download with that name', (fileName, header) => {
   expect(attachmentNamed(fileName)).toBe(header);
 });

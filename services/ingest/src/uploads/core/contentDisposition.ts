@@ -1,11 +1,17 @@
-/** `Content-Disposition` of a download (RFC 6266). Pure. */
+/** The `Content-Disposition` header of a download (RFC 6266). Pure. */
 
-/** Characters that stand for themselves in the extended form (RFC 8187, `attr-char`); the rest is percent-encoded UTF-8. */
+/**
+ * Characters that are not encoded in the extended form (RFC 8187, `attr-char`). Other characters are percent-encoded
+ * UTF-8.
+ */
 const NOT_ATTR_CHAR = /['()*]/g;
-/** A quoted string in which nothing needs an escape; clients differ in how they read escapes and `%`. */
+/** Characters that are replaced in the quoted form, because clients read escapes and `%` differently. */
 const NOT_PLAIN = /[^\x20-\x7e]|["\\%]/g;
 
-/** Always a download, never shown in the page: with the name for old clients in ASCII, for others as it is. */
+/**
+ * Returns a header that makes browsers save the file instead of showing it. The header has an ASCII name for old
+ * clients and the exact name for others.
+ */
 export function attachmentNamed(fileName: string): string {
   const encoded = encodeURIComponent(fileName.toWellFormed()).replace(
     NOT_ATTR_CHAR,

@@ -1,4 +1,4 @@
-/** An address says all that it takes, and nothing of it can be changed without the key. */
+/** Tests that an upload address has all data of its upload, and cannot be changed without the key. */
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { readUploadPath, uploadPath } from './uploadAddress.ts';
@@ -18,11 +18,14 @@ const target: UploadTarget = {
   tokenId: '0b3ff1a9-5c2e-4d5e-8f5e-2b6b3d3c1f12',
 };
 
-test.each([true, false])('what an address says is read back, its size exact or a limit: %s', (isExact) => {
-  expect(read(uploadPath({ ...target, isExact }, signingKey))).toEqual({ ...target, isExact });
-});
+test.each([true, false])(
+  'reads back the data of an address, with an exact size or a limit: %s',
+  (isExact) => {
+    expect(read(uploadPath({ ...target, isExact }, signingKey))).toEqual({ ...target, isExact });
+  },
+);
 
-test('an address is of the id in any case', () => {
+test('accepts the id of an address in upper and lower case', () => {
   const path = uploadPath(target, signingKey);
   expect(read(path.replace(target.key.uploadId, target.key.uploadId.toUpperCase()))).toEqual(target);
 });
@@ -38,38 +41,35 @@ test.each([
   ['token', '0b3ff1a9-5c2e-4d5e-8f5e-2b6b3d3c1f13'],
   ['signature', ''],
   ['signature', 'A'.repeat(43)],
-])('an address whose %s was changed to "%s" is refused', (name, value) => {
+])('rejects an address whose %s was changed to "%s"', (name, value) => {
   const url = new URL(uploadPath(target, signingKey), 'http://host');
   url.searchParams.set(name, value);
   const isSame = name === 'limit' || value === '03223';
   if (isSame) expect(read(url.pathname + url.search)).toEqual(target);
-  else expect(() => read(url.pathname + url.search)).toThrow('not one that was answered');
+  else expect(() => read(url.pathname + url.search)).toThrow('not a valid upload address');
 });
 
-test('an exact size does not become a limit', () => {
+test('rejects an exact size that was changed to a limit', () => {
   const path = uploadPath(target, signingKey).replace('bytes=', 'limit=');
-  expect(() => read(path)).toThrow('not one that was answered');
+  expect(() => read(path)).toThrow('not a valid upload address');
 });
 
-test('an address is of one upload', () => {
+test('rejects an address for another upload', () => {
   const other = eventId(NOW, 0, Buffer.alloc(8, 2));
   const path = uploadPath(target, signingKey).replace(target.key.uploadId, other);
-  expect(() => read(path)).toThrow('not one that was answered');
+  expect(() => read(path)).toThrow('not a valid upload address');
 });
 
-test.each(['..', 'x', '%00', '5b3ff1a9-5c2e-4d5e-8f5e-2b6b3d3c1f10'])(
-  'an id that was never made is refused: %s',
-  (id) => {
-    const path = uploadPath(target, signingKey).replace(target.key.uploadId, id);
-    expect(() => read(path)).toThrow('not one that was answered');
-  },
-);
-
-test('another key’s address is refused', () => {
-  expect(() => read(uploadPath(target, Buffer.alloc(32, 8)))).toThrow('not one that was answered');
+test.each(['..', 'x', '%00', '5b3ff1a9-5c2e-4d5e-8f5e-2b6b3d3c1f10'])('rejects an invented id: %s', (id) => {
+  const path = uploadPath(target, signingKey).replace(target.key.uploadId, id);
+  expect(() => read(path)).toThrow('not a valid upload address');
 });
 
-test('an address is taken until it expires, and not at that instant', () => {
+test('rejects an address that was signed with another key', () => {
+  expect(() => read(uploadPath(target, Buffer.alloc(32, 8)))).toThrow('not a valid upload address');
+});
+
+test('accepts an address until it expires, and rejects it from that instant', () => {
   const path = uploadPath(target, signingKey);
   expect(path).toMatch(/^\/v1\/uploads\//);
   expect(read(path, target.expiresAtMs - 1)).toEqual(target);
@@ -79,7 +79,7 @@ test('an address is taken until it expires, and not at that instant', () => {
 test.each([
   ['expired', target.expiresAtMs, signingKey],
   ['another key’s', NOW, Buffer.alloc(32, 8)],
-])('a refused address has one code: %s', (_, nowMs, key) => {
+])('all rejected addresses have the same code: %s', (_, nowMs, key) => {
   expect(() => read(uploadPath(target, key), nowMs)).toThrow(
     expect.objectContaining({ code: 'invalid_upload_address' }),
   );

@@ -1,6 +1,6 @@
 /**
- * The address of an upload to ingest itself authorizes itself: an HMAC-SHA-256 over all that it says (where the bytes
- * go, their type, their number, until when, and for whose token). Pure.
+ * Upload addresses of ingest itself. An address needs no token, because it has an HMAC-SHA-256 signature over its data:
+ * upload, media type, size, expiry, and credential. Pure.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
@@ -9,7 +9,7 @@ import { storageKey, type UploadTarget } from './uploadKey.ts';
 
 export const UPLOAD_PATH = '/v1/uploads/';
 
-/** The path and query of the address. */
+/** Returns the path and the query of an address. */
 export function uploadPath(target: UploadTarget, signingKey: Buffer): string {
   const { key, mimeType, maxBytes, isExact, expiresAtMs, tokenId } = target;
   const query = new URLSearchParams({
@@ -24,8 +24,8 @@ export function uploadPath(target: UploadTarget, signingKey: Buffer): string {
 }
 
 /**
- * What the address of a request takes.
- * @throws Rejected `invalid_upload_address` where it was not signed with this key, or has expired.
+ * Reads the data of an address.
+ * @throws Rejected `invalid_upload_address` if the address was not signed with this key or has expired.
  */
 export function readUploadPath(
   id: string,
@@ -48,7 +48,7 @@ export function readUploadPath(
     tokenId: textOf('token'),
   };
   if (!isUuidV7(uploadId) || projectId === '' || !isSigned(target, textOf('signature'), signingKey)) {
-    throw new Rejected('invalid_upload_address', 'the address is not one that was answered for an upload');
+    throw new Rejected('invalid_upload_address', 'the address is not a valid upload address');
   }
   if (nowMs >= target.expiresAtMs) {
     throw new Rejected('invalid_upload_address', 'the address has expired; ask for a new upload');
@@ -62,14 +62,14 @@ function isSigned(target: UploadTarget, given: string, signingKey: Buffer): bool
   return signature.length === wanted.length && timingSafeEqual(signature, wanted);
 }
 
-/** As JSON, so that no two addresses are one text. */
+/** Signs JSON, so that two different addresses never have the same signed text. */
 function signatureOf(target: UploadTarget, signingKey: Buffer): Buffer {
   const { key, mimeType, maxBytes, isExact, expiresAtMs, tokenId } = target;
   const said = JSON.stringify([storageKey(key), mimeType, maxBytes, isExact, expiresAtMs, tokenId]);
   return createHmac('sha256', signingKey).update(said).digest();
 }
 
-/** NaN, which no signature is made of, for another text. */
+/** Returns NaN for other text. No address with NaN is ever signed. */
 function wholeNumber(text: string): number {
   return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
 }

@@ -1,17 +1,20 @@
-/** Where an upload lies in a store, and what is told of it beside its bytes. Pure. */
+/** Storage keys and descriptions of uploads. Pure. */
 import { AttachmentType } from '@questlog/schemas/http/upload';
 import { millisOf } from '@questlog/schemas/uuid';
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 
-/** Both ids in lower case. The project is a part of the name: another project's upload is not to be found. */
+/**
+ * Key of an upload, with ids in lower case. The key contains the project, so that another project cannot find the
+ * upload.
+ */
 export interface UploadKey {
   readonly projectId: string;
-  /** A UUIDv7; its time says the day. */
+  /** A UUIDv7. Its time determines the day. */
   readonly uploadId: string;
 }
 
-/** `<day of the id>/<project>/<upload>`. The description is the same with `.json` behind it. */
+/** Returns `<day of the id>/<project>/<upload>`. The key of the description also ends in `.json`. */
 export function storageKey({ projectId, uploadId }: UploadKey): string {
   return `${dayOf(millisOf(uploadId))}/${projectId}/${uploadId}`;
 }
@@ -21,34 +24,34 @@ export function dayOf(millis: number): string {
   return new Date(millis).toISOString().slice(0, 10);
 }
 
-/** What the request for an upload told; kept beside the bytes. */
+/** Data of the request for an upload, stored next to the bytes. */
 export const UploadDescription = Type.Object({
   attachmentType: AttachmentType,
   fileName: Type.String(),
   mimeType: Type.String(),
-  /** What the bytes must be; null where the request did not tell. */
+  /** Required size of the bytes. Null if the request did not state a size. */
   sizeBytes: Type.Union([Type.Integer(), Type.Null()]),
   sessionId: Type.Union([Type.String(), Type.Null()]),
-  /** Of the address that takes the bytes. */
+  /** Expiry of the upload address. */
   expiresAt: Type.String(),
 });
 export type UploadDescription = Static<typeof UploadDescription>;
 
 const validator = Compile(UploadDescription);
 
-/** @throws where the text is not what a store wrote. */
+/** @throws Error if the text was not written by a store. */
 export function parseDescription(text: string): UploadDescription {
   return validator.Parse(JSON.parse(text));
 }
 
-/** What one address takes. */
+/** Data of an upload address. */
 export interface UploadTarget {
   readonly key: UploadKey;
   readonly mimeType: string;
   readonly maxBytes: number;
-  /** Whether the file must have `maxBytes`, as its request told its size. */
+  /** True if the file must have exactly `maxBytes`, because its request stated the size. */
   readonly isExact: boolean;
   readonly expiresAtMs: number;
-  /** The token that asked for the address, as `credentialOf` tells it; the address ends with it. */
+  /** Credential with which the address was requested, by `credentialOf`. The address ends when the credential ends. */
   readonly tokenId: string;
 }

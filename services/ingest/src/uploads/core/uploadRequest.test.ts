@@ -1,4 +1,4 @@
-/** What a request for an upload may ask for. */
+/** Tests which requests for uploads are valid. */
 import type { UploadInput } from '@questlog/schemas/http/upload';
 import { expect, test } from 'vitest';
 import { Rejected } from '../../rejected.ts';
@@ -7,7 +7,7 @@ import { describedUpload, FILE_NAME_RULE, MEDIA_TYPE_RULE } from './uploadReques
 const MIB = 1024 * 1024;
 const log: UploadInput = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' };
 
-test('what was told is kept, an empty session as none', () => {
+test('returns the fields of the request, and an empty session as null', () => {
   const told = { ...log, sizeBytes: 3223, sessionId: '26A72A64-2F0B-4C8E-9C55-3F1D0A7BE1A4' };
   expect(describedUpload(told, false)).toEqual({ ...told, sessionId: told.sessionId.toLowerCase() });
   expect(describedUpload({ ...log, sessionId: '' }, false)).toEqual({
@@ -52,7 +52,7 @@ test.each([
   ['screenshot', 'text/html'],
   ['screenshot', 'image/png2'],
   ['video', 'image/png'],
-] as const)('a %s of %s is refused by its type', (attachmentType, mimeType) => {
+] as const)('rejects a %s of %s because of its media type', (attachmentType, mimeType) => {
   const refusal = refusalOf({ ...log, attachmentType, mimeType });
   expect(refusal.code).toBe('unsupported_file_type');
   expect(refusal.errors).toMatchObject([{ pointer: '/mimeType', code: 'unsupported_file_type' }]);
@@ -70,7 +70,7 @@ test.each([
   'text/plain;',
   'text/pl ain',
   'a/b; c="\n"',
-])('a mimeType that is no media type is a 400: %j', (mimeType) => {
+])('rejects an invalid media type with a 400: %j', (mimeType) => {
   expect(refusalOf({ ...log, mimeType })).toMatchObject({
     code: 'invalid_request',
     errors: [{ pointer: '/mimeType', code: 'field_invalid', detail: `mimeType ${MEDIA_TYPE_RULE}` }],
@@ -89,7 +89,7 @@ test.each([
   '\ud800',
   'x'.repeat(256),
   'e\u0301'.repeat(128),
-])('a name that no file has is a 400: %j', (fileName) => {
+])('rejects an invalid file name with a 400: %j', (fileName) => {
   expect(refusalOf({ ...log, fileName })).toMatchObject({
     code: 'invalid_request',
     errors: [{ pointer: '/fileName', code: 'field_invalid', detail: `fileName ${FILE_NAME_RULE}` }],
@@ -103,7 +103,7 @@ test.each(['a', '.hidden', 'a..b', 'ünï 写真 🎮.png', 'x'.repeat(255), '�
   },
 );
 
-test('where the store needs a size, a request without one is a 400; no bytes are a size', () => {
+test('requires a size if the store needs one, and accepts a size of 0', () => {
   expect(refusalOf(log, true).errors).toMatchObject([{ pointer: '/sizeBytes', code: 'field_required' }]);
   expect(describedUpload({ ...log, sizeBytes: 0 }, true).sizeBytes).toBe(0);
 });

@@ -1,22 +1,26 @@
-/** What a request for an upload may ask for: sizes and media types by the kind of file, and names. Pure. */
+/** Checks a request for an upload: the size and media type for its kind of file, and the file name. Pure. */
 import { type AttachmentType, UPLOAD_LIMITS, type UploadInput } from '@questlog/schemas/http/upload';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, rejectionOf } from '../../core/fieldProblems.ts';
 import type { UploadDescription } from './uploadKey.ts';
 
 const MAX_NAME = 255;
-export const FILE_NAME_RULE = `must be the name of a file: 1 to ${MAX_NAME} characters, no path separators, no control characters`;
+export const FILE_NAME_RULE = `must be a file name of 1 to ${MAX_NAME} characters without path separators and control characters`;
 export const MEDIA_TYPE_RULE = 'must be a media type, such as text/plain';
-/** The schema counts what a reader sees as one character; a name could hold far more code points than that. */
+/**
+ * Characters that file names must not contain. The length limit below is in code points, because the schema counts
+ * graphemes, which can have many code points.
+ */
 const NOT_IN_NAMES = /[/\\\p{Cc}\p{Cs}]/u;
-/** RFC 9110, section 8.3.1: type, subtype, parameters; a parameter's value is a token or quoted. */
+/** RFC 9110, section 8.3.1: type, subtype, and parameters. The value of a parameter is a token or a quoted string. */
 const MEDIA_TYPE =
   /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+=(?:[\w!#$%&'*+.^`|~-]+|"[\w !#-[\]-~]*"))*$/;
 
 /**
- * The description of the upload that is asked for.
- * @param isSizeNeeded whether the store cannot bound the bytes by itself.
- * @throws Rejected naming the field: 400; 413 over the limit of the kind; 415 for a media type that the kind does not take.
+ * Returns the description of the requested upload.
+ * @param isSizeNeeded true if the store can limit the bytes only with a known size.
+ * @throws Rejected naming the field: 400; 413 above the limit of the kind; 415 for a media type that the kind does not
+ * allow.
  */
 export function describedUpload(
   input: UploadInput,
@@ -29,7 +33,11 @@ export function describedUpload(
     throw rejectionOf(problem('/mimeType', 'field_invalid', `mimeType ${MEDIA_TYPE_RULE}`));
   if (sizeBytes === null && isSizeNeeded) {
     throw rejectionOf(
-      problem('/sizeBytes', 'field_required', 'sizeBytes is required: files are kept in S3 here'),
+      problem(
+        '/sizeBytes',
+        'field_required',
+        'sizeBytes is required, because this deployment stores files in S3',
+      ),
     );
   }
   checkMimeType(attachmentType, mimeType);
@@ -41,7 +49,7 @@ export function maxBytesOf(attachmentType: AttachmentType): number {
   return UPLOAD_LIMITS[attachmentType].maxBytes;
 }
 
-/** A media type as it is compared: parameters and the case of letters aside. */
+/** Returns a media type for comparison, without parameters and in lower case. */
 export function essenceOf(mimeType: string): string {
   return (mimeType.split(';', 1)[0] ?? '').trim().toLowerCase();
 }
