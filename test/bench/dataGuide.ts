@@ -10,10 +10,10 @@ import { parseArgs } from 'node:util';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { GUIDE_PAGE, type Question, questionsOfGuide } from '../dataGuide/guidePage.ts';
+import { type Question, questionsOfGuide } from '../dataGuide/guidePage.ts';
 import { eventually } from '../e2e/builders.ts';
 import { EVENTS_A_SESSION, fillMonth, MONTH, OWNER, SESSIONS_A_PLAYER } from './dataGuide/fillMonth.ts';
-import { page, putIntoPage } from './figuresPage.ts';
+import { page } from './figuresPage.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const ACCESS = { username: 'bench', password: 'bench', database: 'questlog' };
@@ -32,13 +32,11 @@ interface Timing {
 const { values } = parseArgs({
   options: {
     events: { type: 'string', default: '20000000' },
-    'no-write': { type: 'boolean', default: false },
   },
 });
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const report = page(figures(Number(values.events), await measure(Number(values.events))));
 say(`\n${report}`);
-if (!values['no-write']) putIntoPage(GUIDE_PAGE, report);
 
 async function measure(events: number): Promise<Timing[]> {
   const directory = mkdtempSync(join(tmpdir(), 'questlog-bench-data-guide-'));

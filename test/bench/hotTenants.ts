@@ -2,15 +2,12 @@
  * `npm run bench:hot-tenants` loads one tenant on a real Kafka with larger and larger spreads, and measures the cost. Fails
  * when the quota or ClickHouse lacks an answered event.
  */
-import { fileURLToPath } from 'node:url';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { ClusterEngines } from '../e2e/cluster.ts';
-import { page, putIntoPage } from './figuresPage.ts';
+import { page } from './figuresPage.ts';
 import { measureHotTenants } from './hotTenants/hotTenantsMeasure.ts';
 import { givenEngines, type HotTenantsOptions, hotTenantsOptions } from './hotTenants/hotTenantsOptions.ts';
 import { hotTenantRows } from './hotTenants/hotTenantsReport.ts';
-
-const PAGE = fileURLToPath(new URL('../../docs/operating/hot-tenants.md', import.meta.url));
 
 const asked = whatIsAsked();
 if (asked !== undefined) await run(asked.engines, asked.options);
@@ -31,5 +28,4 @@ async function run(engines: ClusterEngines, options: HotTenantsOptions): Promise
   const figures = await measureHotTenants(engines, options, say);
   const report = page(hotTenantRows(figures, options));
   say(`\n${report}`);
-  if (options.isWritten) putIntoPage(PAGE, report);
 }

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { ownEnvironment } from '../e2e/product.ts';
 import { FAILOVER_WITHIN_MS, measureFailover, measureTransactions } from './failover/linkerFailover.ts';
-import { page, putIntoPage } from './figuresPage.ts';
+import { page } from './figuresPage.ts';
 import type { AloneFigures } from './links/linksAlone.ts';
 import type { ChangelogFigures } from './links/linksChangelog.ts';
 import { measureLive } from './links/linksLive.ts';
@@ -15,7 +15,6 @@ import type { MemoryFigures } from './links/linksMemory.ts';
 import { linksOptions } from './links/linksOptions.ts';
 import { aloneRows, changelogRows, failoverRows, liveRows, memoryRows } from './links/linksReport.ts';
 
-const PAGE = fileURLToPath(new URL('../../docs/operating/linker.md', import.meta.url));
 const run = promisify(execFile);
 
 const options = linksOptions(process.argv.slice(2), process.env['KAFKA_BROKERS']);
@@ -49,7 +48,6 @@ if (parts.includes('failover')) {
 }
 const report = page(rows);
 say(`\n${report}`);
-if (options.isWritten) putIntoPage(PAGE, report);
 
 /** Runs in a process of its own, so that its CPU time and heap hold nothing else. */
 async function inChild<Figures>(

@@ -1,9 +1,7 @@
 /** The questions of `docs/data-guide.md`, with the SQL files that the page links. */
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 
 const PAGE = new URL('../../docs/data-guide.md', import.meta.url);
-export const GUIDE_PAGE = fileURLToPath(PAGE);
 const QUESTION = /^(?<number>\d+)\. \*\*\[(?<title>[^\]]+)\]\((?<file>[^)]+\.sql)\)\*\*/gm;
 
 export interface Question {

@@ -21,10 +21,9 @@ import type { ErasureOutput } from '@questlog/schemas/http/erasure';
 import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { eventually } from '../../e2e/builders.ts';
 import { EVENTS_A_SESSION, fillMonth, OWNER } from '../dataGuide/fillMonth.ts';
-import { page, putIntoPage } from '../figuresPage.ts';
+import { page } from '../figuresPage.ts';
 import { sampleMemory } from '../processFigures.ts';
 
-const PAGE = fileURLToPath(new URL('../../../docs/operating/erasure.md', import.meta.url));
 const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
 const ACCESS = { username: 'bench', password: 'bench', database: 'questlog' };
 /** Of one insert, as many rows as the engine allocates well. */
@@ -36,7 +35,6 @@ const { values } = parseArgs({
   options: {
     events: { type: 'string', default: '20000000' },
     erased: { type: 'string', default: '1000000' },
-    'no-write': { type: 'boolean', default: false },
   },
 });
 const [EVENTS, ERASED] = [Number(values.events), Number(values.erased)];
@@ -74,7 +72,6 @@ try {
     `| memory of the process with the engine: before, at most | ${(beforeBytes / GIB).toFixed(2)} GiB, ${(peakBytes / GIB).toFixed(2)} GiB |`,
   ]);
   say(`\n${report}`);
-  if (!values['no-write']) putIntoPage(PAGE, report);
 } finally {
   await store.close();
   await server.close();

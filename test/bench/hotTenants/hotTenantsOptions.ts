@@ -16,8 +16,6 @@ export interface HotTenantsOptions {
   readonly connections: number;
   readonly projectors: number;
   readonly partitions: number;
-  /** False leaves the page in `docs/` as it is. */
-  readonly isWritten: boolean;
 }
 
 /** The first one comes again at the end and shows the run's own noise. */
@@ -35,7 +33,6 @@ export function hotTenantsOptions(args: readonly string[]): HotTenantsOptions {
       connections: { type: 'string', default: '16' },
       projectors: { type: 'string', default: '2' },
       partitions: { type: 'string', default: '8' },
-      'no-write': { type: 'boolean', default: false },
     },
   });
   const options = {
@@ -46,7 +43,6 @@ export function hotTenantsOptions(args: readonly string[]): HotTenantsOptions {
     connections: wholeNumber('connections', values.connections),
     projectors: wholeNumber('projectors', values.projectors),
     partitions: wholeNumber('partitions', values.partitions),
-    isWritten: !values['no-write'],
   };
   if (options.batch > MAX_BATCH) throw new Error(`--batch: at most ${MAX_BATCH}, the contract's cap`);
   return options;

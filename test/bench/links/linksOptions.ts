@@ -9,15 +9,13 @@ export interface LinksOptions {
   readonly reports: number;
   /** Sessions of the load over HTTP. */
   readonly sessions: number;
-  /** The parts to measure; only all of them go into the page. The failover needs brokers. */
+  /** The parts to measure. The failover needs brokers. */
   readonly parts: readonly Part[];
   /** `host:port` of a Kafka, separated by commas; empty: there is none. */
   readonly brokers: string;
   /** Of the failover: MiB of the changelog, and partitions that share them. */
   readonly mebibytes: number;
   readonly partitions: number;
-  /** False leaves the page in `docs/` as it is. */
-  readonly isWritten: boolean;
 }
 
 export function linksOptions(args: readonly string[], brokers = ''): LinksOptions {
@@ -30,7 +28,6 @@ export function linksOptions(args: readonly string[], brokers = ''): LinksOption
       mebibytes: { type: 'string', default: '1024' },
       partitions: { type: 'string', default: '100' },
       only: { type: 'string' },
-      'no-write': { type: 'boolean', default: false },
     },
   });
   const isPossible = (part: Part): boolean => part !== 'failover' || brokers !== '';
@@ -44,7 +41,6 @@ export function linksOptions(args: readonly string[], brokers = ''): LinksOption
     brokers,
     mebibytes: atLeast(1, 'mebibytes', values.mebibytes),
     partitions: atLeast(1, 'partitions', values.partitions),
-    isWritten: !values['no-write'] && parts.length === PARTS.length,
   };
 }
 
