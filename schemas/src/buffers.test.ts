@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { freeBytes, freeChunk } from './buffers.ts';
 
-test('large bytes are freed at once; those that share memory with others stay', () => {
+test('frees large buffers immediately, but not buffers that share memory', () => {
   const large = Buffer.allocUnsafe(200_000);
   freeBytes(large.subarray(0, 150_000));
   expect(large).toHaveLength(0);
@@ -12,7 +12,7 @@ test('large bytes are freed at once; those that share memory with others stay', 
   expect(pooled).toEqual(Buffer.alloc(20_000, 7));
 });
 
-test('of what a stream gave only what fills its memory is freed: behind the rest it may write on', () => {
+test('frees only chunks that fill their memory, because a stream may write behind a shorter chunk', () => {
   const memory = Buffer.alloc(200_000, 7);
   freeChunk(memory.subarray(0, 150_000));
   expect(memory[0]).toBe(7);

@@ -1,4 +1,4 @@
-/** A build's id is the same for ever: data that is stored names builds by it. */
+/** Tests that the id of a build never changes, because stored data refers to builds by id. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { type Build, buildIdOf } from './buildId.ts';
@@ -11,7 +11,7 @@ test.each<[of: Build, id: string]>([
   [BUILD, '74cfa6a7-bf22-8fde-ad8c-b9a9e8750976'],
   [{ ...BUILD, gitCommit: null, channel: null }, '3a7af651-5cbb-8c65-aa90-ca984038743e'],
   [{ ...BUILD, version: '1.4.2-ünï 🗡️' }, '3a3f3cfc-8c58-83b9-ac7a-54fc79cfd15f'],
-])('%j has the id that it always had', (build, id) => {
+])('the id of %j has not changed', (build, id) => {
   expect(buildIdOf(PROJECT, build)).toBe(id);
 });
 
@@ -21,7 +21,7 @@ test('is a UUIDv8', () => {
   expect(id).toMatch(/^.{14}8.{4}[89ab]/);
 });
 
-test('each part makes another build, and none runs into the next', () => {
+test('each field changes the id, and shifting text between fields changes it too', () => {
   const builds: [string, Build][] = [
     [PROJECT, BUILD],
     [randomUUID(), BUILD],

@@ -16,7 +16,7 @@ function erasedBy(...erasures: Erasure[]): ErasedData {
 const OWN = { tenantId: TENANT, projectId: PROJECT, sessionId: SESSION };
 const sessions = [{ projectId: PROJECT, ids: [SESSION] }];
 
-test('a session is erased whenever its records come, in its project and tenant only', () => {
+test('an erased session stays erased for later records, only in its project and tenant', () => {
   const erasure = anErasure({ projectId: PROJECT, sessions });
   const erased = erasedBy(erasure);
   for (const receivedAt of [0, 999, 1_000, 1e15])
@@ -32,7 +32,7 @@ test('a session is erased whenever its records come, in its project and tenant o
   expect(erased.hasSession(TENANT, randomUUID(), SESSION)).toBe(false);
 });
 
-test('a project or tenant is erased up to the request, and nobody beside it', () => {
+test('a project or tenant is erased up to the time of the request, and no other project or tenant', () => {
   const [ofProject, ofTenant] = [anErasure({ projectId: PROJECT, requestedAt: 500 }), anErasure()];
   const erased = erasedBy(ofTenant, ofProject);
   const by = (receivedAt: number, of = {}) => erased.erasureOf({ ...OWN, receivedAt, ...of });
@@ -41,7 +41,7 @@ test('a project or tenant is erased up to the request, and nobody beside it', ()
   expect(by(0, { tenantId: randomUUID() })).toBeUndefined();
 });
 
-test('of several that cover it the first request takes it, in whatever order they are learned', () => {
+test('if several erasures cover the data, the earliest request counts, in any order of arrival', () => {
   const first = anErasure({ requestedAt: 10, projectId: PROJECT, sessions });
   const second = anErasure({ requestedAt: 20, projectId: PROJECT, sessions });
   const whole = anErasure({ requestedAt: 15 });
@@ -52,7 +52,7 @@ test('of several that cover it the first request takes it, in whatever order the
     expect(erasedBy(...order).erasureOf({ ...OWN, receivedAt: 5 })).toBe(first.id);
 });
 
-test('a project is being hidden until the last erasure of all of it, or of its tenant, has hidden it', () => {
+test('isHiding is true until the last erasure of the project or its tenant has hidden the rows', () => {
   const [first, last] = [anErasure({ projectId: PROJECT, requestedAt: 10 }), anErasure({ requestedAt: 20 })];
   const erased = erasedBy(anErasure({ projectId: PROJECT, sessions }));
   const isHidingAfter = (of: Erasure, hiddenAt: number | null) => {
@@ -77,7 +77,7 @@ test('a project is being hidden until the last erasure of all of it, or of its t
   ]);
 });
 
-test('an append keeps the events of others, and is itself where nothing of it is erased', () => {
+test('excludeErased removes only erased events, and returns the same append if no event is erased', () => {
   const message = anEventsAccepted({
     tenantId: TENANT,
     projectId: PROJECT,
@@ -89,7 +89,7 @@ test('an append keeps the events of others, and is itself where nothing of it is
   expect(left).toEqual({ ...message, events: [message.events[1]] });
 });
 
-test('a report is erased by its session, its time, or as one that was found', () => {
+test('a report is erased by its session, by its time, or by its id', () => {
   const report = aReportLink({ tenantId: TENANT, projectId: PROJECT, sessionId: SESSION, receivedAt: 2_000 });
   const other = { ...report, sessionId: randomUUID() };
   const bySession = erasedBy(anErasure({ projectId: PROJECT, sessions }));
@@ -99,11 +99,11 @@ test('a report is erased by its session, its time, or as one that was found', ()
   const byTime = erasedBy(anErasure({ projectId: PROJECT, requestedAt: 2_000 }));
   expect(isErasedReport(byTime, report)).toBe(false);
   expect(isErasedReport(byTime, { ...report, receivedAt: 1_999 })).toBe(true);
-  // What the linker says of a report, it may say of one that was filed since.
+  // A notice of the linker may concern a report that was filed after the erasure.
   expect(isErasedReport(byTime, { ...report, kind: 'unresolved' })).toBe(false);
 });
 
-test('it counts the ids that it holds, and changes where more is erased only', () => {
+test('counts the erased ids, and increases `changes` only if more is erased', () => {
   const erasure = anErasure({ projectId: PROJECT, sessions });
   const erased = erasedBy(erasure);
   const { changes } = erased;

@@ -3,14 +3,14 @@ import { MultiMap } from './multiMap.ts';
 
 const [a, b, c] = [{ name: 'a' }, { name: 'b' }, { name: 'c' }];
 
-test('things of a key come in the order in which they were added, each once', () => {
+test('returns the values of a key in insertion order, each once', () => {
   const map = new MultiMap<object>();
   for (const thing of [b, a, c, a]) map.add('k', thing);
   expect([...map.get('k')]).toEqual([b, a, c]);
   expect([...map.get('other')]).toEqual([]);
 });
 
-test('what is deleted takes nothing else of its key with it', () => {
+test('deleting a value keeps the other values of its key', () => {
   const map = new MultiMap<object>();
   map.add('k', a);
   map.delete('k', b);

@@ -9,11 +9,11 @@ test.each([
   ['a-little-bit-long-string', -985981536],
   ['a-little-bit-longer-string', -1486304829],
   ['lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8', -58897971],
-])('hashes %s as Kafka does', (text, hash) => {
+])('hashes %s like Kafka', (text, hash) => {
   expect(murmur2(Buffer.from(text))).toBe(hash);
 });
 
-test('a tenant without spread has one partition, and lanes walk from there', () => {
+test('lane 0 is the home partition, and the next lanes are the next partitions', () => {
   fc.assert(
     fc.property(fc.uuid(), fc.integer({ min: 1, max: 64 }), fc.nat(4095), (tenant, partitions, lane) => {
       const home = partitionOf(tenant, 0, partitions);
@@ -22,7 +22,7 @@ test('a tenant without spread has one partition, and lanes walk from there', () 
   );
 });
 
-test('a session keeps its lane below the spread it was registered with', () => {
+test('the lane of a session is below the spread at registration', () => {
   fc.assert(
     fc.property(fc.uuid(), fc.integer({ min: 1, max: 4096 }), (session, spread) => {
       const lane = laneOfSession(session, spread);

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { canonicalUuid, eventId, isUuidV7, laneOf, millisOf, tailOf } from './uuid.ts';
 
-test('an event id is a UUIDv7 that gives back its milliseconds and its lane', () => {
+test('an event id is a UUIDv7 that contains its milliseconds and its lane', () => {
   fc.assert(
     fc.property(
       fc.nat(2 ** 48 - 1),
@@ -19,17 +19,17 @@ test('an event id is a UUIDv7 that gives back its milliseconds and its lane', ()
   );
 });
 
-test('ids of later milliseconds sort behind as text', () => {
+test('ids of later milliseconds sort later as text', () => {
   const ids = [1, 2, 0x1000000, 0x1000001, 1_795_262_987_142].map((ms) => eventId(ms, 4095, randomBytes(8)));
   expect(ids.toSorted()).toEqual(ids);
 });
 
-test('the tail does not change with the lane, so that a keyed event is found under any', () => {
+test('the tail does not depend on the lane, so that the event of a key is found in any lane', () => {
   const hash = randomBytes(8);
   expect(tailOf(eventId(1, 0, hash))).toBe(tailOf(eventId(1, 4095, hash)));
 });
 
-test('takes a UUID in any case and gives it in lower case', () => {
+test('accepts a UUID in any case and returns it in lower case', () => {
   expect(canonicalUuid('01A1FDE8-24A5-7FFF-A33C-3828BE34BDD9')).toBe('01a1fde8-24a5-7fff-a33c-3828be34bdd9');
 });
 
@@ -39,6 +39,6 @@ test.each([
   '01a1fde8-24a5-7fff-a33c-3828be34bdd',
   '{01a1fde8-24a5-7fff-a33c-3828be34bdd9}',
   '01a1fde8-24a5-7fff-a33c-3828be34bdd9\n',
-])('refuses %j as a UUID', (text) => {
+])('rejects %j as a UUID', (text) => {
   expect(canonicalUuid(text)).toBeUndefined();
 });

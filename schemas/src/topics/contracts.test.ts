@@ -10,7 +10,7 @@ import { linkerState } from './linkerState.ts';
 import { faultOf, reportLinks } from './reportLinks.ts';
 import { contentDigest, sessionFault, sessionRegistered } from './sessionRegistered.ts';
 
-test('an accepted event comes back with every byte of its payload and every microsecond', () => {
+test('decodes an accepted event with every byte of its payload and every microsecond', () => {
   const payload = Buffer.from('{ "a":1e400, "a":-0, "é":"\\ud800", "big":12345678901234567890 }');
   const message = anEventsAccepted({ events: [{ payload, occurredAt: 10_413_791_999_999_999n }] });
   const decoded = eventsAccepted.type.fromBuffer(eventsAccepted.type.toBuffer(message));
@@ -18,14 +18,14 @@ test('an accepted event comes back with every byte of its payload and every micr
   expect(decoded.events[0]?.occurredAt).toBe(10_413_791_999_999_999n);
 });
 
-test('an Avro decoder that knows nothing of Questlog reads the payload as a string', () => {
+test('a plain Avro decoder reads the payload as a string', () => {
   const message = anEventsAccepted({ events: [{ payload: Buffer.from('{"ü":1}'), occurredAt: 5n }] });
   const plain = avsc.Type.forSchema(JSON.parse(eventsAccepted.schema));
   const decoded: EventsAccepted = plain.fromBuffer(eventsAccepted.type.toBuffer(message));
   expect(decoded.events[0]).toMatchObject({ payload: '{"ü":1}', occurredAt: 5 });
 });
 
-test('reads a record of a writer with one more field', () => {
+test('decodes a record of a producer with an additional field', () => {
   const schema = JSON.parse(sessionRegistered.schema);
   schema.fields.push({ name: 'platform', type: 'string', default: '' });
   const newer = parseSchema<Record<string, unknown>>(JSON.stringify(schema));
@@ -35,7 +35,7 @@ test('reads a record of a writer with one more field', () => {
   expect(sessionRegistered.type.fromBuffer(bytes, resolver)).toMatchObject(session);
 });
 
-test('a session comes back with its build, its player and every byte of its metadata', () => {
+test('decodes a session with its build, its player, and every byte of its metadata', () => {
   const session = aSession({
     build: { version: '1.4.2', platform: 'Web', gitCommit: null, channel: 'dev' },
     playerExternalId: 'player-4711',
@@ -44,7 +44,7 @@ test('a session comes back with its build, its player and every byte of its meta
   expect(sessionRegistered.type.fromBuffer(sessionRegistered.type.toBuffer(session))).toEqual(session);
 });
 
-test('the digest of a session’s content differs where its content does, and nothing has none', () => {
+test('the digest of a session’s content changes with the content; without content there is no digest', () => {
   const build = { version: '1.4.2', platform: 'Web', gitCommit: null, channel: null };
   const contents = [
     { build },
@@ -60,14 +60,14 @@ test('the digest of a session’s content differs where its content does, and no
   expect(contentDigest(aSession({ buildId: randomUUID(), startedAt: 7n }))).toBeNull();
 });
 
-test('frames as Confluent does: a zero byte and the id, big-endian', () => {
+test('frames like Confluent: a zero byte and the id, big-endian', () => {
   const framed = frame(258, Buffer.from([9]));
   expect([...framed]).toEqual([0, 0, 0, 1, 2, 9]);
   expect(unframe(framed)).toEqual({ schemaId: 258, body: Buffer.from([9]) });
   expect(unframe(Buffer.from([1, 0, 0, 0, 0, 9]))).toBeUndefined();
 });
 
-test('a directory entry stays a tenant, a project or a token', () => {
+test('decodes a directory entry as a tenant, a project, or a token', () => {
   const entry: DirectoryEntry = {
     tenant: { id: randomUUID(), name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 },
     project: null,
@@ -80,17 +80,17 @@ test.each([
   ['a UUID', { tenantId: 'acme' }],
   ['a time of this century', { receivedAt: 1e14 }],
   ['a time of this century', { receivedAt: -1 }],
-])('does not decode what should be %s and is not', (_, foreign) => {
+])('rejects a record in which %s is invalid', (_, foreign) => {
   const bytes = eventsAccepted.type.toBuffer(anEventsAccepted(foreign));
   expect(() => eventsAccepted.type.fromBuffer(bytes)).toThrow(/logical type/);
 });
 
-test('a time that no table can hold does not decode', () => {
+test('a time that no table can store does not decode', () => {
   const message = anEventsAccepted({ events: [{ occurredAt: 10_413_792_000_000_000n }] });
   expect(() => eventsAccepted.type.fromBuffer(eventsAccepted.type.toBuffer(message))).toThrow(/1900 to 2299/);
 });
 
-test('a sequence comes back to the last digit; one that no client may send does not decode', () => {
+test('decodes a sequence exactly; an invalid sequence does not decode', () => {
   const readBack = (sequence: number) => {
     const bytes = eventsAccepted.type.toBuffer(anEventsAccepted({ events: [{ sequence }] }));
     return eventsAccepted.type.fromBuffer(bytes).events[0]?.sequence;
@@ -99,7 +99,7 @@ test('a sequence comes back to the last digit; one that no client may send does 
   for (const sequence of [0, -1, 2 ** 53]) expect(() => readBack(sequence)).toThrow(/outside 1 to 2\^53 - 1/);
 });
 
-test('a report in the linker’s state comes back unchanged', () => {
+test('decodes a report in the linker’s state unchanged', () => {
   const record = aReportLink({
     eventIds: [randomUUID()],
     occurredAt: 5n,
@@ -111,7 +111,7 @@ test('a report in the linker’s state comes back unchanged', () => {
   expect(linkerState.type.fromBuffer(linkerState.type.toBuffer(entry))).toMatchObject(entry);
 });
 
-test('gives a report link with only the required fields the defaults', () => {
+test('decodes a report link with only the required fields with the defaults', () => {
   const { tenantId, projectId, reportId } = aReportLink();
   const schema = JSON.parse(reportLinks.schema);
   const required = ['kind', 'tenantId', 'projectId', 'reportId', 'receivedAt', 'eventIds'];
@@ -129,11 +129,11 @@ test.each([
   ['a negative window', { windowAfterMs: -1, eventIds: [randomUUID()] }, /windowAfterMs/],
   ['a lane that no session has', { sessionLane: 4096, sessionId: randomUUID() }, /sessionLane/],
   ['too many events', { eventIds: Array.from({ length: 2001 }, () => randomUUID()) }, /at most 2000/],
-])('a report link with %s is at fault', (_, of, fault) => {
+])('rejects a report link with %s', (_, of, fault) => {
   expect(faultOf(aReportLink(of))).toMatch(fault);
 });
 
-test('a link comes back with the raw payload of its event', () => {
+test('decodes a link with the raw payload of its event', () => {
   const payload = Buffer.from('{"a":1e400,"a":-0}');
   const link = aLinkedEvent({ event: { payload } });
   const decoded = linkedEvents.type.fromBuffer(linkedEvents.type.toBuffer(link));
@@ -141,7 +141,7 @@ test('a link comes back with the raw payload of its event', () => {
   expect(decoded.event.payload.equals(payload)).toBe(true);
 });
 
-test('a session whose metadata is no JSON object is at fault, since answers show its bytes', () => {
+test('rejects a session whose metadata is not a JSON object, because answers contain its bytes', () => {
   const faultOf = (text: string) => sessionFault(aSession({ metadata: Buffer.from(text) }));
   expect([faultOf('{"a":1e400}'), sessionFault(aSession())]).toEqual([undefined, undefined]);
   for (const text of ['', '[]', 'null', '{"a":1},"id":"forged"', '{'])
@@ -155,7 +155,7 @@ const recordOf = (...types: avsc.Schema[]): avsc.schema.RecordType => {
   return { type: 'record', name: `R${types.length}`, fields };
 };
 
-/** Reads the body as it was written, as a version with one more field, as one without the first field, and unchecked. */
+/** Decodes the body with the same schema, with an additional field, without the first field, and unchecked. */
 function readingsOf(written: avsc.schema.RecordType, body: Buffer) {
   const writer = parseSchema(JSON.stringify(written));
   const one = { name: 'one', type: 'int', default: 1 };
@@ -189,12 +189,12 @@ test.each<[string, avsc.Schema, number[]]>([
   ['a map in an array', array(map('int')), [2, ...MANY]],
   ['an optional array', ['null', array('int')], [2, ...MANY]],
   ['a branch of three', ['null', 'string', map('int')], [4, ...MANY]],
-])('%s with more items than bytes is refused at once, also where it is skipped', (_, type, body) => {
+])('rejects %s with more items than bytes immediately, also when the field is skipped', (_, type, body) => {
   for (const reading of readingsOf(recordOf(type, 'int'), Buffer.from(body)))
     expect(reading).toThrow('more items than bytes');
 });
 
-test('arrays and maps are read and skipped block by block, with the size of a block or without', () => {
+test('decodes and skips arrays and maps block by block, with or without the size of a block', () => {
   const list = [4, 2, 1, 3, 4, 4, 6, 0];
   const bag = [2, 2, 97, 2, 1, 6, 2, 98, 4, 0];
   const content = { f1: { a: 1, b: 2 }, f2: 9 };
@@ -207,7 +207,7 @@ test('arrays and maps are read and skipped block by block, with the size of a bl
   expect(bagSkipped?.()).toMatchObject({ f1: 9 });
 });
 
-test('a schema whose records hold themselves is read, and ends where its bytes end', () => {
+test('decodes a recursive schema, which ends with its bytes', () => {
   const fields = ['left', 'right'].map((name) => ({ name, type: ['Tree', 'null'] }));
   const tree = parseSchema(JSON.stringify({ type: 'record', name: 'Tree', fields }));
   const leaf = { left: null, right: null };

@@ -1,4 +1,4 @@
-/** Entries of an earlier version stay readable. */
+/** Tests that entries of an earlier version still decode. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { parseSchema } from './contract.ts';
@@ -16,14 +16,14 @@ const project: Project = {
   createdAt: 3,
 };
 
-test('a project keeps its window of reports and its limits, beside a tenant’s', () => {
+test('decodes a project with its report window and its limits, and the limits of its tenant', () => {
   const { limits = null } = project;
   const tenant = { id: randomUUID(), name: 'T', monthlySoftQuota: null, spread: 1, limits, createdAt: 3 };
   const entry: DirectoryEntry = { tenant, project, token: null };
   expect(directoryEntry.type.fromBuffer(directoryEntry.type.toBuffer(entry))).toMatchObject(entry);
 });
 
-test('a project of a version without windows and limits has none', () => {
+test('a project of a version without windows and limits decodes without them', () => {
   const earlier = parseSchema<object>(ofEarlier(directoryEntry.schema));
   const { id, tenantId, name, revision, createdAt } = project;
   const known = { id, tenantId, name, revision, createdAt };

@@ -1,4 +1,4 @@
-/** The record as it is written by hand, beside what avsc writes of the same values: byte for byte. */
+/** Tests that the hand-written encoder writes the same bytes as avsc. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { anEventsAccepted } from '../../fixtures/builders.ts';
@@ -6,12 +6,12 @@ import { frame, parseSchema } from './contract.ts';
 import { type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
 import { someEvents } from './someEvents.testing.ts';
 
-/** Runs are ten times as many in the tier of faults. */
+/** Ten times as many runs in the fault tests. */
 const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 10 : 1;
 
 const registered = parseSchema<EventsAccepted>(eventsAccepted.schema);
 
-test('a record is written byte for byte as avsc writes it', () => {
+test('encodes a record byte for byte like avsc', () => {
   fc.assert(
     fc.property(someEvents, fc.nat(), (one, schemaId) => {
       const expected = frame(schemaId, registered.toBuffer(one));
@@ -21,7 +21,7 @@ test('a record is written byte for byte as avsc writes it', () => {
   );
 });
 
-test('an event without a sample rate is written as one of which all were kept', () => {
+test('encodes an event without a sample rate like an event with sample rate null', () => {
   fc.assert(
     fc.property(someEvents, (one) => {
       const events = one.events.map(({ sampleRate: _, ...rest }) => rest);
@@ -32,8 +32,8 @@ test('an event without a sample rate is written as one of which all were kept', 
   );
 });
 
-/** No such type comes so far. avsc would write bytes that no reader of UTF-8 takes. */
-test('a surrogate without its other half is written as the character that stands for what cannot be written', () => {
+/** Such an event type is rejected earlier. avsc would write bytes that are not valid UTF-8. */
+test('encodes a lone surrogate as the replacement character', () => {
   for (const eventType of ['\ud83c', 'a\udfaeb', '\udfae\ud83c'.repeat(40)]) {
     const one = anEventsAccepted({ events: [{ eventType }] });
     const events = one.events.map((event) => ({ ...event, eventType: eventType.toWellFormed() }));

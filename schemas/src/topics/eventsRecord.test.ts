@@ -1,4 +1,4 @@
-/** The record as it is read in place, beside what avsc reads of the same bytes: the same, or both refuse it. */
+/** Tests that the reader in place and avsc decode the same values or both reject the bytes. */
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
@@ -9,10 +9,10 @@ import { type AcceptedEvent, type EventsAccepted, eventsAccepted } from './event
 import { type EventsRecord, eventsInBytes, recordOf } from './eventsRecord.ts';
 import { someEvents } from './someEvents.testing.ts';
 
-/** Runs are four times as many in the tier of faults. */
+/** Four times as many runs in the fault tests. */
 const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 4 : 1;
 
-test('a record of ours is read where it lies, and says what avsc reads of it', () => {
+test('reads a canonical record in place with the same values as avsc', () => {
   fc.assert(
     fc.property(someEvents, (message) => {
       const bytes = eventsAccepted.type.toBuffer(message);
@@ -24,7 +24,7 @@ test('a record of ours is read where it lies, and says what avsc reads of it', (
   );
 });
 
-test('what another writer has written in other ways is read as avsc reads it', () => {
+test('decodes other encodings of another producer like avsc', () => {
   fc.assert(
     fc.property(someEvents, fc.infiniteStream(fc.nat(9)), (message, dice) => {
       const bytes = writtenOtherwise(message, () => dice.next().value === 0);
@@ -34,7 +34,7 @@ test('what another writer has written in other ways is read as avsc reads it', (
   );
 });
 
-test('what is damaged is read as avsc reads it, or refused as it refuses it', () => {
+test('decodes or rejects damaged bytes like avsc', () => {
   const seen = { read: 0, refused: 0 };
   fc.assert(
     fc.property(
@@ -64,19 +64,19 @@ test.each<[what: string, of: Partial<EventsAccepted>, event: Partial<AcceptedEve
   ['after 2099 by the server’s clock', { receivedAt: Date.UTC(2100, 0, 1) }, {}],
   ['before 1900 by the game’s clock', {}, { occurredAt: START - 1n }],
   ['after 2299 by the game’s clock', {}, { occurredAt: END }],
-  ['of which none was counted', {}, { sequence: 0 }],
-  ['of which more were counted than a number tells', {}, { sequence: 2 ** 53 }],
-  ['of which none was kept', {}, { sampleRate: 0 }],
-  ['of which more than all were kept', {}, { sampleRate: 1.5 }],
-  ['of which a share was kept that is no number', {}, { sampleRate: Number.NaN }],
-  ['whose id is no UUID', {}, { id: '00000000-0000-7000-8000-00000000000g' }],
-  ['of a tenant whose id is too short', { tenantId: '00000000' }, {}],
+  ['with sequence 0', {}, { sequence: 0 }],
+  ['with sequence 2^53', {}, { sequence: 2 ** 53 }],
+  ['with sample rate 0', {}, { sampleRate: 0 }],
+  ['with a sample rate above 1', {}, { sampleRate: 1.5 }],
+  ['with sample rate NaN', {}, { sampleRate: Number.NaN }],
+  ['with an id that is not a UUID', {}, { id: '00000000-0000-7000-8000-00000000000g' }],
+  ['with a tenant id that is too short', { tenantId: '00000000' }, {}],
 ])('an event %s does not decode', (_, of, event) => {
   const bytes = eventsAccepted.type.toBuffer(anEventsAccepted({ ...of, events: [event] }));
   expect(() => eventsInBytes.type.fromBuffer(bytes)).toThrow(RangeError);
 });
 
-test('a record of the first released schema is read as one of ours', () => {
+test('decodes a record of the first released schema', () => {
   const path = new URL('../../released/questlog.events.v1-value/1.avsc', import.meta.url);
   const first = parseSchema<EventsAccepted>(readFileSync(path, 'utf8'));
   fc.assert(
@@ -92,7 +92,7 @@ test('a record of the first released schema is read as one of ours', () => {
   );
 });
 
-test('a record says of each of its events what its message says', () => {
+test('returns the same values for each event as its message', () => {
   fc.assert(
     fc.property(someEvents, (message) => expectSame(recordOf(message), message)),
     { numRuns: 20 },
@@ -106,7 +106,7 @@ function expectSame(record: EventsRecord, message: EventsAccepted): void {
   expect(count).toBe(events.length);
   for (const [i, expected] of events.entries()) {
     const event = record.event(i);
-    // Compared here, since `toEqual` takes long over a payload's bytes.
+    // Compared separately, because `toEqual` is slow for a payload's bytes.
     if (!isDeepStrictEqual(event, expected)) expect(event).toEqual(expected);
     expect(record.roundedMicros(i)).toBe(Number(expected.occurredAt));
   }
@@ -124,7 +124,7 @@ function attempt<T>(work: () => T): { value: T } | { fault: string } {
   }
 }
 
-/** Bytes that mean something where they stand, and any. */
+/** Bytes with a special meaning, and arbitrary bytes. */
 const byte = fc.oneof(
   fc.constantFrom(0, 1, 2, 3, 0x7f, 0x80, 0xff, ...Buffer.from('-09AFGHafg')),
   fc.nat(255),
@@ -145,7 +145,7 @@ const damage: fc.Arbitrary<(bytes: Buffer) => Buffer> = fc.oneof(
   place.map((where) => (bytes: Buffer) => bytes.subarray(0, Math.floor(where * bytes.length))),
 );
 
-/** In Avro's encoding, here and there in a form that this version does not write. */
+/** Encodes the message in Avro's encoding, in places with a form that this version does not write. */
 function writtenOtherwise(message: EventsAccepted, isOdd: () => boolean): Buffer {
   const long = (value: number | bigint): Buffer => {
     const bytes: number[] = [];

@@ -1,6 +1,6 @@
 /**
- * Data outlives the version that wrote it: released data stays readable, and old readers can read `linked-events`. A
- * release that changes a schema adds its text to `schemas/released/<subject>` as the next number.
+ * Tests that data of released schemas stays readable, and that old readers can read `linked-events`. A release that
+ * changes a schema adds its text to `schemas/released/<subject>` as the next number.
  */
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -107,12 +107,12 @@ const CASES: readonly (readonly [contract: MessageContract<unknown>, messages: r
   [deadLetter, [deadRecord, { ...deadRecord, key: null, value: null }]],
 ];
 
-test('every topic of messages has its contract in this test and a released schema', () => {
+test('every topic with messages has its contract in this test and a released schema', () => {
   const subjects = CASES.map(([{ subject }]) => subject).sort();
   expect(readdirSync(RELEASED).sort()).toEqual(subjects);
   expect(CASES.map(([{ topic }]) => topic).sort()).toEqual(
     Object.values(TOPICS)
-      // Only the embedded log has this topic; its records are JSON.
+      // Only the embedded log uses this topic; its records are JSON.
       .filter((topic) => topic !== TOPICS.schemas)
       .sort(),
   );
@@ -128,7 +128,8 @@ test.each(CASES)(
   },
 );
 
-// Also where the registry does not ask for it: in an upgrade, and on the way back, the version before reads what this one writes.
+// Required also for contracts without this check in the registry: during an upgrade and a downgrade, the previous
+// version reads the records of this version.
 test.each(CASES)('$subject: every released version reads today’s records', ({ subject, schema }) => {
   for (const { version, text } of releasedOf(subject)) {
     const fault = compatibilityFault('FULL_TRANSITIVE', text, schema);
@@ -147,7 +148,7 @@ test.each(CASES)('$subject: reads the records of every released version', (contr
   }
 });
 
-test('an old reader of linked events reads today’s records', () => {
+test('an old reader of linked events decodes today’s records', () => {
   expect(linkedEvents.compatibility).toBe('FULL_TRANSITIVE');
   const link = aLinkedEvent({ event: { payload, sessionId, sequence: 7 } });
   for (const { text } of releasedOf(linkedEvents.subject)) {
@@ -172,7 +173,7 @@ test.each<[what: string, change: (fields: Field[]) => Field[]]>([
     'one symbol fewer',
     (fields) => retyped(fields, 'kind', { type: 'enum', name: 'LinkKind', symbols: ['linked'] }),
   ],
-])('finds that %s breaks what was written', (_, change) => {
+])('detects that %s makes stored records unreadable', (_, change) => {
   const next = changed(linkedEvents.schema, change);
   expect(compatibilityFault('BACKWARD_TRANSITIVE', linkedEvents.schema, next)).toMatch(
     /^this version cannot read that one/,
@@ -186,7 +187,7 @@ test.each<[what: string, change: (fields: Field[]) => Field[]]>([
     (fields) =>
       retyped(fields, 'kind', { type: 'enum', name: 'LinkKind', symbols: ['linked', 'unlinked', 'moved'] }),
   ],
-])('finds that %s breaks old readers, which only linked events promise to serve', (_, change) => {
+])('detects that %s breaks old readers, which only linked events support', (_, change) => {
   const next = changed(linkedEvents.schema, change);
   expect(compatibilityFault('BACKWARD_TRANSITIVE', linkedEvents.schema, next)).toBeUndefined();
   expect(compatibilityFault('FULL_TRANSITIVE', linkedEvents.schema, next)).toMatch(

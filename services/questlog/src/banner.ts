@@ -1,9 +1,12 @@
-/** The output of a ready start: where it listens, and with the demo lines to paste. */
+/** Output of a successful start: the addresses, and commands for the demo. */
 import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
 import type { LocalState, Ready } from './wiring.ts';
 
-/** @param isTerminal that somebody reads it, and not a file of logs, which is no place for the admin token. */
+/**
+ * Returns the text.
+ * @param isTerminal false for a log file, which must not contain the admin token
+ */
 export function banner(
   ready: Ready,
   { revision, seconds, isTerminal }: { revision: string; seconds: number; isTerminal: boolean },
@@ -24,19 +27,19 @@ export function banner(
   return `\n${name} is ready (${seconds.toFixed(1)} s${of}).\n\n${text}${local?.hasDemo ? demo(local) : ''}\n`;
 }
 
-/** The console signs in with what stands behind the `#`; a browser does not send it. */
+/** Returns the part of the console's address that signs in: the token after the `#`, which a browser does not send. */
 function signIn(local: LocalState, isTerminal: boolean): string {
   return isTerminal
     ? `/#token=${encodeURIComponent(local.credentials.adminToken)}`
-    : `  (${dataDirPrefix(local)}npx questlog console prints an address that signs in)`;
+    : `  (${dataDirPrefix(local)}npx questlog console prints a sign-in address)`;
 }
 
-/** Another command looks where this one would by default. */
+/** Returns the setting of the data folder for the printed commands, if it is not the default. */
 function dataDirPrefix({ dataDir }: LocalState): string {
   return dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR=${shellQuoted(dataDir)} `;
 }
 
-/** Returns the text as one word of a POSIX shell. */
+/** Returns the text quoted as one word for a POSIX shell. */
 function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
@@ -53,19 +56,19 @@ Send an event:
 
   ${post('/v1/ingest/events', event)}
 
-Ask ClickHouse a question:
+Query ClickHouse:
 
   ${prefix}npm run sql -- "SELECT event_type, count() FROM events GROUP BY event_type"
 
-File a bug report. It gets the events of its session:
+File a bug report. It is linked to the events of its session:
 
   ${post('/v1/ingest/reports', { sessionId })}
 
-About a second later, show the report with its events. The <id> is in the answer:
+About a second later, show the report with its events. The <id> is in the response:
 
   ${prefix}npx questlog trail <id>
 
-Or have a game played into it:
+Or simulate a game:
 
   ${prefix}npx questlog simulate
 `;

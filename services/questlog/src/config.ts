@@ -1,4 +1,7 @@
-/** The settings of every service. A service ignores those that it does not use, so that all can share one environment. */
+/**
+ * Settings of all services. A service ignores settings that it does not use, so that all services can share one
+ * environment.
+ */
 import { join, resolve } from 'node:path';
 import { setting } from '@questlog/runtime/process/config';
 import { LOG_FORMATS, LOG_LEVELS } from '@questlog/runtime/process/logger';
@@ -19,14 +22,14 @@ export const settings = Type.Object({
     default: 8080,
     minimum: 0,
     maximum: 65_535,
-    description: 'Port for games; 0 takes any free one.',
+    description: 'Port for games; 0: any free port.',
   }),
   adminPort: setting.integer({
     env: 'QUESTLOG_ADMIN_PORT',
     default: 8081,
     minimum: 0,
     maximum: 65_535,
-    description: 'Port for operators, health and metrics. Never make it public.',
+    description: 'Port for operators, health checks, and metrics. Never make it public.',
   }),
   host: setting.text({
     env: 'QUESTLOG_HOST',
@@ -44,68 +47,68 @@ export const settings = Type.Object({
     minimum: 1,
     maximum: 64,
     description:
-      'Processes of `ingest` on one port, each on a core and with the memory of an ingest of its own. More than one needs Kafka, and ports other than 0.',
+      'Number of `ingest` processes on one port. Each process uses one core and has its own caches. More than one process needs Kafka and fixed ports.',
   }),
   publicUrl: setting.optional({
     env: 'QUESTLOG_PUBLIC_URL',
     description:
-      'Where games reach the listener (`https://telemetry.example.com`), if behind a proxy: `uploadUrl` begins with it. Empty: with `http://` and the `Host` of the request.',
+      'Public address of the listener for games behind a proxy (`https://telemetry.example.com`). `uploadUrl` starts with it. Empty: `http://` and the `Host` header of the request.',
   }),
   adminAllowedHosts: setting.optional({
     env: 'QUESTLOG_ADMIN_ALLOWED_HOSTS',
     description:
-      'Further names of the operators’ listener, separated by commas. Another `Host` is refused, except for health and metrics.',
+      'Additional host names of the listener for operators, separated by commas. A request with another `Host` is rejected, except for health checks and metrics.',
   }),
   corsOrigins: setting.optional({
     env: 'QUESTLOG_CORS_ORIGINS',
     default: '*',
     description:
-      'Origins whose web pages may use the listener for games, separated by commas (`https://game.example`); `*`: every one, `off`: none.',
+      'Origins of web pages that can use the listener for games, separated by commas (`https://game.example`); `*`: all origins, `off`: none.',
   }),
   trustedProxies: setting.optional({
     env: 'QUESTLOG_TRUSTED_PROXIES',
     description:
-      'Addresses and networks of trusted proxies in front of the listener for games, separated by commas. Their `X-Forwarded-For` gives the client’s address for the limits per address, with and without a valid token.',
+      'Addresses and networks of trusted proxies in front of the listener for games, separated by commas. Their `X-Forwarded-For` header determines the client’s address for the limits per address.',
   }),
   docs: setting.choice(['on', 'off'], {
     env: 'QUESTLOG_DOCS',
     default: 'on',
-    description: 'Serves the page of the API, `GET /docs`, to whoever reaches the listener for games.',
+    description: 'Serves the API documentation (`GET /docs`) on the listener for games, without a token.',
   }),
   adminToken: setting.secret({
     env: 'QUESTLOG_ADMIN_TOKEN',
     description:
-      'Operators’ bearer token, at least 16 characters. `ingest` alone needs it; `standalone` makes one.',
+      'Bearer token of operators, at least 16 characters. Required by `ingest`; `standalone` creates one.',
   }),
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',
     description:
-      'Where the commands of `questlog` reach the listener for operators. Empty: as the credentials in `QUESTLOG_DATA_DIR` say.',
+      'Address of the listener for operators, for the commands of `questlog`. Empty: the address in the credentials file in `QUESTLOG_DATA_DIR`.',
   }),
   url: setting.optional({
     env: 'QUESTLOG_URL',
     description:
-      'Where the commands of `questlog` reach the listener for games. Empty: as the credentials in `QUESTLOG_DATA_DIR` say.',
+      'Address of the listener for games, for the commands of `questlog`. Empty: the address in the credentials file in `QUESTLOG_DATA_DIR`.',
   }),
   token: setting.secret({
     env: 'QUESTLOG_TOKEN',
-    description: 'The token of a game for the commands of `questlog`; needed with `QUESTLOG_URL`.',
+    description: 'Token of a game for the commands of `questlog`. Required with `QUESTLOG_URL`.',
   }),
   dataDir: setting.text({
     env: 'QUESTLOG_DATA_DIR',
     default: defaultDataDir,
     description:
-      'Folder of the embedded log, the embedded ClickHouse, uploaded files and the credentials; one process at a time.',
+      'Folder of the embedded log, the embedded ClickHouse, uploaded files, and the credentials file. Only one process can use it at a time.',
   }),
   backupDir: setting.optional({
     env: 'QUESTLOG_BACKUP_DIR',
     description:
-      'Folder into which backups of the embedded engines are made. Empty: `backups` in the data folder; better another disk.',
+      'Folder for backups of the embedded engines. Empty: `backups` in the data folder. Another disk is safer.',
   }),
   revision: setting.choice(['A', 'B'], {
     env: 'QUESTLOG_REVISION',
     default: 'A',
-    description: 'Revision of the contract for projects that set none.',
+    description: 'Revision of the contract for projects without a revision.',
   }),
   reportLinks: setting.integer({
     env: 'QUESTLOG_REPORT_LINKS',
@@ -113,7 +116,7 @@ export const settings = Type.Object({
     minimum: 0,
     maximum: 1_000_000,
     description:
-      'Links that a report gets by its session and window, the first in the log; what it names comes on top.',
+      'Maximum links of a report by its session and window, the first in the log. Events that the report names are linked in addition.',
   }),
   erasedIds: setting.integer({
     env: 'QUESTLOG_ERASED_IDS',
@@ -121,12 +124,12 @@ export const settings = Type.Object({
     minimum: 0,
     maximum: 10_000_000,
     description:
-      'Sessions and reports that are erased one by one, ever. Every process keeps their ids in memory, in some 100 bytes each.',
+      'Maximum sessions and reports that can ever be erased by id. Every process keeps their ids in memory, about 100 bytes each.',
   }),
   demo: setting.choice(['auto', 'on', 'off'], {
     env: 'QUESTLOG_DEMO',
     default: 'auto',
-    description: 'Creates a demo tenant, project, session and token; `auto`: only `standalone` does.',
+    description: 'Creates a demo tenant, project, session, and token. `auto`: only in `standalone`.',
   }),
   logLevel: setting.choice([...LOG_LEVELS], {
     env: 'QUESTLOG_LOG_LEVEL',
@@ -146,13 +149,14 @@ export function backupDirOf({ backupDir, dataDir }: Pick<Settings, 'backupDir' |
   return resolve(backupDir === '' ? join(dataDir, BACKUPS) : backupDir);
 }
 
-/** Of a process that may also stand on the embedded log. */
+/** True if a process that could also use the embedded log uses Kafka. */
 export function isOnKafka({ log, kafkaBrokers }: Settings): boolean {
-  // Brokers that are given and not used would be two deployments that look like one.
+  // `auto` uses brokers that are set, because a deployment that ignores them would be a second deployment without
+  // notice.
   return log === 'kafka' || (log === 'auto' && kafkaBrokers !== '');
 }
 
-/** Where the process listens, each with the settings that say so. */
+/** Returns the addresses on which the process listens, each with the names of its settings. */
 export function addressesOf({ host, port, adminHost, adminPort, clickhousePort }: Settings) {
   const ofGames = { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' };
   const ofOperators = { host: 'QUESTLOG_ADMIN_HOST', port: 'QUESTLOG_ADMIN_PORT' };

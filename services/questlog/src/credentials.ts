@@ -1,4 +1,7 @@
-/** `dev-credentials.json`: how a newcomer, a test or `npm run sql` reaches this deployment. Made once, kept afterwards. */
+/**
+ * The file `dev-credentials.json` with addresses and tokens of the deployment, for new users, tests, and commands
+ * such as `npm run sql`. The first start creates it; later starts keep it.
+ */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +15,7 @@ const Account = Type.Object({ username: Type.String(), password: Type.String() }
 export type Account = Readonly<Static<typeof Account>>;
 
 const Credentials = Type.Object({
-  /** Whose they are; not there as an earlier version wrote it. */
+  /** Log of the deployment; absent if an earlier version wrote the file. */
   log: Type.Optional(Type.Union([Type.Literal('embedded'), Type.Literal('kafka')])),
   baseUrl: Type.String(),
   adminUrl: Type.String(),
@@ -26,7 +29,7 @@ const Credentials = Type.Object({
     database: Type.String(),
     username: Type.String(),
     password: Type.String(),
-    /** The account that only reads, for BI; on a server only where `CLICKHOUSE_READER_URL` names it. */
+    /** Read-only account for BI tools. For an external ClickHouse, present only if `CLICKHOUSE_READER_URL` is set. */
     reader: Type.Optional(Account),
   }),
 });
@@ -34,12 +37,12 @@ export type Credentials = Static<typeof Credentials>;
 
 const FILE = 'dev-credentials.json';
 const fileForLog = (log: string): string => `dev-credentials.${log}.json`;
-/** What the file of a deployment on the embedded log may be called. */
+/** Possible file names for a deployment on the embedded log. */
 export const EMBEDDED_CREDENTIALS: readonly string[] = [FILE, fileForLog('embedded')];
 
 /**
- * Embedded and on Kafka are two deployments, also in one folder, and neither is to lose how it is reached: the second
- * one has a file of its own.
+ * Returns the path of the credentials file. A deployment on the embedded log and a deployment on Kafka can share a
+ * folder, so the second one has its own file.
  */
 export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
   const log = isOnKafka ? 'kafka' : 'embedded';
@@ -50,8 +53,8 @@ export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
 }
 
 /**
- * Returns the credentials file of the deployment in the folder that was started last, because a command in another shell
- * does not have the settings that name Kafka. Undefined if no deployment was started in the folder.
+ * Returns the path of the credentials file of the deployment that was started last in the folder. A command in
+ * another shell does not have the settings that name Kafka. Undefined if no deployment was started in the folder.
  */
 export function latestCredentialsPath(dataDir: string): string | undefined {
   const startedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
@@ -61,7 +64,10 @@ export function latestCredentialsPath(dataDir: string): string | undefined {
     .sort((a, b) => startedMs(b) - startedMs(a))[0];
 }
 
-/** Those of an earlier start, or new ones; the addresses, and on a server its accounts, are filled in once they are known. */
+/**
+ * Returns the credentials of an earlier start, or new ones. Addresses, and the accounts of an external ClickHouse,
+ * are filled in later.
+ */
 export function loadCredentials(path: string): Credentials {
   return readCredentials(path) ?? newCredentials();
 }
@@ -72,14 +78,17 @@ export function readCredentials(path: string): Credentials | undefined {
     if (matches(Credentials, parsed)) return parsed as Credentials;
   } catch (cause) {
     if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
-    throw new StartRefused(`${path} cannot be read; move it away to have new demo credentials`, { cause });
+    throw new StartRefused(`${path} cannot be read; move it away to create new demo credentials`, { cause });
   }
   throw new StartRefused(
-    `${path} is not what an earlier start wrote; move it away to have new demo credentials`,
+    `${path} is not a valid credentials file; move it away to create new demo credentials`,
   );
 }
 
-/** Objects, texts and a choice are all there is. TypeBox's own check takes longer to load than the rest of a command. */
+/**
+ * True if the value matches the schema, which contains only objects, strings, and a choice. TypeBox's own check takes
+ * longer to load than the rest of a command.
+ */
 function matches(schema: TSchema, value: unknown): boolean {
   if (Type.IsUnion(schema)) return schema.anyOf.some((one) => matches(one, value));
   if (Type.IsLiteral(schema)) return value === schema.const;
@@ -91,7 +100,7 @@ function matches(schema: TSchema, value: unknown): boolean {
   });
 }
 
-/** Whole or not at all, readable by the owner only. */
+/** Writes the file atomically, readable only by the owner. */
 export function saveCredentials(path: string, credentials: Credentials): void {
   const file = openSync(`${path}.tmp`, 'w', 0o600);
   try {
@@ -116,7 +125,7 @@ function newCredentials(): Credentials {
   };
 }
 
-/** Of an earlier start, or new: a file of a version that had none is completed by it. */
+/** Returns the stored read-only account, or a new one if an earlier version wrote the file. */
 export function readerOf({ clickhouse }: Credentials): Account {
   return clickhouse.reader ?? { username: 'reader', password: secret() };
 }

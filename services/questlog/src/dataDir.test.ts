@@ -1,4 +1,4 @@
-/** The data folder is its owner's, and what else lies in it stays as it is. */
+/** Tests that only the owner can access the data folder, and that foreign files stay unchanged. */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,18 +18,18 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-test('an existing folder is closed to others, with its files', () => {
+test('removes access of other users from an existing folder and its files', () => {
   openDataDir(folder, []);
   expect([modeOf(), modeOf('log'), modeOf('log', 'questlog.db')]).toEqual([0o700, 0o700, 0o600]);
 });
 
-test('a folder that holds other things too stays open, and only ours is closed', () => {
+test('in a folder with foreign files, restricts only Questlog’s own files', () => {
   writeFileSync(join(folder, 'of-somebody-else'), '', { mode: 0o644 });
   openDataDir(folder, []);
   expect([modeOf(), modeOf('of-somebody-else'), modeOf('log')]).toEqual([0o755, 0o644, 0o700]);
 });
 
-test('a start on Kafka leaves the credentials of the embedded log in its folder alone', () => {
+test('a start on Kafka does not change the credentials of the embedded log in the same folder', () => {
   expect(credentialsPath(folder, true)).not.toBe(credentialsPath(folder, false));
   rmSync(join(folder, 'log'), { recursive: true });
   expect(credentialsPath(folder, true)).toBe(join(folder, 'dev-credentials.json'));
@@ -38,19 +38,22 @@ test('a start on Kafka leaves the credentials of the embedded log in its folder 
 test.each([
   ['embedded', false],
   ['kafka', true],
-] as const)('a start on the other log keeps the credentials of the first: %s first', (log, isKafkaFirst) => {
-  rmSync(join(folder, 'log'), { recursive: true });
-  const first = credentialsPath(folder, isKafkaFirst);
-  saveCredentials(first, { ...loadCredentials(first), log });
-  expect(first).toBe(join(folder, 'dev-credentials.json'));
-  const other = credentialsPath(folder, !isKafkaFirst);
-  expect(other).not.toBe(first);
-  openDataDir(folder, ['log']);
-  writeFileSync(join(folder, 'log', 'questlog.db'), 'payloads');
+] as const)(
+  'a start on the other log keeps the credentials of the first log: %s first',
+  (log, isKafkaFirst) => {
+    rmSync(join(folder, 'log'), { recursive: true });
+    const first = credentialsPath(folder, isKafkaFirst);
+    saveCredentials(first, { ...loadCredentials(first), log });
+    expect(first).toBe(join(folder, 'dev-credentials.json'));
+    const other = credentialsPath(folder, !isKafkaFirst);
+    expect(other).not.toBe(first);
+    openDataDir(folder, ['log']);
+    writeFileSync(join(folder, 'log', 'questlog.db'), 'payloads');
 
-  expect(credentialsPath(folder, isKafkaFirst)).toBe(first);
-  expect(credentialsPath(folder, !isKafkaFirst)).toBe(other);
-});
+    expect(credentialsPath(folder, isKafkaFirst)).toBe(first);
+    expect(credentialsPath(folder, !isKafkaFirst)).toBe(other);
+  },
+);
 
 test('finds the deployment that was started last, on Kafka or embedded', () => {
   expect(latestCredentialsPath(folder)).toBeUndefined();
@@ -65,14 +68,14 @@ test('finds the deployment that was started last, on Kafka or embedded', () => {
 const READER = { username: 'reader', password: 'x' };
 
 test.each<[string, Readonly<Record<string, unknown>>, boolean]>([
-  ['as an earlier start wrote it', {}, true],
+  ['of an earlier start', {}, true],
   ['of a version without a reader', { reader: null }, true],
   ['without an address', { adminUrl: undefined }, false],
   ['with a number for a token', { token: 7 }, false],
-  ['of a log that there is not', { log: 'pulsar' }, false],
+  ['with an unknown log', { log: 'pulsar' }, false],
   ['without ClickHouse', { clickhouse: null }, false],
-  ['with half a reader', { reader: { username: 'reader' } }, false],
-])('a file of credentials %s, with %o, is taken: %s', (_, { reader = READER, ...change }, isTaken) => {
+  ['with an incomplete reader', { reader: { username: 'reader' } }, false],
+])('accepts a credentials file %s, with %o: %s', (_, { reader = READER, ...change }, isTaken) => {
   const path = join(folder, 'dev-credentials.json');
   const { clickhouse, ...rest } = loadCredentials(path);
   const written = {
@@ -84,5 +87,5 @@ test.each<[string, Readonly<Record<string, unknown>>, boolean]>([
   writeFileSync(path, JSON.stringify(written));
 
   if (isTaken) expect(loadCredentials(path).token).toBe(rest.token);
-  else expect(() => loadCredentials(path)).toThrow('not what an earlier start wrote');
+  else expect(() => loadCredentials(path)).toThrow('is not a valid credentials file');
 });

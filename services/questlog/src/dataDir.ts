@@ -1,27 +1,25 @@
-/**
- * The folder of everything that Questlog keeps on this machine. The payloads of every tenant lie in it, so that it is its
- * owner's alone.
- */
+/** The data folder. Only its owner can access it, because it contains the payloads of all tenants. */
 import { chmodSync, existsSync, mkdirSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 
 const SUBFOLDERS = ['log', 'clickhouse', 'uploads'] as const;
-/** The folder of backups, unless a setting names another. */
+/** Default folder of backups. */
 export const BACKUPS = 'backups';
-/** A file that is there while a restore fills the folder. */
+/** File that exists while a restore is running. */
 export const UNFINISHED_RESTORE = 'unfinished-restore';
 const OWN_NAMES = /^(log|clickhouse|uploads|backups|dev-credentials\..*)$/;
 const GROUP_AND_OTHERS = 0o077;
 
 /**
- * @param subfolders what is embedded in this process, each in a folder of its own.
- * @throws StartRefused when it cannot be made or holds something else.
+ * Creates the data folder and restricts access to it.
+ * @param subfolders one subfolder for each embedded engine of this process
+ * @throws StartRefused if the folder cannot be created or contains other files
  */
 export function openDataDir(setting: string, subfolders: readonly (typeof SUBFOLDERS)[number][]): string {
   const dataDir = resolve(setting);
   if (existsSync(join(dataDir, UNFINISHED_RESTORE))) {
-    throw new StartRefused(`a restore into ${dataDir} broke off: empty the folder and restore again`);
+    throw new StartRefused(`a restore into ${dataDir} was interrupted: empty the folder and restore again`);
   }
   try {
     for (const path of [dataDir, ...subfolders.map((subfolder) => join(dataDir, subfolder))])
@@ -33,38 +31,38 @@ export function openDataDir(setting: string, subfolders: readonly (typeof SUBFOL
   return dataDir;
 }
 
-/** Whether a start on the embedded log has been here. */
+/** True if the folder contains an embedded log. */
 export function hasEmbeddedLog(dataDir: string): boolean {
   const subfolder = join(dataDir, 'log');
   return statSync(subfolder, { throwIfNoEntry: false }) !== undefined && readdirSync(subfolder).length > 0;
 }
 
 const MIB = 1024 * 1024;
-/** Below it a disk is full soon; and below a twentieth of a small one. */
+/** Minimum free bytes; on a small disk, one twentieth of the disk. */
 const MIN_FREE_BYTES = 1024 * MIB;
 
-/** What is to stay free of a disk of so many bytes. */
+/** Returns the bytes that must stay free on a disk of the given size. */
 export function minFreeBytesOf(bytes: number): number {
   return Math.min(MIN_FREE_BYTES, bytes / 20);
 }
 
-/** Returns how many bytes must stay free on the folder's disk. */
+/** Returns the bytes that must stay free on the folder's disk. */
 export function reservedBytesOf(folder: string): number {
   const { blocks, bsize } = statfsSync(folder);
   return minFreeBytesOf(blocks * bsize);
 }
 
-/** A sentence when there is little room. */
+/** Returns a warning if little disk space is free. */
 export function lowDiskWarning(dataDir: string): string | undefined {
   const { bavail, bsize } = statfsSync(dataDir);
   const free = bavail * bsize;
   if (free >= reservedBytesOf(dataDir)) return undefined;
-  return `${Math.floor(free / MIB)} MiB are free for ${dataDir}: make room, events are refused once it is full`;
+  return `only ${Math.floor(free / MIB)} MiB are free for ${dataDir}: free disk space; events are rejected if the disk is full`;
 }
 
 /**
- * With its parents. Node's own `recursive` never returns where a folder that exists answers ENOENT for its children, as
- * `/proc` does, and on a read-only disk it names the wrong cause.
+ * Creates a folder and its parents. Node's `recursive` option never returns if an existing folder answers ENOENT for
+ * its children, as `/proc` does, and on a read-only disk it reports the wrong cause.
  */
 function makeFolder(path: string): void {
   const first = failureOf(path);
@@ -92,8 +90,9 @@ function codeOf(error: unknown): unknown {
 }
 
 /**
- * What an older version, or the umask of a shell, left open. A folder is closed after what is in it: a closed one is done.
- * Where the folder is not ours alone (it was given as `/tmp`, or is a volume's top) only what we have in it is closed.
+ * Removes access of other users that an older version or a shell's umask left. A folder is restricted after its
+ * contents, so a restricted folder is complete. If the folder has foreign files (for example `/tmp` or the root of a
+ * volume), only Questlog's files in it are restricted.
  */
 function restrictAccess(dataDir: string): void {
   const names = readdirSync(dataDir);
@@ -115,6 +114,6 @@ function isOpenToOthers(path: string): boolean {
 
 function restrictToOwner(path: string): void {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode;
-  // What is gone was another process's, which holds this folder: opening the log will say so.
+  // A missing file belonged to another process that uses the folder. Opening the log then fails with a clear error.
   if (mode !== undefined) chmodSync(path, mode & 0o700);
 }

@@ -1,4 +1,4 @@
-/** The demo tenant, project, token and session of a first start. */
+/** Creates the demo tenant, project, token, and session at the first start. */
 import { randomUUID } from 'node:crypto';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -7,8 +7,9 @@ import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import type { Credentials } from './credentials.ts';
 
 /**
- * The tenant comes last: once it is there nothing is made again, so that a revoked demo token stays revoked.
- * @returns whether it was made now.
+ * Creates the demo tenant, project, and token. The tenant is written last. If it exists, nothing is created, so that
+ * a revoked demo token stays revoked.
+ * @returns true if the demo was created now
  */
 export async function ensureDemo(
   directory: DirectoryHandle,
@@ -45,8 +46,8 @@ export async function ensureDemo(
 }
 
 /**
- * Through the front door, as a game would; a token that was revoked meanwhile is the operator's will. While the log does not
- * take it the others are served: the next start makes it.
+ * Registers the demo session over HTTP, as a game does. A revoked token is ignored. If the log is unavailable, the
+ * start continues and the next start registers the session.
  */
 export async function ensureDemoSession({ baseUrl, token, sessionId }: Credentials): Promise<void> {
   const response = await fetch(`${baseUrl}/v1/ingest/sessions`, {

@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** `questlog [standalone | ingest | linker | projector]`: settings, start, the words for a newcomer, stop. */
+/**
+ * The command `questlog [standalone | ingest | linker | projector]`: reads the settings, starts and stops the
+ * services.
+ */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
@@ -13,11 +16,13 @@ import { SERVICES } from './serviceNames.ts';
 import { startWorkers } from './workers/startWorkers.ts';
 import { currentWorker } from './workers/worker.ts';
 
-// Before anything is written: what tenants send is for nobody else on this machine.
+// Set before any file is written: only the owner may read the tenants' data.
 process.umask(0o077);
-// Left to itself V8 may settle on a full collection each second for as long as little is kept, and requests wait for each.
+// By default, V8 may run a full collection every second while the heap is small, and requests wait for each
+// collection.
 setFlagsFromString('--heap-growing-percent=100');
-// Left to itself V8 takes requests that waited once for what lives long, and allocates all later ones in the old space (decision 0051).
+// By default, V8 treats objects of requests that waited once as long-lived and allocates all later ones in the old
+// space (decision 0051).
 setFlagsFromString('--no-allocation-site-pretenuring');
 
 const FLAGS = {
@@ -29,11 +34,11 @@ const USAGE = `questlog [${SERVICES.join(' | ')}] [--check-config | --help | --v
 const HELP = `${USAGE}
 
   standalone  all services in one process (the default), on embedded engines unless settings name others
-  ingest      takes events, sessions and bug reports over HTTP
-  linker      links events with the bug reports that they belong to
+  ingest      receives events, sessions, and bug reports over HTTP
+  linker      links events to bug reports
   projector   writes the log to ClickHouse
 
-  --check-config  prints the settings in use, secrets as ***, and starts nothing
+  --check-config  prints the effective settings (secrets as ***) and exits
 
 Settings are environment variables: docs/reference/config.md lists them.
 `;
@@ -61,7 +66,7 @@ try {
   }
   stopOnSignals(lifecycle, logger);
   const start = async () => {
-    // The parent of workers runs no service, and loads none.
+    // Loaded only here, because the parent of workers runs no service.
     const { startServices } = await import('./services.ts');
     return await startServices({
       service,
@@ -83,7 +88,8 @@ try {
   if (worker !== undefined) await worker.send({ ready });
   else process.stdout.write(banner(ready, { revision: config.revision, seconds, isTerminal }));
 } catch (error) {
-  // One line: the cause in words, unless a stop has cut the start short. What did start is closed: its locks are gone.
+  // Prints the cause as one line, unless a stop interrupted the start. Closing the started parts releases their
+  // locks.
   const refused = messageOf(error).replace(/\s+/g, ' ').trim();
   if (worker !== undefined) await worker.send({ refused });
   else if (!lifecycle.isStopping()) process.stderr.write(`questlog: cannot start: ${refused}\n`);
@@ -91,7 +97,10 @@ try {
   process.exit(1);
 }
 
-/** @throws StartRefused naming what may be asked for. */
+/**
+ * Parses the arguments.
+ * @throws StartRefused with the usage
+ */
 function commandLine(args: string[]) {
   try {
     const { positionals, values } = parseArgs({ args, allowPositionals: true, options: FLAGS });
@@ -99,7 +108,7 @@ function commandLine(args: string[]) {
     const service = SERVICES.find((name) => name === requested);
     if (service !== undefined && more.length === 0) return { service, flags: values };
   } catch {
-    // An unknown flag, or one with a value.
+    // An unknown flag, or a flag with a value.
   }
   throw new StartRefused(`usage: ${USAGE}`);
 }
@@ -111,7 +120,7 @@ function version(): string {
   return manifest.version;
 }
 
-/** A part that cannot go on takes the process with it: a supervisor starts a clean one. */
+/** Stops the process after a part failed permanently, so that a supervisor restarts it. */
 function stopAfterFailure(error: unknown): void {
   logger.error('cannot_go_on', error, { bug: true });
   void lifecycle.stop().then(

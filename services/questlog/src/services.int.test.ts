@@ -1,4 +1,7 @@
-/** What a supervisor sees of a process that is not whole yet. Modules are replaced here, which the fast tests share. */
+/**
+ * Tests the health checks of a process that is still starting. An integration test, because it replaces modules that
+ * the fast tests share.
+ */
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { loadConfig } from '@questlog/runtime/process/config';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
@@ -7,17 +10,17 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { settings } from './config.ts';
 import { checkedChoice } from './engines/engines.ts';
 import { startServices } from './services.ts';
-// Loaded before the tests, whose time limit loading it would use up.
+// Loaded before the tests, because loading it would exceed their time limit.
 import './wiring.ts';
 
 vi.mock('@questlog/runtime/directory/openDirectory', () => ({ openDirectory: () => new Promise(() => {}) }));
 vi.mock('./engines/engines.ts', async (original) => ({
   ...(await original<object>()),
-  beginEngines: async () => ({ engines: Promise.resolve({}) }),
+  openEngines: async () => ({ engines: Promise.resolve({}) }),
 }));
 
 test.each(['projector', 'linker'] as const)(
-  'a %s answers while the directory has no leader: it is alive, and not ready',
+  'a %s is alive but not ready while the directory has no leader',
   async (service) => {
     const [port] = await freePorts(1);
     const env = {

@@ -1,4 +1,4 @@
-/** `questlog ingest | linker | projector | standalone`: what is checked and opened before the services of a process start. */
+/** Checks the settings and opens the engines before the services of a process start. */
 import { StartRefused } from '@questlog/runtime/process/errors';
 import {
   checkAddress,
@@ -14,7 +14,7 @@ import type { LocalState, ProcessDeps, Running } from './wiring.ts';
 
 const MIN_ADMIN_TOKEN = 16;
 
-/** Checks and opens what the services stand on, and starts them. */
+/** Checks the settings, opens the engines, and starts the services. */
 export async function startServices(deps: ProcessDeps): Promise<Running> {
   const { service, settings, choice, logger, lifecycle } = deps;
   await checkStart(deps);
@@ -31,7 +31,7 @@ export async function startServices(deps: ProcessDeps): Promise<Running> {
     ...{ choice, embedded, logger, lifecycle },
     settings: { ...settings, clickhousePort },
   });
-  // Most of what a start loads: while ClickHouse starts, or is reached.
+  // Loads most modules while ClickHouse starts or is contacted.
   const [{ wireServices }, engines] = await Promise.all([import('./wiring.ts'), opening.engines]);
   return await wireServices({ ...deps, engines, local, ownReader, adminToken });
 }
@@ -39,7 +39,9 @@ export async function startServices(deps: ProcessDeps): Promise<Running> {
 /** Checks the number of workers and the addresses before anything starts. */
 async function checkStart({ service, settings, choice, worker }: ProcessDeps): Promise<void> {
   if (service === 'standalone' && settings.workers > 1) {
-    throw new StartRefused('settings: QUESTLOG_WORKERS: must be 1 here; it is for `questlog ingest`');
+    throw new StartRefused(
+      'settings: QUESTLOG_WORKERS: must be 1 here; only `questlog ingest` can have workers',
+    );
   }
   const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
   await checkAddresses([
@@ -50,7 +52,10 @@ async function checkStart({ service, settings, choice, worker }: ProcessDeps): P
   ]);
 }
 
-/** That of the last start, so that a BI tool finds ClickHouse again, unless somebody else has it by now. */
+/**
+ * Returns the port of the last start, so that BI tools find ClickHouse again. Returns 0 if another process uses that
+ * port.
+ */
 async function portFor(address: ListenAddress, { clickhouse }: Credentials): Promise<number> {
   const last = Number(URL.parse(clickhouse.url)?.port ?? 0);
   if (address.port !== 0 || last === 0) return address.port;
@@ -60,7 +65,10 @@ async function portFor(address: ListenAddress, { clickhouse }: Credentials): Pro
   );
 }
 
-/** Of the standalone process always; of ingest alone where it is to have a demo. */
+/**
+ * Opens the data folder and loads the credentials. Undefined for a service without a data folder: only `standalone`,
+ * and `ingest` with a demo, have one.
+ */
 function openLocalState(
   service: ServiceName,
   settings: Settings,
@@ -80,6 +88,6 @@ function adminTokenOf(service: ServiceName, { adminToken }: Settings, local: Loc
   const token = adminToken || (local?.credentials.adminToken ?? '');
   if (token.length >= MIN_ADMIN_TOKEN || (service !== 'ingest' && adminToken === '')) return token;
   throw new StartRefused(
-    `settings: QUESTLOG_ADMIN_TOKEN: needed, with ${MIN_ADMIN_TOKEN} characters or more`,
+    `settings: QUESTLOG_ADMIN_TOKEN: required, with at least ${MIN_ADMIN_TOKEN} characters`,
   );
 }

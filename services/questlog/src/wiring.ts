@@ -1,4 +1,4 @@
-/** The services of one process on the engines that were opened for them, wired. Wires, decides nothing. */
+/** Wires the services of one process to the opened engines. */
 import { join } from 'node:path';
 import { type Console, openConsole } from '@questlog/console/console';
 import { ingestMetrics } from '@questlog/ingest/metrics';
@@ -30,21 +30,23 @@ import type { EngineChoice, Engines } from './engines/engines.ts';
 import { hasIngest, type ServiceName } from './serviceNames.ts';
 import { type CurrentWorker, combineWorkers } from './workers/worker.ts';
 
-/** Of a projector alone. A newcomer reads what was just written: there, twice as often. */
+/**
+ * Minimum interval between blocks of a partition. Shorter in `standalone`, so that new users see their events sooner.
+ */
 const FLUSH_INTERVAL_MS = 1_000;
 const STANDALONE_FLUSH_INTERVAL_MS = 500;
 
 export interface Ready {
   readonly service: ServiceName;
   readonly adminUrl: string;
-  /** Of the listener for games, where ingest is one of the services. */
+  /** Address of the listener for games; undefined without ingest. */
   readonly baseUrl?: string;
-  /** What the process keeps of itself in its data folder, where it has one. */
+  /** Local state in the data folder; undefined without a data folder. */
   readonly local?: LocalState;
 }
 
 export interface Running extends Ready {
-  /** Rejects when a part of the process cannot go on; it should then stop and be started again. */
+  /** Rejects if a part of the process fails permanently. The process should then stop and be restarted. */
   readonly failed: Promise<never>;
 }
 
@@ -63,7 +65,7 @@ export interface ProcessDeps {
   readonly lifecycle: Lifecycle;
   /** Version of Questlog, for the metric `questlog_build_info`. */
   readonly version: string;
-  /** Undefined: the process is no worker. */
+  /** Undefined if the process is not a worker. */
   readonly worker?: CurrentWorker | undefined;
 }
 
@@ -75,7 +77,7 @@ interface WiringDeps extends ProcessDeps {
 }
 
 const LOG_FILE_WARNING =
-  'an older version created the file of the log: the file keeps the bytes of deleted records and does not shrink; stop Questlog and run questlog compact';
+  'an older version created the log file, which keeps the bytes of deleted records and does not shrink; stop Questlog and run questlog compact';
 
 export async function wireServices(deps: WiringDeps): Promise<Running> {
   const { service, settings, choice, logger, lifecycle, worker, engines, local, adminToken } = deps;
@@ -118,7 +120,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },
   });
-  // Before the listeners, which wait for running answers.
+  // Registered here so that it stops before the listeners, which wait for open responses.
   lifecycle.onStop('console', () => pages.close());
   const baseUrl = urlOf(toGames, ingest.port);
   const adminUrl = urlOf(toOperators, ingest.adminPort ?? toOperators.port);
@@ -134,7 +136,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   if (hasDemo) {
     const isNew = await ensureDemo(directory, credentials, systemClock);
     const registered = ensureDemoSession(credentials).finally(() => health.check(DEMO, () => undefined));
-    // An earlier start usually has registered the session. Only the first start waits for it.
+    // An earlier start has usually registered the session, so only the first start waits for it.
     if (isNew) await registered;
     else
       registered.catch((cause) => {
@@ -144,19 +146,22 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   return { service, baseUrl, adminUrl, failed, local: { ...local, credentials } };
 }
 
-/** A check of readiness until everything has been started. */
+/** Readiness check until all parts have started. */
 const START = 'start';
-/** A check of readiness until the demo session can be used. */
+/** Readiness check until the demo session is registered. */
 const DEMO = 'demo';
 
-/** From the start on: it waits for as long as the directory has no leader, and a supervisor must not take it for dead. */
+/**
+ * Serves health checks from the beginning, because the start waits while the directory has no leader, and a
+ * supervisor must see that the process is alive.
+ */
 async function serveHealth(
   { settings, logger, lifecycle }: ProcessDeps,
   health: Health,
   registry: MetricsRegistry,
 ): Promise<string> {
   const { toOperators } = addressesOf(settings);
-  health.check(START, () => 'it has not read the directory to its end yet');
+  health.check(START, () => 'the directory is not read to its end yet');
   const listener = await listenForHealth({ health, logger, metrics: { exposition: registry } }, toOperators);
   lifecycle.onStop('listener', () => listener.close());
   return urlOf(toOperators, listener.port);
@@ -189,7 +194,7 @@ async function openUploads(
 ): Promise<UploadStore | undefined> {
   if (uploads === undefined) return undefined;
   if (uploads.kind === 's3') {
-    // Its library takes memory and time to load.
+    // Loaded only if needed, because the S3 library takes memory and time to load.
     const { openS3Store } = await import('@questlog/ingest/uploads/s3Store');
     return openS3Store(uploads.options, corsOrigins === '*' ? ['*'] : corsOrigins, logger);
   }
@@ -197,7 +202,10 @@ async function openUploads(
   return await openFolderStore({ folder, signingKey: uploads.signingKey });
 }
 
-/** @returns what rejects when one of them cannot go on. */
+/**
+ * Starts the consumers of the service.
+ * @returns promises that reject if a consumer fails permanently
+ */
 async function startConsumers(
   { service, lifecycle }: ProcessDeps,
   shared: ServiceDeps,
@@ -222,7 +230,7 @@ async function startConsumers(
   return failures;
 }
 
-/** As this machine reaches it: whoever listens on all addresses listens on the loopback too. */
+/** Returns the address for this machine. A listener on all addresses also listens on the loopback address. */
 function urlOf({ host }: ListenAddress, port: number): string {
   const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${local.includes(':') ? `[${local}]` : local}:${port}`;

@@ -1,4 +1,6 @@
-/** What is no backup is not restored, and a backup that breaks off leaves nothing that looks like one. */
+/**
+ * Tests that only complete backups are restored, and that a failed backup leaves no folder that looks like a backup.
+ */
 import {
   chmodSync,
   mkdirSync,
@@ -41,7 +43,7 @@ async function aBackup(more: (folder: string) => void = () => {}): Promise<strin
   return folder;
 }
 
-/** @returns why nothing was restored; the target is untouched. */
+/** Returns the error message of a rejected restore, and checks that the target is unchanged. */
 async function refusal(folder: string, target = join(aFolder(), 'new')): Promise<string> {
   const before = JSON.stringify(names(target));
   const why = await restoreBackup(folder, target, createLogger('test')).then(
@@ -60,19 +62,22 @@ function names(folder: string): string[] {
   }
 }
 
-test('a backup that is not whole, or not as it was made, is refused by the name of what is wrong', async () => {
+test('rejects an incomplete or changed backup and names the wrong file', async () => {
   const unfinished = await aBackup();
   rmSync(join(unfinished, 'manifest.json'));
-  expect(await refusal(unfinished)).toBe(`${unfinished} is no whole backup: it has no manifest.json`);
+  expect(await refusal(unfinished)).toBe(`${unfinished} is not a complete backup: it has no manifest.json`);
   const changes: [RegExp, (folder: string) => void][] = [
     [
       /its manifest\.json is damaged$/,
       (folder) => writeFileSync(join(folder, 'manifest.json'), '{"format":1'),
     ],
     [/log\/questlog\.db is missing$/, (folder) => rmSync(join(folder, PARTS.log))],
-    [/log\/questlog\.db has 3 bytes, and had 7$/, (folder) => writeFileSync(join(folder, PARTS.log), 'rec')],
-    [/log\/questlog\.db has other bytes$/, (folder) => writeFileSync(join(folder, PARTS.log), 'recordz')],
-    [/log\/more was not in it$/, (folder) => writeFileSync(join(folder, 'log', 'more'), '')],
+    [
+      /log\/questlog\.db has 3 bytes instead of 7$/,
+      (folder) => writeFileSync(join(folder, PARTS.log), 'rec'),
+    ],
+    [/log\/questlog\.db has other content$/, (folder) => writeFileSync(join(folder, PARTS.log), 'recordz')],
+    [/log\/more was added$/, (folder) => writeFileSync(join(folder, 'log', 'more'), '')],
   ];
   for (const [why, change] of changes) {
     const folder = await aBackup();
@@ -81,7 +86,7 @@ test('a backup that is not whole, or not as it was made, is refused by the name 
   }
 });
 
-test('nothing is restored but files of the backup, by their places in it', async () => {
+test('restores only files of the backup, at their paths in it', async () => {
   const outside = join(aFolder(), 'outside');
   const link = (folder: string): void => {
     renameSync(join(folder, PARTS.log), outside);
@@ -103,7 +108,7 @@ test('nothing is restored but files of the backup, by their places in it', async
   for (const [why, change] of [
     [/\.\.\/.* is missing$/, climb],
     [/log\/questlog\.db is missing$/, link],
-    [/its manifest\.json does not name log\/questlog\.db$/, empty],
+    [/its manifest\.json does not list log\/questlog\.db$/, empty],
   ] as const) {
     const folder = await aBackup();
     change(folder);
@@ -117,21 +122,21 @@ test.each([
   'unfinished-restore',
   'a.sh',
   'uploads',
-])('what no backup writes is refused by its name before anything is restored: %s', async (path) => {
+])('rejects a manifest with a path that no backup contains before restoring any file: %s', async (path) => {
   const folder = await aBackup((unsealed) => {
     mkdirSync(dirname(join(unsealed, path)), { recursive: true });
     writeFileSync(join(unsealed, path), 'x');
   });
-  expect(await refusal(folder)).toBe(
-    `the backup ${folder} is not as it was made: ${path} is nothing that a backup has`,
-  );
+  expect(await refusal(folder)).toBe(`the backup ${folder} was changed: ${path} is not a file of a backup`);
 });
 
-test('a backup of a newer format is refused, and so is a target that holds anything else than backups', async () => {
+test('rejects a backup with a newer format, and a target folder with other files than backups', async () => {
   const newer = await aBackup();
   const manifest = readFileSync(join(newer, 'manifest.json'), 'utf8');
   writeFileSync(join(newer, 'manifest.json'), manifest.replace('"format":1', '"format":2'));
-  expect(await refusal(newer)).toMatch(/made by a newer Questlog \(format 2; this one reads 1\)$/);
+  expect(await refusal(newer)).toMatch(
+    /^a newer version of Questlog created the backup .* \(format 2; this version reads 1\)$/,
+  );
   const full = aFolder();
   mkdirSync(join(full, 'backups'));
   mkdirSync(join(full, 'log'));
@@ -140,20 +145,20 @@ test('a backup of a newer format is refused, and so is a target that holds anyth
   );
 });
 
-test('a restore that breaks off leaves a folder that neither a start nor another restore takes', async () => {
+test('neither a start nor another restore accepts the folder of an interrupted restore', async () => {
   const target = join(aFolder(), 'new');
-  // Its tar is none, which ClickHouse says.
+  // The tar file is invalid, so ClickHouse reports an error.
   const folder = await aBackup();
   chmodSync(join(folder, PARTS.log), 0o644);
   await expect(restoreBackup(folder, target, createLogger('test'))).rejects.toThrow(
-    `empty ${target} and begin again`,
+    `empty ${target} and restore again`,
   );
-  expect(() => openDataDir(target, [])).toThrow(/a restore into .* broke off/);
+  expect(() => openDataDir(target, [])).toThrow(/a restore into .* was interrupted/);
   expect(statSync(join(target, PARTS.log)).mode & 0o777).toBe(0o600);
   expect(await refusal(folder, target)).toMatch(/is not empty/);
 });
 
-test('a backup that breaks off says why, and leaves nothing; the one before stays', async () => {
+test('a failed backup reports its cause and leaves no files; the earlier backup stays', async () => {
   const into = aFolder();
   mkdirSync(join(into, 'an older one'));
   const dataDir = aFolder();
@@ -169,7 +174,7 @@ test('a backup that breaks off says why, and leaves nothing; the one before stay
   expect(readdirSync(into)).toEqual(['an older one']);
 });
 
-test('a backup that is told to stop while a file is read is not sealed', async () => {
+test('a backup that is stopped while a file is read gets no manifest', async () => {
   const folder = aFolder();
   writeFileSync(join(folder, 'file'), 'bytes');
   const stopping = new AbortController();
@@ -179,7 +184,7 @@ test('a backup that is told to stop while a file is read is not sealed', async (
   expect(readdirSync(folder)).toEqual(['file']);
 });
 
-test('a backup that is told to stop stops ClickHouse too, before its folder is cleared', async () => {
+test('a backup that is stopped also stops ClickHouse, before its folder is deleted', async () => {
   const [directory, backups] = [aFolder(), aFolder()];
   const account = { username: 'test', password: 'test' };
   const engine = await startEngineProcess({ directory, ...account, backups }, createLogger('test'));
@@ -199,7 +204,7 @@ test('a backup that is told to stop stops ClickHouse too, before its folder is c
   };
   const made = backupStatement(stopped, 'BACKUP', join(backups, 'a.tar'), stopping.signal);
   await expect(made).rejects.toThrow();
-  // On a quick machine it is there before anybody could stop it.
+  // On a fast machine the backup can end before it is stopped.
   const ended = ['BACKUP_CANCELLED', 'BACKUP_CREATED'];
   const [{ status } = { status: '' }] = await store.query<{ status: string }>(
     'SELECT status FROM system.backups',

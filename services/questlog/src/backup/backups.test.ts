@@ -1,4 +1,4 @@
-/** What the list of backups shows, of a folder that others use too, and while one is being made. */
+/** Tests the list of backups, in a folder that other deployments share, and during a backup. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -11,9 +11,9 @@ import { PARTS, writeManifest } from './manifest.ts';
 const { signal } = new AbortController();
 const GIB_OF_BLOCKS = 2 ** 30 / 4096;
 const folders = vi.hoisted(() => ({
-  /** What happens once a folder has been read. */
+  /** Runs after a folder was read. */
   afterRead: async (_path: string): Promise<void> => {},
-  /** What its disk is said to have. */
+  /** Simulated free and total space of the disk. */
   disk: {},
 }));
 
@@ -62,7 +62,7 @@ function backupsIn(into: string) {
   });
   onTestFinished(() => opened.close());
   const ask = async (method: string) => {
-    // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever was answered.
+    // biome-ignore lint/suspicious/noExplicitAny: the test inspects an arbitrary response body.
     const ctx: { body?: any } = {};
     await handlers.get(method)?.(ctx);
     return ctx.body;
@@ -70,7 +70,7 @@ function backupsIn(into: string) {
   return { ask, list: async () => (await ask('GET')).backups };
 }
 
-test('the backups of one deployment are listed, and nothing that is unfinished', async () => {
+test('lists only finished backups of the own deployment', async () => {
   const into = aFolder();
   const folder = await aBackup(into, 'a', { id: 'of us', logId: 'ours' });
   await aBackup(into, 'b', { id: 'of others', logId: 'theirs' });
@@ -81,7 +81,7 @@ test('the backups of one deployment are listed, and nothing that is unfinished',
   expect(await list()).toEqual([]);
 });
 
-test("somebody else's folder outlasts a backup, and its own unfinished one does not", async () => {
+test('a backup deletes its own unfinished folder but not the folder of another deployment', async () => {
   const into = aFolder();
   const theirs = ['.questlog-unfinished-theirs', 'unfinished'];
   for (const name of [...theirs, '.questlog-unfinished-ours'])
@@ -92,7 +92,7 @@ test("somebody else's folder outlasts a backup, and its own unfinished one does 
   expect(readdirSync(into).sort()).toEqual([theirs[0], expect.stringMatching(/^20/), theirs[1]]);
 });
 
-test('a backup that ends while the folder is read is in the list', async () => {
+test('lists a backup that ends while the folder is read', async () => {
   const into = aFolder();
   const { ask, list } = backupsIn(into);
   const { id } = await ask('POST');
@@ -104,13 +104,13 @@ test('a backup that ends while the folder is read is in the list', async () => {
   expect(await list()).toMatchObject([{ id }]);
 });
 
-test('a backup leaves a disk the room below which the product warns', async () => {
+test('a backup leaves the free space below which Questlog warns', async () => {
   folders.disk = { bsize: 4096, blocks: 40 * GIB_OF_BLOCKS, bavail: GIB_OF_BLOCKS / 2 };
   onTestFinished(() => {
     folders.disk = {};
   });
   const { ask, list } = backupsIn(aFolder());
   await ask('POST');
-  const problem = expect.stringMatching(/^a backup may take 1024 MiB, .* 512 MiB are free/);
+  const problem = expect.stringMatching(/^a backup needs up to 1024 MiB .* only 512 MiB are free/);
   await expect.poll(list).toMatchObject([{ state: 'failed', problem }]);
 });

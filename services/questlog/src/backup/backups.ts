@@ -1,6 +1,6 @@
 /**
- * `/admin/backups`: an operator has a backup made, one at a time, into the folder that a setting names. No caller says where:
- * whoever has the admin token alone must not write to any place of the machine.
+ * Serves `/admin/backups`: creates backups, one at a time, in the folder that a setting names. A caller cannot choose
+ * the folder, because the admin token alone must not allow writes to any path of the machine.
  */
 import { randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -15,9 +15,9 @@ import { bytesOf, readManifest } from './manifest.ts';
 
 export interface BackupDeps {
   readonly router: RouterInstance;
-  /** Undefined where the engines are not the embedded ones. */
+  /** Undefined if the engines are not embedded. */
   readonly source: BackupSource | undefined;
-  /** The folder of all backups. */
+  /** Folder of all backups. */
   readonly into: string;
   readonly logger: Logger;
 }
@@ -30,7 +30,7 @@ export function openBackups(deps: BackupDeps): { close(): Promise<void> } {
   const backups = source && new Backups(source, deps);
   const requireBackups = (): Backups => {
     if (backups !== undefined) return backups;
-    throw new Rejected('backups_not_here', 'only the embedded log and ClickHouse are backed up here');
+    throw new Rejected('backups_not_here', 'only embedded engines can be backed up here');
   };
   router.get('/admin/backups', async (ctx) => {
     ctx.body = { into, backups: await requireBackups().list() };
@@ -47,7 +47,7 @@ class Backups {
   readonly #deps: BackupDeps;
   readonly #closing = new AbortController();
   readonly #failures: Backup[] = [];
-  /** By the name of the folder. */
+  /** Backups whose manifest was read, by folder name; undefined for a folder that is no backup of this deployment. */
   readonly #read = new Map<string, Backup | undefined>();
   #running: { readonly backup: Backup; readonly done: Promise<void> } | undefined;
 
@@ -57,7 +57,7 @@ class Backups {
   }
 
   start(): Backup {
-    if (this.#running !== undefined) throw new Rejected('already_running', 'a backup is being made');
+    if (this.#running !== undefined) throw new Rejected('already_running', 'another backup is running');
     const backup: Backup = {
       ...{ id: randomUUID(), state: 'running', startedAt: new Date().toISOString() },
       ...{ endedAt: null, folder: null, bytes: null, problem: null },
@@ -66,9 +66,10 @@ class Backups {
     return backup;
   }
 
-  /** The newest first: what runs, what failed since the start, and what lies in the folder. */
+  /** Returns the running backup, failed backups since the start, and the backups in the folder, the newest first. */
   async list(): Promise<Backup[]> {
-    // Before the folder is read: one that ends meanwhile is in one of both, and if in both, what it has become counts.
+    // Read before the folder, so that a backup that ends meanwhile is in at least one of both. The entry from the
+    // folder wins.
     const { backup } = this.#running ?? {};
     const finished = await this.#finished();
     const byId = new Map<string, Backup>();
@@ -76,7 +77,10 @@ class Backups {
     return [...byId.values()].sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
   }
 
-  /** Each manifest is read once: it names every upload, and whoever waits for a backup asks twice a second. */
+  /**
+   * Returns the backups in the folder. Each manifest is read once, because it names every upload and clients poll
+   * twice per second.
+   */
   async #finished(): Promise<Backup[]> {
     const { into } = this.#deps;
     const names = (await readdir(into).catch(() => [])).filter((name) => !name.startsWith('.')).sort();
@@ -89,7 +93,7 @@ class Backups {
     return finished;
   }
 
-  /** @returns undefined for what is no backup, or another deployment's. */
+  /** Returns the backup in a folder. Undefined if the folder is not a backup of this deployment. */
   async #summaryOf(name: string): Promise<Backup | undefined> {
     if (this.#read.has(name)) return this.#read.get(name);
     const folder = join(this.#deps.into, name);
@@ -105,7 +109,7 @@ class Backups {
     await this.#running?.done;
   }
 
-  /** Never rejects. */
+  /** Creates a backup. Never rejects. */
   async #make(backup: Backup): Promise<void> {
     const { into, logger } = this.#deps;
     const { id, startedAt } = backup;

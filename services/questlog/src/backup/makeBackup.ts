@@ -1,7 +1,4 @@
-/**
- * Copies what a Questlog on embedded engines keeps while it goes on, in the one order in which nothing is missing
- * afterwards: docs/decisions/0035.
- */
+/** Creates a backup of running embedded engines, in the only order in which nothing is missing: docs/decisions/0035. */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
@@ -22,7 +19,7 @@ export interface BackupSource {
   readonly log: Pick<Log & EmbeddedExtras, 'id' | 'copy'>;
   readonly store: Pick<Store, 'command' | 'query' | 'database'>;
   readonly dataDir: string;
-  /** The file that says how this deployment is reached. */
+  /** The credentials file of the deployment. */
   readonly credentialsPath: string;
 }
 
@@ -31,9 +28,12 @@ export interface FinishedBackup {
   readonly manifest: Manifest;
 }
 
-/** Files of uploads on their way, which are none yet. */
+/** Folder of incomplete uploads, which are not copied. */
 const INCOMING_FOLDER = 'incoming';
-/** Behind it stands the log's id: another deployment may make one in the same folder. Cleared by the next; nobody takes it for one. */
+/**
+ * Prefix of the folder of an unfinished backup, followed by the log id, because deployments can share the folder. The
+ * next backup deletes the folder. It is never listed.
+ */
 const UNFINISHED = '.questlog-unfinished-';
 const POLL_MS = 100;
 const STOP_TIMEOUT_MS = 10_000;
@@ -42,8 +42,9 @@ const MIB = 1024 * 1024;
 const { link: _, ...PROJECTORS } = GROUPS;
 
 /**
- * @param into the folder of all backups.
- * @throws Unavailable where a disk or an engine does not bear it. Nothing is left of it then.
+ * Creates a backup.
+ * @param into folder of all backups
+ * @throws Unavailable if a disk or an engine fails; the unfinished backup is then deleted
  */
 export async function makeBackup(
   source: BackupSource,
@@ -56,17 +57,18 @@ export async function makeBackup(
   await checkDiskSpace(source.dataDir, into);
   try {
     await mkdir(join(unfinished, dirname(PARTS.log)), { recursive: true, mode: 0o700 });
-    // ClickHouse first: what it holds beyond the log's end would look as if the log had been cut. The projectors' commits
-    // are those of before it, so that they write what it lacks.
+    // ClickHouse is copied before the log: rows beyond the end of the log would look like a truncated log. The
+    // projectors' commits are read before both, so that a restored projector writes the missing rows.
     await source.log.copy({
       path: join(unfinished, PARTS.log),
       groups: Object.values(PROJECTORS),
       beforeCopy: () => backupStatement(source.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
-      // Offsets behind the backup are given again: an id of a stream from there must not pass over what gets them.
+      // After a restore, the log assigns offsets after the backup again. A cursor of a stream from before must not
+      // skip these new records, so the secret that encrypts cursors is left out.
       excluded: [{ topic: TOPICS.directory, key: entityKey('secret', CURSOR_SECRET_ID) }],
       signal,
     });
-    // Last: what a report of the log names is there.
+    // Copied last, so that every file that a report in the log names exists.
     await copyUploads(join(source.dataDir, PARTS.uploads), join(unfinished, PARTS.uploads), signal);
     await copyFile(source.credentialsPath, join(unfinished, basename(source.credentialsPath)));
     const ended = { logId: source.log.id, endedAt: new Date().toISOString() };
@@ -81,7 +83,7 @@ export async function makeBackup(
   }
 }
 
-/** So that the product does not have to share a disk that is full. */
+/** Throws if the backup would fill the disk. */
 async function checkDiskSpace(dataDir: string, into: string): Promise<void> {
   await mkdir(into, { recursive: true, mode: 0o700 });
   let needed = 0;
@@ -96,13 +98,14 @@ async function checkDiskSpace(dataDir: string, into: string): Promise<void> {
   if (bavail * bsize >= needed) return;
   const [has, needs] = [bavail * bsize, needed].map((bytes) => Math.ceil(bytes / MIB));
   throw new Unavailable(
-    `a backup may take ${needs} MiB, with what is kept free, and ${has} MiB are free for ${into}`,
+    `a backup needs up to ${needs} MiB including the reserve, but only ${has} MiB are free for ${into}`,
   );
 }
 
 /**
- * Has ClickHouse do it, and asks until it has: a statement that waited for its end would be given up as unanswered.
- * @throws Unavailable where it fails.
+ * Runs BACKUP or RESTORE asynchronously and polls until it has ended. A synchronous statement would exceed the time
+ * limit for answers.
+ * @throws Unavailable if the statement fails
  */
 export async function backupStatement(
   store: Pick<Store, 'command' | 'query' | 'database'>,
@@ -128,7 +131,7 @@ export async function backupStatement(
     throw error;
   }
   if (['BACKUP_CREATED', 'RESTORED'].includes(status?.status ?? '')) return;
-  throw new Unavailable(`${what} of ClickHouse: ${status?.error ?? 'it was started again meanwhile'}`);
+  throw new Unavailable(`${what} of ClickHouse: ${status?.error ?? 'ClickHouse restarted meanwhile'}`);
 }
 
 interface Status {
@@ -146,21 +149,24 @@ async function statusOf(store: Pick<Store, 'query'>, id: string): Promise<Status
   return status;
 }
 
-/** So that nothing writes any more to what is cleared next. One that does not end is left to its engine. */
+/**
+ * Stops the statement, so that it no longer writes to the files that are deleted next. After the timeout, ClickHouse
+ * finishes alone.
+ */
 async function stopStatement(store: Pick<Store, 'command' | 'query'>, id: string): Promise<void> {
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   try {
     while (isRunning(await statusOf(store, id)) && performance.now() < deadline) {
-      // Again and again: the query may not be there yet.
+      // Repeated, because the query may not be running yet.
       await store.command(`KILL QUERY WHERE query LIKE ${sqlString(`%${id}%`)} ASYNC`);
       await delay(POLL_MS);
     }
   } catch {
-    // An engine that does not answer says so to everybody else.
+    // If ClickHouse does not answer, other requests report it.
   }
 }
 
-/** Retention and removals go on meanwhile. */
+/** Copies the uploaded files. Files that retention or an erasure removes meanwhile are skipped. */
 async function copyUploads(from: string, to: string, signal: AbortSignal): Promise<void> {
   const entries = await readdir(from, { withFileTypes: true }).catch(unlessMissing);
   await mkdir(to, { mode: 0o700 });

@@ -1,6 +1,6 @@
 /**
- * What makes a folder of files a backup: a manifest that names every one with its size and SHA-256. It is written last, when
- * all of them are on the disk; a folder without it, or whose files are others, is none.
+ * The manifest of a backup, which lists every file with its size and SHA-256. It is written last, after all files are
+ * on the disk. A folder without a manifest, or with other files, is not a valid backup.
  */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -11,19 +11,19 @@ import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { EMBEDDED_CREDENTIALS } from '../credentials.ts';
 
-/** The names of what is in a backup, and in a data folder. */
+/** File names in a backup and in a data folder. */
 export const PARTS = { log: 'log/questlog.db', clickhouse: 'clickhouse.tar', uploads: 'uploads' } as const;
 
 const FILE = 'manifest.json';
-/** Raised when an older version could not restore it. */
+/** Format number. A new number means that older versions cannot restore the backup. */
 const FORMAT = 1;
 
 const Manifest = Type.Object({
   format: Type.Integer(),
   id: Type.String(),
-  /** Whose it is: deployments may share a folder of backups. */
+  /** Log id of the deployment, because deployments can share a folder of backups. */
   logId: Type.String(),
-  /** Of the Questlog that made it. */
+  /** Version of Questlog that created the backup. */
   version: Type.String(),
   startedAt: Type.String(),
   endedAt: Type.String(),
@@ -33,7 +33,7 @@ export type Manifest = Static<typeof Manifest>;
 
 const validator = Compile(Manifest);
 
-/** Writes the manifest, once everything in the folder is on the disk. */
+/** Writes the manifest after all files of the folder are on the disk. */
 export async function writeManifest(
   folder: string,
   header: Omit<Manifest, 'format' | 'files'>,
@@ -60,45 +60,54 @@ export async function writeManifest(
   return manifest;
 }
 
-/** @throws StartRefused where there is none that this version can read. */
+/**
+ * Reads the manifest.
+ * @throws StartRefused if this version cannot read a manifest in the folder
+ */
 export async function readManifest(folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, FILE), 'utf8').catch((cause: unknown) => {
-    throw new StartRefused(`${folder} is no whole backup: it has no ${FILE}`, { cause });
+    throw new StartRefused(`${folder} is not a complete backup: it has no ${FILE}`, { cause });
   });
   const parsed = parse(text);
   const format = Number(Object(parsed).format);
   if (format > FORMAT) {
     throw new StartRefused(
-      `the backup ${folder} was made by a newer Questlog (format ${format}; this one reads ${FORMAT})`,
+      `a newer version of Questlog created the backup ${folder} (format ${format}; this version reads ${FORMAT})`,
     );
   }
   if (!validator.Check(parsed))
-    throw new StartRefused(`${folder} is no whole backup: its ${FILE} is damaged`);
+    throw new StartRefused(`${folder} is not a complete backup: its ${FILE} is damaged`);
   return parsed;
 }
 
-/** @throws StartRefused naming the first file that is not as it was. */
+/**
+ * Verifies size and SHA-256 of every file.
+ * @throws StartRefused that names the first changed, missing, or unexpected file
+ */
 export async function checkFiles(folder: string, { files }: Manifest): Promise<void> {
   const reject = (what: string): never => {
-    throw new StartRefused(`the backup ${folder} is not as it was made: ${what}`);
+    throw new StartRefused(`the backup ${folder} was changed: ${what}`);
   };
-  // Of real files in it alone: a manifest may name any path, and a link may lead anywhere.
+  // Checks only regular files in the folder, because a manifest can contain any path and a link can point anywhere.
   const present = new Set(await filesIn(folder));
   for (const path of [PARTS.log, PARTS.clickhouse]) {
-    if (!Object.hasOwn(files, path)) reject(`its ${FILE} does not name ${path}`);
+    if (!Object.hasOwn(files, path)) reject(`its ${FILE} does not list ${path}`);
   }
   for (const [path, { bytes, sha256 }] of Object.entries(files)) {
     if (!present.has(path)) reject(`${path} is missing`);
-    if (!isBackupFile(path)) reject(`${path} is nothing that a backup has`);
+    if (!isBackupFile(path)) reject(`${path} is not a file of a backup`);
     const { size } = await stat(join(folder, path));
-    if (size !== bytes) reject(`${path} has ${size} bytes, and had ${bytes}`);
-    if ((await sha256Of(join(folder, path))) !== sha256) reject(`${path} has other bytes`);
+    if (size !== bytes) reject(`${path} has ${size} bytes instead of ${bytes}`);
+    if ((await sha256Of(join(folder, path))) !== sha256) reject(`${path} has other content`);
   }
   const extra = [...present].find((path) => path !== FILE && !Object.hasOwn(files, path));
-  if (extra !== undefined) reject(`${extra} was not in it`);
+  if (extra !== undefined) reject(`${extra} was added`);
 }
 
-/** Whether a backup has such a file. Anything else would come into the data folder as somebody's own, as into ClickHouse's. */
+/**
+ * True if a backup can contain the file. Any other path could overwrite a file of the data folder, for example of
+ * ClickHouse.
+ */
 function isBackupFile(path: string): boolean {
   if (path.startsWith(`${PARTS.uploads}/`)) return true;
   return [PARTS.log, PARTS.clickhouse, ...EMBEDDED_CREDENTIALS].includes(path);
@@ -108,14 +117,14 @@ export function bytesOf({ files }: Manifest): number {
   return Object.values(files).reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** With `/` between the parts of a path, on any machine. */
+/** Returns the paths of all files in the folder, relative to it, with `/` as separator on all platforms. */
 export async function filesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
   return files.map((entry) => relative(folder, join(entry.parentPath, entry.name)).split(sep).join('/'));
 }
 
-/** Every file and folder in it is on the disk, and so is its own name. */
+/** Flushes every file and folder in the folder, the folder itself, and its directory entry to the disk. */
 export async function syncTree(folder: string, signal?: AbortSignal): Promise<void> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   for (const entry of entries) {
@@ -128,7 +137,7 @@ export async function syncTree(folder: string, signal?: AbortSignal): Promise<vo
 
 export async function syncPath(path: string): Promise<void> {
   const file = await open(path, 'r');
-  // Windows flushes no folders.
+  // Windows cannot flush folders.
   await file.sync().catch((error: unknown) => {
     if (process.platform !== 'win32') throw error;
   });

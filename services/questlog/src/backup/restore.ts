@@ -1,4 +1,4 @@
-/** Makes a data folder of a backup: into an empty one, on a machine where no Questlog runs on it. */
+/** Restores a backup into an empty data folder that no Questlog process uses. */
 import { randomUUID } from 'node:crypto';
 import { chmod, copyFile, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -11,10 +11,13 @@ import { backupStatement } from './makeBackup.ts';
 import { checkFiles, type Manifest, PARTS, readManifest, syncPath, syncTree } from './manifest.ts';
 
 const DATABASE = 'questlog';
-/** What may lie in a folder that is given to be filled: older backups, and what a file system has at its top. */
+/** Names that an empty target folder may contain: older backups, and a file system's own folder. */
 const IGNORED_NAMES = [BACKUPS, 'lost+found'];
 
-/** @throws StartRefused where the backup is not whole, or the folder not empty; then nothing was written. */
+/**
+ * Restores a backup.
+ * @throws StartRefused if the backup is not complete or the folder is not empty; nothing was written then
+ */
 export async function restoreBackup(from: string, to: string, logger: Logger): Promise<Manifest> {
   const folder = resolve(from);
   const manifest = await readManifest(folder);
@@ -34,13 +37,13 @@ export async function restoreBackup(from: string, to: string, logger: Logger): P
       if (path === PARTS.clickhouse) continue;
       await mkdir(dirname(join(dataDir, path)), { recursive: true, mode: 0o700 });
       await copyFile(join(folder, path), join(dataDir, path));
-      // A copy has the mode that the file came here with.
+      // A copy keeps the file's mode.
       await chmod(join(dataDir, path), 0o600);
     }
     await restoreClickHouse(folder, join(dataDir, 'clickhouse'), logger);
     await syncTree(dataDir);
   } catch (cause) {
-    const what = `the restore broke off: ${messageOf(cause)}; empty ${dataDir} and begin again`;
+    const what = `the restore failed: ${messageOf(cause)}; empty ${dataDir} and restore again`;
     throw new StartRefused(what, { cause });
   }
   await rm(marker);

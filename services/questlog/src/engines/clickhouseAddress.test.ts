@@ -1,4 +1,4 @@
-/** ClickHouse's address as tools print it, in parts, and refused where it could not be used. */
+/** Tests ClickHouse's address in one setting or in several settings, and rejected addresses. */
 import { loadConfig } from '@questlog/runtime/process/config';
 import { expect, test } from 'vitest';
 import { settings } from '../config.ts';
@@ -6,7 +6,7 @@ import { clickhouseAddress } from './clickhouseAddress.ts';
 
 const addressOf = (env: Record<string, string>) => clickhouseAddress(loadConfig(settings, env, 'QUESTLOG_'));
 
-test('user, password and database stand in the address', () => {
+test('reads user, password, and database from the address', () => {
   expect(addressOf({ CLICKHOUSE_URL: 'https://me:p%40ss@ch.example:8443/games' })).toMatchObject({
     url: 'https://ch.example:8443',
     username: 'me',
@@ -15,7 +15,7 @@ test('user, password and database stand in the address', () => {
   });
 });
 
-test('or beside it, where a secret can be a file', () => {
+test('reads user, password, and database from their own settings, where a secret can be a file', () => {
   const env = { CLICKHOUSE_URL: 'http://ch:8123', CLICKHOUSE_USERNAME: 'me', CLICKHOUSE_PASSWORD: 'pw' };
   expect(addressOf(env)).toMatchObject({ username: 'me', password: 'pw', database: 'questlog' });
 });
@@ -25,6 +25,6 @@ test.each([
   ['tcp://ch:9000', 'CLICKHOUSE_URL'],
   ['http://ch:8123/games;DROP', 'CLICKHOUSE_DATABASE'],
   ['http://ch:8123/a/b', 'CLICKHOUSE_DATABASE'],
-])('%s is refused', (url, name) => {
+])('rejects %s', (url, name) => {
   expect(() => addressOf({ CLICKHOUSE_URL: url })).toThrow(name);
 });

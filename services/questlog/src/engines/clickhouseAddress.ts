@@ -1,4 +1,4 @@
-/** ClickHouse's address, from the settings: it may hold user, password and database, as tools print it. */
+/** ClickHouse's address from the settings. The address can contain user, password, and database, as tools print it. */
 
 import type { StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { StartRefused } from '@questlog/runtime/process/errors';
@@ -7,16 +7,19 @@ import type { Account } from '../credentials.ts';
 
 const DEFAULT_USER = 'default';
 const DEFAULT_DATABASE = 'questlog';
-/** It stands in DDL as it is. */
+/** Valid database names, because DDL statements contain the name unquoted. */
 const DATABASE = /^[A-Za-z_]\w{0,127}$/;
 
-/** @throws StartRefused naming the setting. */
+/**
+ * Returns ClickHouse's address and account.
+ * @throws StartRefused that names the invalid setting
+ */
 export function clickhouseAddress(settings: Settings): StoreOptions {
   const url = addressOf('CLICKHOUSE_URL', settings.clickhouseUrl);
   const database = settings.clickhouseDatabase || segments(url)[0] || DEFAULT_DATABASE;
   if (!DATABASE.test(database) || segments(url).length > 1) {
     throw new StartRefused(
-      'CLICKHOUSE_URL, CLICKHOUSE_DATABASE: a database’s name is of letters, digits and underscores',
+      'CLICKHOUSE_URL, CLICKHOUSE_DATABASE: the name of the database can contain only letters, digits, and underscores',
     );
   }
   return {
@@ -28,7 +31,10 @@ export function clickhouseAddress(settings: Settings): StoreOptions {
   };
 }
 
-/** The account that only reads, where there is one. @throws StartRefused */
+/**
+ * Returns the read-only account. Undefined if none is set.
+ * @throws StartRefused
+ */
 export function readerAccount(settings: Settings): (Account & { url: string }) | undefined {
   if (settings.clickhouseReaderUrl === '') return undefined;
   const {

@@ -1,4 +1,4 @@
-/** Which log, schema registry, ClickHouse and store of files a process stands on, and how it reaches them. */
+/** Settings of the log, the schema registry, ClickHouse, and the store of uploaded files. */
 import { setting } from '@questlog/runtime/process/config';
 
 const PEM = 'in PEM';
@@ -9,19 +9,19 @@ const kafkaSettings = {
     alias: { env: 'QUESTLOG_LOG', isDeprecated: true },
     default: 'auto',
     description:
-      '`embedded` (in the data folder, `standalone` only) or `kafka`; `auto`: `kafka` if brokers are set, and for a service alone.',
+      '`embedded` (in the data folder, only for `standalone`) or `kafka`. `auto`: `kafka` if brokers are set, and for every other service.',
   }),
   prefix: setting.optional({
     env: 'QUESTLOG_PREFIX',
     description:
-      'Stands before every topic, group, transactional id and registry subject, so that deployments can share a Kafka.',
+      'Prefix of every topic, group, transactional id, and registry subject, so that deployments can share a Kafka cluster.',
   }),
   partitions: setting.integer({
     env: 'QUESTLOG_PARTITIONS',
     default: 0,
     minimum: 0,
     maximum: 1000,
-    description: 'Partitions of the topics, fixed by the first start. 0: 4 on the embedded log, 12 on Kafka.',
+    description: 'Partitions of the topics, fixed at the first start. 0: 4 on the embedded log, 12 on Kafka.',
   }),
   kafkaBrokers: setting.optional({
     env: 'KAFKA_BROKERS',
@@ -32,7 +32,7 @@ const kafkaSettings = {
     default: -1,
     minimum: -1,
     maximum: 10,
-    description: 'Replicas of the topics that a start creates; -1: the brokers’ default.',
+    description: 'Replication factor of new topics; -1: the brokers’ default.',
   }),
   kafkaTls: setting.choice(['off', 'on'], {
     env: 'KAFKA_TLS',
@@ -41,7 +41,7 @@ const kafkaSettings = {
   }),
   kafkaTlsCa: setting.optional({
     env: 'KAFKA_TLS_CA',
-    description: `Authorities that sign the brokers’ certificates (empty: Node’s list), ${PEM}.`,
+    description: `Certificate authorities of the brokers’ certificates, ${PEM}. Empty: Node’s list.`,
   }),
   kafkaTlsCertificate: setting.optional({
     env: 'KAFKA_TLS_CERT',
@@ -54,7 +54,7 @@ const kafkaSettings = {
   kafkaSasl: setting.choice(['none', 'plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer'], {
     env: 'KAFKA_SASL_MECHANISM',
     default: 'none',
-    description: 'How this client authenticates.',
+    description: 'SASL mechanism of the client.',
   }),
   kafkaUsername: setting.optional({
     env: 'KAFKA_SASL_USERNAME',
@@ -78,19 +78,19 @@ const registrySettings = {
   registryUrl: setting.optional({
     env: 'SCHEMA_REGISTRY_URL',
     description:
-      'A registry with Confluent’s API; required on Kafka. The embedded log keeps schemas in a topic.',
+      'Address of a registry with Confluent’s API. Required with Kafka. The embedded log keeps schemas in a topic.',
   }),
   registryUsername: setting.optional({
     env: 'SCHEMA_REGISTRY_USERNAME',
-    description: 'For basic authentication; overrides the address.',
+    description: 'For basic authentication. Overrides the value in the address.',
   }),
   registryPassword: setting.secret({
     env: 'SCHEMA_REGISTRY_PASSWORD',
-    description: 'For basic authentication; overrides the address.',
+    description: 'For basic authentication. Overrides the value in the address.',
   }),
   registryTlsCa: setting.optional({
     env: 'SCHEMA_REGISTRY_TLS_CA',
-    description: `Authorities that sign the registry’s certificate (empty: Node’s list), ${PEM}.`,
+    description: `Certificate authorities of the registry’s certificate, ${PEM}. Empty: Node’s list.`,
   }),
 } as const;
 
@@ -98,20 +98,20 @@ const clickhouseSettings = {
   clickhouseUrl: setting.optional({
     env: 'CLICKHOUSE_URL',
     description:
-      'ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). Empty: embedded, `standalone` only.',
+      'ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). Empty: the embedded ClickHouse, only for `standalone`.',
   }),
   clickhouseUsername: setting.optional({
     env: 'CLICKHOUSE_USERNAME',
     alias: { env: 'CLICKHOUSE_USER', isDeprecated: false },
-    description: 'Overrides the address; `default` if neither is set.',
+    description: 'Overrides the user in the address; `default` if neither is set.',
   }),
   clickhousePassword: setting.secret({
     env: 'CLICKHOUSE_PASSWORD',
-    description: 'Overrides the address.',
+    description: 'Overrides the password in the address.',
   }),
   clickhouseDatabase: setting.optional({
     env: 'CLICKHOUSE_DATABASE',
-    description: 'Overrides the address; `questlog` if neither is set.',
+    description: 'Overrides the database in the address; `questlog` if neither is set.',
   }),
   clickhousePort: setting.integer({
     env: 'QUESTLOG_CLICKHOUSE_PORT',
@@ -119,16 +119,16 @@ const clickhouseSettings = {
     minimum: 0,
     maximum: 65_535,
     description:
-      'Port of the embedded ClickHouse on 127.0.0.1. 0 takes any free one, and later that of the last start where it is free.',
+      'Port of the embedded ClickHouse on 127.0.0.1. 0: the port of the last start if it is free, otherwise any free port.',
   }),
   clickhouseReaderUrl: setting.optional({
     env: 'CLICKHOUSE_READER_URL',
     description:
-      'The same ClickHouse by an account that only reads, for `POST /admin/sql`. The embedded one has its own.',
+      'Address of the same ClickHouse with a read-only account, for `POST /admin/sql`. The embedded ClickHouse creates its own account.',
   }),
   clickhouseTlsCa: setting.optional({
     env: 'CLICKHOUSE_TLS_CA',
-    description: `Authorities that sign ClickHouse’s certificate (empty: Node’s list), ${PEM}.`,
+    description: `Certificate authorities of ClickHouse’s certificate, ${PEM}. Empty: Node’s list.`,
   }),
 } as const;
 
@@ -137,25 +137,25 @@ const uploadSettings = {
     env: 'QUESTLOG_UPLOADS',
     default: 'auto',
     description:
-      'Where uploaded files lie: `folder` (in the data folder, for one ingest), `s3`, or nowhere (`off`). `auto`: `s3` if a bucket is set, otherwise `folder` with the embedded log.',
+      'Store of uploaded files: `folder` (in the data folder, for one ingest process), `s3`, or `off`. `auto`: `s3` if a bucket is set, otherwise `folder` with the embedded log.',
   }),
   uploadSigningKey: setting.secret({
     env: 'QUESTLOG_UPLOAD_SIGNING_KEY',
     description:
-      'Signs the addresses of uploads to the folder, at least 32 characters. Empty: one is made and kept in the folder.',
+      'Key that signs the addresses of uploads to the folder, at least 32 characters. Empty: a generated key, which is stored in the folder.',
   }),
   s3Bucket: setting.optional({
     env: 'QUESTLOG_S3_BUCKET',
-    description: 'Bucket of uploaded files. It must exist; get, put, delete and list must be allowed.',
+    description: 'Bucket of uploaded files. It must exist and allow get, put, delete, and list.',
   }),
   s3Endpoint: setting.optional({
     env: 'QUESTLOG_S3_ENDPOINT',
     description:
-      'Address of a service with the API of S3, asked by path (`https://host/bucket`). Empty: AWS.',
+      'Address of an S3-compatible service, used with path-style requests (`https://host/bucket`). Empty: AWS.',
   }),
   s3PublicEndpoint: setting.optional({
     env: 'QUESTLOG_S3_PUBLIC_ENDPOINT',
-    description: 'Where games reach that service. Empty: at `QUESTLOG_S3_ENDPOINT`.',
+    description: 'Address of the S3 service for games. Empty: `QUESTLOG_S3_ENDPOINT`.',
   }),
   s3Region: setting.text({
     env: 'QUESTLOG_S3_REGION',
@@ -164,11 +164,11 @@ const uploadSettings = {
   }),
   s3AccessKeyId: setting.optional({
     env: 'QUESTLOG_S3_ACCESS_KEY_ID',
-    description: 'Empty: the machine’s own credentials, as the AWS SDK finds them.',
+    description: 'Access key id. Empty: the credentials that the AWS SDK finds on the machine.',
   }),
   s3SecretAccessKey: setting.secret({
     env: 'QUESTLOG_S3_SECRET_ACCESS_KEY',
-    description: 'Secret of that access key.',
+    description: 'Secret of the access key.',
   }),
 } as const;
 

@@ -1,4 +1,4 @@
-/** Which engines a process takes: those that are given, and never half of two deployments without a word. */
+/** Tests which engines a process uses: the configured engines, and never a mixture of two deployments. */
 import { loadConfig } from '@questlog/runtime/process/config';
 import { StartRefused, Unavailable } from '@questlog/runtime/process/errors';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
@@ -16,25 +16,25 @@ const loaded = (env: Record<string, string>) => loadConfig(settings, env, 'QUEST
 const choiceOf = (env: Record<string, string>, mayBeEmbedded = true) =>
   checkedChoice(loaded(env), mayBeEmbedded);
 
-test('without a word about engines they are the embedded ones', () => {
+test('uses embedded engines if no setting names an engine', () => {
   expect(choiceOf({})).toMatchObject({ kafka: undefined, address: undefined });
 });
 
-test('brokers that are given are used, by all services in one process too', () => {
+test('uses brokers that are set, also with all services in one process', () => {
   expect(choiceOf(GIVEN).kafka?.brokers).toEqual(['a:9092']);
   expect(choiceOf(GIVEN, false).kafka?.brokers).toEqual(['a:9092']);
 });
 
-test('the embedded log can be asked for beside brokers, by name', () => {
+test('QUESTLOG_LOG_ENGINE=embedded uses the embedded log although brokers are set', () => {
   expect(choiceOf({ ...GIVEN, QUESTLOG_LOG_ENGINE: 'embedded' }).kafka).toBeUndefined();
 });
 
-test('brokers without a registry are refused, also where everything else could be embedded', () => {
+test('rejects brokers without a registry, also if the other engines could be embedded', () => {
   expect(() => choiceOf({ KAFKA_BROKERS: 'a:9092' })).toThrow(StartRefused);
   expect(() => choiceOf({ KAFKA_BROKERS: 'a:9092' })).toThrow('SCHEMA_REGISTRY_URL');
 });
 
-test('files lie in the data folder beside the embedded log, in S3 where a bucket is named, and otherwise nowhere', () => {
+test('stores files in the data folder with the embedded log, in S3 if a bucket is set, and otherwise not at all', () => {
   expect(choiceOf({}).uploads).toEqual({ kind: 'folder', signingKey: '' });
   expect(choiceOf({ QUESTLOG_S3_BUCKET: 'b' }).uploads).toMatchObject({
     kind: 's3',
@@ -45,10 +45,10 @@ test('files lie in the data folder beside the embedded log, in S3 where a bucket
   expect(choiceOf({ ...GIVEN, QUESTLOG_UPLOADS: 'off', QUESTLOG_S3_BUCKET: 'b' }).uploads).toBeUndefined();
 });
 
-test('workers are for ingest on Kafka: the embedded log and a folder of files are one process’s', () => {
+test('rejects several workers with the embedded log or with a folder of files, which only one process can use', () => {
   const workers = { QUESTLOG_WORKERS: '2' };
   expect(() => choiceOf(workers)).toThrow(
-    'QUESTLOG_WORKERS: must be 1 here; the embedded log is a file of one process',
+    'QUESTLOG_WORKERS: must be 1 with the embedded log, which only one process can open',
   );
   expect(() => choiceOf({ ...GIVEN, ...workers, QUESTLOG_UPLOADS: 'folder' }, false)).toThrow(
     'QUESTLOG_UPLOADS: ',
@@ -69,23 +69,23 @@ test.each([
   ['QUESTLOG_UPLOAD_SIGNING_KEY', { QUESTLOG_UPLOAD_SIGNING_KEY: 'short' }],
   ['QUESTLOG_PUBLIC_URL', { QUESTLOG_PUBLIC_URL: 'games.example.com' }],
   ['QUESTLOG_PUBLIC_URL', { QUESTLOG_PUBLIC_URL: 'https://games.example.com/?x' }],
-])('%s is refused where it leads nowhere: %j', (name, env) => {
+])('rejects %s with %j', (name, env) => {
   expect(() => choiceOf({ ...env })).toThrow(`${name}: `);
 });
 
-test('where games reach ingest is kept without a slash at its end', () => {
+test('removes the trailing slash of QUESTLOG_PUBLIC_URL', () => {
   expect(choiceOf({ QUESTLOG_PUBLIC_URL: 'https://games.example.com/t/' }).publicUrl).toBe(
     'https://games.example.com/t',
   );
 });
 
-test('an account of readers without its server is refused: the embedded one has a reader of its own', () => {
+test('rejects CLICKHOUSE_READER_URL without CLICKHOUSE_URL, because the embedded ClickHouse has its own read-only account', () => {
   expect(() => choiceOf({ CLICKHOUSE_READER_URL: 'http://reader:p@ch:8123' })).toThrow(
-    'CLICKHOUSE_READER_URL: needs CLICKHOUSE_URL',
+    'CLICKHOUSE_READER_URL: requires CLICKHOUSE_URL',
   );
 });
 
-test('a start goes on where ClickHouse does not let it look for broken parts, and warns', async () => {
+test('a start continues with a warning if ClickHouse does not allow the query for broken parts', async () => {
   const refused = new Unavailable('ClickHouse: Not enough privileges');
   const warn = vi.fn();
   const query = () => Promise.reject(refused);
@@ -95,7 +95,7 @@ test('a start goes on where ClickHouse does not let it look for broken parts, an
   await expect(findBrokenParts({ query: bug }, silentLogger)).rejects.toThrow('a bug');
 });
 
-test('without a data folder no embedded engine is opened: it would begin anew in the folder of the process', async () => {
+test('throws without a data folder instead of opening an embedded engine in the working directory', async () => {
   const deps = { settings: loaded({}), choice: choiceOf({}), embedded: undefined, logger: silentLogger };
   const opening = openEngines({ ...deps, lifecycle: createLifecycle(silentLogger) });
   await expect(opening).rejects.toThrow('an embedded engine has no data folder here');

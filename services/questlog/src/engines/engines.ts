@@ -1,4 +1,4 @@
-/** Opens what the services stand on: a log, a schema registry and ClickHouse, each the embedded one or a real one. */
+/** Opens the engines of the services: a log, a schema registry, and ClickHouse, each embedded or external. */
 import type { BlockList } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -32,9 +32,9 @@ import { jwtOptions } from '../jwt/jwtSettings.ts';
 import { clickhouseAddress, readerAccount } from './clickhouseAddress.ts';
 import { kafkaConnection } from './kafkaConnection.ts';
 
-/** Enough for a hot tenant to be spread in trying things out; each costs an insert a block. */
+/** Enough to try out the spread of a large tenant. Each partition costs one insert per block. */
 const EMBEDDED_PARTITIONS = 4;
-/** Enough for a dozen of each consumer, and for a hot tenant to be spread. */
+/** Enough for twelve members of each consumer group, and to spread a large tenant. */
 const KAFKA_PARTITIONS = 12;
 const MIN_SIGNING_KEY = 32;
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
@@ -43,35 +43,35 @@ export interface Engines {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly store: Store;
-  /** The same by the account that only reads; undefined where there is none. */
+  /** ClickHouse with the read-only account; undefined if none is set. */
   readonly reader: AddressedStore | undefined;
-  /** Where ClickHouse was found or started. */
+  /** Address and account of ClickHouse. */
   readonly clickhouse: StoreOptions;
-  /** What is wrong with the embedded ClickHouse at the moment; undefined where there is none. */
+  /** Returns the current problem of the embedded ClickHouse. Undefined for an external ClickHouse. */
   readonly problem: (() => string | undefined) | undefined;
-  /** A sentence of what ClickHouse had put aside, broken, when it was opened; undefined: nothing. */
+  /** Warning about broken parts that ClickHouse detached at its start; undefined without broken parts. */
   readonly brokenParts: string | undefined;
   /** True if an older version created the file of the log and `questlog compact` has not rewritten it. */
   readonly needsCompact: boolean;
-  /** The log, where it and ClickHouse are embedded: then a backup of both can be made. */
+  /** The log, if the log and ClickHouse are both embedded, so that both can be backed up. */
   readonly copyable: Pick<Log & EmbeddedExtras, 'id' | 'copy'> | undefined;
 }
 
-/** What is reached over the network; undefined: the embedded one. */
+/** The external engines and options that the settings choose. An engine that is undefined is embedded. */
 export interface EngineChoice {
-  /** Where uploaded files lie; undefined: nowhere. */
+  /** Store of uploaded files; undefined: uploads are off. */
   readonly uploads: UploadChoice | undefined;
-  /** Whose pages may read what games are answered. */
+  /** Origins whose web pages can read the responses to games. */
   readonly corsOrigins: AllowedOrigins;
-  /** Without a slash at its end; empty where it is not set. */
+  /** Public address without a trailing slash; empty if not set. */
   readonly publicUrl: string;
-  /** Undefined where JWTs are not set up. */
+  /** Undefined if JWTs are not configured. */
   readonly jwt: JwtOptions | undefined;
-  /** Whose `X-Forwarded-For` is believed. */
+  /** Proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: BlockList;
   readonly kafka: KafkaConnection | undefined;
   readonly address: StoreOptions | undefined;
-  /** On that ClickHouse; undefined where the settings name none. */
+  /** Read-only account of the external ClickHouse; undefined if not set. */
   readonly reader: (Account & { readonly url: string }) | undefined;
 }
 
@@ -82,16 +82,16 @@ export type UploadChoice =
 export interface EngineDeps {
   readonly settings: Settings;
   readonly choice: EngineChoice;
-  /** Undefined where everything embedded is out of the question. */
+  /** Options of embedded engines; undefined if this process cannot have embedded engines. */
   readonly embedded: (Account & { readonly dataDir: string; readonly reader: Account }) | undefined;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
 }
 
 /**
- * Resolves once ClickHouse's process starts, where it is embedded, so that the caller can do something meanwhile: `engines` stands
- * in an object, since an `await` would wait for it too. It rejects as this does.
- * @throws StartRefused where one cannot be opened; Unavailable when an engine does not answer.
+ * Resolves as soon as the log is open. The caller can do other work while ClickHouse starts. The inner promise
+ * `engines` is wrapped in an object, because `await` would otherwise also wait for it.
+ * @throws StartRefused if an engine cannot be opened; Unavailable if an engine does not answer
  */
 export async function openEngines(deps: EngineDeps): Promise<{ readonly engines: Promise<Engines> }> {
   const opened = await openLog(deps);
@@ -107,7 +107,7 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
     ? { clickhouse: address, problem: undefined }
     : await embeddedClickHouse(deps);
   const opened = await openMigrated(clickhouse, MIGRATIONS);
-  // An embedded one has begun anew with this process: no insert of before is under way in it.
+  // The embedded ClickHouse started with this process, so no insert of an earlier process can still be running.
   const store = address === undefined ? { ...opened, insertsEndWithinMs: 0 } : opened;
   lifecycle.onStop('ClickHouse client', () => store.close());
 
@@ -136,8 +136,8 @@ function openReader(
 }
 
 /**
- * All that can be refused is, before anything starts.
- * @throws StartRefused naming every setting at fault.
+ * Validates the settings before anything starts.
+ * @throws StartRefused that names every invalid setting
  */
 export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): EngineChoice {
   const problems: string[] = [];
@@ -150,25 +150,25 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
     }
   };
   const isEmbedded = settings.log === 'embedded' || (mayBeEmbedded && !isOnKafka(settings));
-  const ownerHint = 'the embedded one belongs to one process, `questlog standalone`';
+  const ownerHint = 'only `questlog standalone` can use embedded engines';
   if (isEmbedded && !mayBeEmbedded) problems.push(`QUESTLOG_LOG_ENGINE: must be kafka here; ${ownerHint}`);
   const kafka = isEmbedded ? undefined : checked(() => kafkaConnection(settings));
   if (!isEmbedded && settings.registryUrl === '') {
-    problems.push('SCHEMA_REGISTRY_URL: needed with the log on Kafka');
+    problems.push('SCHEMA_REGISTRY_URL: required with the log on Kafka');
   }
   if (isEmbedded && settings.workers > 1) {
-    problems.push('QUESTLOG_WORKERS: must be 1 here; the embedded log is a file of one process');
+    problems.push('QUESTLOG_WORKERS: must be 1 with the embedded log, which only one process can open');
   }
   if (settings.workers > 1 && (settings.port === 0 || settings.adminPort === 0)) {
     problems.push(
-      'QUESTLOG_PORT, QUESTLOG_ADMIN_PORT: must not be 0 with QUESTLOG_WORKERS; one that is started again would take another',
+      'QUESTLOG_PORT, QUESTLOG_ADMIN_PORT: must not be 0 with QUESTLOG_WORKERS, because a restarted worker would take another port',
     );
   }
   const hasUrl = settings.clickhouseUrl !== '';
-  if (!hasUrl && !mayBeEmbedded) problems.push(`CLICKHOUSE_URL: needed here; ${ownerHint}`);
+  if (!hasUrl && !mayBeEmbedded) problems.push(`CLICKHOUSE_URL: required here; ${ownerHint}`);
   if (!hasUrl && settings.clickhouseReaderUrl !== '') {
     problems.push(
-      'CLICKHOUSE_READER_URL: needs CLICKHOUSE_URL; the embedded ClickHouse has a reader of its own',
+      'CLICKHOUSE_READER_URL: requires CLICKHOUSE_URL; the embedded ClickHouse has its own read-only account',
     );
   }
   const address = hasUrl ? checked(() => clickhouseAddress(settings)) : undefined;
@@ -183,20 +183,21 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   return { kafka, address, reader, uploads, corsOrigins, publicUrl, jwt, trustedProxies };
 }
 
-/** A folder serves one ingest. On Kafka there can be several, so that it has to be asked for. */
+/**
+ * Returns the store of uploaded files. A folder serves only one ingest process, so it must be set explicitly with
+ * Kafka.
+ */
 function uploadChoice(settings: Settings, isEmbedded: boolean): UploadChoice | undefined {
   const { uploads, uploadSigningKey: signingKey } = settings;
   if (uploads === 's3' || (uploads === 'auto' && settings.s3Bucket !== '')) {
     return { kind: 's3', options: checkedS3(settings) };
   }
   if (signingKey !== '' && signingKey.length < MIN_SIGNING_KEY) {
-    throw new StartRefused(`QUESTLOG_UPLOAD_SIGNING_KEY: needed with ${MIN_SIGNING_KEY} characters or more`);
+    throw new StartRefused(`QUESTLOG_UPLOAD_SIGNING_KEY: must have at least ${MIN_SIGNING_KEY} characters`);
   }
   const isFolder = uploads === 'folder' || (uploads === 'auto' && isEmbedded);
   if (isFolder && !isEmbedded && settings.workers > 1) {
-    throw new StartRefused(
-      'QUESTLOG_UPLOADS: a folder is for one ingest, and QUESTLOG_WORKERS asks for several',
-    );
+    throw new StartRefused('QUESTLOG_UPLOADS: must not be folder if QUESTLOG_WORKERS is more than 1');
   }
   return isFolder ? { kind: 'folder', signingKey } : undefined;
 }
@@ -205,9 +206,11 @@ function checkedS3(settings: Settings): S3StoreOptions {
   const { s3Bucket: bucket, s3Region: region } = settings;
   const { s3Endpoint: endpoint, s3PublicEndpoint: publicEndpoint } = settings;
   const { s3AccessKeyId: accessKeyId, s3SecretAccessKey: secretAccessKey } = settings;
-  if (bucket === '') throw new StartRefused('QUESTLOG_S3_BUCKET: needed for uploads in S3');
+  if (bucket === '') throw new StartRefused('QUESTLOG_S3_BUCKET: required for uploads to S3');
   if ((accessKeyId === '') !== (secretAccessKey === '')) {
-    throw new StartRefused('QUESTLOG_S3_ACCESS_KEY_ID: goes with QUESTLOG_S3_SECRET_ACCESS_KEY');
+    throw new StartRefused(
+      'QUESTLOG_S3_ACCESS_KEY_ID: set it together with QUESTLOG_S3_SECRET_ACCESS_KEY, or set neither',
+    );
   }
   for (const [name, address] of Object.entries({ ENDPOINT: endpoint, PUBLIC_ENDPOINT: publicEndpoint })) {
     if (address === '' || /^https?:$/.test(URL.parse(address)?.protocol ?? '')) continue;
@@ -221,13 +224,15 @@ function checkedPublicUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isWhole =
     url !== undefined && /^https?:$/.test(url.protocol) && url.search + url.hash + url.username === '';
-  if (!isWhole) throw new StartRefused('QUESTLOG_PUBLIC_URL: must be an http or https address without query');
+  if (!isWhole)
+    throw new StartRefused('QUESTLOG_PUBLIC_URL: must be an http or https address without user and query');
   return url.href.replace(/\/+$/, '');
 }
 
 /**
- * Tenants, projects and tokens are in the log alone: without its file, which was lost or emptied, games would be refused by
- * what looks ready. A start that is refused writes nothing to the directory, so that the next one is refused as well.
+ * Rejects the start if the log is empty but ClickHouse has rows. Tenants, projects, and tokens are only in the log:
+ * if its file was lost, Questlog would seem ready and reject every game. A rejected start writes nothing to the
+ * directory, so that the next start is rejected as well.
  */
 async function rejectEmptyLog(log: Log, store: Store, dataDir: string): Promise<void> {
   if ((await log.endOffset(TOPICS.directory, 0)) > 0) return;
@@ -237,13 +242,16 @@ async function rejectEmptyLog(log: Log, store: Store, dataDir: string): Promise<
   );
   if (Number(stored?.total ?? 0) === 0) return;
   const [file, folder] = [join(dataDir, 'log', 'questlog.db'), join(dataDir, 'clickhouse')];
-  const action = 'restore a backup into an empty folder, or move ClickHouse’s folder away to begin anew';
+  const action = 'restore a backup into an empty folder, or move ClickHouse’s folder away to start empty';
   throw new StartRefused(
-    `the log ${file} is new or empty, and ClickHouse in ${folder} holds rows of another: ${action}`,
+    `the log ${file} is new or empty, but ClickHouse in ${folder} has rows of another log: ${action}`,
   );
 }
 
-/** Right after a move to another log; otherwise two deployments write into one database, and neither has all it should. */
+/**
+ * Warns if ClickHouse has rows of another log. This is normal only right after a move to another log. Otherwise two
+ * deployments write to one database, and both lack data.
+ */
 async function warnAboutOtherLogs(log: Log, store: Store, logger: Logger): Promise<void> {
   const others = await store.query<{ id: string }>(
     `SELECT DISTINCT log_id AS id FROM appends
@@ -254,7 +262,10 @@ async function warnAboutOtherLogs(log: Log, store: Store, logger: Logger): Promi
   logger.warn('clickhouse_holds_another_log', { log: log.id, others: others.map(({ id }) => id) });
 }
 
-/** ClickHouse puts aside at its start what it cannot read, and answers from then on as if those rows had never been. */
+/**
+ * Returns a warning if ClickHouse detached broken parts. ClickHouse detaches unreadable parts at its start and then
+ * answers as if their rows had never existed.
+ */
 export async function findBrokenParts(
   store: Pick<Store, 'query'>,
   logger: Logger,
@@ -263,7 +274,7 @@ export async function findBrokenParts(
     `SELECT table, groupArray(10)(name) AS parts FROM system.detached_parts
      WHERE database = currentDatabase() AND reason LIKE 'broken%' GROUP BY table ORDER BY table`,
   );
-  // The account on a server may lack the right. Nothing but this warning needs it: the start goes on.
+  // An external account may lack the right. Only this warning needs it, so the start continues.
   const found = await query.catch((error: unknown) => {
     if (!(error instanceof Unavailable || error instanceof QueryRejected)) throw error;
     logger.warn('clickhouse_parts_not_looked_at', { cause: error.message });
@@ -272,12 +283,12 @@ export async function findBrokenParts(
   if (found.length === 0) return undefined;
   logger.warn('clickhouse_parts_broken', { tables: found });
   const tables = found.map(({ table }) => table).join(', ');
-  return `ClickHouse put parts aside that it could not read, of ${tables}; npx questlog verify names what is missing`;
+  return `ClickHouse detached broken parts of ${tables}; npx questlog verify lists the missing records`;
 }
 
 interface OpenedLog {
   readonly log: Log;
-  /** The same, where it is the embedded one. */
+  /** The same log, if it is embedded. */
   readonly embeddedLog: (Log & EmbeddedExtras) | undefined;
 }
 
@@ -289,7 +300,7 @@ async function openLog(deps: EngineDeps): Promise<OpenedLog> {
     const own = await openEmbeddedLog({ directory, clock: systemClock });
     return { log: own, embeddedLog: own };
   }
-  // Kafka's clients are a tenth of what a start loads: only where they are used.
+  // Loaded only if needed: the Kafka clients are a tenth of the modules that a start loads.
   const { openKafkaLog } = await import('@questlog/runtime/log/kafka/kafkaLog');
   const { prefix, kafkaReplicationFactor: replicationFactor } = settings;
   return {
@@ -329,7 +340,10 @@ async function embeddedClickHouse(deps: EngineDeps): Promise<Pick<Engines, 'clic
   };
 }
 
-/** A bug where it throws: `checkedChoice` lets only processes that have a data folder choose an embedded engine. */
+/**
+ * Returns the options of embedded engines. It throws only because of a bug: `checkedChoice` allows embedded engines
+ * only in processes with a data folder.
+ */
 function embeddedOf({ embedded }: EngineDeps): NonNullable<EngineDeps['embedded']> {
   if (embedded === undefined) throw new Error('an embedded engine has no data folder here');
   return embedded;

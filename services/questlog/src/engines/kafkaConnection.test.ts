@@ -1,4 +1,4 @@
-/** Kafka's settings: what belongs together is asked for together, and a wrong mixture is refused by name. */
+/** Tests that related Kafka settings are required together, and that the error names conflicting settings. */
 import { loadConfig } from '@questlog/runtime/process/config';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import { expect, test } from 'vitest';
@@ -10,17 +10,17 @@ const connectionOf = (env: Record<string, string>) =>
 
 const OAUTH = { KAFKA_SASL_MECHANISM: 'oauthbearer', KAFKA_SASL_USERNAME: 'me', KAFKA_SASL_PASSWORD: 'pw' };
 
-test('brokers alone are spoken to without TLS and without a name', () => {
+test('connects without TLS and authentication if only brokers are set', () => {
   expect(connectionOf({})).toEqual({ brokers: ['a:9092', 'b:9093'], clientId: 'questlog' });
 });
 
-test('TLS takes the system’s certificates, or those given, and a client’s own', () => {
+test('TLS uses Node’s certificate authorities or the configured ones, and a client certificate', () => {
   expect(connectionOf({ KAFKA_TLS: 'on' })).toMatchObject({ ssl: {} });
   const given = { KAFKA_TLS: 'on', KAFKA_TLS_CA: 'ca', KAFKA_TLS_CERT: 'cert', KAFKA_TLS_KEY: 'key' };
   expect(connectionOf(given).ssl).toEqual({ ca: 'ca', cert: 'cert', key: 'key' });
 });
 
-test.each(['plain', 'scram-sha-256', 'scram-sha-512'])('%s takes a name and a password', (mechanism) => {
+test.each(['plain', 'scram-sha-256', 'scram-sha-512'])('%s uses user and password', (mechanism) => {
   const env = { KAFKA_SASL_MECHANISM: mechanism, KAFKA_SASL_USERNAME: 'me', KAFKA_SASL_PASSWORD: 'pw' };
   expect(connectionOf(env).sasl).toEqual({ mechanism, username: 'me', password: 'pw' });
 });
@@ -42,7 +42,7 @@ test.each([
   ],
   ['certificates without TLS, which would be spoken in the clear', { KAFKA_TLS_CA: 'ca' }, 'KAFKA_TLS'],
   ['a certificate without its key', { KAFKA_TLS: 'on', KAFKA_TLS_CERT: 'cert' }, 'KAFKA_TLS_KEY'],
-])('%s is refused', (_, env: Record<string, string>, name) => {
+])('rejects %s', (_, env: Record<string, string>, name) => {
   expect(() => connectionOf(env)).toThrow(StartRefused);
   expect(() => connectionOf(env)).toThrow(name);
   expect(() => connectionOf(env)).not.toThrow('s3cret');

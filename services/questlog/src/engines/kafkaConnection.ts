@@ -1,4 +1,4 @@
-/** Kafka's connection options, from the settings. */
+/** Kafka's connection options from the settings. */
 import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import { oauthTokens } from '@questlog/runtime/log/kafka/client/oauthTokens';
 import { StartRefused } from '@questlog/runtime/process/errors';
@@ -6,15 +6,18 @@ import type { Settings } from '../config.ts';
 
 const CLIENT_ID = 'questlog';
 
-/** @throws StartRefused naming every setting that is missing or belongs to another choice. */
+/**
+ * Returns the connection options.
+ * @throws StartRefused that names every missing or conflicting setting
+ */
 export function kafkaConnection(settings: Settings): KafkaConnection {
   const problems: string[] = [];
   const needed = (name: string, value: string): void => {
-    if (value === '') problems.push(`${name}: needed with KAFKA_SASL_MECHANISM=${settings.kafkaSasl}`);
+    if (value === '') problems.push(`${name}: required with KAFKA_SASL_MECHANISM=${settings.kafkaSasl}`);
   };
   const brokers = settings.kafkaBrokers.split(',').map((broker) => broker.trim());
   if (!brokers.every((broker) => /^.+:\d{1,5}$/.test(broker))) {
-    problems.push('KAFKA_BROKERS: needed with the log on Kafka, as host:port,host:port');
+    problems.push('KAFKA_BROKERS: required with the log on Kafka, as host:port,host:port');
   }
   if (settings.kafkaSasl !== 'none') {
     needed('KAFKA_SASL_USERNAME', settings.kafkaUsername);
@@ -26,19 +29,19 @@ export function kafkaConnection(settings: Settings): KafkaConnection {
     if (tokenUrl !== '' && !isBareAddress(tokenUrl)) problems.push(NOT_BARE);
   }
   if (settings.kafkaTls === 'off' && settings.kafkaTlsCa + settings.kafkaTlsCertificate !== '') {
-    problems.push('KAFKA_TLS: must be on where certificates are given');
+    problems.push('KAFKA_TLS: must be on if certificates are set');
   }
   if ((settings.kafkaTlsCertificate === '') !== (settings.kafkaTlsKey === '')) {
-    problems.push('KAFKA_TLS_CERT, KAFKA_TLS_KEY: give both or neither');
+    problems.push('KAFKA_TLS_CERT, KAFKA_TLS_KEY: set both or neither');
   }
   if (problems.length > 0) throw new StartRefused(problems.join('; '));
   return { brokers, clientId: CLIENT_ID, ...tlsOf(settings), ...saslOf(settings) };
 }
 
 const NOT_BARE =
-  'KAFKA_OAUTH_TOKEN_URL: must be an http:// or https:// address; name and password are KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD';
+  'KAFKA_OAUTH_TOKEN_URL: must be an http:// or https:// address without user and password; set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD';
 
-/** Failures name the address, so it must hold no password. */
+/** True for an address without user and password. Error messages contain the address. */
 function isBareAddress(text: string): boolean {
   const url = URL.parse(text);
   return url !== null && /^https?:$/.test(url.protocol) && url.username + url.password === '';

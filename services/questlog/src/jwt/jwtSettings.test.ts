@@ -12,7 +12,7 @@ const WHOLE = {
 };
 const of = (env: Record<string, string>) => jwtOptions(loadConfig(schema, env, 'QUESTLOG_'));
 
-test('without settings there are no JWTs; with them what they say', () => {
+test('returns no options without settings, and the configured options with settings', () => {
   expect(of({})).toBeUndefined();
   expect(of({ ...WHOLE, QUESTLOG_JWT_ALGORITHMS: 'PS256, EdDSA', QUESTLOG_JWT_SCOPE_CLAIM: 'may' })).toEqual({
     jwksUrl: new URL('https://login.example.com/jwks.json'),
@@ -28,7 +28,7 @@ test('without settings there are no JWTs; with them what they say', () => {
 });
 
 test.each(['http://localhost:3000/jwks', 'http://127.0.0.1/jwks', 'http://[::1]:80/jwks'])(
-  '%s is an address of keys: nobody can change them on their way',
+  'accepts %s as address of the keys, because the connection stays on this machine',
   (url) => {
     expect(of({ ...WHOLE, QUESTLOG_JWKS_URL: url })).toBeDefined();
   },
@@ -46,7 +46,7 @@ test.each([
   ['QUESTLOG_JWT_ALGORITHMS', 'RS256,HS256'],
   ['QUESTLOG_JWT_ALGORITHMS', 'rs256'],
   ['QUESTLOG_JWT_ALGORITHMS', 'RS256,'],
-])('%s=%j refuses the start, and is named', (name, value) => {
+])('rejects %s=%j and names the setting', (name, value) => {
   expect(() => of({ ...WHOLE, [name]: value })).toThrow(StartRefused);
   expect(() => of({ ...WHOLE, [name]: value })).toThrow(`${name}: `);
 });

@@ -1,10 +1,13 @@
-/** The settings of JWTs: whose are taken, and what their claims mean here. */
+/** Settings of JWTs: the trusted issuer and the meaning of the claims. */
 import type { JwtOptions } from '@questlog/ingest/tokens/jwt/jwtVerifier';
 import { setting } from '@questlog/runtime/process/config';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import Type, { type Static } from 'typebox';
 
-/** Those whose verification takes a public key: with a secret one, whoever knows the public key could sign. */
+/**
+ * Signature algorithms with a public key. With a secret-key algorithm, any client that knows the public key could
+ * sign a JWT.
+ */
 const JWT_ALGORITHMS: readonly string[] = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ];
@@ -13,72 +16,73 @@ export const jwtSettings = {
   jwksUrl: setting.optional({
     env: 'QUESTLOG_JWKS_URL',
     description:
-      'Address of the keys (a JWKS) of an issuer whose JWTs games may send as their token, `https` unless it is this machine. Empty: tokens of the directory only.',
+      'Address of an issuer’s keys (a JWKS). Games can then send JWTs of this issuer as their token. `https`, except for a local address. Empty: only tokens of the directory are accepted.',
   }),
   jwtIssuer: setting.optional({
     env: 'QUESTLOG_JWT_ISSUER',
-    description: 'What `iss` of a JWT must be, to the letter. Needed with `QUESTLOG_JWKS_URL`.',
+    description: 'Exact value of the claim `iss`. Required with `QUESTLOG_JWKS_URL`.',
   }),
   jwtAudience: setting.optional({
     env: 'QUESTLOG_JWT_AUDIENCE',
-    description: 'What `aud` of a JWT must be or hold. Needed with `QUESTLOG_JWKS_URL`.',
+    description: 'Value that the claim `aud` must equal or contain. Required with `QUESTLOG_JWKS_URL`.',
   }),
   jwtAlgorithms: setting.text({
     env: 'QUESTLOG_JWT_ALGORITHMS',
     default: 'RS256,ES256,EdDSA',
-    description: `Signatures of JWTs that are taken, separated by commas, of ${JWT_ALGORITHMS.join(', ')}.`,
+    description: `Accepted signature algorithms, separated by commas. Possible: ${JWT_ALGORITHMS.join(', ')}.`,
   }),
   jwtClockSkewSeconds: setting.integer({
     env: 'QUESTLOG_JWT_CLOCK_SKEW_SECONDS',
     default: 30,
     minimum: 0,
     maximum: 300,
-    description: 'By how much the clocks of the issuer and of ingest may differ.',
+    description: 'Maximum difference between the clocks of the issuer and of ingest.',
   }),
   jwtProjectClaim: setting.text({
     env: 'QUESTLOG_JWT_PROJECT_CLAIM',
     default: 'questlog_project',
-    description: 'The claim of a JWT with the id of its project.',
+    description: 'Claim with the id of the project.',
   }),
   jwtTenantClaim: setting.text({
     env: 'QUESTLOG_JWT_TENANT_CLAIM',
     default: 'questlog_tenant',
     description:
-      'The claim with the id of the tenant. A JWT may lack it; where it is, the project must be of that tenant.',
+      'Claim with the id of the tenant. Optional in a JWT. If it is present, the project must belong to that tenant.',
   }),
   jwtScopeClaim: setting.text({
     env: 'QUESTLOG_JWT_SCOPE_CLAIM',
     default: 'scope',
     description:
-      'The claim with the scopes, separated by spaces or as a list. Those of other services are ignored.',
+      'Claim with the scopes, separated by spaces or as a list. Scopes of other services are ignored.',
   }),
   jwtBuildsClaim: setting.text({
     env: 'QUESTLOG_JWT_BUILDS_CLAIM',
     default: 'questlog_builds',
     description:
-      'The claim with the ids of the builds that a JWT may write for, separated by spaces or as a list. Without it: for all.',
+      'Claim with the ids of the builds that the JWT can write for, separated by spaces or as a list. Without the claim: all builds.',
   }),
 } as const;
 
 const schema = Type.Object(jwtSettings);
 
-/** Undefined where JWTs are not set up. @throws StartRefused naming the setting at fault. */
+/**
+ * Returns the JWT options. Undefined if JWTs are not configured.
+ * @throws StartRefused that names the invalid setting
+ */
 export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOptions | undefined {
   const { jwksUrl, jwtIssuer: issuer, jwtAudience: audience } = settings;
   if (jwksUrl === '') {
     if (issuer + audience === '') return undefined;
-    throw new StartRefused(
-      'QUESTLOG_JWKS_URL: needed where QUESTLOG_JWT_ISSUER or QUESTLOG_JWT_AUDIENCE is set',
-    );
+    throw new StartRefused('QUESTLOG_JWKS_URL: required with QUESTLOG_JWT_ISSUER and QUESTLOG_JWT_AUDIENCE');
   }
-  if (issuer === '') throw new StartRefused('QUESTLOG_JWT_ISSUER: needed with QUESTLOG_JWKS_URL');
-  // The same issuer signs for other services: without it a token that was meant for one of them would be one here.
-  if (audience === '') throw new StartRefused('QUESTLOG_JWT_AUDIENCE: needed with QUESTLOG_JWKS_URL');
+  if (issuer === '') throw new StartRefused('QUESTLOG_JWT_ISSUER: required with QUESTLOG_JWKS_URL');
+  // The issuer can sign for other services. Without an audience, a token for another service would be valid here.
+  if (audience === '') throw new StartRefused('QUESTLOG_JWT_AUDIENCE: required with QUESTLOG_JWKS_URL');
   const algorithms = settings.jwtAlgorithms.split(',').map((name) => name.trim());
   const unknown = algorithms.filter((name) => !JWT_ALGORITHMS.includes(name));
   if (unknown.length > 0) {
     const known = JWT_ALGORITHMS.join(', ');
-    throw new StartRefused(`QUESTLOG_JWT_ALGORITHMS: ${unknown.join(', ')} is none of ${known}`);
+    throw new StartRefused(`QUESTLOG_JWT_ALGORITHMS: ${unknown.join(', ')} is not one of ${known}`);
   }
   return {
     ...{ jwksUrl: keysAddress(jwksUrl), issuer, audience, algorithms },
@@ -94,12 +98,17 @@ export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOption
   };
 }
 
-/** Whoever changes the keys on their way signs what he likes. */
+/**
+ * Returns the address of the keys. It must be `https` or local, because an attacker who replaces the keys in transit
+ * can sign any token.
+ */
 function keysAddress(text: string): URL {
   const url = URL.parse(text);
   const isHere = url !== null && ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);
   if (url !== null && url.username + url.password !== '')
-    throw new StartRefused('QUESTLOG_JWKS_URL: a user or password in it is never sent; JWKS are public');
+    throw new StartRefused(
+      'QUESTLOG_JWKS_URL: must not contain a user or password, because they are never sent',
+    );
   if (url?.protocol === 'https:' || (isHere && url.protocol === 'http:')) return url;
-  throw new StartRefused('QUESTLOG_JWKS_URL: must be an https address, or an http one of this machine');
+  throw new StartRefused('QUESTLOG_JWKS_URL: must be an https address, or an http address of this machine');
 }

@@ -1,4 +1,4 @@
-/** What Prometheus reads of several workers: the text must be one that it takes, with every series of each. */
+/** Tests the merged metrics of several workers: a valid exposition with every series of each worker. */
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { expect, test } from 'vitest';
@@ -12,11 +12,11 @@ async function expositionOf(worker: number, events: number): Promise<string> {
   return await registry.metrics();
 }
 
-test('each family is told once, with the series of every worker', async () => {
+test('each family occurs once, with the series of every worker', async () => {
   const only = '# HELP of_two Of the second alone.\n# TYPE of_two counter\nof_two 0\n';
   const merged = mergedMetrics([await expositionOf(1, 3), `${await expositionOf(2, 4)}\n${only}`]);
 
-  // Together, and below their head.
+  // All series of the family directly follow its HELP and TYPE lines.
   expect(merged).toContain(
     'TYPE questlog_events_accepted_total counter\nquestlog_events_accepted_total{worker="1"} 3\nquestlog_events_accepted_total{worker="2"} 4\n\n',
   );

@@ -1,6 +1,9 @@
-/** Expositions of several processes as one: each family once, with the series of all. */
+/** Merges the metrics of several processes. */
 
-/** @param expositions in Prometheus’ text format as prom-client writes it: families with an empty line between them. */
+/**
+ * Returns one exposition in which each family occurs once, with the series of all processes.
+ * @param expositions texts in Prometheus’ format as prom-client writes them, with an empty line between families
+ */
 export function mergedMetrics(expositions: readonly string[]): string {
   const families = new Map<string, string[]>();
   for (const family of expositions.flatMap((text) => text.trimEnd().split('\n\n'))) {

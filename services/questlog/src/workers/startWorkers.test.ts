@@ -1,4 +1,7 @@
-/** Workers that are no ingests: who gets which connection, what operators see, and what becomes of those that are killed. */
+/**
+ * Tests workers with a minimal server instead of ingest: the distribution of connections, health and metrics for
+ * operators, and killed workers.
+ */
 import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { Agent, get, type IncomingMessage } from 'node:http';
@@ -12,13 +15,13 @@ import { startWorkers } from './startWorkers.ts';
 
 const WORKER = fileURLToPath(new URL('./testing/aWorker.ts', import.meta.url));
 const COUNT = 2;
-/** Whoever has no answer by then was forgotten. */
+/** Time after which a connection without a response counts as lost. */
 const FORGOTTEN_AFTER_MS = 5_000;
 const lifecycle = createLifecycle(silentLogger);
 let [games, operators] = ['', ''];
-/** Both serve: who they are. */
+/** Health state while both workers serve. */
 const BOTH = { problems: {}, warnings: { 'of 1': expect.any(String), 'of 2': expect.any(String) } };
-/** Where workers wait before they listen, and who waits. */
+/** Gate at which workers wait before they listen, and the waiting workers. */
 const gate = createServer((socket) => {
   atGate.push(socket.on('error', () => {}));
   if (isGateOpen) socket.end();
@@ -39,10 +42,10 @@ afterAll(async () => {
   gate.close();
 });
 
-test('few connections that are kept are spread evenly, and stay where they are', async () => {
+test('a few keep-alive connections are distributed evenly and stay with their worker', async () => {
   const agents = Array.from({ length: 8 }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
   const first: string[] = [];
-  // One after another: on a busy machine one of two may be long in taking up what comes at once.
+  // Sequential, because on a busy machine a worker can be slow to accept a connection.
   for (const agent of agents) first.push(await ask(games, agent));
   const again = await Promise.all(agents.map((agent) => ask(games, agent)));
   for (const agent of agents) agent.destroy();
@@ -50,11 +53,11 @@ test('few connections that are kept are spread evenly, and stay where they are',
   expect(again).toEqual(first);
   const counts = [...Map.groupBy(first, String).values()].map(({ length }) => length);
   expect(counts).toHaveLength(COUNT);
-  // In turn but for a worker that has not taken up its last one yet.
+  // Round robin, except for a worker that has not accepted its last connection yet.
   expect(Math.min(...counts)).toBeGreaterThanOrEqual(2);
 });
 
-test('operators are told of both by one, and the figures add up', async () => {
+test('one worker reports health and metrics of both workers', async () => {
   const asked = 20;
   const before = sum(await served());
   for (let n = 0; n < asked; n++) await ask(games);
@@ -66,7 +69,7 @@ test('operators are told of both by one, and the figures add up', async () => {
 });
 
 test.each([2, 1])(
-  'worker %i is killed: the port goes on, nobody is forgotten, and it comes back',
+  'if worker %i is killed, the port stays open, no connection is lost, and the worker restarts',
   async (number) => {
     const outcomes: string[] = [];
     let isOver = false;
@@ -85,17 +88,17 @@ test.each([2, 1])(
 
     const failures = outcomes.filter((outcome) => !/^\d+$/.test(outcome));
     expect(failures).not.toContain('forgotten');
-    // What was under way in it.
+    // Requests that the killed worker was processing.
     expect(failures.length).toBeLessThanOrEqual(clients.length);
   },
 );
 
-test('a worker is missing until it listens, and where none was left the same port is there again', async () => {
+test('a worker counts as missing until it listens; after all workers ended, the same port opens again', async () => {
   isGateOpen = false;
   const before = atGate.length;
   const second = Number(await pidOf(2));
   process.kill(second, 'SIGSTOP');
-  // One of them is on its way to the second when that is killed.
+  // One request is being handed to the second worker when that worker is killed.
   const outcomes: string[] = [];
   const asked = Array.from({ length: 3 }, async () => outcomes.push(await ask(games)));
   await expect.poll(() => outcomes).toHaveLength(2);
@@ -114,7 +117,7 @@ test('a worker is missing until it listens, and where none was left the same por
   expect(await ask(games)).toMatch(/^\d+$/);
 });
 
-test('a stop ends all, and the port with them', async () => {
+test('a stop ends all workers and closes the port', async () => {
   const workers = Object.values(cluster.workers ?? {});
   expect(workers).toHaveLength(COUNT);
   await lifecycle.stop();
@@ -123,7 +126,7 @@ test('a stop ends all, and the port with them', async () => {
   expect(await ask(games)).toMatch(/ECONNREFUSED/);
 });
 
-/** @returns the answer, or why there is none. */
+/** Returns the response body, or the error message. */
 function ask(url: string, agent = new Agent()): Promise<string> {
   return new Promise((resolve) => {
     const asked = get(url, { agent, timeout: FORGOTTEN_AFTER_MS }, (response: IncomingMessage) =>

@@ -1,6 +1,6 @@
 /**
- * `QUESTLOG_WORKERS`: several ingests on one port, each a process with all that an ingest has. This one hands out the
- * connections in turn (node:cluster), starts again what ends, and carries what the workers ask each other; it serves nobody.
+ * Runs several ingest processes on one port (`QUESTLOG_WORKERS`). The parent process distributes connections
+ * (node:cluster), restarts ended workers, and forwards requests between workers. It serves no client itself.
  */
 import type { ChildProcess } from 'node:child_process';
 import cluster, { type Worker } from 'node:cluster';
@@ -14,7 +14,10 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import type { Ready, Running } from '../wiring.ts';
 import { FIRST_WORKER, type FromWorker, WORKER_ENV } from './worker.ts';
 
-/** At once behind a long run; what ends again and again is told to a supervisor after about half a minute. */
+/**
+ * Minimum and maximum delay before a restart. A worker that ran for a long time is restarted at once. Repeated
+ * failures end the process after about half a minute.
+ */
 const RESTART_DELAYS_MS = [500, 16_000] as const;
 const FAILURE_LIMIT = { withinMs: 60_000, most: 7 };
 
@@ -24,21 +27,28 @@ export interface WorkersDeps {
   readonly lifecycle: Lifecycle;
 }
 
-/** @returns what the first worker says, once all are ready. @throws StartRefused where one is not. */
+/**
+ * Starts the workers. Resolves with the first worker's state once all are ready.
+ * @throws StartRefused if a worker cannot start
+ */
 export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): Promise<Running> {
   const children = new Map<number, ChildProcess>();
-  /** The last of each that could serve. One that cannot yet is asked nothing, so that operators are told that it is missing. */
+  /**
+   * The last process of each worker that was ready. A worker that is not ready gets no requests, so operators see
+   * that it is missing.
+   */
   const ready = new Map<number, ChildProcess>();
   const supervised: SupervisedChild<Ready>[] = [];
   lifecycle.onStop('workers', async () => {
-    // Those too that are being started.
+    // Includes workers that are still starting.
     for (const child of children.values()) child.kill('SIGTERM');
     await Promise.all(supervised.map((one) => one.close()));
   });
 
   function spawn(worker: number): ChildProcess {
     const fork = cluster.fork({ [WORKER_ENV]: String(worker) });
-    // Of a connection for one that has just ended. Without a listener it would end this process.
+    // Handles the error of a connection for a worker that has just ended. Without a listener the error would end this
+    // process.
     fork.on('error', () => {});
     const child = fork.process;
     releaseConnectionOnExit(fork);
@@ -65,15 +75,16 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
     return one;
   }
 
-  // By itself: what a first start makes is there for the others, and what is wrong is told once.
+  // The first worker starts alone: its files then exist for the others, and an error is reported once.
   const { first } = await start(FIRST_WORKER);
   await Promise.all(Array.from({ length: count - 1 }, (_, index) => start(FIRST_WORKER + 1 + index)));
   return { ...first, failed: Promise.race(supervised.map(({ failed }) => failed)) };
 }
 
 /**
- * node:cluster hands a worker one connection at a time, and waits until it is taken up. Of one that was killed meanwhile it may wait
- * for ever: it would keep the worker's share in the port, which stays open then with nobody behind it, and the client would wait, too.
+ * Closes the connection that node:cluster handed to a worker that was killed before it accepted the connection.
+ * node:cluster waits for the worker forever: the port would stay open without a server, and the client would wait as
+ * well.
  */
 function releaseConnectionOnExit(fork: Worker): void {
   const child = fork.process;
@@ -84,7 +95,8 @@ function releaseConnectionOnExit(fork: Worker): void {
     if (typeof handle === 'object' && handle !== null && 'close' in handle) last = handle as typeof last;
     return Reflect.apply(send, child, args);
   };
-  // Taken up, or left to another one. First: what follows it is handed out in the listener of node:cluster.
+  // The worker accepted or declined the connection. Runs first, because the listener of node:cluster hands out the
+  // next connection.
   child.prependListener('internalMessage', (message: object) => {
     if ('accepted' in message) last = undefined;
   });

@@ -1,4 +1,7 @@
-/** A worker's side of `startWorkers.ts`: it tells its parent how it is, and what operators see of one is said of all. */
+/**
+ * The worker's side of `startWorkers.ts`: reports its state to the parent, and combines health and metrics of all
+ * workers for operators.
+ */
 import cluster from 'node:cluster';
 import type { FromChild, Probe } from '@questlog/runtime/process/children/supervisedChild';
 import type { Health } from '@questlog/runtime/process/health';
@@ -6,17 +9,17 @@ import type { Exposition, MetricsRegistry } from '@questlog/runtime/process/metr
 import { withinLimit } from '@questlog/runtime/process/waiting';
 import { mergedMetrics } from './mergedMetrics.ts';
 
-/** Carries the number of a worker to it. */
+/** Environment variable with the number of the worker. */
 export const WORKER_ENV = 'WORKER_OF_QUESTLOG';
-/** The one that operators reach. */
+/** Number of the worker that serves operators. */
 export const FIRST_WORKER = 1;
-/** What one worker asks all others, and the answer of one. */
+/** A request of one worker to all others, and the response of one worker. */
 type WorkerRequest = { readonly request: 'health' | 'metrics'; readonly id: number };
 type WorkerResponse = { readonly response: unknown; readonly id: number };
 type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
-/** Kubernetes asks for a second only, and warnings take half of it. */
+/** Kubernetes waits one second, and the warnings take half of it. */
 const HEALTH_TIMEOUT_MS = 700;
 /** Prometheus waits for 10 s. */
 const METRICS_TIMEOUT_MS = 3_000;
@@ -25,13 +28,13 @@ type HealthState = Awaited<ReturnType<Health['state']>>;
 
 export interface CurrentWorker {
   readonly number: number;
-  /** Operators reach one of them. */
+  /** True for the worker that serves operators. */
   readonly isFirst: boolean;
-  /** Resolves once it is on its way. */
+  /** Resolves once the message is sent. */
   send(message: FromChild<unknown>): Promise<void>;
 }
 
-/** Undefined: this process is nobody's worker. */
+/** Returns this worker. Undefined if the process is not a worker. */
 export function currentWorker(env: NodeJS.ProcessEnv): CurrentWorker | undefined {
   if (!cluster.isWorker) return undefined;
   const number = Number(env[WORKER_ENV]);
@@ -39,9 +42,9 @@ export function currentWorker(env: NodeJS.ProcessEnv): CurrentWorker | undefined
 }
 
 /**
- * Answers what the others ask, and the parent's probes.
- * @param count of all workers.
- * @returns the same of all workers: warnings of any, and every worker's series. It is ready where this one is.
+ * Answers requests of the other workers and probes of the parent.
+ * @param count number of all workers
+ * @returns the warnings and metrics of all workers; readiness is the readiness of this worker
  */
 export function combineWorkers(
   count: number,
@@ -79,7 +82,7 @@ export function combineWorkers(
 
 type QueryOthers = <T>(request: WorkerRequest['request'], limitMs: number) => Promise<T[]>;
 
-/** @returns asks all others; whoever does not answer in time is left out. */
+/** Returns a function that sends a request to all other workers. Responses that are late are omitted. */
 function connectToOthers(
   others: number,
   own: Record<WorkerRequest['request'], () => Promise<unknown>>,
@@ -89,7 +92,7 @@ function connectToOthers(
   process.on('message', (message: ToWorker) => {
     if ('probe' in message) void send({ answers: true });
     else if ('response' in message) waiting.get(message.id)?.(message.response);
-    // One that cannot answer is left out.
+    // A worker that cannot answer sends no response.
     else
       own[message.request]().then(
         (response) => send({ response, id: message.id }),
@@ -113,7 +116,7 @@ function connectToOthers(
   };
 }
 
-/** A parent that is gone hears nothing; Node ends its workers. */
+/** Sends a message to the parent. If the parent has ended, Node ends this worker. */
 function send(message: FromWorker): Promise<void> {
   return new Promise((resolve) => process.send?.(message, undefined, undefined, () => resolve()));
 }

@@ -1,7 +1,8 @@
 /**
- * A worker of `startWorkers.test.ts`: in the place of an ingest it counts its requests, on the port for games and on that of operators.
- * Before it listens it waits at a gate, as one does that has to read what the log holds. Its channel is seen to close behind its
- * end, as may be on a busy machine: a process of its own has it too, and ends with it.
+ * A worker of `startWorkers.test.ts`. It counts requests on the port for games and on the port for operators instead
+ * of running ingest. It waits at a gate before it listens, like an ingest that reads the log first. A second process
+ * shares the worker's channel and ends with the worker, so that the channel closes only after the worker's end, as
+ * can happen on a busy machine.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
