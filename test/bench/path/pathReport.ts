@@ -33,6 +33,37 @@ export function pathReport(result: PathResult): string {
   return blocks.join('\n\n');
 }
 
+/** Returns the main figures: the cost of an event, and the throughput and latency of each server. */
+export function pathSummary(result: PathResult): string {
+  const { rows, run } = result;
+  return [
+    factsLine(run),
+    table(
+      ['CPU µs per event', ...NAMES.map((name) => TITLES[name]), 'ratio to Collector', 'target'],
+      rows.map((row) => [
+        titleOf(row),
+        ...NAMES.map((name) => micros(row.peers[name]?.closed.cpuMicrosPerEvent)),
+        ratioTo('collector', row)?.toFixed(2) ?? '–',
+        TO_REACH[nameOf(row)]?.toString() ?? '–',
+      ]),
+    ),
+    'Maximum requests per second, and p50/p99 in ms at half of the slowest server’s maximum, from the time at which a request was due:',
+    table(
+      ['events × connections', ...NAMES.map((name) => TITLES[name])],
+      rows.map((row) => [titleOf(row), ...NAMES.map((name) => speedOf(row.peers[name]))]),
+    ),
+    projectorLine(result),
+  ].join('\n\n');
+}
+
+function speedOf(figures: PeerFigures | undefined): string {
+  if (figures === undefined) return '–';
+  const { closed, open } = figures;
+  const failed = closed.refused + closed.timedOut + open.refused + open.timedOut;
+  const latency = `${millis(open.p50Ms)}/${millis(open.p99Ms)}`;
+  return `${grouped(closed.requestsPerSecond)}; ${latency}${failed === 0 ? '' : `; ${failed} failed`}`;
+}
+
 /** A table for each row with a profile; empty where there is none. */
 export function profileTables(rows: readonly RowFigures[]): string[] {
   return rows.flatMap(({ profile, ...shape }) =>

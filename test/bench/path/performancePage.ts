@@ -4,7 +4,7 @@ import { fairnessSection } from '../fairness/fairnessReport.ts';
 import { FLAT_WORDS, flatReport, flatSummary } from '../flat/flatReport.ts';
 import { restReport } from '../rest/restReport.ts';
 import { type BenchResults, readResults } from './pathFigures.ts';
-import { againstReport, againstTable, pathReport, profileTables } from './pathReport.ts';
+import { againstReport, pathReport, pathSummary, profileTables } from './pathReport.ts';
 
 export const PERFORMANCE_PAGE = 'docs/evidence/performance.md';
 export const RESULTS = 'docs/evidence/performance.json';
@@ -12,7 +12,8 @@ export const RESULTS = 'docs/evidence/performance.json';
 export function performancePage(): string {
   const results = readResults(fileURLToPath(new URL(`../../../${RESULTS}`, import.meta.url)));
   const sections = SECTIONS.flatMap(({ title, flags, words, pageBlocks }) => {
-    const measured = pageBlocks(results);
+    const measured = pageBlocks?.(results);
+    if (measured === undefined) return [];
     return [
       `## ${title}`,
       `\`npm run bench -- ${flags}\`: ${words}`,
@@ -34,22 +35,22 @@ interface Section {
   readonly words: string;
   /** Returns the complete results, or no block if nothing was measured. */
   blocks(results: BenchResults): string[];
-  /** Returns the part of the results that the page shows. */
-  pageBlocks(results: BenchResults): string[];
+  /** Returns the part of the results that the page shows. Undefined if the page shows nothing. */
+  readonly pageBlocks?: (results: BenchResults) => string[];
 }
 
 const GENERATED = `<!-- Generated from ${RESULTS} and fairness.json. Add --json ${RESULTS} to a command, then run: npm run docs:reference -->`;
 
 const HEAD = [
-  `[The summary](../performance.md) has the main figures. \`npm run bench\` sends the same events to Questlog's ingest and to three other servers,
-one after the other, on one machine with one Kafka broker and \`acks=all\`. It compares the CPU time of the serving process from \`/proc\`.`,
-  `- Questlog validates each event, checks its session and quota, and returns it with its payload.
-- The [simple version](../../test/bench/peers/afternoon.ts) is what a team writes first: Koa, kafkajs, one message per event. It returns each event.
+  `[The summary](../performance.md) explains the main figures. \`npm run bench\` sends the same events to four servers, one after the other, on one
+machine with one Kafka broker and \`acks=all\`. It compares the CPU time of the serving process from \`/proc\`.`,
+  `- Questlog validates each event, checks session and quota, and returns it.
+- The [simple version](../../test/bench/peers/afternoon.ts) is what a team writes first: Koa, kafkajs, one message per event.
 - The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, answers two bytes, and stores nothing.
-- The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) receives the events as OTLP logs in JSON, checks nothing, writes one message per
-  request, and answers two bytes. Building it needs Go.`,
-  `Each section shows the last run that measured it. [The results](performance.json) also have CPU profiles. With \`--json FILE\`, a run
-replaces only its own section. \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run. Run nothing else on the machine.`,
+- The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and answers two bytes.`,
+  `[The results](performance.json) also have memory, bytes in the log, CPU profiles, and a comparison with an earlier commit
+(\`--against COMMIT\`). With \`--json FILE\`, a run replaces its own section. \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run. Run
+nothing else on the machine.`,
 ];
 
 const SECTIONS: readonly Section[] = [
@@ -59,7 +60,7 @@ const SECTIONS: readonly Section[] = [
     words: `medians of three runs. \`--check\` fails if a ratio to the Collector exceeds its target by more than 10 %. A row takes 90 s per run.
 The short form in \`npm run test:all\` fails if the ratio to the simple version grows by 25 %.`,
     blocks: ({ beside }) => (beside === undefined ? [] : [pathReport(beside), ...profileTables(beside.rows)]),
-    pageBlocks: ({ beside }) => (beside === undefined ? [] : [pathReport(beside)]),
+    pageBlocks: ({ beside }) => (beside === undefined ? [] : [pathSummary(beside)]),
   },
   {
     title: 'Compared with an earlier commit',
@@ -67,7 +68,6 @@ The short form in \`npm run test:all\` fails if the ratio to the simple version 
     words: `the commit, the current code, and the commit again. If the two measurements of the commit differ by more than 5 %,
 the verdict is "inconclusive".`,
     blocks: ({ against }) => (against === undefined ? [] : [againstReport(against)]),
-    pageBlocks: ({ against }) => (against === undefined ? [] : [againstTable(against)]),
   },
   {
     title: 'Larger deployments',

@@ -1,6 +1,6 @@
 /** `docs/reference/clickhouse.md`: the tables and views as all migrations together leave them, with their comments. */
 import { projectFiles, textOf } from '../projectFiles.ts';
-import { code, fence, page } from './markdown.ts';
+import { code, page } from './markdown.ts';
 
 const FOLDER = 'deploy/clickhouse';
 
@@ -60,7 +60,7 @@ function blocksOf(name: string, relation: Relation, explained: Map<string, strin
     `## ${name}`,
     ...(comment === '' ? [] : [comment]),
     lines.join('\n'),
-    ...(engine === '' ? [] : [fence('sql', engine)]),
+    ...(engine === '' ? [] : [code(engine.replace(/\s+/g, ' '))]),
   ];
 }
 
