@@ -1,6 +1,6 @@
 /**
- * Reports truncations of the log that this process detects, once each: as a log line, a metric, and a health warning. Tails
- * detect truncations of the topics that ingest reads. Its own appends show truncations of the events topic.
+ * Reports truncations of the log once each: in the log, a metric, and a warning. Tails detect those of the topics that ingest
+ * reads; own appends show those of the events topic.
  */
 import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';

@@ -1,10 +1,7 @@
-/**
- * Times that a wrong clock or a missing zone has probably made wrong. They are stored as they were sent; the answer's header
- * `Questlog-Clock-Skew` and `rejects` report them. Pure.
- */
+/** Warnings about times with a probably wrong clock or zone, which are stored as sent. Pure. */
 import type { UnknownField } from './unknownFields.ts';
 
-/** Problem of a time: over 5 minutes ahead of the server, before 2015, or without a zone, which counts as UTC. */
+/** Over 5 minutes ahead of the server, before 2015, or without a zone, which counts as UTC. */
 export type TimeWarning = 'time_ahead' | 'time_before_2015' | 'time_without_zone';
 
 /** A valid time that a client sent. */

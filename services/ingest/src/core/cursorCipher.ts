@@ -1,10 +1,7 @@
 /** Format of encrypted cursors. `cursors` implements the encryption. Pure. */
 
 export interface CursorCipher {
-  /**
-   * Returns a different text each time, so that equal positions are not recognizable. Its length depends only on the
-   * position's length.
-   */
+  /** Returns a different text each time, so that equal positions look different. */
   encrypt(position: Buffer): string;
   /** Undefined for a text that `encrypt` did not create with this deployment's secret. */
   decrypt(text: string): Buffer | undefined;

@@ -21,7 +21,7 @@ interface SchemaChecker {
   Type(): object;
 }
 
-/** Returns one problem for each wrong field of the value. `index` is 0. */
+/** Returns one problem for each wrong field, with index 0. */
 export function fieldProblems(checker: SchemaChecker, value: unknown): ElementProblem[] {
   const schema = checker.Type();
   return onePerPointer(checker.Errors(value).flatMap((error) => problemsOf(error, schema)));
@@ -84,10 +84,7 @@ interface Checker<T> extends SchemaChecker {
   Check(value: unknown): value is T;
 }
 
-/**
- * Returns the valid fields of a body, so that they can be checked further, and the problems of the others.
- * @param knownProblems problems that were found before
- */
+/** Returns the valid fields, so that they can be checked further, and all problems. */
 export function checkedFields<T extends object>(
   schema: Checker<T>,
   fields: Readonly<Record<string, unknown>>,

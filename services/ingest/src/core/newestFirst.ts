@@ -26,10 +26,7 @@ export function readNewestFirst({ limit, cursor }: PageQuery): NewestFirstPage {
   return { limit: readLimit(limit), before };
 }
 
-/**
- * Returns the end of a query with `newestFirstParams`; `time` is a DateTime64(3) column. Its first condition uses the index,
- * so that a late page costs no more than the first.
- */
+/** End of a query with `newestFirstParams`; `time` is a DateTime64(3). The first condition uses the index. */
 export function newestFirstClause(time: string): string {
   return `${time} <= fromUnixTimestamp64Milli({millis:Int64})
      AND (toUnixTimestamp64Milli(${time}), id) < ({millis:Int64}, {id:UUID})

@@ -148,10 +148,7 @@ function momentAt(seconds: number, micros: number): ParsedOccurredAt {
 const YEAR_1900 = -2_208_988_800;
 const YEAR_2300 = 10_413_792_000;
 
-/**
- * A single call with character codes takes a third of the time of joining strings, and a fifth of `Date.toISOString`. Uses
- * years that start in March, as `daysSince1970` does.
- */
+/** One call with character codes is three times as fast as joining strings. */
 function formatSecond(seconds: number, micros: number): string {
   const day = Math.floor(seconds / 86_400);
   const inDay = seconds - day * 86_400;

@@ -1,6 +1,4 @@
-/**
- * Scans a body that is one object: small fields as values, other fields as bytes, and its unknown and repeated names. Pure.
- */
+/** Scans a body that is one object: fields as values or bytes, unknown names, and repeated names. Pure. */
 
 import {
   decodeString,
@@ -54,7 +52,6 @@ export type ObjectScan =
   /** `detail` is a constant text that never quotes the body. */
   | { readonly ok: false; readonly offset: number; readonly detail: string };
 
-/** Scans a body, which must be valid UTF-8. Returns only the kind of a body that is no object. */
 export function scanObject(body: Buffer, shape: ObjectShape): ObjectScan {
   const json = new JsonBytes(body);
   const start = json.skipSpace(0);

@@ -14,10 +14,7 @@ export const MAX_DEPTH = 64;
 /** Result of a scan of invalid JSON; `failedAt` and `detail` then contain the reason. */
 export const FAILED = -1;
 
-/**
- * Scanner of a body. Its methods take a start position and return the position after what they scanned, or `FAILED`. The body
- * must be valid UTF-8, because bytes above 0x7F are not checked.
- */
+/** Scanner of valid UTF-8. Methods return the position after what they scanned, or `FAILED`. */
 export class JsonBytes {
   readonly body: Buffer;
   readonly end: number;
@@ -86,10 +83,7 @@ export class JsonBytes {
     return this.at(i) === COLON ? this.skipSpace(i + 1) : this.fail(i, 'a colon was expected');
   }
 
-  /**
-   * Scans the value at `i`. `byte` is always the byte at `i`, or 0 after the end. For each open container, one bit of
-   * `isObject` says if it is an object; `outer` has the bits of every 32 outer levels.
-   */
+  /** `byte` is always the byte at `i`, or 0 after the end. `isObject` and `outer` have one bit per open container. */
   // biome-ignore lint/complexity/noExcessiveLinesPerFunction: calls in its loops made it half as fast.
   skipValue(i: number): number {
     const { body, end, lastQuote } = this;

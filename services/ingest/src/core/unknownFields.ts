@@ -77,10 +77,7 @@ export function pathOf(pointer: string): string[] {
 
 const MAX_BYTES = 1024;
 
-/**
- * Returns the value of `Questlog-Ignored-Fields`: a list of strings (RFC 9651). Each is a JSON pointer in its URI fragment
- * form (RFC 6901, section 6), so that every name is valid in a header.
- */
+/** Returns a list of strings (RFC 9651): JSON pointers in URI fragment form (RFC 6901, section 6). */
 export function ignoredFieldsHeader(pointers: Iterable<string>): string {
   let list = '';
   for (const pointer of [...new Set(pointers)].slice(0, MAX_NAMED)) {

@@ -47,10 +47,7 @@ export function openCursorCiphers(deps: CursorCiphersDeps): CursorCiphers {
   };
 }
 
-/**
- * Returns the secret with this name: 32 bytes that all processes of the deployment share. Creates the secret if it does
- * not exist.
- */
+/** Returns the deployment's secret with this name, 32 bytes. Creates it if necessary. */
 export async function sharedSecret({ directory, clock }: CursorCiphersDeps, id: string): Promise<Buffer> {
   const existing = directory.current.secrets.get(id);
   if (existing !== undefined) return existing.bytes;

@@ -44,29 +44,25 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
 
 export interface EntityCache<Message, Entity> {
   /**
-   * Returns those of the entities that exist.
-   * @throws Unavailable if ClickHouse is needed but does not answer, if this process lags behind the log, or if an entity is
-   *   missing while ClickHouse's table is incomplete after a restore.
+   * @throws Unavailable if ClickHouse is needed but does not answer, if this process lags, or if an entity is missing while
+   *   ClickHouse's table is incomplete after a restore
    */
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   /** Returns an entity that is complete in memory. */
   get(projectId: string, id: string): Entity | undefined;
   /** True if the cache or ClickHouse still has an erased entity of this id. @throws Unavailable */
   hasErased(projectId: string, id: string): Promise<boolean>;
-  /** Resolves after this process has read the tenant's partition up to its current end. @throws Unavailable if it cannot */
+  /** Reads the tenant's partition up to its current end. @throws Unavailable if this process lags */
   caughtUp(tenantId: string): Promise<void>;
-  /**
-   * Appends a record to the tenant's home partition. Returns its offset after this process has read the record back.
-   * @throws ReadBackTimeout if the record is in the log, but was not read back in time.
-   */
+  /** Appends a record and reads it back. Returns its offset. @throws ReadBackTimeout, although the record is in the log */
   append(message: Message): Promise<number>;
   /**
-   * Appends the first record of an entity. Returns the registered entity: this one, or an earlier one with the same id.
-   * @throws ReadBackTimeout as `append` does; Unavailable, without an append, if the cache is full.
+   * Appends a first record. Returns the registered entity: this one, or an earlier one with the same id.
+   * @throws ReadBackTimeout; Unavailable, without an append, if the cache is full
    */
   register(message: Message, entity: Entity): Promise<{ registered: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
-  /** Returns an error if ClickHouse's table is incomplete after a restore. Without a tenant, checks only evicted offsets. */
+  /** Returns an error if ClickHouse's table is incomplete. Without a tenant, checks only evicted offsets. */
   errorIfIncomplete(tenantId?: string): Promise<Unavailable | undefined>;
   close(): Promise<void>;
 }
@@ -231,10 +227,7 @@ interface Tails {
   close(): Promise<void>;
 }
 
-/**
- * Opens tails. Resolves after the partitions that have a leader now are read. The others are followed as soon as they have a
- * leader; until then, only their tenants wait.
- */
+/** Resolves after the partitions with a leader are read. The others are followed as soon as they have one. */
 async function openTails<Message, Entity>(
   deps: EntityCacheDeps,
   context: TailContext<Message, Entity>,
@@ -341,11 +334,7 @@ async function followPartitions<Message, Entity>(
   return { tail, ends: ranges.map((range) => range?.endOffset) };
 }
 
-/**
- * Finds truncations from before the start of this process: partitions whose log lacks the last projected record. Undetected if
- * retention has removed that record.
- * @returns each truncated partition with the first offset that differs.
- */
+/** Finds partitions whose log lacks the last projected record, unless retention has removed that record. */
 async function findTruncations(
   log: Pick<Log, 'tail'>,
   topic: string,

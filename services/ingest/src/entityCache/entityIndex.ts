@@ -40,10 +40,7 @@ export interface EntityRules<Entity> {
 export interface IndexBounds {
   /** Above this weight, only unprojected entities are kept, packed if possible. */
   readonly maxWeight: number;
-  /**
-   * Above this weight, this process registers no further entity, because unprojected entities cannot be evicted. Entities that
-   * other processes register are still added, or requests would see them as unknown.
-   */
+  /** Above this weight, registrations are rejected. Entities that other processes register are still added. */
   readonly maxUnprojectedWeight: number;
   /** Maximum bytes of packed entities, instead of `maxUnprojectedWeight`. */
   readonly maxPackedBytes?: number;
@@ -87,10 +84,7 @@ export class EntityIndex<Entity> {
     return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.maxUnprojectedWeight;
   }
 
-  /**
-   * Evicts projected entries. Checks every entry, which takes milliseconds, so only if the progress changed. Continues the
-   * removal of packed entries by one step.
-   */
+  /** Evicts projected entries if the progress changed, because checking every entry takes milliseconds. */
   evictProjected(projected: readonly number[]): void {
     if (projected.some((offset, partition) => offset !== this.projected[partition])) {
       this.projected = projected;

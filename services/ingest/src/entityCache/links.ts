@@ -42,13 +42,10 @@ export async function linkedReports(
 /** Maximum links in one response. */
 const MAX_LINKS = 10_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** A younger report also shows its session's stored events, because the linker may not have processed it yet. */
+/** A younger report also shows its session's stored events, because the linker may not have processed it. */
 const FRESH_FOR_MS = 60_000;
 
-/**
- * Returns a report's links by event id, which is by time. Events that the report names are shown from the start, and are
- * linked once they are stored. A retracted report has no pending links.
- */
+/** Returns a report's links by event id. Named events are shown from the start, and linked once they are stored. */
 export async function linksOfReport(store: Store, report: FiledReport, nowMs: number): Promise<ShownLinks> {
   const { filed, retractedAt } = report;
   const rows = await store.query<Link>(
@@ -82,10 +79,7 @@ export async function linksOfReport(store: Store, report: FiledReport, nowMs: nu
   };
 }
 
-/**
- * Returns the events that are no longer awaited, because the events or the stored rows of their links have expired.
- * Retention keeps data for at least one day, so newer events are not looked up.
- */
+/** Returns events that have expired, or whose links' rows have. Retention keeps at least one day. */
 async function expiredOf(
   store: Store,
   { projectId, receivedAt }: ReportLink,

@@ -12,9 +12,8 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface ProjectionProgress {
   /**
-   * Resolves after the group has committed the topic's current end on these partitions, and the commits name the current
-   * table: a restored table can lack rows of earlier commits (docs/decisions/0040).
-   * @throws Unavailable after `limitMs`, if `signal` aborts, or if ClickHouse does not return the table's UUID.
+   * Resolves after the group has committed the topic's current end, in commits that name the current table: a restored table
+   * can lack rows of earlier commits (docs/decisions/0040). @throws Unavailable after `limitMs` or if `signal` aborts
    */
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
   /** Per partition, the offset below which ClickHouse has all records. */
@@ -129,10 +128,7 @@ export type WaitForLinks = (partitions: readonly number[] | 'all') => Promise<vo
 
 const LINKS_TIMEOUT_MS = 1_000;
 
-/**
- * Waits briefly until ClickHouse has the links of all records in the log: until the linker has read the events and reports,
- * also those that it forwards, and the projector has written the links.
- */
+/** Waits until the linker has read all events and reports, and the projector has written the links. */
 export function watchLinks(log: Log, links: ProjectionProgress): WaitForLinks {
   const clock = steadyClock;
   const linked = (topic: string) => watchProgress({ log, clock, group: GROUPS.link, topic });

@@ -1,7 +1,4 @@
-/**
- * Cache of bug reports and their retractions (see `entityCache.ts`). Computes the links of recent reports, so that responses
- * do not wait for the linker.
- */
+/** Cache of bug reports and of the links that they will get (see `entityCache.ts`). */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -27,22 +24,18 @@ export interface ReportCache {
   /** @throws Unavailable if ClickHouse is needed but does not answer. */
   find(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
   /**
-   * Appends a report. Returns the filed report: this one, or an earlier one with the same id.
+   * Returns the filed report: this one, or an earlier one with the same id. @throws ReadBackTimeout
    * @param isGenerated true if the server generated the id
-   * @throws ReadBackTimeout if the report is in the log, but its outcome is unknown.
    */
   file(record: ReportLink, isGenerated?: boolean): Promise<{ report: FiledReport; isOwn: boolean }>;
   /** Returns which of the requested links a new report may have. */
   capacityFor(report: RequestedLinks): ReportCapacity;
   /** Appends a record of an existing report and reads it back. */
   append(record: ReportLink): Promise<void>;
-  /**
-   * Returns the sorted ids of an event's reports, as far as this process knows: stored links (`linked`), open windows, and
-   * reports that name the event, without retracted reports. The linker creates the missing links later.
-   */
+  /** Returns an event's reports: stored links (`linked`), open windows, and reports that name it, without retracted ones. */
   reportsOf(projectId: string, event: LinkableEvent, linked?: readonly string[]): readonly string[];
   hasOpenWindow(projectId: string, sessionId: string): boolean;
-  /** False if the project has no reports, so that no links are looked up. Reads the log up to its current end first. */
+  /** False if the project has no reports, as of the log's current end. */
   hasReports(tenantId: string, projectId: string): Promise<boolean>;
   hasErased(projectId: string, id: string): Promise<boolean>;
   errorIfIncomplete(): Promise<Unavailable | undefined>;

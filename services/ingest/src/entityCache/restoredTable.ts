@@ -12,10 +12,7 @@ import type { Health } from '@questlog/runtime/process/health';
 import { coalesceCalls, withinLimit } from '@questlog/runtime/process/waiting';
 
 export interface RestoredTable {
-  /**
-   * Returns an error if the table may lack records that were projected below these offsets, or if the check takes too long.
-   * The result can be `CACHE_TTL_MS` old.
-   */
+  /** Returns an error if the table may lack records below these offsets, as of at most `CACHE_TTL_MS` ago. */
   errorIfIncomplete(below: readonly number[]): Promise<Unavailable | undefined>;
 }
 

@@ -29,18 +29,14 @@ type SessionEntities = EntityCache<SessionRegistered, CachedSession>;
 export interface SessionCache
   extends Pick<SessionEntities, 'find' | 'hasErased' | 'errorIfIncomplete' | 'failed' | 'close'> {
   /**
-   * Appends a registration. Returns the registered session: this one, or an earlier one with the same id.
+   * Returns the registered session: this one, or an earlier one with the same id. @throws Unavailable
    * @param isGenerated true if the server generated the id
-   * @throws Unavailable also if the outcome is unknown. A retry gets the first request's answer.
    */
   register(
     session: SessionRegistered,
     isGenerated?: boolean,
   ): Promise<{ registered: CachedSession; isOwn: boolean }>;
-  /**
-   * Returns a session that is in memory; `find` finds the others.
-   * @param words the id's bytes as four numbers, starting at index `at`
-   */
+  /** @param words the id's bytes as four numbers, starting at index `at` */
   peek(projectId: string, words: Uint32Array, at: number, idOf: () => string): RecentSession | undefined;
   clearRecent(): void;
 }
@@ -109,11 +105,7 @@ export function isErasedIn({
   };
 }
 
-/**
- * Rejects a registration while an old row of its id exists, which the erasure of a project hides: the projector would not
- * write a new row.
- * @throws Unavailable
- */
+/** @throws Unavailable while an old row of the id exists, which an erasure hides: no new row would be written. */
 export async function rejectUntilHidden(
   records: Pick<SessionEntities, 'hasErased'>,
   projectId: string,
@@ -123,7 +115,7 @@ export async function rejectUntilHidden(
   throw new Unavailable(`${id} of before the erasure is still being hidden; try again`, { retryAfterS: 5 });
 }
 
-/** Hides erased sessions, so that no data is accepted for them: acknowledged data must not disappear. */
+/** Hides erased sessions, because acknowledged data of theirs would disappear. */
 export function excludeErasedSessions(
   sessions: SessionCache,
   { erasures, erased }: Pick<Directory, 'erasures' | 'erased'>,

@@ -1,6 +1,4 @@
-/**
- * Keeps a topic's latest records until ClickHouse has them, so that they can be appended again if the log loses them. Pure.
- */
+/** Keeps a topic's latest records until ClickHouse has them, so that lost ones can be appended again. Pure. */
 import type { LogRecord, NewRecord } from '@questlog/runtime/log/log';
 
 /** Maximum bytes of keys and values. A truncation of older records loses them. */

@@ -58,7 +58,6 @@ export interface IngestAnswer {
   readonly rejectedElements: readonly ElementProblem[];
   /** Times that are probably wrong. */
   readonly warned: readonly SkewedTime[];
-  /** Headers for events above a rate limit, sampled-out events, and clock skew. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -179,9 +178,7 @@ interface StoredEvents {
   readonly rateLimited: Rejected | undefined;
 }
 
-/**
- * Stores the drafts. @throws Rejected if they are switched off or above the rate limit; a lenient request excludes only those
- */
+/** @throws Rejected if events are switched off or above the rate limit; a lenient request excludes those */
 async function store(
   deps: IngestDeps,
   { principal, isLenient }: IngestRequest,

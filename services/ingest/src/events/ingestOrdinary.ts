@@ -1,7 +1,6 @@
 /**
- * Fast path of POST /v1/ingest/events: builds the record and the response directly from the bytes of the body. An ordinary
- * request has valid events, cached sessions, no key, no switch, no time warning, and no open report for its sessions. All
- * other requests use `ingestEvents.ts`, which produces the same records and responses.
+ * Fast path of POST /v1/ingest/events: builds record and response from the body's bytes. An ordinary request has valid events,
+ * cached sessions, no key, no switch, no time warning, and no open report. All others use `ingestEvents.ts`.
  */
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -48,10 +47,7 @@ export class OrdinaryIngest {
     this.#schemaId = schemaId;
   }
 
-  /**
-   * Returns undefined, without effects, if the request is not ordinary.
-   * @throws Rejected if the rate limit is exceeded. The promise rejects with the log's error.
-   */
+  /** Returns undefined, without effects, if the request is not ordinary. @throws Rejected if the rate is exceeded */
   tryIngest(deps: OrdinaryDeps, request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
     const { principal, body, idempotencyKey, isLenient } = request;
     const { tenant, project, revision, buildIds } = principal;

@@ -1,6 +1,4 @@
-/**
- * Reports this process's appends that a truncation removed before they were projected. The projector reports projected ones.
- */
+/** Reports appends of this process that a truncation removed before they were projected. */
 import { createHash } from 'node:crypto';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';

@@ -1,7 +1,4 @@
-/**
- * This process's appends of events. An end offset that decreases shows a truncation. Only this process knows which of its
- * unprojected appends a truncation removed.
- */
+/** This process's appends to the events topic, from which it detects truncations and the appends that they removed. */
 
 export interface OwnAppend {
   readonly appendId: string;

@@ -44,10 +44,7 @@ export function pageParams({ limit, after }: Pick<Page, 'limit' | 'after'>): Rec
   return { ...after, limit: limit + 1 };
 }
 
-/**
- * Reads a page of events, each up to 256 KiB. If it is too large, reads fewer events.
- * @param query runs the query with these settings
- */
+/** Reads a page of events. If it is too large, reads fewer events. */
 export async function queryPage<P extends { readonly limit: number }, Row>(
   page: P,
   query: (page: P, settings: typeof RESULT_LIMITS) => Promise<Row[]>,

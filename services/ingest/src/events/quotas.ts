@@ -1,6 +1,6 @@
 /**
- * Use of the tenants' monthly soft quotas. With one ingest process, the over-quota flags are exact. With several, each process
- * sees the others' events when it next reads the rollup (`REFRESH_INTERVALS`, more often near the quota).
+ * Use of the monthly soft quotas. Exact with one ingest process. With several, each process sees the others' events when it
+ * next reads the rollup.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';

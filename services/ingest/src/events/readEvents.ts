@@ -120,10 +120,7 @@ const CONDITIONS = {
   until: 'occurred_at < fromUnixTimestamp64Micro({until:Int64})',
 };
 
-/**
- * Returns a page of the project's events, newest first by the time inside their ids. The table is sorted by it, so that every
- * page costs the same. Sorting by `occurredAt` would read all events of the project.
- */
+/** Returns a page of the project's events, newest first by the time inside their ids, by which the table is sorted. */
 export async function listEvents(deps: ReadDeps, principal: Principal, query: EventQuery): Promise<Buffer> {
   const { tenant, project } = principal;
   const requested = readNewestFirst(query);
@@ -149,8 +146,7 @@ export async function listEvents(deps: ReadDeps, principal: Principal, query: Ev
 }
 
 /**
- * Returns the lanes that can contain the events: the session's lane, or all lanes of the tenant. After the spread was reduced,
- * an older session's lane can be missing; its latest events are then not waited for.
+ * Returns the lanes that can contain the events. After a reduction of the spread, older sessions' lanes are not waited for.
  */
 async function lanesOf(
   { sessions }: ReadDeps,

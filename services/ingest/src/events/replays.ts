@@ -1,7 +1,4 @@
-/**
- * Detects retries of requests with an `Idempotency-Key`: by a cache of recent and running requests, then by the table of
- * appends. Stored events are returned, and not appended again.
- */
+/** Detects retries of keyed requests: by a cache of recent requests, then by the table of appends. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -29,15 +26,11 @@ export interface KeyedRequest {
 
 export interface Replays {
   /**
-   * Claims the key for the caller, which stores the missing events and completes or releases the claim. Concurrent requests of
-   * the key wait until then.
+   * Claims the key. The caller stores the missing events, and completes or releases the claim. Other requests of the key wait.
    * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
-  /**
-   * Clears the cache, because its events may be lost. A retry is then looked up, and stored again if it is not found.
-   * Consumers drop a duplicate append.
-   */
+  /** Clears the cache, because its events may be lost. If a retry then appends them again, consumers drop duplicates. */
   onTruncated(): void;
 }
 
@@ -190,10 +183,7 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
   return indexes.every((index) => storedIndexes.has(index));
 }
 
-/**
- * Returns a function that checks if an append of the request's key was projected.
- * @throws Rejected as `claim` does; Unavailable if ClickHouse is unavailable and may have the key
- */
+/** @throws Rejected as `claim` does; Unavailable if ClickHouse is unavailable and may have the key */
 function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) => Promise<boolean> {
   let lastAnswerAtMs = clock.now();
   const lookUp = batchedLookups((projectId, keys) =>

@@ -261,10 +261,7 @@ function sqlRoute(router: RouterInstance, reader: AddressedStore | undefined): v
   });
 }
 
-/**
- * Protects against DNS rebinding: a page can make an operator's browser send requests to this listener under the page's own
- * host name, which the browser then treats as the page's origin. An IP address cannot be such a name.
- */
+/** Prevents DNS rebinding, in which a page reaches this listener under its own host name. An IP address is no such name. */
 function requireKnownHost(hosts: readonly string[]): Middleware {
   const allowed = new Set([...LOOPBACK, ...hosts].map(hostName));
   return (ctx, next) => {

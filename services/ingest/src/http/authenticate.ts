@@ -49,10 +49,7 @@ export interface AuthorizerDeps {
   readonly uses: Pick<TokenUses, 'note'>;
 }
 
-/**
- * Authenticates and authorizes requests. A second call, after the body, checks the token again, but counts no second use.
- * @throws Rejected
- */
+/** A second call, after the body, checks the token again, but counts no second use. @throws Rejected */
 export function authorizer(deps: AuthorizerDeps): Authorize {
   const { directory, defaultRevision, clock, limits, addresses, uses } = deps;
   return ({ req, state }, scope) => {
@@ -72,7 +69,7 @@ export function authorizer(deps: AuthorizerDeps): Authorize {
   };
 }
 
-/** Returns the principal of a valid token, otherwise undefined. Checks no scope or limit, and records no use of the token. */
+/** Checks no scope or limit, and records no use of the token. */
 export function validPrincipal(
   { req, state }: RequestContext,
   { directory, defaultRevision, clock }: Pick<AuthorizerDeps, 'directory' | 'defaultRevision' | 'clock'>,
@@ -102,10 +99,7 @@ export function verifyJwts(verifier: JwtVerifier): Middleware {
   };
 }
 
-/**
- * @param jwt result of the verification, if the token is a JWT
- * @throws Rejected 401 without a valid token
- */
+/** @throws Rejected 401 without a valid token */
 export function authenticate(header: string | undefined, deps: CallerDeps, jwt?: JwtVerdict): Principal {
   if (jwt !== undefined) {
     if ('rejection' in jwt) throw jwt.rejection;
@@ -136,10 +130,7 @@ export function checkScope(principal: Principal, scope: Scope): void {
   });
 }
 
-/**
- * Returns whether a request has a valid access token or the admin token. Costs at most two hashes.
- * @param isJwt returns true if a token is a JWT, whose validity only the verification shows
- */
+/** Checks an access token or the admin token with at most two hashes. A JWT is `unknown`. */
 export function credentialsIn(
   header: string | undefined,
   { directory, nowMs, adminSha256 }: Pick<CallerDeps, 'directory' | 'nowMs'> & { adminSha256: string },

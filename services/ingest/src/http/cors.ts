@@ -13,10 +13,7 @@ export function allowedOrigins(setting: string): AllowedOrigins {
   return text.split(',').map((each) => originOf(each.trim()));
 }
 
-/**
- * Returns the origin as browsers send it: in lower case, without the scheme's default port. Custom schemes are allowed,
- * because a game in an app's web view can have one.
- */
+/** Returns the origin as browsers send it. Custom schemes are allowed: an app's web view can have one. */
 function originOf(text: string): string {
   const { protocol, host, href } = URL.parse(text) ?? { protocol: '', host: '', href: '' };
   const origin = `${protocol}//${host}`;
@@ -82,10 +79,7 @@ export function allowListedOrigins(allowed: readonly string[]): Middleware {
   };
 }
 
-/**
- * Runs after the router, which has no OPTIONS routes, so that preflights need no token.
- * @param isKnown returns true if the router has a route with this path
- */
+/** Runs after the router, which has no OPTIONS routes, so that preflights need no token. */
 export function answerPreflights(isKnown: (path: string) => boolean): Middleware {
   return (ctx, next) => {
     const isPreflight = ctx.get('Access-Control-Request-Method') !== '';

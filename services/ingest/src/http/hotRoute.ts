@@ -1,6 +1,5 @@
 /**
- * POST /v1/ingest/events without Koa: authenticate → read → ingest → respond. Koa would take most of the time of a small
- * request or of a rejection. Requests with unusual headers go to Koa.
+ * POST /v1/ingest/events without Koa, which would take most of a small request's time: authenticate → read → ingest → respond.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Logger } from '@questlog/runtime/process/logger';

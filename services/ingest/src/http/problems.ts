@@ -1,7 +1,4 @@
-/**
- * Handling that every request has: request id, metrics, problem documents (RFC 9457), and counts of rejected and ignored
- * fields. Koa runs it as the outermost middleware; `hotRoute.ts` calls its parts.
- */
+/** Handling of every request: request id, metrics, problem documents (RFC 9457), and counts of rejections. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -80,10 +77,7 @@ export function problems(
   };
 }
 
-/**
- * True if the response comes before the complete body. The connection is then closed, because the body will not be read (RFC
- * 9112, section 9.6).
- */
+/** True if the body is incomplete. Its connection is then closed (RFC 9112, section 9.6). */
 export async function isBodyIncomplete(request: IncomingMessage): Promise<boolean> {
   // A body that arrived with its head is parsed later in this turn of the event loop.
   if (!request.complete) await yieldToEventLoop();

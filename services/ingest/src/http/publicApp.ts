@@ -124,10 +124,7 @@ async function ingestEvents(deps: PublicAppDeps, authorize: Authorize, ctx: Rout
   json(ctx, body);
 }
 
-/**
- * @param authenticate runs repeatedly while the stream is open
- * @throws Rejected, Unavailable before the first byte
- */
+/** @throws Rejected, Unavailable before the first byte. Authenticates again while the stream is open. */
 export async function streamLinkedEvents(
   streams: LinkedEventStreams,
   ctx: RouterContext,

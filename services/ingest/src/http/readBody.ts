@@ -19,10 +19,7 @@ export interface BodyLimits {
 }
 
 const MAX_IN_FLIGHT_BYTES = 256 * 1024 * 1024;
-/**
- * Maximum concurrent decoders of large bodies. Each can produce a body of maximum size, and brotli adds a window of up to 16
- * MiB. A decoder starts with the complete body and takes milliseconds.
- */
+/** Maximum decoders of large bodies. Each takes milliseconds; brotli needs a window of up to 16 MiB. */
 const MAX_CONCURRENT_DECODERS = 4;
 /** Maximum inflated bytes of a small body. */
 const MAX_SMALL_BYTES = 64 * 1024;
@@ -73,8 +70,8 @@ export class BodyBudget {
   }
 
   /**
-   * Evicts the body that has waited longest for its next bytes. Only tenants above their fair share lose bodies: any
-   * incomplete body to another tenant, but only a stalled body to the tenant itself.
+   * Evicts the body that has waited longest for its next bytes, from a tenant above its fair share. The tenant's own bodies
+   * are evicted for its next one only if they are stalled.
    */
   #evict(requester: PendingBody, nowMs: number): void {
     const bytesByTenant = new Map<string, number>();
@@ -106,9 +103,8 @@ const NO_MEMORY = 'too many request bodies at once';
 const STALLED = 'the body came to a halt while others waited for its place';
 
 /**
- * Limits the body bytes that are processed in one turn of the event loop; other bodies wait. The projector and the linker may
- * share the process, and each of their steps takes a turn. If eight large bodies were processed per turn, the projection would
- * fall behind for as long as the load lasts.
+ * Limits the body bytes per turn of the event loop, which the projector and the linker may share. If eight large bodies were
+ * processed per turn, the projection would fall behind for as long as the load lasts.
  */
 export class EventLoopQueue {
   /** By tenant, least recently served first. */
@@ -169,10 +165,7 @@ export interface BodyDeps {
   readonly limits: Limits;
 }
 
-/**
- * Reads and processes a body. Keeps a body that has problems.
- * @param reauthenticate checks the token again after the body, so that a token that was revoked meanwhile writes nothing
- */
+/** @param reauthenticate checks the token again after the body: a token that was revoked meanwhile writes nothing */
 export function withLimitedBody<T extends CheckedResponse>(
   { req, state }: RequestContext & { readonly state: RequestState },
   { bodies, limits }: BodyDeps,
@@ -186,10 +179,7 @@ export function withLimitedBody<T extends CheckedResponse>(
   });
 }
 
-/**
- * @throws Rejected for an unsupported media type or coding, a corrupt, oversized, or stalled body, or invalid UTF-8;
- *   Unavailable if there is no memory
- */
+/** @throws Rejected for an invalid or stalled body; Unavailable if there is no memory */
 export async function withBody<T>(
   request: IncomingMessage,
   tenantId: string,
@@ -203,8 +193,7 @@ export async function withBody<T>(
     const body = await collect(request, coding, budget, pending);
     if (!isUtf8(body)) throw new Rejected('invalid_utf8', 'the body is not valid UTF-8');
     const hasWaited = await queue.take(tenantId, body.length);
-    // Skips a large body whose client has disconnected: the client will retry. Small bodies are stored, because a game may
-    // send its last events as it exits.
+    // The client has disconnected and will retry. Small bodies are stored: a game may send its last events as it exits.
     if (hasWaited && body.length > MAX_SMALL_BYTES && request.socket.destroyed) throw aborted();
     return await work(body);
   } finally {

@@ -18,10 +18,7 @@ export interface NoRouteOptions {
   readonly principalOf?: (asked: RequestContext) => Principal | undefined;
 }
 
-/**
- * Answers requests that match no route: 405 if the path has other methods, otherwise 404. The response suggests a similar
- * endpoint. The rejection is counted for the token's project.
- */
+/** Answers requests that match no route with 405 or 404, and suggests a similar endpoint. */
 export function noRoute(
   router: RouterInstance,
   { otherListenerHint = () => undefined, principalOf = () => undefined }: NoRouteOptions = {},
@@ -101,10 +98,7 @@ export function jsonBody(): Middleware {
   };
 }
 
-/**
- * Returns a function that checks a body. Unless `isExact`, treats `null` as omitted in fields that do not accept null.
- * @throws Rejected naming every invalid field
- */
+/** Unless `isExact`, `null` counts as omitted in fields that do not accept null. @throws Rejected */
 export function checkedBody<T extends TSchema>(
   schema: T,
   { isExact = false } = {},

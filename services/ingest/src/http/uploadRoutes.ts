@@ -22,7 +22,7 @@ import type { Authorize } from './authenticate.ts';
 import { isStrict, setHandlingHeaders } from './prefer.ts';
 import { checkedBody, jsonBody } from './route.ts';
 
-/** Maximum concurrent downloads; a tenant has at most half. A slow client occupies an open file or a connection to S3. */
+/** Each occupies a file or a connection to S3, possibly for long. A tenant has at most half. */
 const MAX_CONCURRENT_DOWNLOADS = 64;
 /** Maximum concurrent requests to the store for new uploads, shared fairly between tenants. */
 const MAX_CONCURRENT_CREATES = 16;
@@ -166,10 +166,7 @@ async function stored(
   return { uploadId: target.key.uploadId, sizeBytes };
 }
 
-/**
- * Returns `http://` and the request's `Host` if it is valid. Only the sender sees the response, and the signature does not
- * include the host. Ignores a proxy's headers: behind a proxy, the setting is required.
- */
+/** Returns the base URL from the request's `Host`. Ignores a proxy's headers: behind a proxy, the setting is required. */
 function baseUrlOf(ctx: RouterContext): string {
   const host = ctx.get('Host');
   if (HOST.test(host)) return `http://${host}`;

@@ -1,7 +1,4 @@
-/**
- * Limits the request rate per token and client address, if the token has such a rate. Tokens in players' hands need it,
- * because a client can be modified. Each ingest process counts for itself, in memory.
- */
+/** Limits the rate per token and client address, in memory, for tokens in players' hands. */
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -22,7 +19,7 @@ export interface AddressLimitsDeps {
   readonly trustedProxies: BlockList;
 }
 
-/** Maximum pairs of token and address. The least recently used pair is evicted, and later starts with a full bucket. */
+/** The least recently used pair is evicted, and later starts with a full bucket. */
 export const MAX_ADDRESSES = 50_000;
 /** Seconds of unused rate that may be used at once. */
 const BURST_SECONDS = 10;
@@ -70,7 +67,7 @@ export function parseTrustedProxies(text: string): BlockList {
   return proxies;
 }
 
-/** Returns the client's address or, for IPv6, its network: the first 64 bits, because a client has all addresses in them. */
+/** Returns an IPv4 address, or the first 64 bits of an IPv6 address, which one client owns. */
 export function clientNetwork(request: IncomingMessage, trusted: BlockList): string {
   return networkOf(clientAddress(request, trusted));
 }

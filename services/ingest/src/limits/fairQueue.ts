@@ -1,7 +1,4 @@
-/**
- * Shares a resource with limited concurrency, such as ClickHouse, fairly between tenants. The last free slot is reserved for
- * tenants without running work.
- */
+/** Shares a resource, such as ClickHouse, fairly between tenants. Keeps a slot for tenants without running work. */
 import { availableParallelism } from 'node:os';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -16,10 +13,7 @@ const MAX_WAITING_PER_TENANT = 256;
 
 type Projects = ReadonlyMap<string, { readonly tenantId: string }>;
 
-/**
- * Store for reads.
- * @param isEngineLocal true if ClickHouse runs on this machine: more queries than cores then read no faster, and delay writes.
- */
+/** @param isEngineLocal true if ClickHouse shares this machine: more queries than cores would delay writes. */
 export function fairReads(
   store: Store,
   projects: Projects,
@@ -33,12 +27,12 @@ export function fairReads(
   );
 }
 
-/** Store for the lookups of writes, which do not wait for reads. A tenant's unknown ids use few connections. */
+/** Store for the lookups of writes, which do not wait for reads. */
 export function fairLookups(store: Store, projects: Projects): Store {
   return withFairQueries(store, projects, new FairQueue('look-ups', MAX_CONCURRENT_LOOKUPS));
 }
 
-/** A query names its project or tenant. Queries of the process itself name neither, and do not wait. */
+/** The process's own queries name no project or tenant, and do not wait. */
 function withFairQueries(store: Store, projects: Projects, queue: FairQueue): Store {
   return {
     ...store,
@@ -86,10 +80,7 @@ export class FairQueue {
     }
   }
 
-  /**
-   * Starts the next work of the waiting tenant with the least running work. The last slot is for a tenant without any, because
-   * running work can take a minute.
-   */
+  /** Serves the tenant with the least running work. The last slot is for a tenant without any: work can take a minute. */
   #startNext(): void {
     const waiting = [...this.#queues].filter(([, queue]) => queue.waiting.length > 0);
     const fewest = Math.min(...waiting.map(([, { running }]) => running));

@@ -1,7 +1,4 @@
-/**
- * Counts the ingest processes that receive a tenant's requests in the current minute, or early in a minute in the last one, by
- * the ledger in ClickHouse. Updates in the background, so that no response waits.
- */
+/** Counts the ingest processes that received a tenant's requests in the last minute, by the ledger, in the background. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';

@@ -1,7 +1,4 @@
-/**
- * Enforces the rate limits of projects and tenants. Each ingest process that receives a tenant's requests has an equal share
- * of its rates.
- */
+/** Enforces the rates of projects and tenants. Each ingest that serves a tenant has an equal share of its rates. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -17,10 +14,7 @@ export interface Limits {
   admit(principal: Principal, headers: IncomingHttpHeaders): void;
   /** Called before a body is parsed whose length the headers do not contain. @throws Rejected */
   admitBody(principal: Principal, headers: IncomingHttpHeaders, bytes: number): void;
-  /**
-   * Called before events are appended.
-   * @param minimum smallest useful number of events: all, or 1
-   */
+  /** @param minimum smallest useful number of events: all, or 1 */
   acquireEvents(principal: Principal, count: number, minimum: number): EventPermit;
 }
 

@@ -29,10 +29,7 @@ const RATE = { perSecond: 500, capacity: 5_000 };
 export const REJECTED_FOR_S = 30;
 /** New connections per second of a rejected address that get an answer. The connections above that are closed at once. */
 const CONNECTIONS_PER_SECOND = 100;
-/**
- * Maximum number of addresses. Above it, the address that was inactive for the longest time is evicted, and later starts
- * with a full burst.
- */
+/** Above it, the address that was inactive for the longest time is evicted. */
 const MAX_ADDRESSES = 10_000;
 
 interface Address {

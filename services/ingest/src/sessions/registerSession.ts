@@ -1,7 +1,4 @@
-/**
- * POST /v1/ingest/sessions: registers a session. A repeated registration gets the same response; a different one with the same
- * id is rejected.
- */
+/** POST /v1/ingest/sessions. A retry gets the same response; a different session with the same id is rejected. */
 import { randomBytes } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';

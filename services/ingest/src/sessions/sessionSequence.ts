@@ -1,7 +1,6 @@
 /**
- * Finds missing events of a session by the numbers that the client gave them, which proves that a trail is complete. Numbers
- * below the first stored event count as expired if the session began before the time up to which events have expired, because
- * clients number events in send order.
+ * Finds missing events of a session by the client's numbers. Numbers below the first stored event count as expired if the
+ * session began before the expiry time, because clients number events in send order.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_GAPS, type SequenceOutput } from '@questlog/schemas/http/session';
@@ -14,10 +13,7 @@ interface Row {
   readonly hasExpired: 0 | 1;
 }
 
-/**
- * Compares each number with the previous one: a larger step is a gap, an equal number a duplicate. ClickHouse returns only the
- * gaps, independent of the number of events.
- */
+/** A step above 1 is a gap, 0 is a duplicate. ClickHouse returns only the gaps. */
 const GAPS = `
   SELECT countIf(number != before) AS received, max(number) AS highest,
     arrayMap(gap -> [gap.1, gap.2],

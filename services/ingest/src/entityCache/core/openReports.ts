@@ -30,16 +30,13 @@ export type WindowedReport = Pick<
 export type RequestedLinks = Pick<ReportLink, 'projectId' | 'sessionId' | 'eventIds'>;
 type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLinks'>;
 
-/** Maximum open windows. An evicted report still gets its links, but the response to a new event omits them. */
+/** An evicted report still gets its links; only the response to a new event omits them. */
 export const MAX_OPEN_WINDOWS = 100_000;
-/** Maximum named event ids, about 260 bytes each. Links of evicted reports are shown after the linker has created them. */
+/** About 260 bytes each. The linker still links evicted reports. */
 export const MAX_NAMED_IDS = 100_000;
-/** Maximum retracted reports. The linker retracted the links of evicted ones long ago. */
+/** The linker retracted the links of evicted reports long ago. */
 export const MAX_RETRACTED = 100_000;
-/**
- * Maximum open reports per session, and per named event. Each link stores the event's payload: without a limit, an event of
- * 250 KB in 2,000 reports takes 500 MB of the log, and a response with 500 events takes 200 MB.
- */
+/** Maximum open reports per session, and per named event. Each link stores the payload: 2,000 links of 250 KB are 500 MB. */
 export const MAX_OPEN_REPORTS_PER_KEY = 50;
 
 export class OpenReports {
@@ -92,9 +89,7 @@ export class OpenReports {
     };
   }
 
-  /**
-   * Reserves capacity while the report is filed, because many can be filed concurrently. Returns a function that ends this.
-   */
+  /** Reserves capacity while a report is filed. Returns a function that ends this. */
   startFiling(report: FilingReport): () => void {
     const { projectId, sessionId, eventIds, maxSessionLinks } = report;
     const ofSession = sessionId === null || maxSessionLinks === 0 ? [] : [`session/${sessionId}`];
@@ -150,9 +145,7 @@ interface OpenReport {
   readonly window: ReportWindow;
   readonly closesAt: number;
   readonly keys: readonly string[];
-  /**
-   * A retracted report uses capacity until it closes; otherwise, filing and retracting could link each event without limit.
-   */
+  /** Uses capacity until it closes; otherwise, retracting would allow unlimited links. */
   isRetracted: boolean;
 }
 

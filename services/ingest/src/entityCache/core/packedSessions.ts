@@ -1,7 +1,4 @@
-/**
- * Compact storage of sessions, about 60 bytes each, that ClickHouse may not have yet. Uses many small hash tables, so that no
- * table takes long to grow or to scan. Pure.
- */
+/** Compact storage of sessions that ClickHouse may not have yet, about 60 bytes each, in many small hash tables. Pure. */
 
 /** A session's fields that later requests need. The content, up to 64 KiB, is not kept. */
 export interface CachedSession {
@@ -28,7 +25,7 @@ export interface IndexedSession {
 
 /** Includes free slots. Enough for a million sessions of a few builds. */
 const MAX_BYTES = 64 * 1024 * 1024;
-/** Each table has a thousandth of the sessions, and is scanned in a fraction of a millisecond. */
+/** A scan of one table takes a fraction of a millisecond. */
 const TABLE_COUNT = 1024;
 /** Sessions that one step of `remove` scans, in one or two milliseconds. */
 const SESSIONS_PER_STEP = 20_000;
@@ -44,9 +41,8 @@ export class PackedSessions {
   #nextTable = 0;
 
   /**
-   * @param hash returns at least 16 bytes, keyed with a secret, so that clients cannot choose colliding names. A session is
-   *   identified by 106 bits: with a million sessions, 10^15 lookups of other sessions find a wrong one with a probability of
-   *   10^-11.
+   * @param hash returns at least 16 bytes, keyed with a secret, so that clients cannot choose colliding names. 106 bits
+   *   identify a session: with a million sessions, 10^15 lookups of others find a wrong one with a probability of 10^-11.
    */
   constructor(hash: (name: string) => Buffer, maxBytes = MAX_BYTES) {
     this.#hash = hash;
@@ -102,10 +98,7 @@ export class PackedSessions {
     table.view.setFloat64((at + REGISTERED) * 4, entity.registeredAt);
   }
 
-  /**
-   * Removes the matching sessions. Other code can run between two steps. If the caller stops early, the next call continues
-   * there.
-   */
+  /** Removes the matching sessions. Other code can run between steps. A stopped removal is continued by the next. */
   *remove(isRemoved: (partition: number, firstOffset: number) => boolean): Generator<void, void> {
     let seen = 0;
     for (let left = TABLE_COUNT; left > 0; left--) {

@@ -1,7 +1,4 @@
-/**
- * Decides ids, over-quota flags, records, and partitions of a request's valid events. Pure: time, randomness, and quota are
- * parameters.
- */
+/** Decides ids, over-quota flags, records, and partitions of a request's valid events. Pure. */
 import { createHash } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -31,10 +28,7 @@ export interface AcceptInput {
   /** Number of events within the quota, from the first on; negative above the quota. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
-  /**
-   * True if each event of a keyed request has its own record. A retry may have more valid elements, for example because a
-   * session was registered meanwhile, so each event must be identifiable by itself.
-   */
+  /** True if each event of a keyed request has its own record, because a retry may have more valid elements. */
   readonly isSplit: boolean;
   /** The bug report that contained the events. */
   readonly reportId?: string;
@@ -92,10 +86,7 @@ export function accept(input: AcceptInput): AcceptedBatch {
   return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
 }
 
-/**
- * Returns the last 62 bits of a keyed event's id: a hash of what a retry has in common with the first attempt. Excludes the
- * lane, so that a retry finds its events after a change of the tenant's spread.
- */
+/** Returns the last 62 bits of a keyed event's id. Excludes the lane, which can change before a retry. */
 export function keyedTail(projectId: string, key: string, digest: Buffer, index: number): Buffer {
   return createHash('sha256').update(`${projectId}/${key}/${index}/`).update(digest).digest().subarray(0, 8);
 }
@@ -155,7 +146,7 @@ function messageOf(input: AcceptInput, appendId: string, events: readonly Create
 
 /**
  * Returns a random id, or the same id at every attempt for a keyed request or a report, so that consumers drop duplicates. A
- * report that the log lost is filed again with other event ids, so its append id depends on them.
+ * report that the log lost is filed with other event ids, which its append id contains.
  */
 function appendIdOf(
   input: AcceptInput,
@@ -183,10 +174,7 @@ export interface AssignedDrafts {
   readonly problems: readonly ElementProblem[];
 }
 
-/**
- * Assigns each draft its session's lane, or the lane of the request, and its session's build unless it names one. Unknown
- * sessions and builds that the token may not write are problems.
- */
+/** Assigns each draft its session's lane and build, or the request's lane. */
 export function assignLanes(
   { drafts, problems }: Elements,
   sessions: ReadonlyMap<

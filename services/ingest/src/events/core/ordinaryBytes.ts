@@ -1,7 +1,4 @@
-/**
- * Writes the records and the response of an ordinary request from its body. They equal the results of `accept.ts`,
- * `eventsAccepted.ts`, and `answer.ts`. Pure.
- */
+/** Writes the records and the response of an ordinary request directly from its body. Pure. */
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { beginRecord, endRecord, NULL, VALUE, writeLong } from '@questlog/schemas/topics/eventsAccepted';

@@ -1,7 +1,4 @@
-/**
- * Parses the body of an ordinary request into arrays of numbers, without an object per event. Other requests, and all errors,
- * are left to `scanBody.ts` and `envelope.ts`. Pure.
- */
+/** Parses the body of an ordinary request into arrays of numbers, without an object per event. Pure. */
 import { BATCH_CAP, LIMITS } from '@questlog/schemas/http/event';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { daysInMonth, daysSince1970 } from '../../core/occurredAt.ts';
@@ -41,7 +38,7 @@ export class OrdinaryEvents {
   readonly sessionWords = new Uint32Array(4 * MAX_EVENTS);
   /** Total bytes of types and payloads. */
   bytes = 0;
-  /** Earliest and latest time of all events, in microseconds since the epoch. Infinite if no event has a time. */
+  /** Microseconds since the epoch. Infinite if no event has a time. */
   earliest = Number.POSITIVE_INFINITY;
   latest = Number.NEGATIVE_INFINITY;
 

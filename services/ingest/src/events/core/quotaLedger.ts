@@ -1,7 +1,4 @@
-/**
- * Number of events that a tenant used in a month: the rollup in ClickHouse, plus this process's appends after the rollup's
- * offsets, plus its running appends. Pure.
- */
+/** A tenant's use of a month: the rollup, plus this process's later appends, plus its running appends. Pure. */
 
 /** Number of events in one partition of a log up to an offset. */
 export interface RollupRow {
@@ -15,10 +12,7 @@ export interface RollupRow {
 const NEAR_EVENTS = 2_000;
 const NEAR_FRACTION = 0.05;
 
-/**
- * Maximum separate appends per partition, about 40 bytes each. While the projector is unavailable, adjacent appends are
- * merged, and count until all of them are projected.
- */
+/** About 40 bytes each. Above the limit, adjacent appends are merged, and count until all are projected. */
 const MAX_OWN_APPENDS = 10_000;
 
 interface OwnAppend {
@@ -79,7 +73,7 @@ export class QuotaLedger {
     }
   }
 
-  /** Own appends from the lost offset on are removed, unless the rollup includes them already. */
+  /** Removes own appends from the lost offset on, except projected ones. */
   truncate(partition: number, offset: number): void {
     const covered = this.#lastOffsets.get(partition) ?? -1;
     if (covered >= offset) {
@@ -101,7 +95,6 @@ export class QuotaLedger {
     return before;
   }
 
-  /** Called if the reserved events are in the log. */
   confirm(partition: number, offset: number, events: number): void {
     this.#reserved -= events;
     if (offset <= (this.#lastOffsets.get(partition) ?? -1)) return;

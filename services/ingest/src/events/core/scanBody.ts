@@ -1,4 +1,4 @@
-/** Scans a request's events: checks that the body is JSON, and finds the contract's fields. Payloads remain byte ranges. */
+/** Scans a request's events: checks the JSON and finds the contract's fields. Payloads remain byte ranges. */
 
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
@@ -23,11 +23,7 @@ export type ScanResult =
   /** `detail` is a constant text that never quotes the body. */
   | { readonly ok: false; readonly reason: 'syntax'; readonly offset: number; readonly detail: string };
 
-/**
- * Scans a body, which must be valid UTF-8. Accepts the same texts as `JSON.parse`. Kinds are returned, but not checked.
- * Elements above the limit are validated and counted only. An element that is nested too deep does not end the scan, so that
- * all problems are found.
- */
+/** Accepts the same texts as `JSON.parse`. Kinds are not checked. Elements above the limit are validated and counted only. */
 export function scanBody(body: Buffer, options: { maxElements: number }): ScanResult {
   const json = new JsonBytes(body);
   const start = json.skipSpace(0);

@@ -21,10 +21,7 @@ export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt'
 
 const NO_FIELDS: readonly EnvelopeField[] = [];
 
-/**
- * One element of the body, with byte offsets. Only objects have fields. The last occurrence of a repeated field counts. All
- * instances have the same shape, for speed.
- */
+/** One element of the body. The last occurrence of a repeated field counts. One shape, for speed. */
 export class MutableElement {
   start: number;
   end = 0;
@@ -205,9 +202,8 @@ function pointerAt(json: JsonBytes, nameAt: number): string {
 }
 
 /**
- * Decodes strings of a batch. Batches repeat sessions, builds, and types. Comparing bytes with an earlier string costs less
- * than half of decoding it again, and returns the same object, so that caches by string are hit. Caches one string per field
- * and first two bytes.
+ * Decodes strings of a batch. Comparing bytes with an earlier string costs less than half of decoding it again, and returns
+ * the same object. Caches one string per field and first two bytes.
  */
 export class EnvelopeStrings {
   /** Position after the last string's closing quote, or `FAILED`. */
@@ -226,10 +222,7 @@ export class EnvelopeStrings {
     this.known = isBatch ? new Array<KnownString>(SLOTS_PER_FIELD * FIELDS_THAT_REPEAT).fill(NO_STRING) : [];
   }
 
-  /**
-   * Returns the string whose opening quote is at `i`; meaningless if `end` is `FAILED`. Only fields below `FIELDS_THAT_REPEAT`
-   * use the cache, because times differ.
-   */
+  /** Only fields below `FIELDS_THAT_REPEAT` use the cache, because times differ. */
   read(i: number, field: number): string {
     const { json } = this;
     const { body } = json;

@@ -1,7 +1,4 @@
-/**
- * Records each change before it is made and again before the response, so that no change is acknowledged without a record. If
- * the process dies in between, the first record remains.
- */
+/** Records each change before it is made and again before the response. After a crash, the first record remains. */
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import { sha256Hex } from '@questlog/runtime/directory/directory';

@@ -1,7 +1,4 @@
-/**
- * A token bucket that starts full. Pure: time is a parameter. At most `perSecond` × s + `capacity` tokens are taken in s
- * seconds; a request larger than `capacity` counts instead of it.
- */
+/** A token bucket that starts full. In s seconds, it provides at most `perSecond` × s + `capacity` tokens. Pure. */
 
 export interface Rate {
   readonly perSecond: number;

@@ -83,9 +83,7 @@ function omitEmpty(fields: object): Record<string, unknown> {
   );
 }
 
-/**
- * Accepts a build id together with a build if the id belongs to the build, so that clients can send the id that they received.
- */
+/** Accepts a build id together with its build, because responses contain both. */
 function buildIdIn(
   buildId: string | undefined,
   build: Build | null,

@@ -1,7 +1,6 @@
 /**
- * Limits the audit records of rejected credentials, because clients without credentials can send any number of requests. The
- * first rejection of an address and a minute is recorded at once, the others as one count at the end of the minute. Further
- * addresses share a count. Pure.
+ * Limits the audit records of rejected credentials. The first rejection of an address and a minute is recorded at once, the
+ * others as one count at its end. Further addresses share a count. Pure.
  */
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 

@@ -8,17 +8,11 @@ const HIDDEN = '***';
 const MAX_DEPTH = 20;
 /** A record of the topic has room for three texts of this size. */
 const MAX_BYTES = 64 * 1024;
-/**
- * Limits of a shortened body. A character takes up to six bytes as JSON. All switches of a project still fit with their
- * actions, so that long texts cannot hide a switch.
- */
+/** Limits of a shortened body. A character has up to six bytes as JSON. All switches of a project fit. */
 const KEPT_CHARACTERS = 100;
 const KEPT_ENTRIES = 32;
 
-/**
- * Returns the value as JSON; null if there is none.
- * @param redact removes other secrets from a text
- */
+/** Returns JSON, or null if there is no value. @param redact removes other secrets */
 export function redactedText(value: unknown, redact: (text: string) => string): string | null {
   if (value === undefined || value === null || value === '') return null;
   const full = redacted(value, redact, 0);
