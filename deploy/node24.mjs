@@ -1,6 +1,5 @@
-// `node deploy/node24.mjs <file> …` runs a file under Node 24 or newer: this Node, or the one that `npm ci` installed
-// beside the project (older npm versions install it without putting it on the path of scripts). Plain JavaScript, so
-// that any Node can read it.
+// `node deploy/node24.mjs <file> …` runs a file with Node 24 or newer: with this Node or with the one that `npm ci`
+// installed (older npm versions do not add it to the PATH of scripts). Plain JavaScript, so that any Node can run it.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import module from 'node:module';
@@ -12,8 +11,8 @@ const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 const [file, ...args] = process.argv.slice(2);
 
-// Stripping types and compiling is a third of a start. Beside what is compiled, where only its owner writes; a folder that
-// cannot be written means no cache. Child processes find it in the environment.
+// Compiling takes a third of a start, so compiled code is cached in a folder that only its owner can write. If the
+// folder is not writable, nothing is cached. Child processes inherit the setting.
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('../node_modules/.cache/node', import.meta.url));
 
 if (Number(process.versions.node.split('.')[0]) >= MINIMUM_MAJOR) {

@@ -1,6 +1,6 @@
-/** Docker's health check: the exit status says whether the process is ready. It asks the admin listener. */
+/** Docker's health check. Requests readiness from the admin listener and reports it in the exit status. */
 const { QUESTLOG_ADMIN_HOST: host = '127.0.0.1', QUESTLOG_ADMIN_PORT: port = '8081' } = process.env;
-// Whoever listens on all addresses listens on the loopback too.
+// A listener on all addresses also listens on the loopback address.
 const address = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
 const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}/readyz`;
 
@@ -10,6 +10,6 @@ try {
   process.stdout.write(`${await answer.text()}\n`);
   process.exitCode = answer.ok ? 0 : 1;
 } catch {
-  process.stdout.write(`nothing answers at ${url}\n`);
+  process.stdout.write(`no response from ${url}\n`);
   process.exitCode = 1;
 }

@@ -1,4 +1,4 @@
-/** A broker's settings, formatted folder and command line. */
+/** Creates a broker's settings, formatted folder, and command line. */
 import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,7 +33,6 @@ export async function formatBrokers(folder: string, stack: Stack, jars: Jars): P
   await Promise.all(formatted);
 }
 
-/** Java's arguments for a broker. */
 export function brokerArguments(folder: string, broker: BrokerNode, jars: Jars): string[] {
   const options = [...QUICK_START, '-Xmx512m', `-Dlog4j2.configurationFile=${LOGGING}`, '-cp', jars.kafka];
   return [...options, 'kafka.Kafka', settingsPath(folder, broker)];
@@ -59,7 +58,7 @@ function settings(folder: string, { brokers }: Stack, { id, port, controllerPort
     'transaction.state.log.min.isr': inSync,
     'share.coordinator.state.topic.replication.factor': replicas,
     'share.coordinator.state.topic.min.isr': inSync,
-    // With the default of 50, a kill would leave 300 replicas to recover, all on one machine.
+    // With the default of 50, a kill would leave 300 replicas to recover on one machine.
     'offsets.topic.num.partitions': 10,
     'transaction.state.log.num.partitions': 10,
     // An automatically created topic would have neither Questlog's partitions nor its settings.

@@ -1,4 +1,4 @@
-/** The commands on the nodes of a stack. */
+/** The commands that act on the nodes of a stack. */
 import { rmSync } from 'node:fs';
 import { formatBrokers } from './brokerSetup.ts';
 import { freePorts } from './freePorts.ts';
@@ -20,13 +20,12 @@ import {
 import { startAll, stopAll } from './starting.ts';
 
 export interface StackFolders {
-  /** The stack's folder. */
   readonly folder: string;
-  /** The folder of the jars, which other stacks may share. */
+  /** Folder of the jars, which several stacks can share. */
   readonly jarsFolder: string;
 }
 
-/** What the nodes run from, fetched and built where it is not there yet, which takes minutes the first time. */
+/** Downloads and builds the parts that are missing, which takes minutes the first time. */
 export async function provideParts(
   { jarsFolder }: Pick<StackFolders, 'jarsFolder'>,
   hasS3: boolean,
@@ -36,10 +35,10 @@ export async function provideParts(
 }
 
 /**
- * Starts the nodes that do not run, and returns when all answer. On failure it stops the nodes that it started.
+ * Starts the nodes that are not running, and returns when all respond. Stops the started nodes after a failure.
  *
- * @param brokerCount default: as many as last time, or 1.
- * @param hasS3 one that was asked for once stays.
+ * @param brokerCount default: the previous number, or 1.
+ * @param hasS3 adds an S3 server, which the stack keeps.
  */
 export async function bringUp(
   { folder, jarsFolder }: StackFolders,
@@ -62,7 +61,7 @@ export async function startNodes(
   await startAll(folder, stack, await provideJars(jarsFolder), nodes);
 }
 
-/** Kills as in a crash: neither the node nor the others can prepare for it. */
+/** Kills nodes as in a crash, so that neither the node nor the others can prepare. */
 export async function killNodes(folder: string, names: readonly string[]): Promise<void> {
   const killed = nodesNamed(existingStack(folder), names);
   for (const { name, process } of killed) if (!isAlive(process)) throw new Error(`${name} does not run`);
@@ -75,7 +74,9 @@ export async function takeDown(folder: string): Promise<void> {
   if (stack !== undefined) await stopAll(nodesOf(stack));
 }
 
-/** A line a node: name, pid, port, up or down. Up means that its process lives and its port answers. */
+/**
+ * Returns one line per node: name, pid, port, and up or down. A node is up if its process runs and its port responds.
+ */
 export async function statusLines(folder: string): Promise<string[]> {
   const stack = loadStack(folder);
   if (stack === undefined) return [];
@@ -94,7 +95,7 @@ async function formattedStack(folder: string, wanted: number | undefined, jars: 
     const existing = previous.brokers.length;
     if (wanted === undefined || wanted === existing) return withClickHouse(folder, previous);
     throw new Error(
-      `the cluster has ${existing === 1 ? 'one broker' : `${existing} brokers`}; for another run "down" and remove ${clusterFolder(folder)}`,
+      `the cluster has ${existing === 1 ? 'one broker' : `${existing} brokers`}; to change this, run "down" and remove ${clusterFolder(folder)}`,
     );
   }
   rmSync(clusterFolder(folder), { recursive: true, force: true });
@@ -123,7 +124,7 @@ async function addS3(folder: string, stack: Stack, program: string): Promise<voi
 
 function existingStack(folder: string): Stack {
   const stack = loadStack(folder);
-  if (!stack?.isFormatted) throw new Error(`there is no stack in ${folder}; begin with "up"`);
+  if (!stack?.isFormatted) throw new Error(`there is no stack in ${folder}; run "up" first`);
   return stack;
 }
 

@@ -1,15 +1,15 @@
-/** Free ports that stay the stack's while one of its nodes is down. */
+/** Finds free ports that stay reserved for the stack while a node is down. */
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
 /**
- * Below the range of Linux's outgoing connections (32768 and up): one of those could take a broker's port while the
- * broker is down.
+ * Below the range of Linux's outgoing connections (32768 and above), one of which could take the port of a broker that
+ * is down.
  */
 const LOWEST = 20_000;
 const HIGHEST = 32_000;
 
-/** @throws when no port is free after many attempts. */
+/** @throws if no port is free after many attempts. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>();
   for (let attempt = 0; attempt < 100 * count && ports.size < count; attempt++) {

@@ -1,4 +1,4 @@
-/** One command at a time changes a stack: two concurrent ones would start everything twice. */
+/** Lets only one command at a time change a stack, because two would start everything twice. */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, realpathSync } from 'node:fs';
@@ -6,15 +6,15 @@ import { createServer, type Server } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { waitFor } from './waitUntil.ts';
 
-/** Longer than a first `up`, which fetches jars. A longer wait needs a human. */
+/** Longer than a first `up`, which downloads jars. After a longer wait, an operator must decide. */
 const LOCK_TIMEOUT_MS = 15 * 60_000;
 
 /**
- * Waits until nobody else holds the lock of this path. The path need not exist.
+ * Waits for the lock of a path and runs `body`. The path need not exist.
  *
- * The lock is the name of a socket in Linux's abstract namespace. One process at a time can have it, and it ends with the
- * process, however that ends. A stale lock file would have to be broken, and two that break it at once can both believe
- * to have it.
+ * The lock is a socket in Linux's abstract namespace. Only one process can own its name, and the kernel releases the
+ * name when the process ends. A lock file could become stale, and two processes that remove it at once could both
+ * believe that they own the lock.
  *
  * @throws after 15 minutes.
  */
@@ -34,7 +34,7 @@ async function acquire(path: string): Promise<Server> {
   const lockServer = await tryAcquire(name);
   if (lockServer !== undefined) return lockServer;
   process.stderr.write('stack: waiting for another command to finish\n');
-  const what = `another command, which is at work on ${path}`;
+  const what = `another command that uses ${path}`;
   return waitFor(() => tryAcquire(name), { timeoutMs: LOCK_TIMEOUT_MS, what });
 }
 

@@ -1,4 +1,4 @@
-/** Detached processes that later commands recognise, and never confuse with another one of the same pid. */
+/** Detached processes that later commands can identify, even if another process gets the same pid. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
@@ -7,21 +7,21 @@ import { waitUntil } from './waitUntil.ts';
 
 export interface OwnProcess {
   readonly pid: number;
-  /** Ticks from boot to its start (field 22 of /proc/<pid>/stat): another process may have the pid by now. */
+  /** Start time in ticks since boot (field 22 of /proc/<pid>/stat). It distinguishes processes with the same pid. */
   readonly startTicks: string;
 }
 
 export interface Launch {
   readonly command: string;
   readonly args: readonly string[];
-  /** Variables added to this process's environment. */
+  /** Additional environment variables. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
 /**
- * Starts a process that outlives this one; both of its outputs are appended to the log.
+ * Starts a process that outlives this one, and appends its output to the log.
  *
- * @throws when there is no such command, or the process ends at once.
+ * @throws if the command does not exist, or the process ends at once.
  */
 export async function startDetached({ command, args, env }: Launch, logPath: string): Promise<OwnProcess> {
   const log = openSync(logPath, 'a');
@@ -30,7 +30,7 @@ export async function startDetached({ command, args, env }: Launch, logPath: str
       detached: true,
       stdio: ['ignore', log, log],
       env: { ...process.env, ...env },
-      // A crashing JVM writes its dump beside its log, and holds no other folder.
+      // A crashing JVM writes its dump here, and the process locks no other folder.
       cwd: dirname(logPath),
     });
     await once(child, 'spawn');
@@ -41,26 +41,26 @@ export async function startDetached({ command, args, env }: Launch, logPath: str
   }
 }
 
-/** @throws when there is no such process. */
+/** @throws if the process does not exist. */
 export function identityOf(pid: number): OwnProcess {
   const stat = statOf(pid);
-  if (stat === undefined) throw new Error(`process ${pid} ended at once`);
+  if (stat === undefined) throw new Error(`process ${pid} ended directly after its start`);
   return { pid, startTicks: stat.startTicks };
 }
 
-/** A zombie is not alive, although a signal to it succeeds. */
+/** A zombie is not alive, although it accepts signals. */
 export function isAlive(process: OwnProcess | undefined): process is OwnProcess {
   const stat = process === undefined ? undefined : statOf(process.pid);
   return stat !== undefined && stat.startTicks === process?.startTicks && !/[ZX]/.test(stat.state);
 }
 
-/** Sends SIGKILL and waits until the process is gone. */
+/** Sends SIGKILL and waits until the process has ended. */
 export async function killNow(own: OwnProcess): Promise<void> {
   signal(own, 'SIGKILL');
   await waitUntil(async () => !isAlive(own), { timeoutMs: 10_000, what: `process ${own.pid} to be gone` });
 }
 
-/** Sends SIGTERM, and SIGKILL after `patienceMs`; waits until the process is gone. */
+/** Sends SIGTERM, and SIGKILL after `timeoutMs`. Waits until the process has ended. */
 export async function stop(own: OwnProcess, timeoutMs: number): Promise<void> {
   signal(own, 'SIGTERM');
   const gone = waitUntil(async () => !isAlive(own), { timeoutMs: timeoutMs, what: 'its end' });
@@ -72,7 +72,7 @@ function signal(own: OwnProcess, name: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(own.pid, name);
   } catch (error) {
-    // It may have ended between the check and the signal.
+    // The process may have ended between the check and the signal.
     if (isAlive(own)) throw error;
   }
 }
@@ -84,7 +84,7 @@ function statOf(pid: number): { state: string; startTicks: string } | undefined 
   } catch {
     return undefined;
   }
-  // The name in parentheses may hold spaces and parentheses; the state, field 3, is the first after it.
+  // The name in parentheses can contain spaces and parentheses. The state (field 3) follows it.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return { state: fields[0] ?? '', startTicks: fields[22 - 3] ?? '' };
 }

@@ -1,4 +1,7 @@
-/** Tests whether a node answers: Kafka's Metadata request, the registry's list of subjects, a query, a refusal. */
+/**
+ * Tests whether a node responds: to Kafka's Metadata request, a list of the registry's subjects, a query, or an S3
+ * request without a key.
+ */
 import { connect } from 'node:net';
 import {
   CLICKHOUSE_USER,
@@ -11,7 +14,10 @@ import {
 
 const PROBE_TIMEOUT_MS = 2_000;
 
-/** Metadata, version 1, no client id, no topics: size, API key, version, correlation id, client id, topic count. */
+/**
+ * Metadata request, version 1, without client id and topics: size, API key, version, correlation id, client id, topic
+ * count.
+ */
 const METADATA_REQUEST = Buffer.from([0, 0, 0, 14, 0, 3, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0]);
 
 export async function answers(node: Node): Promise<boolean> {
@@ -27,7 +33,7 @@ export async function answers(node: Node): Promise<boolean> {
   }
 }
 
-/** The ids of the brokers that the broker on this port knows to be alive; none if it does not answer. */
+/** Returns the ids of the live brokers that the broker on this port knows. Empty if the broker does not respond. */
 export function brokersKnownTo(port: number): Promise<number[]> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -41,13 +47,13 @@ export function brokersKnownTo(port: number): Promise<number[]> {
       socket.destroy();
     });
     socket.on('timeout', () => socket.destroy());
-    // Without an answer by now there is none; a close follows every error.
+    // A close follows every error, and resolves without a response.
     socket.on('error', () => {});
     socket.on('close', () => resolve([]));
   });
 }
 
-/** After size and correlation id comes an array of (id, host, port, rack); both strings have a length of 16 bits. */
+/** The size and the correlation id precede an array of (id, host, port, rack). Strings have a 16-bit length. */
 function brokerIdsIn(answer: Buffer): number[] {
   let at = 8;
   const count = answer.readInt32BE(at);
@@ -58,7 +64,7 @@ function brokerIdsIn(answer: Buffer): number[] {
     at += 4;
     at += 2 + answer.readInt16BE(at);
     at += 4;
-    // An absent rack has the length -1.
+    // A missing rack has the length -1.
     at += 2 + Math.max(0, answer.readInt16BE(at));
   }
   return ids;
@@ -74,7 +80,7 @@ async function registryAnswers(registry: RegistryNode): Promise<boolean> {
   }
 }
 
-/** Uses the stack's own password, so that another process's answer on this port does not count. */
+/** Uses the stack's own password, so that another process on this port does not count. */
 async function clickhouseAnswers({ port, password }: ClickHouseNode): Promise<boolean> {
   const headers = { 'x-clickhouse-user': CLICKHOUSE_USER, 'x-clickhouse-key': password };
   try {
@@ -87,7 +93,7 @@ async function clickhouseAnswers({ port, password }: ClickHouseNode): Promise<bo
   }
 }
 
-/** Who asks without a key is refused. */
+/** An S3 server rejects a request without a key. */
 async function s3Answers({ port }: S3Node): Promise<boolean> {
   try {
     const response = await fetch(`http://127.0.0.1:${port}/`, {

@@ -1,15 +1,15 @@
-/** How the schema registry and the embedded ClickHouse are started as processes of the stack: command lines, environment. */
+/** Command lines and environments of the schema registry and the embedded ClickHouse. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Jars, QUICK_START } from './jars.ts';
 import { CLICKHOUSE_USER, type ClickHouseNode, clusterFolder, type RegistryNode } from './stackState.ts';
 
-/** Timeout for the database's file. The default of 5 s ends a registry that starts on a busy machine. */
+/** Timeout for opening the database file. With the default of 5 s, the registry exits on a busy machine. */
 const DATABASE_TIMEOUT = '120S';
 
 /**
- * Java's arguments for the registry. Its schemas are in a file. By default they are in memory, and after a restart the
- * ids in the topics would mean nothing, or something else.
+ * Returns Java's arguments for the registry. The schemas are stored in a file. By default they are in memory, and after
+ * a restart the ids in the topics would be unknown or have another meaning.
  */
 export function registryArguments(folder: string, { port }: RegistryNode, jars: Jars): string[] {
   const database = join(clusterFolder(folder), 'registry', 'schemas');
@@ -27,10 +27,9 @@ export function registryArguments(folder: string, { port }: RegistryNode, jars: 
 
 const MAIN = fileURLToPath(new URL('../../services/runtime/src/clickhouse/chdb/main.ts', import.meta.url));
 
-/** Node's arguments for it. */
 export const CLICKHOUSE_ARGUMENTS = [MAIN];
 
-/** Its settings, in the environment: everybody on the machine can read a command line. */
+/** Passes the settings in the environment, because every user of the machine can read a command line. */
 export function clickhouseEnvironment(
   folder: string,
   { port, password }: ClickHouseNode,
@@ -40,7 +39,7 @@ export function clickhouseEnvironment(
     EMBEDDED_CLICKHOUSE_PORT: String(port),
     EMBEDDED_CLICKHOUSE_USERNAME: CLICKHOUSE_USER,
     EMBEDDED_CLICKHOUSE_PASSWORD: password,
-    // One password for both of its users.
+    // Both accounts have the same password.
     EMBEDDED_CLICKHOUSE_READER_PASSWORD: password,
   };
 }

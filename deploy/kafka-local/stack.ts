@@ -1,4 +1,7 @@
-/** `npm run stack`: the commands that fetch, start, stop and break a local Kafka, its schema registry, a ClickHouse and an S3 server. */
+/**
+ * `npm run stack`: commands that download, start, stop, and kill a local Kafka, its schema registry, a ClickHouse, and
+ * an S3 server.
+ */
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
@@ -19,7 +22,7 @@ const USAGE =
 const env: Readonly<Record<string, string | undefined>> = process.env;
 
 try {
-  if (process.platform !== 'linux') throw new Error('it needs Linux: it knows its processes by /proc');
+  if (process.platform !== 'linux') throw new Error('this command requires Linux, because it identifies processes by /proc');
   const folder = resolve(env['QUESTLOG_DATA_DIR'] ?? '.data', 'stack');
   const { positionals, values } = parseArgs({
     allowPositionals: true,
@@ -37,7 +40,7 @@ interface Options {
   readonly s3?: boolean | undefined;
 }
 
-/** @returns the text for standard output. */
+/** @returns text for standard output. */
 async function run(
   folders: StackFolders,
   [command, ...names]: string[],

@@ -1,4 +1,4 @@
-/** The state of a stack between commands: its nodes, their ports and their processes. */
+/** State of a stack between commands: its nodes with their ports and processes. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { freePorts } from './freePorts.ts';
 import type { OwnProcess } from './ownProcess.ts';
 
 export const CLICKHOUSE_USER = 'questlog';
-/** The account that only reads; the embedded engine's default name. */
+/** Read-only account, with the embedded engine's default name. */
 const CLICKHOUSE_READER = 'reader';
 const CLICKHOUSE_DATABASE = 'questlog';
 export const S3_ACCESS_KEY_ID = 'questlog';
@@ -18,7 +18,7 @@ export interface BrokerNode {
   readonly id: number;
   readonly port: number;
   readonly controllerPort: number;
-  /** The folder's id: it names the first voters of the quorum. */
+  /** Id of the log directory, which identifies the first voters of the quorum. */
   readonly directoryId: string;
   process?: OwnProcess;
 }
@@ -43,7 +43,7 @@ export interface S3Node {
   readonly name: string;
   readonly port: number;
   readonly secret: string;
-  /** The path of the server's program. */
+  /** Path of the executable. */
   readonly program: string;
   process?: OwnProcess;
 }
@@ -54,14 +54,14 @@ export interface Stack {
   readonly clusterId: string;
   readonly brokers: readonly BrokerNode[];
   readonly registry: RegistryNode;
-  /** Absent in a stack of an earlier version until its next `up`. */
+  /** Undefined in the state of an earlier version until its next `up`. */
   clickhouse?: ClickHouseNode;
-  /** Where it was asked for. */
+  /** Undefined unless an S3 server was requested. */
   s3?: S3Node;
   isFormatted: boolean;
 }
 
-/** Everything that a cluster owns: removing this folder begins anew. */
+/** Returns the folder with all state of a cluster. Removing it resets the cluster. */
 export function clusterFolder(folder: string): string {
   return join(folder, 'cluster');
 }
@@ -70,7 +70,7 @@ export function nodesOf({ brokers, registry, clickhouse, s3 }: Stack): readonly 
   return [...brokers, registry, clickhouse, s3].filter((node) => node !== undefined);
 }
 
-/** The lines for `env`. */
+/** Returns the environment variables of clients, one per line. */
 export function environmentOf({ brokers, registry, clickhouse, s3 }: Stack): string {
   const addresses = brokers.map(({ port }) => `127.0.0.1:${port}`).join(',');
   const lines = [`KAFKA_BROKERS=${addresses}\n`, `SCHEMA_REGISTRY_URL=${registryUrl(registry)}\n`];
@@ -87,12 +87,10 @@ export function environmentOf({ brokers, registry, clickhouse, s3 }: Stack): str
   return lines.join('');
 }
 
-/** The URL of the registry's Confluent-compatible API. */
 export function registryUrl({ port }: RegistryNode): string {
   return `http://127.0.0.1:${port}/apis/ccompat/v7`;
 }
 
-/** ClickHouse's URL with name, password and database, as its clients take it. */
 function clickhouseUrl({ port, password }: ClickHouseNode): string {
   return `http://${CLICKHOUSE_USER}:${password}@127.0.0.1:${port}/${CLICKHOUSE_DATABASE}`;
 }
@@ -129,7 +127,10 @@ export function loadStack(folder: string): Stack | undefined {
   return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
 }
 
-/** Writes the file whole or not at all, so that an interrupted command loses no process. Mode 0600: it has a password. */
+/**
+ * Writes the file atomically, so that an interrupted command loses no process. Mode 0600, because it contains a
+ * password.
+ */
 export function saveStack(folder: string, stack: Stack): void {
   const path = statePath(folder);
   mkdirSync(clusterFolder(folder), { recursive: true });
@@ -141,7 +142,7 @@ function statePath(folder: string): string {
   return join(clusterFolder(folder), 'stack.json');
 }
 
-/** 128 random bits in Kafka's form. Kafka's command line would take a leading dash for an option. */
+/** Returns 128 random bits in Kafka's format. Kafka's command line would take a leading dash for an option. */
 function kafkaUuid(): string {
   const id = randomBytes(16).toString('base64url');
   return id.startsWith('-') ? kafkaUuid() : id;

@@ -1,4 +1,4 @@
-/** Starts nodes until they answer, and stops them. */
+/** Starts nodes and waits until they respond, and stops nodes. */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brokerArguments } from './brokerSetup.ts';
@@ -11,12 +11,12 @@ import { CLICKHOUSE_ARGUMENTS, clickhouseEnvironment, registryArguments } from '
 import { type Node, type Stack, saveStack } from './stackState.ts';
 import { waitUntil } from './waitUntil.ts';
 
-/** Three brokers and the registry take 10 s on two idle cores, and several times that on busy ones. */
+/** Three brokers and the registry take 10 s on two idle cores, and several times as long on busy ones. */
 const READY_TIMEOUT_MS = 180_000;
 const STOP_TIMEOUT_MS = 10_000;
 const LAST_LINES = 10;
 
-/** Starts the nodes that do not run, and returns when all answer. @throws after stopping the ones that it started. */
+/** Starts the nodes that are not running, and returns when all respond. @throws after stopping the started nodes. */
 export async function startAll(
   folder: string,
   stack: Stack,
@@ -36,7 +36,7 @@ export async function startAll(
   }
 }
 
-/** Sends SIGTERM to each running node, SIGKILL after 10 s; returns when they are gone. */
+/** Sends SIGTERM to each running node, and SIGKILL after 10 s. Returns when the nodes have ended. */
 export async function stopAll(nodes: readonly Node[]): Promise<void> {
   await Promise.all(
     nodes.map(async ({ process }) => (isAlive(process) ? stop(process, STOP_TIMEOUT_MS) : undefined)),
@@ -46,7 +46,7 @@ export async function stopAll(nodes: readonly Node[]): Promise<void> {
 async function start(folder: string, stack: Stack, jars: Jars, node: Node): Promise<void> {
   const ports = node.kind === 'broker' ? [node.port, node.controllerPort] : [node.port];
   for (const port of ports) {
-    if (!(await isFree(port))) throw new Error(`port ${port} of ${node.name} is taken by another process`);
+    if (!(await isFree(port))) throw new Error(`port ${port} of ${node.name} is in use by another process`);
   }
   mkdirSync(logFolder(folder), { recursive: true });
   const started = startDetached(launchOf(folder, node, jars), logPath(folder, node));
@@ -73,7 +73,7 @@ function launchOf(folder: string, node: Node, jars: Jars): Launch {
   }
 }
 
-/** Brokers are ready when each running one knows all running ones, since a client may ask any of them. */
+/** Brokers are ready when each running broker knows all running ones, because a client can connect to any of them. */
 async function areReady(folder: string, stack: Stack, nodes: readonly Node[]): Promise<boolean> {
   for (const node of nodes) {
     if (!isAlive(node.process)) throw new Error(exitMessage(folder, node));
@@ -88,7 +88,7 @@ async function brokersSeeEachOther({ brokers }: Stack): Promise<boolean> {
   return known.every((ids) => running.every(({ id }) => ids.includes(id)));
 }
 
-/** An error with the end of the node's log: a temporary folder leaves nothing else of it. */
+/** Returns a message with the end of the node's log, because the log of a temporary folder is removed. */
 function exitMessage(folder: string, node: Node): string {
   const path = logPath(folder, node);
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n');

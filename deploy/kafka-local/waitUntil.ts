@@ -1,22 +1,22 @@
-/** Waits for a condition, polling it. */
+/** Polls until a condition is true. */
 import { setTimeout as pause } from 'node:timers/promises';
 
 const POLL_MS = 100;
 
 export interface WaitOptions {
   readonly timeoutMs: number;
-  /** Completes the message "waited … in vain for". */
+  /** Completes the message "timed out … while waiting for". */
   readonly what: string;
 }
 
-/** @throws when the condition does not hold in time; what the condition throws, at once. */
+/** @throws if the condition does not become true in time. Rethrows errors of the condition at once. */
 export async function waitUntil(isTrue: () => Promise<boolean>, options: WaitOptions): Promise<void> {
   await waitFor(async () => (await isTrue()) || undefined, options);
 }
 
 /**
- * @returns the first answer that is not undefined.
- * @throws when there is none in time, or at once what asking throws.
+ * @returns the first result that is not undefined.
+ * @throws if there is none in time. Rethrows errors of `poll` at once.
  */
 export async function waitFor<T>(
   poll: () => Promise<T | undefined>,
@@ -26,7 +26,7 @@ export async function waitFor<T>(
   for (;;) {
     const value = await poll();
     if (value !== undefined) return value;
-    if (performance.now() > deadlineMs) throw new Error(`waited ${timeoutMs / 1000} s in vain for ${what}`);
+    if (performance.now() > deadlineMs) throw new Error(`timed out after ${timeoutMs / 1000} s while waiting for ${what}`);
     await pause(POLL_MS);
   }
 }

@@ -100,7 +100,7 @@ describe('a stack of three brokers', () => {
     const refusals: [string[], RegExp][] = [
       [
         ['up', '--brokers', '1'],
-        /^stack: the cluster has 3 brokers; for another run "down" and remove \S+\n$/,
+        /^stack: the cluster has 3 brokers; to change this, run "down" and remove \S+\n$/,
       ],
       [['kill', 'broker-4'], /^stack: there is no broker-4, only broker-1, .*clickhouse\n$/],
       [['start', 'broker-1', 'zookeeper'], /^stack: there is no zookeeper, only/],

@@ -1,4 +1,4 @@
-/** The S3 server of a stack: built with Go once, its command line and its environment. */
+/** The S3 server of a stack: its build with Go, its command line, and its environment. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -7,26 +7,29 @@ import { clusterFolder, S3_ACCESS_KEY_ID, S3_BUCKET, type S3Node } from '../stac
 
 const VERSION = 'v1.8.0';
 const PACKAGE = `github.com/versity/versitygw/cmd/versitygw@${VERSION}`;
-/** It serves few requests: what the compiler does for speed would take a third of the build. */
+/** The server handles few requests. Compiler optimizations would take a third of the build time. */
 const QUICK_BUILD = ['-gcflags=all=-N -l', '-ldflags=-s -w'];
 
 /**
- * @param jarsFolder which other stacks may share; the server lies beside it.
- * @returns the path of the program.
- * @throws when it was not built yet, and Go is missing or cannot build it.
+ * @param jarsFolder can be shared by several stacks. The server is stored beside it.
+ * @returns the path of the executable.
+ * @throws if it must be built, and Go is missing or fails.
  */
 export async function provideS3Server(jarsFolder: string): Promise<string> {
   const folder = join(dirname(jarsFolder), `versitygw-${VERSION}`);
   const program = join(folder, 'versitygw');
   if (existsSync(program)) return program;
   await withLock(folder, async () => {
-    // Another stack may have built it while this one waited.
+    // Another stack may have built the server during the wait.
     if (!existsSync(program)) build(folder);
   });
   return program;
 }
 
-/** Its arguments: a bucket is a folder, and what else it keeps of an object lies beside, as not every disk has attributes. */
+/**
+ * Returns the arguments. A bucket is a folder. Object metadata is stored in a separate folder, because not every file
+ * system has extended attributes.
+ */
 export function s3Arguments(folder: string, { port }: S3Node): string[] {
   const data = join(clusterFolder(folder), 's3');
   const [objects, attributes] = [join(data, 'objects'), join(data, 'attributes')];
@@ -34,14 +37,14 @@ export function s3Arguments(folder: string, { port }: S3Node): string[] {
   return ['--port', `127.0.0.1:${port}`, '--quiet', 'posix', '--sidecar', attributes, objects];
 }
 
-/** Its account, in the environment: everybody on the machine can read a command line. */
+/** Passes the account in the environment, because every user of the machine can read a command line. */
 export function s3Environment({ secret }: S3Node): Readonly<Record<string, string>> {
   return { ROOT_ACCESS_KEY: S3_ACCESS_KEY_ID, ROOT_SECRET_KEY: secret };
 }
 
 function build(folder: string): void {
   if (spawnSync('go', ['version']).error !== undefined) {
-    throw new Error('Go is needed to build the S3 server, and there is no go on the PATH');
+    throw new Error('Go is needed to build the S3 server, but go is not on the PATH');
   }
   process.stderr.write('stack: building the S3 server with Go, once\n');
   const unfinished = `${folder}.unfinished`;

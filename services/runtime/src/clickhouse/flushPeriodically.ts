@@ -1,6 +1,6 @@
 /**
- * Writes what a process counts to ClickHouse every few seconds. Best effort: nobody waits for it, and what ClickHouse does
- * not take is kept for later.
+ * Writes the counts of a process to ClickHouse every few seconds, best effort. Counts are kept while ClickHouse is
+ * unavailable.
  */
 import type { Clock } from '../process/clock.ts';
 import { messageOf, Unavailable } from '../process/errors.ts';
@@ -14,23 +14,23 @@ export interface FlushDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lifecycle: Pick<Lifecycle, 'onStop'>;
-  /** Counts what is not in ClickHouse and never will be. */
+  /** Counts rows that were dropped. */
   readonly dropped: { inc(by: number): void };
 }
 
-/** An insert, and how much it counts. */
+/** An insert with the number that it counts. */
 export interface CountedInsert extends Insert {
   readonly count: number;
 }
 
 const FLUSH_INTERVAL_MS = 2_000;
-/** A stop has other things to do. */
+/** Leaves time for the rest of the stop. */
 const STOP_FLUSH_TIMEOUT_MS = 3_000;
 
 /**
- * @param name of the counts, in the log and of the stop
- * @param takePending what is to be written since the last time; undefined: nothing is
- * @param onTick is called every few seconds, whatever ClickHouse does
+ * @param name name of the counts in log events and in the stop.
+ * @param takePending returns the counts since the last call. Undefined if there are none.
+ * @param onTick called at every interval, even if ClickHouse is unavailable.
  */
 export function flushPeriodically(
   { store, clock, logger, lifecycle, dropped }: FlushDeps,
@@ -38,7 +38,10 @@ export function flushPeriodically(
   takePending: (nowMs: number) => CountedInsert | undefined,
   onTick: () => void = () => {},
 ): void {
-  /** One insert, until ClickHouse has it or refuses it: its token makes sure that none counts twice. */
+  /**
+   * The insert that is being sent. It is kept until ClickHouse stores or rejects it. Its token prevents double
+   * counting.
+   */
   let unsent: CountedInsert | undefined;
   let isUnavailable = false;
   const flush = async (): Promise<void> => {
@@ -61,14 +64,14 @@ export function flushPeriodically(
   let running: Promise<void> | undefined;
   const timer = setInterval(() => {
     onTick();
-    // None waits behind an insert that hangs.
+    // No flush starts while another one is running.
     running ??= flush().finally(() => {
       running = undefined;
     });
   }, FLUSH_INTERVAL_MS);
   lifecycle.onStop(name, async () => {
     clearInterval(timer);
-    // Twice: what waits for ClickHouse goes first.
+    // Flushes twice, because the first flush may send an earlier insert.
     await settledWithin(Promise.resolve(running).then(flush).then(flush), STOP_FLUSH_TIMEOUT_MS);
   });
 }

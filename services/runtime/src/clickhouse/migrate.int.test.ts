@@ -1,4 +1,4 @@
-/** Inserts with and without a token. Migrations as several processes run them: at the same time, and after one was killed in the middle. */
+/** Tests migrations by several processes at the same time and after a crash, and inserts with and without a token. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { openMigrated } from './migrate.ts';
 const TABLES = [
   'CREATE TABLE first (x UInt8) ENGINE = MergeTree ORDER BY x',
   'CREATE VIEW second AS SELECT x FROM first',
-  // Often, so that processes meet in it.
+  // Repeated, so that the processes collide.
   ...Array.from({ length: 5 }, (_, n) => [
     'CREATE OR REPLACE VIEW second AS SELECT x, x + 1 AS y FROM first',
     `ALTER TABLE second COMMENT COLUMN y '${n}'`,
@@ -30,13 +30,13 @@ async function aDatabase() {
   return { clickhouse, directory, migrate };
 }
 
-test('processes that start at once all find the tables', async () => {
+test('processes that start at the same time all find the tables', async () => {
   const { clickhouse, migrate } = await aDatabase();
   await Promise.all([migrate(), migrate(), migrate()]);
   expect(await clickhouse.number('SELECT count() FROM games.second')).toBe(0);
 });
 
-test('a migration that was killed between its statements is finished by the next start', async () => {
+test('the next start completes a migration that was interrupted between its statements', async () => {
   const { clickhouse, migrate } = await aDatabase();
   await clickhouse.ask('CREATE DATABASE games ENGINE = Atomic');
   await clickhouse.ask('CREATE TABLE games.first (x UInt8) ENGINE = MergeTree ORDER BY x');
@@ -44,7 +44,7 @@ test('a migration that was killed between its statements is finished by the next
   expect(await clickhouse.number('SELECT count() FROM games.second')).toBe(0);
 });
 
-test('a file that has changed since it was applied stops the start', async () => {
+test('rejects the start if an applied file has changed', async () => {
   const { directory, migrate } = await aDatabase();
   await migrate();
   await migrate();
@@ -52,7 +52,7 @@ test('a file that has changed since it was applied stops the start', async () =>
   await expect(migrate()).rejects.toThrow('001-tables.sql was changed');
 });
 
-test('equal rows are two inserts unless they have one token, on a table that remembers inserts', async () => {
+test('stores equal rows twice unless they have the same token, in a table that deduplicates inserts', async () => {
   const { clickhouse, directory } = await aDatabase();
   const table = 'CREATE TABLE third (x UInt8) ENGINE = MergeTree ORDER BY x';
   const settings = 'SETTINGS non_replicated_deduplication_window = 10';

@@ -1,7 +1,7 @@
 /**
- * Brings a database up to date with the SQL files of a folder: `001-name.sql`, each run once, in order, one statement
- * after the other (separated by a line that holds only `;`). A file that was run and has changed since stops the start.
- * Several processes may do so at once, and one may be killed at it: a statement must bear being run twice.
+ * Applies the SQL files of a folder (`001-name.sql`) to a database, each once and in order. A line with only `;`
+ * separates statements. A changed file that was already applied prevents the start. Several processes can migrate at
+ * once, and a process can be killed meanwhile, so every statement must be repeatable.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ const MIGRATIONS_TABLE = `
   CREATE TABLE IF NOT EXISTS schema_migrations (name String, sha256 String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
   ENGINE = MergeTree ORDER BY name SETTINGS fsync_after_insert = 1, fsync_part_directory = 1`;
 
-/** Makes the database where it is missing, brings it up to date, and opens it. */
+/** Creates the database if it is missing, migrates it, and opens it. */
 export async function openMigrated(options: StoreOptions, directory: string): Promise<Store> {
   const maintenance = openStore({ ...options, database: 'default' });
   try {
@@ -51,8 +51,8 @@ async function migrate(store: Store, directory: string): Promise<void> {
 }
 
 /**
- * Every statement may run again. Processes that start at once run them against each other, and ClickHouse then refuses in
- * many ways, as where both put a view in the place of another: whoever was refused looks again a moment later.
+ * Retries the whole file, because statements are repeatable. Processes that start at the same time collide in
+ * ClickHouse with many different errors, for example when both replace a view.
  */
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {

@@ -1,17 +1,18 @@
-/** What ClickHouse still has to change of a table, behind an `ALTER` or a `DELETE` that was taken. */
+/** Checks whether an accepted `ALTER` or `DELETE` of a table is still being applied. */
 import { Unavailable } from '../process/errors.ts';
 import type { Store } from './store.ts';
 
-/** ABORTED, as ClickHouse writes it. */
+/** ClickHouse's error ABORTED. */
 const ABORTED_PREFIX = 'Code: 236.';
-/** Longer ago, somebody may keep it from running. */
+/** A mutation aborted longer ago may be blocked. */
 const ABORT_GRACE_SECONDS = 60;
 
 /**
- * A mutation that was cut short has not failed: whoever drops a partition of the table, even one that is not there, cancels
- * what runs, and ClickHouse begins it again by itself.
- * @param kind what its command contains; all of them without.
- * @throws Unavailable with ClickHouse's reason where one fails, or was last cut a minute ago and has not ended since.
+ * Returns true while a mutation of the table is unfinished. An aborted mutation has not failed: dropping any partition
+ * of the table, even a missing one, cancels running mutations, and ClickHouse restarts them.
+ * @param kind text that the mutation's command contains.
+ * @throws Unavailable with ClickHouse's reason if a mutation failed, or was aborted a minute ago and has not finished
+ *   since.
  */
 export async function isMutating(store: Pick<Store, 'query'>, table: string, kind = ''): Promise<boolean> {
   const [running] = await store.query<{ reason: string }>(

@@ -1,4 +1,4 @@
-/** The bytes of RowBinary, as ClickHouse documents and reads them. */
+/** Tests the bytes of RowBinary as ClickHouse documents and reads them. */
 import { expect, test } from 'vitest';
 import { RowBinaryWriter } from './rowBinary.ts';
 
@@ -8,14 +8,14 @@ function written(write: (out: RowBinaryWriter) => void, initialBytes?: number): 
   return out.bytes().toString('hex');
 }
 
-test('a UUID is its two halves, each with its last byte first, whatever the case of its digits', () => {
+test('writes a UUID as two little-endian halves, whatever the case of its digits', () => {
   const lower = '61f0c404-5cb3-11e7-907b-a6006ad3dba0';
   expect(written((out) => out.uuid(lower))).toBe('e711b35c04c4f061a0dbd36a00a67b90');
   expect(written((out) => out.uuid(lower.toUpperCase()))).toBe(written((out) => out.uuid(lower)));
   expect(written((out) => out.nullableUuid(null))).toBe('01');
 });
 
-test('an array of UUIDs is its length as LEB128 and the UUIDs', () => {
+test('writes an array of UUIDs as its length in LEB128 and the UUIDs', () => {
   const id = '61f0c404-5cb3-11e7-907b-a6006ad3dba0';
   const bytes = 'e711b35c04c4f061a0dbd36a00a67b90';
   expect(written((out) => out.array([], (uuid: string) => out.uuid(uuid)))).toBe('00');
@@ -25,18 +25,18 @@ test('an array of UUIDs is its length as LEB128 and the UUIDs', () => {
   );
 });
 
-test('integers are little-endian, beyond 32 bits too', () => {
+test('writes integers little-endian, also beyond 32 bits', () => {
   expect(written((out) => out.uint64(2 ** 40 + 1))).toBe('0100000000010000');
   expect(written((out) => out.int64(-1n))).toBe('ffffffffffffffff');
   expect(written((out) => out.uint16(20_000))).toBe('204e');
 });
 
-test('a string is its length as LEB128 and its bytes in UTF-8', () => {
+test('writes a string as its length in LEB128 and its UTF-8 bytes', () => {
   expect(written((out) => out.string('é'))).toBe('02c3a9');
   expect(written((out) => out.stringBytes(Buffer.alloc(300)))).toBe(`ac02${'00'.repeat(300)}`);
 });
 
-test('a buffer that is too small grows and keeps what is in it', () => {
+test('grows a buffer that is too small and keeps its content', () => {
   const grown = written((out) => {
     for (let i = 0; i < 100; i++) out.string(`row ${i}`);
   }, 0);

@@ -1,11 +1,11 @@
-/** Writes rows in ClickHouse's RowBinary format into one growing buffer; payload bytes are copied, never decoded. */
+/** Writes rows in ClickHouse's RowBinary format into a growing buffer. Payload bytes are copied, never decoded. */
 
 const INITIAL_BYTES = 64 * 1024;
 
-/** To call the engine for fewer takes longer than to copy them one by one. */
+/** Below this length, a loop is faster than a native copy. */
 const MIN_COPY_BYTES = 32;
 
-/** Where in a UUID's text the two digits of each byte stand, in the order of the bytes in RowBinary. */
+/** Positions of the first hex digit of each byte in a UUID's text, in the byte order of RowBinary. */
 const UUID_DIGITS = [16, 14, 11, 9, 6, 4, 2, 0, 34, 32, 30, 28, 26, 24, 21, 19] as const;
 
 export class RowBinaryWriter {
@@ -20,7 +20,7 @@ export class RowBinaryWriter {
     return this.#length;
   }
 
-  /** What was written; valid until the next write. */
+  /** Returns the written bytes, which are valid until the next write. */
   bytes(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }
@@ -30,19 +30,19 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeUInt8(value, this.#length);
   }
 
-  /** UInt16, also Date as days since the epoch. */
+  /** Writes a UInt16, or a Date as days since the epoch. */
   uint16(value: number): void {
     this.#reserve(2);
     this.#length = this.#buffer.writeUInt16LE(value, this.#length);
   }
 
-  /** UInt32, also DateTime as seconds since the epoch. */
+  /** Writes a UInt32, or a DateTime as seconds since the epoch. */
   uint32(value: number): void {
     this.#reserve(4);
     this.#length = this.#buffer.writeUInt32LE(value, this.#length);
   }
 
-  /** UInt64 of a number that is exact in a double. */
+  /** Writes a UInt64 from a number that is a safe integer. */
   uint64(value: number): void {
     const high = Math.floor(value / 0x100000000);
     this.#reserve(8);
@@ -50,13 +50,13 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeUInt32LE(high, this.#length);
   }
 
-  /** Int64, also DateTime64 in its own ticks. */
+  /** Writes an Int64, or a DateTime64 in its own ticks. */
   int64(value: bigint): void {
     this.#reserve(8);
     this.#length = this.#buffer.writeBigInt64LE(value, this.#length);
   }
 
-  /** Int64 from its halves. */
+  /** Writes an Int64 from its halves. */
   int64FromHalves(low: number, high: number): void {
     this.#reserve(8);
     this.#length = this.#buffer.writeInt32LE(low, this.#length);
@@ -68,16 +68,16 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
   }
 
-  /** A UUID in its canonical form: two UInt64, the high half first, each little-endian. */
+  /** Writes a UUID in its canonical form as two little-endian UInt64, the high half first. */
   uuid(value: string): void {
     this.#reserve(UUID_DIGITS.length);
-    // Digit by digit: a row has seven UUIDs, and a Buffer for each was a tenth of the projector's time.
+    // Converts digit by digit. A row has seven UUIDs, and a Buffer for each took a tenth of the projector's time.
     for (const digit of UUID_DIGITS) {
       this.#buffer[this.#length++] = (hexDigit(value, digit) << 4) | hexDigit(value, digit + 1);
     }
   }
 
-  /** The same from its text in lower case, which begins there in the bytes. */
+  /** Writes a UUID from its lower-case text at an offset of `bytes`. */
   uuidAt(bytes: Buffer, at: number): void {
     this.#reserve(UUID_DIGITS.length);
     const buffer = this.#buffer;
@@ -88,7 +88,7 @@ export class RowBinaryWriter {
     this.#length += UUID_DIGITS.length;
   }
 
-  /** A Nullable: its flag, and the value where there is one. */
+  /** Writes a Nullable: a flag, and the value unless it is null. */
   nullable<T>(value: T | null, write: (value: T) => void): void {
     this.uint8(value === null ? 1 : 0);
     if (value !== null) write(value);
@@ -110,12 +110,11 @@ export class RowBinaryWriter {
     this.#length += this.#buffer.write(value, this.#length, byteLength, 'utf8');
   }
 
-  /** A String from its bytes. */
   stringBytes(value: Buffer): void {
     this.stringAt(value, 0, value.length);
   }
 
-  /** The same from a part of some bytes. */
+  /** Writes a String from a part of `bytes`. */
   stringAt(bytes: Buffer, at: number, length: number): void {
     this.#varint(length);
     this.#reserve(length);
@@ -125,7 +124,7 @@ export class RowBinaryWriter {
     this.#length += length;
   }
 
-  /** A FixedString of exactly these bytes. */
+  /** Writes a FixedString. */
   fixed(value: Buffer): void {
     this.#reserve(value.length);
     this.#length += value.copy(this.#buffer, this.#length);
@@ -154,6 +153,6 @@ function hexDigit(text: string, at: number): number {
 }
 
 function digitOf(code: number): number {
-  // '0' is 0x30, 'A' 0x41, 'a' 0x61: letters have bit 6 set, and their low half counts from 1.
+  // '0' is 0x30, 'A' is 0x41, 'a' is 0x61. Letters have bit 6 set, and their low half starts at 1.
   return (code & 0x0f) + (code >> 6) * 9;
 }

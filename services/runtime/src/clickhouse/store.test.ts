@@ -1,4 +1,4 @@
-/** The client keeps its own bounds, whatever a query made ClickHouse send, and gets its rows into servers old and new. */
+/** Tests the client's own limits, and inserts into old and new servers. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { Readable } from 'node:stream';
@@ -6,7 +6,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../process/errors.ts';
 import { cachedTableUuids, coalescedTableUuids, openStore, QueryRejected, type Store } from './store.ts';
 
-test('an answer beyond its bound is refused, and its connection closed', async () => {
+test('rejects a response above the size limit, and closes its connection', async () => {
   const endless = Readable.from(
     (function* () {
       for (;;) yield Buffer.alloc(1024);
@@ -21,22 +21,25 @@ test('an answer beyond its bound is refused, and its connection closed', async (
   await ended;
 });
 
-test.each(['before', 'amid'])('a question ends with its asker, also %s its answer', async (when) => {
-  const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const store = await aStoreOn((_, response) => {
-    response.on('close', ended.resolve);
-    if (when === 'amid') response.write('1');
-    begun.resolve();
-  });
-  const gone = new AbortController();
-  const asked = store.queryRaw('SELECT sleep(3)', {}, 1024, {}, gone.signal);
-  const refused = expect(asked).rejects.toThrow(Unavailable);
-  await begun.promise;
-  gone.abort();
-  await Promise.all([refused, ended.promise]);
-});
+test.each(['before', 'during'])(
+  'cancels a query when its caller disconnects, also %s its response',
+  async (when) => {
+    const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const store = await aStoreOn((_, response) => {
+      response.on('close', ended.resolve);
+      if (when === 'during') response.write('1');
+      begun.resolve();
+    });
+    const gone = new AbortController();
+    const asked = store.queryRaw('SELECT sleep(3)', {}, 1024, {}, gone.signal);
+    const refused = expect(asked).rejects.toThrow(Unavailable);
+    await begun.promise;
+    gone.abort();
+    await Promise.all([refused, ended.promise]);
+  },
+);
 
-test('rows get into a server that does not know `deduplicate_insert`, which is asked once', async () => {
+test('inserts into a server that does not know `deduplicate_insert`, after one attempt with the setting', async () => {
   const asked: boolean[] = [];
   const store = await aStoreOn((request, response) => {
     const isNew = String(request.url).includes('deduplicate_insert=');
@@ -52,7 +55,7 @@ test('rows get into a server that does not know `deduplicate_insert`, which is a
   expect(asked).toEqual([true, false, false]);
 });
 
-test('an INSERT that is sent as a statement says that nothing of it is a repeat, as far as the server knows the word', async () => {
+test('disables deduplication for an INSERT in a statement, if the server knows the setting', async () => {
   const asked: (readonly (string | null)[])[] = [];
   let knowsIt = true;
   const store = await aStoreOn((request, response) => {
@@ -77,7 +80,7 @@ test('an INSERT that is sent as a statement says that nothing of it is a repeat,
   expect(asked).toEqual([told, [null, null], told, older, older]);
 });
 
-test('who asks often for the tables’ UUIDs shares a query with all others, for a while, and none that failed', async () => {
+test('frequent requests for tables’ UUIDs share a query for a while, and failures are not cached', async () => {
   const now = vi.spyOn(performance, 'now').mockReturnValue(0);
   onTestFinished(() => now.mockRestore());
   const answers = [
@@ -99,7 +102,7 @@ test('who asks often for the tables’ UUIDs shares a query with all others, for
   await expect(uuidOf('b')).rejects.toThrow('there is no table b');
 });
 
-test('many who ask for their tables together ask once, and never hear what was seen before they asked', async () => {
+test('concurrent requests for tables share one query that starts after the requests', async () => {
   const looks: PromiseWithResolvers<unknown[]>[] = [];
   const query = (() => {
     looks.push(Promise.withResolvers());
@@ -120,7 +123,7 @@ test('many who ask for their tables together ask once, and never hear what was s
   await expect(late[2]).rejects.toThrow('there is no table b');
 });
 
-test('ClickHouse is told to end what nobody waits for any more', async () => {
+test('limits the execution time of queries, so that ClickHouse ends abandoned ones', async () => {
   const urls: URL[] = [];
   const store = await aStoreOn((request, response) => {
     urls.push(new URL(String(request.url), 'http://clickhouse'));
@@ -128,7 +131,7 @@ test('ClickHouse is told to end what nobody waits for any more', async () => {
   });
   await store.query('SELECT 1');
   await store.insert({ table: 't', columns: ['x'], rows: Buffer.from('x') });
-  // A change of a large table goes on, and is waited for.
+  // A mutation of a large table has no time limit.
   await store.command('ALTER TABLE t DELETE WHERE 1');
   expect(store.insertsEndWithinMs).toBe(35_000);
   expect(urls.map(({ searchParams }) => searchParams.get('max_execution_time'))).toEqual(['60', '30', null]);

@@ -1,4 +1,4 @@
-/** ClickHouse as the product sees it: queries, one insert path, and errors that say what to do about them. */
+/** Access to ClickHouse: queries, one way to insert, and errors that tell callers how to react. */
 import { addAbortSignal, Readable } from 'node:stream';
 import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client';
 import { steadyClock } from '../process/clock.ts';
@@ -8,8 +8,8 @@ import { coalesceCalls } from '../process/waiting.ts';
 export interface Store {
   readonly database: string;
   /**
-   * Rows of a SELECT as objects; 64-bit integers as strings, which are exact. Values go in as parameters
-   * (`{name:Type}`), never into the text.
+   * Returns the rows of a SELECT as objects, with 64-bit integers as strings to keep them exact. Values are passed as
+   * parameters (`{name:Type}`), never in the text.
    */
   query<Row>(
     sql: string,
@@ -17,10 +17,10 @@ export interface Store {
     settings?: Readonly<Record<string, string | number>>,
   ): Promise<Row[]>;
   /**
-   * Somebody else's query, answered in ClickHouse's JSON unless it says another FORMAT; settings are for it only, and
-   * its text may change them.
-   * @param signal of an asker who waits no more: the connection is closed, by which ClickHouse ends the query.
-   * @throws QueryRejected when the answer is larger than `maxBytes`, whatever the query says.
+   * Runs a caller's query. The response is in ClickHouse's JSON unless the query contains another FORMAT. The query's
+   * text can override `settings`.
+   * @param signal aborts when the caller disconnects. The connection is then closed, which cancels the query.
+   * @throws QueryRejected if the response exceeds `maxBytes`, whatever the query's settings are.
    */
   queryRaw(
     sql: string,
@@ -29,20 +29,20 @@ export interface Store {
     params?: Readonly<Record<string, unknown>>,
     signal?: AbortSignal,
   ): Promise<RawResult>;
-  /** DDL and the like, and rows that ClickHouse makes of its own. */
+  /** Runs DDL and other statements without a result, including INSERT … SELECT. */
   command(sql: string): Promise<void>;
-  /** So long after its sender has lost the partition that it is of, an insert is over, whatever was heard of it. */
+  /** Maximum time that an insert can still take effect after its sender has lost the partition. */
   readonly insertsEndWithinMs: number;
   /**
-   * The one way rows get in: synchronous, one ClickHouse block, all or nothing within one partition of the table.
-   * @throws Invalid when ClickHouse refuses the data itself; Unavailable when the outcome is unknown or none.
+   * Inserts rows synchronously as one ClickHouse block, atomically within one partition of the table.
+   * @throws Invalid if ClickHouse rejects the data; Unavailable if the insert failed or its outcome is unknown.
    */
   insert(insert: Insert): Promise<void>;
   ping(): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** A store with its account and address, for messages to operators who can query ClickHouse directly. */
+/** A store with its user and address, for messages to operators who can query ClickHouse directly. */
 export interface AddressedStore extends Store {
   readonly url: string;
   readonly username: string;
@@ -56,9 +56,9 @@ export interface RawResult {
 export interface Insert {
   readonly table: string;
   readonly columns: readonly string[];
-  /** RowBinary, in the order of `columns`. */
+  /** Rows in RowBinary, with the fields in the order of `columns`. */
   readonly rows: Buffer;
-  /** The guard against a late second insert of the same rows; only where the table has a de-duplication window. */
+  /** Prevents a late second insert of the same rows, in tables with a deduplication window. */
   readonly deduplicationToken?: string;
 }
 
@@ -67,14 +67,14 @@ export interface StoreOptions {
   readonly username: string;
   readonly password: string;
   readonly database: string;
-  /** What its certificate is checked against, PEM; empty or absent: the system's. */
+  /** Certificate authority of the server in PEM. Empty or undefined for the system's authorities. */
   readonly caPem?: string;
 }
 
-/** So many ids are still below what a server takes as one parameter. */
+/** This number of ids fits into one query parameter of a server. */
 export const MAX_IDS_PER_QUERY = 2_500;
 
-/** A list in parts that one query takes. */
+/** Splits a list into parts that fit into one query. */
 export function* chunksOf<T>(items: readonly T[], size = MAX_IDS_PER_QUERY): Generator<readonly T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
 }
@@ -86,23 +86,23 @@ interface NamedTable {
   readonly uuid: string;
 }
 
-/** Which table stands under a name: a restore makes it under a new UUID; what changes a table keeps it. */
+/** Returns the UUID of a table. A restored table has another UUID; an ALTER keeps it. */
 export async function tableUuid(store: Pick<Store, 'query'>, table: string): Promise<string> {
   return uuidOf(table, await store.query<NamedTable>(`${TABLES} AND name = {table:String}`, { table }));
 }
 
-/** `tableUuid` for many who ask at once: one query, which begins after they asked, answers for every table. */
+/** Returns a `tableUuid` for many concurrent callers. One query that starts after the calls serves all tables. */
 export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
   const lookup = coalesceCalls(() => store.query<NamedTable>(TABLES));
   return async (table) => uuidOf(table, await lookup());
 }
 
-/** A table that is exchanged for another is noticed so much later. */
+/** Time until a replaced table is noticed. */
 const UUID_CACHE_MS = 1_000;
 
 /**
- * `tableUuid` for those who ask often: one query answers for every table, all who share it and `knownForMs`. Also that a table
- * is not there; a query that failed is not kept.
+ * Returns a `tableUuid` for frequent callers. One query serves all tables for `cacheMs`. A missing table is cached,
+ * too; a failed query is not.
  */
 export function cachedTableUuids(
   store: Pick<Store, 'query'>,
@@ -128,18 +128,18 @@ function uuidOf(table: string, tables: readonly NamedTable[]): string {
   return found.uuid;
 }
 
-/** An insert's lifetime stays far below any de-duplication window, so that a forgotten one cannot come late. */
+/** Far below every deduplication window, so that an abandoned insert cannot arrive after its token expired. */
 const REQUEST_TIMEOUT_MS = 30_000;
 /**
- * Ends a query that nobody waits for: asked again, it would run beside its copies. Twice the silence that is borne, as an
- * answer that keeps coming may take longer.
+ * Ends abandoned queries, because their retries would run beside them. Twice the request timeout, because a response
+ * that keeps arriving may take longer.
  */
 const QUERY_TIME_LIMIT = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
-/** An insert is answered once: nobody waits for it any longer. */
+/** An insert has a single response, so nobody waits longer than the request timeout. */
 const INSERT_TIME_LIMIT = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
-/** A server sends its answer once the query has ended, so that a failure after the first rows has its status too. */
+/** Delays the response until the query has ended, so that a late failure also has an error status. */
 const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
-/** Whoever has lost a partition may take so long to know it, and sends until then. */
+/** Maximum time until a process notices that it has lost a partition. It can send inserts until then. */
 const LOSS_DETECTION_MS = 5_000;
 const MAX_CONNECTIONS = 16;
 
@@ -149,7 +149,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): AddressedSt
     ...(caPem === '' ? {} : { tls: { ca_cert: Buffer.from(caPem) } }),
     request_timeout: REQUEST_TIMEOUT_MS,
     max_open_connections: MAX_CONNECTIONS,
-    // Parameters stand in the URL, of which servers take 16 KiB or so; a list of a thousand ids needs a body.
+    // Servers limit the URL to about 16 KiB. A list of a thousand ids needs a body.
     use_multipart_params_auto: true,
     compression: { request: false, response: false },
     log: { level: 127 },
@@ -180,7 +180,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): AddressedSt
           clickhouse_settings: { default_format: 'JSON', ...WAIT_END_OF_QUERY, ...settings },
           abort_signal: signal,
         });
-        // The client's own signal is over once the answer begins.
+        // The client's own signal no longer works once the response begins.
         const stream = addAbortSignal(signal, result.stream);
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
         return { contentType, body: await collect(stream, maxBytes) };
@@ -206,7 +206,10 @@ class Inserter {
     return this.#withDeduplication(mode, (settings) => this.#send(insert, settings));
   }
 
-  /** Of its rows none is dropped for being there: whoever repeats an INSERT of a statement has looked, or means it. */
+  /**
+   * Disables deduplication for `INSERT … SELECT`: callers have already checked which rows exist, or intend the
+   * duplicate.
+   */
   async command(query: string): Promise<void> {
     if (!IS_INSERT.test(query)) return void (await this.#client.command({ query }));
     await this.#withDeduplication('disable', async (settings) => {
@@ -214,7 +217,7 @@ class Inserter {
     });
   }
 
-  /** @param mode since ClickHouse 26.2 it overrides `insert_deduplicate`, and whatever a server has as default. */
+  /** @param mode since ClickHouse 26.2, overrides `insert_deduplicate` and the server's default. */
   async #withDeduplication(
     mode: string,
     send: (settings: Readonly<Record<string, string>>) => Promise<void>,
@@ -223,7 +226,7 @@ class Inserter {
     try {
       await send({ deduplicate_insert: mode });
     } catch (error) {
-      // Refused with the request's settings, before its rows were read.
+      // The server rejected the setting before it read the rows.
       if (!(error instanceof ClickHouseError && error.code === UNKNOWN_SETTING)) throw error;
       await send({});
       this.#isBefore262 = true;
@@ -251,7 +254,7 @@ class Inserter {
 const IS_INSERT = /^\s*INSERT\b/i;
 const UNKNOWN_SETTING = '115';
 
-/** Above any insert of ours, so that ClickHouse neither splits it nor waits for more. */
+/** Above the size of all inserts, so that ClickHouse neither splits a block nor waits for more rows. */
 const ONE_BLOCK = {
   max_insert_block_size: '1048576',
   min_insert_block_size_rows: '1048576',
@@ -260,7 +263,7 @@ const ONE_BLOCK = {
   input_format_parallel_parsing: 0,
 } as const;
 
-/** Leaving the loop destroys the stream, and with it the connection: ClickHouse stops sending. */
+/** Leaving the loop destroys the stream and its connection, so ClickHouse stops sending. */
 async function collect(stream: Readable, maxBytes = Infinity): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -273,16 +276,16 @@ async function collect(stream: Readable, maxBytes = Infinity): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** As ClickHouse says it of a result that is beyond `max_result_bytes`. */
+/** ClickHouse's error for a result above `max_result_bytes`. */
 const RESULT_TOO_LARGE = { code: '396', type: 'TOO_MANY_ROWS_OR_BYTES' };
 
 function tooLargeMessage(maxBytes: number): string {
-  return `the answer is larger than ${Math.floor(maxBytes / 1024)} KiB; ask for fewer rows or columns`;
+  return `the result is larger than ${Math.floor(maxBytes / 1024)} KiB; select fewer rows or columns`;
 }
 
 /**
- * ClickHouse's codes for data that no repeat will make acceptable (src/Common/ErrorCodes.cpp). Every other code may
- * pass: a block is only ever given up for its data.
+ * ClickHouse's error codes for data that a retry cannot make acceptable (src/Common/ErrorCodes.cpp). Other errors may
+ * be temporary, so their blocks are retried.
  */
 const DATA_ERRORS = new Set([
   '6', // CANNOT_PARSE_TEXT
@@ -303,7 +306,7 @@ const DATA_ERRORS = new Set([
   '469', // VIOLATED_CONSTRAINT
 ]);
 
-/** A query that ClickHouse understood and refused; `code` is its own. Asking again changes nothing. */
+/** A query that ClickHouse rejected, with ClickHouse's error code. A retry gives the same result. */
 export class QueryRejected extends Error {
   override readonly name = 'QueryRejected';
   readonly code: string;
@@ -314,12 +317,12 @@ export class QueryRejected extends Error {
   }
 }
 
-/** Codes of limits that queries share, and of temporary failures: the same query can succeed later. */
+/** Codes of temporary failures and of limits that queries share. The same query can succeed later. */
 const TEMPORARY_ERRORS = new Set([
   '173', // CANNOT_ALLOCATE_MEMORY
-  '201', // QUOTA_EXCEEDED: of the account, by all of its queries in an interval
+  '201', // QUOTA_EXCEEDED, shared by all queries of an account
   '202', // TOO_MANY_SIMULTANEOUS_QUERIES
-  '209', // SOCKET_TIMEOUT, of a distributed query, as the next two
+  '209', // SOCKET_TIMEOUT; this and the next two are errors of distributed queries
   '210', // NETWORK_ERROR
   '279', // ALL_CONNECTION_TRIES_FAILED
   '241', // MEMORY_LIMIT_EXCEEDED, unless it is the query's own limit
@@ -336,7 +339,7 @@ const TEMPORARY_ERRORS = new Set([
  */
 const OWN_MEMORY_LIMIT = /Query memory limit exceeded|Memory limit \(for query\) exceeded/;
 
-/** Of a query: what only another text, or other tables, would change. Everything else may pass. */
+/** Errors that only another query text or other tables would avoid. Other errors may be temporary. */
 const QUERY_ERRORS = new Set([
   '36', // BAD_ARGUMENTS
   '42', // NUMBER_OF_ARGUMENTS_DOESNT_MATCH
@@ -353,13 +356,14 @@ const QUERY_ERRORS = new Set([
 ]);
 
 /**
- * Only an insert can be refused for its data: the same code in a query is a query of ours that is wrong. Whatever else
- * an insert meets (a full disk has many codes) may pass, and its rows must not be given up.
+ * Translates the failure of an insert. Only an insert can fail because of its data; in a query, the same code means a
+ * wrong query. Other failures of an insert, such as a full disk with its many codes, may be temporary, and its rows
+ * must not be given up.
  */
 function insertFailure(error: ClickHouseError): Error {
   if (DATA_ERRORS.has(error.code))
-    return new Invalid(`ClickHouse refuses the data: ${error.message}`, { cause: error });
-  return new Unavailable(`ClickHouse did not insert: ${error.message}`, { cause: error });
+    return new Invalid(`ClickHouse rejects the data: ${error.message}`, { cause: error });
+  return new Unavailable(`the insert into ClickHouse failed: ${error.message}`, { cause: error });
 }
 
 function queryFailure(error: ClickHouseError): Error {

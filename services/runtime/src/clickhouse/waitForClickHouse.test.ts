@@ -1,4 +1,4 @@
-/** A process that is started while ClickHouse is away, or before it. */
+/** Tests the start of a process while ClickHouse is unavailable. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
@@ -6,7 +6,7 @@ import { StartRefused, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { requireSupportedClickHouse, waitForClickHouse } from './waitForClickHouse.ts';
 
-test('a start waits until ClickHouse is there, and says so meanwhile', async () => {
+test('waits until ClickHouse is available, and logs the wait', async () => {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -25,19 +25,19 @@ test('a start waits until ClickHouse is there, and says so meanwhile', async () 
   expect(warned[0]).toBe('clickhouse_awaited');
 });
 
-test('a start does not wait for ever, and says why it ended', async () => {
-  // Nobody listens on the port of discard.
+test('ends the start after the timeout with the cause', async () => {
+  // Nothing listens on port 9 (discard).
   const failed = waitForClickHouse('http://127.0.0.1:9', silentLogger, 50);
   await expect(failed).rejects.toThrow(Unavailable);
   await expect(failed).rejects.toThrow('ClickHouse does not answer: connect ECONNREFUSED 127.0.0.1:9');
 });
 
-test.each(['24.8.14.39', '24.10.1.1', '26.3.17.110-lts'])('a start takes ClickHouse %s', async (version) => {
+test.each(['24.8.14.39', '24.10.1.1', '26.3.17.110-lts'])('accepts ClickHouse %s', async (version) => {
   await requireSupportedClickHouse({ query: async <Row>() => [{ version }] as Row[] });
 });
 
 test.each(['24.7.6.8', '23.12.1.1'])(
-  'a start refuses ClickHouse %s, which lacks what the tables need',
+  'rejects ClickHouse %s, which lacks features that the tables need',
   async (version) => {
     const started = requireSupportedClickHouse({ query: async <Row>() => [{ version }] as Row[] });
     await expect(started).rejects.toThrow(StartRefused);

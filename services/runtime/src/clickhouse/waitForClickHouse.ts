@@ -1,6 +1,6 @@
 /**
- * A start waits for ClickHouse, which may be starting too, and refuses one that is too old; what is wrong with the settings
- * is told by the first query.
+ * Waits at the start for ClickHouse, which may be starting too, and rejects an unsupported version. The first query
+ * reports wrong settings.
  */
 import { connect } from 'node:net';
 import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
@@ -8,14 +8,11 @@ import type { Logger } from '../process/logger.ts';
 import { retryUntilAvailable } from '../process/waiting.ts';
 import type { Store } from './store.ts';
 
-/** As for the schema registry. */
+/** Equal to the timeout for the schema registry. */
 const START_TIMEOUT_MS = 30_000;
 const CONNECT_TIMEOUT_MS = 3_000;
 
-/**
- * Returns when something listens at the address.
- * @throws Unavailable after 30 s, with the last cause.
- */
+/** Returns when a server listens at the address. @throws Unavailable with the last cause after 30 s. */
 export async function waitForClickHouse(
   address: string,
   logger: Logger,
@@ -43,10 +40,10 @@ function connected({ protocol, hostname, port }: URL): Promise<void> {
 
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 };
 
-/** Tried: the tables of 24.8 hold all that is asked of them, 23.10 refuses a migration. */
+/** Version 24.8 supports all tables; 23.10 rejects a migration (tested). */
 export const MIN_CLICKHOUSE_VERSION = '24.8';
 
-/** @throws StartRefused for a server that is older. */
+/** @throws StartRefused for an older server. */
 export async function requireSupportedClickHouse(store: Pick<Store, 'query'>): Promise<void> {
   const [row] = await store.query<{ version: string }>('SELECT version() AS version');
   const version = row?.version ?? '';

@@ -1,4 +1,7 @@
-/** Starts ClickHouse inside this process: an engine on a directory, behind ClickHouse's HTTP interface on loopback. */
+/**
+ * Starts ClickHouse inside this process: an engine on a directory, with ClickHouse's HTTP interface on the loopback
+ * address.
+ */
 
 import { randomUUID } from 'node:crypto';
 import { glob, mkdir, readdir, readFile, readlink, realpath, rm, writeFile } from 'node:fs/promises';
@@ -17,45 +20,53 @@ import { handleRequest } from './http/requestHandler.ts';
 import type { Credentials } from './http/requestParsing.ts';
 
 export interface EmbeddedClickHouseOptions {
-  /** Made when it is not there. One process at a time may have it. */
+  /** Created if it is missing. Only one process can use it at a time. */
   directory: string;
-  /** 0 (the default) takes any free port. */
+  /** 0 (the default) selects any free port. */
   port?: number;
   username?: string;
   password: string;
-  /** The account that only reads the product's databases. Nobody has it by default. */
+  /** Account that can only read the product's databases. Disabled by default. */
   reader?: Credentials;
-  /** The only folder to which it writes backups, or restores from. */
+  /** The only folder for backups and restores. */
   backups?: string;
-  /** Queries in the engine at once; each holds a libuv thread, so stay below UV_THREADPOOL_SIZE (4 unless set). */
+  /**
+   * Concurrent queries in the engine. Each one occupies a libuv thread, so keep it below UV_THREADPOOL_SIZE (default
+   * 4).
+   */
   maxConcurrentQueries?: number;
-  /** Of readers, beside them. */
+  /** Concurrent queries of readers, in addition to `maxConcurrentQueries`. */
   maxConcurrentReaders?: number;
-  /** How long a reader's statement may run; less than the default for tests. */
+  /** Time limit of a reader's statement. Tests use a lower limit. */
   maxReaderSeconds?: number;
-  /** Called when the engine is of no use any more: a statement outlasts being killed, a write has failed, or it has shut down. */
+  /**
+   * Called when the engine must be restarted: a statement cannot be killed, a write failed, or the engine has shut
+   * down.
+   */
   onBroken?: (reason: string) => void;
 }
 
 export interface EmbeddedClickHouse {
-  /** `http://127.0.0.1:<port>` */
   url: string;
   username: string;
   password: string;
-  /** Resolves when the engine has answered a query, whatever it said; beside the places of the accounts. */
+  /** Resolves when the engine has answered a query with any result. Bypasses the concurrency limits. */
   probe(): Promise<void>;
-  /** Waits for running requests (bounded), then lets go of the directory. */
+  /** Waits for running requests for a limited time, then releases the directory. */
   close(): Promise<void>;
 }
 
-/** @throws StartRefused when the directory is held by another process, the port is taken or chdb has no build for here */
+/**
+ * @throws StartRefused if another process uses the directory, the port is in use, or chdb has no build for this
+ *   platform.
+ */
 export async function startEmbeddedClickHouse(
   options: EmbeddedClickHouseOptions,
 ): Promise<EmbeddedClickHouse> {
   const { username = 'default', password } = options;
   await mkdir(options.directory, { recursive: true });
   const directory = await realpath(options.directory);
-  // The path of an insert's file goes to the engine as a pattern.
+  // The engine reads the path of an insert's file as a glob pattern.
   if (/[*?{}]/.test(directory)) {
     throw new StartRefused(`the data directory's path must not contain any of * ? { }: ${directory}`);
   }
@@ -102,12 +113,12 @@ export async function startEmbeddedClickHouse(
 }
 
 /**
- * One engine a process and one process a directory: both are chdb's, and are said here before it says them worse.
- * @returns what gives the directory back
+ * Checks chdb's limits of one engine per process and one process per directory, to report them clearly.
+ * @returns a function that releases the directory.
  */
 async function claimDirectory(directory: string): Promise<() => void> {
   if (claimedDirectory !== undefined) {
-    throw new StartRefused(`this process already runs an embedded ClickHouse, on ${claimedDirectory}`);
+    throw new StartRefused(`this process already runs an embedded ClickHouse in ${claimedDirectory}`);
   }
   claimedDirectory = directory;
   const release = (): void => {
@@ -116,10 +127,10 @@ async function claimDirectory(directory: string): Promise<() => void> {
   const ownerPid = await waitForOwner(join(directory, 'clickhouse', 'status'));
   if (ownerPid === undefined) return release;
   release();
-  throw new StartRefused(`another process (pid ${ownerPid}) has the embedded ClickHouse in ${directory}`);
+  throw new StartRefused(`another process (pid ${ownerPid}) uses the embedded ClickHouse in ${directory}`);
 }
 
-/** One whose supervisor was just killed ends by itself: it is waited for. */
+/** Waits for a short time, because an owner whose supervisor was just killed exits by itself. */
 async function waitForOwner(statusFile: string): Promise<number | undefined> {
   const deadline = performance.now() + OWNER_WAIT_MS;
   for (;;) {
@@ -133,9 +144,9 @@ const OWNER_WAIT_MS = 2_000;
 const OWNER_CHECK_INTERVAL_MS = 50;
 
 /**
- * The engine locks its status file and would refuse by itself, with a line of its own on stderr. So it is asked first,
- * where it can be (Linux), whether the process that is named in it has it open: the number alone proves nothing after
- * a crash, when another process may have got it.
+ * Returns the process that uses the directory, on Linux. The engine's own lock error would print to stderr. The status
+ * file names the process; the check that the process has it open is necessary because another process can have the same
+ * pid after a crash.
  */
 async function findOwner(statusFile: string): Promise<number | undefined> {
   const pid = Number(/^PID: (\d+)/m.exec(await readFile(statusFile, 'utf8').catch(() => ''))?.[1]);
@@ -148,10 +159,10 @@ async function findOwner(statusFile: string): Promise<number | undefined> {
   return undefined;
 }
 
-/** State of the module, because the engine is state of the process: chdb binds one directory in all of it. */
+/** Module state, because chdb can open only one directory per process. */
 let claimedDirectory: string | undefined;
 
-/** An account whose password nobody knows. */
+/** Returns an account with a random password. */
 function disabledAccount(): Credentials {
   return { username: 'reader', password: randomUUID() };
 }
@@ -161,8 +172,8 @@ async function startEngine(
   { backups, maxReaderSeconds = limits.MAX_READER_SECONDS, onBroken = () => {} }: EmbeddedClickHouseOptions,
 ): Promise<Engine> {
   if (isDiskFull(directory)) await removeLeftovers(directory);
-  // The engine would not notice what the disk did not take.
-  if (isDiskFull(directory)) throw new StartRefused(`the disk is full: make room for ${directory}`);
+  // The engine does not notice failed writes.
+  if (isDiskFull(directory)) throw new StartRefused(`the disk is full: free space for ${directory}`);
   const configPath = join(directory, 'engine.xml');
   const usersPath = join(directory, 'users.xml');
   await writeFile(configPath, engineConfig(usersPath, backups));
@@ -172,15 +183,15 @@ async function startEngine(
     const args = [`--config-file=${configPath}`];
     return await openEngine(addon, join(directory, 'clickhouse'), args, { maxReaderSeconds, onBroken });
   } catch (cause) {
-    throw new StartRefused(`the embedded ClickHouse does not start on ${directory}: ${messageOf(cause)}`, {
+    throw new StartRefused(`the embedded ClickHouse cannot start in ${directory}: ${messageOf(cause)}`, {
       cause,
     });
   }
 }
 
 /**
- * What a killed process left and no start takes over, which may be what has filled the disk. Only on Linux, where it is
- * known (`findHolder`) that nobody works on it.
+ * Removes files that a killed process left, which may be what filled the disk. Linux only, because `findOwner` proves
+ * there that no process uses them.
  */
 async function removeLeftovers(directory: string): Promise<void> {
   if (process.platform !== 'linux') return;
@@ -188,7 +199,10 @@ async function removeLeftovers(directory: string): Promise<void> {
     await rm(join(directory, path), { recursive: true, force: true });
 }
 
-/** Of requests, of sorts and groupings on the disk, and of parts: the engine removes the latter two as well, once it is open. */
+/**
+ * Files of requests, of sorts and groupings on disk, and of unfinished parts. The engine removes the last two itself
+ * once it is open.
+ */
 const LEFTOVERS = ['incoming/*', 'outgoing/*', 'clickhouse/tmp/*', 'clickhouse/store/*/*/tmp_*'];
 
 function listen(server: Server, port: number): Promise<number> {
@@ -218,5 +232,5 @@ async function shutDown(
   await stopped;
 }
 
-/** An upload may take as long as it goes on. */
+/** An upload has no time limit while data arrives. */
 const SERVER_OPTIONS = { keepAliveTimeout: limits.KEEP_ALIVE_MS, requestTimeout: 0 };

@@ -1,4 +1,4 @@
-/** The embedded ClickHouse as a supervised process: what ends it, and what is there afterwards. */
+/** Tests the supervised embedded ClickHouse: what ends it, and what is stored afterwards. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -47,7 +47,7 @@ async function pidOf(directory: string): Promise<number> {
   return Number(/^PID: (\d+)/m.exec(status)?.[1]);
 }
 
-test('a killed engine is back with its address, its accounts and what was acknowledged', {
+test('a killed engine restarts with its address, accounts, and acknowledged rows', {
   timeout: 60_000,
 }, async () => {
   const directory = await aDirectory();
@@ -66,23 +66,23 @@ test('a killed engine is back with its address, its accounts and what was acknow
 test.each([
   ['editDistance', `SELECT ${distances(14)}`],
   ['JSONMergePatch', `SELECT length(JSONMergePatch(${deep(200_000)}, ${deep(200_000)}))`],
-])('a statement of a reader past its limit costs a restart: %s', { timeout: 60_000 }, async (_, sql) => {
+])('a reader’s statement beyond its time limit causes a restart: %s', { timeout: 60_000 }, async (_, sql) => {
   const directory = await aDirectory();
   const engine = await anEngine(directory, { maxReaderSeconds: 1 });
   await ask(engine.url, 'CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
   const before = await pidOf(directory);
   const asked = ask(engine.url, sql, READER).catch(() => 'broken off');
-  // The product has places of its own.
+  // The product has its own concurrency limit.
   expect(await ask(engine.url, 'SELECT 1')).toBe('1\n');
   expect(await asked).toBe('broken off');
   await expect.poll(() => answers(engine.url), { timeout: 30_000 }).toBe('0\n');
   expect(await pidOf(directory)).not.toBe(before);
 });
 
-test('an engine that answers nothing is ended, although its front still says Ok', {
+test('kills an engine that answers no query, although its HTTP interface still answers pings', {
   timeout: 60_000,
 }, async () => {
-  // The one thread is held by a statement: nothing else runs, as in an engine that hangs.
+  // A statement occupies the only thread, so that nothing else runs, as in a hung engine.
   vi.stubEnv('UV_THREADPOOL_SIZE', '1');
   onTestFinished(() => void vi.unstubAllEnvs());
   const directory = await aDirectory();
@@ -100,31 +100,27 @@ if (!HAS_PRLIMIT) console.warn('skipped: there is no prlimit, of util-linux');
 test.skipIf(!HAS_PRLIMIT).each([
   ['a merge', 'OPTIMIZE TABLE t FINAL'],
   ['an INSERT', 'INSERT INTO t SELECT number, randomString(2000) FROM numbers(100)'],
-  ['a mutation that nobody waits for', 'ALTER TABLE t UPDATE text = randomString(4000) WHERE 1'],
-])(
-  'what the disk did not take of %s is not put in the place of anything',
-  { timeout: 60_000 },
-  async (_, sql) => {
-    const directory = await aDirectory();
-    const engine = await anEngine(directory, {}, { probeMs: 500, startMs: 60_000 });
-    await ask(engine.url, 'CREATE TABLE t (n UInt64, text String) ENGINE = MergeTree ORDER BY n');
-    for (const from of [0, 30])
-      await ask(engine.url, `INSERT INTO t SELECT number, randomString(2000) FROM numbers(${from}, 30)`);
-    const before = await pidOf(directory);
-    // Files of up to 100 kB: as a full disk, but for this process alone.
-    spawnSync('prlimit', ['--pid', `${before}`, `--fsize=${100_000}:${100_000}`]);
-    const isAnswered = await ask(engine.url, sql).then(
-      () => true,
-      () => false,
-    );
-    if (!sql.startsWith('ALTER')) expect(isAnswered).toBe(false);
-    await expect.poll(() => pidOf(directory), { timeout: 30_000 }).not.toBe(before);
-    const read = () => ask(engine.url, 'SELECT count(), min(length(text)) >= 2000 FROM t').catch(String);
-    await expect.poll(read, { timeout: 30_000 }).toBe('60\t1\n');
-  },
-);
+  ['a mutation in the background', 'ALTER TABLE t UPDATE text = randomString(4000) WHERE 1'],
+])('an incomplete write of %s replaces nothing', { timeout: 60_000 }, async (_, sql) => {
+  const directory = await aDirectory();
+  const engine = await anEngine(directory, {}, { probeMs: 500, startMs: 60_000 });
+  await ask(engine.url, 'CREATE TABLE t (n UInt64, text String) ENGINE = MergeTree ORDER BY n');
+  for (const from of [0, 30])
+    await ask(engine.url, `INSERT INTO t SELECT number, randomString(2000) FROM numbers(${from}, 30)`);
+  const before = await pidOf(directory);
+  // Limits files to 100 kB, like a full disk, for this process only.
+  spawnSync('prlimit', ['--pid', `${before}`, `--fsize=${100_000}:${100_000}`]);
+  const isAnswered = await ask(engine.url, sql).then(
+    () => true,
+    () => false,
+  );
+  if (!sql.startsWith('ALTER')) expect(isAnswered).toBe(false);
+  await expect.poll(() => pidOf(directory), { timeout: 30_000 }).not.toBe(before);
+  const read = () => ask(engine.url, 'SELECT count(), min(length(text)) >= 2000 FROM t').catch(String);
+  await expect.poll(read, { timeout: 30_000 }).toBe('60\t1\n');
+});
 
-test('what a killed engine left on a disk that is full makes room for its next start', {
+test('removes files of a killed engine from a full disk before the next start', {
   timeout: 60_000,
 }, async ({ skip }) => {
   const directory = await aDirectory();
@@ -145,7 +141,7 @@ test('what a killed engine left on a disk that is full makes room for its next s
   }
 });
 
-test('while starts are refused there are fewer and fewer, until one is not', {
+test('retries failed starts with growing pauses until one succeeds', {
   timeout: 60_000,
 }, async () => {
   const directory = await aDirectory();
@@ -167,14 +163,14 @@ test('while starts are refused there are fewer and fewer, until one is not', {
   await expect.poll(() => answers(engine.url), { timeout: 30_000 }).toBe('0\n');
 });
 
-test('a start that takes too long is ended and refused', async () => {
+test('kills and reports a start that takes too long', async () => {
   const directory = await aDirectory();
   await expect(anEngine(directory, {}, { probeMs: 1000, startMs: 1 })).rejects.toThrow(
     /exited with SIGKILL during its start/,
   );
 });
 
-test('the signals of a terminal do not reach it; it ends with its supervisor, and the next start has the directory', async () => {
+test('ignores the signals of a terminal, ends with its supervisor, and releases the directory for the next start', async () => {
   const directory = await aDirectory();
   const parent = spawn(process.execPath, [PARENT, directory], { stdio: ['ignore', 'pipe', 'inherit'] });
   await once(parent.stdout, 'data');
@@ -187,11 +183,11 @@ test('the signals of a terminal do not reach it; it ends with its supervisor, an
   expect(await pidOf(directory)).not.toBe(orphan);
 });
 
-test('a directory that cannot be had is refused in words', async () => {
+test('reports a clear reason if the directory cannot be used', async () => {
   const directory = await aDirectory();
   await anEngine(directory);
   await expect(anEngine(directory)).rejects.toThrow(
-    /another process \(pid \d+\) has the embedded ClickHouse/,
+    /another process \(pid \d+\) uses the embedded ClickHouse/,
   );
 });
 

@@ -1,7 +1,7 @@
 /**
- * The embedded ClickHouse in a process of its own: a statement can crash the engine or outlast every limit, and only a
- * process can be ended for certain. It is started again at once, with its port and its accounts. Nothing is lost by that:
- * what was acknowledged is on the disk, the rest is in the log.
+ * Runs the embedded ClickHouse in a separate process, because a statement can crash the engine or exceed every limit,
+ * and only a process can be ended reliably. The process is restarted at once with the same port and accounts. No data
+ * is lost: acknowledged rows are on disk, and the rest is in the log.
  */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -15,19 +15,21 @@ import type { Logger } from '../../process/logger.ts';
 import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 
 const CHILD = fileURLToPath(new URL('./main.ts', import.meta.url));
-/** A start costs a process, also one that a full disk refuses; and who waits for room is served some seconds after there is. */
+/**
+ * A start costs CPU time even if a full disk prevents it. After space is freed, the next start comes within seconds.
+ */
 const RETRY_MS = [500, 4_000] as const;
 
 export type ToEngine = { readonly start: EmbeddedClickHouseOptions } | Probe | { readonly stop: true };
 
 export interface EngineProcess {
   readonly url: string;
-  /** What is wrong at the moment, as long as something is. */
+  /** Returns a message while the engine is not running. */
   problem(): string | undefined;
   close(): Promise<void>;
 }
 
-/** @throws StartRefused when the first start fails; later ones are tried again until one does not. */
+/** @throws StartRefused if the first start fails. Later starts are retried until one succeeds. */
 export async function startEngineProcess(
   options: EmbeddedClickHouseOptions,
   logger: Logger,
@@ -36,7 +38,7 @@ export async function startEngineProcess(
   const { first, problem, close } = await superviseChild<number>({
     name: 'the embedded ClickHouse',
     spawn: (port) => {
-      // In the process group of this one, and with its output; without its terminal's signals, to which the child is deaf.
+      // The child shares the process group and the output of this process, but ignores the signals of the terminal.
       const child = spawn(process.execPath, [CHILD], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
       sendMessage(child, { start: port === undefined ? options : { ...options, port } } satisfies ToEngine);
       return child;

@@ -1,4 +1,4 @@
-/** The embedded ClickHouse as a process of its own: ready, shared by several clients, stopped, and refused. */
+/** Tests the embedded ClickHouse as a separate process: its start, several clients, its stop, and rejected starts. */
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,7 +22,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true, maxRetries: 5 });
 });
 
-test('says that it is ready, stops at SIGTERM with status 0, and has its rows at the next start', async () => {
+test('reports when it is ready, stops on SIGTERM with status 0, and keeps its rows', async () => {
   const first = await startFront();
   await first.ask('CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
   await first.ask('INSERT INTO t SELECT number FROM numbers(1000)');
@@ -34,7 +34,7 @@ test('says that it is ready, stops at SIGTERM with status 0, and has its rows at
   expect((await stat(join(directory, 'data'))).mode & 0o077).toBe(0);
 });
 
-test('answers nobody without the password', async () => {
+test('rejects requests without the password', async () => {
   const { url } = await startFront();
   const response = await fetch(url, {
     method: 'POST',
@@ -52,16 +52,16 @@ test('runs in UTC on a machine in another time zone', async () => {
   expect(times).toBe('UTC\t1\t1\n');
 });
 
-test('seven long queries at once leave room for a short one', async () => {
+test('answers a short query beside seven long queries', async () => {
   const { ask } = await startFront();
   const long = 'SELECT sleepEachRow(1) FROM numbers(60) SETTINGS max_block_size = 1';
-  // They end with the process, and nobody reads their answers.
+  // The queries end with the process. Their results are ignored.
   for (let i = 0; i < 7; i++) ask(long).catch(() => {});
   const running = () => ask("SELECT count() FROM system.processes WHERE query LIKE 'SELECT sleepEachRow%'");
   await expect.poll(running, { timeout: 20_000 }).toBe('7\n');
 });
 
-test('ends, with a line that says why, once the disk did not take what nobody waits for', {
+test('exits with the reason in its log if the disk did not store background writes', {
   timeout: 60_000,
 }, async ({ skip }) => {
   const { child, ask } = await startFront();
@@ -73,7 +73,7 @@ test('ends, with a line that says why, once the disk did not take what nobody wa
   const errors = child.stderr.setEncoding('utf8').toArray();
   await ask('ALTER TABLE t UPDATE text = randomString(4000) WHERE 1').catch(() => {});
   expect(await ended).toEqual([null, 'SIGKILL']);
-  expect((await errors).join('')).toContain('a file was not written whole');
+  expect((await errors).join('')).toContain('a file was not written completely');
 });
 
 test.each([
@@ -87,7 +87,7 @@ test.each([
     { EMBEDDED_CLICKHOUSE_PROT: '1' },
     /EMBEDDED_CLICKHOUSE_PROT: there is no such setting/,
   ],
-])('is refused in one line with status 1: %s', async (_, env, line) => {
+])('rejects the start in one line with status 1: %s', async (_, env, line) => {
   const child = spawnFront(env);
   let errors = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {

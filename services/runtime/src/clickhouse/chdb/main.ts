@@ -1,7 +1,7 @@
 /**
- * The embedded ClickHouse as a process of its own, on a directory: that of a standalone Questlog, which supervises it; or,
- * until SIGTERM, one that several Questlog processes share where there is no ClickHouse server. Not for production. It kills
- * itself when the engine is of no use any more: whoever runs it starts it again then.
+ * Entry point of the embedded ClickHouse as a separate process. Either Questlog supervises it, or it runs until SIGTERM
+ * for several Questlog processes without a ClickHouse server (not for production). It kills itself when the engine is
+ * unusable, so its supervisor must restart it.
  */
 import type { FromChild } from '../../process/children/supervisedChild.ts';
 import { messageOf } from '../../process/errors.ts';
@@ -10,9 +10,10 @@ import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embeddedClic
 import { PROCESS_CONCURRENT_QUERIES, PROCESS_CONCURRENT_READERS } from './engine/limits.ts';
 import type { ToEngine } from './engineProcess.ts';
 
-// Before anything uses libuv's pool: each query holds one of its threads.
+// Set before libuv's thread pool is used, because each query occupies a thread.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
-// The engine takes its time zone from the environment and ignores `timezone` in its configuration file (measured on 26.7).
+// The engine reads its time zone from the environment and ignores `timezone` in its configuration file (measured on
+// 26.7).
 process.env['TZ'] = 'UTC';
 
 const CONCURRENCY = {
@@ -20,20 +21,20 @@ const CONCURRENCY = {
   maxConcurrentReaders: PROCESS_CONCURRENT_READERS,
 };
 
-// With a channel, a supervisor has started this (`engineProcess.ts`); without one, somebody who sends SIGTERM.
-// What reads settings is loaded there alone: it would take half of what a supervised start computes before its engine.
+// A supervised process has an IPC channel (`engineProcess.ts`). Settings are loaded only without one, because loading
+// them takes half of the CPU time before the engine starts.
 if (process.send === undefined)
   await (await import('./unsupervised.ts')).runUnsupervised({ ...CONCURRENCY, onBroken });
 else runSupervised();
 
 /**
- * Until the supervisor says stop, or is gone. A terminal's signals reach the whole process group; they are ignored here, as
- * the supervisor needs ClickHouse until it has stopped itself.
+ * Runs until the supervisor requests a stop or exits. Signals of a terminal reach the whole process group and are
+ * ignored, because the supervisor needs ClickHouse during its own stop.
  */
 function runSupervised(): void {
   let server: EmbeddedClickHouse | undefined;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
-  // At once, whatever runs: the next start must not find the directory held.
+  // Exits at once, so that the next start finds the directory released.
   process.on('disconnect', killSelf);
   process.on('message', async (message: ToEngine) => {
     if ('stop' in message) {
@@ -65,7 +66,7 @@ function sendToSupervisor(message: FromChild<number>, onSent: () => void = () =>
   process.send?.(message, undefined, undefined, onSent);
 }
 
-/** Not by an exit, which runs the destructors of an engine that may still work, and crashes or waits in them. */
+/** Does not exit regularly, because the destructors of a running engine can crash or hang. */
 function killSelf(): void {
   process.kill(process.pid, 'SIGKILL');
 }

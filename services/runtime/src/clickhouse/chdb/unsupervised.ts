@@ -1,4 +1,7 @@
-/** The embedded ClickHouse without Questlog's supervisor, by settings in the environment; what runs it must restart it. */
+/**
+ * Runs the embedded ClickHouse without Questlog's supervisor, with settings from the environment. The caller must
+ * restart it.
+ */
 import Type from 'typebox';
 import { PROBE_INTERVAL_MS } from '../../process/children/supervisedChild.ts';
 import { loadConfig, setting } from '../../process/config.ts';
@@ -16,34 +19,34 @@ const settings = Type.Object({
   directory: setting.text({
     env: 'EMBEDDED_CLICKHOUSE_DIRECTORY',
     default: '.data/clickhouse',
-    description: 'Folder of the data; one process at a time.',
+    description: 'Folder of the data. Only one process can use it at a time.',
   }),
   port: setting.integer({
     env: 'EMBEDDED_CLICKHOUSE_PORT',
     default: 8123,
     minimum: 0,
     maximum: 65_535,
-    description: 'Port on 127.0.0.1; 0 takes any free one.',
+    description: 'Port on 127.0.0.1; 0 selects any free port.',
   }),
   username: setting.text({
     env: 'EMBEDDED_CLICKHOUSE_USERNAME',
     default: 'questlog',
-    description: 'The user that may do everything in it.',
+    description: 'User with all rights.',
   }),
   password: Type.String({
     env: 'EMBEDDED_CLICKHOUSE_PASSWORD',
     minLength: 1,
-    description: 'Its password; there is none by default.',
+    description: 'Password of this user. Required.',
   }),
   readerPassword: setting.secret({
     env: 'EMBEDDED_CLICKHOUSE_READER_PASSWORD',
-    description: 'Of the user `reader`, which only reads; nobody has it where there is none.',
+    description: 'Password of the read-only user `reader`. Empty disables this user.',
   }),
 });
 
-/** Until SIGTERM, or until the engine is broken. */
+/** Runs until SIGTERM, or until the engine is unusable. */
 export async function runUnsupervised(options: UnsupervisedOptions): Promise<void> {
-  // Its rows and accounts are nobody else's; a supervised one has this from its supervisor.
+  // Only this user may read its rows and accounts. A supervised process inherits the mask.
   process.umask(0o077);
   const logger = createLogger('embedded-clickhouse', logOptions(process.env));
   const lifecycle = createLifecycle(logger);

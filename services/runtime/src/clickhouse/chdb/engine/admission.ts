@@ -1,12 +1,18 @@
-/** Lets a bounded number of queries into the engine at once, in the order in which they came. */
+/** Limits the number of concurrent queries in the engine, first come, first served. */
 
 import { exceptions } from '../http/httpErrors.ts';
 import { MAX_UNSENT_RESULT_BYTES } from './limits.ts';
 
 export interface Admission {
-  /** Waits for a place; rejects when the signal aborts first. Call what it resolves to once, to give the place back. */
+  /**
+   * Waits for a slot, and rejects if the signal aborts first. Resolves to a function that must be called once to
+   * release the slot.
+   */
   enter(signal: AbortSignal): Promise<() => void>;
-  /** Counts a result until it is sent: call what it returns once, then. While too many bytes wait, nobody is let in. */
+  /**
+   * Counts a result until the returned function is called, once the result is sent. While too many bytes are unsent, no
+   * query starts.
+   */
   trackResult(bytes: number): () => void;
 }
 

@@ -1,4 +1,4 @@
-/** What the server does when more is asked of it than it has: memory, time, places, and readers who leave. */
+/** Tests the limits of memory, time, and concurrency, and clients that disconnect. */
 
 import { readdir, readlink } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -17,7 +17,7 @@ function get(path: string, init: RequestInit = {}): Promise<Response> {
   return fetch(`${it.server.url}${path}`, { headers: auth(it.server), ...init });
 }
 
-test('a query that nobody waits for any more is killed', async () => {
+test('kills a query whose client has disconnected', async () => {
   const controller = new AbortController();
   const sql = 'SELECT sum(sipHash64(number)) FROM numbers(100000000000)';
   const asked = get('/', { method: 'POST', body: sql, signal: controller.signal }).catch(() => 'aborted');
@@ -28,7 +28,7 @@ test('a query that nobody waits for any more is killed', async () => {
   await expect.poll(running, { timeout: 5000 }).toBe(0);
 });
 
-test('a grouping that is larger than its memory goes on on the disk', async () => {
+test('spills a grouping larger than its memory to disk', async () => {
   const grouped = 'SELECT hex(sipHash128(number)) AS s, count() AS c FROM numbers(4000000) GROUP BY s';
   const sql = `SELECT max(c), count() FROM (${grouped})`;
   const memory = { max_memory_usage: '300000000' };
@@ -42,7 +42,7 @@ test('a grouping that is larger than its memory goes on on the disk', async () =
   await expect(it.ask(sql, inMemory)).rejects.toThrow(/MEMORY_LIMIT_EXCEEDED/);
 });
 
-test('a join of a reader spills to disk above its share of the memory', async () => {
+test('spills a reader’s join above its memory limit to disk', async () => {
   const side = 'SELECT number, hex(sipHash128(number)) AS s FROM numbers(1000000)';
   const joined = `SELECT count() FROM (${side}) AS a JOIN (${side}) AS b USING number WHERE a.s = b.s`;
   expect(await it.askAsReader(joined)).toBe('1000000\n');
@@ -53,7 +53,7 @@ test('a join of a reader spills to disk above its share of the memory', async ()
   expect(await it.askAsReader(`${either} SETTINGS max_bytes_in_join = 60000000`)).toBe('18\n');
 });
 
-test('readers leave room for a query of the product, and have enough for analytics', async () => {
+test('readers leave capacity for a query of the product, and have enough for analytics', async () => {
   const readers = limits.PROCESS_CONCURRENT_READERS * limits.MAX_READER_MEMORY_BYTES;
   expect(readers + limits.MAX_QUERY_MEMORY_BYTES).toBeLessThanOrEqual(limits.MAX_ENGINE_MEMORY_BYTES);
   const rows = 'SELECT number, hex(sipHash64(number)) AS s FROM numbers(1000000)';
@@ -72,7 +72,7 @@ test('readers leave room for a query of the product, and have enough for analyti
   }
 });
 
-test('the engine keeps no logs of its own, which would grow for ever', async () => {
+test('the engine keeps no logs of its own that would grow without limit', async () => {
   await it.ask('SYSTEM FLUSH LOGS');
   const logs = "SELECT name FROM system.tables WHERE database = 'system' AND engine LIKE '%MergeTree'";
   expect(await it.ask(logs)).toBe('');
@@ -84,7 +84,7 @@ test('a query has a time limit', async () => {
   ).rejects.toThrow(/Code: 159.*TIMEOUT_EXCEEDED/);
 });
 
-test('requests beyond the bound are refused with error 202 and disturb nobody', async () => {
+test('rejects requests above the limit with error 202, without effect on others', async () => {
   const ask = async (body: string) => {
     const response = await get('/', { method: 'POST', body });
     await response.arrayBuffer();
@@ -97,7 +97,7 @@ test('requests beyond the bound are refused with error 202 and disturb nobody', 
   expect(await it.ask('SELECT 1')).toBe('1\n');
 });
 
-test('a large answer that its reader leaves half-read is let go of', async () => {
+test('releases a large response that its client stopped reading', async () => {
   for (let round = 0; round < 5; round += 1) {
     const controller = new AbortController();
     const response = await get('/?query=SELECT+*+FROM+numbers(3000000)', { signal: controller.signal });
@@ -117,12 +117,12 @@ test.each(["SELECT throwIf(1, 'shutting down')", "SELECT 1 WHERE nosuch LIKE '%s
   },
 );
 
-test('what a reader sends is refused by its length before anything reads it', async () => {
+test('rejects a reader’s request by its length before reading it', async () => {
   const error = await it.askAsReader(`SELECT '${'x'.repeat(limits.MAX_READER_TEXT_BYTES)}'`).catch(messageOf);
   expect(error).toMatch(/^Code: 91.*longer than 262144 bytes/);
 });
 
-/** Where this process's descriptors point; nothing where there is no /proc. */
+/** Returns the targets of this process's file descriptors, or nothing without /proc. */
 async function openFiles(): Promise<string[]> {
   const names = await readdir('/proc/self/fd').catch(() => []);
   return Promise.all(names.map((name) => readlink(`/proc/self/fd/${name}`).catch(() => '')));

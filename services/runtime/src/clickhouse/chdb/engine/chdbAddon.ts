@@ -1,30 +1,29 @@
 /**
- * The engine's native functions, typed.
+ * Types of the engine's native functions.
  *
- * They are taken from chdb's own loader and not from its `Session` class, for two reasons that were measured. Closing
- * a `Session` waits until every call of the process that was running at that moment has ended, so one long query
- * keeps the sessions of all the short ones beside it open (0.14 MB each). And only `InsertRawAsyncConnection` says
- * how many rows were written, which clients ask for.
+ * chdb's loader is used instead of its `Session` class for two measured reasons. Closing a `Session` waits for all
+ * calls of the process that are running, so a long query keeps the sessions of short queries open (0.14 MB each). Only
+ * `InsertRawAsyncConnection` returns the number of written rows, which clients need.
  */
 
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { StartRefused } from '../../../process/errors.ts';
 
-/** A connection to the engine: one session, with its own settings, parameters and current database. */
+/** A connection to the engine: a session with its own settings, parameters, and current database. */
 export type Connection = { readonly brand: 'chdb connection' };
 
 export interface QueryOutcome {
   bytes: Buffer;
   elapsed: number;
-  /** Rows of the result, whatever the name says. */
+  /** Number of rows of the result, despite its name. */
   rowsRead: number;
   bytesRead: number;
 }
 
 export interface WriteOutcome {
   elapsed: number;
-  /** Rows written, those of materialized views too. */
+  /** Number of written rows, including those of materialized views. */
   rowsWritten: number;
   bytesWritten: number;
 }
@@ -33,7 +32,7 @@ export interface ChdbAddon {
   CreateConnection(path: string, args?: readonly string[]): Connection;
   CloseConnection(connection: Connection): void;
   QueryAsyncConnection(connection: Connection, sql: string, format: string): Promise<QueryOutcome>;
-  /** Runs `prefix`, a line feed and `data` as one statement. */
+  /** Runs `prefix`, a line feed, and `data` as one statement. */
   InsertRawAsyncConnection(
     connection: Connection,
     prefix: string,
@@ -43,8 +42,8 @@ export interface ChdbAddon {
 }
 
 /**
- * Loads the engine (a library of 566 MB, mapped on first use).
- * @throws StartRefused where it is not installed, or cannot be: chdb has no build for this platform.
+ * Loads the engine, a library of 566 MB that is mapped on first use.
+ * @throws StartRefused if it is not installed, or chdb has no build for this platform.
  */
 export function loadChdbAddon(): ChdbAddon {
   const require = createRequire(import.meta.url);

@@ -1,4 +1,4 @@
-/** The directory: one process has it, and what was acknowledged is in it after a kill. */
+/** Tests that one process owns the directory, and that acknowledged rows survive a kill. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,7 +26,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true, maxRetries: 5 });
 });
 
-test(`${KILLS} kills lose nothing that was acknowledged and write nothing by halves`, async () => {
+test(`${KILLS} kills lose no acknowledged row and write no partial insert`, async () => {
   const acknowledged = new Set<number>();
   for (let round = 0; round < KILLS; round += 1) {
     const child = startChild(round * 1_000_000);
@@ -40,7 +40,7 @@ test(`${KILLS} kills lose nothing that was acknowledged and write nothing by hal
     }
     await exited;
     expect(child.signalCode).toBe('SIGKILL');
-    // The engine prints nothing of its own.
+    // The engine itself prints nothing.
     expect(child.errors()).toBe('');
   }
   await using it = await aClickHouse({ directory });
@@ -54,24 +54,24 @@ test(`${KILLS} kills lose nothing that was acknowledged and write nothing by hal
   expect(acknowledged.size).toBeGreaterThan(KILLS * 4);
   expect([...acknowledged].filter((batch) => stored.get(batch) !== INSERT_ROWS)).toEqual([]);
   expect([...stored.values()].filter((count) => count !== INSERT_ROWS)).toEqual([]);
-  // At most the one insert that was under way when a process was killed.
+  // At most the insert that was running at each kill.
   expect(stored.size - acknowledged.size).toBeLessThanOrEqual(KILLS);
 });
 
-test('a directory that another process has is refused with one clear line', async () => {
+test('rejects a directory that another process uses with one clear line', async () => {
   const child = startChild(0);
   await once(child.stdout, 'data');
   const start = startEmbeddedClickHouse({ directory, password: 'secret' });
   await expect(start).rejects.toThrow(StartRefused);
   await expect(start).rejects.toThrow(
-    `another process (pid ${child.pid}) has the embedded ClickHouse in ${directory}`,
+    `another process (pid ${child.pid}) uses the embedded ClickHouse in ${directory}`,
   );
   child.kill('SIGKILL');
   await once(child, 'exit');
   await (await startEmbeddedClickHouse({ directory, password: 'secret' })).close();
 });
 
-test('a second server in this process is refused, and a new one after the first is closed is not', async () => {
+test('rejects a second server in this process, but accepts a new one after the first is closed', async () => {
   const first = await startEmbeddedClickHouse({ directory, password: 'secret' });
   await expect(startEmbeddedClickHouse({ directory, password: 'secret' })).rejects.toThrow(/already runs/);
   await first.close();
@@ -80,7 +80,7 @@ test('a second server in this process is refused, and a new one after the first 
   await second.close();
 });
 
-test('a taken port is refused, and the directory is free again', async () => {
+test('rejects a port in use, and releases the directory', async () => {
   const first = await startEmbeddedClickHouse({ directory, password: 'secret' });
   const port = Number(new URL(first.url).port);
   await first.close();
@@ -93,7 +93,7 @@ test('a taken port is refused, and the directory is free again', async () => {
   await (await startEmbeddedClickHouse({ directory, password: 'secret', port })).close();
 });
 
-test('closing waits for what runs', async () => {
+test('closing waits for running requests', async () => {
   await using it = await aClickHouse();
   const slow = it.ask('SELECT sleep(2)');
   const running = () => it.ask("SELECT count() FROM system.processes WHERE query LIKE 'SELECT sleep%'");

@@ -1,9 +1,9 @@
 /**
- * Runs statements in the embedded engine: each request on a connection of its own, off the event loop.
+ * Runs statements in the embedded engine, each on its own connection and off the event loop.
  *
- * A connection is never used twice. It keeps the settings that were made on it, and after an error in the middle of an
- * output the next query on it answered with the failed one's rows. A new one costs 0.2 ms, as long as another one
- * keeps the data directory open; that one is also what lets merges run while no request does.
+ * A connection is never reused. It keeps its settings, and after an error in the middle of an output, its next query
+ * returned rows of the failed one. A new connection costs 0.2 ms while another connection keeps the data directory
+ * open. That connection also lets merges run between requests.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -22,16 +22,16 @@ export interface EngineRequest {
   database: string | undefined;
   /** Settings by name, and query parameters as `param_<name>`. */
   settings: ReadonlyMap<string, string>;
-  /** Set for an account that only reads. */
+  /** Set for an account that can only read. */
   reader?: ReaderRequest;
-  /** Aborting it kills a `query`; a `write` that has begun runs to its end. */
+  /** Aborting kills a `query`. A `write` that has started is completed. */
   signal: AbortSignal;
 }
 
 export interface ReaderRequest {
-  /** As the caller gave them; not checked yet. */
+  /** Settings of the caller, unchecked. */
   settings: ReadonlyMap<string, string>;
-  /** The statement without the front's own INTO OUTFILE, as `print` gave it. */
+  /** Result of `normalize`, without the added INTO OUTFILE. */
   normalized: string;
 }
 
@@ -39,18 +39,16 @@ export interface Engine {
   readonly version: string;
   readonly timezone: string;
   /**
-   * A statement as the engine's own parser prints it, on one line: comments gone, literals in single quotes, other names
-   * than plain ones in backquotes. Data behind an INSERT are not looked at, and left out.
-   * @throws ClickHouseException for what does not parse, and for several statements
+   * Formats a statement on one line with the engine's own parser: without comments, with literals in single quotes, and
+   * with unusual names in backquotes. Data after an INSERT is ignored and omitted.
+   * @throws ClickHouseException for a syntax error, and for several statements.
    */
   normalize(statement: string, signal: AbortSignal): Promise<string>;
-  /** @throws ClickHouseException */
   query(request: EngineRequest & { format: string }): Promise<QueryOutcome>;
-  /** @throws ClickHouseException */
   write(request: EngineRequest): Promise<WriteOutcome>;
-  /** Resolves when the engine has answered a query, which looks for files that were not written whole. */
+  /** Resolves when the engine has answered a query. The query also detects incomplete file writes. */
   probe(): Promise<void>;
-  /** Kills what still runs, waits for it for a while and lets go of the data directory. */
+  /** Kills running statements, waits for them for a limited time, and releases the data directory. */
   close(): Promise<void>;
 }
 
@@ -59,7 +57,7 @@ export interface EngineMonitor {
   onBroken(reason: string): void;
 }
 
-/** Opens the directory; throws what the engine says when it cannot. */
+/** Opens the directory. @throws the engine's error. */
 export async function openEngine(
   addon: ChdbAddon,
   directory: string,
@@ -97,15 +95,15 @@ interface OpenEngine {
   addon: ChdbAddon;
   directory: string;
   monitor: EngineMonitor;
-  /** One look for all writes that wait for it; it begins after their end. */
+  /** Shared by all waiting writes. Each check starts after their end. */
   hasFailedWrites: () => Promise<boolean>;
-  /** Everything that has a connection of its own. */
+  /** Work that has its own connection. */
   running: Set<Promise<unknown>>;
   closing: AbortController;
   normalizedStatements: Map<string, string>;
 }
 
-/** A print takes as long as a small query, and the product says the same few statements again and again. */
+/** Caches results, because each takes as long as a small query, and the product repeats a few statements. */
 async function normalize(open: OpenEngine, statement: string, signal: AbortSignal): Promise<string> {
   const cached = open.normalizedStatements.get(statement);
   if (cached !== undefined) return cached;
@@ -113,7 +111,7 @@ async function normalize(open: OpenEngine, statement: string, signal: AbortSigna
   const settings = new Map([
     ['max_query_size', String(Buffer.byteLength(sql) + 1)],
     ['max_memory_usage', String(limits.MAX_QUERY_MEMORY_BYTES)],
-    // chdb takes `1 + 1` for a query; a server does not.
+    // chdb accepts `1 + 1` as a query; a server does not.
     ['implicit_select', '0'],
   ]);
   const request = { sql, database: undefined, settings, signal, format: 'TabSeparatedRaw' };
@@ -136,7 +134,7 @@ async function runQuery(
   request: EngineRequest & { format: string },
   hasTimeLimit = request.reader !== undefined,
 ): Promise<QueryOutcome> {
-  // The only thing about a query that can be chosen here and is seen in `system.processes`.
+  // The only property of a query that can be set here and is visible in `system.processes`.
   const queryTag = `questlog-${randomUUID()}`;
   const settings = new Map([...request.settings, ['log_comment', queryTag]]);
   const settled = new AbortController();
@@ -155,17 +153,17 @@ async function runQuery(
   }
 }
 
-/** Some functions look at no limit while they work on a value, and nothing but the end of the process stops them. */
+/** Some functions check no limit while they process a value. Only the end of the process stops them. */
 function startTimeLimit({ monitor }: OpenEngine): NodeJS.Timeout {
   const { maxReaderSeconds, onBroken } = monitor;
   const stuck = () =>
     onBroken(
-      `a statement runs on ${limits.READER_OVERTIME_SECONDS} s beyond its limit of ${maxReaderSeconds} s`,
+      `a statement exceeds its limit of ${maxReaderSeconds} s by ${limits.READER_OVERTIME_SECONDS} s`,
     );
   return setTimeout(stuck, (maxReaderSeconds + limits.READER_OVERTIME_SECONDS) * 1000);
 }
 
-/** Not killed: a write that is stopped between its steps is harder to reason about than one that has ended. */
+/** Writes are not killed, because a partially executed write is harder to handle than a completed one. */
 function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcome> {
   const run = async (connection: Connection) => {
     const outcome = await open.addon.InsertRawAsyncConnection(
@@ -174,36 +172,36 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
       Buffer.alloc(0),
       false,
     );
-    // What is written stays so when the look fails; the next probe looks again.
+    // If the check itself fails, the rows stay written, and the next probe checks again.
     if (await open.hasFailedWrites().catch(() => false)) throw exceptions.notEnoughSpace(INCOMPLETE_FILE);
     return outcome;
   };
   return track(open, withConnection(open, request, run));
 }
 
-const INCOMPLETE_FILE = 'A file was not written whole: the engine must be started again.';
+const INCOMPLETE_FILE = 'A file was not written completely: the engine must be restarted.';
 
 /**
- * chdb takes a write that fails, on a full disk above all, for one that did not (its `WriteBufferFromFileDescriptor` has
- * the throw commented out), and only counts it: an INSERT is called done, a merged part without its bytes takes the place
- * of its sources. A start finds such parts by the sizes of their files, puts them aside, and takes back the sources, which
- * stay for minutes.
+ * Detects failed file writes. chdb does not report them, in particular on a full disk; it only counts them, because
+ * `WriteBufferFromFileDescriptor` has its throw commented out. An INSERT then seems successful, and an incomplete
+ * merged part replaces its sources. The next start finds such parts by their file sizes, detaches them, and restores
+ * the sources, which are kept for minutes.
  */
 async function hasFailedWrites(open: OpenEngine): Promise<boolean> {
   const { bytes } = await runOnNewConnection(open, FAILED_WRITES, 'TabSeparatedRaw');
   if (bytes.length === 0) return false;
-  open.monitor.onBroken('a file was not written whole: the disk is or was full');
+  open.monitor.onBroken('a file was not written completely: the disk is or was full');
   return true;
 }
 
 const FAILED_WRITES =
   "SELECT value FROM system.events WHERE event = 'WriteBufferFromFileDescriptorWriteFailed' AND value > 0";
 
-/** Again and again until it has ended: the query may not be there yet, or not look at its flag for a while. */
+/** Repeats KILL until the query has ended, because the query may not be visible yet, or check its flag late. */
 async function killUntil(open: OpenEngine, settled: AbortSignal, queryTag: string): Promise<void> {
   const sql = `KILL QUERY WHERE Settings['log_comment'] = ${sqlString(queryTag)} ASYNC`;
   while (!settled.aborted) {
-    // A failed one is tried again; what makes it fail for good also ends the query.
+    // Failures are ignored. A permanent failure also ends the query.
     await runOnNewConnection(open, sql).catch(() => undefined);
     await delay(limits.KILL_INTERVAL_MS);
   }
@@ -236,12 +234,11 @@ function mentionsShutdown(error: unknown): boolean {
   return /shutting down/i.test(messageOf(error));
 }
 
-/** Asked anew, as an error also quotes its statement. */
+/** Sends another query, because the text of an error can contain the statement. */
 async function isShutDown(open: OpenEngine): Promise<boolean> {
   return await runOnNewConnection(open, 'SELECT 1').then(() => false, mentionsShutdown);
 }
 
-/** On a connection without any settings. */
 async function runOnNewConnection(
   { addon, directory }: OpenEngine,
   sql: string,
@@ -254,8 +251,8 @@ async function runOnNewConnection(
 }
 
 /**
- * Leaves the connection with what a reader may do. The settings come before `readonly`, which would refuse them, and
- * behind the profile that bounds them.
+ * Restricts the connection to what a reader may do. The settings are set before `readonly`, which would reject them,
+ * and after the profile that limits them.
  */
 async function restrict(
   run: (sql: string) => Promise<QueryOutcome>,
@@ -289,16 +286,16 @@ async function close(open: OpenEngine, keepAliveConnection: Connection): Promise
   while (open.running.size > 0 && !deadline.aborted) {
     await Promise.race([Promise.allSettled(open.running), delay(limits.KILL_INTERVAL_MS)]);
   }
-  // Under a running statement the directory stays open: closing it would crash the process.
+  // The directory stays open under a running statement, because closing it would crash the process.
   if (open.running.size === 0) open.addon.CloseConnection(keepAliveConnection);
 }
 
 function preparation(request: EngineRequest): string[] {
   if (request.reader !== undefined && request.database?.toLowerCase() === 'system') {
-    throw exceptions.accessDenied(`${READER}: tables of system are read as system.<table>.`);
+    throw exceptions.accessDenied(`${READER}: read tables of system as system.<table>.`);
   }
   const use = `USE ${sqlIdentifier(request.database ?? DEFAULT_DATABASE)}`;
-  // Long parameters make a SET that is longer than the engine takes for a query, unless that is changed before it.
+  // Long parameters make the SET statement longer than the default limit, so the limit is raised first.
   const limit = request.settings.get('max_query_size') ?? DEFAULT_MAX_QUERY_SIZE;
   const set = setStatement([...request.settings, ['max_query_size', limit]]);
   const raiseLimit = `SET max_query_size = ${Buffer.byteLength(set) + 1}`;
@@ -306,8 +303,8 @@ function preparation(request: EngineRequest): string[] {
 }
 
 const LONG_SET_CHARACTERS = 50_000;
-/** ClickHouse's own. */
+/** ClickHouse's default. */
 const DEFAULT_MAX_QUERY_SIZE = '262144';
 
-/** chdb's own `default` is an Overlay (Atomic and files as tables), made anew at each start whatever one puts there. */
+/** chdb's own database `default` is an Overlay (Atomic, plus files as tables) that every start recreates. */
 export const DEFAULT_DATABASE = 'questlog';

@@ -1,21 +1,26 @@
-/** The engine's configuration and its users: what must be known before a directory is opened. Files, as only those are read whole. */
+/** Configuration and users of the engine. Both are files, because the engine reads other sources only partially. */
 
 import { MAX_ENGINE_MEMORY_BYTES } from './limits.ts';
 import { boundedSettings, readableSystemTables } from './readerAccess.ts';
 
-/** Roles of the one user that every connection is; `SET ROLE` leaves it with one of them. */
+/** Roles of the single user of all connections. `SET ROLE` restricts a connection to one role. */
 export const READER = 'reader';
 const PRODUCT = 'product';
 
 /**
- * `merge_tree` here is the default of every table that is made: tried, such settings are no query settings (`SET`
- * refuses them, error 115), are ignored as arguments (`--merge_tree.…`), and work in this file and in a table's DDL.
- * The memory worker corrects what allocations are bounded by: every 50 ms, as is usual, that is a
- * fifth of what an idle engine costs. A table without work is looked at less and less often: by 1.5 each time, where 1.1 is usual,
- * which halves the cost of the first minute, and at least once a minute. A write or a mutation is seen at once; what comes by itself
- * (merges that are left over, old parts, a mutation that was cut) waits for the next look.
+ * Returns the configuration file.
  *
- * @param backups the only folder that a BACKUP may write to, or a RESTORE read; none unless given.
+ * `merge_tree` sets the defaults of new tables. Measured: these settings are not query settings (`SET` fails with error
+ * 115), are ignored as arguments (`--merge_tree.…`), and work in this file and in a table's DDL.
+ *
+ * The memory worker corrects the tracked memory. At its default interval of 50 ms, it takes a fifth of the CPU time of
+ * an idle engine.
+ *
+ * Idle tables are checked at growing intervals of up to a minute, with a factor of 1.5 instead of 1.1, which halves the
+ * CPU time of the first minute. Writes and mutations are noticed at once. Leftover merges, old parts, and aborted
+ * mutations wait for the next check.
+ *
+ * @param backups the only folder for BACKUP and RESTORE.
  */
 export function engineConfig(usersPath: string, backups?: string): string {
   return `<clickhouse>
@@ -43,7 +48,7 @@ export function engineConfig(usersPath: string, backups?: string): string {
 `;
 }
 
-/** Without a path, all would be allowed. */
+/** Without a path, all paths would be allowed. */
 const NOWHERE = '/dev/null/';
 
 function inXml(text: string): string {
@@ -51,8 +56,8 @@ function inXml(text: string): string {
 }
 
 /**
- * Nobody is granted a source: neither files nor addresses can be read or written as tables. (An INSERT's file comes from
- * the front, which needs no grant.) The constraints of the profile bind whoever has set it.
+ * Returns the file of users. No role has a grant for sources, so neither files nor addresses can be used as tables.
+ * (The file of an INSERT needs no grant.) The constraints of a profile apply to every connection that sets it.
  */
 export function usersConfig(): string {
   const readable = [`${PRODUCT_DATABASES}.*`, ...readableSystemTables.map((table) => `system.${table}`)];
@@ -84,7 +89,7 @@ export function usersConfig(): string {
 `;
 }
 
-/** Of every deployment on a stack that shares one engine: `questlog_a`, `questlog_b`. */
+/** Includes all deployments that share an engine: `questlog_a`, `questlog_b`. */
 const PRODUCT_DATABASES = 'questlog*';
 const PRODUCT_GRANTS =
   'SHOW, SELECT, INSERT, ALTER, CREATE, DROP, TRUNCATE, BACKUP, OPTIMIZE, KILL QUERY, SYSTEM, dictGet, TABLE ENGINE ON *.*';

@@ -1,4 +1,4 @@
-/** The settings that every query gets, and those that make an INSERT one block that is written when it is answered. */
+/** Settings of every query, and settings that make an INSERT one block that is stored when it is acknowledged. */
 
 import {
   MAX_EXECUTION_SECONDS,
@@ -14,18 +14,18 @@ import { boundedSettings } from './readerAccess.ts';
 type Settings = ReadonlyMap<string, string>;
 type Pairs = readonly (readonly [name: string, value: string])[];
 
-/** For a statement without data; the caller's settings win over the defaults. */
+/** Returns the settings of a statement without data. The caller's settings override the defaults. */
 export function statementSettings(callerSettings: Settings, sql: string): Settings {
   return new Map([...DEFAULTS, ...deduplication(callerSettings, sql), ...callerSettings, ...FORCED]);
 }
 
-/** For a statement of a reader, whose own settings are made later, within bounds. */
+/** Returns the settings of a reader's statement. The reader's own settings are applied later, within limits. */
 export function readerSettings(): Settings {
   const bounds = Array.from(boundedSettings, ([name, most]) => [name, String(most)] as const);
   return new Map([...DEFAULTS, ...READER_SPILLS, ...bounds, ...FORCED]);
 }
 
-/** For an INSERT of so many bytes; `clauses` hold the settings that the statement has itself. */
+/** Returns the settings of an INSERT. @param clauses text with the settings in the statement itself. */
 export function insertSettings(callerSettings: Settings, clauses: string, bytes: number): Settings {
   const blocks = bytes <= MAX_ONE_BLOCK_BYTES ? ONE_BLOCK : LARGE_BLOCKS;
   return new Map([
@@ -38,9 +38,9 @@ export function insertSettings(callerSettings: Settings, clauses: string, bytes:
 }
 
 /**
- * On a table with a de-duplication window the engine also drops an insert without a token whose rows are those of an
- * earlier one. Two equal inserts are two inserts here, unless the caller says anything about it. (`insert_deduplicate`
- * would not do: tried on 26.7, `deduplicate_insert` overrides it, and its default is `enable`.)
+ * Disables deduplication unless the caller sets it. In a table with a deduplication window, the engine also drops an
+ * insert without a token whose rows equal those of an earlier insert. (`insert_deduplicate` has no effect: on 26.7,
+ * `deduplicate_insert` overrides it, and its default is `enable`.)
  */
 function deduplication(callerSettings: Settings, text: string): Pairs {
   const isChosenByCaller =
@@ -54,7 +54,7 @@ const DEFAULTS: Pairs = [
   ['max_result_bytes', String(MAX_RESULT_BYTES)],
   ['max_bytes_before_external_sort', String(SPILL_BYTES)],
   ['max_bytes_before_external_group_by', String(SPILL_BYTES)],
-  // chdb takes `1 + 1` for a query; a server does not.
+  // chdb accepts `1 + 1` as a query; a server does not.
   ['implicit_select', '0'],
 ];
 
@@ -62,13 +62,13 @@ const READER_SPILLS: Pairs = [
   ['max_bytes_before_external_sort', String(READER_SPILL_BYTES)],
   ['max_bytes_before_external_group_by', String(READER_SPILL_BYTES)],
   ['temporary_files_buffer_size', String(READER_SPILL_BUFFER_BYTES)],
-  // The default is a hash join that is converted to a grace join. The conversion exceeds the memory of a reader (measured
-  // on 26.7).
+  // The default is a hash join that is converted to a grace join. The conversion exceeds the memory of a reader
+  // (measured on 26.7).
   ['join_algorithm', 'direct,grace_hash,hash'],
   ['max_bytes_in_join', String(READER_SPILL_BYTES)],
 ];
 
-/** The engine cuts a block when one of these is reached, which a body of this size does not. */
+/** The engine splits a block at any of these limits, which are above the size of such a body. */
 const ONE_BLOCK: Pairs = [
   ['max_insert_block_size', '1000000000'],
   ['min_insert_block_size_rows', '1000000000'],
@@ -76,14 +76,14 @@ const ONE_BLOCK: Pairs = [
   ['max_insert_threads', '1'],
 ];
 
-/** A bulk load: its memory has to be bounded, and a server would cut it too. */
+/** A bulk load has limited memory. A server would split it, too. */
 const LARGE_BLOCKS: Pairs = [
   ['min_insert_block_size_rows', '0'],
   ['min_insert_block_size_bytes', String(MAX_ONE_BLOCK_BYTES)],
   ['max_insert_threads', '1'],
 ];
 
-/** An asynchronous insert would be acknowledged before it ran, and parallel parsing cuts blocks. */
+/** Asynchronous inserts are acknowledged before they run, and parallel parsing splits blocks. */
 const FORCED: Pairs = [
   ['async_insert', '0'],
   ['input_format_parallel_parsing', '0'],

@@ -1,4 +1,4 @@
-/** The account that only reads: what it is attacked with, and what analytics and BI clients ask. */
+/** Tests the read-only account with attacks and with queries of analytics and BI clients. */
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -30,18 +30,18 @@ async function attack(query: string): Promise<string> {
   return answer;
 }
 
-test.each(refused)('is refused: %s', async (query) => {
+test.each(refused)('rejects: %s', async (query) => {
   const answer = await attack(query);
   expect(answer).toMatch(/^refused: Code: \d+\. /);
-  // An attack on what is not there would prove nothing; a path is no table for anybody.
+  // An attack on a missing object would prove nothing. A path is never a table.
   if (!query.includes('@FILE@')) expect(answer).not.toMatch(/Code: (46|47|60)\. /);
 });
 
-test.each(answered)('is answered, with nothing from outside: %s', async (query) => {
+test.each(answered)('answers without access to anything outside: %s', async (query) => {
   expect(await attack(query)).not.toMatch(/^refused/);
 });
 
-test('leaves everything as it was', async () => {
+test('changes nothing', async () => {
   expect(await it.number('SELECT count() FROM events')).toBe(2);
   expect(readdirSync(join(it.directory, 'outgoing'))).toEqual([]);
 });
@@ -64,11 +64,11 @@ test.each([
   ],
   ['SHOW TABLES', 'events\n'],
   ['DESCRIBE events', 'a\tUInt64\t\t\t\t\t\nid\tString\t\t\t\t\t\n'],
-])('an ordinary question passes: %s', async (query, answer) => {
+])('answers an ordinary query: %s', async (query, answer) => {
   expect(await it.askAsReader(query)).toBe(answer);
 });
 
-test('settings of a client pass within their bounds, others are refused by name', async () => {
+test('accepts a client’s settings within their limits, and rejects others by name', async () => {
   const asked = (settings: Record<string, string>) =>
     it.askAsReader("SELECT getSetting('max_execution_time'), {x:String}", { ...settings, param_x: 'bound' });
   expect(await asked({ max_execution_time: '5', max_result_rows: '9', readonly: '2' })).toBe('5\tbound\n');
@@ -84,13 +84,13 @@ test('settings of a client pass within their bounds, others are refused by name'
   await expect(it.askAsReader('SELECT 1', { database: 'system' })).rejects.toThrow(/ACCESS_DENIED/);
 });
 
-test('an error speaks of the text that was sent', async () => {
+test('an error refers to the text that was sent', async () => {
   const error = await it.askAsReader('SELECT (1').catch((caught: Error) => caught.message);
   expect(error).toMatch(/Syntax error: failed at position 8/);
   expect(error).not.toMatch(/OUTFILE|formatQuery/);
 });
 
-test('the product’s own account has no files or addresses as tables either', async () => {
+test('the product’s own account cannot use files or addresses as tables either', async () => {
   for (const source of [
     `file('${join(it.directory, 'secret')}', LineAsString)`,
     "url('http://127.0.0.1:1/', CSV, 'a String')",

@@ -1,16 +1,18 @@
 /**
- * What an account that only reads may say. ClickHouse decides by grants, bounds and `readonly`; chdb leaves open what is
- * checked here, over the statement as the engine's own parser prints it: comments gone, one statement, literals in quotes.
- * The print is also what runs.
+ * Decides which statements a read-only account may run. ClickHouse enforces grants, limits, and `readonly`. This module
+ * closes chdb's gaps, by checking the statement as the engine's own parser formats it: one statement, without comments,
+ * with quoted literals. Exactly this text is then run.
  *
- * chdb takes itself for clickhouse-local: the function `file` reads any path without a grant, `INTO OUTFILE` writes one,
- * and `system` is readable as a whole. Functions that parse a string as SQL are refused with it: what a string holds once
- * it is computed cannot be seen here.
+ * chdb behaves like clickhouse-local: the function `file` reads any path without a grant, `INTO OUTFILE` writes to any
+ * path, and all of `system` is readable. Functions that parse a string as SQL are rejected, too, because a computed
+ * string cannot be checked here.
  */
 import { MAX_READER_MEMORY_BYTES, MAX_READER_SECONDS, MAX_RESULT_BYTES } from './limits.ts';
 import { maskQuoted } from './sqlText.ts';
 
-/** Tables of `system` that describe the schema and the engine: no queries, users, addresses, disks or stacks. */
+/**
+ * Tables of `system` that describe the schema and the engine. Excludes queries, users, addresses, disks, and stacks.
+ */
 export const readableSystemTables: readonly string[] = words(`
   one numbers numbers_mt zeros zeros_mt primes
   databases tables columns parts parts_columns projections projection_parts projection_parts_columns
@@ -20,7 +22,9 @@ export const readableSystemTables: readonly string[] = words(`
   database_engines data_skipping_index_types codecs collations keywords time_zones documentation privileges
 `);
 
-/** Settings that analytics and BI clients send. They change an answer's meaning or look, not what can be reached. */
+/**
+ * Settings that analytics and BI clients send. They change the meaning or format of a result, not what can be accessed.
+ */
 const unboundedSettings = words(`
   final join_use_nulls group_by_use_nulls transform_null_in aggregate_functions_null_for_empty max_threads
   union_default_mode intersect_default_mode except_default_mode prefer_column_name_to_alias join_algorithm
@@ -38,7 +42,7 @@ const unboundedSettings = words(`
   send_progress_in_http_headers http_headers_progress_interval_ms cancel_http_readonly_queries_on_client_close
 `);
 
-/** Settings that may be lowered. A 0 would mean: without a bound. */
+/** Settings with their maximum. 0 would disable the limit. */
 export const boundedSettings: ReadonlyMap<string, number> = new Map([
   ['max_execution_time', MAX_READER_SECONDS],
   ['max_memory_usage', MAX_READER_MEMORY_BYTES],
@@ -51,14 +55,15 @@ export function isReaderSetting(name: string): boolean {
   return readerSettings.has(name);
 }
 
-/** Bounds of whoever passes the statement on, as `/admin/sql` does: its text may not take them back. */
+/** Limits of the caller that forwards a statement, such as `/admin/sql`. The statement's text cannot override them. */
 const callerLimits: ReadonlySet<string> = new Set(
   words('max_result_rows max_result_bytes result_overflow_mode'),
 );
 
 /**
- * The settings in the statement's own clauses that a reader may change, with their values as SQL. Under `readonly` the
- * engine refuses a clause unless it changes nothing: these are set before it, and every other clause is refused.
+ * Returns the settings in the statement's own clauses that a reader may change, with their values as SQL. Under
+ * `readonly`, the engine rejects a clause that changes a setting. These settings are therefore set before it, and all
+ * other clauses are rejected.
  */
 export function settingsInClauses(normalized: string): [name: string, sqlValue: string][] {
   const found: [string, string][] = [];
@@ -73,7 +78,7 @@ export function settingsInClauses(normalized: string): [name: string, sqlValue: 
   return found;
 }
 
-/** What of a statement is not for a reader, in words; undefined: nothing. */
+/** Returns the reason why a reader may not run the statement. Undefined if it may. */
 export function readerViolation(normalized: string): string | undefined {
   const tokens = tokensOf(normalized);
   const verb = tokens.find(({ text }) => text !== '(')?.text ?? '';
@@ -87,9 +92,9 @@ export function readerViolation(normalized: string): string | undefined {
     if (COLUMN_DECLARING_FUNCTIONS.has(name) && next === '(')
       return `the table function ${name} is not allowed`;
     if (FORBIDDEN_KEYWORDS.has(text)) return `${text} is not allowed`;
-    // The engine checks no constraint for it, so that it would reset `readonly` and every bound.
+    // The engine checks no constraint for DEFAULT, which would reset `readonly` and every limit.
     if (text === 'DEFAULT' && before === '=') return 'a setting may not be DEFAULT';
-    // `profile` is no setting: it resets `readonly` with all the others.
+    // `profile` is not a setting: it resets `readonly` and all settings.
     if (name === 'profile' && hasSettings && next === '=') return 'the setting profile is not allowed';
     if (name === 'identifier' && before === ':') return 'a query parameter may not be an Identifier';
     if (name === 'system' && next === '.' && second !== undefined) {
@@ -101,9 +106,11 @@ export function readerViolation(normalized: string): string | undefined {
 }
 
 interface Token {
-  /** A word in upper case, a symbol as it is, nothing for what is quoted. */
+  /** A word in upper case, or a symbol. Empty for quoted text. */
   readonly text: string;
-  /** A word or a quoted name in lower case, as some functions have any case; nothing for a symbol or a string. */
+  /**
+   * A word or quoted name in lower case, because some functions are case-insensitive. Empty for a symbol or a string.
+   */
   readonly name: string;
 }
 
@@ -121,11 +128,11 @@ function words(text: string): string[] {
 }
 
 const READ_VERBS = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN']);
-/** `file` and `catboostEvaluate` read files without a grant; the others run what a string names as an aggregate function. */
+/** `file` and `catboostEvaluate` read files without a grant. The others run an aggregate function named by a string. */
 const FORBIDDEN_NAMES = new Set(
   words('file catboostevaluate arrayreduce arrayreduceinranges initializeaggregation'),
 );
-/** Other people's queries, and a MySQL server in EXPLAIN TABLE OVERRIDE. */
+/** They write a file, show other users' queries, or connect to a MySQL server in EXPLAIN TABLE OVERRIDE. */
 const FORBIDDEN_KEYWORDS = new Set(['OUTFILE', 'PROCESSLIST', 'OVERRIDE']);
-/** Their columns are a string, in which DEFAULT and ALIAS are any expression. */
+/** A string declares their columns, in which DEFAULT and ALIAS can contain any expression. */
 const COLUMN_DECLARING_FUNCTIONS = new Set(words('values generaterandom null'));

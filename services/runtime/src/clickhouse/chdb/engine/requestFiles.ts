@@ -1,4 +1,7 @@
-/** Files of requests: the engine reads an INSERT's rows from one and writes a SELECT's result to one. None outlives its request. */
+/**
+ * Temporary files of requests. The engine reads the rows of an INSERT from a file and writes the result of a SELECT to
+ * a file.
+ */
 
 import { randomUUID } from 'node:crypto';
 import {
@@ -23,7 +26,7 @@ import {
   RESULT_CHECK_INTERVAL_MS,
 } from './limits.ts';
 
-/** What is to be sent: a small result as bytes, a large one as a stream that must be read or destroyed. */
+/** Small results are bytes. A large result is a stream that must be read or destroyed. */
 export interface ResultBody {
   content: Buffer | Readable;
   bytes: number;
@@ -31,14 +34,14 @@ export interface ResultBody {
 
 export interface RequestFiles {
   /**
-   * Writes an INSERT's data to a file, has it used and removes it, whatever happens.
-   * @throws ClickHouseException when the data are larger than the bound
+   * Writes an INSERT's data to a file, calls `use`, and always removes the file.
+   * @throws ClickHouseException if the data exceeds the limit.
    */
   withData<T>(data: ByteStream, use: (path: string, bytes: number) => Promise<T>): Promise<T>;
   /**
-   * Has a result written to a file and takes it from there; the body is undefined when nothing was written.
-   * The signal that `write` gets also aborts when the file grows too large.
-   * @throws ClickHouseException when it does, or when the disk may have had no room for all of it
+   * Lets `write` write a result to a file, and returns the content. The body is undefined if nothing was written. The
+   * signal also aborts if the file grows too large.
+   * @throws ClickHouseException if the file is too large, or the disk may have been full.
    */
   collect<T>(
     signal: AbortSignal,
@@ -46,7 +49,7 @@ export interface RequestFiles {
   ): Promise<{ outcome: T; body: ResultBody | undefined }>;
 }
 
-/** Empties the folders: what is in them was left by a process that was killed, and was never acknowledged. */
+/** Empties the folders. Their files were left by a killed process and never acknowledged. */
 export async function openRequestFiles(directory: string): Promise<RequestFiles> {
   const [incoming, outgoing] = [join(directory, 'incoming'), join(directory, 'outgoing')];
   for (const folder of [incoming, outgoing]) {
@@ -66,7 +69,7 @@ export async function openRequestFiles(directory: string): Promise<RequestFiles>
   };
 }
 
-/** A body comes in chunks of 64 KiB or less, each write takes a turn of the event loop: an insert is a few of them. */
+/** A body arrives in chunks of at most 64 KiB. Larger writes need fewer turns of the event loop. */
 const WRITE_BYTES = 4 * 1024 * 1024;
 
 async function writeBounded(path: string, data: ByteStream): Promise<number> {
@@ -76,7 +79,8 @@ async function writeBounded(path: string, data: ByteStream): Promise<number> {
     let pending: Uint8Array[] = [];
     let pendingBytes = 0;
     const write = async (): Promise<void> => {
-      // Writes all of it: a single write may be cut short on a nearly full disk, and rows would be missing without a word.
+      // Writes all bytes. A single write can be incomplete on a nearly full disk, and rows would be missing without an
+      // error.
       await file.appendFile(Buffer.concat(pending, pendingBytes));
       pending = [];
       pendingBytes = 0;
@@ -95,7 +99,7 @@ async function writeBounded(path: string, data: ByteStream): Promise<number> {
   }
 }
 
-const INSERT_TOO_LARGE = `The data of one INSERT is larger than ${MAX_INSERT_BODY_BYTES} bytes; send it in several.`;
+const INSERT_TOO_LARGE = `The data of one INSERT is larger than ${MAX_INSERT_BODY_BYTES} bytes; send several INSERTs.`;
 
 async function collect<T>(
   path: string,
@@ -121,8 +125,8 @@ async function collect<T>(
 const RESULT_TOO_LARGE = `Limit for result exceeded, max bytes of its text: ${MAX_RESULT_FILE_BYTES}.`;
 
 /**
- * Small ones synchronously: the file has just been written, so this is a copy out of the page cache of some 30 µs, and
- * four trips through the thread pool would add half as much as the query itself took.
+ * Reads small files synchronously from the page cache, which takes about 30 µs. Four trips through the thread pool
+ * would take half as long as the query.
  */
 function takeBody(path: string): ResultBody | undefined {
   const file = openIfExists(path);
@@ -132,7 +136,7 @@ function takeBody(path: string): ResultBody | undefined {
     throw exceptions.notEnoughSpace(DISK_FULL);
   }
   if (file === undefined) return undefined;
-  // An open stream goes on reading a file that has no name any more.
+  // An open stream can read a deleted file.
   unlinkSync(path);
   if (size > MAX_BUFFERED_RESULT_BYTES) {
     return { content: createReadStream('', { fd: file, highWaterMark: READ_BYTES }), bytes: size };
@@ -145,20 +149,20 @@ function takeBody(path: string): ResultBody | undefined {
 }
 
 /**
- * The engine calls a result whole of which a full disk took only the beginning, or nothing. Such a file ends where a page
- * ends. By now something else may have given a little room back.
+ * On a full disk, the engine reports success for a result of which only the beginning, or nothing, was written. Such a
+ * file ends at a page boundary. The free space may have grown slightly since then.
  */
 const PAGE_BYTES = 4096;
 const MIN_FREE_BYTES = 16 * 1024 * 1024;
 const MIN_FREE_FRACTION = 0.05;
-const DISK_FULL = 'The disk is full: it may have had no room for all of the result.';
+const DISK_FULL = 'The disk is full: the result may be incomplete.';
 
 export function isDiskFull(folder: string): boolean {
   const { bavail, blocks, bsize } = statfsSync(folder);
   return bavail * bsize < Math.min(MIN_FREE_BYTES, MIN_FREE_FRACTION * blocks * bsize);
 }
 
-/** Some statements do not write INTO OUTFILE although they take it (EXPLAIN AST); what is none writes nothing either. */
+/** Some statements accept INTO OUTFILE without writing a file (EXPLAIN AST). */
 function openIfExists(path: string): number | undefined {
   try {
     return openSync(path, 'r');

@@ -1,6 +1,9 @@
-/** Values and names as SQL text. */
+/** Formats values and names as SQL text. */
 
-/** A string literal. Both escapes matter: without the first, a value that ends in a backslash would end the quotes. */
+/**
+ * Returns a string literal. Both escapes are necessary, because a trailing backslash would otherwise escape the closing
+ * quote.
+ */
 export function sqlString(value: string): string {
   return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'").replaceAll('\0', '\\0')}'`;
 }
@@ -9,15 +12,15 @@ export function sqlIdentifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
-/** `SET a='1', b='2'` */
+/** Returns `SET a='1', b='2'`. */
 export function setStatement(settings: Iterable<readonly [name: string, value: string]>): string {
   const changes = [...settings].map(([name, value]) => `${sqlIdentifier(name)}=${sqlString(value)}`);
   return `SET ${changes.join(', ')}`;
 }
 
 /**
- * An engine's print of a statement (`Engine.print`) with everything quoted blanked out, each character in its place: what
- * is left are keywords, symbols and names. The print has no comments, and backslashes only inside of quotes.
+ * Replaces all quoted characters of a normalized statement by `_`, so that only keywords, symbols, and names remain at
+ * their positions. A normalized statement has no comments, and backslashes only inside quotes.
  */
 export function maskQuoted(normalized: string): string {
   return normalized

@@ -1,4 +1,6 @@
-/** Runs a query that has been read: a SELECT into a file, an INSERT's data out of one, everything else as it is. */
+/**
+ * Runs a parsed query: a SELECT writes to a file, an INSERT reads its data from a file, other statements run unchanged.
+ */
 
 import type { ByteStream } from '../../../process/inflate.ts';
 import type { Admission } from '../engine/admission.ts';
@@ -26,23 +28,21 @@ export interface ExecutionDeps {
 
 export interface ExecutionResult {
   body: ResultBody;
-  /** Undefined for a statement that has no rows to answer with. */
+  /** Undefined for a statement without rows. */
   format: string | undefined;
   summary: Summary;
 }
 
-/** What `X-ClickHouse-Summary` says; a count that is not there is 0. */
+/** Content of `X-ClickHouse-Summary`. A missing count is 0. */
 export type Summary = Readonly<Partial<Record<SummaryField, number>>>;
 type SummaryField = `${'read' | 'written' | 'result'}_${'rows' | 'bytes'}` | 'elapsed_ns';
 
-/** A request that is being run. */
 interface Execution {
   deps: ExecutionDeps;
   head: RequestHead;
   signal: AbortSignal;
 }
 
-/** @throws ClickHouseException */
 export async function execute(execution: Execution, body: ByteStream): Promise<ExecutionResult> {
   const { deps, head, signal } = execution;
   const reader = new BodyReader(head.urlQuery, body);
@@ -87,7 +87,7 @@ async function runWrite({ deps, head, signal }: Execution, sql: string): Promise
   return writeResult(await deps.engine.write({ sql, database: head.database, settings, signal }));
 }
 
-/** Runs the print, so that a reader's is what has been checked. */
+/** Runs the normalized text, so that a reader's statement is exactly the checked one. */
 async function runRead(
   { deps, head, signal }: Execution,
   statement: Statement,

@@ -1,8 +1,8 @@
-/** ClickHouse's errors as they look on the wire: the text, the code and the HTTP status that clients tell them by. */
+/** ClickHouse's errors in HTTP responses: the text, the code, and the status that clients rely on. */
 
 import { messageOf } from '../../../process/errors.ts';
 
-/** An error with ClickHouse's own number and name. */
+/** An error with ClickHouse's number and name. */
 export class ClickHouseException extends Error {
   override readonly name = 'ClickHouseException';
   readonly code: number;
@@ -38,7 +38,7 @@ export const exceptions = {
   authenticationFailed: exception(516, 'AUTHENTICATION_FAILED'),
 };
 
-/** What the engine threw, as an exception with a number: it writes `Code: 60. DB::Exception: … (UNKNOWN_TABLE)`. */
+/** Parses an error of the engine, such as `Code: 60. DB::Exception: … (UNKNOWN_TABLE)`. */
 export function fromEngine(error: unknown): ClickHouseException {
   if (error instanceof ClickHouseException) return error;
   const text = messageOf(error).trim();
@@ -48,12 +48,12 @@ export function fromEngine(error: unknown): ClickHouseException {
   return new ClickHouseException(Number(code), type, message, { cause: error });
 }
 
-/** The body of an error's answer. */
+/** Returns the body of an error response. */
 export function errorText(error: ClickHouseException, version: string): string {
   return `Code: ${error.code}. DB::Exception: ${error.message} (${error.type}) (version ${version} (official build))\n`;
 }
 
-/** The HTTP status of an error: ClickHouse's `exceptionCodeToHTTPStatus`; everything else is a 500. */
+/** Returns the HTTP status of an error, as ClickHouse's `exceptionCodeToHTTPStatus` does. */
 export function httpStatusOf(code: number): number {
   return STATUS_BY_CODE.get(code) ?? 500;
 }

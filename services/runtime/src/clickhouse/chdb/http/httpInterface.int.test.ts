@@ -1,4 +1,4 @@
-/** The HTTP interface as curl sees it. */
+/** Tests the HTTP interface as curl uses it. */
 
 import { randomUUID } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
@@ -18,8 +18,8 @@ function get(path: string, init: RequestInit = {}): Promise<Response> {
   return fetch(`${it.server.url}${path}`, { headers: auth(it.server), ...init });
 }
 
-describe('who asks', () => {
-  test('is told by basic authentication, by headers or by the URL', async () => {
+describe('authentication', () => {
+  test('accepts basic authentication, headers, and URL parameters', async () => {
     const answers = await Promise.all([
       get('/?query=SELECT+1'),
       get('/?query=SELECT+1', { headers: { 'x-clickhouse-user': 'default', 'x-clickhouse-key': 'secret' } }),
@@ -29,7 +29,7 @@ describe('who asks', () => {
     expect(await Promise.all(answers.map((answer) => answer.text()))).toEqual(['1\n', '1\n', '1\n', '1\n']);
   });
 
-  test('is refused with a wrong password or name by error 516', async () => {
+  test('rejects a wrong password or name with error 516', async () => {
     for (const query of ['user=default&password=wrong', 'user=other&password=secret', 'user=default']) {
       const response = await get(`/?query=SELECT+1&${query}`, { headers: {} });
       expect(response.status).toBe(403);
@@ -40,36 +40,36 @@ describe('who asks', () => {
     }
   });
 
-  test('is asked for without any', async () => {
+  test('requests credentials if the request has none', async () => {
     const response = await get('/?query=SELECT+1', { headers: {} });
     expect(response.status).toBe(401);
     expect(response.headers.get('www-authenticate')).toMatch(/^Basic/);
   });
 
-  test('is not asked for a ping', async () => {
+  test('is not needed for a ping', async () => {
     expect(await (await get('/ping', { headers: {} })).text()).toBe('Ok.\n');
   });
 });
 
 describe('a query', () => {
-  test('comes in the URL, in the body, or half in each', async () => {
+  test('is read from the URL, the body, or both', async () => {
     expect(await (await get('/?query=SELECT+1')).text()).toBe('1\n');
     expect(await it.ask('SELECT 2')).toBe('2\n');
     expect(await it.ask('3', { query: 'SELECT' })).toBe('3\n');
   });
 
-  test('that is no UTF-8 is refused and not altered', async () => {
+  test('is rejected and not altered if it is not UTF-8', async () => {
     const body = Buffer.concat([Buffer.from("SELECT '"), Buffer.from([0xff]), Buffer.from("'")]);
     expect((await get('/', { method: 'POST', body })).status).toBe(400);
   });
 
-  test('may change nothing when it is a GET', async () => {
+  test('changes nothing in a GET request', async () => {
     const response = await get('/?query=DROP+TABLE+t');
     expect(response.headers.get('x-clickhouse-exception-code')).toBe('164');
     expect(await it.number('EXISTS t')).toBe(1);
   });
 
-  test('answers in its own format, else in the asked one, else in tabs', async () => {
+  test('returns its own format, else the requested format, else TabSeparated', async () => {
     expect(await it.ask('SELECT 1 AS a FORMAT JSONEachRow', { default_format: 'CSV' })).toBe('{"a":1}\n');
     expect(await it.ask("SELECT 'x'", { default_format: 'CSV' })).toBe('"x"\n');
     const headers = { ...auth(it.server), 'x-clickhouse-format': 'JSONCompactEachRow' };
@@ -80,8 +80,8 @@ describe('a query', () => {
   });
 });
 
-describe('what comes with a query', () => {
-  test('is its settings and parameters, which leave nothing behind', async () => {
+describe('the request of a query', () => {
+  test('sets settings and parameters for this query only', async () => {
     const value = "it's a\\tb \\\\ ü \u{1f600}";
     const settings = {
       max_threads: '1',
@@ -100,7 +100,7 @@ describe('what comes with a query', () => {
     expect(await it.ask("SELECT getSetting('max_threads')")).not.toBe('1\n');
   });
 
-  test('stays its own beside two hundred others', async () => {
+  test('keeps its settings and parameters beside two hundred other requests', async () => {
     const answers = await Promise.all(
       Array.from({ length: 200 }, (_, at) =>
         it.ask("SELECT {x:UInt32}, getSetting('max_threads')", {
@@ -112,7 +112,7 @@ describe('what comes with a query', () => {
     expect(answers).toEqual(Array.from({ length: 200 }, (_, at) => `${at}\t${(at % 9) + 1}\n`));
   });
 
-  test('is an id, answered with where the server is and what was done', async () => {
+  test('sets an id, and the response names the id, the server, and the summary', async () => {
     const queryId = randomUUID();
     const response = await get(`/?query=SELECT+number+FROM+numbers(3)&query_id=${queryId}`);
     expect(response.headers.get('x-clickhouse-query-id')).toBe(queryId);
@@ -122,7 +122,7 @@ describe('what comes with a query', () => {
     });
   });
 
-  test('may be a form', async () => {
+  test('can be a form', async () => {
     const body = new FormData();
     body.set('query', 'SELECT {x:String}');
     body.set('param_x', 'long'.repeat(100_000));
@@ -130,7 +130,7 @@ describe('what comes with a query', () => {
     expect((await response.text()).length).toBe(400_001);
   });
 
-  test('may be a form as curl writes it, whose boundary has capitals', async () => {
+  test('can be a form as curl writes it, with capitals in its boundary', async () => {
     const part = 'Content-Disposition: form-data; name="query"';
     const response = await get('/', {
       method: 'POST',
@@ -140,12 +140,12 @@ describe('what comes with a query', () => {
     expect(await response.text()).toBe('7\n');
   });
 
-  test('is a database', async () => {
+  test('sets a database', async () => {
     expect(await it.ask('SELECT currentDatabase()')).toBe('questlog\n');
     expect(await it.ask('SELECT currentDatabase()', { database: 'system' })).toBe('system\n');
   });
 
-  test('is an Atomic database unless it says so', async () => {
+  test('creates an Atomic database unless it names an engine', async () => {
     expect(await it.ask("SELECT engine FROM system.databases WHERE name = 'questlog'")).toBe('Atomic\n');
   });
 });
@@ -173,7 +173,7 @@ describe('an error', () => {
     [501, 48, 'NOT_IMPLEMENTED', "INSERT INTO t FROM INFILE '/etc/passwd' FORMAT CSV"],
     [501, 48, 'NOT_IMPLEMENTED', 'SET max_threads = 1'],
     [501, 48, 'NOT_IMPLEMENTED', 'CREATE TEMPORARY TABLE x (a Int8)'],
-  ])('is answered with %d and code %d %s', async (status, code, type, sql) => {
+  ])('has status %d and code %d %s', async (status, code, type, sql) => {
     const response = await get('/', { method: 'POST', body: sql });
     expect(response.status).toBe(status);
     expect(response.headers.get('x-clickhouse-exception-code')).toBe(`${code}`);
@@ -182,12 +182,15 @@ describe('an error', () => {
     );
   });
 
-  test.each(['nothing_like_it=1', 'a%27b=1', 'max_threads=abc'])('of a setting: %s', async (query) => {
-    const response = await get(`/?query=SELECT+1&${query}`);
-    expect(['115', '27', '72']).toContain(response.headers.get('x-clickhouse-exception-code'));
-  });
+  test.each(['nothing_like_it=1', 'a%27b=1', 'max_threads=abc'])(
+    'in a setting is reported: %s',
+    async (query) => {
+      const response = await get(`/?query=SELECT+1&${query}`);
+      expect(['115', '27', '72']).toContain(response.headers.get('x-clickhouse-exception-code'));
+    },
+  );
 
-  test('does not reach the next query on the connection', async () => {
+  test('does not affect the next query on the connection', async () => {
     for (let round = 0; round < 20; round += 1) {
       await expect(it.ask('SELECT throwIf(number = 50000) FROM numbers(100000)')).rejects.toThrow('395');
       expect(await it.ask(`SELECT ${round}`)).toBe(`${round}\n`);
@@ -195,7 +198,7 @@ describe('an error', () => {
   });
 });
 
-describe('an answer', () => {
+describe('a response', () => {
   test.each(['gzip', 'deflate', 'br', 'zstd'])('is compressed with %s, small and large', async (coding) => {
     const headers = { ...auth(it.server), 'accept-encoding': coding };
     for (const rows of [1000, 300_000]) {
@@ -211,7 +214,7 @@ describe('an answer', () => {
     }
   });
 
-  test('is not compressed when the client says so', async () => {
+  test('is not compressed if the client disables compression', async () => {
     const headers = { ...auth(it.server), 'accept-encoding': 'gzip' };
     const response = await get('/?query=SELECT+number+FROM+numbers(9999)&enable_http_compression=0', {
       headers,
@@ -219,11 +222,11 @@ describe('an answer', () => {
     expect(response.headers.get('content-encoding')).toBeNull();
   });
 
-  test('that is larger than the bound is an error', async () => {
+  test('above the size limit is an error', async () => {
     await expect(it.ask('SELECT * FROM numbers(100000000)')).rejects.toThrow(/Code: 396/);
   });
 
-  test('leaves no file behind, nor does an insert', async () => {
+  test('leaves no file behind, and neither does an insert', async () => {
     await it.ask('SELECT * FROM numbers(1000000)');
     await it.ask('INSERT INTO t FORMAT CSV\n1,x\n');
     for (const name of ['incoming', 'outgoing']) {
@@ -232,7 +235,7 @@ describe('an answer', () => {
   });
 });
 
-/** fetch unpacks what it knows; this Node's does not know zstd. */
+/** Decompresses a response. `fetch` decompresses other codings itself; Node's does not know zstd. */
 async function unpacked(response: Response, coding: string): Promise<string> {
   const bytes = Buffer.from(await response.arrayBuffer());
   const isPacked = coding === 'zstd' && bytes.readUInt32LE(0) === 0xfd2fb528;

@@ -1,4 +1,4 @@
-/** What an INSERT is acknowledged for: one block, written, counted once, whatever its body looks like. */
+/** Tests that an acknowledged INSERT is one block, stored and counted once, for every kind of body. */
 
 import zlib from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -46,7 +46,7 @@ describe.each([
   'ArrowStream',
   'Values',
 ])('%s', (format) => {
-  test(`makes ${ROWS} rows one block`, async () => {
+  test(`writes ${ROWS} rows as one block`, async () => {
     await it.ask('SYSTEM STOP MERGES t');
     const response = await insert(await rowsAs(format, ROWS), { query: `INSERT INTO t FORMAT ${format}` });
     expect(await response.text()).toBe('');
@@ -60,7 +60,7 @@ describe.each([
   });
 });
 
-describe('an INSERT in the body together with its data', () => {
+describe('an INSERT with its data in the body', () => {
   const head = new TextEncoder().encode('INSERT INTO t (a, s) FORMAT RowBinary\n');
 
   test.each([
@@ -80,7 +80,7 @@ describe('an INSERT in the body together with its data', () => {
           [body.subarray(0, 100_000), body.subarray(100_000)].map((part) => zlib.zstdCompressSync(part)),
         ),
     ],
-  ])('compressed as a whole: %s', async (coding, compress) => {
+  ])('can be compressed as a whole: %s', async (coding, compress) => {
     const body = new Uint8Array(compress(Buffer.concat([head, await rowsAs('RowBinary', 50_000)])));
     const headers: Record<string, string> = coding === 'identity' ? {} : { 'content-encoding': coding };
     const response = await insert(body, {}, headers);
@@ -88,7 +88,7 @@ describe('an INSERT in the body together with its data', () => {
     expect(await count()).toBe(50_000);
   });
 
-  test('is not run at all when the body is cut off', async () => {
+  test('is not run if the body is incomplete', async () => {
     const whole = zlib.zstdCompressSync(Buffer.concat([head, await rowsAs('RowBinary', 50_000)]));
     const response = await insert(
       new Uint8Array(whole.subarray(0, -100)),
@@ -99,19 +99,19 @@ describe('an INSERT in the body together with its data', () => {
     expect(await count()).toBe(0);
   });
 
-  test('is not run when one row of it is broken', async () => {
+  test('is not run if one of its rows is invalid', async () => {
     const body = `INSERT INTO t FORMAT JSONEachRow\n${'{"a":1,"s":"x"}\n'.repeat(1000)}{"a":"x"}\n`;
     expect((await insert(body, {})).status).toBe(400);
     expect(await count()).toBe(0);
   });
 
-  test('may be empty', async () => {
+  test('can be empty', async () => {
     expect((await insert('', { query: 'INSERT INTO t FORMAT JSONEachRow' })).status).toBe(200);
     expect((await insert('', { query: 'INSERT INTO t FORMAT Native' })).status).toBe(200);
     expect(await count()).toBe(0);
   });
 
-  test('keeps the settings that it has itself', async () => {
+  test('keeps its own settings', async () => {
     const sql =
       "INSERT INTO t SETTINGS input_format_skip_unknown_fields = 1, log_comment = 'x' FORMAT JSONEachRow\n";
     expect((await insert(`${sql}{"a":1,"other":2}`, {})).status).toBe(200);
@@ -120,12 +120,12 @@ describe('an INSERT in the body together with its data', () => {
   });
 });
 
-describe('de-duplication', () => {
+describe('deduplication', () => {
   const body = '{"a":1,"s":"x"}\n{"a":2,"s":"y"}\n';
   const send = (parameters: Record<string, string>) =>
     insert(body, { query: 'INSERT INTO t FORMAT JSONEachRow', ...parameters });
 
-  test('counts what has one token once, another token again', async () => {
+  test('counts rows with one token once, and rows with another token again', async () => {
     await send({ insert_deduplication_token: 'one' });
     await send({ insert_deduplication_token: 'one' });
     expect(await count()).toBe(2);
@@ -138,7 +138,7 @@ describe('de-duplication', () => {
     expect(await count()).toBe(4);
   });
 
-  test('does not take equal rows without a token for a repeat', async () => {
+  test('keeps equal rows without a token', async () => {
     await send({});
     await send({});
     expect(await count()).toBe(4);
@@ -147,7 +147,7 @@ describe('de-duplication', () => {
     expect(await count()).toBe(6);
   });
 
-  test('takes a token from the statement too', async () => {
+  test('accepts a token in the statement', async () => {
     const sql = `INSERT INTO t SETTINGS insert_deduplication_token = 'three' FORMAT JSONEachRow\n${body}`;
     await insert(sql, {});
     await insert(sql, {});
@@ -155,13 +155,13 @@ describe('de-duplication', () => {
   });
 });
 
-test('a table is synced to the disk unless its DDL says otherwise', async () => {
+test('syncs a table to disk unless its DDL disables this', async () => {
   const ask =
     "SELECT name, value FROM system.merge_tree_settings WHERE name LIKE 'fsync_%' AND name IN ('fsync_after_insert', 'fsync_part_directory') ORDER BY name";
   expect(await it.ask(ask)).toBe('fsync_after_insert\t1\nfsync_part_directory\t1\n');
 });
 
-test('parts are merged while nobody asks anything', async () => {
+test('merges parts while no requests arrive', async () => {
   for (let at = 0; at < 300; at += 10) {
     await Promise.all(
       Array.from({ length: 10 }, (_, more) =>

@@ -1,4 +1,4 @@
-/** `@clickhouse/client`, the way the product and its users call it. */
+/** Tests `@clickhouse/client` as the product and its users call it. */
 
 import { Readable } from 'node:stream';
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';
@@ -20,7 +20,7 @@ test('pings', async () => {
   expect(await it.client.ping({ select: true })).toEqual({ success: true });
 });
 
-test('inserts rows as JSONEachRow and learns how many', async () => {
+test('inserts rows as JSONEachRow and returns their number', async () => {
   const values = Array.from({ length: 1000 }, (_, a) => ({ a, s: `row "${a}" ü\n` }));
   const { summary } = await it.client.insert({ table: 't', values, format: 'JSONEachRow' });
   expect(summary).toMatchObject({ written_rows: '1000' });
@@ -46,7 +46,7 @@ test('inserts a stream of RowBinary', async () => {
   ).toEqual([{ n: 20_000, sum: 199_990_000, same: 20_000 }]);
 });
 
-test('inserts RowBinary whose first bytes look like blanks and line feeds', async () => {
+test('inserts RowBinary whose first bytes resemble blanks and line feeds', async () => {
   const values = Readable.from([Buffer.concat([rowBinary(0x0a0a_2009, '\n'), rowBinary(0x20, ' ')])], {
     objectMode: false,
   });
@@ -58,7 +58,7 @@ test('inserts RowBinary whose first bytes look like blanks and line feeds', asyn
   ]);
 });
 
-test('inserts from a SELECT and by VALUES', async () => {
+test('inserts from a SELECT and with VALUES', async () => {
   await it.client.command({ query: "INSERT INTO t SELECT number, 's' FROM numbers(10)" });
   await it.client.command({ query: "INSERT INTO t VALUES (10, 'it''s; (1)'), (11, '')" });
   expect(await rows('SELECT count() AS n, sum(a) AS sum FROM t')).toEqual([{ n: 12, sum: 66 }]);
@@ -91,7 +91,7 @@ test('sends parameters that are too long for a URL as a form', async () => {
   expect(await result.json()).toEqual([{ n: 50_000 }]);
 });
 
-test('reads JSON, JSONEachRow and Parquet', async () => {
+test('reads JSON, JSONEachRow, and Parquet', async () => {
   await it.client.command({ query: "INSERT INTO t SELECT number, 's' FROM numbers(1000)" });
   const json = await (await it.client.query({ query: 'SELECT * FROM t', format: 'JSON' })).json();
   expect(json.rows).toBe(1000);
@@ -112,7 +112,7 @@ test('streams a result of many rows', async () => {
   expect(count).toBe(1_000_000);
 });
 
-test('asks forty things at once, reading and writing', async () => {
+test('runs forty concurrent reads and writes', async () => {
   const answers = await Promise.all(
     Array.from({ length: 40 }, async (_, at) => {
       await it.client.insert({ table: 't', values: [{ a: at, s: 'x' }], format: 'JSONEachRow' });
@@ -122,7 +122,7 @@ test('asks forty things at once, reading and writing', async () => {
   expect(answers).toEqual(Array.from({ length: 40 }, (_, at) => [{ s: 'x', at }]));
 });
 
-test('gets the code and the type of an error', async () => {
+test('returns the code and the type of an error', async () => {
   const error = await it.client.query({ query: 'SELECT * FROM nothing' }).catch((caught: unknown) => caught);
   expect(error).toBeInstanceOf(ClickHouseError);
   expect(error).toMatchObject({ code: '60', type: 'UNKNOWN_TABLE' });
@@ -130,7 +130,7 @@ test('gets the code and the type of an error', async () => {
   await expect(insert).rejects.toMatchObject({ code: '27' });
 });
 
-test('is refused with a wrong password', async () => {
+test('is rejected with a wrong password', async () => {
   const client = createClient({
     url: it.server.url,
     password: 'wrong',
@@ -140,7 +140,7 @@ test('is refused with a wrong password', async () => {
   await client.close();
 });
 
-test('compresses what it sends and what it gets', async () => {
+test('compresses requests and responses', async () => {
   const { url, password } = it.server;
   const client = createClient({ url, password, compression: { request: true, response: true } });
   const values = Array.from({ length: 5000 }, (_, a) => ({ a, s: 'x'.repeat(100) }));
@@ -150,7 +150,7 @@ test('compresses what it sends and what it gets', async () => {
   await client.close();
 });
 
-test('aborts a query, and the next one is answered', async () => {
+test('aborts a query, and runs the next one', async () => {
   const controller = new AbortController();
   const query = it.client.query({
     query: 'SELECT sum(sipHash64(number)) FROM numbers(100000000000)',

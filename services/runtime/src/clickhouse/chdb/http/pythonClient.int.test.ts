@@ -1,4 +1,4 @@
-/** `clickhouse-connect` as a data team installs it, from a virtual environment that this test makes once. */
+/** Tests `clickhouse-connect` in a virtual environment, as a data team installs it. */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -11,7 +11,7 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 const python = await pythonWith(here('../testing/requirements.txt'), 'clickhouse-connect');
 
-test('clickhouse-connect inserts and reads what it should, with each compression that is taken', {
+test('clickhouse-connect inserts and reads with each supported compression', {
   timeout: 60_000,
 }, async ({ skip }) => {
   if (python === undefined) return skip('there is no clickhouse-connect');

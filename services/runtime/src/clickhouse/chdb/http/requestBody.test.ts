@@ -23,12 +23,12 @@ const compressed: readonly (readonly [coding: string, bytes: Buffer])[] = [
 ];
 
 describe.each(compressed)('%s', (coding, bytes) => {
-  test.each([7, 1000, 65_536, 1e9])('comes back whole from chunks of %d bytes', async (size) => {
+  test.each([7, 1000, 65_536, 1e9])('is decoded completely from chunks of %d bytes', async (size) => {
     expect(await decode(coding, bytes, size)).toEqual(whole);
   });
 });
 
-test.each(['gzip', 'deflate', 'br', 'zstd'])('a %s body that is cut off is an error', async (coding) => {
+test.each(['gzip', 'deflate', 'br', 'zstd'])('an incomplete %s body is an error', async (coding) => {
   const bytes = compressed.find(([name]) => name === coding)?.[1];
   await expect(decode(coding, bytes?.subarray(0, -4) ?? whole, 1000)).rejects.toMatchObject({ code: 271 });
 });
@@ -39,14 +39,14 @@ test.each(['gzip', 'deflate', 'br', 'zstd'])('a body that is not %s is an error'
   });
 });
 
-test('bytes behind the end of a gzip member are an error and not dropped', async () => {
+test('bytes after the end of a gzip member are an error and not dropped', async () => {
   const bytes = Buffer.concat([zlib.gzipSync(whole), Buffer.from('more')]);
   await expect(decode('gzip', bytes, 1e9)).rejects.toMatchObject({ code: 271 });
 });
 
-test.each(['lz4', 'snappy'])('%s is refused, with what is taken instead', (coding) => {
+test.each(['lz4', 'snappy'])('rejects %s, and names the supported codings', (coding) => {
   expect(() => decodeContent(chunked(whole, 10), coding)).toThrow(
-    `Unknown compression method '${coding}'. The embedded ClickHouse takes gzip, deflate, br, zstd and none`,
+    `Unknown compression method '${coding}'. The embedded ClickHouse supports gzip, deflate, br, zstd, and none`,
   );
 });
 

@@ -1,4 +1,4 @@
-/** Reads what a request carries in its body: compressed or not, a form, the text of a query, an INSERT's data. */
+/** Reads the body of a request: compressed or not, a form, the text of a query, or an INSERT's data. */
 
 import { messageOf } from '../../../process/errors.ts';
 import { type ByteStream, inflate, isInflatable } from '../../../process/inflate.ts';
@@ -7,14 +7,14 @@ import { exceptions } from './httpErrors.ts';
 import { type RequestHead, splitParameters } from './requestParsing.ts';
 
 /**
- * The body as it was before compression. `clickhouse-connect` compresses each block of an insert by itself, so several
- * members follow one another.
- * @throws ClickHouseException when the coding is unknown, or while reading when the bytes are not of that coding
+ * Decompresses the body. `clickhouse-connect` compresses each block of an insert separately, so the body can have
+ * several members.
+ * @throws ClickHouseException for an unknown coding or, during the read, for invalid bytes.
  */
 export function decodeContent(source: ByteStream, coding: string): ByteStream {
   if (coding === '' || coding === 'identity') return source;
   if (!isInflatable(coding)) {
-    const supported = 'The embedded ClickHouse takes gzip, deflate, br, zstd and none.';
+    const supported = 'The embedded ClickHouse supports gzip, deflate, br, zstd, and none.';
     throw exceptions.unknownCompression(`Unknown compression method '${coding}'. ${supported}`);
   }
   return translateErrors(inflate(source, coding));
@@ -33,8 +33,8 @@ async function* translateErrors(source: ByteStream): ByteStream {
 }
 
 /**
- * A query and its parameters from a multipart form: how clients send parameters that are too long for a URL.
- * @throws ClickHouseException when the form is too large, broken, or carries files (data for external tables)
+ * Reads a query and its parameters from a multipart form, which clients use for parameters that are too long for a URL.
+ * @throws ClickHouseException if the form is too large, invalid, or contains files (data of external tables).
  */
 export async function readForm(head: RequestHead, body: ByteStream): Promise<RequestHead> {
   const bytes = await new BodyReader('', body).all(MAX_FORM_BYTES);
@@ -44,7 +44,7 @@ export async function readForm(head: RequestHead, body: ByteStream): Promise<Req
   });
   const fields = Array.from(form, ([name, value]): [string, string] => {
     if (typeof value === 'string') return [name, value];
-    throw exceptions.notImplemented('The embedded ClickHouse does not take external tables.');
+    throw exceptions.notImplemented('The embedded ClickHouse does not support external tables.');
   });
   const { settings, parameters } = splitParameters(fields);
   const query = fields.find(([name]) => name === 'query')?.[1];
@@ -56,7 +56,7 @@ export async function readForm(head: RequestHead, body: ByteStream): Promise<Req
   };
 }
 
-/** ClickHouse's rule: the whole is the URL's query, a line feed and the body. */
+/** Reads the query as ClickHouse defines it: the URL's query, a line feed, and the body. */
 export class BodyReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #start: Buffer<ArrayBuffer>;
@@ -66,7 +66,7 @@ export class BodyReader {
     this.#start = Buffer.from(urlQuery === '' ? '' : `${urlQuery}\n`);
   }
 
-  /** The beginning: so many bytes or a few more, fewer where it ends before. */
+  /** Returns at least this many bytes from the start, or all bytes if there are fewer. */
   async start(bytes: number): Promise<Buffer<ArrayBuffer>> {
     const parts: Buffer[] = [this.#start];
     for (let length = this.#start.length; length < bytes; ) {
@@ -79,14 +79,14 @@ export class BodyReader {
     return this.#start;
   }
 
-  /** @throws ClickHouseException when there are more bytes */
+  /** @throws ClickHouseException if there are more bytes. */
   async all(maxBytes: number): Promise<Buffer<ArrayBuffer>> {
     const bytes = await this.start(maxBytes + 1);
     if (bytes.length > maxBytes) throw exceptions.tooLarge(`The query is longer than ${maxBytes} bytes.`);
     return bytes;
   }
 
-  /** Everything from a place in the beginning on. */
+  /** Yields the bytes from an offset inside the start. */
   async *from(offset: number): ByteStream {
     if (offset < this.#start.length) yield this.#start.subarray(offset);
     yield* { [Symbol.asyncIterator]: () => this.#chunks };
@@ -94,8 +94,8 @@ export class BodyReader {
 }
 
 /**
- * Query text as the engine gets it. What is no UTF-8 would reach it as something else than what was sent, so it is
- * refused (data of an INSERT may be any bytes).
+ * Decodes the text of a query. The engine would alter text that is not UTF-8, so it is rejected. The data of an INSERT
+ * can be any bytes.
  * @throws ClickHouseException
  */
 export function sqlOf(bytes: Uint8Array): string {

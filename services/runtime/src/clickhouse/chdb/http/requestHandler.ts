@@ -1,4 +1,4 @@
-/** Answers one HTTP request: who asks, what is asked, have it run, say what came of it. */
+/** Handles an HTTP request: authenticates, parses, runs the query, and sends the response. */
 
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -18,11 +18,11 @@ import { sendError, sendResult, sendText } from './responses.ts';
 
 export interface HandlerDeps extends ExecutionDeps {
   accounts: Accounts;
-  /** How many requests are open, this one included. */
+  /** Returns the number of open requests, including this one. */
   openRequests: () => number;
 }
 
-/** Never rejects: whatever goes wrong is answered, or the client has gone. */
+/** Never rejects: errors are sent as responses, unless the client has disconnected. */
 export async function handleRequest(
   deps: HandlerDeps,
   request: IncomingMessage,
@@ -51,7 +51,7 @@ async function executeRequest(
   urlHead: RequestHead,
   signal: AbortSignal,
 ): Promise<void> {
-  // Leaving the body half-read must not destroy the connection: there is an error to answer on it.
+  // An unread rest of the body must not close the connection, because an error may have to be sent.
   const body = decodeContent(request.iterator({ destroyOnReturn: false }), urlHead.contentEncoding);
   const isForm = /^multipart\/form-data/i.test(urlHead.contentType);
   const head = isForm ? await readForm(urlHead, body) : urlHead;
@@ -63,7 +63,10 @@ async function executeRequest(
   await sendResult(response, head, deps.engine, result);
 }
 
-/** Reads on a while before an error is answered: a client that still sends would see a reset instead of the error. */
+/**
+ * Reads for a while before an error is sent. Otherwise a client that is still sending would see a reset instead of the
+ * error.
+ */
 async function discardBody(request: IncomingMessage): Promise<void> {
   if (request.complete || request.destroyed) return;
   let bytes = 0;
@@ -73,7 +76,7 @@ async function discardBody(request: IncomingMessage): Promise<void> {
       if (bytes > MAX_DISCARDED_BYTES) return;
     }
   } catch {
-    // The client has gone; nobody reads the answer.
+    // The client has disconnected.
   }
 }
 
@@ -94,7 +97,7 @@ function authenticate(
 
 const TOO_MANY_REQUESTS = `Too many simultaneous queries. Maximum: ${MAX_OPEN_REQUESTS}.`;
 
-/** Over digests of equal length, so that neither the time nor the length tells anything. */
+/** Compares digests of equal length, so that neither timing nor length reveals anything. */
 function areEqual(one: Credentials, other: Credentials): boolean {
   const digest = ({ username, password }: Credentials) =>
     hash('sha256', JSON.stringify([username, password]), 'buffer');

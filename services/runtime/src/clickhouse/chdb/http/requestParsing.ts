@@ -1,17 +1,17 @@
-/** Reads what a request says beside its body: the URL's parameters and the headers, as ClickHouse's HTTP interface has them. */
+/** Parses the URL parameters and headers of a request, as ClickHouse's HTTP interface does. */
 
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { exceptions } from './httpErrors.ts';
 
-/** The product's account may do what its role has; a reader's only reads. */
+/** `product` has the grants of its role. `reader` can only read. */
 export type Access = 'product' | 'reader';
 
 export interface RequestHead {
   access: Access;
   path: string;
   method: string;
-  /** The part of the query that is in the URL; the rest, if any, is in the body. */
+  /** The part of the query in the URL. The rest is in the body. */
   urlQuery: string;
   queryId: string;
   database: string | undefined;
@@ -19,7 +19,7 @@ export interface RequestHead {
   settings: ReadonlyMap<string, string>;
   /** Query parameters, as `param_<name>`. */
   parameters: ReadonlyMap<string, string>;
-  /** How the answer is compressed. */
+  /** Compression of the response. */
   encoding: ResponseEncoding | undefined;
   contentEncoding: string;
   contentType: string;
@@ -34,15 +34,15 @@ export type Accounts = Readonly<Record<Access, Credentials>>;
 
 export type ResponseEncoding = 'zstd' | 'gzip' | 'deflate' | 'br';
 
-/** @throws ClickHouseException for a parameter that this server cannot honour */
+/** @throws ClickHouseException for an unsupported parameter. */
 export function readRequestHead(request: IncomingMessage, access: Access): RequestHead {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://embedded');
   const field = (name: string) => searchParams.get(name) ?? '';
   const { settings, parameters } = splitParameters(searchParams);
   const method = request.method ?? 'GET';
-  // A GET must not change anything (and caches, crawlers and curl rely on that).
+  // A GET must not change anything, because caches, crawlers, and curl rely on that.
   if (method !== 'POST' && !settings.has('readonly')) settings.set('readonly', '2');
-  // A reader is held to more than that.
+  // Readers have stricter limits.
   if (access === 'reader') settings.delete('readonly');
   return {
     access,
@@ -60,7 +60,7 @@ export function readRequestHead(request: IncomingMessage, access: Access): Reque
   };
 }
 
-/** Who asks: the headers win over the URL. Undefined when nothing is said. */
+/** Returns the credentials. Headers override the URL. Undefined if there are none. */
 export function readCredentials(request: IncomingMessage): Credentials | undefined {
   const username = header(request, 'x-clickhouse-user');
   const password = header(request, 'x-clickhouse-key');
@@ -78,7 +78,7 @@ export function readCredentials(request: IncomingMessage): Credentials | undefin
   };
 }
 
-/** Tells settings and query parameters from what the HTTP interface itself understands. */
+/** Separates settings and query parameters from the HTTP interface's own parameters. */
 export function splitParameters(fields: Iterable<readonly [name: string, value: string]>): {
   settings: Map<string, string>;
   parameters: Map<string, string>;
@@ -102,7 +102,10 @@ function header(request: IncomingMessage, name: string): string {
   return (Array.isArray(value) ? value.join(',') : value) ?? '';
 }
 
-/** The best of what the client takes. `lz4` is not among it: the answer then goes out as it is, which HTTP allows. */
+/**
+ * Returns the best coding that the client accepts. A client that accepts only `lz4` gets an uncompressed response,
+ * which HTTP allows.
+ */
 function chooseEncoding(accepted: string, enabled: string): ResponseEncoding | undefined {
   if (enabled === '0' || enabled === 'false') return undefined;
   const offered = new Set(accepted.split(',').map((coding) => coding.split(';')[0]?.trim().toLowerCase()));
@@ -114,11 +117,14 @@ const DEFAULT_USER = 'default';
 const ENCODINGS: readonly ResponseEncoding[] = ['zstd', 'gzip', 'br', 'deflate'];
 const NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/;
 
-/** ClickHouse's `reserved_param_names`. The progress headers and the waiting are moot: a result is sent when it is whole. */
+/**
+ * ClickHouse's `reserved_param_names`. Progress headers and waiting have no effect, because a result is sent only when
+ * it is complete.
+ */
 const RESERVED = new Set(
   `query query_id database default_format user password quota_key stacktrace buffer_size wait_end_of_query
    session_id session_timeout session_check close_session client_protocol_version`.split(/\s+/),
 );
 
-/** `compress` and `decompress` are ClickHouse's own block compression, beside HTTP's. */
+/** `compress` and `decompress` are ClickHouse's own block compression, independent of HTTP's. */
 const UNSUPPORTED = new Set(['compress', 'decompress', 'role']);

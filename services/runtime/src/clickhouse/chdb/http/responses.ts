@@ -1,4 +1,4 @@
-/** Sends answers: ClickHouse's headers, compression as asked for, and errors in ClickHouse's own form. */
+/** Sends responses with ClickHouse's headers, the requested compression, and errors in ClickHouse's format. */
 
 import type { ServerResponse } from 'node:http';
 import { Readable, type Transform } from 'node:stream';
@@ -14,8 +14,8 @@ export interface ServerFacts {
 }
 
 /**
- * `X-ClickHouse-Format` is only said of a statement that has rows: clients take its absence for "nothing to read".
- * A large result that cannot be read from its file any more ends with the connection, not with a whole answer.
+ * Sets `X-ClickHouse-Format` only for statements with rows, because clients read nothing without this header. If the
+ * file of a large result becomes unreadable, the connection closes, so that the response is not taken for complete.
  */
 export async function sendResult(
   response: ServerResponse,
@@ -35,7 +35,7 @@ export async function sendResult(
   if (encoding === undefined && Buffer.isBuffer(content)) return void response.end(content);
   const source = Buffer.isBuffer(content) ? Readable.from([content]) : content;
   const steps = encoding === undefined ? [] : [COMPRESSORS[encoding]()];
-  // The client has gone, or the disk fails: either way the connection is closed and there is nothing left to say.
+  // The client has disconnected or the disk failed. In both cases only the connection can be closed.
   await pipeline([source, ...steps, response]).catch(() => response.destroy());
 }
 
@@ -45,7 +45,7 @@ export function sendText(response: ServerResponse, text: string): void {
   response.end(text);
 }
 
-/** Nothing of a result has been sent by then, since results are sent whole: the status tells the truth. */
+/** Sends the error's status. No part of a result has been sent before, because results are sent only when complete. */
 export function sendError(
   response: ServerResponse,
   head: RequestHead | undefined,
@@ -66,7 +66,7 @@ function commonHeaders(response: ServerResponse, head: RequestHead, facts: Serve
   response.setHeader('X-ClickHouse-Timezone', facts.timezone);
 }
 
-/** Clients read the counts as strings, since 64-bit numbers do not fit everywhere. */
+/** Counts are strings, because some clients cannot represent 64-bit numbers. */
 function summaryText(summary: Summary): string {
   const all = { ...EMPTY_SUMMARY, ...summary };
   return JSON.stringify(Object.fromEntries(Object.entries(all).map(([name, n]) => [name, n.toFixed()])));
@@ -90,10 +90,10 @@ function contentTypeOf(format: string | undefined): string {
   return 'text/plain; charset=UTF-8';
 }
 
-/** Below it, the work and the header cost more than the bytes. */
+/** Compressing smaller results costs more than it saves. */
 const MIN_COMPRESSED_BYTES = 512;
 
-/** Fast levels: the wire is the loopback. */
+/** Fast levels, because the network is the loopback interface. */
 const COMPRESSORS: Readonly<Record<ResponseEncoding, () => Transform>> = {
   zstd: () => createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
   gzip: () => createGzip({ level: 1 }),

@@ -1,4 +1,7 @@
-/** What the front takes a statement for: an INSERT with data, which begin at a byte; rows in a format; or what it refuses. */
+/**
+ * Tests how the HTTP interface classifies statements: an INSERT with the start of its data, rows with a format, or a
+ * rejection.
+ */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
@@ -36,14 +39,14 @@ describe('an INSERT whose data follows it', () => {
     expect(await it.ask(`SELECT a, s FROM ${table} FORMAT CSV`)).toBe('1,"x"\n');
   });
 
-  test('is told from one without', async () => {
+  test('is distinguished from one without data', async () => {
     await it.ask("INSERT INTO t SELECT 1, 'FORMAT CSV', 0");
     await it.ask("INSERT INTO t (a, s) (SELECT a, 'y' FROM VALUES('a Int8', 2))");
     await it.ask("INSERT INTO t (a, s) WITH 3 AS a SELECT a, 'VALUES'");
     expect(await stored()).toBe('1,"FORMAT CSV"\n2,"y"\n3,"VALUES"\n');
   });
 
-  test('begins behind the line feed with any byte', async () => {
+  test('starts its data after the line feed with any byte', async () => {
     await it.ask('CREATE TABLE IF NOT EXISTS bytes (a UInt8, at UInt8) ENGINE = MergeTree ORDER BY at');
     for (let byte = 0; byte < 256; byte += 1) {
       const body = Buffer.from([...Buffer.from('INSERT INTO bytes FORMAT RowBinary\n'), byte, byte]);
@@ -53,7 +56,7 @@ describe('an INSERT whose data follows it', () => {
     expect(await it.ask('SELECT count(), countIf(a = at), uniqExact(a) FROM bytes')).toBe('256\t256\t256\n');
   });
 
-  test('is refused where it does not begin at once, and nothing of it is stored', async () => {
+  test('is rejected and stores nothing if its data does not start directly after the format', async () => {
     for (const [statement, message] of [
       ['INSERT INTO t (s) FORMAT CSV;\n1', /no ';'/],
       ["INSERT INTO t (s) FORMAT CSV SETTINGS log_comment = 'x'\n1", /SETTINGS before FORMAT/],
@@ -96,7 +99,7 @@ test.each([
   ],
   ["SELECT 'it''s; \\'; ' /* ; x */;;", 'TabSeparated', "it\\'s; \\'; \n"],
   ['SELECT ‘;’', 'TabSeparated', ';\n'],
-])('the format of an answer is found: %s', async (query, format, text) => {
+])('finds the format of a response: %s', async (query, format, text) => {
   const response = await fetch(it.server.url, { method: 'POST', body: query, headers: auth(it.server) });
   expect(await response.text()).toBe(text);
   expect(response.headers.get('x-clickhouse-format')).toBe(format);
@@ -109,11 +112,11 @@ test.each([
   ["SELECT 1 INTO/**/outfile 'x'", /OUTFILE/],
   ['-- nothing', /Empty query/],
   ['/* never closed', /not closed/],
-])('is refused: %j', async (query, message) => {
+])('rejects: %j', async (query, message) => {
   await expect(it.ask(query)).rejects.toThrow(message);
 });
 
-test('a long list is asked as it is, also where its print is longer than ClickHouse takes by default', async () => {
+test('runs a long list, even if its normalized text exceeds ClickHouse’s default limit', async () => {
   const list = Array.from({ length: 60_000 }, (_, at) => 1000 + at).join(',');
   expect(await it.ask(`SELECT length([${list}])`)).toBe('60000\n');
 });

@@ -1,4 +1,4 @@
-/** Says what a statement is, as far as the HTTP front must know, from what the engine's own parser makes of it. */
+/** Classifies statements for the HTTP interface, from the text that the engine's own parser returns. */
 
 import { maskQuoted } from '../engine/sqlText.ts';
 import { ClickHouseException, exceptions } from './httpErrors.ts';
@@ -7,18 +7,18 @@ import { sqlOf } from './requestBody.ts';
 type Normalize = (statement: string) => Promise<string>;
 
 export interface Statement {
-  /** `select`: rows, perhaps many; `report`: some rows (SHOW, DESCRIBE, …); `write`: everything else. */
+  /** `select` returns possibly many rows, `report` a few rows (SHOW, DESCRIBE, …). Other statements are `write`. */
   kind: 'select' | 'report' | 'write';
-  /** All before its own FORMAT clause. */
+  /** Text before the FORMAT clause. */
   beforeFormat: string;
   format: string | undefined;
-  /** Its SETTINGS behind FORMAT. */
+  /** SETTINGS clause after FORMAT. */
   settings: string;
 }
 
 /**
- * @param normalized as `Engine.print` gives it
- * @throws ClickHouseException for what a ClickHouse server refuses over HTTP, and for what this one does not do
+ * @param normalized result of `Engine.normalize`.
+ * @throws ClickHouseException for statements that a ClickHouse server rejects over HTTP, and for unsupported ones.
  */
 export function readStatement(normalized: string): Statement {
   const text = maskQuoted(normalized);
@@ -26,7 +26,7 @@ export function readStatement(normalized: string): Statement {
   if (reason !== undefined) throw exceptions.notImplemented(reason);
   const verb = /^\(*(\w+)/.exec(text)?.[1] ?? '';
   const kind = SELECTS.has(verb) ? 'select' : REPORTS.has(verb) ? 'report' : 'write';
-  // The names of a few formats are keywords, and in backquotes.
+  // Some format names are keywords, and therefore in backquotes.
   const clauses = /^(?<front>.*) FORMAT (?<name>\w+|`_+`)(?: SETTINGS .*)?$/s.exec(text)?.groups;
   const { front: beforeFormat = text, name } = clauses ?? {};
   const nameStart = beforeFormat.length + ' FORMAT '.length;
@@ -39,20 +39,21 @@ export function readStatement(normalized: string): Statement {
   };
 }
 
-/** An INSERT whose rows follow its text. */
+/** An INSERT with its rows after the statement. */
 export interface DataInsert {
-  /** `INSERT INTO t (a, b)` */
+  /** Example: `INSERT INTO t (a, b)` */
   target: string;
-  /** ` SETTINGS a = 1 FORMAT CSV` */
+  /** Example: ` SETTINGS a = 1 FORMAT CSV` */
   clauses: string;
-  /** Where the rows begin. */
+  /** Offset of the first row. */
   dataStart: number;
 }
 
 /**
- * Finds an INSERT with data at the beginning of a body. Its text ends with VALUES or a format's name, so the engine is
- * asked at each of these words whether the INSERT is whole: then anything may follow, brackets that nothing opened too.
- * @throws ClickHouseException for text between a format's name and the data
+ * Finds an INSERT with data at the start of a body. The statement ends with VALUES or with the name of a format. At
+ * each such word, the engine checks whether the text is a complete INSERT, that is, whether even unbalanced brackets
+ * can follow.
+ * @throws ClickHouseException for text between the name of a format and the data.
  */
 export async function findDataInsert(start: Buffer, normalized: Normalize): Promise<DataInsert | undefined> {
   const text = start.toString('latin1');
@@ -73,19 +74,19 @@ function emptyOnSyntaxError(error: unknown): string {
   throw error;
 }
 
-/** Behind a format's name, blanks and one line feed (`ParserInsertQuery`). Data may begin with any byte. */
+/** Blanks and one line feed follow the name of a format (`ParserInsertQuery`). Data can start with any byte. */
 function dataStartAt(text: string, nameEnd: number): number {
   const gap = /(?<more>[ \t\f]*;|\s+SETTINGS\s+\w+\s*=)?[ \t\f]*\r?\n?/iy;
   gap.lastIndex = nameEnd;
   if (gap.exec(text)?.groups?.['more'] !== undefined) {
     throw exceptions.syntax(
-      "Data follow the format's name: no ';' stands before them, and SETTINGS before FORMAT.",
+      "Data must directly follow the format's name: no ';' between them, and SETTINGS before FORMAT.",
     );
   }
   return gap.lastIndex;
 }
 
-// A comment ends in one way only: with two, as many dashes as a client likes took a time that doubled with each.
+// A comment can end in only one way. With two ways, the matching time doubled with each dash of a comment.
 const INSERT = /^(?:\s|(?:--|#[ !])[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*INSERT\b/i;
 const SELECTS = new Set(['SELECT', 'WITH']);
 const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL']);
@@ -93,11 +94,12 @@ const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL
 const UNSUPPORTED_STATEMENTS: readonly (readonly [RegExp, string])[] = [
   [/ INTO OUTFILE '/, 'INTO OUTFILE is not allowed over HTTP.'],
   [/^INSERT .* FROM INFILE '/s, 'INFILE is read by clients, not by the server.'],
-  // Its data were not found: better refused than taken for text.
-  [/^INSERT (?!.*[ (](?:SELECT|WITH) )/s, 'Data of an INSERT follow VALUES, or FORMAT and one name.'],
-  // What would last until the next request of a session, which this server does not keep: better refused than lost.
+  // The data was not found. A rejection is better than taking the data for text.
+  [/^INSERT (?!.*[ (](?:SELECT|WITH) )/s, 'The data of an INSERT must follow VALUES, or FORMAT and one name.'],
+  // These statements would affect later requests of a session, which does not exist here. A rejection is better than
+  // losing them.
   [
     /^(?:USE|SET|(?:CREATE |CREATE OR REPLACE |REPLACE )TEMPORARY) /,
-    'The embedded ClickHouse keeps nothing from one request to the next: pass settings and the database as URL parameters, and use a table instead of a temporary one.',
+    'The embedded ClickHouse has no sessions: pass settings and the database as URL parameters, and use a table instead of a temporary one.',
   ],
 ];

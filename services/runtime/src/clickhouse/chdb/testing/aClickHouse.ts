@@ -1,4 +1,4 @@
-/** A started server on a directory of its own, for the tests beside it. */
+/** A server on its own directory for tests. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,11 +15,11 @@ export interface TestServer extends AsyncDisposable {
   server: EmbeddedClickHouse;
   client: ClickHouseClient;
   directory: string;
-  /** POSTs a query and answers the text; throws the text of an error. */
+  /** Posts a query and returns the response's text. Throws the text of an error. */
   ask(sql: string, parameters?: Record<string, string>): Promise<string>;
-  /** The same as the account that only reads. */
+  /** Does the same with the read-only account. */
   askAsReader(sql: string, parameters?: Record<string, string>): Promise<string>;
-  /** One value of one row. */
+  /** Returns the only value of a result. */
   number(sql: string): Promise<number>;
 }
 
@@ -35,7 +35,7 @@ export async function aClickHouse({
     url: server.url,
     username: server.username,
     password: server.password,
-    // Some tests are about errors; they are asserted, not printed.
+    // Tests assert expected errors, so they are not printed.
     log: { level: ClickHouseLogLevel.OFF },
   });
 

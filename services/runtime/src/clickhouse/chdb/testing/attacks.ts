@@ -1,6 +1,6 @@
 /**
- * Data of the tests: what a reader's account is attacked with. `@FILE@` is the path of the file that nobody may read (nor
- * the table `private` of another database), `@OUT@` a path where nothing may be written.
+ * Attacks with a read-only account, and unusual queries that are allowed. `@FILE@` is a path that nobody may read, like
+ * the table `private` of another database. `@OUT@` is a path that nobody may write.
  */
 // biome-ignore format: one attack a line
 export const refused: readonly string[] = [
@@ -234,7 +234,7 @@ export const refused: readonly string[] = [
   "INSERT INTO events FROM INFILE '@FILE@' FORMAT CSV",
 ];
 
-/** Odd, and answered: nothing in them reaches outside. */
+/** Unusual queries that are answered, because they access nothing outside. */
 // biome-ignore format: one a line
 export const answered: readonly string[] = [
   'WITH c AS (SELECT 1), private AS c SELECT 1 IN c',

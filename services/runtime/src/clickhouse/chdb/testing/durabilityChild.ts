@@ -1,4 +1,4 @@
-/** Inserts batch after batch and prints the number of each when it is acknowledged, until it is killed. */
+/** Inserts batches and prints the number of each acknowledged batch until it is killed. */
 
 import { startEmbeddedClickHouse } from '../embeddedClickHouse.ts';
 import { auth } from './aClickHouse.ts';

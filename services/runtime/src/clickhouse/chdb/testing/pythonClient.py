@@ -78,7 +78,7 @@ def check_lz4():
         client.insert("python", [[1, "x", AT, None]])
         raise AssertionError("lz4 was taken")
     except DatabaseError as error:
-        assert "takes gzip, deflate, br, zstd and none" in str(error), error
+        assert "supports gzip, deflate, br, zstd, and none" in str(error), error
     assert client.command("SELECT count() FROM python") == ROWS + 1500
     client.close()
     print("lz4 is refused, reads go on")
