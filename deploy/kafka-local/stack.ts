@@ -22,7 +22,8 @@ const USAGE =
 const env: Readonly<Record<string, string | undefined>> = process.env;
 
 try {
-  if (process.platform !== 'linux') throw new Error('this command requires Linux, because it identifies processes by /proc');
+  if (process.platform !== 'linux')
+    throw new Error('this command requires Linux, because it identifies processes by /proc');
   const folder = resolve(env['QUESTLOG_DATA_DIR'] ?? '.data', 'stack');
   const { positionals, values } = parseArgs({
     allowPositionals: true,

@@ -26,7 +26,8 @@ export async function waitFor<T>(
   for (;;) {
     const value = await poll();
     if (value !== undefined) return value;
-    if (performance.now() > deadlineMs) throw new Error(`timed out after ${timeoutMs / 1000} s while waiting for ${what}`);
+    if (performance.now() > deadlineMs)
+      throw new Error(`timed out after ${timeoutMs / 1000} s while waiting for ${what}`);
     await pause(POLL_MS);
   }
 }

@@ -157,9 +157,7 @@ async function runQuery(
 function startTimeLimit({ monitor }: OpenEngine): NodeJS.Timeout {
   const { maxReaderSeconds, onBroken } = monitor;
   const stuck = () =>
-    onBroken(
-      `a statement exceeds its limit of ${maxReaderSeconds} s by ${limits.READER_OVERTIME_SECONDS} s`,
-    );
+    onBroken(`a statement exceeds its limit of ${maxReaderSeconds} s by ${limits.READER_OVERTIME_SECONDS} s`);
   return setTimeout(stuck, (maxReaderSeconds + limits.READER_OVERTIME_SECONDS) * 1000);
 }
 

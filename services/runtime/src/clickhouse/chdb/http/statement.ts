@@ -95,7 +95,10 @@ const UNSUPPORTED_STATEMENTS: readonly (readonly [RegExp, string])[] = [
   [/ INTO OUTFILE '/, 'INTO OUTFILE is not allowed over HTTP.'],
   [/^INSERT .* FROM INFILE '/s, 'INFILE is read by clients, not by the server.'],
   // The data was not found. A rejection is better than taking the data for text.
-  [/^INSERT (?!.*[ (](?:SELECT|WITH) )/s, 'The data of an INSERT must follow VALUES, or FORMAT and one name.'],
+  [
+    /^INSERT (?!.*[ (](?:SELECT|WITH) )/s,
+    'The data of an INSERT must follow VALUES, or FORMAT and one name.',
+  ],
   // These statements would affect later requests of a session, which does not exist here. A rejection is better than
   // losing them.
   [
