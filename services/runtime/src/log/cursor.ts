@@ -9,7 +9,7 @@ export interface Cursor {
   readonly position: number;
   seek(offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void;
   /**
-   * Returns the next records, or undefined if there are none. The batch is empty if only transaction markers or compacted
+   * Returns the next records. Undefined without new records. The batch is empty if only transaction markers or compacted
    * offsets were passed.
    * @throws LogTruncated once if the log was truncated below the position. The position then moves to the truncation.
    */

@@ -169,7 +169,7 @@ export function toPartitionCommit<AdapterCursor extends Cursor>(
     const cursor: Cursor = owned.cursor(topic);
     if (cursor instanceof cursorClass) return { owner: owned, cursor, committed };
   }
-  throw new Error('the partition is of another log');
+  throw new Error('the partition belongs to another log');
 }
 
 interface ConsumedTopic<AdapterCursor> {

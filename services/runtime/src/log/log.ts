@@ -18,7 +18,7 @@ export interface Log {
   /**
    * Appends all records to one partition without gaps, or none. Concurrent appends keep the order of the calls. Resolves
    * when the records are durable. The caller must not change the values before that.
-   * @throws RecordTooLarge if a record exceeds the topic's `maxRecordBytes`. Nothing was appended.
+   * @throws RecordTooLarge if a record exceeds the topic's `maxRecordBytes`. No record was appended.
    * @throws Unavailable if the log cannot append now. The records may be stored unless the message says otherwise. A retry
    *   must use the same append id.
    */
@@ -225,7 +225,7 @@ export interface OwnedPartition {
   /**
    * Commits an offset. Succeeds for an offset that was read, even if the log was truncated since. The next `read` reports
    * the truncation.
-   * @throws Fenced if another member owns the partition. Nothing was committed.
+   * @throws Fenced if another member owns the partition. The offset was not committed.
    */
   commit(topic: string, committed: Committed): Promise<void>;
 }
@@ -254,7 +254,7 @@ export interface Transaction {
   readonly commits?: readonly { owned: OwnedPartition; topic: string; committed: Committed }[];
 }
 
-/** A record exceeds the topic's size limit. Nothing was appended, and a retry fails again. */
+/** A record exceeds the topic's size limit. No record was appended, and a retry fails again. */
 export class RecordTooLarge extends Error {
   override readonly name = 'RecordTooLarge';
   readonly bytes: number;

@@ -18,8 +18,8 @@ const OVERHEAD = 1.01;
 /**
  * Rewrites the file in one transaction (`VACUUM`): if the process is killed, the file is either unchanged or rewritten.
  * @param reservedBytes returns how many bytes must stay free on the disk.
- * @throws StartRefused if there is no log, or another process has it open; Unavailable if the disk has too little free space.
- *   Nothing was changed then.
+ * @throws StartRefused if the log is missing or in use by another process; Unavailable if the disk has too little free
+ *   space.
  */
 export function compactLog(directory: string, reservedBytes: () => number = () => 0): CompactedLog {
   const path = join(directory, FILE_NAME);

@@ -1,4 +1,4 @@
-/** The log on Kafka against the contract of all logs. */
+/** Runs the contract suite against Kafka. */
 import { randomUUID } from 'node:crypto';
 import { silentLogger } from '../../process/logger.ts';
 import { until } from '../contract/harness.ts';
@@ -29,7 +29,7 @@ describeKafka('on Kafka', ({ brokers }) => {
     },
     deleteCommits: async (group) => {
       const view = await openGroupView(brokers);
-      // Who has stopped is a member for a moment.
+      // A stopped member stays in the group for a moment.
       await until(() =>
         view.deleteGroups([prefix + group]).then(
           () => true,

@@ -1,4 +1,4 @@
-/** What only Kafka can do wrong, or what others who use the same cluster would see. */
+/** Behavior that only Kafka has, or that other users of the cluster see. */
 import { randomUUID } from 'node:crypto';
 import kafkajs from 'kafkajs';
 import { expect, onTestFinished, test } from 'vitest';
@@ -14,7 +14,7 @@ import { registerZstd } from './testing/kafkajsZstd.ts';
 describeKafka('the log on Kafka', ({ brokers }) => {
   const { kafka, run, aPrefix, aLog, admin } = deployments(brokers);
 
-  /** As another tool reads it, from the beginning; decoded by kafkajs's own consumer. */
+  /** Reads the topic from the start with kafkajs's consumer, like another tool. */
   async function readElsewhere(topic: string, count: number): Promise<kafkajs.KafkaMessage[]> {
     const messages: kafkajs.KafkaMessage[] = [];
     const consumer = kafka.consumer({ groupId: `${run}${randomUUID()}` });
@@ -30,7 +30,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     return messages;
   }
 
-  test('has one id for all who open it, also for the first two at once', async () => {
+  test('has one id for all processes, even if two open it first at once', async () => {
     const prefix = aPrefix();
     const [one, other] = await Promise.all([aLog(prefix), aLog(prefix)]);
     const later = await aLog(prefix);
@@ -39,7 +39,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect((await aLog()).id).not.toBe(one.id);
   });
 
-  test('keeps deployments apart by their prefix', async () => {
+  test('separates deployments by their prefix', async () => {
     const [one, other] = [await aLog(), await aLog()];
     const spec = aSpec();
     await Promise.all([one.ensureTopics([spec]), other.ensureTopics([spec])]);
@@ -48,7 +48,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(await other.endOffsets(spec.name)).toEqual([0]);
   });
 
-  test('sends what is large compressed and what is small as it is, for any reader', async () => {
+  test('compresses large batches but not small ones, readable by any client', async () => {
     const prefix = aPrefix();
     const log = await aLog(prefix);
     const [large, small] = [await aTopic(log), await aTopic(log)];
@@ -76,7 +76,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(packed?.headers).toEqual({ id: Buffer.from('a1'), empty: Buffer.from('') });
   });
 
-  test('gives every one of many callers its own offset, on all partitions at once', async () => {
+  test('assigns an offset to each of many concurrent appends on all partitions', async () => {
     const log = await aLog();
     const topic = await aTopic(log, { partitions: 3 });
     const calls = Array.from({ length: 600 }, (_, call) => ({ call, partition: call % 3 }));
@@ -99,7 +99,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     }
   });
 
-  test('refuses an append that no batch can hold, and takes one that just fits', async () => {
+  test('rejects an append that exceeds a batch and accepts one that just fits', async () => {
     const log = await aLog();
     const topic = await aTopic(log, { maxRecordBytes: 10_000 });
     const halves = (bytes: number) => [0, 1].map(() => ({ key: null, value: incompressible(bytes) }));
@@ -111,7 +111,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(await log.endOffsets(topic)).toEqual([4]);
   });
 
-  test('learns a smaller limit that an operator gave the topic, and refuses what it no longer takes', async () => {
+  test('applies a limit that an operator has lowered', async () => {
     const prefix = aPrefix();
     const log = await aLog(prefix);
     const topic = await aTopic(log);
@@ -138,7 +138,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     await log.append(topic, 0, [aRecord('small')]);
   });
 
-  test('takes what is appended together to more than one send', async () => {
+  test('splits concurrent appends into several sends', async () => {
     const log = await aLog();
     const topic = await aTopic(log, { maxRecordBytes: 100_000 });
     const values = Array.from({ length: 30 }, () => incompressible(20_000));
@@ -147,7 +147,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(records.map(({ value }) => value)).toEqual(values);
   });
 
-  test('counts what a transaction under way has written, though nobody reads it yet', async () => {
+  test('includes the records of an open transaction in the end offset', async () => {
     const prefix = aPrefix();
     const log = await aLog(prefix);
     const topic = await aTopic(log);
@@ -165,7 +165,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(await readToEnd(log, topic)).toEqual([[]]);
   });
 
-  test('writes all of a transaction that is larger than a batch, in order', async () => {
+  test('writes a transaction that exceeds a batch in order', async () => {
     const log = await aLog();
     const topic = await aTopic(log, { maxRecordBytes: 100_000 });
     const producer = await log.transactionalProducer(aName('producer'));
@@ -181,10 +181,10 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(read.map(({ value }) => value)).toEqual([...values, Buffer.from('last')]);
   });
 
-  test('lets running appends finish when it is closed, and refuses those that come later', async () => {
+  test('waits for running appends when it closes and rejects later ones', async () => {
     const prefix = aPrefix();
     const topic = await aTopic(await aLog(prefix));
-    // One that has to ask for the topic's limits first.
+    // This log has no cached limits of the topic.
     const log = await aLog(prefix);
     const running = Array.from({ length: 100 }, (_, call) => log.append(topic, 0, [aRecord(`${call}`)]));
     await log.close();
@@ -196,14 +196,14 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(await (await aLog(prefix)).endOffsets(topic)).toEqual([100]);
   });
 
-  test('cannot be opened where no broker answers, which another try may repair', async () => {
+  test('is Unavailable when opened while no broker responds', async () => {
     const connection = { brokers: ['127.0.0.1:1'], clientId: 'questlog-tests' };
     const options = { connection, prefix: run, replicationFactor: -1, logger: silentLogger };
     await expect(openKafkaLog(options)).rejects.toBeInstanceOf(Unavailable);
   });
 });
 
-/** So that the bounds are met as they are, whatever compression does. */
+/** Random bytes, so that compression does not change the size. */
 function incompressible(bytes: number): Buffer {
   return Buffer.from(crypto.getRandomValues(new Uint8Array(bytes)));
 }

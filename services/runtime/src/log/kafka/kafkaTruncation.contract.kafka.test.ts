@@ -1,4 +1,4 @@
-/** The log on Kafka against the contract of a log that lost its end: a broker is killed, and starts with less. */
+/** Runs the truncation contract against Kafka: a broker is killed and restarts with fewer records. */
 import { afterAll, describe } from 'vitest';
 import { silentLogger } from '../../process/logger.ts';
 import { describeTruncation } from '../contract/truncation.contract.ts';
@@ -11,7 +11,7 @@ const PREFIX = 'contract-';
 const nameOf = (name: string) => PREFIX + name;
 const broker = await startDamageableBroker({ hasSecondBroker: true });
 
-describe.runIf(broker !== undefined)('brokers whose files can be changed', () => {
+describe.runIf(broker !== undefined)('brokers with truncated files', () => {
   afterAll(() => broker?.stop());
   if (broker === undefined) return;
   const harness = {

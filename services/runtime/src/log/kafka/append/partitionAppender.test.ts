@@ -1,4 +1,4 @@
-/** Gathering keeps the order of calls, every caller's own offset, and the bounds. */
+/** Grouping of appends keeps the order of the calls, the offset of each caller, and the limits. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
 import { yieldToEventLoop } from '../../../process/waiting.ts';
@@ -7,7 +7,7 @@ import { AppendBudget, PartitionAppender } from './partitionAppender.ts';
 import type { PartitionBatch } from './partitionProducer.ts';
 import { SEND_LIMIT_MS } from './producers.ts';
 
-test('has one send in flight, whatever comes meanwhile', async () => {
+test('has one send in flight', async () => {
   const { append, sends, isAlone } = aPartition();
   const appended = [append(records(0, 1), 10)];
   for (let call = 1; call < 20; call += 1) {
@@ -20,7 +20,7 @@ test('has one send in flight, whatever comes meanwhile', async () => {
   expect(isAlone()).toBe(true);
 });
 
-test('gathers what arrives during a send into the next, in the order of the calls', async () => {
+test('groups the appends that arrive during a send in the order of the calls', async () => {
   const { append, sends, isAlone } = aPartition();
   const appended = Array.from({ length: 50 }, (_, call) => append(records(call, 1 + (call % 3)), 10));
   let expected = 0;
@@ -39,7 +39,7 @@ test('gathers what arrives during a send into the next, in the order of the call
   expect(isAlone()).toBe(true);
 });
 
-test('what callers append a turn behind their answers goes with what waited meanwhile', async () => {
+test('groups appends that follow a response with waiting appends', async () => {
   const { append, sends } = aPartition();
   const again = async (call: number) => {
     await append(records(call, 1), 10);
@@ -55,7 +55,7 @@ test('what callers append a turn behind their answers goes with what waited mean
   ]);
 });
 
-test('sends no more at once than a batch of the topic may hold, and never splits an append', async () => {
+test('limits a send to the batch size of the topic and never splits an append', async () => {
   const { append, sends, isAlone } = aPartition({ maxSendBytes: 100 });
   const bytes = [40, 40, 40, 90, 10, 10, 100, 1];
   await Promise.all(bytes.map((size, call) => append(records(call, 2), size)));
@@ -63,13 +63,13 @@ test('sends no more at once than a batch of the topic may hold, and never splits
   expect(isAlone()).toBe(true);
 });
 
-test('sends no more records at once than can be written quickly', async () => {
+test('limits the number of records in a send', async () => {
   const { append, sends } = aPartition();
   await Promise.all([6000, 4000, 1, 30_000].map((count, call) => append(records(call, count), count)));
   expect(sends.map((send) => send.records.length)).toEqual([10_000, 1, 30_000]);
 });
 
-test('rejects all of a rejected send, and goes on with what waited behind it', async () => {
+test('rejects all appends of a rejected send and continues with the next', async () => {
   const { append, sends, failNext } = aPartition();
   failNext(new Unavailable('lost'));
   const first = [append(records(0, 1), 10), append(records(1, 1), 10)];
@@ -82,7 +82,7 @@ test('rejects all of a rejected send, and goes on with what waited behind it', a
   expect(sends).toHaveLength(2);
 });
 
-test('refuses at once what waits beyond the bound of all partitions, and takes it when there is room again', async () => {
+test('rejects appends above the limit of all partitions until memory is free again', async () => {
   const waiting = new AppendBudget(100);
   const [one, other] = [aPartition({ waiting }), aPartition({ waiting })];
   const taken = [one.append(records(0, 1), 60), other.append(records(1, 1), 40)];
@@ -90,7 +90,7 @@ test('refuses at once what waits beyond the bound of all partitions, and takes i
   await expect(refused).rejects.toBeInstanceOf(Unavailable);
   await expect(refused).rejects.toThrow('nothing was appended');
   await Promise.all(taken);
-  // Larger than the bound, so alone.
+  // Larger than the limit, so it is sent alone.
   const large = one.append(records(3, 1), 500);
   await expect(other.append(records(4, 1), 1)).rejects.toBeInstanceOf(Unavailable);
   await large;
@@ -100,7 +100,7 @@ test('refuses at once what waits beyond the bound of all partitions, and takes i
   );
 });
 
-test('a partition whose sends hang leaves room for the others', async () => {
+test('a partition whose sends hang leaves memory for the others', async () => {
   const waiting = new AppendBudget(100);
   const [sick, other, well] = [aPartition({ waiting }), aPartition({ waiting }), aPartition({ waiting })];
   sick.hang();
@@ -114,7 +114,7 @@ test('a partition whose sends hang leaves room for the others', async () => {
   expect(await well.append(records(0, 1), 10)).toEqual({ baseOffset: 0 });
 });
 
-test('an append waits 16 s and no longer, in a send that hangs or behind it', async () => {
+test('an append waits at most 16 s, in a hanging send or after it', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const waiting = new AppendBudget(100);
@@ -140,7 +140,7 @@ test('an append waits 16 s and no longer, in a send that hangs or behind it', as
   expect(waiting.reserve(100, 0)).toBe(true);
 });
 
-test('each append waits 16 s of its own, and none is waited for behind the last', async () => {
+test('each append has its own deadline of 16 s', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const { append, appender, hang, sends } = aPartition();
@@ -171,7 +171,7 @@ test('each append waits 16 s of its own, and none is waited for behind the last'
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('a partition without an answer for 2 s holds little, is told of, and is as the others once it answers', async () => {
+test('a partition without a response for 2 s is limited and reported until it responds', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const { append, hang, sends, told } = aPartition();
@@ -198,7 +198,7 @@ test('a partition without an answer for 2 s holds little, is told of, and is as 
   );
 });
 
-test('brokers that refuse an append late are there: the partition is as the others', async () => {
+test('a late rejection ends the limits of a partition', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const { append, failNext, hang, told } = aPartition();
@@ -212,7 +212,7 @@ test('brokers that refuse an append late are there: the partition is as the othe
   expect(told).toEqual(['failed: no answer yet', 'passed']);
 });
 
-test('a sick partition takes so many appends, however small, and always one', async () => {
+test('a failing partition accepts a limited number of appends, and at least one', async () => {
   const { append, failNext, hang, sends } = aPartition();
   failNext(new Unavailable('lost'));
   await expect(append(records(0, 1), 10)).rejects.toThrow('lost');
@@ -229,7 +229,7 @@ test('a sick partition takes so many appends, however small, and always one', as
   expect(sends.at(-1)?.records).toHaveLength(1000);
 });
 
-test('rests longer and longer between sends that fail, and not at all behind one that is refused for what it is', async () => {
+test('pauses with a backoff after failed sends, but not after rejected ones', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const rested: number[] = [];
@@ -247,7 +247,7 @@ test('rests longer and longer between sends that fail, and not at all behind one
   expect(rested).toEqual([100, 200, 400, 800, 1600, 2000, 2000, 100]);
 });
 
-test('gives the room of a rejected send back', async () => {
+test('releases the memory of a rejected send', async () => {
   const waiting = new AppendBudget(100);
   const { append, failNext } = aPartition({ waiting });
   failNext(new Unavailable('lost'));
@@ -255,7 +255,7 @@ test('gives the room of a rejected send back', async () => {
   await append(records(1, 1), 100);
 });
 
-test('is idle only when all that waited was sent', async () => {
+test('is idle only after all appends were sent', async () => {
   const { append, appender, sends } = aPartition({ maxSendBytes: 10 });
   const appended = [0, 1, 2].map((call) => append(records(call, 1), 10));
   await appender.idle();
@@ -264,7 +264,7 @@ test('is idle only when all that waited was sent', async () => {
   await appender.idle();
 });
 
-/** An appender whose sends take a turn of the event loop, and what it sent. */
+/** Returns an appender whose sends take one turn of the event loop, and its sends. */
 function aPartition({
   maxSendBytes = 1_000_000,
   waiting = new AppendBudget(),
@@ -324,7 +324,7 @@ function records(call: number, count: number): NewRecord[] {
   }));
 }
 
-/** Later than an append that was called before has been sent. */
+/** Waits until earlier appends have been sent. */
 async function turn(): Promise<void> {
   for (let count = 0; count < 2; count += 1) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,4 +1,4 @@
-/** What is acknowledged is in the log, once and in order; a producer in doubt is never used again. */
+/** Acknowledged records are in the log, once and in order. A producer with an unknown outcome is never reused. */
 import { randomBytes } from 'node:crypto';
 import { Socket } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -20,7 +20,7 @@ const DUPLICATE_SEQUENCE_NUMBER = 46;
 const INVALID_PRODUCER_EPOCH = 47;
 const UNKNOWN_PRODUCER_ID = 59;
 
-test('gives the offset that the brokers answer, by one producer for all sends of a partition', async () => {
+test('returns the offset of the brokers and uses one producer per partition', async () => {
   const { broker, send } = await wireProducers(() => 0);
   expect(await send(0, 'a', 'b')).toBe(0);
   expect(await send(0, 'c')).toBe(2);
@@ -29,7 +29,7 @@ test('gives the offset that the brokers answer, by one producer for all sends of
   expect(broker.producerIds()).toBe(2);
 });
 
-test('concurrent sends have an offset each, and are all there (platformatic/kafka#326)', async () => {
+test('concurrent sends have different offsets and are all stored (platformatic/kafka#326)', async () => {
   const { broker, send } = await wireProducers(() => 0);
   const values = Array.from({ length: 50 }, (_, index) => `${index}`);
   expect(await Promise.all(values.map((value) => send(0, value)))).toEqual(values.map(Number));
@@ -38,14 +38,14 @@ test('concurrent sends have an offset each, and are all there (platformatic/kafk
 });
 
 test.each<[string, Outcome]>([
-  ['is refused, since another leads', NOT_LEADER],
-  ['is refused, since nobody leads', LEADER_NOT_AVAILABLE],
-  ['is refused, since too few replicas are in sync', NOT_ENOUGH_REPLICAS],
-  ['is refused, since the topic is new', UNKNOWN_TOPIC_OR_PARTITION],
-  ['is appended, with too few replicas', NOT_ENOUGH_REPLICAS_AFTER_APPEND],
-  ['is appended, and the replicas are late', REQUEST_TIMED_OUT],
-  ['is appended, and the connection breaks', 'cut'],
-])('a send that %s is sent again as it is, and appended once', async (_, outcome) => {
+  ['is rejected because the leader moved', NOT_LEADER],
+  ['is rejected because no broker leads', LEADER_NOT_AVAILABLE],
+  ['is rejected because too few replicas are in sync', NOT_ENOUGH_REPLICAS],
+  ['is rejected because the topic is new', UNKNOWN_TOPIC_OR_PARTITION],
+  ['is appended with too few replicas', NOT_ENOUGH_REPLICAS_AFTER_APPEND],
+  ['is appended while the replicas are late', REQUEST_TIMED_OUT],
+  ['is appended before the connection breaks', 'cut'],
+])('a send that %s is retried unchanged and appended once', async (_, outcome) => {
   const asked: Produced[] = [];
   const { broker, send } = await wireProducers((produced) => {
     asked.push(produced);
@@ -60,7 +60,7 @@ test.each<[string, Outcome]>([
   ]);
 });
 
-test('a try of a batch that is written later is whole, though the batch is freed once another try was taken', async () => {
+test('a late attempt sends a complete batch, although an earlier success has freed it', async () => {
   const written = vi.spyOn(Socket.prototype, 'write');
   onTestFinished(() => written.mockRestore());
   let tries = 0;
@@ -72,7 +72,7 @@ test('a try of a batch that is written later is whole, though the batch is freed
   expect(lengths.filter((length) => length > value.length / 2)).toHaveLength(2);
 });
 
-test('what an old leader has appended and not answered is not there twice under the next (librdkafka#4953)', async () => {
+test('a batch that the old leader appended without a response is not duplicated by the next leader (librdkafka#4953)', async () => {
   let leader = 1;
   const { broker, send } = await wireProducers(
     ({ values }) => {
@@ -95,7 +95,7 @@ test.each([
   INVALID_PRODUCER_EPOCH,
   UNKNOWN_PRODUCER_ID,
   MESSAGE_TOO_LARGE,
-])('an answer of %i is no acknowledgement, and the next send has a new producer', async (errorCode) => {
+])('a response of %i is not an acknowledgement, and the next send has a new producer', async (errorCode) => {
   let sent = 0;
   const { broker, send } = await wireProducers(() => (++sent === 2 ? errorCode : 0));
   await send(0);
@@ -108,7 +108,7 @@ test.each([
   expect(broker.producerIds()).toBe(2);
 });
 
-test('what the brokers refuse for what it is is an error, and is not tried again', async () => {
+test('a rejected batch is an error and is not retried', async () => {
   let sent = 0;
   const { send } = await wireProducers(() => {
     sent += 1;
@@ -125,9 +125,9 @@ test.each<[string, Buffer]>([
   ['names no partition', Buffer.from('00000000' + '00000000', 'hex')],
   ['names another partition', produceAnswer(TOPIC, 1, 0, 7)],
   ['names another topic', produceAnswer('other', 0, 0, 7)],
-  ['is cut short', produceAnswer(TOPIC, 0, 0, 7).subarray(0, -9)],
+  ['is truncated', produceAnswer(TOPIC, 0, 0, 7).subarray(0, -9)],
   ['has no offset', produceAnswer(TOPIC, 0, 0, -1)],
-])('takes an answer that %s for none, and replaces the producer', async (_, answer) => {
+])('ignores a response that %s and replaces the producer', async (_, answer) => {
   let sent = 0;
   const { broker, send } = await wireProducers(() => (++sent === 1 ? answer : 0));
   await expect(send(0, 'a')).rejects.toBeInstanceOf(Unavailable);
@@ -135,7 +135,7 @@ test.each<[string, Buffer]>([
   expect(broker.producerIds()).toBe(2);
 });
 
-test('sequences begin anew behind the largest, as the brokers count them', () => {
+test('sequences wrap around as in the brokers', () => {
   expect(nextSequence(2 ** 31 - 3, 2)).toBe(2 ** 31 - 1);
   expect(nextSequence(2 ** 31 - 3, 3)).toBe(0);
   expect(nextSequence(2 ** 31 - 1, 10_000)).toBe(9999);
@@ -146,7 +146,7 @@ test('offsets are exact beyond 32 bits', async () => {
   expect(await send(0)).toBe(2 ** 53 - 1);
 });
 
-test('gives up a send without an answer, which is not tried again', async () => {
+test('abandons a send without a response and does not retry it', async () => {
   let sent = 0;
   const silence = Promise.withResolvers<Outcome>();
   const { broker, send } = await wireProducers(
@@ -167,7 +167,7 @@ test('gives up a send without an answer, which is not tried again', async () => 
   expect(broker.producerIds()).toBe(2);
 });
 
-test('what was taken before all brokers went away has an unknown outcome', async () => {
+test('a send before an outage of all brokers has an unknown outcome', async () => {
   let away: Promise<void> | undefined;
   const { broker, send } = await wireProducers(
     () => {
@@ -184,7 +184,7 @@ test('what was taken before all brokers went away has an unknown outcome', async
   expect(broker.values(0)).toEqual(['taken']);
 });
 
-test('lets what runs finish before it closes, and takes nothing after', async () => {
+test('waits for running sends when it closes and rejects later ones', async () => {
   const asked = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<Outcome>();
   const { producers, send } = await wireProducers(() => {

@@ -1,4 +1,4 @@
-/** Against a broker that answers one request of a connection after the other, as Kafka does: a sick partition is alone, others go together. */
+/** Shared requests at a broker that responds in order, like Kafka: a failing partition is separate, others share. */
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
@@ -9,7 +9,7 @@ const SICK = 0;
 const NOT_ENOUGH_REPLICAS = 19;
 const KAFKA_STORAGE_ERROR = 56;
 
-test('an append whose replicas do not answer holds up no other partition of its broker', async () => {
+test('an append without a response of its replicas delays no other partition of its broker', async () => {
   const replicas = Promise.withResolvers<number>();
   const { send } = await wireProducers(({ partition }) => (partition === SICK ? replicas.promise : 0));
   let isOut = true;
@@ -25,7 +25,7 @@ test('an append whose replicas do not answer holds up no other partition of its 
 });
 
 test.each([NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR])(
-  'a partition that is refused with %i takes no producer from the others',
+  'a partition that is rejected with %i keeps the producers of the others',
   async (errorCode) => {
     let isSick = true;
     const { broker, send } = await wireProducers(
@@ -38,15 +38,14 @@ test.each([NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR])(
     expect(await send(1)).toBe(1);
     expect(broker.producerIds()).toBe(before);
     isSick = false;
-    // What follows the failed send has a producer of its own: the broker's count of sequences may be another.
-    // One of its tries may still be taken.
+    // After the failed send the partition has a new producer. An attempt of the failed send may still be appended.
     const offset = await send(SICK);
     expect(offset).toBe(broker.values(SICK).length - 1);
     expect(broker.producerIds()).toBe(before + 1);
   },
 );
 
-/** Connections for requests of several partitions are made on the first occasion: only then are there such requests. */
+/** Connections of shared requests open with the first one. */
 async function together(
   produce: WireBrokerOptions['produce'],
   options: Parameters<typeof wireProducers>[1] = {},
@@ -61,7 +60,7 @@ async function together(
   return { ...wire, sendAll };
 }
 
-test('what is ready at once is one request, and each partition has its own offset', async () => {
+test('batches of one turn share a request and get their own offsets', async () => {
   const { broker, send, sendAll } = await together(() => 0);
   const offset = await send(1, 'more');
   const before = broker.requests.length;
@@ -71,16 +70,16 @@ test('what is ready at once is one request, and each partition has its own offse
   expect(broker.producerIds()).toBe(3);
 });
 
-test('a large batch lets no small one wait for it', async () => {
+test('a large batch does not delay small ones', async () => {
   const { broker, send } = await together(() => 0);
   const before = broker.requests.length;
-  // Not so large that it is packed on another thread, and ready in another turn.
+  // Small enough to be compressed in the same turn.
   const large = randomBytes(90_000).toString('base64');
   await Promise.all([send(0, large), send(1), send(2)]);
   expect(broker.requests.slice(before).toSorted()).toEqual([[0], [1, 2]]);
 });
 
-test('batches of two brokers go in a request to each', async () => {
+test('batches of two brokers use a request per broker', async () => {
   const { broker, sendAll } = await together(() => 0, {
     brokers: 2,
     leader: (partition) => (partition === 1 ? 2 : 1),
@@ -90,7 +89,7 @@ test('batches of two brokers go in a request to each', async () => {
   expect(broker.requests.slice(before).toSorted()).toEqual([[0, 2], [1]]);
 });
 
-test('what becomes ready while a request is under way goes with the next, all of it', async () => {
+test('batches that arrive during a request share the next one', async () => {
   const [asked, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<number>()];
   const { broker, send } = await together(({ values }) => {
     if (values[0] !== 'slow') return 0;
@@ -110,7 +109,7 @@ test('what becomes ready while a request is under way goes with the next, all of
   ]);
 });
 
-test('where a broker is silent, each is asked again by itself, and those that waited go at once', async () => {
+test('after a timeout each batch is sent separately, and waiting batches are sent at once', async () => {
   const asked = Promise.withResolvers<void>();
   const { broker, send } = await together(
     ({ values }) => {
@@ -131,7 +130,7 @@ test('where a broker is silent, each is asked again by itself, and those that wa
   expect(broker.producerIds()).toBe(3);
 });
 
-test('where the replicas of one do not answer, the others are answered soon, and do not wait for it again', async () => {
+test('other partitions wait once for the replicas of a slow partition', async () => {
   const replicas = Promise.withResolvers<number>();
   let isSick = true;
   const { broker, send, sendAll } = await together(
@@ -150,7 +149,7 @@ test('where the replicas of one do not answer, the others are answered soon, and
   isSick = false;
   replicas.resolve(0);
   expect(await sick).toBe(first);
-  // It was appended when its first request came, and not once more by the one that it had alone.
+  // It was appended by the first request, and not again by its own one.
   expect(broker.values(SICK).filter((value) => value === 'late')).toHaveLength(1);
   const behind = broker.requests.length;
   await sendAll('next');
@@ -158,7 +157,7 @@ test('where the replicas of one do not answer, the others are answered soon, and
   expect(broker.producerIds()).toBe(3);
 });
 
-test('a request of several that breaks off is asked again by each alone, and nothing is there twice', async () => {
+test('after a broken shared request each batch is sent separately without duplicates', async () => {
   let cuts = 0;
   const { broker, sendAll } = await together(({ partition }) =>
     partition === 1 && cuts++ === 0 ? 'cut' : 0,
@@ -174,9 +173,9 @@ test('a request of several that breaks off is asked again by each alone, and not
 });
 
 test.each([
-  ['lacks one of them', 2],
-  ['has one more than was asked', 4],
-])('an answer that %s acknowledges none, and each is asked again', async (_, partitions) => {
+  ['lacks a partition', 2],
+  ['has an extra partition', 4],
+])('a shared response that %s acknowledges nothing, and each batch is sent again', async (_, partitions) => {
   const answer = sharedAnswer(
     TOPIC,
     Array.from({ length: partitions }, (_, partition) => partition),
@@ -189,7 +188,7 @@ test.each([
   expect(offsets).toEqual([0, 1, 2].map((partition) => broker.values(partition).indexOf('a')));
 });
 
-test('one that is refused is tried again alone, and the others have their offsets', async () => {
+test('a rejected batch is retried separately, and the others get their offsets', async () => {
   let refused = 0;
   const { broker, sendAll } = await together(({ partition }) =>
     partition === SICK && refused++ === 0 ? NOT_ENOUGH_REPLICAS : 0,

@@ -1,4 +1,4 @@
-/** The batches that are written are, byte for byte, those of kafkajs, and what our own reader reads is what was given. */
+/** Batches are byte for byte what kafkajs encodes, and our decoder returns the original records. */
 import { createRequire } from 'node:module';
 import { zstdDecompressSync } from 'node:zlib';
 import kafkajs from 'kafkajs';
@@ -11,7 +11,7 @@ import { encodeBatch, type NewBatch } from './recordBatch.ts';
 
 const ROOM = 13;
 
-test('writes what kafkajs writes', async () => {
+test('encodes the same bytes as kafkajs', async () => {
   for (let seed = 0; seed < 150; seed += 1) {
     const batch = aRandomBatch(seed);
     const bytes = (await encodeBatch(batch, ROOM)).subarray(ROOM);
@@ -22,7 +22,7 @@ test('writes what kafkajs writes', async () => {
 });
 
 test.each([63, 64, 65, 8191, 8192, 1_048_575, 1_048_576])(
-  'writes lengths of %i bytes as kafkajs does',
+  'encodes lengths of %i bytes like kafkajs',
   async (length) => {
     const headers = { h: 'v'.repeat(length) };
     const batch = aBatch([{ key: 'k'.repeat(length), value: noise(length), headers }]);
@@ -31,14 +31,14 @@ test.each([63, 64, 65, 8191, 8192, 1_048_575, 1_048_576])(
   },
 );
 
-test('writes 100,000 records of one batch', async () => {
+test('encodes 100,000 records in one batch', async () => {
   const values = Array.from({ length: 100_000 }, (_, index) => `${index}`);
   const records = values.map((value) => ({ key: null, value: Buffer.from(value) }));
   const read = readBack(await encodeBatch(aBatch(records), 0));
   expect(read.map(({ value }) => String(value))).toEqual(values);
 });
 
-test('leaves what would not shrink, and what is small, as it is', async () => {
+test('does not compress small or incompressible batches', async () => {
   const codecOf = async (value: Buffer) =>
     (await encodeBatch(aBatch([{ key: null, value }]), 0)).readInt16BE(ATTRIBUTES) & CODEC;
   expect(await codecOf(noise(100_000))).toBe(0);
@@ -47,11 +47,11 @@ test('leaves what would not shrink, and what is small, as it is', async () => {
   expect(await codecOf(Buffer.alloc(500_000))).toBe(4);
 });
 
-test('what was packed, and what zstd yielded, is freed once it is copied, however short', async () => {
+test('frees its buffers after they are copied', async () => {
   const transfer = vi.spyOn(ArrayBuffer.prototype, 'transfer');
   onTestFinished(() => transfer.mockRestore());
   for (const [noisy, empty, chunks] of [
-    // Here the chunk is a piece of Node's pool.
+    // The chunk is part of Node's buffer pool.
     [1_000, 5_000, 0],
     [8_000, 168_000, 1],
     [25_000, 168_000, 1],
@@ -92,7 +92,7 @@ function aRandomBatch(seed: number): NewBatch {
   });
 }
 
-/** So that the bounds are met as they are, whatever compression does. */
+/** Random bytes, so that compression does not change the size. */
 function noise(length: number): Buffer {
   const random = randomOf(length);
   return Buffer.from(Uint8Array.from({ length }, () => random() * 256));
@@ -105,7 +105,7 @@ function readBack(bytes: Buffer) {
   return records.map(({ key, value, headers }) => ({ key, value, headers }));
 }
 
-/** Compressed as ours, if that inflates to what kafkajs would compress. */
+/** Encodes with kafkajs, but with our compressed bytes if they decompress to the same records. */
 async function byKafkajs({ records, producer, ...batch }: NewBatch, ours: Buffer): Promise<Buffer> {
   const { RecordBatch } = kafkajsSource('kafkajs/src/protocol/recordBatch/v0');
   const Record = kafkajsSource('kafkajs/src/protocol/recordBatch/record/v0');

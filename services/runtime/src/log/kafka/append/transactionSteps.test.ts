@@ -1,4 +1,4 @@
-/** Each step of a transaction is taken once, where it belongs by then; one that may come late is not repeated. */
+/** Each request of a transaction goes once to the current coordinator or leader, and harmful duplicates are not sent. */
 import { expect, onTestFinished, test } from 'vitest';
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
@@ -23,7 +23,7 @@ const MOVED: GroupOffsets = {
 };
 const STEPS = ['addPartitions', 'addOffsets', 'commitOffsets', 'commit'] as const;
 
-test('a transaction takes its steps once each, and its coordinators are looked for once', async () => {
+test('sends each request once and looks up each coordinator once', async () => {
   const { broker, steps } = await wireSteps();
   for (const value of ['a', 'b', 'c']) await transaction(steps, value);
   expect(broker.values(0)).toEqual(['a', 'b', 'c']);
@@ -36,7 +36,7 @@ test('a transaction takes its steps once each, and its coordinators are looked f
   expect(broker.producerIds()).toBe(1);
 });
 
-test.each(STEPS)('%s waits until the transaction before is through, without a look-up', async (waiting) => {
+test.each(STEPS)('%s waits for the previous transaction without a new lookup', async (waiting) => {
   let refusals = 5;
   const { broker, steps } = await wireSteps({
     coordinate: (step) => (step === waiting && refusals-- > 0 ? CONCURRENT_TRANSACTIONS : 0),
@@ -58,7 +58,7 @@ test.each(
   expect(countOf(broker, 'find')).toBeGreaterThan(2);
 });
 
-test('goes to the broker that coordinates by now', async () => {
+test('sends to the current coordinator', async () => {
   let coordinator = 1;
   const { broker, steps } = await wireSteps({ brokers: 2, coordinator: () => coordinator });
   await transaction(steps, 'a');
@@ -67,16 +67,16 @@ test('goes to the broker that coordinates by now', async () => {
   expect(broker.values(0)).toEqual(['a', 'b']);
 });
 
-test.each(STEPS)('%s without an answer is not repeated', async (lost) => {
+test.each(STEPS)('%s without a response is not retried', async (lost) => {
   const { broker, steps } = await wireSteps({ coordinate: (step) => (step === lost ? 'cut' : 0) });
   await expect(transaction(steps, 'a')).rejects.toThrow('Closed connection');
   expect(countOf(broker, lost)).toBe(1);
 });
 
 test.each<[string, Outcome]>([
-  ['is refused, since another leads', NOT_LEADER],
-  ['is appended, and the connection breaks', 'cut'],
-])('a send that %s is sent again as it is, and appended once', async (_, outcome) => {
+  ['is rejected because the leader moved', NOT_LEADER],
+  ['is appended before the connection breaks', 'cut'],
+])('a send that %s is retried unchanged and appended once', async (_, outcome) => {
   let sent = 0;
   const { broker, steps } = await wireSteps({ produce: () => (++sent === 2 ? outcome : 0) });
   for (const value of ['a', 'b', 'c']) await transaction(steps, value);
@@ -84,7 +84,7 @@ test.each<[string, Outcome]>([
   expect(sent).toBe(4);
 });
 
-test('what is fenced is not repeated', async () => {
+test('a fenced request is not retried', async () => {
   const { broker, steps } = await wireSteps({
     coordinate: (step) => (step === 'commit' ? INVALID_PRODUCER_EPOCH : 0),
   });
@@ -96,7 +96,7 @@ function countOf(broker: WireBroker, step: CoordinatorStep): number {
   return broker.asked.filter((asked) => asked === step).length;
 }
 
-/** Of one record and the offsets of a group. */
+/** Runs a transaction with one record and the offsets of a group. */
 async function transaction(steps: TransactionSteps, value: string): Promise<void> {
   const deadlineMs = performance.now() + 10_000;
   const send = { topic: TOPIC, partition: 0, records: [{ key: null, value: Buffer.from(value) }] };
@@ -113,7 +113,7 @@ async function wireSteps(options: Partial<WireBrokerOptions> = {}) {
   const steps = transactionSteps(kafka, { id: 'producer', timeoutMs: 15_000 });
   onTestFinished(async () => {
     await broker.close();
-    // Without brokers there is nothing to wait for.
+    // Does not wait, because the brokers may be gone.
     void steps.close();
   });
   await steps.initialize(performance.now() + 10_000);

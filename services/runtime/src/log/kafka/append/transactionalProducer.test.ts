@@ -1,4 +1,4 @@
-/** What becomes of a transaction that fails at any step, and of its producer. */
+/** A transaction that fails at any step, and its producer. */
 import { createRequire } from 'node:module';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Fenced, Unavailable } from '../../../process/errors.ts';
@@ -13,13 +13,13 @@ const COORDINATOR_NOT_AVAILABLE = 15;
 const INVALID_PRODUCER_EPOCH = 47;
 const { createErrorFromCode } = createRequire(import.meta.url)('kafkajs/src/protocol/error');
 
-test('takes its steps in order', async () => {
+test('sends its requests in order', async () => {
   const { producer, done } = aProducer();
   expect(await producer.commit(APPEND)).toEqual([{ baseOffset: 3 }]);
   expect(done).toEqual(['begin', 'send', 'commit']);
 });
 
-test('a transaction of nothing asks no broker', async () => {
+test('an empty transaction sends no request', async () => {
   const { producer, done } = aProducer();
   expect(await producer.commit({ appends: [] })).toEqual([]);
   expect(done).toEqual([]);
@@ -32,26 +32,26 @@ test.each(['begin', 'send', 'end'] as const)(
     const committed = expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Unavailable);
     await vi.advanceTimersByTimeAsync(12_000);
     await committed;
-    // Behind an abort it would begin a transaction that nobody ends.
+    // A late request after the abort would start a transaction that never ends.
     expect(done.slice(-1)).toEqual(['close']);
     expect(done).not.toContain('abort');
     await expect(producer.commit(APPEND)).rejects.toThrow('a new producer must be opened');
   },
 );
 
-test.each(['begin', 'end'] as const)('%s that was lost is not overtaken by an abort', async (step) => {
+test.each(['begin', 'end'] as const)('a lost %s is not followed by an abort', async (step) => {
   const { producer, done } = aProducer({ [step]: () => Promise.reject(new Error('Closed connection')) });
   await expect(producer.commit(APPEND)).rejects.toThrow('Closed connection');
   expect(done).not.toContain('abort');
 });
 
-test('of a send that failed a try may be under way: it is not overtaken by an abort', async () => {
+test('a failed send, which may still be in progress, is not followed by an abort', async () => {
   const { producer, done } = aProducer({ send: refused(COORDINATOR_NOT_AVAILABLE) });
   await expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Unavailable);
   expect(done).toEqual(['begin', 'close']);
 });
 
-test('what is all there and does not commit is aborted at once', async () => {
+test('a transaction whose commit is rejected is aborted at once', async () => {
   let ends = 0;
   const { producer, done } = aProducer({
     end: async (outcome) => {
@@ -63,7 +63,7 @@ test('what is all there and does not commit is aborted at once', async () => {
   expect(done).toEqual(['begin', 'send', 'commit', 'abort', 'close']);
 });
 
-test.each(['begin', 'send', 'end'] as const)('is fenced by an answer to %s, from then on', async (step) => {
+test.each(['begin', 'send', 'end'] as const)('stays fenced after the response to %s', async (step) => {
   const { producer } = aProducer({ [step]: refused(INVALID_PRODUCER_EPOCH) });
   await expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Fenced);
   await expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Fenced);

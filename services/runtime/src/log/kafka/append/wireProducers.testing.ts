@@ -1,4 +1,4 @@
-/** Producers whose brokers answer as a test says. */
+/** Producers whose brokers respond as a test specifies. */
 import { onTestFinished } from 'vitest';
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
@@ -10,13 +10,13 @@ export const TOPIC = 'topic';
 export interface WireProducers {
   readonly broker: WireBroker;
   readonly producers: Producers;
-  /** Of one record; default value: its partition. */
+  /** Sends one record. By default, its value is the partition. */
   send(partition: number, ...values: readonly string[]): Promise<number>;
 }
 
 type ProducersLimits = Pick<ProducersDeps, 'sendLimitMs' | 'sharedWaitMs'>;
 
-/** @param produce answers what is sent; the topic has three partitions. */
+/** @param produce returns the response to a batch. The topic has three partitions. */
 export async function wireProducers(
   produce: WireBrokerOptions['produce'],
   { sendLimitMs = 10_000, sharedWaitMs, ...options }: Partial<WireBrokerOptions & ProducersLimits> = {},
@@ -26,7 +26,7 @@ export async function wireProducers(
   const producers = new Producers({ kafka, logger: silentLogger, sendLimitMs, sharedWaitMs });
   onTestFinished(async () => {
     await broker.close();
-    // Without brokers there is nothing to wait for.
+    // Does not wait, because the brokers may be gone.
     void producers.close();
   });
   return {

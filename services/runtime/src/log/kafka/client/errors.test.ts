@@ -1,4 +1,4 @@
-/** kafkajs's failures, as the callers of the log get them. */
+/** Errors of kafkajs, as the callers of the log receive them. */
 import { createRequire } from 'node:module';
 import kafkajs from 'kafkajs';
 import { expect, test } from 'vitest';
@@ -17,7 +17,7 @@ test.each([
   ['a leader that moves', protocol('NOT_LEADER_FOR_PARTITION'), Unavailable],
   ['a lost connection', new kafkajs.KafkaJSConnectionError('gone'), Unavailable],
   ['a lost connection after retries', retried(new kafkajs.KafkaJSConnectionError('gone')), Unavailable],
-  ['credentials refused while it runs', refusedCredentials(), Unavailable],
+  ['rejected credentials at run time', refusedCredentials(), Unavailable],
   ['a missing permission', protocol('TOPIC_AUTHORIZATION_FAILED'), Error],
 ])('%s', (_, error, kind) => {
   const failure = toLogError(error, 'the append');
@@ -26,35 +26,35 @@ test.each([
   expect(failure.cause).toBe(error);
 });
 
-test('our own failures pass as they are', () => {
+test('returns errors of Questlog unchanged', () => {
   for (const failure of [new Fenced('lost'), new Unavailable('closed')]) {
     expect(toLogError(failure, 'the append')).toBe(failure);
   }
 });
 
 test.each([
-  ['a property of nothing', () => (undefined as unknown as { key: string }).key],
+  ['a property of undefined', () => (undefined as unknown as { key: string }).key],
   ['a buffer read past its end', () => Buffer.alloc(2).readInt32BE(0)],
-  ['a name used before it is there', readTooEarly],
-])('a bug of ours passes as it is, and is no outage: %s', (_, bug) => {
+  ['a variable used before its initialization', readTooEarly],
+])('returns a bug of Questlog unchanged: %s', (_, bug) => {
   const error = thrownBy(bug);
   expect(toLogError(error, 'the append')).toBe(error);
 });
 
-test('kafkajs’s own errors while brokers go away are an outage', () => {
+test('treats errors of kafkajs during a disconnect as an outage', () => {
   const decoder = createRequire(import.meta.url)('kafkajs/src/protocol/decoder.js');
   const error = thrownBy(() => new decoder(Buffer.alloc(2)).readInt32());
   expect(error).toBeInstanceOf(RangeError);
   expect(toLogError(error, 'the append')).toBeInstanceOf(Unavailable);
 });
 
-test('Node’s socket errors are an outage', () => {
+test('treats socket errors of Node as an outage', () => {
   const error = new RangeError('of a socket');
   error.stack = 'RangeError: of a socket\n    at Socket.write (node:net:1:1)';
   expect(toLogError(error, 'the append')).toBeInstanceOf(Unavailable);
 });
 
-test('wrong settings are known under what was made of them', () => {
+test('recognizes wrong settings in a converted error', () => {
   const refused = refusedCredentials();
   expect(isSettingsError(toLogError(refused, 'the connection'))).toBe(true);
   expect(isSettingsError(toLogError(new kafkajs.KafkaJSConnectionError('gone'), 'the connection'))).toBe(
@@ -80,7 +80,7 @@ function thrownBy(bug: () => unknown): unknown {
 }
 
 function refusedCredentials(): Error {
-  // The types of kafkajs know its constructor only without the message that it needs.
+  // kafkajs's types lack the constructor's message parameter.
   const name = 'KafkaJSSASLAuthenticationError';
   return Object.assign(new kafkajs.KafkaJSNonRetriableError('no'), { name });
 }

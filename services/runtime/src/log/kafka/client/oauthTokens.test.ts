@@ -1,4 +1,4 @@
-/** Tokens for brokers: asked for as the grant says, kept while they are good, and an outage told as one. */
+/** Tokens for brokers: requests, caching, and errors. */
 import { createServer, type IncomingMessage } from 'node:http';
 import { expect, onTestFinished, test } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
@@ -38,7 +38,7 @@ const issued = (count: number) => ({
   body: JSON.stringify({ access_token: `token ${count}`, token_type: 'bearer', expires_in: 3600 }),
 });
 
-test('a token is asked for once and serves until shortly before its end', async () => {
+test('requests a token once and reuses it until shortly before it expires', async () => {
   const { asked, tokenUrl } = await aTokenServer(issued);
   let nowMs = 0;
   const token = oauthTokens({ ...CREDENTIALS, tokenUrl }, () => nowMs);
@@ -53,7 +53,7 @@ test('a token is asked for once and serves until shortly before its end', async 
   expect(asked[0]?.body).toBe('grant_type=client_credentials&scope=kafka');
 });
 
-test('a refusal is told without the secret, and the next asks again', async () => {
+test('reports a rejected request without the secret, and requests again', async () => {
   const { asked, tokenUrl } = await aTokenServer((count) =>
     count === 1 ? { status: 401, body: '{"error":"invalid_client"}' } : issued(count),
   );

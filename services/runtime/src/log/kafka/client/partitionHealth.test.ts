@@ -1,11 +1,11 @@
-/** What is sick is told once, and forgotten when nobody knows any more. */
+/** Unavailable partitions are logged once and expire without further attempts. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Fields } from '../../../process/logger.ts';
 import { PartitionHealth } from './partitionHealth.ts';
 
 const PLACE = { operation: 'append', topic: 'events', partition: 3 } as const;
 
-test('lists a partition since it failed first, tells once, and again when it is well', () => {
+test('lists a partition from its first failure on, and logs the failure and the recovery once', () => {
   const { sick, told, pass } = aList();
   const watch = sick.watch(PLACE);
   expect(sick.list()).toEqual([]);
@@ -23,7 +23,7 @@ test('lists a partition since it failed first, tells once, and again when it is 
   ]);
 });
 
-test('names once what several read, for as long as one of them cannot', () => {
+test('lists a partition of several readers once until all have recovered', () => {
   const { sick, told, pass } = aList();
   const place = { ...PLACE, operation: 'read' } as const;
   const [first, second] = [sick.watch(place, { group: 'a' }), sick.watch(place, { group: 'b' })];
@@ -42,7 +42,7 @@ test('names once what several read, for as long as one of them cannot', () => {
   expect(told[0]?.[1]).toMatchObject({ group: 'a' });
 });
 
-test('says nothing of a partition that nobody has tried for a minute', () => {
+test('drops a partition without an attempt for a minute', () => {
   const { sick, pass } = aList();
   sick.watch(PLACE).failed(new Error('no answer yet'));
   pass(60_000);

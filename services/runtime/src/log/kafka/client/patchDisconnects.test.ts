@@ -1,11 +1,11 @@
-/** A request that is sent as its connection is closed fails: nobody waits for it for ever. */
+/** A request that is sent while its connection is closed fails instead of hanging. */
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { patchDisconnects } from './patches.ts';
 
-/** The part that a pool of kafkajs uses. */
+/** Members that the connection pool of kafkajs uses. */
 interface Connection {
   connect(): Promise<unknown>;
   disconnect(): Promise<unknown>;
@@ -14,10 +14,10 @@ interface Connection {
 }
 
 const kafkajs = createRequire(import.meta.url);
-/** Between the call and the write kafkajs awaits less often. */
+/** More than the number of awaits in kafkajs between call and write. */
 const TURNS = 12;
 
-test('a request that is written at any moment of a close is settled when the connection is closed', async () => {
+test('settles a request that is written at any moment of a close', async () => {
   patchDisconnects();
   const port = await aSilentBroker();
   const settled: [turns: number, how: unknown][] = [];
@@ -35,7 +35,7 @@ test('a request that is written at any moment of a close is settled when the con
   expect(settled.filter(([, how]) => !KNOWN.test(String(how)))).toEqual([]);
 });
 
-/** Reads what comes, and never answers. */
+/** Accepts connections and never responds. */
 async function aSilentBroker(): Promise<number> {
   const server = createServer((socket) => socket.resume().on('error', () => {}));
   onTestFinished(() => void server.close());

@@ -1,9 +1,9 @@
-/** kafkajs must not wake without a reason, and must wake for what it holds back. */
+/** kafkajs sets a timer only for pending requests. */
 import { createRequire } from 'node:module';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { patchRequestQueueTimer } from './patches.ts';
 
-/** The part that a connection of kafkajs uses. */
+/** Members that a connection of kafkajs uses. */
 interface RequestQueue {
   push(request: object): void;
   fulfillRequest(answer: object): void;
@@ -19,14 +19,14 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('sets no timer after an answer when nothing waits', () => {
+test('sets no timer after a response without pending requests', () => {
   const { queue, push } = aQueue();
   push(1);
   queue.fulfillRequest({ correlationId: 1, payload: null, size: 0 });
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('sends what had to wait, after the answer before it or the pause that the broker asked for', () => {
+test('sends a pending request after the previous response or the throttle time', () => {
   const { queue, push, sent } = aQueue();
   push(1);
   push(2);

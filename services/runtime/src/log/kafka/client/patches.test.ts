@@ -1,4 +1,4 @@
-/** A partition without a leader fails itself only; what is wrong with a topic that was asked for is still an error. */
+/** A partition without a leader does not fail the metadata response. Other errors of a topic still do. */
 import { createRequire } from 'node:module';
 import { beforeAll, expect, test } from 'vitest';
 import { patchMissingLeaders } from './patches.ts';
@@ -9,7 +9,7 @@ const VERSIONS = [0, 1, 2, 3, 4, 5, 6];
 const LEADER_NOT_AVAILABLE = 5;
 const LISTENER_NOT_FOUND = 72;
 
-test.each(VERSIONS)('leaves a partition without a leader to itself (metadata v%i)', async (version) => {
+test.each(VERSIONS)('accepts a partition without a leader (metadata v%i)', async (version) => {
   const led = aPartition(0, 0, 3);
   const partitions = [led, aPartition(1, LEADER_NOT_AVAILABLE, -1), aPartition(2, LISTENER_NOT_FOUND, 2)];
   const answer = await parse(version, [aTopic(0, partitions)]);
@@ -24,14 +24,14 @@ test.each<[name: string, code: number]>([
   ['UNKNOWN_TOPIC_OR_PARTITION', 3],
   ['LEADER_NOT_AVAILABLE', LEADER_NOT_AVAILABLE],
   ['TOPIC_AUTHORIZATION_FAILED', 29],
-])('fails for a topic of which the brokers say %s', async (type, code) => {
+])('fails for a topic with the error %s', async (type, code) => {
   for (const version of VERSIONS) {
     const topics = [aTopic(0, [aPartition(0, 0, 1)]), aTopic(code, [])];
     await expect(parse(version, topics)).rejects.toMatchObject({ type });
   }
 });
 
-test('fails for what else is wrong with a partition', async () => {
+test('fails for other errors of a partition', async () => {
   const KAFKA_STORAGE_ERROR = 56;
   const answered = parse(6, [aTopic(0, [aPartition(0, KAFKA_STORAGE_ERROR, 1)])]);
   await expect(answered).rejects.toMatchObject({ type: 'KAFKA_STORAGE_ERROR' });
@@ -50,7 +50,7 @@ function aPartition(partitionId: number, partitionErrorCode: number, leader: num
   return { partitionId, partitionErrorCode, leader };
 }
 
-/** As a connection of kafkajs does with the answer of that version. */
+/** Parses a metadata response like a connection of kafkajs. */
 function parse(version: number, topicMetadata: readonly Topic[]): Promise<{ topicMetadata: Topic[] }> {
   const { protocol } = createRequire(import.meta.url)('kafkajs/src/protocol/requests/metadata');
   const request = protocol({ version })({ topics: ['t'], allowAutoTopicCreation: false });

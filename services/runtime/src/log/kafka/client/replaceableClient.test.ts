@@ -1,4 +1,4 @@
-/** A client in trouble must not hold up others, or be closed under those that still use it. */
+/** A failing client does not delay other users and is not closed while it is used. */
 import { afterEach, expect, test, vi } from 'vitest';
 import { StartRefused, Unavailable } from '../../../process/errors.ts';
 import { type Connectable, ReplaceableClient } from './replaceableClient.ts';
@@ -7,7 +7,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('turns to another broker when one takes the connection and does not answer', async () => {
+test('connects to another broker if one accepts the connection but does not respond', async () => {
   vi.useFakeTimers();
   const { replaceable, made } = clients((attempt) => (attempt === 1 ? never() : Promise.resolve()));
   const used = replaceable.use(1000, async ({ attempt }) => attempt);
@@ -16,7 +16,7 @@ test('turns to another broker when one takes the connection and does not answer'
   expect(made).toHaveLength(2);
 });
 
-test('gives up a client that does not answer, and the next is asked', async () => {
+test('replaces a client that does not respond', async () => {
   vi.useFakeTimers();
   const { replaceable } = clients();
   const given = expect(replaceable.use(1000, never)).rejects.toThrow('1000 ms');
@@ -25,7 +25,7 @@ test('gives up a client that does not answer, and the next is asked', async () =
   expect(await replaceable.use(1000, async ({ attempt }) => attempt)).toBe(2);
 });
 
-test('gives up a client that connects and then does not answer what it needs to know', async () => {
+test('replaces a client whose preparation gets no response', async () => {
   vi.useFakeTimers();
   const prepare = ({ attempt }: Client) => (attempt === 1 ? never() : Promise.resolve());
   const { replaceable, made } = clients(undefined, prepare);
@@ -36,7 +36,7 @@ test('gives up a client that connects and then does not answer what it needs to 
   expect(made.map(({ isOpen }) => isOpen)).toEqual([false, true]);
 });
 
-test('lets others finish with a client that failed, and closes it after the last of them', async () => {
+test('closes a failed client after its last user has finished', async () => {
   const { replaceable, made } = clients();
   const gate = Promise.withResolvers<string>();
   const running = replaceable.use(10_000, () => gate.promise);
@@ -48,7 +48,7 @@ test('lets others finish with a client that failed, and closes it after the last
   await expect.poll(() => made.map(({ isOpen }) => isOpen)).toEqual([false, true]);
 });
 
-test('connects once for all who ask at once, and anew after it could not', async () => {
+test('connects once for concurrent callers, and again after a failure', async () => {
   const { replaceable, made } = clients((attempt) =>
     attempt <= 3 ? Promise.reject(new Error('refused')) : Promise.resolve(),
   );
@@ -60,13 +60,13 @@ test('connects once for all who ask at once, and anew after it could not', async
   expect(await replaceable.use(1000, async ({ attempt }) => attempt)).toBe(4);
 });
 
-test('passes on what refuses the start', async () => {
+test('passes on a StartRefused', async () => {
   const { replaceable } = clients();
   const refused = replaceable.use(1000, () => Promise.reject(new StartRefused('of the settings')));
   await expect(refused).rejects.toBeInstanceOf(StartRefused);
 });
 
-test('waits at its close for what runs, and connects no more', async () => {
+test('waits for running work when it closes and does not reconnect', async () => {
   const { replaceable, made } = clients();
   const gate = Promise.withResolvers<string>();
   const running = replaceable.use(10_000, () => gate.promise);
@@ -85,7 +85,7 @@ interface Client extends Connectable {
   isOpen: boolean;
 }
 
-/** `connect` is asked with the number of the client, from 1. */
+/** Called with the number of the client, starting at 1. */
 function clients(
   connect: (attempt: number) => Promise<void> = () => Promise.resolve(),
   prepare: (client: Client) => Promise<void> = () => Promise.resolve(),

@@ -1,4 +1,4 @@
-/** A cluster that lets nobody in without TLS and proof of who it is: every way in, and what is said where there is none. */
+/** A cluster that requires TLS and authentication: every method, and the error messages. */
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:tls';
 import { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } from 'kafkajs';
@@ -23,7 +23,7 @@ import { STRANGER, USER } from '../testing/securedBrokerSettings.ts';
 import { securedDeployments } from '../testing/securedDeployments.ts';
 import type { KafkaConnection, KafkaSasl } from './kafkaClient.ts';
 
-describe('a cluster with TLS, SASL and access control', () => {
+describe('a cluster with TLS, SASL, and access control', () => {
   const there = securedDeployments();
   const { aPrefix, aLog, withSasl, withPassword, withToken, withCertificate } = there;
   const deny = (resourceName: string, operation: AclOperationTypes): Promise<unknown> =>
@@ -48,8 +48,8 @@ describe('a cluster with TLS, SASL and access control', () => {
     ['SCRAM-SHA-512', () => withSasl(withPassword('scram-sha-512'))],
     ['PLAIN', () => withSasl(withPassword('plain'))],
     ['OAUTHBEARER', () => withSasl(withToken())],
-    ['a certificate of its own', () => withCertificate()],
-  ])('lets a deployment do all that it does, by %s', async (_, connection) => {
+    ['a client certificate', () => withCertificate()],
+  ])('supports all operations of a deployment with %s', async (_, connection) => {
     const log = await aLog(connection());
     const [topic, results] = [await aTopic(log), await aTopic(log)];
     await log.append(topic, 0, [aRecord('appended')]);
@@ -60,23 +60,31 @@ describe('a cluster with TLS, SASL and access control', () => {
     await untilAssigned(holder, 1);
     const owned = holder.current(0);
     expect((await nextRecords(owned)).map(textOf)).toEqual(['appended']);
-    await owned.commit(topic, { offset: 0, metadata: 'begun' });
-    expect(await log.committed(group, topic)).toEqual([{ offset: 0, metadata: 'begun' }]);
+    await owned.commit(topic, { offset: 0, metadata: 'started' });
+    expect(await log.committed(group, topic)).toEqual([{ offset: 0, metadata: 'started' }]);
 
     const producer = await log.transactionalProducer(aName('producer'));
     await producer.commit({
-      appends: [{ topic: results, partition: 0, records: [aRecord('made of it')] }],
+      appends: [{ topic: results, partition: 0, records: [aRecord('result')] }],
       commits: [{ owned, topic, committed: { offset: 1, metadata: 'done' } }],
     });
-    await untilReads(log, results, [['made of it']]);
+    await untilReads(log, results, [['result']]);
     await until(async () => (await log.committed(group, topic))[0]?.offset === 1);
   });
 
   test.each<[what: string, sasl: (wrong: string) => KafkaSasl, said: RegExp]>([
-    ['password (SCRAM)', (wrong) => withPassword('scram-sha-512', wrong), /not let this process in: .*SCRAM/],
-    ['password (PLAIN)', (wrong) => withPassword('plain', wrong), /not let this process in: .*PLAIN/],
+    [
+      'password (SCRAM)',
+      (wrong) => withPassword('scram-sha-512', wrong),
+      /rejects the credentials of this process: .*SCRAM/,
+    ],
+    [
+      'password (PLAIN)',
+      (wrong) => withPassword('plain', wrong),
+      /rejects the credentials of this process: .*PLAIN/,
+    ],
     ['client secret', withToken, /the token server at \S+ rejects the credentials \(status 401\)$/],
-  ])('refuses a start with a wrong %s in a line that does not hold it', async (_, sasl, said) => {
+  ])('rejects a start with a wrong %s in a message that does not contain it', async (_, sasl, said) => {
     const line = await refusal(aLog(withSasl(sasl('wr0ng'))));
     expect(line).toMatch(said);
     expect(line).not.toContain('wr0ng');
@@ -84,12 +92,12 @@ describe('a cluster with TLS, SASL and access control', () => {
 
   test.each<[what: string, connection: () => KafkaConnection, said: RegExp]>([
     [
-      'checked against another authority',
+      'with another certificate authority',
       () => ({ ...withSasl(withPassword('plain')), ssl: { ca: anotherAuthority().caPem } }),
       /no trusted connection over TLS: unable to verify the first certificate$/,
     ],
     [
-      'checked against the system’s authorities',
+      'with the system’s certificate authorities',
       () => ({ ...withSasl(withPassword('plain')), ssl: true }),
       /no trusted connection over TLS: unable to verify the first certificate$/,
     ],
@@ -99,12 +107,12 @@ describe('a cluster with TLS, SASL and access control', () => {
       /the response is not from Kafka; TLS may be required$/,
     ],
     [
-      'without a certificate of its own',
+      'without a client certificate',
       () => ({ ...withCertificate(), ssl: { ca: there.broker.authority.caPem } }),
       /rejects the client certificate or requires one: .*alert bad certificate$/,
     ],
     [
-      'with a certificate of another authority',
+      'with a client certificate of another authority',
       () => withCertificate(anotherAuthority().issue(USER)),
       /rejects the client certificate or requires one: .*alert certificate unknown$/,
     ],
@@ -114,15 +122,15 @@ describe('a cluster with TLS, SASL and access control', () => {
       /no trusted connection over TLS: key values mismatch$/,
     ],
     [
-      'with SASL where there is none',
+      'with SASL at a listener without SASL',
       () => ({ ...withCertificate(), sasl: withPassword('plain') }),
       /Kafka rejects the credentials of this process: /,
     ],
-  ])('refuses a start %s', async (_, connection, said) => {
+  ])('rejects a start %s', async (_, connection, said) => {
     expect(await refusal(aLog(connection()))).toMatch(said);
   });
 
-  test('refuses a start at a broker whose certificate names another host', async () => {
+  test('rejects a start at a broker whose certificate has another host name', async () => {
     const { certPem: cert, keyPem: key } = there.broker.authority.issueForElsewhere('broker');
     const server = createServer({ cert, key });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -132,19 +140,19 @@ describe('a cluster with TLS, SASL and access control', () => {
     expect(await refusal(start)).toMatch(/no trusted connection over TLS: .*is not in the cert's list/);
   });
 
-  test('says what a broker may want that hangs up', async () => {
+  test('reports the likely cause if a broker closes the connection', async () => {
     const { sasl: _, ...withoutSasl } = withSasl(withPassword('plain'));
     const failure = aLog(withoutSasl);
     await expect(failure).rejects.toBeInstanceOf(Unavailable);
     await expect(failure).rejects.toThrow(/without a response; SASL may be required$/);
   });
 
-  test('refuses a start that may not make its topics, naming one', async () => {
+  test('rejects a start without permission to create topics and names a topic', async () => {
     const line = await refusal(aLog(withSasl({ mechanism: 'scram-sha-256', ...STRANGER }), 'theirs-'));
     expect(line).toMatch(/rejected the creation of the topic theirs-questlog\.log\.v1: Not authorized/);
   });
 
-  test('tells of which topic an append is not allowed any more', async () => {
+  test('names the topic of an append without permission', async () => {
     const prefix = aPrefix();
     const log = await aLog(withSasl(withPassword('scram-sha-256')), prefix);
     const topic = await aTopic(log);
@@ -156,14 +164,14 @@ describe('a cluster with TLS, SASL and access control', () => {
     await expect(denied).rejects.not.toBeInstanceOf(Unavailable);
   });
 
-  test('refuses a start that may not read a topic, naming it', async () => {
+  test('rejects a start without permission to read a topic and names the topic', async () => {
     const [prefix, connection] = [aPrefix(), withSasl(withPassword('scram-sha-256'))];
     const identity = `${prefix}questlog.log.v1`;
     await deny(identity, AclOperationTypes.READ);
     const said = (topic: string) =>
       new RegExp(`not let this process read the topic ${topic}: Not authorized`);
     expect(await refusal(aLog(connection, prefix))).toMatch(said(identity));
-    // Also what the services read at their start, and what is taken away later.
+    // Includes the topics that services read at startup, and permissions that are revoked later.
     const own = aPrefix();
     const log = await aLog(connection, own);
     const topic = await aTopic(log);
@@ -179,7 +187,7 @@ describe('a cluster with TLS, SASL and access control', () => {
   test.each<[way: string, sasl: () => KafkaSasl]>([
     ['SCRAM-SHA-512', () => withPassword('scram-sha-512')],
     ['OAUTHBEARER', withToken],
-  ])('loses no append over sessions that end, by %s', async (_, sasl) => {
+  ])('loses no append when sessions end, with %s', async (_, sasl) => {
     const log = await aLog(withSasl(sasl(), there.broker.shortSessions));
     const topic = await aTopic(log, { partitions: 3 });
     const before = there.broker.reauthentications();
@@ -193,7 +201,7 @@ describe('a cluster with TLS, SASL and access control', () => {
     expect(read).toEqual(appended);
   });
 
-  test('outlives a token server that refuses it for a while', async () => {
+  test('survives a token server that rejects it for a while', async () => {
     const log = await aLog(withSasl(withToken(), there.broker.shortSessions));
     const topic = await aTopic(log);
     await log.append(topic, 0, [aRecord('before')]);
@@ -210,10 +218,10 @@ describe('a cluster with TLS, SASL and access control', () => {
   });
 });
 
-/** Of a load that runs meanwhile, on connections that are used all the time. */
+/** Number of sessions of a load that runs meanwhile. */
 const SESSIONS = 6;
 
-/** One after the other, some large enough to be compressed. @returns the number that begins each. */
+/** Appends in sequence, some of them large enough for compression. @returns the number at the start of each. */
 async function appendWhile(
   log: Log,
   topic: string,
@@ -234,10 +242,10 @@ function anotherAuthority(): Authority {
   return authority;
 }
 
-/** The one line of a start that is refused. */
+/** Returns the message of a rejected start. */
 async function refusal(start: Promise<unknown>): Promise<string> {
   const error = await start.catch((thrown: unknown) => thrown);
-  if (!(error instanceof StartRefused)) throw new Error('the start was not refused', { cause: error });
+  if (!(error instanceof StartRefused)) throw new Error('the start was not rejected', { cause: error });
   expect(error.message).not.toContain('\n');
   return error.message;
 }

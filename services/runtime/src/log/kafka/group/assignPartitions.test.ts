@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { type AssignedMember, assignPartitions } from './assignPartitions.ts';
 
-test('gives every partition to one member, evenly, whatever they say that they own', () => {
+test('assigns every partition to one member, evenly, for any claims', () => {
   const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 1e9));
   const random = randomFrom(seed);
   for (let round = 0; round < 500; round += 1) {
@@ -21,19 +21,19 @@ test('gives every partition to one member, evenly, whatever they say that they o
   }
 });
 
-test('leaves everything where it is when nobody came or went', () => {
+test('keeps the assignment if the members do not change', () => {
   const before = settled([aMember('a'), aMember('b'), aMember('c')], 8);
   expect(settled(before, 8)).toEqual(before);
 });
 
-test('takes for a new member only its share, from those who have more than theirs', () => {
+test('moves to a new member only its share, from members above their share', () => {
   const before = settled([aMember('b'), aMember('c')], 9);
   const after = settled([...before, aMember('a')], 9);
   expect(sizesOf(after)).toEqual([3, 3, 3]);
   expect(moved(before, after)).toBe(3);
 });
 
-test('deals neighbours to different members, so that a tenant’s lanes reach several', () => {
+test('assigns neighboring partitions, the lanes of a tenant, to different members', () => {
   const alone = settled([aMember('a')], 8);
   const joined = settled([...alone, aMember('b')], 8);
   expect(joined.map(({ owned }) => owned)).toEqual([
@@ -44,19 +44,19 @@ test('deals neighbours to different members, so that a tenant’s lanes reach se
   for (const { owned } of together) expect(owned[1]).toBe((owned[0] ?? 0) + 3);
 });
 
-test('gives what a member leaves to the others, who keep all that they had', () => {
+test('reassigns the partitions of a member that left without other moves', () => {
   const before = settled([aMember('a'), aMember('b'), aMember('c')], 8);
   const after = settled(before.slice(1), 8);
   expect(sizesOf(after)).toEqual([4, 4]);
   expect(moved(before.slice(1), after)).toBe(0);
 });
 
-test('gives a partition that two claim to one of them', () => {
+test('assigns a partition that two members claim to one of them', () => {
   const assigned = assignPartitions([aMember('b', [0, 1]), aMember('a', [1, 0])], [0, 1]);
   expect([...assigned.values()].flat().sort()).toEqual([0, 1]);
 });
 
-test('decides the same for the same members in any order', () => {
+test('returns the same assignment for any order of the members', () => {
   const members = [aMember('a', [3]), aMember('b'), aMember('c', [0, 1, 2])];
   const orders = [members, members.toReversed()];
   const [one, other] = orders.map((order) => Object.fromEntries(assignPartitions(order, numbers(7))));
@@ -79,7 +79,7 @@ function sizesOf(members: readonly AssignedMember[]): number[] {
   return members.map(({ owned }) => owned.length);
 }
 
-/** Counts the partitions that members lost. */
+/** Returns the number of partitions that members lost. */
 function moved(before: readonly AssignedMember[], after: readonly AssignedMember[]): number {
   return before.reduce((sum, { id, owned }) => {
     const now = after.find((member) => member.id === id)?.owned ?? [];
@@ -87,7 +87,7 @@ function moved(before: readonly AssignedMember[], after: readonly AssignedMember
   }, 0);
 }
 
-/** Whole numbers below a bound, the same for the same seed (Park and Miller). */
+/** Integers below a bound. The same seed gives the same numbers (Park and Miller). */
 function randomFrom(seed: number): (bound: number) => number {
   let state = (seed % 2147483646) + 1;
   return (bound) => {

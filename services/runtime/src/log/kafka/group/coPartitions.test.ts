@@ -1,12 +1,12 @@
-/** Who of a group gets what, as the brokers are told. */
+/** Assignments of a group in Kafka's format. */
 import kafkajs from 'kafkajs';
 import { expect, test } from 'vitest';
 import { coPartitions } from './coPartitions.ts';
 
 const TOPICS = ['events', 'reports'];
 
-test('every member’s topics have the same partitions, and those that somebody added are nobody’s', async () => {
-  // What a cluster says of partitions does not matter.
+test('assigns the same partitions of every topic to a member and leaves added partitions unassigned', async () => {
+  // The assigner does not use cluster metadata.
   const assigner = coPartitions(() => [], [0, 1, 2])(Object.create(null));
   const { metadata } = assigner.protocol({ topics: TOPICS });
   const members = ['a', 'b'].map((memberId) => ({ memberId, memberMetadata: metadata }));

@@ -23,7 +23,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
   const own = oneDeployment(brokers);
   const { nameOf } = own;
 
-  /** A member on a network of its own. */
+  /** A member with its own network connection. */
   async function aSeverableMember(
     options: Parameters<typeof openConsumer>[1],
   ): Promise<{ network: DisconnectableKafka; consumer: Consumer }> {
@@ -44,7 +44,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     return { network, consumer };
   }
 
-  test('gives the partitions of a member that died to another, and takes no commit of the dead one', async () => {
+  test('reassigns the partitions of a dead member and rejects its commits', async () => {
     const [topic, group] = [await aTopic(own.log, { partitions: 4 }), aName('group')];
     for (const partition of [0, 1, 2, 3])
       await own.log.append(topic, partition, [aRecord('a'), aRecord('b')]);
@@ -83,7 +83,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     for (const { partition } of its) expect(committed[partition]).toEqual({ offset: 2, metadata: 'heir' });
   });
 
-  test('goes on after an outage where it had committed, as a new member', async () => {
+  test('resumes after an outage at its commits as a new member', async () => {
     const [topic, group] = [await aTopic(own.log), aName('group')];
     await own.log.append(topic, 0, [aRecord('before'), aRecord('after')]);
     const seen: { texts: (string | undefined)[]; from: number }[] = [];
@@ -112,7 +112,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     expect(consumer.assigned()).toEqual([0]);
   });
 
-  test('begins again on a partition only when the earlier work on it has ended', async () => {
+  test('restarts work on a partition only after the earlier work has ended', async () => {
     const [topic, group] = [await aTopic(own.log), aName('group')];
     const [told, ending]: [string[], PromiseWithResolvers<void>] = [[], Promise.withResolvers()];
     const { network, consumer } = await aSeverableMember({
@@ -121,7 +121,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
       process: async (owned) => {
         told.push('begins');
         await untilLost(owned);
-        // Like an owner whose insert into ClickHouse is still running.
+        // Simulates an owner whose insert into ClickHouse is still running.
         await ending.promise;
         told.push('ends');
       },
@@ -131,7 +131,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     await until(() => consumer.assigned().length === 0);
     network.reconnect();
     await until(() => consumer.assigned().length === 1);
-    // What the new work asks for before it begins is answered by then, too: it was asked for earlier.
+    // An earlier request of the new work has a response by then.
     await own.log.committed(group, topic);
     await own.log.startOffsets(topic);
     expect(told).toEqual(['begins']);
@@ -140,7 +140,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     expect(told).toEqual(['begins', 'ends', 'begins']);
   });
 
-  test('keeps a process running over the joins and leaves of others, and only it commits', async () => {
+  test('keeps processing while other members join and leave, and only the owner commits', async () => {
     const partitions = [0, 1, 2, 3, 4, 5];
     const [topic, group] = [await aTopic(own.log, { partitions: partitions.length }), aName('group')];
     for (const partition of partitions) await own.log.append(topic, partition, [aRecord('x')]);
@@ -155,7 +155,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
           const { partition, signal } = owned;
           begun.push({ member, partition });
           let count = Number(owned.committed(topic)?.metadata ?? 0);
-          // Acknowledged records are there, and nothing else.
+          // Every acknowledged record is stored, and nothing else.
           if (count !== acknowledged[partition]) unexpected.push({ partition, count, acknowledged });
           while (!signal.aborted) {
             count += 1;
@@ -188,7 +188,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     expect(unexpected).toEqual([]);
     const committed = await own.log.committed(group, topic);
     expect(committed.map((one) => Number(one?.metadata))).toEqual(acknowledged);
-    // Two of the three that the first member kept when the second came were its own all the time.
+    // Two of the three partitions that the first member kept were its own all the time.
     const counts = kept.map((partition) => begun.filter((one) => one.partition === partition).length);
     expect(counts.toSorted()).toEqual([1, 1, 3]);
   });

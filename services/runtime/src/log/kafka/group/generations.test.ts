@@ -10,7 +10,7 @@ test('owns nothing until the generation is known', () => {
   expect(generations.current).toEqual({ memberId: 'm', number: 1 });
 });
 
-test('keeps a partition over a rebalance that left it, and loses the other as soon as it is known', () => {
+test('keeps a partition in a rebalance and loses the other one as soon as the assignment arrives', () => {
   const generations = aMember([0, 1]);
   expect(generations.join('m', [1, 2])).toEqual([0]);
   expect([generations.owned(), generations.isSettled]).toEqual([[1], false]);
@@ -18,21 +18,21 @@ test('keeps a partition over a rebalance that left it, and loses the other as so
   expect(generations.owned()).toEqual([1, 2]);
 });
 
-test('keeps a partition over two rebalances that it saw both', () => {
+test('keeps a partition over two rebalances that it took part in', () => {
   const generations = aMember([0, 1]);
   expect(generations.join('m', [1])).toEqual([0]);
   expect(generations.join('m', [0, 1])).toEqual([]);
   expect(generations.heartbeat('m', 3)).toEqual({ lost: [], gained: [0] });
 });
 
-test('begins anew on a partition that another may have had in a generation that it did not see', () => {
+test('restarts on a partition that another member may have owned in a missed generation', () => {
   const generations = aMember([0, 1]);
   generations.join('m', [0, 1]);
   expect(generations.heartbeat('m', 3)).toEqual({ lost: [0, 1], gained: [0, 1] });
   expect(generations.current?.number).toBe(3);
 });
 
-test('loses everything under a new member id, at once', () => {
+test('loses everything at once under a new member id', () => {
   const generations = aMember([0, 1]);
   expect(generations.join('n', [0, 1])).toEqual([0, 1]);
   expect(generations.current).toBeUndefined();
@@ -40,7 +40,7 @@ test('loses everything under a new member id, at once', () => {
   expect(generations.heartbeat('n', 5)).toEqual({ lost: [], gained: [0, 1] });
 });
 
-test('does not take a late heartbeat of the generation before for the new one', () => {
+test('ignores a late heartbeat of the previous generation', () => {
   const generations = aMember([0]);
   generations.join('m', [0, 1]);
   expect(generations.heartbeat('m', 1)).toBeUndefined();
@@ -48,7 +48,7 @@ test('does not take a late heartbeat of the generation before for the new one', 
   expect(generations.heartbeat('m', 2)).toEqual({ lost: [], gained: [1] });
 });
 
-test('goes on when it joins again and gets the same generation', () => {
+test('keeps its partitions if it rejoins the same generation', () => {
   const generations = aMember([0, 1]);
   expect(generations.join('m', [0, 1])).toEqual([]);
   expect([generations.heartbeat('m', 1), generations.isSettled]).toEqual([undefined, false]);
@@ -58,7 +58,7 @@ test('goes on when it joins again and gets the same generation', () => {
   expect(generations.heartbeat('m', 2)).toEqual({ lost: [], gained: [] });
 });
 
-test('loses everything with its session, and owns again what it gets back', () => {
+test('loses everything with its session and owns the partitions that it is assigned again', () => {
   const generations = aMember([0, 1]);
   expect(generations.leave()).toEqual([0, 1]);
   expect([generations.owned(), generations.current]).toEqual([[], undefined]);
@@ -66,14 +66,14 @@ test('loses everything with its session, and owns again what it gets back', () =
   expect(generations.heartbeat('n', 9)).toEqual({ lost: [], gained: [1] });
 });
 
-test('learns nothing new from the heartbeats of a quiet group', () => {
+test('returns no changes for heartbeats of a stable group', () => {
   const generations = aMember([0]);
   expect(generations.heartbeat('m', 1)).toBeUndefined();
   expect(generations.heartbeat('someone else', 7)).toBeUndefined();
   expect(generations.owned()).toEqual([0]);
 });
 
-/** Member `m` in generation 1. */
+/** Returns member `m` in generation 1. */
 function aMember(owned: number[]): Generations {
   const generations = new Generations();
   generations.join('m', owned);

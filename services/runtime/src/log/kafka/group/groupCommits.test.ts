@@ -7,7 +7,7 @@ import { GroupCommits } from './groupCommits.ts';
 const PLACE = { topic: 't', clusterTopic: 'p-t', partition: 3, maxCommitOffset: 5 };
 const COMMITTED = { offset: 5, metadata: 'm' };
 
-test('commits under the member and the generation of the owner, with its metadata', async () => {
+test('commits with the member id and generation of the owner and with metadata', async () => {
   const { commits, member, sent } = aCoordinator([]);
   await commits.commit(member, PLACE, COMMITTED);
   expect(sent).toEqual([
@@ -21,7 +21,7 @@ test('commits under the member and the generation of the owner, with its metadat
 });
 
 test.each(['ILLEGAL_GENERATION', 'REBALANCE_IN_PROGRESS', 'UNKNOWN_MEMBER_ID'])(
-  'waits over %s for the next generation, and commits under that one',
+  'waits after %s for the next generation and commits with it',
   async (type) => {
     const { commits, member, sent } = aCoordinator([type]);
     member.onWait = () => {
@@ -32,7 +32,7 @@ test.each(['ILLEGAL_GENERATION', 'REBALANCE_IN_PROGRESS', 'UNKNOWN_MEMBER_ID'])(
   },
 );
 
-test('is fenced when the next generation gives the partition to another, and sends nothing more', async () => {
+test('is fenced if the next generation assigns the partition to another member', async () => {
   const { commits, member, sent } = aCoordinator(['ILLEGAL_GENERATION']);
   member.onWait = () => {
     member.isOwned = false;
@@ -41,7 +41,7 @@ test('is fenced when the next generation gives the partition to another, and sen
   expect(sent).toHaveLength(1);
 });
 
-test('sends nothing while the generation is not known', async () => {
+test('sends nothing while the generation is unknown', async () => {
   const { commits, member, sent } = aCoordinator([]);
   member.number = undefined;
   member.onWait = () => {
@@ -52,14 +52,14 @@ test('sends nothing while the generation is not known', async () => {
   expect(sent.map(({ groupGenerationId }) => groupGenerationId)).toEqual([4]);
 });
 
-test('finds the coordinator anew when it has moved or the connection is lost', async () => {
+test('looks up the coordinator again after a move or a lost connection', async () => {
   const { commits, member, sent, found } = aCoordinator(['NOT_COORDINATOR_FOR_GROUP', undefined, 'lost']);
   await commits.commit(member, PLACE, COMMITTED);
   await commits.commit(member, PLACE, COMMITTED);
   expect([sent.length, found()]).toEqual([4, 3]);
 });
 
-test('gives up a request that is answered no more, and commits at a coordinator found anew', async () => {
+test('abandons a request without a response and commits at a new coordinator connection', async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const { commits, member, found } = aCoordinator(['forgotten']);
@@ -69,7 +69,7 @@ test('gives up a request that is answered no more, and commits at a coordinator 
   expect(found()).toBe(2);
 });
 
-test('commits once more what one of unknown outcome may come behind of', async () => {
+test('repeats a commit that an older commit of unknown outcome could overwrite', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const errors = ['NOT_COORDINATOR_FOR_GROUP', undefined, 'lost'];
@@ -89,7 +89,7 @@ test('commits once more what one of unknown outcome may come behind of', async (
   ]);
 });
 
-test('rejects with a failure that no other try would repair', async () => {
+test('rejects with an error that a retry cannot fix', async () => {
   const { commits, member } = aCoordinator(['GROUP_AUTHORIZATION_FAILED']);
   const commit = commits.commit(member, PLACE, COMMITTED);
   await expect(commit).rejects.toThrow('the commit of g on p-t/3: GROUP_AUTHORIZATION_FAILED');
@@ -97,7 +97,7 @@ test('rejects with a failure that no other try would repair', async () => {
 
 type Request = Parameters<Broker['offsetCommit']>[0];
 
-/** Answers with the errors in turn, and well after them. */
+/** Responds with the given errors in order, and then with success. */
 function aCoordinator(errors: (string | undefined)[]) {
   const sent: Request[] = [];
   let found = 0;
@@ -141,7 +141,7 @@ async function unasked(): Promise<never> {
 }
 
 interface FakeMember {
-  /** Its generation's, while that is known. */
+  /** Number of the generation. Undefined while it is unknown. */
   number: number | undefined;
   isOwned: boolean;
   onWait(): void;

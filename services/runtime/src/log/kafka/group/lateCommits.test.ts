@@ -1,4 +1,4 @@
-/** A commit that comes late is put right, and nothing is sent where none can come. */
+/** A late commit is corrected, and nothing is sent if no late commit is possible. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { LateCommits } from './lateCommits.ts';
 
@@ -7,7 +7,7 @@ const MINUTE_MS = 60_000;
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test('what was committed last is committed again until nothing older can come', async () => {
+test('repeats the last commit while an older one can still arrive', async () => {
   const { late, commit, again } = aPartition();
   late.failed('t/0', new Error('lost'));
   commit('newest');
@@ -20,7 +20,7 @@ test('what was committed last is committed again until nothing older can come', 
   expect(again).toHaveLength(sent);
 });
 
-test('one that goes on committing sends no more than that', async () => {
+test('repeats nothing for a partition with new commits', async () => {
   const { late, commit, again } = aPartition();
   late.failed('t/0', new Error('lost'));
   for (let second = 0; second < 60; second += 1) {
@@ -30,7 +30,7 @@ test('one that goes on committing sends no more than that', async () => {
   expect(again).toEqual([]);
 });
 
-test('a repeat of unknown outcome may come late itself', async () => {
+test('a repeated commit of unknown outcome can arrive late too', async () => {
   const { late, again, fail } = aPartition();
   late.failed('t/0', new Error('lost'));
   await vi.advanceTimersByTimeAsync(9 * MINUTE_MS);
@@ -41,7 +41,7 @@ test('a repeat of unknown outcome may come late itself', async () => {
   expect(again.length).toBeGreaterThan(sent);
 });
 
-test('nothing is sent for a partition that is lost, or after a refusal', async () => {
+test('repeats nothing for a lost partition or after a rejected commit', async () => {
   const { late, again, owner } = aPartition();
   late.failed('t/0', new Error('refused'));
   await vi.advanceTimersByTimeAsync(MINUTE_MS);
@@ -51,7 +51,7 @@ test('nothing is sent for a partition that is lost, or after a refusal', async (
   expect(again).toEqual([]);
 });
 
-/** One that has committed once; `again` is what was sent once more. */
+/** Returns a partition that has committed once. `again` has the repeated commits. */
 function aPartition() {
   const late = new LateCommits((error) => String(error).includes('lost'));
   const again: string[] = [];

@@ -6,7 +6,7 @@ import { Membership } from './membership.ts';
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test('begins a new session when its coordinator is gone without a word, and hears no more of the old one', async () => {
+test('starts a new session if its coordinator stops responding and ignores the old session', async () => {
   const { kafka, consumers } = silentKafka();
   const told: string[] = [];
   const membership = new Membership({
@@ -37,7 +37,7 @@ test('begins a new session when its coordinator is gone without a word, and hear
   await membership.close();
 });
 
-test('begins a new session when a join is answered no more; what joins late all the same leaves again', async () => {
+test('starts a new session if a join gets no response; a member that joins late leaves again', async () => {
   const { kafka, consumers } = silentKafka({ forgets: 1 });
   const told: string[] = [];
   const nothing = () => undefined;
@@ -48,7 +48,7 @@ test('begins a new session when a join is answered no more; what joins late all 
   });
   await vi.advanceTimersByTimeAsync(35_000);
   await expect.poll(() => consumers[1]?.isRunning).toBe(true);
-  // Until it has joined kafkajs cannot leave.
+  // Before the join, kafkajs cannot leave.
   expect(consumers[0]?.disconnects).toBe(0);
   consumers[0]?.join();
   await expect.poll(() => consumers[0]?.disconnects).toBe(1);
@@ -59,7 +59,7 @@ test('begins a new session when a join is answered no more; what joins late all 
   await membership.close();
 });
 
-test('tells kafkajs at each join where the group is, so that it never asks partitions without a leader', async () => {
+test('marks the offsets as committed at each join, so that kafkajs does not fetch them', async () => {
   const { kafka, consumers } = silentKafka();
   const nothing = () => undefined;
   const membership = new Membership({
@@ -78,7 +78,7 @@ test('tells kafkajs at each join where the group is, so that it never asks parti
     consumers[0]?.tell('GROUP_JOIN', { memberId: 'first', memberAssignment: { topic: [0] } });
   const known = [0, 1].map((partition) => ({ groupId: 'group', topic: 'topic', partition, offset: '0' }));
   join();
-  // Also what others have: members in one process share what kafkajs knows.
+  // Includes partitions of other members, because members in one process share the metadata of kafkajs.
   expect(consumers[0]?.marked).toEqual(known);
   join();
   expect(consumers[0]?.marked).toEqual([...known, ...known]);
@@ -86,7 +86,7 @@ test('tells kafkajs at each join where the group is, so that it never asks parti
   await membership.close();
 });
 
-test('goes on where a sign-in failed on its way, and stops in time where nobody hears that it leaves', async () => {
+test('continues after a failed authentication and stops in time without a response to its leave request', async () => {
   const { kafka, consumers } = silentKafka();
   const told: string[] = [];
   const nothing = () => undefined;
@@ -108,17 +108,17 @@ test('goes on where a sign-in failed on its way, and stops in time where nobody 
 
 interface SilentConsumer {
   isRunning: boolean;
-  /** Committed offsets in kafkajs's form. */
+  /** Committed offsets in kafkajs's format. */
   readonly marked: object[];
   disconnects: number;
-  /** At last, where it was forgotten. */
+  /** Completes a join that got no response. */
   join(): void;
   tell(event: string, payload: object): void;
-  /** `disconnect` waits for this. */
+  /** Completes `disconnect`. */
   leave(): void;
 }
 
-/** Its consumers join, but for the first so many, and then hear nothing from the brokers, also not when they leave. */
+/** Consumers that join, except the first `forgets` ones, and then get no responses from the brokers. */
 function silentKafka({ forgets = 0 } = {}): { kafka: Kafka; consumers: SilentConsumer[] } {
   const consumers: SilentConsumer[] = [];
   const consumer = ({ partitionAssigners }: ConsumerConfig) => {
@@ -127,7 +127,7 @@ function silentKafka({ forgets = 0 } = {}): { kafka: Kafka; consumers: SilentCon
       findTopicPartitionMetadata: () => [{ partitionId: 0 }, { partitionId: 1 }],
       markOffsetAsCommitted: (at: object) => marked.push(at),
     };
-    // Of a cluster, a member that does not lead uses no more than this.
+    // Members of a cluster that a consumer uses if it does not lead the group.
     const config = { cluster: cluster as unknown as Cluster, groupId: 'group', logger: undefined as never };
     for (const assigner of partitionAssigners ?? []) assigner(config);
     const listeners = new Map<string, (event: { payload: object }) => void>();
@@ -157,7 +157,7 @@ function silentKafka({ forgets = 0 } = {}): { kafka: Kafka; consumers: SilentCon
       },
     };
   };
-  // Of a client, the membership uses no more than this.
+  // Members of a client that the membership uses.
   const kafka: Pick<Kafka, never> = { consumer };
   return { kafka: kafka as Kafka, consumers };
 }

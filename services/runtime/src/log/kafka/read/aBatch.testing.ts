@@ -1,22 +1,22 @@
-/** Makes record batches of format 2, also such as no writer of ours makes: markers, gaps, markers of other codecs. */
+/** Builds record batches of format 2, including markers, gaps, and other codecs. */
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { crc32c } from './crc32c.ts';
 
 export interface BatchParts {
   readonly offset?: number;
-  /** Default: as many offsets as there are records. */
+  /** By default, the number of records - 1. */
   readonly lastOffset?: number;
   readonly leaderEpoch?: number;
   readonly codec?: keyof typeof CODECS;
   readonly timestampMs?: number;
-  /** The records have the time of the append, which is this. */
+  /** Append time of all records. */
   readonly appendedMs?: number;
   readonly producerId?: number;
   readonly isTransactional?: boolean;
-  /** A marker that ends a transaction, instead of records. */
+  /** Marker that ends a transaction, instead of records. */
   readonly marker?: 'abort' | 'commit';
   readonly records?: readonly RecordParts[];
-  /** The bytes of the records, as they are. */
+  /** Encoded records. */
   readonly body?: Buffer;
 }
 
@@ -68,7 +68,7 @@ const packers = {
   none: (body: Buffer) => body,
   gzip: (body: Buffer) => gzipSync(body),
   zstd: (body: Buffer) => zstdCompressSync(body),
-  // Nobody gets as far as to look into them.
+  // The decoder rejects the codec before it decompresses.
   snappy: (body: Buffer) => body,
   lz4: (body: Buffer) => body,
 };

@@ -1,4 +1,4 @@
-/** A broker as kafkajs knows one, without a network: it decodes each Fetch, and encodes what the test answers. */
+/** A kafkajs broker without a network: decodes each Fetch and encodes the test's response. */
 import type { Broker } from 'kafkajs';
 import { yieldToEventLoop } from '../../../process/waiting.ts';
 import type { Diverging } from './fetchProtocol.ts';
@@ -18,7 +18,7 @@ export interface AnsweredPartition {
   readonly diverging?: Diverging;
 }
 
-/** @param answer undefined: the broker leaves the partition out. */
+/** @param answer returns undefined to omit the partition from the response. */
 export function aBroker(
   answer: (asked: AskedPartition) => AnsweredPartition | undefined | Promise<AnsweredPartition | undefined>,
   { maxVersion = 17, errorCode = 0 } = {},
@@ -26,7 +26,7 @@ export function aBroker(
   const asked: AskedPartition[][] = [];
   const send = async ({ request, response }: Exchange) => {
     const partitions = askedIn((await request.encode()).buffer);
-    // A network takes its time.
+    // Simulates the latency of a network.
     await yieldToEventLoop();
     asked.push(partitions);
     const answered = await Promise.all(partitions.map(async (one) => ({ one, answer: await answer(one) })));
@@ -49,7 +49,7 @@ interface Exchange {
   readonly response: { decode(bytes: Buffer): Promise<unknown> };
 }
 
-/** As the protocol's description of Fetch 12 says it, field by field. */
+/** Follows the protocol's description of Fetch 12. */
 function askedIn(bytes: Buffer): AskedPartition[] {
   let at = 1 + 4 + 4 + 4 + 4 + 1 + 4 + 4;
   const next = (length: number) => {
@@ -105,7 +105,7 @@ function int64(value: number): Buffer {
   return bytes;
 }
 
-/** Of a compact array or text. */
+/** Encodes the length of a compact array or string. */
 function count(value: number): Buffer {
   const bytes: number[] = [];
   let rest = value + 1;

@@ -1,10 +1,10 @@
-/** A position outside of the log is moved into it, and what a group has lost by that is an error, of a tail no more than news. */
+/** A position outside the log is moved into it. Lost records are an error for a group, but not for a tail. */
 import { expect, test } from 'vitest';
 import type { Fields } from '../../../process/logger.ts';
 import { adjustPosition } from './adjustPosition.ts';
 import { PartitionBuffer } from './partitionBuffer.ts';
 
-test('retention that passes a group is told as an error, with what it has lost', async () => {
+test('logs an error with the lost offsets if retention passes a group', async () => {
   const { told, moved, buffer } = await afterMove({ group: 'g', position: 3, range: [10, 20] });
   expect(moved).toBe(true);
   expect(buffer.take({ maxRecords: 1, maxBytes: 1 })).toEqual({
@@ -17,14 +17,14 @@ test('retention that passes a group is told as an error, with what it has lost',
   ]);
 });
 
-test('retention that passes a tail is no more than news', async () => {
+test('logs an info message if retention passes a tail', async () => {
   const { told, moved, buffer } = await afterMove({ position: 3, range: [10, 20] });
   expect(moved).toBe(true);
   expect(buffer.fetchOffset).toBe(10);
   expect(told).toEqual([['info', 'log_removed_ahead', { topic: 't', partition: 0, offset: 3, start: 10 }]]);
 });
 
-test('a position behind the end is an error of a group, whose reader is told', async () => {
+test('logs an error for a group beyond the end, and its read throws LogTruncated', async () => {
   const { told, moved, buffer } = await afterMove({
     group: 'g',
     position: 21,
@@ -39,20 +39,20 @@ test('a position behind the end is an error of a group, whose reader is told', a
   expect(told).toEqual([['error', 'log_cut_short', fields]]);
 });
 
-test('a position behind the end is a warning of a tail, which is told too', async () => {
+test('logs a warning for a tail beyond the end, and its read throws LogTruncated', async () => {
   const { told, buffer } = await afterMove({ position: 21, range: [10, 20], isAgain: true });
   expect(() => buffer.take({ maxRecords: 1, maxBytes: 1 })).toThrow('t/0 was truncated at offset 20');
   expect(told).toMatchObject([['warn', 'log_cut_short', { position: 21, offset: 20 }]]);
 });
 
-test('an offset in range is asked for again, and then only its leader epoch can be unknown', async () => {
+test('retries an offset in range once, and then treats its leader epoch as unknown', async () => {
   const at = { group: 'g', position: 15, range: [10, 20], leaderEpoch: 7 } as const;
   expect(await afterMove(at)).toMatchObject({ moved: false, told: [] });
   const { moved, buffer } = await afterMove({ ...at, isAgain: true });
   expect([moved, buffer.fetchOffset]).toEqual([true, 14]);
 });
 
-test('where only a bound of its leader epoch is known, an offset in range stays, and is asked for without it', async () => {
+test('keeps an offset in range with only an upper bound of its epoch, and drops the bound', async () => {
   const at = { group: 'g', position: 15, range: [10, 20], upToEpoch: 7 } as const;
   expect(await afterMove(at)).toMatchObject({ moved: false, told: [] });
   const { moved, buffer, told } = await afterMove({ ...at, isAgain: true });
@@ -61,12 +61,12 @@ test('where only a bound of its leader epoch is known, an offset in range stays,
   expect(buffer.take({ maxRecords: 1, maxBytes: 1 })).toBeUndefined();
 });
 
-test('a partition that somebody added is asked for too', async () => {
+test('adjusts the position of an added partition', async () => {
   const { moved, buffer } = await afterMove({ group: 'g', position: 3, range: [10, 20], partition: 3 });
   expect([moved, buffer.fetchOffset]).toEqual([true, 10]);
 });
 
-test('a partition that has lost its leader meanwhile stays where it is', async () => {
+test('keeps the position of a partition without a leader', async () => {
   const { told, moved, buffer } = await afterMove({ group: 'g', position: 3 });
   expect([moved, buffer.fetchOffset, told]).toEqual([false, 3, []]);
 });
@@ -74,7 +74,7 @@ test('a partition that has lost its leader meanwhile stays where it is', async (
 interface Case {
   readonly group?: string;
   readonly position: number;
-  /** Oldest offset and end; none where nobody leads the partition. */
+  /** Start and end offset. Undefined for a partition without a leader. */
   readonly range?: readonly [number, number];
   readonly leaderEpoch?: number;
   readonly upToEpoch?: number;
@@ -93,7 +93,7 @@ async function afterMove(of: Case) {
   const nobody = async () => Promise.reject(new Error('not asked for'));
   const catalog = {
     ...{ limits: nobody, committed: nobody, actualPartitionCounts: nobody, evict: () => undefined },
-    // The topic was made with one.
+    // The topic was created with one partition.
     ranges: async (_: string, partitions = 1) =>
       Array.from({ length: partitions }, () => range && { startOffset: range[0], endOffset: range[1] }),
   };

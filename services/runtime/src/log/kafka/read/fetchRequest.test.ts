@@ -8,7 +8,7 @@ import { PartitionBuffer } from './partitionBuffer.ts';
 const ALL = { maxRecords: 1000, maxBytes: 1_000_000 };
 const HERE = { isAnyExcluded: false };
 
-test('asks for all partitions together, each from where its buffer ends, with the leader epoch before it', async () => {
+test('requests all partitions at the ends of their buffers with the previous leader epochs', async () => {
   const [one, other] = [aBuffer(0, 5), aBuffer(1, 2 ** 40)];
   const { broker, asked } = aBroker(({ offset }) => ({ batches: batchOf(offset, 2, 7) }));
   expect(await fetchFromBroker(broker, [limited(one), limited(other)], HERE)).toEqual([]);
@@ -28,7 +28,7 @@ test('asks for all partitions together, each from where its buffer ends, with th
   ]);
 });
 
-test('drops what comes for a position that was left meanwhile', async () => {
+test('drops records of a position that has changed meanwhile', async () => {
   const buffer = aBuffer(0, 5);
   const { broker } = aBroker(({ offset }) => {
     buffer.seek(2);
@@ -38,7 +38,7 @@ test('drops what comes for a position that was left meanwhile', async () => {
   expect([buffer.isEmpty, buffer.position]).toEqual([true, 2]);
 });
 
-test('waits where nothing comes, be there nothing or no room beside the others', async () => {
+test('returns no records if the log or the response has none', async () => {
   const buffers = [aBuffer(0, 5), aBuffer(1, 7), aBuffer(2, 9)];
   const part = batchOf(9, 1).subarray(0, 50);
   const { broker } = aBroker(
@@ -48,7 +48,7 @@ test('waits where nothing comes, be there nothing or no room beside the others',
   expect(buffers.map(({ fetchOffset }) => fetchOffset)).toEqual([5, 8, 9]);
 });
 
-test('says when a broker sends only a part of the batch that it must send whole', async () => {
+test('reports an incomplete first batch', async () => {
   const buffer = aBuffer(0, 5);
   const { broker } = aBroker(() => ({ batches: batchOf(5, 1).subarray(0, 50) }));
   expect(await messages(fetchFromBroker(broker, [limited(buffer)], HERE))).toEqual([
@@ -56,7 +56,7 @@ test('says when a broker sends only a part of the batch that it must send whole'
   ]);
 });
 
-test('keeps what is wrong with one partition from the others', async () => {
+test('reports errors of one partition without affecting the others', async () => {
   const buffers = [0, 1, 2, 3, 4].map((partition) => aBuffer(partition, 0));
   const flipped = batchOf(0, 1);
   flipped[70] = (flipped[70] ?? 0) ^ 1;
@@ -79,7 +79,7 @@ test('keeps what is wrong with one partition from the others', async () => {
   expect(buffers.map(({ fetchOffset }) => fetchOffset)).toEqual([0, 0, 0, 0, 3]);
 });
 
-test('refuses a bomb, unless its topic takes so much at once', async () => {
+test('rejects a decompression bomb unless the topic allows its size', async () => {
   const bomb = aBatch({ codec: 'zstd', records: [{ delta: 0, value: Buffer.alloc(65 * 1024 * 1024) }] });
   const fetched = async (maxBatchBytes: number) => {
     const buffer = aBuffer(0, 0);
@@ -94,14 +94,14 @@ test('refuses a bomb, unless its topic takes so much at once', async () => {
   expect(await fetched(70 * 1024 * 1024)).toEqual([]);
 });
 
-test('fails whole where the broker refuses the whole', async () => {
+test('fails if the whole response has an error', async () => {
   const { broker } = aBroker(() => ({}), { errorCode: 70 });
   await expect(fetchFromBroker(broker, [limited(aBuffer(0, 0))], HERE)).rejects.toMatchObject({
     type: 'FETCH_SESSION_ID_NOT_FOUND',
   });
 });
 
-test('names the oldest Kafka that it can read', async () => {
+test('reports the oldest supported Kafka version', async () => {
   const { broker, asked } = aBroker(() => ({}), { maxVersion: 11 });
   const refused = await fetchFromBroker(broker, [limited(aBuffer(0, 0))], HERE).catch(
     (error: unknown) => error,

@@ -21,7 +21,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
   const own = oneDeployment(brokers);
   const { admin, kafka, nameOf } = own;
 
-  test('follows a partition to another broker', async (context) => {
+  test('continues when a partition moves to another broker', async (context) => {
     const { brokers: nodes } = await admin.describeCluster();
     if (nodes.length < 2) {
       console.log('follows a partition to another broker: skipped, there is one broker only');
@@ -31,7 +31,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     const appended: string[] = [];
     const append = async () => {
       appended.push(`${appended.length}`);
-      // A move may fail one; what counts here is what the log holds.
+      // A move of the leader may fail an append. The test compares with the log.
       await own.log.append(topic, 0, [aRecord(`${appended.length - 1}`)]).catch(() => undefined);
     };
     const texts: (string | undefined)[] = [];
@@ -59,7 +59,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     expect(new Set(texts).size).toBe(texts.length);
   });
 
-  test('goes on at the oldest record when the wanted one was removed', async () => {
+  test('continues at the oldest record if the next one has expired', async () => {
     const [topic, group] = [await aTopic(own.log), aName('group')];
     await own.log.append(topic, 0, [aRecord('removed'), aRecord('removed too'), aRecord('kept')]);
     const first = await own.log.consume({
@@ -72,7 +72,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     });
     await until(async () => (await own.log.committed(group, topic))[0]?.offset === 1);
     await first.stop();
-    // kafkajs finds no leader of a topic that this client was not asked about before.
+    // kafkajs knows a topic's leaders only after a first request.
     await admin.fetchTopicOffsets(nameOf(topic));
     await admin.deleteTopicRecords({ topic: nameOf(topic), partitions: [{ partition: 0, offset: '2' }] });
     await until(async () => (await own.log.startOffsets(topic))[0] === 2);
@@ -94,9 +94,9 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     expect(texts).toEqual(['kept', 'kept']);
   });
 
-  /** Clients of other makers compress by what kafkajs cannot read, Kafka's own tools by default. */
+  /** Other clients compress with codecs that kafkajs cannot read. Kafka's own tools do so by default. */
   test.for(['lz4', 'snappy'])(
-    'reads what others have compressed by %s, of a topic that is kept in zstd',
+    'reads records that were compressed with %s in a topic with compression zstd',
     async (codec, { skip }) => {
       if (spawnSync('kcat', ['-V']).status !== 0) skip('there is no kcat');
       const topic = await aTopic(own.log, { compression: 'zstd' });
@@ -108,7 +108,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     },
   );
 
-  test('tells whoever is sent behind its end, and goes on there', async () => {
+  test('reports a truncation for a position beyond the end and continues there', async () => {
     const topic = await aTopic(own.log);
     await own.log.append(topic, 0, [aRecord('a')]);
     const { consumer, owned } = await aReader(topic);
@@ -123,10 +123,10 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
   });
 
   /**
-   * Compaction leaves the last batch of a producer without a record, which kafkajs does not show. Brokers clean every
-   * 15 s, and never the segment that is written to.
+   * Compaction keeps a producer's last batch without its records, which kafkajs does not show. Brokers clean every 15 s,
+   * and never the active segment.
    */
-  test('passes batches that compaction has left without a record', async () => {
+  test('passes batches without records after compaction', async () => {
     const topic = aName('topic');
     await createTopic(brokers.split(','), {
       topic: nameOf(topic),
@@ -139,7 +139,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
         'delete.retention.ms': '0',
       }).map(([name, value]) => ({ name, value })),
     });
-    // Each by a producer of its own, whose last batch it is; the same key makes all but the last one superfluous.
+    // Each record has its own producer, whose last batch it is. The same key makes all but the last record obsolete.
     for (let count = 0; count < 10; count += 1) {
       const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 });
       await producer.connect();
@@ -148,14 +148,14 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     }
     let texts: (string | undefined)[] = [];
     await until(async () => {
-      // The cleaner looks again only when something was appended to a new segment.
+      // The cleaner runs again only after an append to a new segment.
       await own.log.append(topic, 0, [aRecord('last', 'other')]);
       const [records = []] = await readToEnd(own.log, topic);
       texts = records.map(textOf).filter((text) => text !== 'last');
       return texts.length === 1;
     });
     expect(texts).toEqual(['9']);
-    // Also from inside of what is gone.
+    // The offset is inside the deleted range.
     const tail = await own.log.tail({ topic, from: [4], onBatch: () => undefined });
     await tail.waitForOffsets(await own.log.endOffsets(topic));
     await tail.close();

@@ -1,4 +1,4 @@
-/** What fails of one partition is tried again, told and mended while the others of its broker are read. */
+/** A failing partition is retried and reported while the other partitions of its broker are read. */
 import type { Broker, Cluster } from 'kafkajs';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { StartRefused } from '../../../process/errors.ts';
@@ -15,7 +15,7 @@ const NOT_LEADER = 6;
 const OUT_OF_RANGE = 1;
 const DENIED = 29;
 
-test('reads the others while one partition has a lasting error, tells of it once, and mends it', async () => {
+test('reads other partitions while one has a lasting error, reports it once, and recovers', async () => {
   let isSick = true;
   const {
     open,
@@ -26,7 +26,7 @@ test('reads the others while one partition has a lasting error, tells of it once
   const [well, sick] = [open(0), open(1)];
   await until(() => asked(1) >= 4 && well.offsets.length > 50);
   expect(sick.offsets).toEqual([]);
-  // It rests between its tries, and the others do not rest with it.
+  // The partition pauses between its attempts, and the others do not.
   expect(asked(0)).toBeGreaterThan(2 * asked(1));
   const place = { operation: 'read', topic: 't', partition: 1 };
   expect(listed.list()).toMatchObject([place]);
@@ -42,7 +42,7 @@ test('reads the others while one partition has a lasting error, tells of it once
   ]);
 });
 
-test('delivers nothing of a batch that came broken, and the same offset when it comes whole', async () => {
+test('delivers no record of a damaged batch and fetches the same offset again', async () => {
   let broken = 3;
   const { open, told } = aFetcher(({ partition, offset }) => {
     if (partition !== 1 || offset !== 2 || broken === 0) return undefined;
@@ -63,7 +63,7 @@ test('delivers nothing of a batch that came broken, and the same offset when it 
   ]);
 });
 
-test('says nothing of a leader that has moved, and asks who leads', async () => {
+test('refreshes the metadata without a warning if a leader moved', async () => {
   let hasMoved = true;
   const { open, told, refreshes } = aFetcher(({ partition }) => {
     if (partition !== 1 || !hasMoved) return undefined;
@@ -75,7 +75,7 @@ test('says nothing of a leader that has moved, and asks who leads', async () => 
   expect([told, refreshes()]).toEqual([[], 1]);
 });
 
-test('gives up a request that is answered no more, and goes on over a new connection', async () => {
+test('abandons a request without a response and continues with a new connection', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   let isForgotten = true;
@@ -88,7 +88,7 @@ test('gives up a request that is answered no more, and goes on over a new connec
   expect(renewals()).toBe(1);
 });
 
-test('goes back to where the log has parted from what was read', async () => {
+test('moves back to the offset where the log diverges', async () => {
   let hasDiverged = false;
   const { open, told } = aFetcher(({ offset }) => {
     if (offset !== 5 || hasDiverged) return undefined;
@@ -97,14 +97,14 @@ test('goes back to where the log has parted from what was read', async () => {
   });
   const buffer = open(0);
   await until(() => buffer.offsets.length > 9);
-  expect(buffer.offsets.slice(0, 10)).toEqual([0, 1, 2, 3, 4, 'cut at 3', 3, 4, 5, 6]);
+  expect(buffer.offsets.slice(0, 10)).toEqual([0, 1, 2, 3, 4, 'truncated at 3', 3, 4, 5, 6]);
   expect(told).toMatchObject([['log_cut_short', { position: 5, offset: 3 }]]);
 });
 
 test.each<[string, number[], number]>([
-  ['was asked who leads before', [NOT_LEADER, OUT_OF_RANGE], Number.MAX_SAFE_INTEGER],
-  ['has less than was read', [OUT_OF_RANGE, NOT_LEADER, OUT_OF_RANGE], 3],
-])('takes no cut from a broker that led and %s', async (_, codes, endOffset) => {
+  ['was no longer the leader', [NOT_LEADER, OUT_OF_RANGE], Number.MAX_SAFE_INTEGER],
+  ['has fewer records', [OUT_OF_RANGE, NOT_LEADER, OUT_OF_RANGE], 3],
+])('ignores a truncation from a previous leader that %s', async (_, codes, endOffset) => {
   const { open, told } = aFetcher(
     ({ offset }) => {
       const errorCode = offset === 5 ? codes.shift() : undefined;
@@ -118,16 +118,16 @@ test.each<[string, number[], number]>([
   expect(told.filter(([event]) => event === 'log_cut_short')).toEqual([]);
 });
 
-test('goes back to the end of a log that ends before what is wanted', async () => {
+test('moves back to the end of a log that ends before the position', async () => {
   const { open } = aFetcher(({ offset }) => (offset > 900 ? { errorCode: OUT_OF_RANGE } : undefined), {
     range: { startOffset: 0, endOffset: 900 },
   });
   const buffer = open(0, 1000);
   await until(() => buffer.offsets.length > 1);
-  expect(buffer.offsets.slice(0, 2)).toEqual(['cut at 900', 900]);
+  expect(buffer.offsets.slice(0, 2)).toEqual(['truncated at 900', 900]);
 });
 
-test('leaves a batch in a coding that it does not know alone with its partition, and goes on once it is gone', async () => {
+test('pauses only the partition of a batch with an unsupported codec until the batch is deleted', async () => {
   let isThere = true;
   const { open, told, asked, failed, sick } = aFetcher(({ partition, offset }) =>
     partition === 1 && offset === 2 && isThere ? { batches: aBatch({ offset, codec: 'lz4' }) } : undefined,
@@ -147,7 +147,7 @@ test('leaves a batch in a coding that it does not know alone with its partition,
   ]);
 });
 
-test('cannot go on with a topic that it may not read', async () => {
+test('fails on a topic without read permission', async () => {
   const { open, failed } = aFetcher(({ partition }) => (partition === 1 ? { errorCode: DENIED } : {}));
   open(1);
   const failure = await failed;
@@ -157,7 +157,7 @@ test('cannot go on with a topic that it may not read', async () => {
   });
 });
 
-/** A broker that has one record a batch at every offset, unless the test answers otherwise. */
+/** Returns a fetcher and a broker that has one record per batch at every offset, unless the test answers otherwise. */
 function aFetcher(
   answer: (asked: AskedPartition) => AnsweredPartition | undefined | Promise<AnsweredPartition>,
   { range = { startOffset: 0, endOffset: Number.MAX_SAFE_INTEGER } } = {},
@@ -207,7 +207,7 @@ function aFetcher(
         const taken = buffer.take({ maxRecords: 100, maxBytes: 1_000_000 });
         offsets.push(...(taken?.records ?? []).map(({ offset }) => offset));
       } catch (error) {
-        offsets.push(`cut at ${Reflect.get(Object(error), 'offset')}`);
+        offsets.push(`truncated at ${Reflect.get(Object(error), 'offset')}`);
         drain();
       }
     };

@@ -6,7 +6,7 @@ import type { Chunk } from './recordBatches.ts';
 
 const ALL = { maxRecords: 1000, maxBytes: 1_000_000 };
 
-test('gives what was put, in bounded batches that follow one another', () => {
+test('returns the records in consecutive, bounded batches', () => {
   const buffer = aBuffer();
   buffer.put(aChunk([0, 1, 2], { nextOffset: 4 }));
   buffer.put(aChunk([4], { nextOffset: 5 }));
@@ -17,21 +17,21 @@ test('gives what was put, in bounded batches that follow one another', () => {
   expect(taken(buffer, ALL)).toBeUndefined();
 });
 
-test('gives one record, however large, and no second one beyond the bytes', () => {
+test('returns at least one record and no further record above the maximum bytes', () => {
   const buffer = aBuffer();
   buffer.put(aChunk([0, 1, 2], { size: 100 }));
   expect(taken(buffer, { ...ALL, maxBytes: 1 })).toEqual({ offsets: [0], nextOffset: 1 });
   expect(taken(buffer, { ...ALL, maxBytes: 199 })).toEqual({ offsets: [1], nextOffset: 2 });
 });
 
-test('gives an empty batch where only markers were passed', () => {
+test('returns an empty batch if only markers were passed', () => {
   const buffer = aBuffer();
   buffer.put(aChunk([], { nextOffset: 3 }));
   expect(taken(buffer, ALL)).toEqual({ offsets: [], nextOffset: 3 });
   expect(buffer.position).toBe(3);
 });
 
-test('forgets what it holds when it is sought elsewhere', () => {
+test('discards its records after a seek', () => {
   const buffer = aBuffer();
   buffer.put(aChunk([0, 1, 2]));
   buffer.seek(1);
@@ -40,7 +40,7 @@ test('forgets what it holds when it is sought elsewhere', () => {
   expect(taken(buffer, ALL)?.offsets).toEqual([1, 2]);
 });
 
-test('is full at its bound, and wants more when it was read', () => {
+test('is full at its limit and wants records again after a read', () => {
   let drained = 0;
   const buffer = aBuffer(() => {
     drained += 1;
@@ -51,7 +51,7 @@ test('is full at its bound, and wants more when it was read', () => {
   expect([buffer.isFull, drained]).toEqual([false, 1]);
 });
 
-test('knows the leader epoch of what it gives, and of what it wants next', () => {
+test('tracks the leader epochs of returned records and of the next fetch', () => {
   const buffer = aBuffer();
   expect(buffer.leaderEpoch).toBe(-1);
   buffer.put(
@@ -74,11 +74,11 @@ test('knows the leader epoch of what it gives, and of what it wants next', () =>
 });
 
 test.each<[string, Diverging, number]>([
-  ['of the same epoch, which ends earlier', { epoch: 5, endOffset: 15 }, 15],
-  ['that lacks the epoch, and ends where it began', { epoch: 4, endOffset: 10 }, 10],
-  ['that lacks the epoch, and was longer before it', { epoch: 3, endOffset: 300 }, 10],
-  ['that lacks all that is known', { epoch: 1, endOffset: 300 }, 4],
-])('parts from a log %s', (_, diverging, offset) => {
+  ['whose epoch ends earlier', { epoch: 5, endOffset: 15 }, 15],
+  ['that ends before the epoch', { epoch: 4, endOffset: 10 }, 10],
+  ['that has other records instead of the epoch', { epoch: 3, endOffset: 300 }, 10],
+  ['that lacks all known epochs', { epoch: 1, endOffset: 300 }, 4],
+])('diverges from a log %s', (_, diverging, offset) => {
   const buffer = aBuffer();
   buffer.seek(4);
   buffer.put(
@@ -92,21 +92,21 @@ test.each<[string, Diverging, number]>([
   expect(buffer.divergenceOffset(diverging)).toBe(offset);
 });
 
-test('parts below its position from a log that lacks the epoch which it was opened with', () => {
+test('diverges below its position if the log lacks its initial epoch', () => {
   const buffer = aBuffer();
   buffer.seek(20, 5);
   expect(buffer.divergenceOffset({ epoch: 5, endOffset: 12 })).toBe(12);
   expect(buffer.divergenceOffset({ epoch: 3, endOffset: 300 })).toBe(19);
 });
 
-test('parts at its position, or below where the log ends, from one that lacks the epoch up to which it was known', () => {
+test('diverges at its position or at the end of a log that lacks its maximum epoch', () => {
   const buffer = aBuffer();
   buffer.seek(20, undefined, 5);
   expect([buffer.leaderEpoch, buffer.lastFetchedEpoch]).toEqual([-1, 5]);
   expect(buffer.divergenceOffset({ epoch: 3, endOffset: 12 })).toBe(12);
   expect(buffer.divergenceOffset({ epoch: 3, endOffset: 300 })).toBe(20);
   buffer.truncate(20);
-  // What is there is read, whatever its epoch.
+  // Current records are read with any epoch.
   expect(buffer.lastFetchedEpoch).toBe(-1);
   buffer.seek(20, undefined, 5);
   buffer.put(aChunk([20], { epochs: [[4, 20]] }));
@@ -114,7 +114,7 @@ test('parts at its position, or below where the log ends, from one that lacks th
   expect(taken(buffer, ALL)).toEqual({ offsets: [20], nextOffset: 21 });
 });
 
-test('tells its reader once of a cut below its position, and what was read may be committed', () => {
+test('throws LogTruncated once, and offsets that were read can be committed', () => {
   const buffer = aBuffer();
   buffer.put(
     aChunk([0, 1, 2, 3], {
@@ -132,7 +132,7 @@ test('tells its reader once of a cut below its position, and what was read may b
   expect(taken(buffer, ALL)).toEqual({ offsets: [1], nextOffset: 2 });
 });
 
-test('only fetches anew what its reader has not come to before the cut', () => {
+test('refetches records after a truncation above the position, without an error', () => {
   const buffer = aBuffer();
   buffer.put(aChunk([0, 1, 2, 3], { epochs: [[2, 0]] }));
   buffer.take({ ...ALL, maxRecords: 1 });
@@ -142,21 +142,21 @@ test('only fetches anew what its reader has not come to before the cut', () => {
 });
 
 test.each<[string, number, number | undefined, boolean]>([
-  ['before the cut', 1, undefined, false],
-  ['behind the cut', 3, undefined, true],
-  ['behind the cut with the epoch, which the next fetch compares', 3, 2, false],
-])('a reader that seeks %s before it was told', (_, offset, leaderEpoch, isTold) => {
+  ['before the truncation', 1, undefined, false],
+  ['after the truncation', 3, undefined, true],
+  ['after the truncation with an epoch for the next fetch', 3, 2, false],
+])('handles a seek %s before LogTruncated was thrown', (_, offset, leaderEpoch, isReported) => {
   const buffer = aBuffer();
   buffer.put(aChunk([0, 1, 2, 3]));
   buffer.take(ALL);
   buffer.truncate(2);
   buffer.seek(offset, leaderEpoch);
-  if (isTold) expect(() => buffer.take(ALL)).toThrow(LogTruncated);
+  if (isReported) expect(() => buffer.take(ALL)).toThrow(LogTruncated);
   else expect(taken(buffer, ALL)).toBeUndefined();
-  expect(buffer.position).toBe(isTold ? 2 : offset);
+  expect(buffer.position).toBe(isReported ? 2 : offset);
 });
 
-test('passes what retention has removed, of which no epoch is known', () => {
+test('passes expired records, whose epochs are unknown', () => {
   const buffer = aBuffer();
   buffer.put(aChunk([0], { epochs: [[2, 0]] }));
   buffer.skipTo(9);
@@ -164,7 +164,7 @@ test('passes what retention has removed, of which no epoch is known', () => {
   expect(taken(buffer, ALL)).toEqual({ offsets: [0], nextOffset: 9 });
 });
 
-test('holds nothing for a partition that was given up, also of what comes late', () => {
+test('discards all records after its release, including late ones', () => {
   const buffer = aBuffer();
   buffer.put(aChunk([0]));
   buffer.release();

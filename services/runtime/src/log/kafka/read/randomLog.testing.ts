@@ -1,16 +1,16 @@
-/** Makes what a broker may answer of one partition: batches of many writers and codecs, transactions, compacted gaps. */
+/** Generates random responses for one partition: batches of many producers and codecs, transactions, and gaps. */
 import { aBatch, type RecordParts } from './aBatch.testing.ts';
 import type { AbortedTransaction } from './recordBatches.ts';
 
 export interface RandomLog {
   readonly bytes: Buffer;
-  /** Where a reader begins; perhaps inside of a batch. */
+  /** Start position of the reader, possibly inside a batch. */
   readonly position: number;
   readonly aborted: readonly AbortedTransaction[];
   isAborted(offset: number): boolean;
 }
 
-/** @param seed decides everything. */
+/** @param seed determines the whole log. */
 export function aRandomLog(seed: number, batches: number): RandomLog {
   const random = randomOf(seed);
   const upTo = (count: number) => Math.floor(random() * count);
@@ -18,7 +18,7 @@ export function aRandomLog(seed: number, batches: number): RandomLog {
   const parts: Buffer[] = [];
   const aborted: AbortedTransaction[] = [];
   const gone = new Set<number>();
-  /** By producer, the offsets of the transaction that is open. */
+  /** Offsets of the open transaction, by producer. */
   const open = new Map<number, number[]>();
   let offset = upTo(2) * 2 ** 33 + upTo(100);
   const start = offset;
@@ -51,7 +51,7 @@ export function aRandomLog(seed: number, batches: number): RandomLog {
     );
     offset = lastOffset + 1;
   }
-  // Brokers list those that overlap what they answer; what is still open ends later, and is not aborted here.
+  // Brokers list aborted transactions that overlap the response. Transactions that are still open are not aborted.
   return {
     bytes: Buffer.concat(parts),
     position: random() < 0.5 ? start : start + upTo(offset - start),
@@ -81,7 +81,7 @@ function offsetsTo(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }
 
-/** Numbers from 0 up to 1, by the seed alone (mulberry32). */
+/** Returns a generator of numbers from 0 to 1 (mulberry32). */
 export function randomOf(seed: number): () => number {
   let state = seed;
   return () => {

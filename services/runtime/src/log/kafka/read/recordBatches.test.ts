@@ -10,7 +10,7 @@ beforeAll(registerZstd);
 const LOGS = 250;
 const BATCHES = 40;
 
-test('reads what kafkajs reads, less what was aborted', async () => {
+test('decodes the same records as kafkajs, except aborted ones', async () => {
   let records = 0;
   for (let seed = 1; seed <= LOGS; seed += 1) {
     const { bytes, position, aborted, isAborted } = aRandomLog(seed, BATCHES);
@@ -32,7 +32,7 @@ test('reads what kafkajs reads, less what was aborted', async () => {
   expect(records).toBeGreaterThan(LOGS * BATCHES);
 });
 
-test('refuses a batch of which any bit was turned, but for its leader epoch', () => {
+test('rejects a batch with any flipped bit outside its leader epoch', () => {
   const records = [
     { delta: 0, key: 'key', value: 'value' },
     { delta: 1, headers: [['name', 'text']] as const },
@@ -47,13 +47,13 @@ test('refuses a batch of which any bit was turned, but for its leader epoch', ()
       turned[bit >> 3] = (turned[bit >> 3] ?? 0) ^ (1 << (bit & 7));
       const outcome = outcomeOf(turned, wanted);
       const isEpoch = bit >> 3 >= 12 && bit >> 3 < 16;
-      // A length beyond the answer is that of a batch which is not whole yet.
-      if (!isEpoch) expect(outcome, `${codec}, bit ${bit}`).toMatch(/refused|nothing/);
+      // With a length beyond the response, the batch counts as incomplete.
+      if (!isEpoch) expect(outcome, `${codec}, bit ${bit}`).toMatch(/rejected|nothing/);
     }
   }
 });
 
-test('reads the whole batches of an answer that ends anywhere', () => {
+test('decodes the complete batches of a truncated response', () => {
   const batches = [aBatch({ offset: 5 }), aBatch({ offset: 6, codec: 'zstd' }), aBatch({ offset: 7 })];
   const bytes = Buffer.concat(batches);
   const ends = batches.map((_, index) => Buffer.concat(batches.slice(0, index + 1)).length);
@@ -65,20 +65,20 @@ test('reads the whole batches of an answer that ends anywhere', () => {
   }
 });
 
-test('refuses what is under a right checksum and is no record, by a reason of its own', () => {
+test('rejects malformed records with a valid checksum and gives the reason', () => {
   const random = randomOf(7);
-  let refused = 0;
+  let rejected = 0;
   for (let round = 0; round < 2000; round += 1) {
     const body = Buffer.from(
       Array.from({ length: Math.floor(random() * 40) }, () => Math.floor(random() * 256)),
     );
     const records = Array.from({ length: 1 + Math.floor(random() * 3) }, (_, delta) => ({ delta }));
-    if (outcomeOf(aBatch({ records, body }), wanting()).startsWith('refused')) refused += 1;
+    if (outcomeOf(aBatch({ records, body }), wanting()).startsWith('rejected')) rejected += 1;
   }
-  expect(refused).toBeGreaterThan(1900);
+  expect(rejected).toBeGreaterThan(1900);
 });
 
-test('reads what is in front of a batch that it refuses', () => {
+test('decodes the batches before an invalid one', () => {
   const broken = aBatch({ offset: 2 });
   broken[broken.length - 1] = 0xff;
   const chunk = decodeBatches(Buffer.concat([aBatch({ offset: 1 }), broken]), wanting({ position: 1 }));
@@ -86,16 +86,16 @@ test('reads what is in front of a batch that it refuses', () => {
   expect(() => decodeBatches(broken, wanting({ position: 2 }))).toThrow('a batch has a wrong checksum');
 });
 
-test('refuses a batch of another place, and a gap that no compaction made', () => {
+test('rejects a batch at a wrong offset and a gap without compaction', () => {
   const wanted = wanting({ position: 10, minBatchOffset: 10, leaderEpoch: 4 });
   const at = (offset: number, leaderEpoch = 4) => aBatch({ offset, leaderEpoch });
-  expect(outcomeOf(at(9), wanted)).toMatch(/refused: a batch of the offsets 9 to 9/);
-  expect(outcomeOf(at(11), wanted)).toMatch(/refused: a batch starts at offset 11 instead of 10/);
-  expect(outcomeOf(at(10, 3), wanted)).toMatch(/refused: a batch has leader epoch 3/);
+  expect(outcomeOf(at(9), wanted)).toMatch(/rejected: a batch of the offsets 9 to 9/);
+  expect(outcomeOf(at(11), wanted)).toMatch(/rejected: a batch starts at offset 11 instead of 10/);
+  expect(outcomeOf(at(10, 3), wanted)).toMatch(/rejected: a batch has leader epoch 3/);
   expect(decodeBatches(at(11), { ...wanted, isCompacted: true })?.nextOffset).toBe(12);
 });
 
-test('names the leader epochs from where they begin', () => {
+test('returns the start offset of each leader epoch', () => {
   const bytes = Buffer.concat([
     aBatch({ offset: 8, lastOffset: 11, leaderEpoch: 1 }),
     aBatch({ offset: 12, leaderEpoch: 1 }),
@@ -110,7 +110,7 @@ test('names the leader epochs from where they begin', () => {
   ]);
 });
 
-test('passes batches that hold no record any more', () => {
+test('passes batches without records', () => {
   const bytes = Buffer.concat([
     aBatch({ offset: 3, lastOffset: 9, records: [] }),
     aBatch({ offset: 10, codec: 'zstd', lastOffset: 12, records: [], body: Buffer.alloc(0) }),
@@ -118,14 +118,17 @@ test('passes batches that hold no record any more', () => {
   expect(decodeBatches(bytes, wanting({ position: 3 }))).toMatchObject({ records: [], nextOffset: 13 });
 });
 
-test.each(['gzip', 'zstd'] as const)('refuses a batch in %s that inflates beyond the bound', (codec) => {
-  const bomb = aBatch({ codec, body: Buffer.alloc(4 * MIB) });
-  expect(bomb.length).toBeLessThan(10_000);
-  const refused = outcomeOf(bomb, wanting({ maxDecompressedBytes: MIB }));
-  expect(refused).toBe(`refused: a batch with codec ${codec}: exceeds ${MIB} bytes after decompression`);
-});
+test.each(['gzip', 'zstd'] as const)(
+  'rejects a batch in %s that exceeds the limit after decompression',
+  (codec) => {
+    const bomb = aBatch({ codec, body: Buffer.alloc(4 * MIB) });
+    expect(bomb.length).toBeLessThan(10_000);
+    const refused = outcomeOf(bomb, wanting({ maxDecompressedBytes: MIB }));
+    expect(refused).toBe(`rejected: a batch with codec ${codec}: exceeds ${MIB} bytes after decompression`);
+  },
+);
 
-test('ends behind the batch that fills the room', () => {
+test('stops after the batch that exceeds the maximum bytes', () => {
   const value = Buffer.alloc(MIB);
   const bytes = Buffer.concat(
     [0, 1, 2, 3].map((offset) => aBatch({ offset, codec: 'zstd', records: [{ delta: 0, value }] })),
@@ -134,26 +137,26 @@ test('ends behind the batch that fills the room', () => {
   expect(chunk).toMatchObject({ records: [{ offset: 0 }, { offset: 1 }], nextOffset: 2 });
 });
 
-test('reads 130,000 records of one batch', () => {
+test('decodes 130,000 records of one batch', () => {
   const records: RecordParts[] = Array.from({ length: 130_000 }, (_, delta) => ({ delta, value: 'same' }));
   const chunk = decodeBatches(aBatch({ codec: 'zstd', records }), wanting());
   expect([chunk?.records.length, chunk?.nextOffset]).toEqual([130_000, 130_000]);
   expect(chunk?.records.at(-1)).toMatchObject({ offset: 129_999, value: Buffer.from('same') });
 });
 
-test.each(['snappy', 'lz4'] as const)('names %s as what it does not read', (codec) => {
+test.each(['snappy', 'lz4'] as const)('rejects %s as an unsupported codec', (codec) => {
   const read = () => decodeBatches(aBatch({ codec }), wanting());
   expect(read).toThrow(InvalidBatch);
   expect(read).toThrow(`codec ${codec}`);
 });
 
-test('does not read what is older than its format', () => {
+test('rejects batches of an older format', () => {
   const old = aBatch();
   old[16] = 1;
-  expect(outcomeOf(old, wanting())).toMatch(/refused: a batch of \d+ bytes has the format 1/);
+  expect(outcomeOf(old, wanting())).toMatch(/rejected: a batch of \d+ bytes has the format 1/);
 });
 
-test('is not ended by a record whose key looks like a marker', () => {
+test('an aborted transaction is not ended by a record whose key looks like a marker', () => {
   const of7 = { producerId: 7, isTransactional: true };
   const bytes = Buffer.concat([
     aBatch({ offset: 0, ...of7, records: [{ delta: 0, key: '\0\0\0\0' }] }),
@@ -165,7 +168,7 @@ test('is not ended by a record whose key looks like a marker', () => {
   expect(decodeBatches(bytes, wanting({ aborted }))?.records).toMatchObject([{ offset: 3 }]);
 });
 
-test('holds values as views on the answer', () => {
+test('returns values as views of the response', () => {
   const bytes = aBatch({ records: [{ delta: 0, value: 'value' }] });
   expect(decodeBatches(bytes, wanting())?.records[0]?.value?.buffer).toBe(bytes.buffer);
 });
@@ -180,13 +183,13 @@ function wanting(wanted: Partial<DecodeOptions> = {}): DecodeOptions {
   };
 }
 
-/** @throws what is no `BatchRefused`. */
+/** @throws any error other than `InvalidBatch`. */
 function outcomeOf(bytes: Buffer, wanted: DecodeOptions): string {
   try {
     return decodeBatches(bytes, wanted) === undefined ? 'nothing' : 'read';
   } catch (error) {
     if (!(error instanceof InvalidBatch)) throw error;
-    return `refused: ${error.message}`;
+    return `rejected: ${error.message}`;
   }
 }
 

@@ -67,7 +67,7 @@ export interface AbortedTransaction {
   readonly firstOffset: number;
 }
 
-/** A damaged or unsupported batch. None of its records are read. Another fetch may return it intact. */
+/** A damaged or unsupported batch. Its records are not read. Another fetch may return it intact. */
 export class InvalidBatch extends Error {
   override readonly name = 'InvalidBatch';
 }
@@ -119,7 +119,7 @@ class ChunkDecoder {
     };
   }
 
-  /** @throws InvalidBatch. Nothing of the batch was added then. */
+  /** @throws InvalidBatch without adding any record. */
   add(batch: Buffer): void {
     checkBatch(batch);
     const baseOffset = int64(batch, 0);

@@ -13,11 +13,11 @@ describeKafka('reading on Kafka', ({ brokers }) => {
   const own = oneDeployment(brokers);
   const { kafka, nameOf } = own;
 
-  test('gives nothing of aborted transactions, and comes to the end behind them', async () => {
+  test('skips aborted transactions and reaches the end', async () => {
     const topic = await aTopic(own.log);
     const [one, other] = await Promise.all([aProducer(), aProducer()]);
     await own.log.append(topic, 0, [aRecord('kept 0')]);
-    // Several at once, ended in another order than begun; a committed one in between, then one by an earlier aborter.
+    // Several transactions at once, which end in another order: a committed one between two aborted ones.
     const first = await one.transaction();
     const second = await other.transaction();
     await send(first, topic, 'gone 0');
@@ -32,7 +32,7 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     await until(async () => (await own.log.endOffsets(topic))[0] === 9);
     expect(await textsToEnd(own.log, topic)).toEqual([['kept 0', 'kept 1', 'kept 2']]);
 
-    // And for one who begins in the middle of both.
+    // The group starts in the middle of both.
     const group = aName('group');
     const texts: (string | undefined)[] = [];
     const consumer = await own.log.consume({
@@ -51,7 +51,7 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     expect(texts).toEqual(['kept 1', 'kept 2']);
   });
 
-  test('does not read past a transaction that is still open', async () => {
+  test('does not read past an open transaction', async () => {
     const topic = await aTopic(own.log);
     const producer = await aProducer();
     const open = await producer.transaction();
@@ -66,7 +66,7 @@ describeKafka('reading on Kafka', ({ brokers }) => {
       },
     });
     onTestFinished(() => tail.close());
-    // Another partition's reader gets there meanwhile, so this one has had its time too.
+    // Proves that the records were readable: the tail of another partition has reached the end.
     const elsewhere = await aTopic(own.log);
     await own.log.append(elsewhere, 0, [aRecord('elsewhere')]);
     expect(await textsToEnd(own.log, elsewhere)).toEqual([['elsewhere']]);
@@ -76,7 +76,7 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     expect(texts).toEqual(['open', 'behind']);
   });
 
-  test('goes on after an outage with the next record, and tells of it once', async () => {
+  test('continues after an outage with the next record and reports the outage once', async () => {
     const topic = await aTopic(own.log, { partitions: 2 });
     const network = disconnectableKafka(brokers);
     const events: string[] = [];
@@ -119,7 +119,7 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     expect(events).toEqual(['log_reading_interrupted', 'log_reading_resumed']);
   });
 
-  test('reads every record of a long topic once, in order, in bounded batches', async () => {
+  test('reads every record of a long topic once and in order, in bounded batches', async () => {
     const topic = await aTopic(own.log, { partitions: 3 });
     const value = 'x'.repeat(2000);
     for (let round = 0; round < 15; round += 1) {

@@ -1,6 +1,6 @@
 /**
- * A broker lost its last records, or they are not what they were, while its readers hold positions behind them. With the
- * only broker a member of a group loses its partition too, so tails and new owners are tested.
+ * A broker lost its last records while readers have positions after them. Tests tails and new owners, because a group
+ * member of the only broker also loses its partition.
  */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
@@ -26,7 +26,7 @@ const PREFIX = 'cuts-';
 const nameOf = (name: string) => `${PREFIX}${name}`;
 const broker = await startDamageableBroker();
 
-describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () => {
+describe.runIf(broker !== undefined)('a truncated log on Kafka', () => {
   const told: [string, Fields | undefined][] = [];
   const tell = (event: string, fields?: Fields) => void told.push([event, fields]);
   const logger = {
@@ -45,7 +45,7 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
     await broker?.stop();
   });
 
-  test('is noticed by who comes back when it has grown past where it ended', async () => {
+  test('is detected by a returning reader, even if it has more records than before', async () => {
     const topic = await aTopic(log());
     await appendEach(topic, 'a', 'b', 'c');
     const network = disconnectableKafka(there().address);
@@ -76,7 +76,7 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
     expect(seen).toEqual(['a', 'b', 'c', { partition: 0, offset: 1 }, 'x', 'y', 'z', '!']);
   });
 
-  test('is noticed by the leader epoch that a new owner knows of its position', async () => {
+  test('is detected by the leader epoch of a new owner', async () => {
     const topic = await aTopic(log());
     await appendEach(topic, 'a', 'b', 'c');
     const first = await aReader(topic);
@@ -91,19 +91,19 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
     expect(failure).toBeInstanceOf(LogTruncated);
     expect(failure).toMatchObject({ offset: 1, position: 3 });
     expect((await nextRecords(second, topic)).map(textOf)).toEqual(['x', 'y', 'z', '!']);
-    // Also where it knows no more than that nothing before its position is newer.
+    // An upper bound of the epoch is enough.
     const third = await aReader(topic);
     third.seek(topic, 3, undefined, epoch);
     await expect(nextRecords(third, topic)).rejects.toMatchObject({ offset: 1, position: 3 });
-    // A record before a position may be much older than that, and what is behind it too.
+    // The record before a position may have a much older epoch.
     third.seek(topic, 3, undefined, (epoch ?? 0) + 100);
     expect((await nextRecords(third, topic)).map(textOf)).toEqual(['z', '!']);
-    // What was read now is what is there.
+    // The epoch of the current records is known now.
     second.seek(topic, 5, epoch === undefined ? undefined : epoch + 100);
     await expect(nextRecords(second, topic)).rejects.toMatchObject({ offset: 4, position: 5 });
   });
 
-  test('gives nothing of a batch with a turned bit, and the other partitions go on', async () => {
+  test('delivers no record of a batch with a flipped bit and reads the other partitions', async () => {
     const topic = await aTopic(log(), { partitions: 2 });
     await log().append(topic, 1, [aRecord('whole'), aRecord('turned')]);
     there().flipBit(nameOf(topic), 1);
@@ -136,7 +136,7 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
     return broker;
   }
 
-  /** Each in a batch of its own. A broker that has forgotten its writers refuses what the first one appends, once. */
+  /** Appends each text in its own batch. A broker that has lost its producer state rejects the first one once. */
   async function appendEach(topic: string, ...texts: string[]): Promise<void> {
     for (const text of texts) {
       const append = () => log().append(topic, 0, [aRecord(text)]);

@@ -1,4 +1,4 @@
-/** Finds Kafka's jars, for a test that needs a broker with settings of its own. */
+/** Finds Kafka's jars for a test that needs a broker with its own settings. */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 const ROOT = fileURLToPath(new URL('../../../../../..', import.meta.url));
 const STACK = join(ROOT, 'deploy/kafka-local/stack.ts');
 
-/** A class path, or why there is none. `npm run stack` knows how they are fetched. */
+/** Returns a class path, or the reason why the jars are missing. `npm run stack` downloads them. */
 export async function brokerJars(): Promise<{ classPath: string } | { lack: string }> {
   const jars = process.env['QUESTLOG_STACK_JARS'] ?? join(ROOT, 'node_modules/.cache/questlog-jars');
   const lack =
@@ -24,7 +24,7 @@ async function missingJava(): Promise<string | undefined> {
   );
 }
 
-/** @returns what it lacks for that. */
+/** @returns the missing requirement. */
 async function fetchJars(jars: string): Promise<string | undefined> {
   const dataDir = mkdtempSync(join(tmpdir(), 'questlog-jars-'));
   const env = { ...process.env, QUESTLOG_DATA_DIR: dataDir, QUESTLOG_STACK_JARS: jars };

@@ -1,17 +1,14 @@
-/** One broker as a process, for suites that need one of their own. */
+/** Starts a broker as a process. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomInt, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
 
-/**
- * Java, which is killed when this process closes the pipe, or ends in whatever way: a test run that is cut off leaves no
- * broker behind.
- */
+/** Kills Java when the pipe to this process closes, so that an interrupted test run leaves no broker behind. */
 const WATCHED = 'exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec java "$@" 3<&- </dev/null';
 
-/** @param output a file that what it writes is added to. */
+/** @param output file to which the output is appended. */
 export function startProcess(args: readonly string[], output: string): ChildProcess {
   const file = openSync(output, 'a');
   const child = spawn('sh', ['-c', WATCHED, 'sh', ...args], { stdio: ['pipe', file, file] });
@@ -19,7 +16,6 @@ export function startProcess(args: readonly string[], output: string): ChildProc
   return child;
 }
 
-/** Kills it. */
 export async function endProcess(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, 'exit');
@@ -27,7 +23,7 @@ export async function endProcess(child: ChildProcess): Promise<void> {
   await exit;
 }
 
-/** Free as they are chosen, and below Linux's range of outgoing connections, one of which could take a port meanwhile. */
+/** Returns free ports below Linux's range of outgoing ports, so that no connection takes them meanwhile. */
 export async function freePorts(count: number): Promise<number[]> {
   const chosen = new Set<number>();
   while (chosen.size < count) {
@@ -47,7 +43,7 @@ export function localAddress(port: number): string {
   return `127.0.0.1:${port}`;
 }
 
-/** 16 bytes in base64 for URLs, without padding; Kafka wants no dash in front. */
+/** Returns 16 bytes in base64url without padding. Kafka does not allow a leading dash. */
 export function clusterId(): string {
   return `q${Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url').slice(1)}`;
 }

@@ -1,4 +1,4 @@
-/** Certificates of a certification authority of the test's own, made by `openssl`: nobody else trusts them. */
+/** Certificates of a test's own certificate authority, created with `openssl`. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,15 +10,15 @@ export interface Certificate {
 }
 
 export interface Authority {
-  /** The authority's own certificate. */
+  /** Certificate of the authority. */
   readonly caPem: string;
-  /** Issues a certificate for 127.0.0.1, for a server and a client. @param name the common name. */
+  /** Issues a certificate for 127.0.0.1, for server and client. @param name common name. */
   issue(name: string): Certificate;
-  /** A certificate for 192.0.2.1, where nobody is reached by that name. */
+  /** Issues a certificate for 192.0.2.1, which no connection uses. */
   issueForElsewhere(name: string): Certificate;
 }
 
-/** Undefined where there is no `openssl`. */
+/** Returns undefined without `openssl`. */
 export function anAuthority(name: string): Authority | undefined {
   try {
     const ca = made(`/CN=${name}`, ['basicConstraints=critical,CA:TRUE']);
@@ -38,12 +38,12 @@ export function anAuthority(name: string): Authority | undefined {
 const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
 const VALID_DAYS = '2';
 
-/** Signed by the authority, or by itself. */
+/** Creates a certificate that is signed by the authority, or by itself. */
 function made(subject: string, extensions: readonly string[], by?: Certificate): Certificate {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-certificates-'));
   const at = (name: string): string => join(folder, name);
   try {
-    // `-config`: what a machine's own configuration adds is not to matter.
+    // `-config` excludes the machine's configuration.
     writeAll(at, { 'openssl.cnf': '[req]\ndistinguished_name = dn\n[dn]\n', ...signer(by) });
     execFileSync(
       'openssl',

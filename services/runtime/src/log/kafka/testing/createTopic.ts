@@ -1,4 +1,4 @@
-/** Topics that a test makes itself, past the log. */
+/** Creates topics without the log. */
 import type { ITopicConfig } from 'kafkajs';
 import { silentLogger } from '../../../process/logger.ts';
 import { until } from '../../contract/harness.ts';
@@ -7,10 +7,9 @@ import { kafkaClient } from '../client/kafkaClient.ts';
 import { NO_LEADER } from '../client/patches.ts';
 
 /**
- * Returns once each broker knows who leads each partition: they learn of a topic one after the other, and a request
- * to one that has not fails, in kafkajs also the one that creates it and waits for its leaders.
- *
- * @param brokers `host:port`, all that the test asks later.
+ * Creates a topic and waits until each broker knows its leaders. Brokers learn of a topic one by one, and requests to the
+ * other brokers fail.
+ * @param brokers all brokers that the test uses, as `host:port`.
  */
 export async function createTopic(brokers: readonly string[], topic: ITopicConfig): Promise<void> {
   const admin = clientOf(brokers).admin();
@@ -25,7 +24,9 @@ export async function createTopic(brokers: readonly string[], topic: ITopicConfi
   }
 }
 
-/** Partitions that have one, with its broker's id, as one of the given brokers knows it: an admin would ask any of the cluster. */
+/**
+ * Returns the broker ids of the leaders by partition, as the given brokers know them. An admin client would ask any broker.
+ */
 export async function leadersOf(
   brokers: readonly string[],
   topic: string,

@@ -1,4 +1,4 @@
-/** A real broker whose files a test may change under it: as after a power loss, a full disk, or a bit that turned. */
+/** A real broker whose files a test can change, like a power loss, a full disk, or a flipped bit. */
 import { type ChildProcess, execFile } from 'node:child_process';
 import {
   closeSync,
@@ -22,25 +22,25 @@ import { clusterId, endProcess, freePorts, localAddress, startProcess } from './
 import { segmentsOf, truncateSegments } from './truncateSegments.ts';
 
 export interface DamageableBroker {
-  /** `host:port`, and of the broker beside it, separated by a comma. */
+  /** `host:port` of all brokers, separated by commas. */
   readonly address: string;
-  /** Moves all partitions of a topic to it, where there is another one beside it. */
+  /** Moves all partitions of a topic to the broker, if there is a second one. */
   takeOver(topic: string): Promise<void>;
   /**
-   * Kills it, takes the batches away that begin at the offset or behind it, and starts it again.
-   * @param topic as the cluster names it.
+   * Kills the broker, deletes the batches from the offset on, and restarts it.
+   * @param topic topic name with the prefix.
    */
   truncate(topic: string, partition: number, offset: number): Promise<void>;
-  /** Turns a bit of the last byte of the partition, also back. */
+  /** Flips a bit of the partition's last byte. A second call restores it. */
   flipBit(topic: string, partition: number): void;
   stop(): Promise<void>;
 }
 
 /**
- * Undefined with a line that says why, where this machine cannot.
- * @param isBeside another broker that nothing happens to: it has the metadata, the groups and the transactions, so that
- *   members of a group keep their partitions.
- * @throws where `QUESTLOG_REQUIRE` asks for kafka.
+ * Returns undefined, and prints the reason, if the broker cannot be started.
+ * @param hasSecondBroker adds an undamaged broker with the metadata, groups, and transactions, so that group members keep
+ *   their partitions.
+ * @throws if `QUESTLOG_REQUIRE` contains kafka.
  */
 export async function startDamageableBroker({
   hasSecondBroker = false,
@@ -96,7 +96,7 @@ interface NodeSettings {
   readonly id: number;
   readonly folder: string;
   readonly address: string;
-  /** The first one is it. */
+  /** Address of the controller, which is the first broker. */
   readonly controller: string;
 }
 
@@ -114,7 +114,7 @@ class Node {
     this.#settings = settings;
   }
 
-  /** Formats its folder when it starts for the first time. @param all that are up then. */
+  /** Formats the folder at the first start. @param all brokers that run afterwards. */
   async start(all: readonly string[]): Promise<void> {
     const { classPath, cluster, folder, id } = this.#settings;
     const settings = join(folder, 'server.properties');
@@ -140,7 +140,7 @@ class Node {
   }
 }
 
-/** Each topic too, so that nobody waits for an election any more. */
+/** Checks all topics, so that no test waits for an election. */
 async function isLeading(admin: Admin, all: readonly string[]): Promise<boolean> {
   const { brokers } = await admin.describeCluster();
   const { topics } = await admin.fetchTopicMetadata();
@@ -150,7 +150,7 @@ async function isLeading(admin: Admin, all: readonly string[]): Promise<boolean>
   );
 }
 
-/** Of groups and transactions. While there is one broker, they are on that one. */
+/** Creates the topics of groups and transactions. While there is one broker, they are on that broker. */
 async function createInternalTopics(admin: Admin): Promise<void> {
   const topics = ['__consumer_offsets', '__transaction_state'].map((topic) => ({
     topic,
@@ -202,7 +202,7 @@ function settingsOf({ id, folder, address, controller }: NodeSettings): string {
     'controller.listener.names': 'CONTROLLER',
     'inter.broker.listener.name': 'PLAIN',
     'controller.quorum.bootstrap.servers': controller,
-    // A killed broker may register again at once.
+    // Lets a killed broker register again at once.
     'broker.session.timeout.ms': 2000,
     'broker.heartbeat.interval.ms': 500,
     'log.dirs': join(folder, 'log'),

@@ -1,8 +1,8 @@
-/** Takes away what a test's deployment has made on a Kafka that others use too. */
+/** Deletes the topics of a test's deployment from a shared Kafka cluster. */
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
 
-/** Every topic whose name begins so. */
+/** Deletes all topics whose names start with the prefix. */
 export async function deleteTopics(brokers: string, prefix: string): Promise<void> {
   const admin = kafkaClient(
     { brokers: brokers.split(','), clientId: 'questlog-tests' },

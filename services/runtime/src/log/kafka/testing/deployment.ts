@@ -1,4 +1,4 @@
-/** Gives the suites of the log on Kafka deployments of their own, on a cluster that others use too. */
+/** Deployments for test suites on a shared Kafka cluster. */
 import { randomUUID } from 'node:crypto';
 import kafkajs, { type Admin, type Kafka } from 'kafkajs';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
@@ -9,17 +9,17 @@ import { openKafkaLog } from '../kafkaLog.ts';
 import { deleteTopics } from './deleteTopics.ts';
 
 export interface Deployments {
-  /** A client as other tools have one. */
+  /** Plain kafkajs client. */
   readonly kafka: Kafka;
-  /** The suite's own part of names on the cluster. */
+  /** Part of the cluster names that is unique to the suite. */
   readonly run: string;
   aPrefix(): string;
-  /** Opens a log of a deployment of its own without a prefix; closed with the test. */
+  /** Opens a log, with a new deployment if no prefix is given. Closed at the end of the test. */
   aLog(prefix?: string, of?: { replicationFactor?: number; logger?: Logger }): Promise<Log>;
   admin<T>(use: (admin: Admin) => Promise<T>): Promise<T>;
 }
 
-/** Takes its topics away after the suite. @param addresses `host:port`, separated by commas. */
+/** Deletes the topics after the suite. @param addresses `host:port`, separated by commas. */
 export function deployments(addresses: string): Deployments {
   const run = `log-${randomUUID()}-`;
   const brokers = addresses.split(',');
@@ -46,10 +46,10 @@ export function deployments(addresses: string): Deployments {
   };
 }
 
-/** One log for a whole suite, with a client and an admin beside it; opened before the first test, gone after the last. */
+/** One log for a whole suite, with a client and an admin client. */
 export interface OneDeployment {
   readonly kafka: Kafka;
-  /** Set from the first `beforeAll` on. */
+  /** Available after the first `beforeAll`. */
   readonly log: Log;
   readonly admin: Admin;
   readonly prefix: string;

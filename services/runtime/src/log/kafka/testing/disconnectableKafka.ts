@@ -1,4 +1,4 @@
-/** A kafkajs client whose network a test can cut: as for a process that is killed, or whose machine is gone. */
+/** A kafkajs client whose network a test can disconnect, like a killed process or a machine without power. */
 import { createConnection, type Socket } from 'node:net';
 import kafkajs, { type Kafka } from 'kafkajs';
 import type { Log } from '../../log.ts';
@@ -6,7 +6,7 @@ import type { KafkaCatalog } from '../topics/catalog.ts';
 
 export interface DisconnectableKafka {
   readonly kafka: Kafka;
-  /** Every connection breaks, and no new one succeeds. */
+  /** Closes all connections and prevents new ones. */
   disconnect(): void;
   reconnect(): void;
 }
@@ -20,7 +20,7 @@ export function disconnectableKafka(brokers: string): DisconnectableKafka {
     logLevel: kafkajs.logLevel.NOTHING,
     retry: { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 },
     socketFactory: ({ host, port, onConnect }) => {
-      // Port 1: nobody listens there.
+      // No process listens on port 1.
       const socket = createConnection({ host, port: isDisconnected ? 1 : port }, onConnect);
       sockets.add(socket);
       socket.on('close', () => sockets.delete(socket));
@@ -39,7 +39,7 @@ export function disconnectableKafka(brokers: string): DisconnectableKafka {
   };
 }
 
-/** The topics and offsets as a log knows them that is not severed. */
+/** Returns the topics and offsets of a log that stays connected. */
 export function catalogOf(log: Log): KafkaCatalog {
   return {
     limits: async (topic) => {

@@ -1,4 +1,4 @@
-/** That what the other Kafka suites stand on is there: a cluster that keeps its promises, a registry, a ClickHouse. */
+/** Checks the engines that other Kafka suites need: cluster, registry, and ClickHouse. */
 import { randomUUID } from 'node:crypto';
 import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { expect, test } from 'vitest';
@@ -13,7 +13,7 @@ describeKafka('the engines of the tests', ({ kind, brokers, registryUrl, clickho
     });
   });
 
-  test('a topic that asks for a second replica of each record takes one', async () => {
+  test('a topic with two in-sync replicas accepts a record', async () => {
     const topic = `engines-${randomUUID()}`;
     await withAdmin(brokers, async (admin, kafka) => {
       const replicationFactor = Math.min(3, await brokersKnownTo(admin));
@@ -34,7 +34,7 @@ describeKafka('the engines of the tests', ({ kind, brokers, registryUrl, clickho
     expect(await answer.json()).toBeInstanceOf(Array);
   });
 
-  test('ClickHouse tells its version', async () => {
+  test('ClickHouse returns its version', async () => {
     const { username, password, origin } = new URL(clickhouseUrl);
     const headers = { Authorization: `Basic ${btoa(`${username}:${password}`)}` };
     const answer = await fetch(origin, { method: 'POST', headers, body: 'SELECT version()' });

@@ -1,18 +1,18 @@
-/** The engines that the run has found or started for its tests, and the gate of the suites that need them. */
+/** Engines that the test run has found or started, and the condition for suites that need them. */
 import { describe, inject, test } from 'vitest';
 
 export interface Engines {
-  /** Given: some or all of it was named in the environment. */
+  /** `given` if the environment names any engine. */
   readonly kind: 'given' | 'docker' | 'local';
-  /** `host:port` of three brokers (as many as were given, otherwise), separated by commas. */
+  /** `host:port` of the brokers, separated by commas. Three brokers unless given. */
   readonly brokers: string;
-  /** The URL of the Confluent-compatible API. */
+  /** URL of the Confluent-compatible API. */
   readonly registryUrl: string;
-  /** `http://user:password@host:port/database`; the database need not be there. */
+  /** `http://user:password@host:port/database`. The database may not exist. */
   readonly clickhouseUrl: string;
-  /** The data folder of the local stack (`QUESTLOG_DATA_DIR` for its commands); not there for other kinds. */
+  /** Data folder of the local stack (`QUESTLOG_DATA_DIR` of its commands). Undefined for other kinds. */
   readonly stackDir?: string;
-  /** Not there for other kinds, and where Go is missing. */
+  /** Undefined for other kinds and without Go. */
   readonly s3?: S3Bucket;
 }
 
@@ -23,7 +23,7 @@ export interface S3Server {
 }
 
 export interface S3Bucket extends S3Server {
-  /** Of this run alone. */
+  /** Unique to this run. */
   readonly bucket: string;
 }
 
@@ -33,10 +33,10 @@ declare module 'vitest' {
   }
 }
 
-/** Undefined where there are none; why was printed at the start of the run. */
+/** Undefined without engines. The reason is printed at the start of the run. */
 export const engines = inject('engines');
 
-/** A suite that runs where there are engines. Its body is not run without them, and shows as one skipped test. */
+/** Describes a suite that needs the engines. Without them it is one skipped test. */
 export function describeKafka(name: string, suite: (engines: Engines) => void): void {
   if (engines !== undefined) {
     const there = engines;

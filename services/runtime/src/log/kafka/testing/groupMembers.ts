@@ -1,17 +1,17 @@
-/** The owners of a group's partitions, by the brokers, and what an operator does to groups and topics: for tests that break them. */
+/** Group members as the brokers report them, and operator actions on groups and topics. */
 import kafkajs from 'kafkajs';
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
 
-/** The partitions of each member, by its id; undefined while the group is not settled. */
+/** Partitions by member id. Undefined while the group is rebalancing. */
 export type GroupMembers = ReadonlyMap<string, readonly number[]> | undefined;
 
 export interface GroupView {
-  /** @param group with its prefix. */
+  /** @param group group name with the prefix. */
   members(group: string): Promise<GroupMembers>;
-  /** Deletes groups with all that they have committed. @throws as long as one has members. */
+  /** Deletes groups and their commits. @throws while a group has members. */
   deleteGroups(groups: readonly string[]): Promise<void>;
-  /** As an operator may do by hand. @param topics with their prefix. */
+  /** Adds partitions, like an operator. @param topics topic names with the prefix. */
   addPartitions(topics: readonly string[], count: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -27,7 +27,7 @@ export async function openGroupView(brokers: string): Promise<GroupView> {
       return new Map(
         description.members.map(({ memberId, memberAssignment }) => {
           const decoded = kafkajs.AssignerProtocol.MemberAssignment.decode(memberAssignment);
-          // All topics of a group are shared alike.
+          // A member has the same partitions of every topic.
           const [partitions = []] = Object.values(decoded?.assignment ?? {});
           return [memberId, partitions];
         }),

@@ -1,4 +1,4 @@
-/** Teaches kafkajs's own consumers zstd, for the whole process: it keeps one table of codecs. The product reads by itself. */
+/** Adds zstd to kafkajs's consumers for the whole process, for tests. The product has its own decoder. */
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import kafkajs from 'kafkajs';
 

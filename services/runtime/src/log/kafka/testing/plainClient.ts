@@ -1,17 +1,17 @@
-/** A client of Kafka that does nothing of its own: for tests of what a cluster keeps, whatever Questlog makes of it. */
+/** A plain Kafka client for tests of the cluster itself. */
 import { CompressionTypes, Kafka, logLevel } from 'kafkajs';
 import { createCluster } from '../client/clusterAccess.ts';
 import { patchRequestQueueTimer } from '../client/patches.ts';
 import { createTopic } from './createTopic.ts';
 
 export interface PlainClient {
-  /** A topic of one partition, with the replicas that the brokers give one by default. */
+  /** Creates a topic with one partition and the default replication factor. */
   createTopic(topic: string): Promise<void>;
-  /** Returns when as many replicas as the topic asks for have it. */
+  /** Resolves when the required replicas have the record. */
   append(topic: string, value: string): Promise<void>;
-  /** The same record so many times, as one compressed batch. */
+  /** Appends copies of a record as one compressed batch. */
   appendBatch(topic: string, partition: number, record: PlainRecord, count: number): Promise<void>;
-  /** Reads from the beginning until there are so many. */
+  /** Reads from the start until the number of records is reached. */
   read(topic: string, count: number): Promise<string[]>;
 }
 
@@ -27,7 +27,7 @@ export function plainClient(brokers: string): PlainClient {
   const kafka = new Kafka({
     brokers: brokers.split(','),
     logLevel: logLevel.NOTHING,
-    // Longer than Kafka takes to see that a killed broker is gone.
+    // Longer than Kafka needs to detect a killed broker.
     retry: { initialRetryTime: 300, maxRetryTime: 2_000, retries: 40 },
   });
   return {
@@ -45,7 +45,7 @@ async function append(kafka: Kafka, topic: string, value: string): Promise<void>
   await producer.disconnect();
 }
 
-/** Past the producer, which copies what it has of a partition once a record: minutes for a hundred thousand. */
+/** Bypasses the producer, which copies its buffer per record and would need minutes for 100,000 records. */
 async function appendBatch(
   kafka: Kafka,
   topic: string,

@@ -1,4 +1,4 @@
-/** Reads a topic to its end as anybody's kafkajs consumer does: committed records only, nothing of the log port. */
+/** Reads a topic to its end with a kafkajs consumer: committed records only, without the log port. */
 import { randomUUID } from 'node:crypto';
 import type { KafkaMessage } from 'kafkajs';
 import { silentLogger } from '../../../process/logger.ts';
@@ -11,9 +11,8 @@ export interface ReadRecord {
 }
 
 /**
- * Appends a record of its own to each partition, as markers make an end offset hard to wait for. Nobody else may read
- * the topic any more.
- * @param topic with its prefix.
+ * Reads the topic, after appending a last record to each partition, because markers hide the end.
+ * @param topic topic name with the prefix. No other reader may use the topic afterwards.
  */
 export async function readCommitted(brokers: string, topic: string): Promise<ReadRecord[]> {
   registerZstd();

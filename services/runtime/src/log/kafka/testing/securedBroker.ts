@@ -1,7 +1,4 @@
-/**
- * A real broker that lets nobody in without TLS and proof of who it is, and that checks what each may do: started for
- * one suite, in a folder of its own.
- */
+/** A real broker with TLS, authentication, and access control, for one suite. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,26 +15,28 @@ import { ADMIN, brokerSettings, type Ports, SCRAM_AT_FORMAT } from './securedBro
 export interface SecuredBroker {
   /** `host:port` of the listener for TLS with SASL. */
   readonly sasl: string;
-  /** The same, where who has shown who it is must do so again every 12 s. */
+  /** Same, with sessions of 12 s. */
   readonly shortSessions: string;
   /** `host:port` of the listener for mutual TLS. */
   readonly mutualTls: string;
-  /** `host:port` that knows neither TLS nor SASL. */
+  /** `host:port` of the listener without TLS and SASL. */
   readonly plaintext: string;
   readonly authority: Authority;
-  /** The certificate of the user `questlog`. */
+  /** Certificate of the user `questlog`. */
   readonly client: Certificate;
-  /** A client that may do everything. */
+  /** Client with all permissions. */
   readonly kafka: Kafka;
   admin<T>(use: (admin: Admin) => Promise<T>): Promise<T>;
-  /** Counts the clients that re-authenticated on an open connection. */
+  /** Returns the number of clients that re-authenticated on an open connection. */
   reauthentications(): number;
-  /** Whatever the broker has written. */
+  /** Returns the broker's output. */
   output(): string;
   stop(): Promise<void>;
 }
 
-/** Undefined with a line that says why, where this machine cannot. @throws where `QUESTLOG_REQUIRE` asks for kafka. */
+/**
+ * Returns undefined, and prints the reason, if the broker cannot be started. @throws if `QUESTLOG_REQUIRE` contains kafka.
+ */
 export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
   const jars = await brokerJars();
   const authority = anAuthority('the authority of the tests');
@@ -106,7 +105,7 @@ export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
   }
 }
 
-/** Starts with a counter of clients that re-authenticate. */
+/** Logs re-authentications, which are counted. */
 const LOGGING = `<Configuration status="WARN">
   <Appenders><Console name="out"><PatternLayout pattern="%d %p %m (%c)%n"/></Console></Appenders>
   <Loggers>

@@ -1,27 +1,27 @@
-/** The settings of a broker that authenticates every client, as an operator's would have them, for one node. */
+/** Settings of a broker that authenticates every client, for one node. */
 import { join } from 'node:path';
 
 export interface Ports {
-  /** TLS with SASL. */
+  /** Port of TLS with SASL. */
   readonly sasl: number;
   readonly shortSessions: number;
   readonly mutualTls: number;
   readonly controller: number;
 }
 
-/** May do everything, by SCRAM-SHA-512. */
+/** User with all permissions (SCRAM-SHA-512). */
 export const ADMIN = { username: 'admin', password: 'of the admin' } as const;
-/** Each way to show it has a password of its own, so that none passes for another. */
+/** Each mechanism has its own password, so that a test cannot succeed with another mechanism. */
 export const USER = 'questlog';
 export const PASSWORDS = {
   'scram-sha-256': 'by scram 256',
   'scram-sha-512': 'by scram 512',
   plain: 'in plain text',
 } as const;
-/** May do nothing, by SCRAM-SHA-256. */
+/** User without permissions (SCRAM-SHA-256). */
 export const STRANGER = { username: 'stranger', password: 'of a stranger' } as const;
 
-/** Users that a cluster without any could not be asked to make. */
+/** Users that exist before the first start, because no user could create them. */
 export const SCRAM_AT_FORMAT: readonly string[] = [
   credentials('SCRAM-SHA-512', ADMIN),
   credentials('SCRAM-SHA-256', { username: USER, password: PASSWORDS['scram-sha-256'] }),
@@ -31,7 +31,7 @@ export const SCRAM_AT_FORMAT: readonly string[] = [
 
 export const SHORT_SESSION_MS = 12_000;
 
-/** The text of a `server.properties`, with certificates and keys beside it in PEM. */
+/** Returns the text of a `server.properties`, for certificates and keys in PEM in the same folder. */
 export function brokerSettings(folder: string, ports: Ports): string {
   const jaas = 'org.apache.kafka.common.security';
   const saslOf = (listener: string) => ({
@@ -39,7 +39,7 @@ export function brokerSettings(folder: string, ports: Ports): string {
     [`listener.name.${listener}.scram-sha-256.sasl.jaas.config`]: `${jaas}.scram.ScramLoginModule required;`,
     [`listener.name.${listener}.scram-sha-512.sasl.jaas.config`]: `${jaas}.scram.ScramLoginModule required;`,
     [`listener.name.${listener}.plain.sasl.jaas.config`]: `${jaas}.plain.PlainLoginModule required user_${USER}="${PASSWORDS.plain}";`,
-    // Tokens that nobody signed: there is no identity provider here, and the client's part is the same.
+    // Accepts unsigned tokens, because there is no identity provider. The client behaves the same.
     [`listener.name.${listener}.oauthbearer.sasl.jaas.config`]: `${jaas}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";`,
     [`listener.name.${listener}.oauthbearer.sasl.server.callback.handler.class`]: `${jaas}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler`,
   });

@@ -1,4 +1,4 @@
-/** Deployments on a broker that asks everybody who they are, and every way in that it has. */
+/** Deployments on a broker that authenticates every client, and connections for each method. */
 import { randomUUID } from 'node:crypto';
 import {
   type AclEntry,
@@ -18,34 +18,34 @@ import { type SecuredBroker, startSecuredBroker } from './securedBroker.ts';
 import { PASSWORDS, USER } from './securedBrokerSettings.ts';
 import { aTokenServer, type TokenServer } from './tokenServer.ts';
 
-/** The prefix of every topic, group and transactional id that the user may use. */
+/** Prefix of topics, groups, and transactional ids that the user may use. */
 const PREFIX = 'secured-';
 const START_LIMIT_MS = 180_000;
 const TOKEN_CLIENT = {
   clientId: 'questlog-client',
   clientSecret: 'of the client of tokens',
   subject: USER,
-  // Shorter than a token is kept: each authentication needs a token of its own.
+  // Less than the expiry margin of a token, so that each authentication needs a new token.
   lifetimeS: 45,
 } as const;
 
 export interface SecuredDeployments {
-  /** False before the first test, and where no such broker can be started. */
+  /** False before the first test, and if the broker cannot be started. */
   readonly isThere: boolean;
   readonly broker: SecuredBroker;
   readonly tokens: TokenServer;
   aPrefix(): string;
-  /** Closed with the test. */
+  /** Closed at the end of the test. */
   aLog(connection: KafkaConnection, prefix?: string): Promise<Log>;
-  /** TLS with SASL. @param address the broker's listener for that, where no other is named. */
+  /** Connects with TLS and SASL. @param address listener, by default the broker's SASL listener. */
   withSasl(sasl: KafkaSasl, address?: string): KafkaConnection;
   withPassword(mechanism: keyof typeof PASSWORDS, password?: string): KafkaSasl;
   withToken(clientSecret?: string): KafkaSasl;
-  /** Mutual TLS. */
+  /** Connects with mutual TLS. */
   withCertificate(certificate?: Certificate): KafkaConnection;
 }
 
-/** Starts the broker before the tests of the suite, which are skipped where it cannot be, and ends it after them. */
+/** Starts the broker before the suite and stops it afterwards. Skips the tests if the broker cannot be started. */
 export function securedDeployments(): SecuredDeployments {
   let started: { broker: SecuredBroker; tokens: TokenServer } | undefined;
   const there = () => {
@@ -105,7 +105,7 @@ export function securedDeployments(): SecuredDeployments {
   };
 }
 
-/** All that Questlog needs, of what begins with its prefix; as docs/operating/kafka.md lists it. */
+/** Returns all permissions that Questlog needs, as listed in docs/operating/kafka.md. */
 function allowed(user: string, prefix: string): AclEntry[] {
   const { TOPIC, GROUP, TRANSACTIONAL_ID } = AclResourceTypes;
   const { CREATE, DESCRIBE_CONFIGS, READ, WRITE } = AclOperationTypes;

@@ -1,11 +1,11 @@
-/** A server of bearer tokens (RFC 6749, section 4.4) that signs none of them, for a broker that trusts such ones. */
+/** A server of unsigned bearer tokens (RFC 6749, section 4.4). */
 import { createServer } from 'node:http';
 
 export interface TokenServer {
   readonly url: string;
-  /** The number of issued tokens. */
+  /** Number of issued tokens. */
   readonly given: number;
-  /** Refuses the client from now on, like a removed one. */
+  /** Set to true to reject the client. */
   refuses: boolean;
   close(): Promise<void>;
 }
@@ -13,7 +13,7 @@ export interface TokenServer {
 export interface TokenClient {
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Whom the broker takes the bearer for. */
+  /** Subject of the token, which is the broker's user. */
   readonly subject: string;
   readonly lifetimeS: number;
 }
@@ -48,7 +48,7 @@ export async function aTokenServer(client: TokenClient): Promise<TokenServer> {
   });
 }
 
-/** An unsecured JWS (RFC 7515, appendix A.5). */
+/** Returns an unsecured JWS (RFC 7515, appendix A.5). */
 function unsigned(subject: string, lifetimeS: number): string {
   const nowS = Math.floor(Date.now() / 1000);
   const parts = [{ alg: 'none' }, { sub: subject, iat: nowS, exp: nowS + lifetimeS }];

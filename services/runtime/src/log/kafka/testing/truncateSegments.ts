@@ -1,19 +1,19 @@
-/** Takes the end of a partition away under a broker that was killed: as after a power loss, or an unclean election. */
+/** Truncates a partition's files of a killed broker, like a power loss or an unclean election. */
 import { readdirSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 
 export interface TruncatedPartition {
   /** The broker's `log.dirs`. */
   readonly logFolder: string;
-  /** As the cluster names it. */
+  /** Topic name with the prefix. */
   readonly topic: string;
   readonly partition: number;
 }
 
 /**
- * Takes the batches away that begin at the offset or behind it. The broker must have been killed, not stopped: one that
- * was stopped believes its files as they were. Every replica needs the same cut, or those that have more bring it back.
- * @returns the first offset that is gone; undefined where the partition ends before the offset.
+ * Deletes the batches from the offset on. The broker must have been killed: after a clean stop it trusts its checkpoints.
+ * Every replica must be truncated, because another replica would restore the records.
+ * @returns the first deleted offset, or undefined if the partition ends before the offset.
  */
 export function truncateSegments(
   { logFolder, topic, partition }: TruncatedPartition,
@@ -31,7 +31,7 @@ export function truncateSegments(
   return firstRemoved;
 }
 
-/** The oldest first. */
+/** Returns the segments, oldest first. */
 export function segmentsOf(folder: string): { path: string; isFirst: boolean }[] {
   return readdirSync(folder)
     .filter((name) => name.endsWith('.log'))
@@ -43,7 +43,7 @@ function removeFile(path: string, ending: string): void {
   rmSync(path.replace(/log$/, ending), { force: true });
 }
 
-/** Where the first batch begins that is not before the offset. */
+/** Returns the position of the first batch at or after the offset. */
 function positionOf(bytes: Buffer, offset: number): number {
   let position = 0;
   while (position < bytes.length && Number(bytes.readBigInt64BE(position)) < offset) {

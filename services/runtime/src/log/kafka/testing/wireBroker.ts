@@ -1,7 +1,6 @@
 /**
- * Brokers on ports of this process that take what our producers ask, and answer each Produce as the test says. As in
- * Kafka's own, a connection's next request waits until the one before it is answered, and a batch that comes twice is
- * appended once.
+ * Brokers on local ports that answer Produce requests as a test specifies.
+ * Like Kafka, they respond to a connection's requests in order and append a duplicate batch once.
  */
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
@@ -10,15 +9,15 @@ import { BASE_SEQUENCE, PRODUCER_ID } from '../read/batchLayout.ts';
 import { decodeBatches } from '../read/recordBatches.ts';
 
 export interface WireBroker {
-  /** `host:port` of the first. */
+  /** `host:port` of the first broker. */
   readonly address: string;
-  /** How often a producer has asked for an id. */
+  /** Returns the number of InitProducerId requests. */
   readonly producerIds: () => number;
-  /** The values that a partition's log holds. */
+  /** Returns the values in a partition. */
   values(partition: number): readonly string[];
-  /** The partitions of each Produce, whatever was answered. */
+  /** Partitions of each Produce request. */
   readonly requests: readonly (readonly number[])[];
-  /** What coordinators were asked, whatever they answered. */
+  /** Requests to coordinators. */
   readonly asked: readonly CoordinatorStep[];
   close(): Promise<void>;
 }
@@ -26,18 +25,18 @@ export interface WireBroker {
 export interface WireBrokerOptions {
   readonly topic: string;
   readonly partitions: number;
-  /** Default: one. They are numbered from 1. */
+  /** Number of brokers, by default 1. Their ids start at 1. */
   readonly brokers?: number;
-  /** The number of the one that leads; default: the first. */
+  /** Returns the id of the leader, by default the first broker. */
   leader?(partition: number): number;
-  /** `silent`: it is taken, and a request of several is never answered; that of one is. */
+  /** Returns the response. `silent` appends the batch, and a shared request gets no response. */
   produce(asked: Produced): Outcome | 'silent' | Promise<Outcome>;
-  /** The number of the one that coordinates groups and transactions; default: the first. */
+  /** Returns the id of the coordinator, by default the first broker. */
   coordinator?(): number;
   coordinate?(step: CoordinatorStep): Outcome | Promise<Outcome>;
 }
 
-/** Of a transaction; `find`: who the coordinator is. */
+/** Requests of a transaction. `find` looks up the coordinator. */
 export type CoordinatorStep = 'find' | 'addPartitions' | 'addOffsets' | 'commitOffsets' | 'commit' | 'abort';
 
 export interface Produced {
@@ -48,8 +47,7 @@ export interface Produced {
 }
 
 /**
- * The error's code, and 0 where there is none; `cut`: it is taken, and the connection breaks instead of an answer; the
- * bytes of an answer, behind which it is taken, too.
+ * Error code (0 for success), `cut` to append and close the connection, or the bytes of a response to an appended batch.
  */
 export type Outcome = number | 'cut' | Buffer;
 
@@ -62,7 +60,7 @@ const ADD_PARTITIONS = 24;
 const ADD_OFFSETS = 25;
 const END_TRANSACTION = 26;
 const COMMIT_OFFSETS = 28;
-/** The one version of each that it speaks. */
+/** Supported version of each request. */
 const VERSIONS = {
   ...{ [PRODUCE]: 7, [METADATA]: 1, [FIND_COORDINATOR]: 1, [API_VERSIONS]: 0, [INIT_PRODUCER_ID]: 0 },
   ...{ [ADD_PARTITIONS]: 0, [ADD_OFFSETS]: 0, [END_TRANSACTION]: 0, [COMMIT_OFFSETS]: 0 },
@@ -72,7 +70,7 @@ const NOT_LEADER = 6;
 const REQUEST_TIMED_OUT = 7;
 const NOT_COORDINATOR = 16;
 const OUT_OF_ORDER_SEQUENCE_NUMBER = 45;
-/** REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has appended it. */
+/** REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has appended the batch. */
 const APPENDED = [0, 7, 20];
 
 export async function startWireBroker(options: WireBrokerOptions): Promise<WireBroker> {
@@ -121,12 +119,12 @@ export async function startWireBroker(options: WireBrokerOptions): Promise<WireB
   };
 }
 
-/** By API key. Undefined: the connection breaks instead. */
+/** Responses by API key. Undefined to close the connection. */
 type Answers = Readonly<
   Record<number, (node: number, request: WireRequest) => Buffer | undefined | Promise<Buffer | undefined>>
 >;
 
-/** One request after the other. */
+/** Handles requests in order. */
 function serve(
   socket: Socket,
   answering: (request: WireRequest) => Buffer | undefined | Promise<Buffer | undefined>,
@@ -142,7 +140,7 @@ function serve(
   });
 }
 
-/** Answers with the last partition first: nobody says that the order is the one in which they were asked. */
+/** Responds in reverse order, because the protocol guarantees no order. */
 async function taken(
   { topic, leader = () => 1, produce }: WireBrokerOptions,
   logs: readonly WireLog[],
@@ -154,7 +152,7 @@ async function taken(
     batches.map(async (given) => {
       if (node !== leader(given.partition)) return NOT_LEADER;
       const outcome = Promise.resolve(produce(given));
-      // One alone has a broker that is silent altogether.
+      // A request with one batch may get no response at all.
       return batches.length === 1 ? outcome : await withinLimit(outcome, waitMs, () => REQUEST_TIMED_OUT);
     }),
   );
@@ -204,12 +202,12 @@ function ofPartition(errorCode: number): Buffer {
   return Buffer.concat([int32(0), int32(1), text('topic'), int32(1), int32(0), int16(errorCode)]);
 }
 
-/** The records of a partition, and the last batch of each producer, as a broker keeps it. */
+/** Records of a partition and the last batch of each producer. */
 class WireLog {
   readonly values: string[] = [];
   readonly #last = new Map<bigint, { sequence: number; next: number; baseOffset: number }>();
 
-  /** Undefined for a batch that is not the producer's next one. */
+  /** Returns undefined if the batch is not the producer's next one. */
   append({ producerId, sequence, values }: Produced): number | undefined {
     const last = this.#last.get(producerId);
     const next = sequence + values.length;
@@ -226,7 +224,7 @@ interface WireRequest {
   readonly apiKey: number;
   readonly version: number;
   readonly correlationId: Buffer;
-  /** Behind the client's name. */
+  /** Bytes after the client id. */
   readonly body: Buffer;
 }
 
@@ -248,7 +246,7 @@ function eachRequest(socket: Socket, take: (request: WireRequest) => void): void
 }
 
 function apiVersions(version: number): Buffer {
-  // A newer question than it speaks: as Kafka does, it says so in the oldest form.
+  // Returned for an unsupported ApiVersions version, in the oldest format, like Kafka.
   const UNSUPPORTED_VERSION = 35;
   const spoken = Object.entries(VERSIONS).map(([key, only]) =>
     Buffer.concat([int16(Number(key)), int16(only), int16(only)]),
@@ -278,9 +276,9 @@ function metadata(
   return Buffer.concat([int32(ports.length), ...brokers, int32(1), ...topics]);
 }
 
-/** Of one topic. */
+/** Decodes the batches of one topic. */
 function produced(body: Buffer): { readonly waitMs: number; readonly batches: readonly Produced[] } {
-  // Behind the transactional id and the acks.
+  // Skips the transactional id and the acks.
   let at = 2 + Math.max(body.readInt16BE(0), 0) + 2;
   const waitMs = body.readInt32BE(at);
   at += 4 + 4;
@@ -302,12 +300,12 @@ function produced(body: Buffer): { readonly waitMs: number; readonly batches: re
   return { waitMs, batches };
 }
 
-/** Version 7, of one partition. */
+/** Encodes a response of version 7 for one partition. */
 export function produceAnswer(topic: string, partition: number, errorCode: number, baseOffset = -1): Buffer {
   return wholeAnswer(topic, [ofBatch(partition, errorCode, baseOffset)]);
 }
 
-/** As if all was taken, each at offset 77,777. */
+/** Encodes a response with success at offset 77,777 for each partition. */
 export function sharedAnswer(topic: string, partitions: readonly number[]): Buffer {
   return wholeAnswer(
     topic,

@@ -1,4 +1,4 @@
-/** The catalog asks the brokers for a group's coordinator once, and that coordinator for its offsets. */
+/** The catalog caches group coordinators. */
 import type { Admin, Broker, Cluster, ConsumerConfig, Kafka } from 'kafkajs';
 import { expect, test } from 'vitest';
 import type { ReplaceableClient } from '../client/replaceableClient.ts';
@@ -6,7 +6,7 @@ import { BrokerCatalog } from './catalog.ts';
 
 const COMMITTED = [{ offset: 7, metadata: 'pending' }, undefined];
 
-test('finds the coordinator of a group once, and asks it again and again', async () => {
+test('looks up the coordinator of a group once and reuses it', async () => {
   const { catalog, brokers } = aCatalog([]);
   for (let asked = 0; asked < 3; asked += 1) {
     expect(await catalog.committed('g', 't')).toEqual(COMMITTED);
@@ -17,7 +17,7 @@ test('finds the coordinator of a group once, and asks it again and again', async
 });
 
 test.each(['NOT_COORDINATOR_FOR_GROUP', 'lost'])(
-  'finds it anew by a new client after the failure %s',
+  'looks it up again with a new client after the error %s',
   async (type) => {
     const { catalog, brokers } = aCatalog([undefined, type]);
     expect(await catalog.committed('g', 't')).toEqual(COMMITTED);
@@ -26,7 +26,7 @@ test.each(['NOT_COORDINATOR_FOR_GROUP', 'lost'])(
   },
 );
 
-test('finds it anew when the connection was closed', async () => {
+test('looks it up again after the connection was closed', async () => {
   const { catalog, brokers } = aCatalog([]);
   await catalog.committed('g', 't');
   brokers.isConnected = false;
@@ -34,7 +34,7 @@ test('finds it anew when the connection was closed', async () => {
   expect([brokers.found.length, brokers.clients, brokers.requests.length]).toEqual([2, 1, 2]);
 });
 
-test('groups have coordinators of their own', async () => {
+test('caches a coordinator per group', async () => {
   const { catalog, brokers } = aCatalog([]);
   await catalog.committed('g', 't');
   await catalog.committed('other', 't');
@@ -42,7 +42,7 @@ test('groups have coordinators of their own', async () => {
   expect(brokers.found).toEqual(['p-g', 'p-other']);
 });
 
-test('readers at once share a look at the ends, and one that comes later sees a later one', async () => {
+test('concurrent readers share a request for end offsets, and a later reader causes a new one', async () => {
   const { catalog, brokers } = aCatalog([]);
   const readers = Array.from({ length: 50 }, () => catalog.endOffsets('t'));
   for (const ends of await Promise.all(readers)) expect(ends).toEqual([9, 9]);
@@ -51,7 +51,7 @@ test('readers at once share a look at the ends, and one that comes later sees a 
   expect(await catalog.endOffsets('t')).toEqual([10, 10]);
 });
 
-test('a partition without a leader leaves the others their range, and no end that is not known is told', async () => {
+test('a partition without a leader has no range, and the other partitions have theirs', async () => {
   const { catalog, brokers } = aCatalog([]);
   brokers.leaders = [1, -1];
   const ranges = await catalog.ranges('t');
@@ -68,7 +68,9 @@ test('a partition without a leader leaves the others their range, and no end tha
 
 type Request = Parameters<Broker['offsetFetch']>[0];
 
-/** A topic of two partitions; the requests for commits fail with the errors in turn, and well after them. */
+/**
+ * Returns a catalog with a topic of two partitions. Commit requests fail with the given errors in order, and then succeed.
+ */
 function aCatalog(errors: (string | undefined)[]) {
   const brokers = {
     clients: 0,

@@ -1,4 +1,4 @@
-/** Topics are made once, as they were asked for, and never changed. */
+/** Topics are created once with the specified settings and never changed. */
 import kafkajs from 'kafkajs';
 import { expect, test } from 'vitest';
 import { StartRefused } from '../../../process/errors.ts';
@@ -11,7 +11,7 @@ import { describeKafka } from '../testing/engines.ts';
 describeKafka('the log on Kafka', ({ brokers }) => {
   const { aPrefix, aLog, admin, kafka } = deployments(brokers);
 
-  test('makes topics as they were asked for', async () => {
+  test('creates topics with the specified settings', async () => {
     const prefix = aPrefix();
     const log = await aLog(prefix);
     const deleted = await aTopic(log, { maxRecordBytes: 5_000_000, partitions: 3 });
@@ -43,7 +43,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(await configs(foreign)).toMatchObject({ 'compression.type': 'zstd' });
   });
 
-  test('tells what an operator has set since: for how long it keeps records', async () => {
+  test('reports a retention that an operator has changed', async () => {
     const prefix = aPrefix();
     const log = await aLog(prefix);
     const topic = await aTopic(log, {});
@@ -61,7 +61,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
       .toEqual({ retentionMs: 2 * hour, deletedAfterMs: 3 * hour });
   });
 
-  test('warns of compacted topics of an older version, in which superseded records may stay for years', async () => {
+  test('warns of compacted topics without max.compaction.lag.ms', async () => {
     const prefix = aPrefix();
     const warned: unknown[] = [];
     const logger = {
@@ -83,7 +83,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     await expect.poll(() => log.ensureTopics([spec]).then(() => warned)).toContainEqual(warning);
   });
 
-  test('lets two processes make the same topics at once', async () => {
+  test('lets two processes create the same topics at once', async () => {
     const prefix = aPrefix();
     const [one, other] = await Promise.all([aLog(prefix), aLog(prefix)]);
     const specs = [aSpec(), aSpec({ partitions: 3 }), aSpec({ cleanup: { policy: 'compact' } })];
@@ -104,7 +104,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     const warning = 'acknowledged_events_may_be_lost_with_one_broker';
     const safe = await aLog(aPrefix(), { replicationFactor: 3, logger });
     await aTopic(safe);
-    // On a busy machine kafkajs may warn of something of its own.
+    // kafkajs may log a warning of its own on a busy machine.
     expect(warned).not.toContain(warning);
     const unsafe = await aLog(aPrefix(), { replicationFactor: 1, logger });
     await aTopic(unsafe);
@@ -112,10 +112,10 @@ describeKafka('the log on Kafka', ({ brokers }) => {
   });
 
   test.each<[string, Partial<TopicSpec>]>([
-    ['of another cleanup', { cleanup: { policy: 'compact' } }],
-    ['too small for its records', { maxRecordBytes: 1_000_001 }],
+    ['with another cleanup policy', { cleanup: { policy: 'compact' } }],
+    ['with too small records', { maxRecordBytes: 1_000_001 }],
     ['with another partition count', { partitions: 2 }],
-  ])('refuses the start over a topic %s, which it leaves as it is', async (_, change) => {
+  ])('rejects a topic %s as StartRefused and does not change it', async (_, change) => {
     const log = await aLog();
     const spec = aSpec();
     await log.ensureTopics([spec]);
@@ -125,7 +125,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     await log.ensureTopics([spec]);
   });
 
-  test('leaves partitions that somebody added alone, says so at each start, and works on', async () => {
+  test('ignores added partitions and warns at each start', async () => {
     const prefix = aPrefix();
     const [one, other] = [aSpec({ partitions: 2 }), aSpec({ partitions: 2 })];
     const before = await aLog(prefix);
@@ -140,7 +140,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
       const messages = [{ partition: 3, value: 'foreign' }];
       return foreign.send({ topic: prefix + one.name, messages }).finally(() => foreign.disconnect());
     };
-    // From a broker that has not heard of the partition yet kafkajs learns no leader, and drops the record without a word.
+    // If a broker does not know the partition yet, kafkajs finds no leader and drops the record silently.
     await expect.poll(sent, { timeout: 30_000 }).toHaveLength(1);
 
     const warned: unknown[] = [];
@@ -164,7 +164,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     await expect.poll(() => read, { timeout: 30_000 }).toEqual(['1 before']);
     expect(consumer.assigned().toSorted()).toEqual([0, 1]);
     await consumer.stop();
-    // A broker that has not heard of a new partition's leader yet knows none of its records.
+    // A broker that does not know a new partition's leader has none of its records.
     const added = [{ topic: one.name, originalPartitions: 2, partitions: 4, records: 1 }];
     await expect.poll(() => log.addedPartitions(), { timeout: 30_000 }).toEqual(added);
 
