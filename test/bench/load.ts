@@ -2,20 +2,16 @@
  * `npm run bench:load` sends a million events over HTTP into a fresh product and measures the cost. Fails when the quota is
  * not the count, or when reading an event back is too slow.
  */
-import { fileURLToPath } from 'node:url';
-import { putIntoPage } from './figuresPage.ts';
 import { loadOptions } from './load/loadOptions.ts';
 import { loadReport } from './load/loadReport.ts';
 import { measureLoad } from './load/measureLoad.ts';
 
-const PAGE = fileURLToPath(new URL('../../docs/operating/capacity.md', import.meta.url));
 const MAX_READ_P99_MS = 20;
 
 const options = loadOptions(process.argv.slice(2));
 const figures = await measureLoad(options, (line) => process.stdout.write(`${line}\n`));
 const report = loadReport(figures, options);
 process.stdout.write(`\n${report}\n`);
-if (options.isWritten) putIntoPage(PAGE, report);
 
 const failures: string[] = [];
 if (figures.load.quotaUsed !== options.events) {

@@ -10,8 +10,6 @@ export interface LoadOptions {
   readonly connections: number;
   /** Ids that are read back one after the other. */
   readonly reads: number;
-  /** False leaves the page in `docs/` as it is. */
-  readonly isWritten: boolean;
 }
 
 const MAX_BATCH = 500;
@@ -25,7 +23,6 @@ export function loadOptions(args: readonly string[]): LoadOptions {
       batch: { type: 'string', default: `${MAX_BATCH}` },
       connections: { type: 'string', default: '8' },
       reads: { type: 'string', default: '2000' },
-      'no-write': { type: 'boolean', default: false },
     },
   });
   const options = {
@@ -34,7 +31,6 @@ export function loadOptions(args: readonly string[]): LoadOptions {
     batch: wholeNumber('batch', values.batch),
     connections: wholeNumber('connections', values.connections),
     reads: wholeNumber('reads', values.reads),
-    isWritten: !values['no-write'],
   };
   if (options.batch > MAX_BATCH) throw new Error(`--batch: at most ${MAX_BATCH}, the contract's cap`);
   return options;
