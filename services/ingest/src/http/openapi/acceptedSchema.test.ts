@@ -1,4 +1,7 @@
-/** What the document says of a report's ids is what is taken: a client that believes it must not hold back what would be kept. */
+/**
+ * Tests that the document describes the ids of a report as the service accepts them, so that no client rejects a valid
+ * request.
+ */
 import { randomUUID } from 'node:crypto';
 import { ReportInput } from '@questlog/schemas/http/report';
 import { Compile } from 'typebox/schema';
@@ -14,13 +17,13 @@ test.each([
   [{ id: ID, clientRequestId: ID }, false],
   [{ id: ID }, true],
   [{ clientRequestId: REQUEST }, true],
-  // As plugins send what they do not have.
+  // Plugins send empty strings for absent ids.
   [{ id: '', clientRequestId: REQUEST }, true],
   [{ id: ID, clientRequestId: '' }, true],
   [{ id: '', clientRequestId: '' }, true],
   [{ id: null, clientRequestId: REQUEST }, true],
   [{ id: ID, clientRequestId: null }, true],
-])('of a first report with %j both say: %s', (ids, isTaken) => {
+])('the document and the service agree on a first report with %j: %s', (ids, isTaken) => {
   const body = { report: { title: 'Stuck' }, ...ids };
   const { problems } = readReport(Buffer.from(JSON.stringify(body)), 'B');
   expect([problems.length === 0, documented.Check(body)]).toEqual([isTaken, isTaken]);

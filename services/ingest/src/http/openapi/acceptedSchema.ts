@@ -1,6 +1,6 @@
 /**
- * Bodies as the product takes them: the types that validate are asked after `null` in an optional field was left out, and
- * a document that does not say so has clients refuse what is taken. Pure.
+ * Converts the types of request bodies to the schemas that clients see. The types are checked after `null` in optional
+ * fields was removed, so the schemas must allow `null`. Otherwise generated clients would reject valid requests. Pure.
  */
 
 interface Schema {
@@ -12,7 +12,7 @@ interface Schema {
   readonly required?: readonly string[];
 }
 
-/** @param allowsEmpty an empty optional text is as if it were omitted. */
+/** @param allowsEmpty true if an empty string in an optional field counts as omitted. */
 export function acceptedSchema(schema: object, allowsEmpty = false): Schema {
   const { properties, required = [], items, anyOf, ...rest }: Schema = schema;
   return {
@@ -40,11 +40,11 @@ function optionalSchema({ description, ...field }: Schema, allowsEmpty: boolean)
   return { ...described, anyOf: [...alternatives, ...empty, ...(isNullable ? [] : [{ type: 'null' }])] };
 }
 
-/** What a type of fields does not say of a report. */
+/** Rules of a report that its type does not express. */
 export const REPORT_RULES = {
   allOf: [
     {
-      description: 'A report has at least one of them.',
+      description: 'A report must have at least one of these fields.',
       anyOf: [
         { required: ['report'], properties: { report: { type: 'object' } } },
         { required: ['sessionId'], properties: { sessionId: { type: 'string', minLength: 1 } } },
@@ -54,7 +54,7 @@ export const REPORT_RULES = {
     },
     {
       description:
-        'A `clientRequestId` makes the id: of a report that is filed for the first time only one of them is named.',
+        'A `clientRequestId` determines the id, so a new report must not have both `clientRequestId` and `id`.',
       anyOf: [
         { properties: { id: { enum: [null, ''] } } },
         { properties: { clientRequestId: { enum: [null, ''] } } },

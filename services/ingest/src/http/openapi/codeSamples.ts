@@ -1,6 +1,6 @@
 /**
- * Gives each operation of a document a tag, its body an example, and what is answered in JSON samples of code, as
- * `x-codeSamples`: the field that the usual pages of documentation show. All samples are made from the one example.
+ * Adds a tag to each operation, an example to each body, and code samples (`x-codeSamples`) to operations with a JSON
+ * response. Common documentation tools show this field. All samples of an operation have the same example.
  */
 
 export interface Document extends Record<string, unknown> {
@@ -37,13 +37,13 @@ interface Reference {
 interface Request {
   readonly method: string;
   readonly path: string;
-  /** Undefined: none. */
+  /** Undefined if the request has no body. */
   readonly body: unknown;
 }
 
 const JSON_TYPE = 'application/json';
 
-/** @param document with an example in each schema that is a body. It stays as it is. */
+/** Returns a copy of the document with examples. @param document must have an example in each schema of a body. */
 export function withExamples(document: Record<string, unknown>): Document {
   const copy: Document = JSON.parse(JSON.stringify(document));
   for (const [path, operations] of Object.entries(copy.paths)) {
@@ -62,13 +62,13 @@ export function withExamples(document: Record<string, unknown>): Document {
   return copy;
 }
 
-/** Of several shapes that a body may have, the first one's. */
+/** Returns the example of the first alternative. */
 function exampleOf({ $ref = '', anyOf }: Reference, document: Document): unknown {
   if (anyOf?.[0] !== undefined) return exampleOf(anyOf[0], document);
   return document.components.schemas[$ref.split('/').at(-1) ?? '']?.examples?.[0];
 }
 
-/** Each takes `url` and `token`, the two settings of a game, and prints the answer. */
+/** Each sample takes `url` and `token`, the two settings of a game, and prints the response. */
 function samplesOf(operation: Request): CodeSample[] {
   const { method, body } = operation;
   const path = operation.path.replaceAll(/\{(\w+)\}/g, '<$1>');
@@ -82,7 +82,7 @@ function samplesOf(operation: Request): CodeSample[] {
   ];
 }
 
-/** As a literal of C#, C++ and GDScript too. */
+/** Returns a string literal that is also valid in C#, C++, and GDScript. */
 const quoted = (body: unknown): string => JSON.stringify(JSON.stringify(body));
 
 function curl({ method, path, body }: Request): string {

@@ -1,4 +1,4 @@
-/** The files of GET /docs, and a listener without it. What a browser makes of them is tried end to end. */
+/** Tests the files of GET /docs, and a listener without the page. An end-to-end test opens the page in a browser. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { ingestMetrics } from '../../metrics.ts';
 import { type PublicAppDeps, publicApp } from '../publicApp.ts';
 
-test('the page and all that it names are served, once for a browser that has them', async () => {
+test('serves the page and its files, and answers 304 if the browser has them', async () => {
   const ask = await aListener(true);
   const page = await ask('/docs');
   const html = await page.text();
@@ -20,7 +20,7 @@ test('the page and all that it names are served, once for a browser that has the
     const zipped = await ask(path, { 'Accept-Encoding': 'gzip' });
     const again = await ask(path, {
       'If-None-Match': zipped.headers.get('etag') ?? '',
-      // Without it, this client would ask as for a page that is loaded anew.
+      // Without this header, the client would request a complete reload.
       'Cache-Control': 'max-age=0',
     });
 
@@ -32,7 +32,7 @@ test('the page and all that it names are served, once for a browser that has the
   expect((await ask('/docs/constructor')).status).toBe(404);
 });
 
-test('the bare address leads a browser to the page, and tells a game that nothing is there', async () => {
+test('redirects a browser from / to the page, and answers a game with a 404', async () => {
   const ask = await aListener(true);
   const toBrowser = await ask('/', { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' });
   const toGame = await ask('/');
@@ -44,7 +44,7 @@ test('the bare address leads a browser to the page, and tells a game that nothin
   ]);
 });
 
-test('a listener that is not to have it has nothing of it', async () => {
+test('a listener without the page answers 404', async () => {
   const ask = await aListener(false);
 
   for (const path of ['/', '/docs', '/docs/docsUi.js'])
@@ -52,7 +52,7 @@ test('a listener that is not to have it has nothing of it', async () => {
 });
 
 async function aListener(hasDocs: boolean) {
-  // What is asked here reaches nothing behind the listener.
+  // The requests of this test use no other part of the service.
   const metrics = ingestMetrics(createMetricsRegistry());
   const deps = {
     hasDocs,

@@ -1,4 +1,7 @@
-/** GET /docs: the OpenAPI document in Swagger UI, served by this process alone. Nothing of it is read before somebody asks. */
+/**
+ * GET /docs: shows the OpenAPI document in Swagger UI, with files of this process only. The files are read at the first
+ * request.
+ */
 import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -29,7 +32,7 @@ const PAGE = `<!doctype html>
 <script src="/docs/docsUi.js"></script>
 `;
 
-/** Nothing leaves the machine, and no other page has this one in a frame. */
+/** The page loads nothing from other servers, and no other page may show it in a frame. */
 const POLICY = [
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'",
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -41,7 +44,6 @@ interface Asset {
   readonly zipped: Buffer;
 }
 
-/** The page and its files. */
 export function docsRoutes(router: RouterInstance): void {
   const loaded = new Map<string, Promise<Asset>>();
   router.get('/docs', (ctx) => {
@@ -55,17 +57,17 @@ export function docsRoutes(router: RouterInstance): void {
     if (file === undefined) throw new Rejected('not_found', `there is nothing at ${ctx.path}`);
     const asset = loaded.get(name) ?? load(file.path());
     loaded.set(name, asset);
-    // What could not be read for once (too many open files) is read anew.
+    // A failed read, for example because of too many open files, is retried at the next request.
     asset.catch(() => loaded.delete(name));
     answer(ctx, file.type, await asset);
   });
 }
 
-/** The way to the page from the address that somebody pastes into a browser. A game that asks there is told of its mistake. */
+/** Redirects a browser from / to the page. Other clients get a 404 that explains the mistake. */
 export const rootToDocs: Middleware = (ctx, next) => {
   if (ctx.path !== '/') return next();
   if (ctx.method !== 'GET' || !ctx.get('Accept').includes('text/html')) {
-    throw new Rejected('not_found', 'there is nothing at /: GET /docs shows the API to a browser');
+    throw new Rejected('not_found', '/ is not an endpoint. Open /docs in a browser to see the API');
   }
   ctx.redirect('/docs');
 };

@@ -1,6 +1,6 @@
-/** The page of `GET /docs` in a browser: Swagger UI over the document of its listener, with the samples of code. */
+/** Script of the page `GET /docs`: Swagger UI for the document of this listener, with the code samples. */
 
-/** Above the answers of an operation: its request in each language, closed until somebody wants it. */
+/** Shows the request in each language above the responses of an operation, initially closed. */
 const codeSamples = ({ React: { createElement }, specSelectors }) => ({
   wrapComponents: {
     responses: (Responses) => (props) => {
@@ -38,7 +38,7 @@ window.SwaggerUIBundle({
   dom_id: '#docs',
   deepLinking: true,
   tryItOutEnabled: true,
-  // Everything that it would ask of other machines.
+  // Disables the only request to another server.
   validatorUrl: null,
   plugins: [codeSamples],
 });

@@ -1,4 +1,4 @@
-/** OpenAPI 3.1 of the public listener, emitted from the TypeBox types that validate. */
+/** OpenAPI 3.1 document of the games' listener, generated from the TypeBox types that validate requests. */
 import * as event from '@questlog/schemas/http/event';
 import { Problem } from '@questlog/schemas/http/problem';
 import { QuotaOutput } from '@questlog/schemas/http/quota';
@@ -35,14 +35,14 @@ import { reportPaths } from './openapiReports.ts';
 import { sessionPaths } from './openapiSessions.ts';
 import { uploadPaths } from './openapiUploads.ts';
 
-/** @param revision the deployment's default; a project may have the other one. */
+/** @param revision default of the deployment. A project can have the other revision. */
 export function openApi(revision: Revision): Document {
   return withExamples({
     openapi: '3.1.0',
     info: {
       title: 'Questlog',
       version: '1',
-      description: `Telemetry events of games. The default revision is ${revision}; a project may have the other one.`,
+      description: `Telemetry events of games. The default revision of the API is ${revision}. A project can use the other revision.`,
     },
     security: [{ bearer: [] }],
     paths: {
@@ -50,13 +50,13 @@ export function openApi(revision: Revision): Document {
       ...sessionPaths(),
       '/v1/events': {
         get: read(
-          'The events of the project, the newest first by the time inside their ids: when they were accepted.',
+          'Lists the events of the project, the newest first, by the time at which they were accepted.',
           answer('A page of events.', 'EventPage'),
           { parameters: [...FILTERS, ...EVENT_PAGE], rejections: BAD_LIST },
         ),
       },
       '/v1/events/{id}': {
-        get: read('One event.', answer('The event.', 'Event'), {
+        get: read('Returns one event.', answer('The event.', 'Event'), {
           parameters: [id],
           rejections: NOT_THERE,
         }),
@@ -65,18 +65,21 @@ export function openApi(revision: Revision): Document {
       ...reportPaths(),
       '/v1/linked-events': { get: linkedEventsOperation() },
       '/v1/quota': {
-        get: read('The tenant’s use of its quota this month.', answer('The use and the quota.', 'Quota')),
+        get: read(
+          'Returns the tenant’s quota and its use in this month.',
+          answer('The use and the quota.', 'Quota'),
+        ),
       },
       '/health': {
         get: {
-          summary: 'Whether anybody is there. Asks for no token and heeds none.',
+          summary: 'Checks that the service answers. Needs no token.',
           security: [],
           responses: { 200: answer('The service answers.', HEALTH) },
         },
       },
       '/openapi.json': {
         get: {
-          summary: 'This API as OpenAPI 3.1.',
+          summary: 'Returns this API as an OpenAPI 3.1 document.',
           security: [],
           responses: { 200: { description: 'The document.' } },
         },
@@ -90,14 +93,22 @@ export function openApi(revision: Revision): Document {
 }
 
 const TOKEN =
-  'A project’s access token. After `npm start` it is `token` in `.data/dev-credentials.json`; or make one with ' +
+  'An access token of a project. After `npm start`, it is `token` in `.data/dev-credentials.json`. To create a token, run ' +
   '`npx questlog tokens create`.';
 
 const FILTERS = [
-  filter('sessionId', 'Of this session; none where the project does not have it.', UUID_TEXT),
-  filter('eventType', 'Of this type, to the letter.', { type: 'string' }),
-  filter('since', 'With this `occurredAt` or a later one: ISO 8601, a plus sign as `%2B`.', TIME),
-  filter('until', 'With an `occurredAt` before this time.', TIME),
+  filter(
+    'sessionId',
+    'Only events of this session. The list is empty if the project does not have the session.',
+    UUID_TEXT,
+  ),
+  filter('eventType', 'Only events of exactly this type.', { type: 'string' }),
+  filter(
+    'since',
+    'Only events with an `occurredAt` at or after this time. Encode a plus sign as `%2B`.',
+    TIME,
+  ),
+  filter('until', 'Only events with an `occurredAt` before this time.', TIME),
 ];
 
 const SCHEMAS = {
@@ -132,11 +143,11 @@ const SCHEMAS = {
 const HEALTH = { type: 'object', properties: { status: { const: 'ok' } }, required: ['status'] };
 
 const SAMPLED_HEADER =
-  'An operator has some events sampled, by session: of those that are answered so many are not stored. Also in a 200 and 207.';
+  'Number of answered events that are not stored, because an operator samples events by session. Responses 200 and 207 can have this header, too.';
 
 const SIZE_LIMITS =
-  `A body has at most ${event.LIMITS.maxBodyBytes / MIB} MiB once inflated, an event ${event.LIMITS.maxEventBytes / 1024} KiB as ` +
-  `sent; a payload nests at most ${MAX_DEPTH} levels.`;
+  `A body may have at most ${event.LIMITS.maxBodyBytes / MIB} MiB after decompression, and an event ${event.LIMITS.maxEventBytes / 1024} KiB as ` +
+  `sent. A payload may have at most ${MAX_DEPTH} levels of nesting.`;
 
 function ingestOperation(): object {
   const batch = (input: string, maxItems: number) => ({
@@ -146,13 +157,13 @@ function ingestOperation(): object {
     maxItems,
   });
   const created = { type: 'array', items: ref('Event') };
-  const key = 'A UUIDv7. Requests with the same key and body within 24 h are stored once.';
-  const lenient = '`handling=lenient` stores the good elements of a batch and answers 207.';
+  const key = 'A UUIDv7. Requests with the same key and body within 24 hours are stored once.';
+  const lenient = '`handling=lenient` stores the valid elements of a batch and answers 207.';
   const texts = {
     summary: 'Submits one event or a batch of events.',
     description:
-      'Register the session first: `POST /v1/ingest/sessions`. Scope `events:write`. One bad element refuses the whole ' +
-      `batch, unless \`Prefer\` says otherwise. ${SIZE_LIMITS}`,
+      'Requires the scope `events:write`. Register the session first with `POST /v1/ingest/sessions`. An invalid element rejects the whole ' +
+      `batch, unless the request has \`Prefer: handling=lenient\`. ${SIZE_LIMITS}`,
     parameters: [header('Idempotency-Key', key, UUID_V7), header('Prefer', `${lenient} ${STRICT}`), CODING],
   };
   const input = {
@@ -177,19 +188,19 @@ function ingestOperation(): object {
     },
     200: answer('The events of an earlier request with this key (`Idempotency-Replayed: true`).', created),
     207: answer(
-      'With `handling=lenient`: a created event or a problem for each element, in request order. With some that came ' +
-        'too fast (`rate_limited`) the answer has the headers of a 429.',
+      'With `handling=lenient`: a created event or a problem for each element, in request order. If some elements exceeded ' +
+        'a rate limit (`rate_limited`), the response has the headers of a 429.',
       elements,
     ),
-    400: problem('The body or an element is not valid. Every bad element is named.'),
+    400: problem('The body or an element is not valid. The problem lists every invalid element.'),
     403: problem(
-      'The access token lacks the scope or is for other builds (`build_not_allowed`), the project or its tenant is ' +
-        'suspended, or an operator has switched such events off (`switched_off`), and says why.',
+      'The access token lacks the scope or is restricted to other builds (`build_not_allowed`), the project or its tenant is ' +
+        'suspended, or an operator has switched off such events (`switched_off`; the detail has the reason).',
     ),
     404: problem('A session does not exist in the project.'),
     413: problem('The body, the array or an event is too large.'),
     415: problem('The media type or content coding is not supported.'),
-    422: problem('The key was used with another body.'),
+    422: problem('The idempotency key was already used with another body.'),
   });
 }
 
@@ -198,14 +209,15 @@ function linkedEventsOperation(): object {
     'Messages are `linked` and `unlinked`; their data is a LinkedEventMessage. `from` or `Last-Event-ID` with the id of a ' +
     'message resumes after it. If links expired before the client received them, the first message is a `gap` with the ' +
     'missing time range (a LinkedEventGap): read the links of your reports again from `GET /v1/reports/{id}/events`. Payloads keep their bytes, but a CR or CRLF between JSON tokens arrives as LF. The stream ' +
-    'does not end by itself.';
-  const from = '`start` (the oldest kept, of the last 7 days), `end` (from now on), or the id of a message.';
+    'has no end.';
+  const from =
+    '`start` (the oldest stored message of the last 7 days), `end` (only new messages), or the id of a message.';
   return {
     summary: 'Streams the links of the project’s reports and events as server-sent events.',
-    description: `Scope \`read\`. ${description}`,
+    description: `Requires the scope \`read\`. ${description}`,
     parameters: [
       { ...query('from', { type: 'string', default: 'start' }), description: from },
-      header('Last-Event-ID', 'The id of the last message received; overrides `from`.'),
+      header('Last-Event-ID', 'The id of the last received message. Overrides `from`.'),
     ],
     responses: {
       200: {

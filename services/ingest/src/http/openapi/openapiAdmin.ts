@@ -1,4 +1,4 @@
-/** OpenAPI 3.1 of the operators' listener, emitted from the TypeBox types that validate. */
+/** OpenAPI 3.1 document of the operators' listener, generated from the TypeBox types that validate requests. */
 import { Backup } from '@questlog/schemas/backups/backup';
 import * as admin from '@questlog/schemas/http/admin';
 import { AuditPage } from '@questlog/schemas/http/audit';
@@ -32,41 +32,49 @@ export function adminApi(): Record<string, unknown> {
       title: 'Questlog for operators',
       version: '1',
       description:
-        'Never on a public port. The token is the admin token; the cookie of somebody who signed in counts as it, for a ' +
-        'change only from a page of the console (403). A `Host` that the listener does not go by is a 421, except for ' +
+        'Never expose this API on a public port. Requests need the admin token or the cookie of a signed-in operator. With a cookie, a ' +
+        'change must come from a page of the console (otherwise 403). A `Host` that is not allowed is a 421, except for ' +
         'health and metrics.',
     },
     security: [{ bearer: [] }],
     paths: {
       '/admin/tenants': {
-        get: listed('All tenants.', 'Tenant'),
+        get: listed('Lists all tenants.', 'Tenant'),
         post: created('Creates a tenant.', 'TenantInput', 'Tenant'),
       },
-      '/admin/tenants/{id}': { patch: changed('Changes the given fields of a tenant.', 'Tenant') },
+      '/admin/tenants/{id}': {
+        patch: changed('Changes the fields of a tenant that the body has.', 'Tenant'),
+      },
       '/admin/projects': {
-        get: listed('All projects.', 'Project'),
+        get: listed('Lists all projects.', 'Project'),
         post: created('Creates a project of a tenant.', 'ProjectInput', 'Project', { 404: NOT_THERE }),
       },
-      '/admin/projects/{id}': { patch: changed('Changes the given fields of a project.', 'Project') },
+      '/admin/projects/{id}': {
+        patch: changed('Changes the fields of a project that the body has.', 'Project'),
+      },
       '/admin/projects/{id}/switches': switchOperations(),
       '/admin/projects/{id}/test-event': { post: testEventOperation() },
       '/admin/projects/{id}/reports/{reportId}': { delete: retractOperation() },
       '/admin/tokens': {
-        get: listed('All tokens, without their secrets.', 'Token'),
-        post: written('Creates a token, shown once and kept as SHA-256.', 'TokenInput', {
-          201: answer('The token.', 'TokenCreated'),
-          404: NOT_THERE,
-        }),
+        get: listed('Lists all tokens, without their texts.', 'Token'),
+        post: written(
+          'Creates a token. Its text is only in this response, because Questlog stores only its SHA-256.',
+          'TokenInput',
+          {
+            201: answer('The token.', 'TokenCreated'),
+            404: NOT_THERE,
+          },
+        ),
       },
       '/admin/tokens/{id}': { delete: revokeOperation() },
       '/admin/tokens/{id}/rotate': { post: rotateOperation() },
       '/admin/links/retry': {
-        post: written('Looks up reports with unresolved links again, all or filtered.', 'LinkRetryInput', {
-          200: answer('How many.', 'LinkRetry'),
+        post: written('Looks up reports with unresolved links again.', 'LinkRetryInput', {
+          200: answer('Number of reports and links.', 'LinkRetry'),
         }),
       },
       '/admin/sql': {
-        post: written(SQL, 'SqlInput', { 200: answer('The rows and what ClickHouse says of them.', {}) }),
+        post: written(SQL, 'SqlInput', { 200: answer('The result of ClickHouse.', {}) }),
       },
       '/admin/tail': { get: tailOperation() },
       '/admin/lag': { get: lagOperation() },
@@ -78,10 +86,12 @@ export function adminApi(): Record<string, unknown> {
       ...erasurePaths(written, COMMON_RESPONSES),
       ...backupPaths(COMMON_RESPONSES),
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
-      '/healthz': { get: unauthenticated('The process runs. For load balancers.', state('ok')) },
+      '/healthz': { get: unauthenticated('Checks that the process runs. For load balancers.', state('ok')) },
       '/readyz': { get: readyOperation() },
-      '/metrics': { get: unauthenticated('Figures in Prometheus text.') },
-      '/openapi.json': { get: unauthenticated('This API as OpenAPI 3.1.', { type: 'object' }) },
+      '/metrics': { get: unauthenticated('Returns metrics in the text format of Prometheus.') },
+      '/openapi.json': {
+        get: unauthenticated('Returns this API as an OpenAPI 3.1 document.', { type: 'object' }),
+      },
     },
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: TOKEN } },
@@ -91,23 +101,26 @@ export function adminApi(): Record<string, unknown> {
 }
 
 const TOKEN =
-  'The admin token. After `npm start` it is `adminToken` in `.data/dev-credentials.json`; `QUESTLOG_ADMIN_TOKEN` sets it.';
+  'The admin token. After `npm start`, it is `adminToken` in `.data/dev-credentials.json`. `QUESTLOG_ADMIN_TOKEN` sets it.';
 const SQL =
-  'Asks one SELECT over the tables of `questlog`, by an account that only reads. The answer is ClickHouse’s own `JSON` ' +
-  'format, or the one that the query’s FORMAT clause names. ' +
-  `At most ${SQL_LIMITS.seconds} s, ${SQL_LIMITS.rows.toLocaleString('en')} rows and ${SQL_LIMITS.bytes / MIB} MiB of result: ` +
-  'above that, and above the memory limit of a query, the answer is a 400 `query_failed` with ClickHouse’s text. ' +
+  'Runs one SELECT on the tables of `questlog` with a read-only account. The response is in ClickHouse’s `JSON` ' +
+  'format, or in the format of the query’s FORMAT clause. ' +
+  `A query may take ${SQL_LIMITS.seconds} s and return ${SQL_LIMITS.rows.toLocaleString('en')} rows and ${SQL_LIMITS.bytes / MIB} MiB. ` +
+  'Above these limits and the memory limit of a query, the response is a 400 `query_failed` with ClickHouse’s message. ' +
   'The query is cancelled when the client disconnects. ' +
-  `A process runs ${SQL_LIMITS.maxConcurrent} queries at a time: above that, and above limits that queries share, the answer is a 503.`;
+  `A process runs at most ${SQL_LIMITS.maxConcurrent} queries at a time. Above this limit and limits that queries share, the response is a 503.`;
 const READY =
-  'Its consumers progress. An ingest without the log or ClickHouse only warns. For rollouts and alerts.';
+  'Checks that the consumers of the process make progress. If ingest cannot reach the log or ClickHouse, the response only has a warning. For rollouts and alerts.';
 
 function readyOperation() {
   return {
     ...unauthenticated(READY, state('ready', 'warnings')),
     responses: {
-      200: answer('Ready; `warnings` name what is wrong elsewhere.', state('ready', 'warnings')),
-      503: answer('Not ready.', state('not ready', 'problems')),
+      200: answer(
+        'The process is ready. `warnings` has problems of other parts.',
+        state('ready', 'warnings'),
+      ),
+      503: answer('The process is not ready.', state('not ready', 'problems')),
     },
   };
 }
@@ -136,7 +149,7 @@ const SCHEMAS = {
   DeadLetters: DeadLetterPage,
   DeadLetter: InspectedDeadLetter,
   Replayed: ReplayedDeadLetter,
-  // Which of the two is meant nobody can tell.
+  // The scope of a request with both fields would be ambiguous.
   ErasureInput: { ...ErasureInput, not: { required: ['sessionId', 'player'] } },
   Erasure: ErasureOutput,
   Backup,
@@ -144,31 +157,34 @@ const SCHEMAS = {
 };
 
 const COMMON_RESPONSES = {
-  401: problem('This is not the admin token.'),
+  401: problem('The admin token is missing or wrong.'),
   429: tooMany('the admin token'),
-  417: problem('`Expect` says something other than `100-continue`.'),
-  503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
+  417: problem('The `Expect` header is not `100-continue`.'),
+  503: problem('A dependency does not answer. Retry after the time in `Retry-After`.'),
 };
 const NOT_THERE = problem('The id does not exist.');
 
 function switchOperations(): object {
-  const tag = { schema: { type: 'string' }, description: 'Of this list, for `If-Match`.' };
+  const tag = { schema: { type: 'string' }, description: 'The ETag of this list, for `If-Match`.' };
   const switches = {
-    ...answer('Those that have not ended.', { type: 'array', items: ref('Switch') }),
+    ...answer('The switches that have not ended.', { type: 'array', items: ref('Switch') }),
     headers: { ETag: tag },
   };
-  const ifMatch =
-    'The `ETag` of the list that is to be replaced: a 412 where somebody has changed it meanwhile.';
+  const ifMatch = 'The `ETag` of the list to replace. If the list has changed since, the response is a 412.';
   const put =
-    'Replaces the switches of a project, which refuse or sample events. Every ingest knows them within 2 s.';
+    'Replaces the switches of a project, which reject or sample events. They take effect at every ingest within 2 s.';
   return {
     get: {
-      summary: 'The switches of a project that have not ended.',
+      summary: 'Lists the switches of a project that have not ended.',
       parameters: [id],
       responses: { 200: switches, 404: NOT_THERE, ...COMMON_RESPONSES },
     },
     put: {
-      ...written(put, 'SwitchInput', { 200: switches, 404: NOT_THERE, 412: problem('It has changed.') }),
+      ...written(put, 'SwitchInput', {
+        200: switches,
+        404: NOT_THERE,
+        412: problem('The switches have changed.'),
+      }),
       parameters: [id, header('If-Match', ifMatch)],
       requestBody: {
         required: true,
@@ -182,46 +198,49 @@ function revokeOperation(): object {
   return {
     summary: 'Revokes a token.',
     parameters: [id],
-    responses: { 204: { description: 'No request has it any more.' }, 404: NOT_THERE, ...COMMON_RESPONSES },
+    responses: { 204: { description: 'The token is no longer valid.' }, 404: NOT_THERE, ...COMMON_RESPONSES },
   };
 }
 
 function rotateOperation(): object {
   const operation = written(
-    'Makes a token that takes the place of another, which goes on for so many seconds.',
+    'Replaces a token. The old token stays valid for `overlapSeconds`.',
     'TokenRotation',
     {
-      201: answer('The new token, shown once. From `oldExpiresAt` on the old one is a 401.', 'TokenRotated'),
+      201: answer(
+        'The new token. Its text is only in this response. The old token is invalid from `oldExpiresAt` on.',
+        'TokenRotated',
+      ),
       404: NOT_THERE,
-      409: problem('It was rotated before: the detail names its successor.'),
+      409: problem('The token was already rotated. The detail names its successor.'),
     },
   );
   const description =
-    'It has the project and the scopes of the old one, and retracts what that has filed. `expiresAt` is its own; omitted, ' +
-    'it lives as long as the old one was made for.';
+    'The new token has the project and the scopes of the old token, and can retract its reports. If `expiresAt` is omitted, ' +
+    'the new token has the same lifetime as the old token had when it was created.';
   return { ...operation, description, parameters: [id] };
 }
 
 function testEventOperation(): object {
   return {
-    summary:
-      'Sends an event of the type `questlog.test` as the project, by the way that a game’s events take.',
+    summary: 'Sends an event of the type `questlog.test` for the project, in the same way as a game does.',
     parameters: [id],
     responses: {
       201: answer('The created event.', { type: 'object' }),
-      403: problem('A switch of the project refuses such events: `switched_off`.'),
+      403: problem('A switch of the project rejects such events: `switched_off`.'),
       404: NOT_THERE,
       ...COMMON_RESPONSES,
-      429: problem('The project or its tenant sends faster than its limit: `rate_limited`.'),
+      429: problem('The project or its tenant exceeds a rate limit: `rate_limited`.'),
     },
   };
 }
 
 function retractOperation(): object {
   return {
-    summary: 'Retracts a bug report and its links, whoever filed it. A repeat is a 204 too.',
+    summary:
+      'Retracts a bug report and its links, whichever token filed it. Repeated requests also return 204.',
     parameters: [id, { ...id, name: 'reportId' }],
-    responses: { 204: { description: 'Retracted.' }, 404: NOT_THERE, ...COMMON_RESPONSES },
+    responses: { 204: { description: 'The report is retracted.' }, 404: NOT_THERE, ...COMMON_RESPONSES },
   };
 }
 
@@ -237,8 +256,8 @@ function written(summary: string, input: string, responses: object): object {
     summary,
     requestBody: { required: true, content: { 'application/json': { schema: ref(input) } } },
     responses: {
-      400: problem('The body is not valid. Every bad field is named, also one that nobody knows.'),
-      408: problem('The body did not come in time.'),
+      400: problem('The body is not valid. The problem lists every invalid or unknown field.'),
+      408: problem('The body did not arrive in time.'),
       413: problem('The body is too large.'),
       415: problem('The media type or content coding is not supported.'),
       ...COMMON_RESPONSES,
@@ -249,38 +268,40 @@ function written(summary: string, input: string, responses: object): object {
 
 function created(summary: string, input: string, name: string, refusals: object = {}): object {
   return written(summary, input, {
-    201: answer('As it is now.', name),
-    200: answer('It was there, with the same content.', name),
-    409: problem('The id is taken by other content.'),
+    201: answer('The created entity.', name),
+    200: answer('The entity exists with the same content.', name),
+    409: problem('The id is used by an entity with other content.'),
     ...refusals,
   });
 }
 
 function changed(summary: string, name: string): object {
-  const responses = { 200: answer('As it is now.', name), 404: NOT_THERE };
+  const responses = { 200: answer('The changed entity.', name), 404: NOT_THERE };
   return { ...written(summary, `${name}Patch`, responses), parameters: [id] };
 }
 
-/** The console serves it on this listener. */
+/** The console serves this operation on the same listener. */
 function tailOperation(): object {
   const description =
-    '`unreadRecords` were not looked into, to leave ingest its time. A payload is a string: the bytes as the game sent them.';
+    '`unreadRecords` is the number of records that were skipped so that ingest is not delayed. A payload is a string with the bytes that the game sent.';
   const parameters = [
-    filter('project', 'Of this project.', UUID_TEXT),
-    filter('type', 'Of this type, to the letter.', { type: 'string' }),
-    filter('session', 'Of this session.', UUID_TEXT),
-    filter('player', 'Of the sessions of this player.', { type: 'string' }),
-    filter('where', 'With this in the payload: `level=3`, `position.x=1`.', { type: 'string' }),
+    filter('project', 'Only events of this project.', UUID_TEXT),
+    filter('type', 'Only events of exactly this type.', { type: 'string' }),
+    filter('session', 'Only events of this session.', UUID_TEXT),
+    filter('player', 'Only events of sessions of this player.', { type: 'string' }),
+    filter('where', 'Only events with this value in the payload: `level=3`, `position.x=1`.', {
+      type: 'string',
+    }),
   ];
   return {
     summary:
-      'The events of now as server-sent events: at most 100 a second (`event: events`), and how many there were ' +
+      'Streams new events as server-sent events: at most 100 events per second (`event: events`), and the number of all events ' +
       '(`event: count`).',
     ...{ description, parameters },
     responses: {
       200: { description: 'The stream.', content: { 'text/event-stream': { schema: { type: 'string' } } } },
-      400: problem('A parameter is not valid, or not known.'),
-      404: problem('There is no such project.'),
+      400: problem('A parameter is not valid or not known.'),
+      404: problem('The project does not exist.'),
       ...COMMON_RESPONSES,
     },
   };
@@ -289,18 +310,19 @@ function tailOperation(): object {
 function lagOperation(): object {
   return {
     summary:
-      'How far each consumer group is behind the log, as records, as time and as a share of what the log keeps, ' +
-      'and the disk of the data folder.',
-    responses: { 200: answer('As it was within the last second.', { type: 'object' }), ...COMMON_RESPONSES },
+      'Returns the lag of each consumer group in records, in time, and as a share of the retention time, ' +
+      'and the free space on the disk of the data folder.',
+    responses: { 200: answer('The lag, at most one second old.', { type: 'object' }), ...COMMON_RESPONSES },
   };
 }
 
 function retentionOperation(): object {
   return {
-    summary: 'How long tables, files and topics are kept, and what they cost in bytes: now, and a month.',
-    parameters: [filter('project', 'Of this project, with its days.', UUID_TEXT)],
+    summary:
+      'Returns how long tables, files, and topics are kept, how many bytes they take now, and how many bytes arrive per month.',
+    parameters: [filter('project', 'Only data of this project, with its retention days.', UUID_TEXT)],
     responses: {
-      200: answer('As it is now.', 'Retention'),
+      200: answer('The retention and its cost.', 'Retention'),
       400: problem('The parameter is not valid.'),
       404: NOT_THERE,
       ...COMMON_RESPONSES,
@@ -311,14 +333,14 @@ function retentionOperation(): object {
 function ledgerOperation(): object {
   return {
     summary:
-      'What came in by tenant and minute, what the log took, and what became of it: the newest minutes first.',
+      'Returns the ledger: the received, logged, and projected events by tenant and minute, the newest minutes first.',
     parameters: [
-      filter('from', 'From this time on, the last hour unless given.', TIME),
-      filter('to', 'Before this time.', TIME),
-      filter('tenant', 'Of this tenant.', UUID_TEXT),
+      filter('from', 'Start of the time range. Default: one hour ago.', TIME),
+      filter('to', 'End of the time range, exclusive.', TIME),
+      filter('tenant', 'Only entries of this tenant.', UUID_TEXT),
     ],
     responses: {
-      200: answer('The books. An ingest that was killed lacks its last seconds in them.', 'Ledger'),
+      200: answer('The ledger. It lacks the last seconds of an ingest that was killed.', 'Ledger'),
       400: problem('A parameter is not valid.'),
       ...COMMON_RESPONSES,
     },
@@ -329,39 +351,40 @@ function verifyOperation(): object {
   const lines = { 'application/x-ndjson': { schema: { type: 'string' } } };
   const kinds = Object.entries(DIFFERENCES).map(([what, sentence]) => `- \`${what}\`: ${sentence}`);
   const operation = written(
-    'Recounts a time, record by record, from the log and from ClickHouse, and tells what differs.',
+    'Compares the records of a time range in the log with the rows in ClickHouse, and returns the differences.',
     'VerifyInput',
     {
       200: {
-        description: 'A JSON object a line, by `kind`: progress, difference; last summary or failed.',
+        description:
+          'One JSON object per line. Its `kind` is progress or difference, and the last one is summary or failed.',
         content: lines,
       },
-      409: problem('This process verifies already.'),
+      409: problem('A verification is already running in this process.'),
     },
   );
   return {
     ...operation,
-    description: `At most 4 MiB of the log a second. What may differ:\n\n${kinds.join('\n')}`,
+    description: `Reads at most 4 MiB of the log per second. Kinds of differences:\n\n${kinds.join('\n')}`,
   };
 }
 
 function auditOperation(): object {
   return {
     summary:
-      'What operators changed and who was refused, the newest first: who, what, before, after, from where.',
+      'Lists the changes of operators and the rejected requests to this API, the newest first. An entry has the actor, the action, the values before and after, and the address.',
     parameters: [
-      filter('since', 'Asked from this time on.', TIME),
-      filter('until', 'Asked before this time.', TIME),
-      filter('actor', 'By an actor that begins so: `console`, `token:1f3a`.', {
+      filter('since', 'Only requests at or after this time.', TIME),
+      filter('until', 'Only requests before this time.', TIME),
+      filter('actor', 'Only requests of actors that start with this text: `console`, `token:1f3a`.', {
         ...{ type: 'string', minLength: 1, maxLength: 100 },
       }),
-      filter('project', 'About this project.', UUID_TEXT),
-      filter('tenant', 'About this tenant, or one of its projects.', UUID_TEXT),
+      filter('project', 'Only requests about this project.', UUID_TEXT),
+      filter('tenant', 'Only requests about this tenant or its projects.', UUID_TEXT),
       ...PAGE,
     ],
     responses: {
-      200: answer('What ClickHouse has by now: normally all but the last second.', 'Audit'),
-      400: problem('A parameter is not valid: the detail names it and what it may be.'),
+      200: answer('The entries in ClickHouse, normally all except those of the last second.', 'Audit'),
+      400: problem('A parameter is not valid. The detail names the parameter and its valid values.'),
       ...COMMON_RESPONSES,
     },
   };
@@ -371,8 +394,8 @@ function uploadOperation(): object {
   const bytes = { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } };
   return {
     summary:
-      'A file of a report: PNG, JPEG, WebP and GIF up to 16 MiB as themselves, all else as plain text or as bytes, to be ' +
-      'downloaded.',
+      'Returns a file of a report. PNG, JPEG, WebP, and GIF files up to 16 MiB have their own media type. All other files are plain text or bytes to ' +
+      'download.',
     parameters: [
       { ...id, name: 'projectId' },
       { ...id, name: 'uploadId' },
@@ -381,13 +404,13 @@ function uploadOperation(): object {
   };
 }
 
-/** Asks for no token. */
+/** Describes an operation that needs no token. */
 function unauthenticated(summary: string, shape?: object): object {
-  const text = { description: 'The figures.', content: { 'text/plain': { schema: { type: 'string' } } } };
+  const text = { description: 'The metrics.', content: { 'text/plain': { schema: { type: 'string' } } } };
   return {
     summary,
     security: [],
-    responses: { 200: shape === undefined ? text : answer('So it is.', shape) },
+    responses: { 200: shape === undefined ? text : answer('The service answers.', shape) },
   };
 }
 

@@ -1,11 +1,11 @@
-/** The operations of `/admin/dead-letters`, for the document of the operators' listener. */
+/** OpenAPI operations of `/admin/dead-letters`. */
 import { DEAD_LETTER_STATES } from '@questlog/schemas/http/deadLetter';
 import { DEAD_LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { answer, filter, id, PAGE, problem, TIME } from './openapiParts.ts';
 
 const NOT_THERE = problem('The id does not exist.');
 
-/** @param commonResponses what every operation may answer. */
+/** @param commonResponses responses that all operations can return. */
 export function deadLetterPaths(commonResponses: object): Record<string, object> {
   return {
     '/admin/dead-letters': { get: listOperation(commonResponses) },
@@ -16,24 +16,25 @@ export function deadLetterPaths(commonResponses: object): Record<string, object>
 
 function listOperation(commonResponses: object): object {
   return {
-    summary: 'Records that a consumer could not process, the newest first; of the newest 50,000.',
+    summary:
+      'Lists records that a consumer could not process, the newest first. Only the newest 50,000 are available.',
     parameters: [
-      filter('state', 'Unless given, those that wait for a decision.', {
+      filter('state', 'Only dead letters in this state.', {
         enum: [...DEAD_LETTER_STATES],
         default: 'open',
       }),
-      filter('group', 'Of this consumer group.', { enum: DEAD_LETTER_GROUPS }),
-      filter('topic', 'From this topic.', { enum: Object.values(TOPICS) }),
-      filter('cause', 'With this in the first 300 characters of the reason.', {
+      filter('group', 'Only dead letters of this consumer group.', { enum: DEAD_LETTER_GROUPS }),
+      filter('topic', 'Only dead letters from this topic.', { enum: Object.values(TOPICS) }),
+      filter('cause', 'Only dead letters with this text in the first 300 characters of their reason.', {
         ...{ type: 'string', minLength: 1, maxLength: 300 },
       }),
-      filter('from', 'Dead from this time on.', TIME),
-      filter('to', 'Dead before this time.', TIME),
+      filter('from', 'Only dead letters that were written at or after this time.', TIME),
+      filter('to', 'Only dead letters that were written before this time.', TIME),
       ...PAGE,
     ],
     responses: {
-      200: answer('Without their values.', 'DeadLetters'),
-      400: problem('A parameter is not valid: the detail names it and what it may be.'),
+      200: answer('The dead letters, without their values.', 'DeadLetters'),
+      400: problem('A parameter is not valid. The detail names the parameter and its valid values.'),
       ...commonResponses,
     },
   };
@@ -42,17 +43,17 @@ function listOperation(commonResponses: object): object {
 function deadLetterOperations(commonResponses: object): object {
   return {
     get: {
-      summary: 'A dead letter with its headers and its value, decoded where that can be.',
+      summary: 'Returns a dead letter with its headers and its value. The value is decoded if possible.',
       parameters: [id],
-      responses: { 200: answer('The letter.', 'DeadLetter'), 404: NOT_THERE, ...commonResponses },
+      responses: { 200: answer('The dead letter.', 'DeadLetter'), 404: NOT_THERE, ...commonResponses },
     },
     delete: {
-      summary: 'Discards a dead letter: it is not open any more, and stays until it expires.',
+      summary: 'Discards a dead letter. It is no longer open, and stays until it expires.',
       parameters: [id],
       responses: {
-        204: { description: 'It is discarded, now or before.' },
+        204: { description: 'The dead letter is discarded.' },
         404: NOT_THERE,
-        409: problem('It was replayed.'),
+        409: problem('The dead letter was already replayed.'),
         ...commonResponses,
       },
     },
@@ -62,13 +63,18 @@ function deadLetterOperations(commonResponses: object): object {
 function replayOperation(commonResponses: object): object {
   return {
     summary:
-      'Appends the record of a dead letter again, as it was, where it stood. Whoever has processed it drops it, so it counts once.',
+      'Appends the unchanged record of a dead letter to its source partition again. Consumers that have already processed the record ignore it, so it counts once.',
     parameters: [id],
     responses: {
-      200: answer('Where it stands now. If it is still at fault, it is a new dead letter.', 'Replayed'),
+      200: answer(
+        'The new position of the record. If the record fails again, it becomes a new dead letter.',
+        'Replayed',
+      ),
       404: NOT_THERE,
-      409: problem('It was replayed or discarded before.'),
-      422: problem('Its bytes are not kept, or its topic does not take them: the detail says why.'),
+      409: problem('The dead letter was already replayed or discarded.'),
+      422: problem(
+        'The bytes of the record are not stored, or its topic does not accept them. The detail has the reason.',
+      ),
       ...commonResponses,
     },
   };

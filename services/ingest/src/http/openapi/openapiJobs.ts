@@ -1,43 +1,43 @@
-/** The operations of what is asked for and takes its time, erasures and backups, for the document of the operators' listener. */
+/** OpenAPI operations of jobs that run in the background: erasures and backups. */
 import { answer, id, problem, ref } from './openapiParts.ts';
 
-/** @param written what every operation with a body has. */
+/** @param written creates an operation with a body. */
 export function erasurePaths(
   written: (summary: string, input: string, responses: object) => object,
   commonResponses: object,
 ): Record<string, object> {
   const operation = written(
-    'Erases a session, a player, a project or a tenant: from ClickHouse, the uploads and the dead letters.',
+    'Erases the data of a session, player, project, or tenant from ClickHouse, the uploads, and the dead letters.',
     'ErasureInput',
     {
       202: answer(
-        'It is in the log, and does not come back: not by a replay, a late retry or a new projection.',
+        'The erasure is in the log. The erased data cannot be restored by a replay, a late retry, or a new projection.',
         'Erasure',
       ),
-      404: problem('There is no such tenant, or the project is not its own.'),
+      404: problem('The tenant does not exist, or the project does not belong to the tenant.'),
     },
   );
   return {
     '/admin/erasures': {
       get: {
-        summary: 'The newest 1,000 erasures, the newest first.',
+        summary: 'Lists the newest 1,000 erasures, the newest first.',
         responses: {
-          200: answer('All of them.', { type: 'array', items: ref('Erasure') }),
+          200: answer('The erasures.', { type: 'array', items: ref('Erasure') }),
           ...commonResponses,
         },
       },
       post: {
         ...operation,
         description:
-          'Counts stay: the quota, `event_counts_by_minute` and the ledger. The log is not rewritten; what it has is not read back, and expires.',
+          'The counts of the quota, of `event_counts_by_minute`, and of the ledger stay. The log is not rewritten. Erased data in the log is not read again, and expires.',
       },
     },
     '/admin/erasures/{id}': {
       get: {
-        summary: 'How far an erasure is, with its receipt.',
+        summary: 'Returns the state of an erasure, with its receipt.',
         parameters: [id],
         responses: {
-          200: answer('As it is now.', 'Erasure'),
+          200: answer('The erasure.', 'Erasure'),
           404: problem('The id does not exist.'),
           ...commonResponses,
         },
@@ -46,18 +46,18 @@ export function erasurePaths(
   };
 }
 
-const NOT_EMBEDDED = problem('The log or ClickHouse is not embedded: back up what it is with its own tools.');
+const NOT_EMBEDDED = problem('The log or ClickHouse is not embedded. Back it up with its own tools.');
 
-/** @param commonResponses what every operation may answer. */
+/** @param commonResponses responses that all operations can return. */
 export function backupPaths(commonResponses: object): Record<string, object> {
   const list = { type: 'array', items: ref('Backup') };
   return {
     '/admin/backups': {
       get: {
         summary:
-          'The backups of the folder that `QUESTLOG_BACKUP_DIR` names, what runs, and what failed since the start.',
+          'Lists the backups in the folder `QUESTLOG_BACKUP_DIR`, running backups, and backups that failed since the start.',
         responses: {
-          200: answer('The newest first.', {
+          200: answer('The backups, the newest first.', {
             ...{ type: 'object', required: ['into', 'backups'] },
             properties: { into: { type: 'string' }, backups: list },
           }),
@@ -66,10 +66,10 @@ export function backupPaths(commonResponses: object): Record<string, object> {
         },
       },
       post: {
-        summary: 'Begins a backup of all that Questlog keeps on embedded engines, while it runs.',
+        summary: 'Starts a backup of all data on embedded engines. Questlog continues to run.',
         responses: {
-          202: answer('It is being made: `GET /admin/backups` shows it.', 'Backup'),
-          409: problem('One is being made already.'),
+          202: answer('The backup is running. `GET /admin/backups` shows its progress.', 'Backup'),
+          409: problem('A backup is already running.'),
           501: NOT_EMBEDDED,
           ...commonResponses,
         },

@@ -1,4 +1,4 @@
-/** The operations of sessions, and of the builds and players that they tell of, in the OpenAPI document. */
+/** OpenAPI operations of sessions, builds, and players. */
 import {
   answer,
   BAD_PAGE,
@@ -20,27 +20,27 @@ export function sessionPaths(): Record<string, object> {
   return {
     '/v1/ingest/sessions': { post: registerOperation() },
     '/v1/sessions/{id}': {
-      get: read('A session of the project.', answer('The session.', 'Session'), {
+      get: read('Returns a session of the project.', answer('The session.', 'Session'), {
         parameters: [id],
         rejections: NOT_THERE,
       }),
     },
     '/v1/sessions/{id}/events': {
-      get: read('The events of a session, by `occurredAt`.', answer('A page of events.', 'EventPage'), {
+      get: read('Lists the events of a session, by `occurredAt`.', answer('A page of events.', 'EventPage'), {
         parameters: [id, ...EVENT_PAGE],
         rejections: { ...BAD_PAGE, ...NOT_THERE },
       }),
     },
     '/v1/players/{externalId}/sessions': {
       get: read(
-        'The sessions of a player, the newest first; none where nobody has such a player.',
+        'Lists the sessions of a player, the newest first. The list is empty if the project does not have the player.',
         answer('A page of sessions.', 'SessionPage'),
         { parameters: [externalId, ...PAGE], rejections: BAD_PAGE },
       ),
     },
     '/v1/builds': {
       get: read(
-        'The builds that sessions were registered with, the newest first.',
+        'Lists the builds of registered sessions, the newest first.',
         answer('A page of builds.', 'BuildPage'),
         { parameters: PAGE, rejections: BAD_PAGE },
       ),
@@ -52,14 +52,14 @@ function registerOperation(): object {
   const texts = {
     summary: 'Registers a session with its build and its player.',
     description:
-      'Scope `events:write`. A repeat with the same `id` is answered 200. An empty string in an optional field is as if ' +
-      'it were omitted. Events of the session that name no `buildId` get its build’s.',
+      'Requires the scope `events:write`. A retry with the same `id` returns 200. An empty string in an optional field counts as ' +
+      'omitted. Events of the session without a `buildId` get the build of the session.',
     parameters: [PREFER, CODING],
   };
   return write(texts, 'SessionInput', {
     201: { ...answer('The new session.', 'SessionCreated'), headers: CLOCK_SKEW },
     200: answer('The session, registered earlier.', 'SessionCreated'),
-    400: problem('The body is not valid. Every bad field is named.'),
+    400: problem('The body is not valid. The problem lists every invalid field.'),
     409: problem('The id is registered with other content.'),
     413: problem('The body or its metadata is too large.'),
     415: problem('The media type or content coding is not supported.'),

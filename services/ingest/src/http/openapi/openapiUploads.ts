@@ -1,4 +1,4 @@
-/** The operations of uploads in the OpenAPI document. */
+/** OpenAPI operations of uploads. */
 import {
   answer,
   BODY_TIMEOUT,
@@ -24,49 +24,56 @@ export function uploadPaths(): Record<string, object> {
 
 function makeOperation(): object {
   const texts = {
-    summary: 'Makes room for a file, and answers with an address that takes it.',
+    summary: 'Creates an upload, and returns the address for its file.',
     description:
-      'Scope `reports:write`. `PUT` the bytes to `uploadUrl` with `requiredHeaders`, then name the `uploadId` in a bug ' +
-      'report. At most: screenshot 10 MiB, log_bundle and other 50 MiB, save_state 100 MiB, video 500 MiB. ' +
-      'A file that no report names within 24 h is removed.',
+      'Requires the scope `reports:write`. `PUT` the bytes to `uploadUrl` with `requiredHeaders`, then name the `uploadId` in a bug ' +
+      'report. Maximum sizes: screenshot 10 MiB, log_bundle and other 50 MiB, save_state 100 MiB, video 500 MiB. ' +
+      'A file that no report names within 24 hours is removed.',
     parameters: [PREFER],
   };
   return write(texts, 'UploadInput', {
     201: answer('The upload and its address.', 'Upload'),
-    400: problem('The body is not valid. Every bad field is named.'),
+    400: problem('The body is not valid. The problem lists every invalid field.'),
     404: problem('The session was erased.'),
-    413: problem('The body is too large, or `sizeBytes` is over the limit of the kind of file.'),
-    415: problem('The media type of the body, or of the file for its kind, is not one that is taken.'),
-    501: problem('Uploads are not set up in this deployment.'),
+    413: problem('The body is too large, or `sizeBytes` exceeds the limit for the `attachmentType`.'),
+    415: problem(
+      'The media type of the body is not supported, or the `attachmentType` does not allow the `mimeType`.',
+    ),
+    501: problem('Uploads are not configured in this deployment.'),
   });
 }
 
 function putOperation(): object {
   return {
-    summary: 'Takes the bytes of an upload: whole, or nothing of them is kept.',
+    summary: 'Stores the bytes of an upload. Either all bytes are stored or none.',
     description:
-      'The path and query are those of `uploadUrl`, which needs no token; it may also lead to an S3 service. Until the ' +
-      'address expires it can be done again: the same bytes are a 200, others a 409.',
+      'Use the path and query of `uploadUrl`. The request needs no token. `uploadUrl` can also lead to an S3 service. Until the ' +
+      'address expires, the request can be repeated: the same bytes return 200, and other bytes return 409.',
     security: [],
     parameters: [
       id,
       query('project', { type: 'string', format: 'uuid' }),
       query('type', { type: 'string' }),
-      { ...query('bytes', { type: 'integer' }), description: 'The size that the file must have, or' },
-      { ...query('limit', { type: 'integer' }), description: 'the size that it may have.' },
+      {
+        ...query('bytes', { type: 'integer' }),
+        description: 'The exact size of the file. An address has either `bytes` or `limit`.',
+      },
+      { ...query('limit', { type: 'integer' }), description: 'The maximum size of the file.' },
       query('expires', { type: 'integer' }),
       query('token', { type: 'string' }),
       query('signature', { type: 'string' }),
-      header('Content-Type', 'The `mimeType` that the upload was asked for with.'),
+      header('Content-Type', 'The `mimeType` in the request for the upload.'),
     ],
     requestBody: { required: true, content: BYTES },
     responses: {
       200: answer('The file is stored.', 'UploadStored'),
-      400: problem('Fewer bytes than were announced, or a part of a file (`Content-Range`).'),
+      400: problem('The file has fewer bytes than announced, or is incomplete (`Content-Range`).'),
       403: problem('The address is not valid or has expired, or its project is suspended.'),
-      409: problem('The upload has other bytes already.'),
-      413: problem('More bytes than the address takes.'),
-      415: problem('Another media type than was asked for, or a content coding.'),
+      409: problem('The upload already has other bytes.'),
+      413: problem('The file has more bytes than the address allows.'),
+      415: problem(
+        'The media type differs from the request for the upload, or the request has a content coding.',
+      ),
       ...BODY_TIMEOUT,
       417: COMMON_RESPONSES[417],
       503: COMMON_RESPONSES[503],
@@ -75,6 +82,6 @@ function putOperation(): object {
 }
 
 function readOperation(): object {
-  const file = { description: 'The file, as a download with the name that it came with.', content: BYTES };
-  return read('A file of the project.', file, { parameters: [id], rejections: NOT_THERE });
+  const file = { description: 'The file, as a download with its original name.', content: BYTES };
+  return read('Returns a file of the project.', file, { parameters: [id], rejections: NOT_THERE });
 }
