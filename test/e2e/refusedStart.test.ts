@@ -175,6 +175,22 @@ test('--check-config prints the settings with their defaults and starts nothing'
   expect(output.stdout).not.toContain('a secret');
 });
 
+test('a deprecated setting works, and one log entry names its replacement', async () => {
+  const child = spawnProduct({ args: ['--check-config'], env: { QUESTLOG_LOG: 'embedded' } });
+  const output = collectOutput(child);
+  await once(child, 'close');
+
+  expect(JSON.parse(output.stdout)).toMatchObject({ log: 'embedded' });
+  const entries = output.stderr
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  const names = { setting: 'QUESTLOG_LOG', replacement: 'QUESTLOG_LOG_ENGINE' };
+  expect(entries).toEqual([
+    expect.objectContaining({ level: 'warn', event: 'setting_deprecated', ...names }),
+  ]);
+});
+
 test.each([
   ['--help', /questlog \[standalone \| ingest \| linker \| projector\].*--check-config.*config\.md/s],
   ['--version', /^\d+\.\d+\.\d+\n$/],
