@@ -209,7 +209,7 @@ export async function keepBodyIfProblems<T extends CheckedResponse>(
     const answer = await work;
     const { ignored, rejectedElements = [], warned = [] } = answer;
     if (ignored.length + rejectedElements.length + warned.length > 0)
-      Object.assign(state, { body, refused: rejectedElements });
+      Object.assign(state, { body, rejectedElements } satisfies RequestState);
     return answer;
   } catch (error) {
     if (error instanceof Rejected) state.body = body;
