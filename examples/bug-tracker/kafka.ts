@@ -18,7 +18,7 @@ const {
   TRAIL_FILE = fileURLToPath(new URL('.data/kafka.json', import.meta.url)),
 } = process.env;
 
-// kafkajs takes codecs but brings no zstd; Node has it.
+// kafkajs has no zstd codec, so the example uses Node's.
 const decompress = promisify(zstdDecompress);
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({
   compress: (encoder) => promisify(zstdCompress)(encoder.buffer),
@@ -33,13 +33,13 @@ const trails = openTrails(TRAIL_FILE);
 await consumer.connect();
 await consumer.subscribe({ topic: `${QUESTLOG_PREFIX}questlog.linked-events.v1`, fromBeginning: true });
 await consumer.run({
-  // The trails are saved before the offsets are committed: a record that comes again is dropped by its version.
+  // Saves the trails before the offsets are committed. A record that is read again is dropped by its version.
   eachBatch: async ({ batch }) => {
     const changed = new Set<string>();
     for (const { value } of batch.messages) {
       if (value === null) continue;
       const link = await registry.decode(value);
-      // Ids of reports are unique inside a project.
+      // Report ids are unique only inside a project.
       if (projectId !== undefined && link.projectId !== projectId) continue;
       const event = { ...link.event, occurredAt: isoOf(link.event.occurredAt) };
       if (trails.apply({ ...link, event })) changed.add(link.reportId);
@@ -51,7 +51,7 @@ await consumer.run({
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void consumer.disconnect());
 
-/** The topic has microseconds since 1970, more than a `Date` holds. `payload` is the JSON text as the game sent it. */
+/** Formats microseconds since 1970, which a `Date` cannot represent. */
 function isoOf(micros: number): string {
   const millis = Math.floor(micros / 1_000);
   const rest = String(micros - millis * 1_000).padStart(3, '0');

@@ -12,7 +12,7 @@ interface Message {
   readonly data: string | undefined;
 }
 
-/** The server sends a sign of life every 15 s: after three missing ones the connection is dead. */
+/** Time without data after which the connection counts as lost. The server sends a keep-alive message every 15 s. */
 const SILENCE_MS = 45_000;
 const RETRY_MS = 1_000;
 

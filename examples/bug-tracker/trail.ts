@@ -1,11 +1,11 @@
 /**
- * The trails of bug reports: each report's events in the order of their time. A trail and the place in the stream are saved
- * to one file in one step, so that neither is ahead of the other.
+ * The trails of bug reports: the events of each report, ordered by time. The trails and the position in the stream are saved
+ * atomically in one file, so that they are always consistent.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** The fields of a linked event that a trail shows; the message has more. */
+/** The fields of a linked event that a trail shows. The message has further fields. */
 export interface LinkChange {
   readonly linkId: string;
   readonly kind: 'linked' | 'unlinked';
@@ -16,9 +16,9 @@ export interface LinkChange {
 }
 
 export interface Trails {
-  /** The place to resume the stream at; undefined: its start. */
+  /** Position at which to resume the stream. Undefined for the start of the stream. */
   readonly token: string | undefined;
-  /** False for a change that is not newer than the known state of its link: it came twice, or late. */
+  /** Applies a change. Returns false if the change is a duplicate or older than the saved version of its link. */
   apply(change: LinkChange): boolean;
   print(reportId: string): void;
   save(token?: string): void;
@@ -52,13 +52,13 @@ interface Saved {
   readonly links: readonly LinkChange[];
 }
 
-/** Drops the Z, so that the shorter of two times that begin alike sorts first. */
+/** Compares times without the Z, so that `12:00:00Z` sorts before `12:00:00.5Z`. */
 function byTime({ event: a }: LinkChange, { event: b }: LinkChange): number {
   const [left, right] = [a.occurredAt.slice(0, -1), b.occurredAt.slice(0, -1)];
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/** Quotes an event's type, which is any text, so that it cannot pretend to be another line. */
+/** Formats a line. Quotes the event type, because it can contain line breaks. */
 function lineOf({ kind, source, event: { eventType, occurredAt } }: LinkChange): string {
   return `  ${occurredAt}  ${JSON.stringify(eventType)}  ${source}${kind === 'unlinked' ? ' - unlinked' : ''}`;
 }

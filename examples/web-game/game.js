@@ -1,4 +1,4 @@
-/** A small game, and what it tells Questlog: what the player does, how it goes, and a bug report with a picture. */
+/** A small game that sends its session, its events, and bug reports with a screenshot to Questlog. */
 import { start } from '@questlog/client';
 import { noteAutomatically } from '@questlog/client/automatic';
 import { indexedDbQueue } from '@questlog/client/indexeddb';
@@ -24,7 +24,7 @@ noteAutomatically(telemetry);
 
 const STARS_A_LEVEL = 8;
 const held = new Set();
-/** Where a finger is; undefined: nowhere. */
+/** X position of a finger on the screen. Undefined if no finger touches the screen. */
 let finger;
 let round = newRound();
 let lastMs = performance.now();
@@ -131,7 +131,7 @@ addEventListener('pointerup', () => {
   finger = undefined;
 });
 document.querySelector('button').addEventListener('click', (event) => {
-  // The space bar is the game's again.
+  // Removes the focus from the button, so that the space bar controls the game.
   event.currentTarget.blur();
   void report();
 });
@@ -146,12 +146,12 @@ function dash() {
   telemetry.event('player_action', { action: 'dash', x: Math.round(round.x) });
 }
 
-/** With what the player sees now. The events around this moment belong to it by themselves. */
+/** Files a bug report with a screenshot. Questlog links the report to the events around this time. */
 async function report() {
   const { level, lives, stars, x } = round;
   status.textContent = 'Sending the report …';
   const picture = await new Promise((resolve) => canvas.toBlob(resolve, 'image/png'));
-  // Without its picture a report is still worth having.
+  // Files the report without the screenshot if the upload fails.
   const file = await telemetry
     .upload(picture, { attachmentType: 'screenshot', fileName: 'screenshot.png' })
     .catch(() => undefined);
@@ -172,7 +172,7 @@ async function report() {
   status.replaceChildren('The report is filed: ', link);
 }
 
-/** The same for every visit of this browser. */
+/** Returns an id that stays the same in this browser. */
 function playerId() {
   localStorage.playerId ??= `player-${crypto.randomUUID()}`;
   return localStorage.playerId;

@@ -32,13 +32,13 @@ server.listen(Number(process.argv[2] ?? 8090), '127.0.0.1', () => {
   console.log(`The game is at http://127.0.0.1:${server.address().port}/`);
 });
 
-/** Of a Questlog that `npm start` runs on this machine, or of another one that the environment names. */
+/** Returns the addresses and the token from the environment, or from the credentials that `npm start` wrote. */
 function settings() {
   const { QUESTLOG_URL, QUESTLOG_TOKEN, QUESTLOG_ADMIN_URL } = process.env;
   if (QUESTLOG_URL) return { url: QUESTLOG_URL, token: QUESTLOG_TOKEN, adminUrl: QUESTLOG_ADMIN_URL };
   const credentials = path('../../.data/dev-credentials.json');
   if (!existsSync(credentials)) {
-    console.error('There is no Questlog to play for: npm start begins one, QUESTLOG_URL names one.');
+    console.error('No Questlog found. Run npm start, or set QUESTLOG_URL.');
     process.exit(1);
   }
   const { baseUrl, token, adminUrl } = JSON.parse(readFileSync(credentials, 'utf8'));

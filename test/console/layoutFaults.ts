@@ -20,7 +20,7 @@ const FAULTS = `() => {
   };
   const add = (fault, element) => faults.add(fault + ': ' + described(element));
   const isScrollable = (style) => /auto|scroll/.test(style.overflowX) || /auto|scroll/.test(style.overflowY);
-  /** Boxes that are meant to scroll: code, the editor, dialogs, the tables beside it, and answers. */
+  /** Boxes that may scroll: code, the editor, dialogs, the list of tables, and results. */
   const MAY_SCROLL = 'pre, textarea, dialog, .ask aside, .table.down, .table.both';
   const dialog = document.querySelector('dialog[open]');
   const root = dialog ?? document.body;

@@ -1,4 +1,4 @@
-/** `npm run docs:screenshots`: a picture of every page of the console into docs/images, of a simulated game that is being played. */
+/** Implements `npm run docs:screenshots`: saves a screenshot of each page of the console during a simulated game. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
@@ -8,14 +8,14 @@ import { removeDataDir, startProduct } from '../e2e/product.ts';
 import { findProgram } from '../games/gamePages.ts';
 
 const FOLDER = fileURLToPath(new URL('../../docs/images/', import.meta.url));
-/** Until a page that counts by the second shows what is typical of it. */
+/** Time until the rates on a page are typical. */
 const SETTLE_MS = 4_000;
 const PAST = ['simulate', '--players', '40', '--days', '6', '--speed', 'max', '--seed', '7'];
 const NOW = ['simulate', '--players', '80', '--minutes', '2', '--seed', '8'];
 
 const LAUNCHER = fileURLToPath(new URL('../../services/cli/questlog.mjs', import.meta.url));
 
-/** What a page needs before it is worth a picture. */
+/** Prepares a page for its screenshot. */
 const READY: Readonly<Record<string, (page: Page) => Promise<void>>> = {
   tail: (page) => page.locator('tbody tr').nth(15).waitFor({ timeout: 90_000 }),
   rejects: async (page) => {
@@ -27,7 +27,7 @@ const READY: Readonly<Record<string, (page: Page) => Promise<void>>> = {
   ask: (page) => page.getByRole('button', { name: 'Run', exact: true }).click(),
 };
 
-/** As a game sends them. */
+/** Events with typical mistakes of a game. */
 const TYPOS = [
   ...Array.from({ length: 9 }, (_, level) => ({ evenType: 'level_begun', payload: { level } })),
   ...Array.from({ length: 4 }, (_, hp) => ({ eventType: 'state_change', payload: `{"hp":${hp}}` })),

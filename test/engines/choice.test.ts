@@ -1,4 +1,4 @@
-/** The engines that each kind of machine gets, and what it is told. */
+/** Tests which engines a machine uses, and the line that is printed. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { chooseEngines, missingParts, type Surroundings } from './choice.ts';
@@ -19,7 +19,7 @@ test('uses given engines, and looks for no others', () => {
   });
 });
 
-test('takes missing engines from Docker, else from a local stack', () => {
+test('takes missing engines from Docker, otherwise from a local stack', () => {
   const env = { ...GIVEN, CLICKHOUSE_URL: '' };
   expect(chooseEngines(env, around())).toEqual({
     kind: 'given',
@@ -49,7 +49,7 @@ test.each<[string, Partial<Surroundings>, string]>([
     'Docker has no image apache/kafka:1 and cannot pull it',
   ],
   ['without Maven, but with jars', { dockerAnswers: false, hasMaven: false }, 'Docker does not answer'],
-])('%s the stack is local, and the line says why', (_, surroundings, reason) => {
+])('uses a local stack %s, and prints the reason', (_, surroundings, reason) => {
   expect(chooseEngines({}, around({ ...surroundings, hasJars: true }))).toEqual({
     kind: 'local',
     line: `kafka tests: on a local Kafka (3 brokers); ${reason}`,
@@ -61,7 +61,7 @@ test.each<[Partial<Surroundings>, string]>([
   [{ java: 11 }, 'Java is 11 instead of 17 or newer'],
   [{ hasMaven: false }, 'there is no Maven to fetch a local Kafka with'],
   [{ isLinux: false }, 'a local stack needs Linux'],
-])('with neither Docker nor %o the suites are skipped, and a line says why', (surroundings, reason) => {
+])('skips the suites without Docker and with %o, and prints the reason', (surroundings, reason) => {
   const none = around({ dockerAnswers: false, ...surroundings });
   expect(chooseEngines({ QUESTLOG_REQUIRE: 'python' }, none)).toEqual({
     kind: 'none',
@@ -83,7 +83,7 @@ test.each([
   });
 });
 
-test('part of it given is not enough where the rest cannot be had', () => {
+test('skips the suites if only a part of the engines is given and the rest is not available', () => {
   const env = { KAFKA_BROKERS: GIVEN.KAFKA_BROKERS, QUESTLOG_REQUIRE: 'kafka' };
   expect(chooseEngines(env, around({ dockerAnswers: false, java: undefined }))).toMatchObject({
     kind: 'none',
@@ -98,7 +98,7 @@ test('Docker and the local stack run the same versions', () => {
   expect(REGISTRY_IMAGE).toMatch(`/apicurio-registry:${versionOf('registry')}`);
 });
 
-/** A machine that has everything, but for what a test takes away. */
+/** Returns a machine that has everything except the given changes. */
 function around(other: Partial<Surroundings> = {}): Surroundings {
   const everything = { dockerAnswers: true, isLinux: true, java: 17, hasMaven: true, hasJars: false };
   return { ...everything, missingImage: undefined, ...other };

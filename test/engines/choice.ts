@@ -1,22 +1,22 @@
-/** Which engines the Kafka suites run on, and the one line that says so. */
+/** Chooses the engines of the Kafka suites, and the line that is printed about the choice. */
 
-/** The parts that a run needs, by the variables that can name them. */
+/** The engines that a run needs, by their environment variables. */
 export const PARTS = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL'] as const;
 export type Part = (typeof PARTS)[number];
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The means of this machine to start engines. */
+/** Capabilities of this machine to start engines. */
 export interface Surroundings {
   readonly dockerAnswers: boolean;
   /** The first image that Docker neither has nor can pull. */
   readonly missingImage: string | undefined;
-  /** The local stack knows its processes by /proc. */
+  /** The local stack finds its processes in /proc. */
   readonly isLinux: boolean;
   /** The major version of `java` on the PATH. */
   readonly java: number | undefined;
   readonly hasMaven: boolean;
-  /** Maven is needed once only. */
+  /** True if the jars are downloaded, so that Maven is not needed. */
   readonly hasJars: boolean;
 }
 
@@ -34,12 +34,12 @@ export type Choice =
 
 const MINIMUM_JAVA = 17;
 
-/** The parts that the environment does not name. An empty value names nothing. */
+/** Returns the engines that the environment does not name. An empty value counts as missing. */
 export function missingParts(env: Environment): readonly Part[] {
   return PARTS.filter((part) => !env[part]);
 }
 
-/** @param around undefined where nothing is missing, so that nobody needs to look. */
+/** @param around capabilities of the machine. Undefined if no engine is missing. */
 export function chooseEngines(env: Environment, around: Surroundings | undefined): Choice {
   const missing = missingParts(env);
   const given = PARTS.filter((part) => !missing.includes(part));
@@ -68,7 +68,7 @@ function none(env: Environment, reason: string): Choice {
   return { kind: 'none', isRefused: true, line: `kafka tests: ${line}` };
 }
 
-/** The names in `QUESTLOG_REQUIRE`, a list with commas: what must be there rather than be skipped. */
+/** Returns the names in `QUESTLOG_REQUIRE`, a comma-separated list of programs whose absence is a failure. */
 function requiredBy(env: Environment): string[] {
   return (env['QUESTLOG_REQUIRE'] ?? '').split(',').map((name) => name.trim());
 }

@@ -1,13 +1,13 @@
-/** Finds out whether there is a Docker, and whether it has the tests' images. */
+/** Detects Docker and the images of the tests. */
 import { type ContainerRuntimeClient, getContainerRuntimeClient, ImageName } from 'testcontainers';
 import { CLICKHOUSE_IMAGE, KAFKA_IMAGE, REGISTRY_IMAGE } from './images.ts';
 
-/** Undefined where no Docker answers. */
+/** Returns undefined if Docker does not answer. */
 export async function dockerClient(): Promise<ContainerRuntimeClient | undefined> {
   return getContainerRuntimeClient().catch(() => undefined);
 }
 
-/** The first image that is neither there nor can be pulled. */
+/** Returns the first image that Docker does not have and cannot pull. */
 export async function firstMissingImage({ image }: ContainerRuntimeClient): Promise<string | undefined> {
   for (const name of [KAFKA_IMAGE, REGISTRY_IMAGE, CLICKHOUSE_IMAGE]) {
     if (!(await isThere(image, name))) return name;
@@ -15,7 +15,7 @@ export async function firstMissingImage({ image }: ContainerRuntimeClient): Prom
   return undefined;
 }
 
-/** Pulls it if need be. */
+/** Returns true if Docker has the image, or can pull it. */
 export async function isThere(image: ContainerRuntimeClient['image'], name: string): Promise<boolean> {
   const imageName = ImageName.fromString(name);
   if (await image.exists(imageName)) return true;

@@ -1,20 +1,20 @@
-/** Brokers in Docker: where each is to be found, inside and outside, and its settings as the image takes them. */
+/** Addresses and settings of brokers in Docker. */
 import { RandomPortGenerator } from 'testcontainers';
 
-/** Of the listener for clients outside of the network of containers. */
+/** Port of the listener for clients outside of the container network. */
 export const OUTSIDE_PORT = 19_092;
 const INSIDE_PORT = 9_092;
 const CONTROLLER_PORT = 9_093;
 
 export interface BrokerPlace {
   readonly id: number;
-  /** Inside the network. */
+  /** Host name inside the container network. */
   readonly name: string;
   readonly host: string;
   readonly port: number;
 }
 
-/** Brokers tell clients where they are, so that their ports must be known before they start. */
+/** Chooses the ports before the start, because brokers advertise their addresses to clients. */
 export async function planBrokers(host: string, name: string, count: number): Promise<BrokerPlace[]> {
   const ports = new RandomPortGenerator();
   const brokers: BrokerPlace[] = [];
@@ -24,12 +24,12 @@ export async function planBrokers(host: string, name: string, count: number): Pr
   return brokers;
 }
 
-/** For clients. */
+/** Returns the address for clients. */
 export function addressOf({ host, port }: BrokerPlace): string {
   return `${host}:${port}`;
 }
 
-/** Combined roles, as in the local stack. The image makes `a.b` out of `KAFKA_A_B`. */
+/** Returns the settings of a broker with combined roles. The image converts `KAFKA_A_B` to the setting `a.b`. */
 export function brokerEnvironment(
   clusterId: string,
   broker: BrokerPlace,
@@ -57,9 +57,9 @@ export function brokerEnvironment(
     KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR: inSync,
     KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS: '10',
     KAFKA_TRANSACTION_STATE_LOG_NUM_PARTITIONS: '10',
-    // A topic that came to be by being asked for would have neither Questlog's partitions nor its settings.
+    // An automatically created topic would not have Questlog's partitions and settings.
     KAFKA_AUTO_CREATE_TOPICS_ENABLE: 'false',
-    // The first consumer of a group is not to wait for others that do not come.
+    // The first consumer of a group does not wait for other consumers.
     KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS: '0',
   };
 }

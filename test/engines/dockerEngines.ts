@@ -1,4 +1,4 @@
-/** Engines in Docker: containers of this run alone, started with testcontainers. */
+/** Starts the engines of a run in Docker with testcontainers. */
 import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import {
@@ -25,11 +25,11 @@ const STARTUP_TIMEOUT_MS = 180_000;
 const REGISTRY_PORT = 8_080;
 const CLICKHOUSE_PORT = 8_123;
 const READER_XML = fileURLToPath(new URL('../../deploy/docker/clickhouseReader.xml', import.meta.url));
-/** A container that ends at once is not waited for. */
+/** Stops waiting if the container exits. */
 const UNLESS_ENDED = { abortOnContainerExit: true };
 const RUN_LABEL = 'questlog.tests';
 
-/** @throws where Docker does not answer or a container does not start; then none of them is left. */
+/** Starts the engines. @throws Error if Docker or a container fails. All containers are removed then. */
 export async function startDockerEngines(parts: readonly Part[]): Promise<StartedEngines> {
   const docker = await dockerClient();
   if (docker === undefined) throw new Error('Docker does not answer any more');
@@ -60,7 +60,7 @@ async function startParts(
   start: Start,
 ): Promise<Omit<StartedEngines, 'stop'>> {
   const brokers = parts.includes('KAFKA_BROKERS') ? await planBrokers(host, 'broker', 3) : [];
-  // Brokers of one quorum wait for each other.
+  // Starts the brokers at the same time, because the brokers of a quorum wait for each other.
   const [, registry, clickhouse] = await allOrFirstError([
     Promise.all(brokersOf(brokers, network).map(start)),
     parts.includes('SCHEMA_REGISTRY_URL') ? startRegistry(host, start) : undefined,
@@ -75,7 +75,7 @@ async function startParts(
   };
 }
 
-/** Like Promise.all, but nothing is still running when it throws: the caller must stop all that started. */
+/** Like Promise.all, but waits for all promises before it throws, so that the caller can stop all containers. */
 async function allOrFirstError<T extends readonly unknown[]>(
   promises: readonly [...T],
 ): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
@@ -91,7 +91,7 @@ function brokersOf(brokers: readonly BrokerPlace[], network: StartedNetwork): Ge
       .withNetworkAliases(broker.name)
       .withExposedPorts({ container: OUTSIDE_PORT, host: broker.port })
       .withEnvironment(brokerEnvironment(clusterId, broker, brokers))
-      // It says so once the controllers let clients to it.
+      // The broker logs this message after the controllers allow clients.
       .withWaitStrategy(Wait.forLogMessage('Kafka Server started')),
   );
 }
@@ -123,7 +123,7 @@ async function startClickHouse(host: string, start: Start): Promise<string> {
   return `http://questlog:${password}@${address}/questlog`;
 }
 
-/** Finds containers by label: testcontainers forgets one that Docker created but could not start. */
+/** Finds containers by label, because testcontainers does not track a container that failed to start. */
 async function removeContainers(
   { container }: ContainerRuntimeClient,
   run: Readonly<Record<string, string>>,
@@ -133,15 +133,12 @@ async function removeContainers(
   await Promise.all(found.map(({ Id }) => container.getById(Id).remove({ force: true, v: true })));
 }
 
-/**
- * testcontainers starts a reaper beside the containers, which removes them when this process dies. Without its image
- * that would fail; the keeper stops them anyway.
- */
+/** Disables the reaper of testcontainers if its image is missing. The keeper process stops the containers anyway. */
 async function doWithoutReaper({ image }: ContainerRuntimeClient): Promise<void> {
   if (!(await isThere(image, REAPER_IMAGE))) process.env['TESTCONTAINERS_RYUK_DISABLED'] = 'true';
 }
 
-/** By number where it is this machine: its name may also stand for an IPv6 address that is not mapped. */
+/** Returns 127.0.0.1 for this machine, because `localhost` can also be an IPv6 address that is not mapped. */
 function hostOf({ info }: ContainerRuntimeClient): string {
   const { host } = info.containerRuntime;
   return host === 'localhost' ? '127.0.0.1' : host;

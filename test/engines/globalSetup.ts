@@ -1,4 +1,4 @@
-/** Runs before the first suite that needs Kafka: finds or starts the engines, and prints which and why. */
+/** Finds or starts the engines before the first suite that needs Kafka, and prints the choice. */
 import { aBucket } from '@questlog/ingest/uploads/bucket.testing';
 import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import type { TestProject } from 'vitest/node';
@@ -12,15 +12,15 @@ interface EnginesOfTheRun {
   stop(): Promise<void>;
 }
 
-/** Every tier loads this module anew; the engines are one for all of them. */
+/** State that all tiers share, because every tier loads this module again. */
 const run = globalThis as typeof globalThis & {
   questlogEngines?: Promise<EnginesOfTheRun>;
   questlogTiers?: number;
 };
 
 /**
- * @returns what stops them again.
- * @throws where there are none and `QUESTLOG_REQUIRE` asks for them, or when they do not start.
+ * Starts the engines. @returns a function that stops them.
+ * @throws Error if the engines do not start, or if they are not available and `QUESTLOG_REQUIRE` names them.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   run.questlogTiers = (run.questlogTiers ?? 0) + 1;

@@ -1,4 +1,4 @@
-/** The images that tests run in Docker: the same, in the same versions, as docker-compose.yml. */
+/** Docker images of the tests, in the same versions as in docker-compose.yml. */
 
 export const KAFKA_IMAGE = 'apache/kafka:4.3.1';
 export const REGISTRY_IMAGE = 'quay.io/apicurio/apicurio-registry:3.0.9';

@@ -1,4 +1,4 @@
-/** Has a process of its own start engines and keep them until this one is done with them, or is gone. */
+/** Starts a separate process that runs the engines until this process stops them or exits. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -8,9 +8,9 @@ import type { StartedEngines } from './startedEngines.ts';
 
 const KEEPER = fileURLToPath(new URL('./keeper.ts', import.meta.url));
 
-/** @throws when they do not start; why is on standard error by then. */
+/** @throws Error if the engines do not start. The reason is on standard error. */
 export async function keepEngines(provider: Provider, parts: readonly Part[]): Promise<StartedEngines> {
-  // Ctrl+C reaches the process group of the tests, which must not be the keeper's.
+  // Uses another process group, because Ctrl+C must not reach the keeper.
   const keeper = spawn(process.execPath, [KEEPER, provider, ...parts], {
     detached: true,
     stdio: ['pipe', 'pipe', 'inherit'],

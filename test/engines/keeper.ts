@@ -1,6 +1,6 @@
 /**
- * A process that starts engines, tells their addresses in one line of JSON, and stops them when its input ends. That
- * also happens when the tests are interrupted or killed, in which case they cannot stop anything themselves.
+ * A process that starts engines, prints their addresses as one line of JSON, and stops the engines when its input ends. The
+ * input also ends when the tests are interrupted or killed.
  */
 import { once } from 'node:events';
 import { PARTS } from './choice.ts';
@@ -10,7 +10,7 @@ import { startLocalEngines } from './localEngines.ts';
 const [provider, ...names] = process.argv.slice(2);
 const parts = PARTS.filter((part) => names.includes(part));
 
-// Nobody may be there any more to read what is said; the engines are to be stopped all the same.
+// Ignores failed writes, because the engines must be stopped even if the reader has exited.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => {});
 process.stdin.resume();
 const ended = once(process.stdin, 'close');
@@ -24,5 +24,5 @@ try {
   process.stderr.write(`kafka tests: ${error instanceof Error ? error.message : String(error)}\n`);
   process.exitCode = 1;
 }
-// The connections to Docker would keep it up.
+// Open connections to Docker would keep the process running.
 process.exit();

@@ -1,4 +1,4 @@
-/** Engines without Docker: local stacks of this run alone, driven by the commands of `npm run stack`. */
+/** Starts the engines of a run without Docker, with the commands of `npm run stack`. */
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,15 +10,15 @@ import { type StartedEngines, s3In } from './startedEngines.ts';
 
 const STACK = fileURLToPath(new URL('../../deploy/kafka-local/stack.ts', import.meta.url));
 
-/** Kept from run to run: each has clusters of its own, but only the first has to fetch what they run from. */
+/** Kept between runs, so that only the first run downloads the jars. */
 export const JARS = fileURLToPath(new URL('../../node_modules/.cache/questlog-jars', import.meta.url));
 
-/** True if the jars are there, so that the stack needs no Maven; it reports another version itself. */
+/** Returns true if the jars are downloaded, so that the stack needs no Maven. The stack itself checks their versions. */
 export function hasJars(): boolean {
   return existsSync(join(JARS, 'pom.xml'));
 }
 
-/** @throws with what the stack says; then nothing of it is left. */
+/** Starts a stack. @throws Error with the output of the stack, which is removed then. */
 export async function startLocalEngines(parts: readonly Part[]): Promise<StartedEngines> {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-stacks-'));
   const main = join(folder, 'main');
@@ -36,7 +36,7 @@ export async function startLocalEngines(parts: readonly Part[]): Promise<Started
   }
 }
 
-/** Starts a stack and ends those of its nodes that are not asked for: each takes memory. */
+/** Starts a stack and stops the nodes that are not needed, to save memory. */
 async function up(
   dataDir: string,
   brokers: 1 | 3,
@@ -45,7 +45,7 @@ async function up(
   const hasGo = spawnSync('go', ['version']).status === 0;
   if (!hasGo)
     process.stderr.write(
-      'kafka tests: those of S3 are skipped, and uploads lie in a folder: there is no Go to build its server with\n',
+      'kafka tests: S3 tests are skipped and uploads are stored in a folder, because Go, which builds the S3 server, is missing\n',
     );
   const lines = await stack(dataDir, 'up', '--brokers', String(brokers), ...(hasGo ? ['--s3'] : []));
   const status = await stack(dataDir, 'status');
@@ -65,11 +65,11 @@ function partOf(node: string): Part {
 
 function toldIn(lines: string, part: Part): string {
   const line = lines.split('\n').find((one) => one.startsWith(`${part}=`));
-  if (line === undefined) throw new Error(`the stack told no ${part}, only: ${lines}`);
+  if (line === undefined) throw new Error(`the stack did not print ${part}, only: ${lines}`);
   return line.slice(part.length + 1);
 }
 
-/** @throws with what the command writes to standard error. */
+/** Runs a command of the stack. @throws Error with its standard error. */
 async function stack(dataDir: string, ...args: string[]): Promise<string> {
   const env = { ...process.env, QUESTLOG_DATA_DIR: dataDir, QUESTLOG_STACK_JARS: JARS };
   const { stdout } = await promisify(execFile)(process.execPath, [STACK, ...args], { env });

@@ -1,10 +1,10 @@
-/** Looks at what this machine has to start engines with. */
+/** Detects the capabilities of this machine to start engines. */
 import { spawnSync } from 'node:child_process';
 import type { Surroundings } from './choice.ts';
 import { dockerClient, firstMissingImage } from './docker.ts';
 import { hasJars } from './localEngines.ts';
 
-/** Images that are not there are pulled: without them there is no Docker to speak of. */
+/** Pulls missing images, because Docker cannot be used without them. */
 export async function lookAround(): Promise<Surroundings> {
   const docker = await dockerClient();
   const missingImage = docker && (await firstMissingImage(docker));

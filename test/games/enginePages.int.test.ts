@@ -1,6 +1,6 @@
 /**
- * Compiles the examples for Unity and Unreal and plays them against the product; compiles the samples of `/docs`. The engines are
- * not here: `unityEngine.cs` and `unrealEngine.h` replace the parts of them that the examples use.
+ * Compiles and runs the examples for Unity and Unreal, and compiles the samples of `/docs`. `unityEngine.cs` and
+ * `unrealEngine.h` replace the parts of the engines that the examples use.
  */
 import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -76,7 +76,7 @@ const ENGINES = [
     },
   },
 ];
-/** Of the session, in place of the page's: what JSON and UTF-8 must not lose. In both languages it is written alike. */
+/** A player name with characters that need escapes in JSON or UTF-8. Both languages use the same escapes. */
 const PLAYER = { name: 'plä"yer\\17', inCode: 'pl\\u00e4\\"yer\\\\17' };
 
 type Engine = (typeof ENGINES)[number];
@@ -95,7 +95,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
   afterAll(() => built?.remove());
   beforeEach(({ skip }) => skip(isMissing, `there is no ${engine.compiler}`));
 
-  test('stores a call once if it is answered late or not at all', async () => {
+  test('stores a call once if its response is late or missing', async () => {
     const { front, start } = built.begin((call, nth) => {
       if (nth === 0) return 'lost';
       if (nth === 1 && [EVENTS, REPORTS].includes(call)) return { status: 503, retryAfter: '1' };
@@ -126,7 +126,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect(front.passed.map(({ call }) => call)).toEqual(CALLS.filter((call) => call !== PUT));
   });
 
-  test('keeps all calls after an answer of another server or of the wrong listener', async () => {
+  test('keeps all calls after a response of another server or of the wrong listener', async () => {
     const { adminUrl } = shared.product.credentials;
     const elsewhere = await (await fetch(`${adminUrl}/v1/ingest/events`, { method: 'POST' })).text();
     const html = '<h1>Sign in</h1>';
@@ -155,7 +155,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect(files()).toEqual(['events', 'png', 'reports', 'sessions']);
   });
 
-  test('keeps the queue through a kill and a server that never answers, and ends in time', async () => {
+  test('keeps the queue after a kill and with a server that never responds, and exits in time', async () => {
     let fate: Fate = 'dropped';
     const { front, start, files } = built.begin(() => fate);
     const killed = start();
@@ -184,7 +184,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect(files()).toEqual([]);
   });
 
-  test('bounds the queue: drops the oldest events, and never reports', async () => {
+  test('bounds the queue: drops the oldest events, but no reports', async () => {
     const record = /[\w>.-]+Record\((?:TEXT\()?"checkpoint".*;/;
     const small = await build(engine, project.token, (code) =>
       code.replace('32 << 20', '100000').replace(record, 'for (int i = 0; i < 1000; i++) $&'),
@@ -289,7 +289,7 @@ test.for([
 
 type Built = Awaited<ReturnType<typeof build>>;
 
-/** Compiles the game of an example, with the address of a front of the product. */
+/** Compiles the game of an example with the address of a proxy in front of the product. */
 async function build(
   { files: sources, compile }: Engine,
   token: string,
@@ -309,7 +309,7 @@ async function build(
       front.close();
       rmSync(folder, { recursive: true });
     },
-    /** Creates a device. Each start of the game on it finds the queue of the start before. */
+    /** Creates a device. Each start of the game on the device uses the queue of the previous start. */
     begin: (fateOf: FateOf) => {
       front.begin(fateOf);
       const cwd = mkdtempSync(join(folder, 'device-'));

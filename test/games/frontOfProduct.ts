@@ -1,9 +1,9 @@
-/** Stands between a game and the product, on a port of its own: notes what passes, loses answers, refuses requests. */
+/** A proxy between a game and the product. Records requests, drops responses, and rejects requests. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 
 export interface Passed {
-  /** As `POST /v1/ingest/events`; an upload's id and signature are left out. */
+  /** Method and path, such as `POST /v1/ingest/events`, without the id and the signature of an upload. */
   readonly call: string;
   readonly headers: IncomingMessage['headers'];
   readonly body: string;
@@ -11,9 +11,9 @@ export interface Passed {
 }
 
 /**
- * Fate of a request. `lost`: the product receives the request, and the game gets no answer. `dropped`: the product does
- * not receive it, and the game gets no answer. `held`: the game waits for an answer that does not come. A status: the
- * front answers in place of the product.
+ * Handling of a request. `lost`: the product gets the request, but the connection closes without a response. `dropped`: the
+ * connection closes before the product gets the request. `held`: the game never gets a response. With a status, the proxy
+ * itself responds.
  */
 export type Fate =
   | 'answered'
@@ -45,7 +45,7 @@ export async function frontOf(baseUrl: string) {
       return response.end(fate.body ?? '{}');
     }
     const answer = await fetch(baseUrl + url, { method, headers: ownOf(headers), body });
-    // An upload's address begins with the host that was asked.
+    // The upload URL starts with the host of the request.
     const text = (await answer.text()).replaceAll(baseUrl, origin);
     if (fate === 'lost') return response.destroy();
     response.statusCode = answer.status;
@@ -67,7 +67,7 @@ export async function frontOf(baseUrl: string) {
   return { origin, passed, answered, begin, close };
 }
 
-/** Without those that are of one connection. */
+/** Returns the headers to forward, without headers of the connection. */
 function ownOf(headers: IncomingMessage['headers']): Record<string, string> {
   const names = ['content-type', 'authorization', 'idempotency-key'];
   return Object.fromEntries(names.flatMap((name) => (headers[name] ? [[name, String(headers[name])]] : [])));

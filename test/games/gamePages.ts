@@ -1,4 +1,4 @@
-/** Shared by the tests of the clients for games: the code of the examples, and the programs that run it. */
+/** Reads the code of the examples, and finds the programs that run it. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
@@ -14,12 +14,12 @@ export function codeOf(page: string, language: string): string[] {
   return [...blocks].map(([, code = '']) => code);
 }
 
-/** @returns its path; undefined where there is none. @throws instead where `QUESTLOG_REQUIRE` asks for it. */
+/** Returns the path of a program, or undefined if it is not installed. @throws Error if `QUESTLOG_REQUIRE` names it. */
 export function findProgram(name: string): string | undefined {
   const path = spawnSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).stdout.trim();
   if (path !== '') return path;
   if (process.env['QUESTLOG_REQUIRE']?.split(',').includes(name)) {
-    throw new Error(`QUESTLOG_REQUIRE asks for ${name}, but there is none`);
+    throw new Error(`QUESTLOG_REQUIRE names ${name}, which is not installed`);
   }
   return undefined;
 }

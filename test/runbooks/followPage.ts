@@ -1,11 +1,11 @@
 /**
- * Follows a page of docs/operating/runbooks: types its marked blocks into one shell, in their order, as they stand there. Marks:
+ * Follows a page of docs/operating/runbooks: runs its marked blocks unchanged in one shell, in order. Marks:
  *
- * - a fence ```` ```sh run ```` is typed, and must succeed; ```` ```sh run fails ```` must not;
- * - a fence ```` ```text answer ```` behind it: each of its lines is in what was answered; `…` is anything, white space any;
- * - a comment `<!-- test: name -->` is what the shell cannot do: the test's `hands` of this name.
+ * - A block ```` ```sh run ```` must succeed. A block ```` ```sh run fails ```` must fail.
+ * - A block ```` ```text answer ```` lists lines of the previous output. `…` matches any text, a space any white space.
+ * - A comment `<!-- test: name -->` calls the function with this name in the `hands` of the test.
  *
- * Other blocks are not typed. A shell's variables stay from block to block.
+ * Other blocks are not run. All blocks share the variables of the shell.
  */
 import { spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -21,10 +21,10 @@ const END = 'end of a block';
 
 export type Hands = Readonly<Record<string, () => Promise<void>>>;
 
-/** @param text of the page. @throws naming the block that did not do what the page says, with what it said. */
+/** @param text text of the page. @throws Error with the block and its output if the result differs from the page. */
 export async function followPage(text: string, hands: Hands, env: NodeJS.ProcessEnv): Promise<void> {
   const shell = openShell(env);
-  // A test that is out of time does not come to the end of this.
+  // Also closes the shell after a timeout of the test, which skips the rest of this function.
   onTestFinished(shell.close);
   const idle = new Set(Object.keys(hands));
   let said = '';
@@ -52,12 +52,12 @@ export async function followPage(text: string, hands: Hands, env: NodeJS.Process
   if (idle.size > 0) throw new Error(`the page does not ask for: ${[...idle].join(', ')}`);
 }
 
-/** ClickHouse's own client is not on the machines of the tests: its HTTP in its place, at `$CLICKHOUSE`. */
+/** Replaces `clickhouse-client`, which test machines do not have, by an HTTP request to `$CLICKHOUSE`. */
 export const CLICKHOUSE_CLIENT = {
   'clickhouse-client': `curl -sS --fail-with-body "$CLICKHOUSE" --data-binary "$2"`,
 };
 
-/** Has commands of a page do what a shell's text says. @returns the PATH with them. */
+/** Replaces commands of a page by shell scripts. @returns the PATH with the scripts. */
 export function standIns(folder: string, commands: Readonly<Record<string, string>>): string {
   const bin = join(folder, 'bin');
   mkdirSync(bin);
@@ -77,10 +77,10 @@ function patternOf(line: string): RegExp {
   return new RegExp(words.join('\\s+'), 'u');
 }
 
-/** Bash in the project's folder; both of its outputs are one, as in a terminal. */
+/** Starts bash in the folder of the project, with standard output and standard error combined. */
 function openShell(env: NodeJS.ProcessEnv): {
   type(block: string): Promise<{ output: string; failed: boolean }>;
-  /** What it has started ends with it. */
+  /** Kills the shell and its processes. */
   close(): void;
 } {
   const child = spawn('bash', ['--noprofile', '--norc', '-o', 'pipefail'], {
@@ -92,7 +92,7 @@ function openShell(env: NodeJS.ProcessEnv): {
   child.stdin.write(`exec 2>&1\ntrap 'failed=1' ERR\n`);
   return {
     type: async (block) => {
-      // What is typed reads nothing of what comes behind it.
+      // The block has no standard input, because it would otherwise read the following blocks.
       child.stdin.write(`failed=0\n{\n${block}\n} </dev/null\necho; echo "${END} $failed"\n`);
       let output = '';
       for (;;) {
@@ -106,7 +106,7 @@ function openShell(env: NodeJS.ProcessEnv): {
       try {
         process.kill(-(child.pid as number), 'SIGKILL');
       } catch {
-        // It has ended.
+        // The shell has already exited.
       }
     },
   };

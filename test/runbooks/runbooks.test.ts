@@ -1,6 +1,6 @@
 /**
- * Each runbook is followed once, word by word, while a script breaks that thing. One product on a small disk for all of them, as an
- * operator has it. How a page marks what is typed: `followPage.ts`. A page that another test follows is named there by its path.
+ * Follows each runbook while a script causes its problem, on one product with a small disk. `followPage.ts` describes the marks
+ * in the pages. Other tests follow further runbooks.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -18,11 +18,11 @@ import { followPage, type Hands } from './followPage.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const RUNBOOKS = join(ROOT, 'docs/operating/runbooks');
-/** What the page promises. */
+/** Time within which a switch takes effect, as the runbook states. */
 const KNOWN_WITHIN_MS = 2_000;
 const MIB = 1024 * 1024;
 
-// Before the product: its hook runs behind the one that stops that.
+// Created before the product, so that its cleanup runs after the product has stopped.
 const disk = smallDisk(192 * MIB);
 if (disk.lacking !== undefined) console.warn(`skipped: ${disk.lacking}`);
 const dataDir = join(disk.path, 'data');
@@ -33,7 +33,7 @@ beforeAll(async () => {
   game = await own.aProject({ revision: 'A' });
 });
 
-test('flood.md: the build is found, and stopped within 2 s by one command, alone', async () => {
+test('flood.md: finds the build and stops only this build within 2 s', async () => {
   const buildId = anUnknownId();
   const bad = await game.session({ buildId });
   const sent: { begunAt: number; status: number }[] = [];
@@ -87,7 +87,7 @@ test('flood.md: the build is found, and stopped within 2 s by one command, alone
   expect((await game.post([anEvent({ sessionId: bad })])).status).toBe(201);
 });
 
-test('dead-letters.md: a record that is put aside is replayed once its cause is mended, another is discarded', async () => {
+test('dead-letters.md: replays a dead letter after its cause is fixed, and discards another', async () => {
   const ids: string[] = [];
   const mend = () => changeTable('DROP CONSTRAINT IF EXISTS no_poison');
   await follow('dead-letters.md', {
@@ -113,7 +113,7 @@ test('dead-letters.md: a record that is put aside is replayed once its cause is 
   expect((await own.product.admin('GET', '/admin/dead-letters')).json().deadLetters).toEqual([]);
 });
 
-test('erasure.md: a player is erased, and nobody else loses anything', async () => {
+test('erasure.md: erases a player and no other data', async () => {
   const kim = await game.session({ player: { externalId: 'kim' } });
   const erased = await anEventOf(kim);
   const kept = await anEventOf(await game.session({ player: { externalId: 'lee' } }));
@@ -134,7 +134,7 @@ test('erasure.md: a player is erased, and nobody else loses anything', async () 
   expect((await game.get(`/v1/events/${kept}`)).status).toBe(200);
 });
 
-test('lag.md: a projector whose inserts are refused says so, and goes on once it may, while games play', async () => {
+test('lag.md: a projector reports failing inserts, and catches up after the fix, while games play', async () => {
   const isBehind = async (): Promise<string> => (await own.product.admin('GET', '/metrics')).text();
   const mend = () => changeTable('RESET SETTING parts_to_throw_insert');
   let isOver = false;
@@ -163,9 +163,9 @@ test('lag.md: a projector whose inserts are refused says so, and goes on once it
   expect((await game.get(`/v1/events/${late}`)).status).toBe(200);
 });
 
-// The last: what the others have left behind is there to be merged, and on a full disk a merge loses what it writes.
+// This test is the last, because a full disk fails the merges that the other tests leave behind.
 test.skipIf(disk.lacking !== undefined)(
-  'full-disk.md: games are refused until there is room, and nothing answered is lost',
+  'full-disk.md: rejects requests until space is free, and loses no acknowledged event',
   async () => {
     let ballast = '';
     const accepted: string[] = [];
@@ -202,7 +202,7 @@ test.skipIf(disk.lacking !== undefined)(
   },
 );
 
-test('restore.md: a machine is lost, and what was answered before its backup is there again', async () => {
+test('restore.md: restores the events from before the backup after the loss of a machine', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-restore-'));
   const [lost, backups] = [join(folder, 'data'), join(folder, 'backups')];
   fillWithTables(join(lost, 'clickhouse'));
@@ -238,7 +238,7 @@ test('restore.md: a machine is lost, and what was answered before its backup is 
   expect(bugsIn(product.stderr())).toEqual([]);
 });
 
-test('every runbook is followed, here or by another test that passes its name', () => {
+test('every runbook is followed by a test', () => {
   const pages = readdirSync(RUNBOOKS).filter((name) => name !== 'README.md');
   const tests = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.test.ts'))
@@ -247,7 +247,7 @@ test('every runbook is followed, here or by another test that passes its name', 
   expect(pages.filter((page) => !tests.some((text) => follows(page).test(text)))).toEqual([]);
 });
 
-/** Of the product of all of them, unless another is named. */
+/** Follows a page with the shared product, unless another product is given. */
 async function follow(
   page: string,
   hands: Hands,

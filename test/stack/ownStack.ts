@@ -1,20 +1,20 @@
 /**
- * A stack that a test may break: the run's own, since the tier of faults runs behind all others, or, where the run's
- * engines are not a local stack, one of the test's own. Skipped, with the reason, where none can be started.
+ * A stack that a test may break: the stack of the run, because the fault tests run last, or a separate stack if the engines
+ * of the run are not a local stack. Skips the tests with a reason if no stack can be started.
  */
 import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { type StackCommands, type StackEngines, stackCommands, threeBrokers } from './stackCommands.ts';
 
 export interface OwnStack {
-  /** From the first `beforeAll` on; undefined where there is none. */
+  /** Set by the first `beforeAll`. Undefined if no stack could be started. */
   readonly engines: StackEngines | undefined;
   readonly commands: StackCommands;
 }
 
 const UP_WITHIN_MS = 300_000;
 
-/** A stack of three brokers. Call it in the body of a suite: it is up before each test, and after the last one. */
+/** Creates a stack of three brokers. Call it in the body of a suite. The stack is up before each test and after the last. */
 export function ownStack({ stackDir }: Engines): OwnStack {
   const commands = stackCommands(stackDir);
   let own: OwnStack['engines'];
@@ -28,7 +28,7 @@ export function ownStack({ stackDir }: Engines): OwnStack {
   }, UP_WITHIN_MS);
   beforeEach(async ({ skip }) => {
     if (lack !== undefined) skip(lack);
-    // One that failed may have left a broker dead.
+    // A failed test may have left a broker stopped.
     await commands.do('up');
   }, UP_WITHIN_MS);
   afterAll(async () => {

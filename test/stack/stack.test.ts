@@ -1,7 +1,6 @@
 /**
- * `npm run stack` can be trusted: one stack however often it is started, nothing lost by a kill or a stop, nothing left
- * running, nobody else's process touched. With real brokers, a real registry and a real ClickHouse; the tests follow
- * one stack through its life, in order.
+ * Tests `npm run stack` with real brokers, a real registry, and a real ClickHouse: several starts give one stack, a kill or a
+ * stop loses no data, and no other process is killed. The tests use one stack, in order.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -20,7 +19,7 @@ import {
   whatIsLacking,
 } from './stackCommands.ts';
 
-/** Brokers and registry start within 20 s on two idle cores; here other tests have these, too. */
+/** Time limit of a start. On two idle cores, brokers and registry start within 20 s, but other tests run at the same time. */
 const WITHIN_MS = 300_000;
 const NODES = ['broker-1', 'broker-2', 'broker-3', 'registry', 'clickhouse'];
 const TOPIC = 'trusted';
@@ -29,14 +28,14 @@ const SCHEMA = '"string"';
 describe('a stack of three brokers', () => {
   const stack = stackCommands();
   const statePath = join(stack.dataDir, 'stack/cluster/stack.json');
-  /** The part of a stack that this machine lacks. */
+  /** Requirement of a stack that this machine does not meet. */
   let lack: string | undefined;
   let ups: readonly Outcome[];
   let printed: string;
   let clients: StackClients;
   let schemaId: number;
   let strangers: ChildProcess[] = [];
-  /** On a busy machine a node that answers late is down for a moment. */
+  /** Waits until all nodes are up, because a node on a busy machine can seem down for a moment. */
   const allUp = () =>
     eventually(
       () => stack.status(),
@@ -60,7 +59,7 @@ describe('a stack of three brokers', () => {
     if (lack !== undefined) context.skip(lack);
   });
 
-  test('is one, although it was started twice at the same time', async () => {
+  test('is only one after two concurrent starts', async () => {
     expect(
       ups.map(({ code, stderr }) => ({ code, stderr: stderr.replace(/^.*(waiting|fetching).*\n/gm, '') })),
     ).toEqual([
@@ -70,11 +69,11 @@ describe('a stack of three brokers', () => {
     expect(ups[1]?.stdout).toBe(printed);
     const nodes = await allUp();
     expect(Object.keys(nodes)).toEqual(NODES);
-    // A second one would hold the folder, too.
+    // A second stack would also use the folder.
     expect(processesOf(stack.dataDir).sort()).toEqual(pidsOf(nodes).sort());
   });
 
-  test('prints four lines that a shell can hand to a program', async () => {
+  test('prints four lines that a shell can pass to a program as environment variables', async () => {
     expect(printed).toMatch(
       /^KAFKA_BROKERS=127\.0\.0\.1:\d+,127\.0\.0\.1:\d+,127\.0\.0\.1:\d+\nSCHEMA_REGISTRY_URL=http:\S+\nCLICKHOUSE_URL=http:\S+\nCLICKHOUSE_READER_URL=http:\S+\n$/,
     );
@@ -82,20 +81,20 @@ describe('a stack of three brokers', () => {
     expect(environmentIn(stdout)).toMatchObject(environmentIn(printed));
   });
 
-  test('is left alone by another up', async () => {
+  test('is not changed by another up', async () => {
     const before = await allUp();
     expect(await stack.do('up')).toBe(printed);
     await expect.poll(() => stack.status()).toEqual(before);
   });
 
-  test('tells its password to nobody else on the machine', async () => {
+  test('does not show its password to other users of the machine', async () => {
     const { password } = new URL(environmentIn(printed)['CLICKHOUSE_URL'] ?? '');
     const lines = processesOf(stack.dataDir).map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
     expect(lines.filter((line) => line.includes(password))).toEqual([]);
     expect(statSync(statePath).mode & 0o777).toBe(0o600);
   });
 
-  test('says no to another number of brokers, to unknown names and to unknown commands, and changes nothing', async () => {
+  test('rejects another number of brokers, unknown names, and unknown commands without a change', async () => {
     const before = await allUp();
     const refusals: [string[], RegExp][] = [
       [
@@ -116,7 +115,7 @@ describe('a stack of three brokers', () => {
   });
 
   test(
-    'has what was written before and while a broker was dead, once it is back',
+    'returns the records from before and during the failure of a broker after the broker restarts',
     async () => {
       await clients.createTopic(TOPIC);
       await clients.append(TOPIC, 'before');
@@ -142,7 +141,7 @@ describe('a stack of three brokers', () => {
   );
 
   test(
-    'has the rows that ClickHouse acknowledged before it was killed',
+    'keeps the rows that ClickHouse acknowledged before it was killed',
     async () => {
       await clients.query('CREATE TABLE trusted (n UInt64) ENGINE = MergeTree ORDER BY n');
       await clients.query('INSERT INTO trusted SELECT number FROM numbers(1000)');
@@ -158,7 +157,7 @@ describe('a stack of three brokers', () => {
   );
 
   test(
-    'leaves no process behind when it is taken down',
+    'leaves no process running after down',
     async () => {
       schemaId = await clients.register(TOPIC, SCHEMA);
       const before = pidsOf(await stack.status());
@@ -171,7 +170,7 @@ describe('a stack of three brokers', () => {
     WITHIN_MS,
   );
 
-  test('takes no other process for its own that got the pid of one of its nodes', async () => {
+  test('does not kill another process that got the pid of one of its nodes', async () => {
     await stack.do('down');
     strangers = NODES.map(() => spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)']));
     const state = readFileSync(statePath, 'utf8');
@@ -190,7 +189,7 @@ describe('a stack of three brokers', () => {
   });
 
   test(
-    'says how the log of a node ends that dies as it starts, and stops what it had started beside it',
+    'prints the end of the log of a node that fails to start, and stops the other started nodes',
     async () => {
       const settings = join(stack.dataDir, 'stack/cluster/broker-3/server.properties');
       const proper = readFileSync(settings, 'utf8');
@@ -209,7 +208,7 @@ describe('a stack of three brokers', () => {
   );
 
   test(
-    'has its addresses and all of its data after down and up',
+    'keeps its addresses and its data after down and up',
     async () => {
       expect(await stack.do('up')).toBe(printed);
 
@@ -222,7 +221,7 @@ describe('a stack of three brokers', () => {
   );
 
   test(
-    'has a store of uploads once it was asked for one, and prints what an ingest needs for it',
+    'starts an S3 server on request, and prints the settings for an ingest',
     async (context) => {
       const { code, stdout, stderr } = await stack.run('up', '--s3');
       const noGo = /Go is needed.*/.exec(stderr)?.[0];
@@ -258,7 +257,7 @@ describe('a stack of three brokers', () => {
   );
 });
 
-/** Those whose command line or environment names this folder. */
+/** Returns the processes whose command line or environment contains the folder. */
 function processesOf(folder: string): number[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
   return pids.map(Number).filter((pid) => {
@@ -286,7 +285,7 @@ function isRunning(node: NodeStatus | undefined): boolean {
   return existsProcess(node?.pid ?? 0);
 }
 
-/** A process that has ended and was not yet reaped does not count. */
+/** Returns false for a process that has exited but was not reaped yet. */
 function existsProcess(pid: number): boolean {
   return /^State:\t[^ZX]/m.test(textOf(pid, 'status'));
 }

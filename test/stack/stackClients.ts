@@ -1,16 +1,16 @@
-/** Clients of the three engines of a stack that know nothing of Questlog. */
+/** Generic clients of the engines of a stack, without code of Questlog's services. */
 import { type PlainClient, plainClient } from '@questlog/runtime/log/kafka/testing/plainClient';
 
 export interface StackClients extends PlainClient {
-  /** @returns the id that the registry gives the schema. */
+  /** Registers a schema. @returns its id. */
   register(subject: string, schema: string): Promise<number>;
-  /** @throws where the registry has none of this id. */
+  /** Returns a schema. @throws Error if the registry has no schema with this id. */
   schema(id: number): Promise<string>;
-  /** @returns the text of the answer. @throws with the text of an error. */
+  /** Runs a statement and returns the response as text. @throws Error with the text of the failure. */
   query(sql: string): Promise<string>;
 }
 
-/** @param env what `up` has printed. */
+/** @param env environment variables that `up` printed. */
 export function clientsOf(env: Readonly<Record<string, string>>): StackClients {
   const { username, password, host, pathname } = new URL(env['CLICKHOUSE_URL'] ?? '');
   const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;

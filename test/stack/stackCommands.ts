@@ -1,4 +1,4 @@
-/** `npm run stack` as its user has it: commands on a data directory of its own, what they print, what they exit with. */
+/** Runs the commands of `npm run stack` on a separate data directory, and returns their output and exit codes. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const STACK = join(ROOT, 'deploy/kafka-local/stack.ts');
-/** Kept from run to run, so that only the first one on a machine fetches. */
+/** Kept between runs, so that only the first run on a machine downloads the jars. */
 const JARS = join(ROOT, 'node_modules/.cache/questlog-jars');
 
 export interface Outcome {
@@ -17,7 +17,7 @@ export interface Outcome {
 }
 
 export interface NodeStatus {
-  /** NaN where there is no process. */
+  /** NaN if the node has no process. */
   readonly pid: number;
   readonly port: number;
   readonly state: string;
@@ -25,13 +25,13 @@ export interface NodeStatus {
 
 export interface StackCommands {
   readonly dataDir: string;
-  /** Never rejects: a refusal is an outcome, too. */
+  /** Runs a command. Returns a failure as an outcome and never rejects. */
   run(...args: string[]): Promise<Outcome>;
-  /** @returns what it prints. @throws where it fails, with what it says. */
+  /** Runs a command and returns its output. @throws Error with its error output if the command fails. */
   do(...args: string[]): Promise<string>;
-  /** A line of a shell, in the project's folder. */
+  /** Runs a shell command in the folder of the project. */
   shell(line: string): Promise<Outcome>;
-  /** By name. */
+  /** Returns the status of each node by name. */
   status(): Promise<Record<string, NodeStatus>>;
   /** Stops everything and removes the data. */
   remove(): Promise<void>;
@@ -84,7 +84,7 @@ export interface StackEngines {
   readonly clickhouseUrl: string;
 }
 
-/** Starts three brokers, a registry and a ClickHouse. @returns why not, where this machine lacks something for them. */
+/** Starts three brokers, a registry, and ClickHouse. Returns the missing requirement if this machine cannot run them. */
 export async function threeBrokers(commands: StackCommands): Promise<StackEngines | { lack: string }> {
   const up = await commands.run('up', '--brokers', '3');
   const lack = whatIsLacking(up.stderr);
@@ -98,10 +98,7 @@ export async function threeBrokers(commands: StackCommands): Promise<StackEngine
   };
 }
 
-/**
- * Names what this machine lacks for a stack, from the standard error of `up`.
- * @throws where `QUESTLOG_REQUIRE` asks for kafka all the same.
- */
+/** Returns the missing requirement from the error output of `up`. @throws Error if `QUESTLOG_REQUIRE` names kafka. */
 export function whatIsLacking(stderr: string): string | undefined {
   const lack = /^stack: (.*(is needed|needs Linux).*)$/m.exec(stderr)?.[1];
   const isRequired = /\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '');

@@ -1,6 +1,6 @@
 /**
- * An upgrade under load: the version before serves, each of its processes is replaced by one of this version, one after
- * the other; then it goes back in the same way. Whoever plays or reads meanwhile loses nothing.
+ * Tests a rolling upgrade under load: replaces each process of the previous version by this version, one after another, and
+ * then back. Clients lose no data.
  */
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,18 +17,18 @@ import { stackCommands } from '../stack/stackCommands.ts';
 import { checkOut, VERSION_BEFORE } from './versionBefore.ts';
 
 const WITHIN_MS = 1_800_000;
-/** Between two requests of a client: a small load, since both versions start their processes beside it. */
+/** Pause between two requests of a client. The load is small, because both versions run at the same time. */
 const PACE_MS = 1_000;
-/** As long as a trial waits for its consumers: both versions run beside other tests. */
+/** Time limit of a read, the same as for the consumers of a trial, because other tests run at the same time. */
 const SHOWN_WITHIN_MS = 180_000;
-/** An old reader may not be able to read what a new writer writes: readers go first, and last on the way back. */
+/** Order of an upgrade. An old reader may be unable to read the records of a new writer. A downgrade uses the reverse order. */
 const READERS_FIRST: readonly ServiceName[] = ['projector', 'linker', 'ingest'];
 const WRITERS_FIRST = READERS_FIRST.toReversed();
 const seed = seedOfRun();
 
-describeKafka(`the version before, ${VERSION_BEFORE}, and this one`, (engines) => {
+describeKafka(`the previous version, ${VERSION_BEFORE}, and this version`, (engines) => {
   test(
-    `replace each other under load, there and back: nothing is lost or doubled (QUESTLOG_SEED=${seed})`,
+    `replace each other under load without lost or duplicate events (QUESTLOG_SEED=${seed})`,
     async ({ skip }) => {
       const before = checkOut(VERSION_BEFORE);
       if ('lack' in before) {
@@ -48,7 +48,7 @@ describeKafka(`the version before, ${VERSION_BEFORE}, and this one`, (engines) =
           return { counts: {} };
         },
       };
-      // The engines are the run's, which nothing here breaks: a folder of theirs is never made.
+      // Uses the engines of the run, which this test does not break, so the folder is never created.
       const noStack = join(tmpdir(), 'questlog-no-stack');
       const stack = { ...stackCommands(engines.stackDir ?? noStack), do: async () => '' };
       const { findings, ...held } = await tryRows({ engines, stack }, [upgrade], {
@@ -68,8 +68,8 @@ function say(line: string): void {
 }
 
 /**
- * Starts the successors of a service's processes, and stops those one after the other once both versions have had work.
- * @param entry of the version that the others make place for; undefined: this one.
+ * Starts new processes of each service, and stops the old processes one after another after both versions had work.
+ * @param entry entry point of the new version. Undefined for this version.
  */
 async function replaceAll(
   trial: Trial,
@@ -84,7 +84,7 @@ async function replaceAll(
     if (name === 'ingest') await serveEachOther(trial, olds[0] as Service, started[0] as Service);
     await trial.goesOn();
     for (const old of olds) {
-      // As the page on upgrades has it: a request that comes as a listener closes finds nobody.
+      // Drains the process first, as the upgrade page describes, because a closing listener does not answer requests.
       await old.leave();
       expect(await old.stop(), `the exit code of the ${name}`).toBe(0);
     }
@@ -95,11 +95,11 @@ async function replaceAll(
   }
 }
 
-/** What one has taken, another shows; and tokens hold at both, whoever made or revoked them. */
+/** Checks that events and tokens of one process are visible in the other process, in both directions. */
 async function serveEachOther(trial: Trial, one: Service, other: Service): Promise<void> {
   const { load, projects, projected, linked } = trial;
   const [project] = projects as [TestProject];
-  /** Waits: consumers that have just moved may be behind. @returns the body. */
+  /** Waits for the status, because consumers can be behind after a rebalance. @returns the body. */
   const asked = async (ask: () => Promise<Answer>, wanted: number): Promise<string> => {
     const look = async () => {
       const answer = await ask();

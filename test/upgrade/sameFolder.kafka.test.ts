@@ -1,6 +1,6 @@
 /**
- * An upgrade of one process: the version before has written a data folder, this one goes on with it, and so both ways once more.
- * In the tier of Kafka, since it starts the product four times; it needs none.
+ * Tests an upgrade of the single process: the previous version and this version alternate on one data folder. Runs with the
+ * Kafka tests, because it starts the product four times, but does not use Kafka.
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
@@ -11,13 +11,13 @@ import { checkOut, TRIED_BEFORE, VERSION_BEFORE } from './versionBefore.ts';
 const WITHIN_MS = 600_000;
 const SHOWN_WITHIN_MS = 60_000;
 
-test('the page for operators names the version that is tried', () => {
+test('the upgrade page names the tested version', () => {
   const page = readFileSync(new URL('../../docs/operating/upgrade.md', import.meta.url), 'utf8');
   expect(page).toContain(`the commit \`${TRIED_BEFORE}\``);
 });
 
 test(
-  `the version before, ${VERSION_BEFORE}, and this one go on with each other’s data folder`,
+  `the previous version, ${VERSION_BEFORE}, and this version use each other’s data folder`,
   async ({ skip }) => {
     const before = checkOut(VERSION_BEFORE);
     if ('lack' in before) {
@@ -42,7 +42,7 @@ test(
   WITHIN_MS,
 );
 
-/** With a report of it, whose link is shown. @returns its id. */
+/** Sends an event and a report, and waits for their link. @returns the id of the event. */
 async function anEventOf(game: TestProject): Promise<string> {
   const { sessionId } = game;
   const answer = await game.post(anEvent({ sessionId }));
@@ -55,7 +55,7 @@ async function anEventOf(game: TestProject): Promise<string> {
   return id;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever was answered.
+// biome-ignore lint/suspicious/noExplicitAny: the test reads several kinds of responses.
 async function shown(game: TestProject, path: string): Promise<any> {
   const ask = async () => {
     const answer = await game.get(path);
@@ -64,7 +64,7 @@ async function shown(game: TestProject, path: string): Promise<any> {
   return (await eventually(ask, ({ status }) => status === 200, SHOWN_WITHIN_MS)).body;
 }
 
-/** In the order of the log. */
+/** Returns the ids in the order of the log. */
 async function storedIds(product: Product, { projectId }: TestProject): Promise<string[]> {
   const query = `SELECT toString(id) AS id FROM events WHERE project_id = '${projectId}' ORDER BY log_offset, log_index`;
   return (await product.sql<{ id: string }>(query)).map(({ id }) => id);

@@ -1,4 +1,4 @@
-/** A checkout of an earlier version in a folder of its own, whose processes a test starts beside this one's. */
+/** Checks out an earlier version into a separate folder, so that a test can start its processes. */
 import { spawnSync } from 'node:child_process';
 import {
   existsSync,
@@ -15,12 +15,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startedWith } from '../e2e/product.ts';
 
-/** No release has a tag yet: the oldest commit that the documents for operators name. A release puts the one before it here. */
+/** Oldest supported commit, as the upgrade page names it. With the first release, this becomes the previous release. */
 export const TRIED_BEFORE = '1c666a5';
 export const VERSION_BEFORE = process.env['QUESTLOG_VERSION_BEFORE'] ?? TRIED_BEFORE;
 
 export interface Checkout {
-  /** The file that starts its processes. */
+  /** File that starts the processes of this version. */
   readonly entry: string;
   remove(): void;
 }
@@ -29,8 +29,8 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const ARCHIVE_BYTES = 256 * 1024 * 1024;
 
 /**
- * @returns why not, where git does not have the commit.
- * @throws where its packages cannot be installed, or `QUESTLOG_REQUIRE` asks for history that is not there.
+ * Checks out a commit. Returns a reason if git does not have the commit.
+ * @throws Error if the packages cannot be installed, or if the commit is missing and `QUESTLOG_REQUIRE` names history.
  */
 export function checkOut(commit: string): Checkout | { readonly lack: string } {
   const archive = spawnSync('git', ['archive', '--format=tar', commit], {
@@ -65,13 +65,13 @@ function done({ status, error, stderr }: ReturnType<typeof spawnSync>, what: str
   if (status !== 0) throw new Error(`${what} failed: ${error?.message ?? stderr}`);
 }
 
-/** Whether everything that the version asks for is installed here, of the same version. */
+/** Returns true if this checkout has all packages of the other version, in the same versions. */
 function hasSamePackages(folder: string): boolean {
   const here = lockedVersions(ROOT);
   return [...lockedVersions(folder)].every(([path, version]) => here.get(path) === version);
 }
 
-/** By the folder of the package. */
+/** Returns the locked versions by package folder. */
 function lockedVersions(folder: string): Map<string, string | undefined> {
   const { packages }: { packages: Record<string, { version?: string; link?: true }> } = JSON.parse(
     readFileSync(join(folder, 'package-lock.json'), 'utf8'),
@@ -83,7 +83,7 @@ function lockedVersions(folder: string): Map<string, string | undefined> {
   );
 }
 
-/** All of this checkout's packages but the workspaces, which are its own. */
+/** Links the packages of this checkout, except the workspaces. */
 function linkPackages(folder: string): void {
   const [from, to] = [join(ROOT, 'node_modules'), join(folder, 'node_modules')];
   mkdirSync(join(to, OWN_SCOPE), { recursive: true });
