@@ -1,4 +1,4 @@
-/** Audits a deployment after its load: nothing lost, nothing twice, order kept, the right links. */
+/** Audits a deployment after its load: no lost or duplicate events, the correct order, and the correct links. */
 import { readCommitted } from '@questlog/runtime/log/kafka/testing/readCommitted';
 import { unframe } from '@questlog/schemas/topics/contract';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
@@ -11,7 +11,7 @@ import type { Deployment } from './deployment.ts';
 import type { Load } from './load.ts';
 
 export interface Audit {
-  /** Faults as sentences; there should be none. */
+  /** Faults as sentences. Empty if the audit passes. */
   readonly findings: readonly string[];
   readonly events: number;
   readonly links: number;
@@ -19,7 +19,7 @@ export interface Audit {
 
 const LINKED_WITHIN_MS = 90_000;
 
-/** Call it after the load has ended and the consumers have caught up. Stops the services: topics are read last. */
+/** Call it after the load has ended and the consumers have caught up. Stops the services, because it reads the topics last. */
 export async function auditDeployment(deployment: Deployment, load: Load): Promise<Audit> {
   const { ledger } = load;
   const joined = await eventually(() => joinAndLinks(deployment), isSame, LINKED_WITHIN_MS).catch(() =>
@@ -27,7 +27,7 @@ export async function auditDeployment(deployment: Deployment, load: Load): Promi
   );
   const codes = await deployment.stop();
   const rows = await storedRows(deployment);
-  // A request without an answer may reach the log late or never: only the others have an order.
+  // Only acknowledged requests have an order. A request without a response may reach the log late or never.
   const acknowledged = rows.filter(({ sha256 }) => ledger.bySha256.get(sha256)?.id !== undefined);
   const findings = [
     ...ledger.violations,
@@ -44,7 +44,7 @@ export async function auditDeployment(deployment: Deployment, load: Load): Promi
   return { findings, events: rows.length, links: joined.links.length };
 }
 
-/** Stops merges: they would remove second rows before anybody counts them. Inserts are not to slow down for that. */
+/** Stops merges, which would remove duplicate rows before the audit counts them. Prevents slower inserts as a result. */
 export async function keepSecondRows(deployment: Deployment): Promise<void> {
   for (const table of ['events', 'sessions', 'appends']) {
     await deployment.command(`SYSTEM STOP MERGES ${table}`);
@@ -54,7 +54,7 @@ export async function keepSecondRows(deployment: Deployment): Promise<void> {
   }
 }
 
-/** More than a test makes. Beyond ClickHouse's own 1,000 each insert sleeps, in one of the few places for queries. */
+/** More parts than a test creates. With more than ClickHouse's default of 1,000 parts, each insert is delayed. */
 const ALL_PARTS = 1_000_000;
 
 async function auditReports(deployment: Deployment, { reports }: Load): Promise<string[]> {
@@ -67,27 +67,29 @@ async function auditReports(deployment: Deployment, { reports }: Load): Promise<
   );
 }
 
-/** ClickHouse has the join, and the stream has each of its links once. Nothing may write to the stream any more. */
+/** Checks that ClickHouse has all links, and the stream has each link once. All writers of the stream must be stopped. */
 export async function auditLinks(deployment: Deployment, { join, links }: JoinedLinks): Promise<string[]> {
   const topic = deployment.prefix + TOPICS.linkedEvents;
-  const told = await readCommitted(deployment.engines.brokers, topic);
+  const records = await readCommitted(deployment.engines.brokers, topic);
   const times = new Map<string, number>();
-  for (const { message } of told) {
+  for (const { message } of records) {
     const body = message.value && unframe(message.value)?.body;
     if (!body) return ['a record of linked events is not framed'];
     const { kind, reportId, event } = linkedEvents.type.fromBuffer(body);
-    const pair = `${reportId} ${event.id}${kind === 'linked' ? '' : ' taken back'}`;
+    const pair = `${reportId} ${event.id}${kind === 'linked' ? '' : ' unlinked'}`;
     times.set(pair, (times.get(pair) ?? 0) + 1);
   }
   const stored = new Set(links);
   const expected = new Set(join);
   return [
     ...join.flatMap((pair) => (stored.has(pair) ? [] : `${pair} is not linked in ClickHouse`)),
-    ...links.flatMap((pair) => (expected.has(pair) ? [] : `${pair} is linked and must not be`)),
+    ...links.flatMap((pair) => (expected.has(pair) ? [] : `${pair} is linked, but must not be`)),
     ...join.flatMap((pair) =>
-      times.get(pair) === 1 ? [] : `${pair} was told ${times.get(pair) ?? 0} times`,
+      times.get(pair) === 1 ? [] : `${pair} is in the stream ${times.get(pair) ?? 0} times`,
     ),
-    ...[...times.keys()].flatMap((pair) => (expected.has(pair) ? [] : `${pair} was told and must not be`)),
+    ...[...times.keys()].flatMap((pair) =>
+      expected.has(pair) ? [] : `${pair} is in the stream, but must not be`,
+    ),
   ];
 }
 

@@ -1,9 +1,9 @@
-"""Avro in Confluent's frame, by fastavro and a schema registry: nothing of Questlog is in it.
+"""Decodes and encodes Avro in Confluent's frame with fastavro and a schema registry, without code of Questlog.
 
-Usage: avro.py decode <registry>             base64 of a framed value a line -> JSON of its record a line
+Usage: avro.py decode <registry>             base64 of a framed value per line -> JSON of its record per line
        avro.py encode <registry> <subject>   JSON of a record -> base64 of the framed value
 
-Times are printed as whole microseconds since 1970, fixed bytes as hex.
+Prints times as microseconds since 1970, and fixed bytes as hex.
 """
 
 import base64

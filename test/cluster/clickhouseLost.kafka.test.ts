@@ -1,6 +1,6 @@
 /**
- * ClickHouse is lost under load, and comes back from the backup of backup.md as clickhouse-lost.md says, word by word; then once more
- * from an older snapshot of its disk. Kafka has gone on both times, and the projector's commits are past what came back.
+ * Tests a loss of ClickHouse under load. Follows clickhouse-lost.md with a backup of backup.md, and then restores an older snapshot
+ * of the disk. Both times, the projector's commits are ahead of the restored tables.
  */
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,7 +30,7 @@ const NO_LAG_FOR_MS = 10_000;
 const ACCOUNT = { username: 'questlog', password: 'of-this-test' };
 const seed = seedOfRun();
 
-/** Kafka's command is Kafka's. */
+/** Replacements of commands in the page. Kafka's command runs Kafka's own class. */
 const COMMANDS = {
   ...CLICKHOUSE_CLIENT,
   'kafka-consumer-groups.sh': `java -cp "$KAFKA_JARS" org.apache.kafka.tools.consumer.group.ConsumerGroupCommand "$@"`,
@@ -42,7 +42,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     join(folder, name),
   ) as [string, string, string];
   let port = 0;
-  /** Of the ingest that is started again: it stands in the shell's environment before. */
+  /** Admin port of the restarted ingest, which the shell's environment contains from the start. */
   let adminPort = 0;
   let clickhouse: EngineProcess;
   let trial: Trial;
@@ -87,7 +87,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     }
   });
 
-  /** More than the backup has is projected, and the commits are past it; some of it is still to be looked up for links. */
+  /** Loses ClickHouse after the projector has passed the backup, and before the linker has processed all events. */
   async function lose(): Promise<void> {
     const { deployment, load, projected } = trial;
     await trial.goesOn();
@@ -104,11 +104,11 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     rmSync(directory, { recursive: true });
   }
 
-  /** As the page says. @param others partitions of sessions of which a projector is to say that the tables are others. */
+  /** Starts the services as the page says. @param others partitions of sessions whose tables the projector reports as restored. */
   async function start(others: number): Promise<void> {
     const { deployment, load } = trial;
     await keepSecondRows(deployment);
-    // First, so that it looks into tables that no projector has begun to fill again.
+    // Starts the linker first, so that it reads tables that the projector has not filled yet.
     await deployment.start('linker');
     const projector = await deployment.start('projector');
     await eventually(
@@ -158,7 +158,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
   };
 
   test(
-    'comes back with every answered event and every link once, from a backup and from a snapshot',
+    'has every acknowledged event and every link once after a restore from a backup and from a snapshot',
     async () => {
       await trial.goesOn();
       const [, backup = ''] = pageOf('backup.md').split('## Kafka and ClickHouse');

@@ -1,6 +1,6 @@
 /**
- * A broker loses the end of the events: while the services run, and while the projector and the linker are down. What was
- * stored stays and is named, what stands at the old offsets now is stored and linked once, and counts are a recount's.
+ * Tests a truncated log: a broker loses the last events while the services run, and while the projector and the linker are
+ * stopped. Stored rows stay and are reported, new records at the same offsets are stored and linked once, and counts are correct.
  */
 
 import { startDamageableBroker } from '@questlog/runtime/log/kafka/testing/damageableBroker';
@@ -15,7 +15,7 @@ import { auditLinks } from './auditDeployment.ts';
 import { Deployment, type Service } from './deployment.ts';
 
 const WITHIN_MS = 60_000;
-/** Two brokers and three services, on a machine that runs others. */
+/** Time limit to start two brokers and three services while other tests run. */
 const START_WITHIN_MS = 300_000;
 const LOST = 3;
 
@@ -30,9 +30,9 @@ describeKafka('events that a broker has lost', (engines) => {
   let deployment: Deployment;
   let ingest: Service;
   let studio: TestProject;
-  /** Of what was answered with a 201. */
+  /** Ids of events with a 201 response. */
   const acknowledged = new Set<string>();
-  /** Append ids of what was cut off, by the cuts' order. */
+  /** Append ids of the lost records of each truncation. */
   const lost: string[][] = [];
 
   beforeAll(async () => {
@@ -48,10 +48,10 @@ describeKafka('events that a broker has lost', (engines) => {
     await broker?.stop();
   });
 
-  /** Requests of two events each, one of them of the session, whose reports are linked to it. */
+  /** Sends requests of two events each, and one of them belongs to the session of the report. */
   async function play(requests: number): Promise<void> {
     for (let n = 0; n < requests; n++) {
-      // A broker that has forgotten its writers refuses what comes first.
+      // Retries, because a truncated broker rejects the first request of each producer.
       const key = { 'Idempotency-Key': aKey() };
       const post = () => studio.post([...events(1), ...events(1, { sessionId: studio.sessionId })], key);
       const answer = await eventually(post, ({ status }) => status < 300, WITHIN_MS);
@@ -66,7 +66,7 @@ describeKafka('events that a broker has lost', (engines) => {
     await eventually(() => joinAndLinks(deployment), isSame, WITHIN_MS);
   }
 
-  /** The last ones of the log. */
+  /** Returns the last appends of the log. */
   async function appends(): Promise<Append[]> {
     return await deployment.sql<Append>(
       `SELECT append_id AS id, log_partition AS partition, toFloat64(log_offset) AS offset FROM appends
@@ -91,7 +91,7 @@ describeKafka('events that a broker has lost', (engines) => {
 
   const told = () => lost.map((ids) => ({ ids, records: LOST, rows: 2 * LOST, repaired: 1 }));
 
-  test('stay in ClickHouse and are named, whether the services run or are down, and what comes then is there once', async ({
+  test('stay in ClickHouse and are reported, with running and with stopped services, and later events are stored once', async ({
     skip,
   }) => {
     if (broker === undefined) skip('no broker can be started here; the line above says why');

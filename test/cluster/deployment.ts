@@ -1,4 +1,4 @@
-/** A deployment with any number of each service. Each is a process that a test starts and kills. */
+/** A deployment with any number of processes of each service, which a test starts and kills. */
 import { randomUUID } from 'node:crypto';
 import { eventually } from '../e2e/builders.ts';
 import { type ClusterEngines, clusterEnvironment, removeDeployment } from '../e2e/cluster.ts';
@@ -19,24 +19,24 @@ export type ServiceName = 'ingest' | 'linker' | 'projector';
 export interface Service {
   readonly name: ServiceName;
   readonly pid: number;
-  /** The URL for games; empty where there is none. */
+  /** URL for games. Empty if the service has no listener for games. */
   readonly baseUrl: string;
   readonly adminUrl: string;
-  /** Not once it was told to stop: a load balancer sends it nothing any more. */
+  /** False after the service received a stop, because a load balancer then sends no requests to it. */
   readonly isUp: boolean;
   stderr(): string;
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
-  /** Calls the admin listener with its token. */
+  /** Sends a request to the admin listener with its token. */
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** The status of `/readyz`, with its problems and warnings. */
+  /** Returns the status of `/readyz`, with its problems and warnings. */
   readyz(): Promise<Readiness>;
-  /** A load balancer sends it nothing any more; resolves once what it has sent is answered. */
+  /** Removes the service from the load balancer. Resolves after all its requests are answered. */
   leave(): Promise<void>;
   /** Sends SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>;
-  /** Sends SIGKILL; resolves once the process is gone. */
+  /** Sends SIGKILL. Resolves after the process has exited. */
   kill(): Promise<void>;
-  /** Sends SIGSTOP, until `thaw`: like a migrated machine or a long pause. */
+  /** Stops the process until `thaw`, like a migrated machine or a long pause. */
   freeze(): void;
   thaw(): void;
 }
@@ -47,18 +47,18 @@ export interface Readiness {
   readonly warnings: Readonly<Record<string, string>>;
 }
 
-/** More than the longest that a request may take. */
+/** Time limit that is longer than any request. */
 const ANSWERED_WITHIN_MS = 60_000;
-/** Generous: several processes start at once on a busy machine. */
+/** Time limit of a start. Several processes start at the same time on a busy machine. */
 const READY_WITHIN_MS = 120_000;
 
 export class Deployment implements Pick<Product, 'request' | 'sql'> {
-  /** The name of its database; with a dot, the prefix of its topics, groups and subjects. */
+  /** Name of the database and, with a dot, prefix of the topics, groups, and subjects. */
   readonly name = `cluster_${randomUUID().replaceAll('-', '').slice(0, 12)}`;
   readonly engines: ClusterEngines;
-  /** All processes, killed ones too. */
+  /** All processes, including killed processes. */
   readonly services: Service[] = [];
-  /** The file that starts the next processes; undefined: this checkout's. */
+  /** File that starts the next processes. Undefined for this checkout. */
   entry: string | undefined;
   readonly #env: Record<string, string>;
   #turn = 0;
@@ -73,7 +73,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return `${this.name}.`;
   }
 
-  /** The command `questlog` as an operator of this deployment types it. */
+  /** Runs the command `questlog` for this deployment. */
   questlog(...args: string[]): Promise<Ended> {
     const [{ adminUrl } = { adminUrl: '' }] = this.running('ingest');
     const adminToken = this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '';
@@ -82,7 +82,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     });
   }
 
-  /** Starts a process; resolves when it is ready. @param env settings of this one alone. */
+  /** Starts a process and waits until it is ready. @param env additional settings of this process. */
   async start(name: ServiceName, env: Readonly<Record<string, string>> = {}): Promise<Service> {
     const child = spawnProduct({ env: { ...this.#env, ...env }, args: [name], entry: this.entry });
     const output = collectOutput(child);
@@ -134,7 +134,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return service;
   }
 
-  /** When one does not start, the others are ended too: nobody else knows of them. */
+  /** Starts several processes. If one fails to start, kills all others. */
   async startAll(...names: ServiceName[]): Promise<Service[]> {
     const started = names.map((name) => this.start(name));
     try {
@@ -150,18 +150,18 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return this.services.filter((service) => service.name === name && service.isUp);
   }
 
-  /** Sends to each running ingest in turn, like a load balancer. @throws when that one does not answer. */
+  /** Sends a request to the next running ingest, like a load balancer. @throws Error if the ingest does not respond. */
   request(method: string, path: string, options?: RequestOptions): Promise<Answer> {
     return this.#ingest().request(method, path, options);
   }
 
-  /** The rows of a query to ClickHouse itself. */
+  /** Runs a query directly in ClickHouse and returns its rows. */
   async sql<Row = Record<string, unknown>>(query: string): Promise<Row[]> {
     const text = await this.command(`${query} FORMAT JSON`);
     return (JSON.parse(text) as { data: Row[] }).data;
   }
 
-  /** Runs a statement in ClickHouse itself. @returns the text of the answer. */
+  /** Runs a statement directly in ClickHouse and returns the response as text. */
   async command(statement: string): Promise<string> {
     const { origin, username, password } = new URL(this.engines.clickhouseUrl);
     const basic = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
@@ -173,12 +173,12 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return text;
   }
 
-  /** @returns the exit codes of the running ones. */
+  /** Stops the running processes and returns their exit codes. */
   stop(): Promise<(number | null)[]> {
     return Promise.all(this.services.filter(({ isUp }) => isUp).map((service) => service.stop()));
   }
 
-  /** Ends what still runs and removes its topics and database. */
+  /** Kills all processes, and removes the topics and the database. */
   async remove(): Promise<void> {
     await Promise.all(this.services.map((service) => service.kill()));
     await removeDeployment(this.engines, this.name);

@@ -1,15 +1,15 @@
-/** Watches a consumer group by its commits: how far it is, and since which look it stands still there. */
+/** Watches the commits of a consumer group, and since when they have not changed. */
 import type { Log } from '@questlog/runtime/log/log';
 
 export interface WatchedGroup {
-  /** Group and topic without the deployment's prefix. */
+  /** Group without the prefix of the deployment. */
   readonly group: string;
   readonly topic: string;
 }
 
 interface Place {
   committed: number;
-  /** By `performance.now()`: since when the group has been idle or stuck there. */
+  /** Time, by `performance.now()`, since when the group has been idle or stuck at this offset. */
   stillSinceMs: number;
   isBehind: boolean;
 }
@@ -28,12 +28,12 @@ export class GroupWatch {
     return `${this.#of.group} of ${this.#of.topic}`;
   }
 
-  /** Of each partition, by the last look. */
+  /** Committed offset of each partition at the last poll. */
   get committed(): readonly number[] {
     return this.#places.map(({ committed }) => committed);
   }
 
-  /** Where it has lag by the last look, in words. */
+  /** Partitions with lag at the last poll, as sentences. */
   get behind(): readonly string[] {
     const nowMs = performance.now();
     return this.#places.flatMap(({ isBehind, committed, stillSinceMs }, partition) =>
@@ -43,10 +43,10 @@ export class GroupWatch {
     );
   }
 
-  /** @returns whether it has no lag, as the brokers told; undefined: they did not. */
+  /** Polls the brokers. Returns true if the group has no lag, or undefined if the brokers did not respond. */
   async look(): Promise<boolean | undefined> {
     const { group, topic } = this.#of;
-    // In this order, records that come in between make the group look further behind, never ahead.
+    // Reads the commits first, so that new records in between can only increase the measured lag.
     const committed = await this.#log.committed(group, topic).catch(() => undefined);
     const ends = await this.#log.endOffsets(topic).catch(() => undefined);
     if (committed === undefined || ends === undefined) return undefined;

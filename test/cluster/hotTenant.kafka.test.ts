@@ -1,6 +1,6 @@
 /**
- * A hot tenant is spread while it plays: its open sessions stay on their partition, new ones go to as many partitions as
- * the spread says, and no event is lost, counted twice, out of order or missing from a bug report.
+ * Tests that raising a tenant's spread under load keeps open sessions on their partition and spreads new sessions. No event is
+ * lost, counted twice, out of order, or missing from a bug report.
  */
 import { randomUUID } from 'node:crypto';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
@@ -20,10 +20,10 @@ const STAYING = 4;
 const COMING_AND_GOING = 6;
 const SESSIONS_OF_A_SERVER = 3;
 const MIN_SESSIONS_BEFORE = 24;
-/** With so many, a partition gets only a quarter of its fair share once in some 2,000 runs. */
+/** Minimum number of sessions. With 64, a partition gets less than a quarter of its share in one of about 2,000 runs. */
 const MIN_SESSIONS_AFTER = 64;
 const QUOTA = 1_000_000;
-/** Longer than the test, so that a report of a session gets all of its events. */
+/** Report window, longer than the test, so that a report gets all events of its session. */
 const HALF_AN_HOUR_MS = 1_800_000;
 const RUN_WITHIN_MS = 300_000;
 const LOADED_WITHIN_MS = 120_000;
@@ -42,7 +42,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
 
   beforeAll(async () => {
     deployment = new Deployment(engines);
-    // Two of ingest: the second must not place the first one's sessions by a newer spread.
+    // Starts two ingests, because the second must not use the new spread for sessions of the first.
     await deployment.startAll('ingest', 'ingest', 'linker', 'projector');
     await keepSecondRows(deployment);
     const [first] = deployment.running('ingest') as [Service];
@@ -128,7 +128,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
     RUN_WITHIN_MS,
   );
 
-  /** Returns when every ingest knows of it. */
+  /** Raises the spread. Resolves after every ingest has the new value. */
   async function raise(): Promise<void> {
     const [first] = deployment.running('ingest') as [Service];
     const changed = await first.admin('PATCH', `/admin/tenants/${project.tenantId}`, { spread: SPREAD });
@@ -137,7 +137,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
   }
 
   async function report(session: PlayedSession | undefined): Promise<{ id: string; session: PlayedSession }> {
-    if (session === undefined) throw new Error('there is no such session');
+    if (session === undefined) throw new Error('the session does not exist');
     const id = randomUUID();
     const answer = await project.report({ id, sessionId: session.id });
     expect(answer.status).toBe(201);
@@ -170,7 +170,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
     }
   }
 
-  /** By session, in the order of the log. */
+  /** Returns the rows by session, in the order of the log. */
   async function storedRows(): Promise<Map<string, StoredRow[]>> {
     const rows = await deployment.sql<StoredRow>(
       `SELECT toString(session_id) AS session, toString(id) AS id, log_partition AS place,
@@ -188,7 +188,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
   }
 });
 
-/** The faults of a session: each event must be there once, in the order of sending, on one partition. */
+/** Returns the faults of a session. Each event must be stored once, in the order of sending, on one partition. */
 function sessionFindings(
   { id, opened, eventIds }: PlayedSession,
   rows: readonly StoredRow[],

@@ -1,18 +1,18 @@
-/** Players of one tenant: sessions that send in order, each request after the last answer, until told to end. */
+/** Simulates players of one tenant. Each session sends its requests one after another until the test ends. */
 import { randomUUID } from 'node:crypto';
 import { aKey, anEvent, eventually, type TestProject } from '../e2e/builders.ts';
 import type { Answer } from '../e2e/product.ts';
 
-/** Relative to the raise of the tenant's spread; `between`: not every ingest knew of it yet. */
+/** Time relative to the change of the spread. `between`: not every ingest has the new value yet. */
 export type Era = 'before' | 'between' | 'after';
 
 export interface PlayedSession {
   readonly id: string;
-  /** When the session was registered: wholly before, wholly after, or neither. */
+  /** Time of the registration of the session. */
   readonly opened: Era;
-  /** A session of few requests, as many as any other short one. */
+  /** True for a session with a small, fixed number of requests. */
   readonly isShort: boolean;
-  /** Ids in the order of the answers; the n-th belongs to the event with `n` in its payload. */
+  /** Ids in the order of the responses. The n-th id belongs to the event with `n` in its payload. */
   readonly eventIds: string[];
 }
 
@@ -35,7 +35,7 @@ export class Crowd {
     return this.sessions.reduce((sum, { eventIds }) => sum + eventIds.length, 0);
   }
 
-  /** Plays one session from now to the end. */
+  /** Plays one session until the end of the test. */
   stay(): void {
     this.#play(async () => {
       const session = await this.#open();
@@ -43,7 +43,7 @@ export class Crowd {
     });
   }
 
-  /** Plays one short session after the other. */
+  /** Plays short sessions, one after another. */
   comeAndGo(): void {
     this.#play(async () => {
       while (!this.#isEnding) {
@@ -53,7 +53,7 @@ export class Crowd {
     });
   }
 
-  /** A game server: its requests hold events of all its sessions in turn, and another one opens after the raise. */
+  /** Simulates a game server. Its requests contain events of all its sessions, and it opens more sessions after the change. */
   serve(sessions: number): void {
     this.#play(async () => {
       const served: PlayedSession[] = [];
@@ -65,7 +65,7 @@ export class Crowd {
     });
   }
 
-  /** Resolves when every request is answered. @throws a player's error. */
+  /** Resolves after every request is answered. @throws the error of a player. */
   async end(): Promise<void> {
     this.#isEnding = true;
     await Promise.all(this.#playing);
@@ -73,7 +73,7 @@ export class Crowd {
 
   #play(play: () => Promise<void>): void {
     const playing = play();
-    // `end` reports it; an unhandled rejection would end the process.
+    // Prevents an unhandled rejection, because `end` reports the error.
     playing.catch(() => undefined);
     this.#playing.push(playing);
   }
@@ -98,7 +98,7 @@ export class Crowd {
   }
 }
 
-/** Retries for as long as the answer asks for it. */
+/** Retries a request while the response is a 503. */
 async function accepted(send: () => Promise<Answer>): Promise<Answer> {
   const answer = await eventually(send, ({ status }) => status !== 503, TAKEN_WITHIN_MS);
   if (answer.status === 201 || answer.status === 200) return answer;

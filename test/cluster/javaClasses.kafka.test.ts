@@ -1,4 +1,4 @@
-/** Tests that Java classes that one project generates from `schemas/readers` read the records of both topics of events. */
+/** Tests that Java classes generated from `schemas/readers` in one project read the records of both event topics. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,19 +14,19 @@ const here = (path: string): string => fileURLToPath(new URL(path, import.meta.u
 const JAVA = here('./java');
 const POM = join(JAVA, 'pom.xml');
 const JARS = here('../../node_modules/.cache/questlog-java-jars');
-/** Two Java compilers compete for the cores. */
+/** Uses only the fast compiler, because the second compiler of Java would compete for the cores. */
 const QUICK_START = ['-XX:TieredStopAtLevel=1'];
 const READERS = here('../../schemas/readers');
 
-/** Maven downloads 6 MB once. */
+/** Time limit that includes the first download of 6 MB by Maven. */
 const WITHIN_MS = 120_000;
 
 test('classes of all schemas for readers compile in one project, and read events and links unchanged', {
   timeout: WITHIN_MS,
 }, ({ skip }) => {
   if (spawnSync('javac', ['-version']).status !== 0) {
-    if (/\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '')) throw new Error('there is no javac');
-    skip('there is no javac');
+    if (/\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '')) throw new Error('javac is not installed');
+    skip('javac is not installed');
   }
   provideJars();
   const work = mkdtempSync(join(tmpdir(), 'questlog-java-'));
@@ -83,7 +83,7 @@ test('classes of all schemas for readers compile in one project, and read events
   ]);
 });
 
-/** Fetches the jars with Maven, once and when the pom changes. @throws if a jar is not what `java/jars.sha256` says. */
+/** Downloads the jars with Maven once and after changes of the pom. @throws Error if a jar differs from `java/jars.sha256`. */
 function provideJars(): void {
   const pom = readFileSync(POM);
   const copy = join(JARS, 'pom.xml');

@@ -1,4 +1,4 @@
-/** The whole Kafka is lost and ClickHouse is not: the deployment goes on as kafka-lost.md says, word by word, with all that was projected. */
+/** Tests a complete loss of Kafka: after kafka-lost.md is followed, the deployment continues with all projected data. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ import { Deployment, type Service } from './deployment.ts';
 const RUNBOOKS = fileURLToPath(new URL('../../docs/operating/runbooks', import.meta.url));
 const PROJECTED_WITHIN_MS = 60_000;
 const RUN_WITHIN_MS = 300_000;
-/** As the page sets it again. */
+/** Values that the page sets again. */
 const OF_THE_PAGE = { revision: 'A', monthlySoftQuota: 15 } as const;
 
 describeKafka('a Kafka that is lost', (engines) => {
@@ -33,7 +33,7 @@ describeKafka('a Kafka that is lost', (engines) => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** All that a Kafka has of the deployment, and the registry in it. */
+  /** Deletes all topics, groups, and subjects of the deployment. */
   async function emptyKafka(): Promise<void> {
     const { prefix } = deployment;
     await deleteTopics(engines.brokers, prefix);
@@ -51,7 +51,7 @@ describeKafka('a Kafka that is lost', (engines) => {
         await fetch(`${engines.registryUrl}/subjects/${subject}${how}`, { method: 'DELETE' });
   }
 
-  /** Files a report, which is of these events of its session. */
+  /** Files a report and waits until it is linked to the given events. */
   async function reported(game: TestProject, ids: readonly string[], sessionId: string): Promise<string> {
     const { id } = (await game.report({ sessionId })).json();
     await eventually(
@@ -64,7 +64,7 @@ describeKafka('a Kafka that is lost', (engines) => {
   }
 
   test(
-    'goes on with all that was projected, once each, under the ids of before',
+    'keeps all projected data once, with the same ids',
     async () => {
       const [first] = (await deployment.startAll('ingest', 'linker', 'projector')) as [Service];
       const before = await aProject(first, OF_THE_PAGE);
@@ -108,11 +108,11 @@ describeKafka('a Kafka that is lost', (engines) => {
     RUN_WITHIN_MS,
   );
 
-  /** Behind the loss, with an event that was there before and its report. */
+  /** Checks the deployment after the loss with an earlier event and its report. */
   async function goOn(game: TestProject, old: readonly string[], report: string): Promise<void> {
     const read = await game.get(`/v1/events/${old[0]}`);
     expect(read.json()).toMatchObject({ id: old[0], reportIds: [report] });
-    // The old session is known, and the old events count.
+    // The old session is valid, and the old events count for the quota.
     const answer = await game.post(events(10, { sessionId: game.sessionId }));
     const again = idsOf(answer);
     const over = answer.json().map(({ overQuota }: { overQuota: boolean }) => overQuota);

@@ -1,4 +1,4 @@
-/** kcat and fastavro as their users run them: other people's tools that read and write Questlog's topics. */
+/** Runs kcat and fastavro, external tools that read and write Questlog's topics. */
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { pythonWith } from '@questlog/runtime/process/testing/pythonEnvironment';
 
-/** A record as kcat shows it. */
+/** A record in the output of kcat. */
 export interface KcatRecord {
   readonly partition: number;
   readonly key: string;
@@ -17,12 +17,12 @@ export interface KcatRecord {
 }
 
 export interface OtherTools {
-  /** All committed records of a topic. */
+  /** Reads all committed records of a topic. */
   read(topic: string): Promise<KcatRecord[]>;
-  /** Appends one record; kcat's own partitioner places it. */
+  /** Appends one record with kcat's own partitioner. */
   write(topic: string, key: string, value: Buffer): Promise<void>;
-  /** Decodes; times are microseconds. */
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever the records hold.
+  /** Decodes records. Times are microseconds. */
+  // biome-ignore lint/suspicious/noExplicitAny: the test reads several kinds of records.
   decode(values: readonly Buffer[]): Promise<any[]>;
   /** Encodes in Confluent's frame with the subject's latest schema. */
   encode(subject: string, record: object): Promise<Buffer>;
@@ -32,16 +32,13 @@ const run = promisify(execFile);
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
-/**
- * @returns undefined, with a printed reason, when one of them is missing.
- * @throws instead where `QUESTLOG_REQUIRE` names it.
- */
+/** Returns undefined and prints a reason if a tool is missing. @throws Error if `QUESTLOG_REQUIRE` names the missing tool. */
 export async function findOtherTools(brokers: string, registryUrl: string): Promise<OtherTools | undefined> {
   const python = await pythonWith(here('./requirements.txt'), 'fastavro');
   if (spawnSync('kcat', ['-V']).status !== 0) {
     const isRequired = process.env['QUESTLOG_REQUIRE']?.includes('kcat') ?? false;
-    if (isRequired) throw new Error('QUESTLOG_REQUIRE asks for kcat, but there is none');
-    console.warn('skipped: kcat cannot be tried here: there is none');
+    if (isRequired) throw new Error('QUESTLOG_REQUIRE names kcat, which is not installed');
+    console.warn('skipped: kcat is not installed');
     return undefined;
   }
   if (python === undefined) return undefined;
@@ -76,7 +73,7 @@ export async function findOtherTools(brokers: string, registryUrl: string): Prom
   };
 }
 
-/** A line with partition, lengths and headers, then the bytes of key and value. */
+/** Parses kcat's output: per record, a line with partition, lengths, and headers, then the bytes of key and value. */
 function recordsIn(output: Buffer): KcatRecord[] {
   const records: KcatRecord[] = [];
   for (let at = 0; at < output.length; ) {

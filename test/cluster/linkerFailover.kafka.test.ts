@@ -1,13 +1,13 @@
-/** A linker dies, and another has all of its partitions back within the bound, with nothing lost and nothing linked twice. */
+/** Tests that another linker takes over all partitions of a dead linker within the time limit, without lost or duplicate links. */
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { expect, test } from 'vitest';
 import { FAILOVER_WITHIN_MS, measureFailover } from '../bench/failover/linkerFailover.ts';
 
-/** The bench takes 1 GiB and 100 partitions. */
+/** Smaller values than in the bench, which uses 100 partitions and 1 GiB. */
 const [PARTITIONS, CHANGELOG_BYTES] = [12, 32 * 1024 ** 2];
 
 describeKafka('a failover of the linker', ({ brokers }) => {
-  test('is over within the bound, behind a changelog that is not compacted, and each event is linked once', async () => {
+  test('ends within the time limit with an uncompacted changelog, and links each event once', async () => {
     const figures = await measureFailover({
       brokers,
       partitions: PARTITIONS,

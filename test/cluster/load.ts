@@ -1,4 +1,4 @@
-/** Steady load on a deployment: game clients over all ingests in turn, and a tracker that files reports of their events. */
+/** Creates steady load on a deployment: clients that send events to all ingests, and reports about these events. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -12,7 +12,7 @@ export interface LoadOptions {
   readonly projects: readonly TestProject[];
   readonly reach: Pick<Product, 'request'>;
   readonly random: Random;
-  /** Of the clocks of games. */
+  /** Offset of the clocks of the games. */
   readonly shiftMs: number;
 }
 
@@ -30,26 +30,26 @@ interface NewReport {
 
 const CLIENTS_PER_PROJECT = 4;
 const MAX_BATCH = 40;
-/** Slow enough to leave two cores to what is tried: the services of a trial, brokers, and often another trial. */
+/** Pause between requests, which leaves CPU for the services, the brokers, and often another test. */
 const REQUEST_PACE_MS = 400;
-/** A project files a report while each of its clients sends so many: what a report links grows with them. */
+/** Requests per client between two reports of a project. The number of links per report grows with this value. */
 const REQUESTS_A_REPORT = 6;
 const PEAK_MS = 3_000;
-/** A report names events of this many last requests, or one of this many last sessions. */
+/** A report names events of the last requests, or one of the last sessions. */
 const RECENT_REQUESTS = 40;
 const RECENT_SESSIONS = 6;
 
 export class Load {
   readonly ledger = new SentLedger();
   readonly reports: FiledReport[] = [];
-  /** Counts of 503 answers and of requests without an answer. */
+  /** Numbers of 503 responses and of requests without a response. */
   refused = 0;
   unanswered = 0;
-  /** Why the last of them stayed so. */
+  /** Error of the last request without a response. */
   lastFailure = '';
-  /** The duration of the slowest request, whatever its outcome. */
+  /** Duration of the slowest request, including failed requests. */
   slowestMs = 0;
-  /** The pause between two requests of a client. */
+  /** Pause between two requests of a client. */
   paceMs = REQUEST_PACE_MS;
   readonly #options: LoadOptions;
   readonly #clients: readonly KillClient[];
@@ -63,7 +63,7 @@ export class Load {
     this.#clients = options.projects.flatMap((project, number) => this.#clientsOf(project, number));
   }
 
-  /** Also after `stop`. */
+  /** Starts the load. Can be called again after `stop`. */
   start(): void {
     this.#isStopping = false;
     this.#running = Promise.all([
@@ -72,19 +72,19 @@ export class Load {
     ]);
   }
 
-  /** Ends it whatever is open: nobody is there any more to answer. */
+  /** Ends the load without waiting for open requests, because no ingest is left to answer. */
   abandon(): void {
     this.#isStopping = true;
     this.#isAbandoned = true;
   }
 
-  /** Goes as fast as it is answered for a while, and from then on about half as fast. @returns requests a second at most. */
+  /** Sends at the maximum rate for a while, and then at about half of it. @returns the maximum requests per second. */
   async halfOfPeak(): Promise<number> {
     this.paceMs = 0;
     const before = this.ledger.requests.length;
     await delay(PEAK_MS);
     const perSecond = (this.ledger.requests.length - before) / (PEAK_MS / 1_000);
-    // As long as an answer takes with all clients at once.
+    // The average response time with all clients at the same time.
     this.paceMs = (this.#clients.length * 1_000) / Math.max(1, perSecond);
     return perSecond;
   }
@@ -96,7 +96,7 @@ export class Load {
     await Promise.all(this.#clients.map((client) => client.finish({ request: this.#send })));
   }
 
-  /** Sends one event of the project's first session, to any ingest unless `at` one. */
+  /** Sends one event of the project's first session, to the ingest `at` or, by default, to any ingest. */
   async probe(
     { tenantId, projectId, token, sessionId }: TestProject,
     { key, at }: { readonly key?: string | undefined; readonly at?: Pick<Product, 'request'> } = {},
@@ -127,7 +127,7 @@ export class Load {
   }
 
   async #play(client: KillClient): Promise<void> {
-    // A session ends at a request without an answer: the next one goes to another ingest.
+    // A request without a response ends a session. The next session uses another ingest.
     while (!this.#isStopping) await client.play({ request: this.#paced });
   }
 
@@ -163,7 +163,7 @@ export class Load {
     }
   }
 
-  /** Retries until it is answered: a report's id makes that harmless. */
+  /** Files a report. Retries without a duplicate, because the report has an id. */
   async #file({ projectId, token }: TestProject, body: NewReport): Promise<void> {
     const headers = { Authorization: `Bearer ${token}` };
     while (!this.#isAbandoned) {

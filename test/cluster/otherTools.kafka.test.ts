@@ -1,4 +1,4 @@
-/** Topics are open: kcat and fastavro read Questlog's records, and Questlog links theirs. */
+/** Tests that kcat and fastavro can read Questlog's records, and that Questlog links the reports that they write. */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -31,7 +31,7 @@ const LINKED_WITHIN_MS = 60_000;
 const OCCURRED_AT = '2026-11-21T12:08:56.148537Z';
 const OCCURRED_MICROS = Date.parse('2026-11-21T12:08:56Z') * 1_000 + 148_537;
 
-describeKafka('tools that know nothing of Questlog', (engines) => {
+describeKafka('external tools', (engines) => {
   let tools: OtherTools;
   let deployment: Deployment;
   let ingest: Service;
@@ -47,14 +47,14 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
     ingest = services[0] as Service;
   });
   beforeEach(({ skip }) => {
-    if (lacks) skip('kcat or fastavro cannot be had; the line above says which');
+    if (lacks) skip('kcat or fastavro is missing; see the line above');
   });
   afterAll(() => deployment?.remove());
 
   const { admin } = deployments(engines.brokers);
   const topicOf = (name: string): string => deployment.prefix + name;
 
-  /** The tenant's records of a topic, read by kcat and decoded by fastavro. */
+  /** Reads the tenant's records of a topic with kcat, and decodes them with fastavro. */
   async function readBack(game: TestProject, name: string) {
     const records = (await tools.read(topicOf(name))).filter(({ key }) => key === game.tenantId);
     const decoded = await tools.decode(records.map(({ value }) => value));
@@ -63,7 +63,7 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
     });
   }
 
-  test('read every event as it was posted: its payload to the byte, its ids, its time to the microsecond', async () => {
+  test('read every event unchanged: the bytes of its payload, its ids, and its time in microseconds', async () => {
     const game = await aProject(ingest, { revision: 'B', spread: 2 });
     const buildId = randomUUID();
     const payloads = validJson.map(({ bytes }) =>
@@ -131,7 +131,7 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
     for (const { message } of read) expect(withHex(message.event)).toMatchObject({ payload: hexOf(payload) });
   });
 
-  test('write a report to any partition, and it is linked', async () => {
+  test('can write a report to any partition, and the report is linked', async () => {
     const game = await aProjectWhere(
       ingest,
       (id) => crc32(id) % PARTITIONS !== partitionOf(id, 0, PARTITIONS),
@@ -165,16 +165,16 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
     expect(rows.map(({ event_id: id, source }) => [id, source]).toSorted()).toEqual(shall);
     const records = await readBack(game, TOPICS.reportLinks);
     const written = records.filter(({ record }) => record.value.equals(value));
-    // One record where kcat put it, one where the linker copied it.
+    // One record on the partition that kcat chose, and a copy by the linker on the home partition.
     const [foreign, home] = [crc32(tenantId) % PARTITIONS, partitionOf(tenantId, 0, PARTITIONS)];
     expect(written.map(({ record }) => record.partition).toSorted()).toEqual([foreign, home].toSorted());
   });
 
-  test('write a report to a partition that somebody added, and it is linked; readiness warns of it', async () => {
+  test('can write a report to an added partition: the report is linked, and readiness warns about the partition', async () => {
     const topic = topicOf(TOPICS.reportLinks);
     const count = 2 * PARTITIONS;
     await admin((one) => one.createPartitions({ topicPartitions: [{ topic, count }] }));
-    // Now those that run would look within half a minute.
+    // Restarts the linker, which would otherwise detect the partitions within half a minute.
     for (const linker of deployment.running('linker')) await linker.stop();
     const linker = await deployment.start('linker');
     const warned = expect.stringContaining(TOPICS.reportLinks);
@@ -194,7 +194,7 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
     expect(link).toMatchObject({ eventId: named.id, source: 'named' });
   });
 
-  test('follow the reports of a project: the example of a bug tracker', async () => {
+  test('can follow the reports of a project, as in the bug-tracker example', async () => {
     const game = await aProject(ingest, { revision: 'B' });
     const folder = mkdtempSync(join(tmpdir(), 'bug-tracker-'));
     const tracker = spawn(process.execPath, [EXAMPLE], {
@@ -238,7 +238,7 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
   }
 });
 
-/** Of a tenant whose records kcat puts where the test wants them: on the CRC-32 of the key. */
+/** Creates a project whose tenant has a suitable partition in kcat, which uses the CRC-32 of the key. */
 async function aProjectWhere(ingest: Service, isWanted: (tenantId: string) => boolean): Promise<TestProject> {
   for (;;) {
     const game = await aProject(ingest, { revision: 'B' });

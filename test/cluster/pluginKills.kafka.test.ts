@@ -1,6 +1,6 @@
 /**
- * A game with the published plugin plays while ingest, linker and projector are killed between its requests: no report is
- * lost, and none is there twice. Only processes of their own can be killed one by one.
+ * Tests that a game with the published plugin loses and duplicates no report while ingest, linker, and projector are killed.
+ * Needs separate processes, which can be killed one by one.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ const RUNS = 10;
 const KILL_CHANCE = 0.35;
 const WITHIN_MS = 600_000;
 const PROJECTED_WITHIN_MS = 60_000;
-/** The plugin's own limit; a game is launched again at last. */
+/** Limit of the plugin. */
 const MAX_LAUNCHES = 5;
 const SERVICES = ['ingest', 'linker', 'projector'] as const satisfies ServiceName[];
 
@@ -26,15 +26,15 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
   const seed = seedOfRun();
   const random = seeded(seed);
   const dataDir = mkdtempSync(join(tmpdir(), 'questlog-plugin-'));
-  /** Those that come back after a kill, by their services. */
+  /** Restarts in progress, by service. */
   const returning = new Map<ServiceName, Promise<unknown>>();
   let deployment: Deployment;
   let project: TestProject;
-  /** Else one run in two hundred would still have something queued behind its last launch. */
+  /** True during the last launch, which is not disturbed. Otherwise, one run of 200 would end with queued reports. */
   let isCalm = false;
 
   beforeAll(async () => {
-    // An address of an upload names its ingest, which comes back at the same port.
+    // Uses a fixed port, because the URL of an upload names its ingest.
     const [port] = await freePorts(1);
     const env = { QUESTLOG_PORT: String(port), QUESTLOG_UPLOADS: 'folder', QUESTLOG_DATA_DIR: dataDir };
     deployment = new Deployment(engines, env);
@@ -48,7 +48,7 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
     rmSync(dataDir, { recursive: true, force: true });
   }, WITHIN_MS);
 
-  /** A request, behind which a service may die. */
+  /** Sends a request while a service may be killed. */
   const dangerously: Send = async (method, path, headers, body) => {
     if (!isCalm && random.chance(KILL_CHANCE)) kill(random.pick(SERVICES));
     const baseUrl = deployment.services.find(({ name }) => name === 'ingest')?.baseUrl ?? '';
@@ -67,7 +67,7 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
   }
 
   test(
-    'no report is lost, none is there twice',
+    'loses and duplicates no report',
     async () => {
       console.log(`seed of the kills: ${seed}`);
       const titles: string[] = [];
@@ -100,7 +100,7 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
       expect(rows).toEqual(titles.toSorted().map((title) => ({ title, reports: 1 })));
       const kills = deployment.services.length - SERVICES.length;
       console.log(`${kills} kills in ${RUNS} runs; ${queued} of ${titles.length} reports were queued`);
-      // Some 12 are usual. While a service comes back it is not killed again, so that slow starts make them fewer.
+      // About 12 kills are usual. Slow starts lower the number, because a restarting service is not killed again.
       expect(kills).toBeGreaterThan(RUNS / 3);
     },
     WITHIN_MS,

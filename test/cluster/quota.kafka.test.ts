@@ -1,6 +1,6 @@
 /**
- * A tenant's quota with clients on several ingests: no event is flagged before the line. Past it, at most as many go
- * unflagged as the other ingests accepted since the last reading of the rollup.
+ * Tests a quota with several ingests: no event below the quota is flagged. Above the quota, the number of unflagged events is at
+ * most the number that the other ingests accepted since the last read of the rollup.
  */
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -9,11 +9,11 @@ import { bugsIn } from '../e2e/product.ts';
 import { Deployment, type Service } from './deployment.ts';
 import { playPastTheLine, type QuotaRun, type SentRequest } from './quotaRun.ts';
 
-/** Three times what counts as near the line, so that the ingests read at both of their paces. */
+/** Three times the distance that counts as near the quota, so that the ingests use both refresh intervals. */
 const QUOTA = 6_000;
 /** The longer of the two refresh intervals. */
 const REFRESH_MS = 1_000;
-/** An ingest's readings are invisible here; on a busy machine they come later than this test's own. */
+/** Allowance for late reads by an ingest on a busy machine, which the test cannot observe. */
 const MARGIN_MS = 1_000;
 const SEEN_WITHIN_MS = 60_000;
 const RUN_WITHIN_MS = 300_000;
@@ -30,7 +30,7 @@ describeKafka('the quota of a tenant', (engines) => {
   afterAll(() => deployment?.remove());
 
   test(
-    'is exact where the whole tenant uses one ingest',
+    'is exact if the tenant uses only one ingest',
     async () => {
       const [first] = ingests as [Service];
       const { run } = await played([first]);
@@ -44,7 +44,7 @@ describeKafka('the quota of a tenant', (engines) => {
   );
 
   test(
-    'overshoots with three ingests by at most what the others accepted since the last reading, and flags none early',
+    'with three ingests, exceeds the quota by at most the events of the others since the last read, and flags none early',
     async () => {
       const { run, offsets } = await played(ingests);
 
@@ -57,13 +57,13 @@ describeKafka('the quota of a tenant', (engines) => {
     RUN_WITHIN_MS,
   );
 
-  test('leaves no bug in the logs, and every process stops', async () => {
+  test('causes no error in the logs, and every process stops', async () => {
     expect(deployment.services.flatMap((service) => bugsIn(service.stderr()))).toEqual([]);
     const codes = await deployment.stop();
     expect(codes).toEqual(codes.map(() => 0));
   });
 
-  /** Loads a tenant of its own and checks what must hold for any number of ingests. */
+  /** Runs the load with a new tenant, and checks the conditions for any number of ingests. */
   async function played(
     over: readonly Service[],
   ): Promise<{ run: QuotaRun; offsets: ReadonlyMap<string, number> }> {
@@ -96,7 +96,7 @@ describeKafka('the quota of a tenant', (engines) => {
     for (const ingest of ingests) await eventually(() => ask(onto(project, ingest)), isThere, SEEN_WITHIN_MS);
   }
 
-  /** By event. */
+  /** Returns the offsets by event. */
   async function storedOffsets({ tenantId }: TestProject): Promise<Map<string, number>> {
     const rows = await deployment.sql<{ id: string; offset: number }>(
       `SELECT toString(id) AS id, toUInt32(log_offset) AS offset FROM events WHERE tenant_id = '${tenantId}'`,
@@ -105,12 +105,12 @@ describeKafka('the quota of a tenant', (engines) => {
   }
 });
 
-/** Below 0: this many were flagged too early. */
+/** Returns the number of unflagged events above the quota. Negative if events were flagged too early. */
 function overshootOf({ sent }: QuotaRun): number {
   return sent.flatMap(({ flags }) => flags).filter((flag) => !flag).length - QUOTA;
 }
 
-/** An ingest's count only grows: after its first flag it flags every later event. */
+/** Returns requests with unflagged events after the first flag of the same ingest, whose count only grows. */
 function flaggedAndThenNot({ sent }: QuotaRun, ingest: Service): SentRequest[] {
   const of = sent.filter((request) => request.ingest === ingest);
   const firstFlag = of.find(({ flags }) => flags.includes(true));
@@ -121,9 +121,9 @@ function flaggedAndThenNot({ sent }: QuotaRun, ingest: Service): SentRequest[] {
 }
 
 /**
- * The bound: at its last unflagged event, an ingest has counted its own events and the others' in its last reading of the
- * rollup, together at most the quota. So the overshoot is the others' unflagged events that this reading lacked. The
- * reading is not older than a refresh.
+ * Returns the maximum overshoot. At its last unflagged event, an ingest has counted at most the quota: its own events and the
+ * others' events in its last read of the rollup. Therefore, the overshoot is the unflagged events that this read lacked. The
+ * read is at most one refresh interval old.
  */
 function unseenBy(ingest: Service, run: QuotaRun, offsets: ReadonlyMap<string, number>): number {
   const unflagged = run.sent.filter(({ flags }) => flags.includes(false));
@@ -136,7 +136,7 @@ function unseenBy(ingest: Service, run: QuotaRun, offsets: ReadonlyMap<string, n
     .filter((id) => (offsets.get(id) ?? 0) > lastOffset).length;
 }
 
-/** The machine's delay beyond a refresh: the slowest answer or reading of the run. */
+/** Returns the duration of the slowest response or read of the run. */
 function slowestMsOf(run: QuotaRun): number {
   const sinceMs = reachedAtMs(run, QUOTA / 2);
   const took = [
@@ -146,7 +146,7 @@ function slowestMsOf(run: QuotaRun): number {
   return Math.max(...took.filter(({ toMs }) => toMs >= sinceMs).map(({ fromMs, toMs }) => toMs - fromMs));
 }
 
-/** The moment when this many events had been answered. */
+/** Returns the time at which this number of events had been answered. */
 function reachedAtMs({ sent }: QuotaRun, events: number): number {
   let accepted = 0;
   const request = sent.find(({ ids }) => {

@@ -1,8 +1,8 @@
-/** Runs clients of one tenant on several ingests until each ingest flags; records their answers and the rollup's readings. */
+/** Runs clients of one tenant on several ingests until each ingest flags events. Records the responses and the rollup. */
 import { events, eventually, onto, type TestProject } from '../e2e/builders.ts';
 import type { Deployment, Service } from './deployment.ts';
 
-/** A request that was answered; times are of `performance.now()`. */
+/** An answered request. Times are from `performance.now()`. */
 export interface SentRequest {
   readonly ingest: Service;
   readonly sentAtMs: number;
@@ -12,7 +12,7 @@ export interface SentRequest {
   readonly flags: readonly boolean[];
 }
 
-/** The rollup's row of the tenant, which is on one partition; without a row, 0. */
+/** The tenant's row of the rollup on its only partition. 0 without a row. */
 export interface Reading {
   readonly askedAtMs: number;
   readonly readAtMs: number;
@@ -33,7 +33,7 @@ const EVENTS_A_REQUEST = 20;
 const REQUESTS_PAST_THE_LINE = 20;
 const PAST_WITHIN_MS = 180_000;
 
-/** @throws a client's error. */
+/** @throws the error of a client. */
 export async function playPastTheLine(
   deployment: Deployment,
   project: TestProject,

@@ -1,6 +1,6 @@
 /**
- * The processes of a deployment on engines that ask who they are: Kafka over TLS with SASL and access control, the schema
- * registry and ClickHouse behind TLS by an authority of the operator's own, every secret in a file.
+ * Tests a deployment on secured engines: Kafka with TLS, SASL, and access control, and a schema registry and ClickHouse with TLS
+ * by a private certificate authority. Every secret is in a file.
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -32,7 +32,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
   const fronts: TlsFront[] = [];
   let env: Record<string, string>;
   let deployment: Deployment | undefined;
-  /** Of the servers other than Kafka. */
+  /** Certificate authority of the registry and ClickHouse. */
   let caPem: string;
 
   beforeAll(async () => {
@@ -52,14 +52,14 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
   });
 
   test(
-    'starts, takes an event and shows it, and keeps its secrets',
+    'starts, accepts an event and returns it, and logs no secrets',
     async () => {
       const services = await (deployment as Deployment).startAll('ingest', 'linker', 'projector');
       const [ingest] = services as [Service];
       const project = await aProject(ingest);
       const answer = await project.post(anEvent({ sessionId: project.sessionId }));
       expect(answer.status).toBe(201);
-      // A read may answer 503 until the projector has joined its group and opened its first connections over TLS.
+      // A read can return a 503 until the projector has joined its group and opened its connections over TLS.
       const shown = async () => (await project.get(`/v1/events/${answer.json()[0].id}`)).status;
       await expect.poll(shown, { timeout: READY_WITHIN_MS }).toBe(200);
       for (const service of services) {
@@ -71,7 +71,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
     WITHIN_MS,
   );
 
-  test('shows its settings without its secrets', async () => {
+  test('prints its settings without secrets', async () => {
     const { code, stdout } = await outcome(['projector', '--check-config'], {});
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ kafkaTls: 'on', kafkaUsername: USER, kafkaPassword: '***' });
@@ -97,7 +97,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
     [
       'another authority than the registry’s',
       () => ({ SCHEMA_REGISTRY_TLS_CA_FILE: String(env['KAFKA_TLS_CA_FILE']) }),
-      // At once: no wait makes it another one.
+      // Fails at once, because a retry cannot help.
       /: the schema registry at \S+ does not answer: unable to verify the first certificate(?!.*tried for)/,
     ],
     [
@@ -111,7 +111,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
       /: Kafka at \S+: no trusted connection over TLS: unable to verify the first certificate/,
     ],
   ])(
-    'says in one line that a start is refused for %s',
+    'explains in one line that it cannot start with %s',
     async (_, wrong, said) => {
       const { code, stderr } = await outcome(['projector'], wrong());
       expect(code).toBe(1);
@@ -140,7 +140,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
     expect(text).not.toContain(`"${account.password}"`);
   }
 
-  /** As secrets are mounted, with the line's end that editors put there. */
+  /** Writes a secret to a file with a line feed at the end, as editors do. */
   function file(name: string, text: string): string {
     const path = join(folder, name);
     writeFileSync(path, `${text}\n`, { mode: 0o400 });

@@ -1,15 +1,15 @@
-/** TLS before a plain server, like a load balancer's. */
+/** Terminates TLS in front of a plain server, like a load balancer. */
 import { connect } from 'node:net';
 import { createServer, type TLSSocket } from 'node:tls';
 import type { Certificate } from '@questlog/runtime/log/kafka/testing/certificates';
 
 export interface TlsFront {
-  /** The target's address with `https` and the front's port. */
+  /** Address of the target with `https` and the port of this server. */
   readonly url: string;
   close(): void;
 }
 
-/** @param target an `http` address; everything but host and port is kept. */
+/** @param target `http` address, whose path is kept. */
 export async function tlsFront(target: string, { certPem, keyPem }: Certificate): Promise<TlsFront> {
   const url = new URL(target);
   const open = new Set<TLSSocket>();
@@ -18,7 +18,7 @@ export async function tlsFront(target: string, { certPem, keyPem }: Certificate)
     open.add(outer);
     outer.on('close', () => open.delete(outer) && inner.destroy());
     inner.on('close', () => outer.destroy());
-    // A client that does not trust it hangs up.
+    // A client that does not trust the certificate closes the connection.
     for (const socket of [outer, inner]) socket.on('error', () => socket.destroy());
     outer.pipe(inner).pipe(outer);
   });

@@ -1,4 +1,4 @@
-/** A deployment under steady load with watched consumers, for the tests of what breaks services and brokers. */
+/** Runs a deployment under steady load with watched consumers, for tests that break services and brokers. */
 
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import { type GroupView, openGroupView } from '@questlog/runtime/log/kafka/testing/groupMembers';
@@ -16,16 +16,16 @@ import { Load } from './load.ts';
 export interface Trial {
   readonly deployment: Deployment;
   readonly load: Load;
-  /** Projects, each of a tenant of its own; only the first requires a session in every event. */
+  /** Projects of different tenants. Only the first project requires a session in every event. */
   readonly projects: readonly TestProject[];
   readonly projected: GroupWatch;
   readonly linked: GroupWatch;
   readonly view: GroupView;
-  /** A client of the tests’ own. */
+  /** Log client of the tests. */
   readonly log: Log;
-  /** Resolves once more is acknowledged, and every partition is projected and linked further. */
+  /** Resolves after new requests are acknowledged and every partition is projected and linked further. */
   goesOn(): Promise<void>;
-  /** Ends the load, which may start again; returns when the consumers have processed all of it. */
+  /** Stops the load, which may start again. Resolves after the consumers have processed all of it. */
   settle(): Promise<void>;
   /** Removes the deployment with its topics and database. */
   end(): Promise<void>;
@@ -37,13 +37,13 @@ const PROJECTS: readonly ProjectOptions[] = [
   { revision: 'B', spread: 2 },
 ];
 const MORE_REQUESTS = 100;
-/** Other trials may run beside it. */
+/** Time limit of a wait. Other trials may run at the same time. */
 const WITHIN_MS = 180_000;
 
 /**
- * @param env settings of all services that differ from the tests' own.
- * @param shiftMs of the clocks of games.
- * @param entry of another version.
+ * @param env additional settings of all services.
+ * @param shiftMs offset of the clocks of the games.
+ * @param entry entry point of another version.
  */
 export async function startTrial(
   engines: ClusterEngines,
@@ -71,12 +71,12 @@ export async function startTrial(
   const log = await logOf(deployment);
   const view = await openGroupView(engines.brokers);
   const projects: TestProject[] = [];
-  // Another ingest may not know the new project yet.
+  // Uses one ingest, because another ingest may not have the new project yet.
   const [ingest] = deployment.running('ingest') as [Service];
   for (const of of PROJECTS) projects.push(await aProject(ingest, of));
   await knownEverywhere(deployment, projects);
   const load = new Load({ projects, reach: deployment, random: seeded(seed), shiftMs });
-  // The sessions that came with the projects.
+  // Adds the sessions that were created with the projects.
   for (const { sessionId, projectId } of projects) {
     load.ledger.sessions.set(sessionId, { projectId, isAcknowledged: true });
   }
@@ -101,7 +101,7 @@ export async function startTrial(
     goesOn: () => goesOn(load, [projected, linked]),
     settle: async () => {
       await load.stop();
-      // In the order of the path: what one has committed, the next can be behind of.
+      // Waits in the order of processing, because each consumer depends on the commits of the previous one.
       for (const watch of watches) {
         await eventually(
           async () => ({ isThere: await watch.look(), behind: watch.behind }),
@@ -118,7 +118,7 @@ export async function startTrial(
   };
 }
 
-/** The deployment's log, as one of its services has it. */
+/** Opens the log of a deployment. */
 export function logOf({ engines, prefix }: Deployment): Promise<Log> {
   const connection = { brokers: engines.brokers.split(','), clientId: 'questlog-tests' };
   return openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
@@ -138,11 +138,11 @@ async function knownEverywhere(deployment: Deployment, projects: readonly TestPr
 
 async function goesOn({ ledger }: Load, watches: readonly GroupWatch[]): Promise<void> {
   const look = () => Promise.all(watches.map((watch) => watch.look()));
-  // What has gone on before the fault is no sign.
+  // Requires a successful poll first, because progress from before the fault does not count.
   await eventually(look, (looks) => !looks.includes(undefined), WITHIN_MS);
   const requests = ledger.requests.length;
   const before = watches.map(({ committed }) => committed);
-  /** What has not gone on, in words. */
+  /** Returns the parts without progress, as sentences. */
   const still = (): string[] => [
     ...(ledger.requests.length > requests + MORE_REQUESTS ? [] : ['the load']),
     ...watches.flatMap(({ name, committed }, i) =>

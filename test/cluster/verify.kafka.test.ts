@@ -1,6 +1,6 @@
 /**
- * The books of a cluster: two ingests, rejects, repeats, a dead letter, and records that the log has given up are no
- * difference; what is taken out of ClickHouse, put in twice or counted wrong is named with its place.
+ * Tests the ledger of a cluster. Two ingests, rejections, duplicates, a dead letter, and expired records cause no difference.
+ * Missing, duplicate, and miscounted rows in ClickHouse are reported with their partition and offset.
  */
 import { randomUUID } from 'node:crypto';
 import { readToEnd } from '@questlog/runtime/log/contract/harness';
@@ -18,7 +18,7 @@ interface Place {
   readonly offset: number;
 }
 
-describeKafka('the books of a cluster', (engines) => {
+describeKafka('the ledger of a cluster', (engines) => {
   const { admin } = deployments(engines.brokers);
   let deployment: Deployment;
   let log: Log;
@@ -35,7 +35,7 @@ describeKafka('the books of a cluster', (engines) => {
     await deployment?.remove();
   });
 
-  /** That both ingests know. */
+  /** Creates a project that both ingests have. */
   async function aStudio(): Promise<TestProject> {
     const studio = await aProject(one, { revision: 'B' });
     const there = () => onto(studio, other).get(`/v1/sessions/${studio.sessionId}`);
@@ -43,7 +43,7 @@ describeKafka('the books of a cluster', (engines) => {
     return studio;
   }
 
-  /** Where the record of one request lies, once it is in ClickHouse. */
+  /** Sends a request and returns the position of its record, after ClickHouse has it. */
   async function stored(studio: TestProject, count: number): Promise<Place & { id: string }> {
     const answer = await studio.post(events(count));
     expect(answer.status, answer.text()).toBe(201);
@@ -65,7 +65,7 @@ describeKafka('the books of a cluster', (engines) => {
     return { code, stderr, differences: lines.slice(0, -1), summary: lines.at(-1) };
   }
 
-  test('are even, though there are rejects, repeats, a dead letter, and records that the log gave up', async () => {
+  test('balances with rejections, duplicates, a dead letter, and expired records', async () => {
     const [studio, stranger] = [await aStudio(), await aStudio()];
     const givenUp = await stored(studio, 2);
     const keyed = { 'Idempotency-Key': aKey() };
@@ -88,7 +88,7 @@ describeKafka('the books of a cluster', (engines) => {
     const topic = deployment.prefix + TOPICS.events;
     const before = [{ partition, offset: String(givenUp.offset + 1) }];
     await admin(async (client) => {
-      // It knows the leaders of topics only that were asked for.
+      // Loads the metadata of the topic, because the client only has the leaders of requested topics.
       await client.fetchTopicOffsets(topic);
       await client.deleteTopicRecords({ topic, partitions: before });
     });
@@ -119,7 +119,7 @@ describeKafka('the books of a cluster', (engines) => {
     });
   });
 
-  test('differ by what is taken out of ClickHouse, put in twice or counted wrong, each named with its place', async () => {
+  test('reports missing, duplicate, and miscounted rows with their partition and offset', async () => {
     const studio = await aStudio();
     const [robbed, gone, twice] = [await stored(studio, 2), await stored(studio, 3), await stored(studio, 2)];
     const own = ['--tenant', studio.tenantId];
@@ -131,7 +131,7 @@ describeKafka('the books of a cluster', (engines) => {
     for (const where of taken) {
       await deployment.command(`ALTER TABLE events DELETE WHERE ${where} SETTINGS mutations_sync = 2`);
     }
-    // Or a merge would remove the second row before anybody counts it.
+    // Stops merges, because a merge would remove the duplicate row before it is counted.
     await deployment.command('SYSTEM STOP MERGES events');
     await deployment.command(
       `INSERT INTO events SETTINGS insert_deduplication_token = '${randomUUID()}'
@@ -153,7 +153,7 @@ describeKafka('the books of a cluster', (engines) => {
         expect.objectContaining({ what: 'miscounted', expected: 0, found: 7 }),
       ]),
     );
-    // Of a minute that is over by now, what was taken out differs in its count too.
+    // If the minute of the removed events is over, its count differs, too.
     expect(differences.filter(({ what }) => what !== 'miscounted')).toHaveLength(3);
     expect(summary).toMatchObject({ differences: differences.length, isWhole: true });
   });

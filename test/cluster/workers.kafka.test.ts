@@ -1,6 +1,6 @@
 /**
- * `QUESTLOG_WORKERS`: two ingests on one port under load from many connections, long and short ones. Both serve, their figures
- * are told together, each may die, and a stop loses nothing that was answered.
+ * Tests `QUESTLOG_WORKERS`: two workers on one port under load from many connections. Both workers serve requests, their metrics
+ * are combined, each can be killed, and a stop loses no acknowledged event.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
@@ -12,10 +12,10 @@ import { bugsIn } from '../e2e/product.ts';
 import { Deployment, type Service } from './deployment.ts';
 
 const KEPT_CONNECTIONS = 12;
-/** A new connection for each request: of those that are handed out as a worker dies. */
+/** Number of clients with a new connection per request. Some connections are assigned while a worker dies. */
 const SHORT_CONNECTIONS = 4;
 const EVENTS = events(5);
-/** Longer than anything that is answered; what nobody has taken up stays open. */
+/** Timeout that is longer than any response. A connection that no worker accepts stays open. */
 const UNANSWERED_AFTER_MS = 20_000;
 const PROJECTED_WITHIN_MS = 60_000;
 const LOADED_WITHIN_MS = 60_000;
@@ -35,7 +35,7 @@ describeKafka('ingest with two workers', (engines) => {
 
   beforeAll(async () => {
     [ingest] = await Promise.all([startIngest(), deployment.start('projector')]);
-    // Its token has come to one worker first, as with two ingests.
+    // Retries a 401, because one worker gets the new token before the other.
     const known: Service['request'] = (...of) =>
       eventually(
         () => ingest.request(...of),
@@ -49,7 +49,7 @@ describeKafka('ingest with two workers', (engines) => {
   });
   afterAll(() => deployment.remove());
 
-  /** @returns the ids of what was stored; otherwise the status, or why there is none. */
+  /** Sends events. Returns the ids of the stored events, otherwise the status or the error. */
   function post(agent = new Agent({ maxSockets: 1 })): Promise<string[] | number | string> {
     return new Promise((resolve) => {
       const headers = { Authorization: `Bearer ${project.token}`, 'Content-Type': 'application/json' };
@@ -61,13 +61,13 @@ describeKafka('ingest with two workers', (engines) => {
         answered.push(...ids);
         resolve(ids);
       });
-      asked.on('timeout', () => asked.destroy(new Error('nobody answers')));
+      asked.on('timeout', () => asked.destroy(new Error('no response')));
       asked.on('error', ({ message }) => resolve(message));
       asked.end(JSON.stringify(EVENTS));
     });
   }
 
-  /** Load on every connection for as long as `work` takes. @returns the outcomes that are no stored events. */
+  /** Sends load on every connection while `work` runs. @returns the failed outcomes. */
   async function underLoad(work: () => Promise<unknown>): Promise<(number | string)[]> {
     const failures: (number | string)[] = [];
     let isOver = false;
@@ -90,7 +90,7 @@ describeKafka('ingest with two workers', (engines) => {
       await work();
     } catch (cause) {
       const failed = JSON.stringify([...new Set(failures)]);
-      throw new Error(`under load, of which failed: ${failed}; and it said: ${ingest.stderr()}`, { cause });
+      throw new Error(`under load, with the failures ${failed} and the log ${ingest.stderr()}`, { cause });
     } finally {
       isOver = true;
       await Promise.all(clients);
@@ -98,13 +98,13 @@ describeKafka('ingest with two workers', (engines) => {
     return failures;
   }
 
-  /** Accepted events by worker. */
+  /** Returns the number of accepted events by worker. */
   async function accepted(): Promise<Map<string, number>> {
     const metrics = await (await fetch(`${ingest.adminUrl}/metrics`)).text();
     const found = metrics.matchAll(/^questlog_events_accepted_total\{worker="(\d)"\} (\d+)$/gm);
     return new Map([...found].map(([, worker = '', count]) => [worker, Number(count)]));
   }
-  /** So many more are answered. */
+  /** Waits until this number of further events is answered. */
   async function more(count: number): Promise<void> {
     const before = answered.length;
     await eventually(
@@ -129,7 +129,7 @@ describeKafka('ingest with two workers', (engines) => {
     );
   }
 
-  test('both serve a good part, and their figures add up to what was sent', async () => {
+  test('both workers serve requests, and the sum of their metrics is the number of sent events', async () => {
     const failures = await underLoad(() => more(2_000));
 
     expect(failures).toEqual([]);
@@ -146,7 +146,7 @@ describeKafka('ingest with two workers', (engines) => {
   });
 
   test.each([2, 1])(
-    'worker %i is killed and comes back; the port goes on, and nothing that was answered is lost',
+    'worker %i restarts after a kill, the port keeps serving, and no acknowledged event is lost',
     async (worker) => {
       const pid = workersOf(ingest.pid)[worker - 1] ?? 0;
       const failures = await underLoad(async () => {
@@ -164,14 +164,14 @@ describeKafka('ingest with two workers', (engines) => {
           BACK_WITHIN_MS,
         );
       });
-      // What was under way in the one that died; nothing goes on failing, and no connection is left to nobody but one.
+      // At most the requests in flight at the kill fail. Later requests succeed on all connections.
       expect(failures.length).toBeLessThanOrEqual(KEPT_CONNECTIONS + SHORT_CONNECTIONS);
       expect(workersOf(ingest.pid)).toHaveLength(2);
       await nothingIsLost();
     },
   );
 
-  test('a stop drains both and ends with 0, and its workers have ended', async () => {
+  test('a stop drains both workers and exits with 0 after the workers', async () => {
     const pids = workersOf(ingest.pid);
     let code: number | null = null;
     const failures = await underLoad(async () => {
@@ -180,13 +180,13 @@ describeKafka('ingest with two workers', (engines) => {
     });
     expect(code).toBe(0);
     expect(pids.filter(isRunning)).toEqual([]);
-    // The port is gone: nobody was cut off before an answer.
+    // All failures are refused or closed connections, so no accepted request was interrupted.
     expect(failures.filter((why) => !/ECONNREFUSED|ECONNRESET|hang up/.test(String(why)))).toEqual([]);
     await nothingIsLost();
     expect(bugsIn(ingest.stderr())).toEqual([]);
   });
 
-  test('workers end with a parent that was killed', async () => {
+  test('workers exit after their parent was killed', async () => {
     const again = await startIngest();
     const pids = workersOf(again.pid);
     expect(pids).toHaveLength(2);
@@ -201,12 +201,12 @@ describeKafka('ingest with two workers', (engines) => {
 
 const isStored = (outcome: unknown): boolean => typeof outcome === 'object';
 
-/** In the order in which they were started last; the oldest first. */
+/** Returns the workers in the order of their last start, oldest first. */
 function workersOf(pid: number): number[] {
   return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').map(Number).filter(isRunning);
 }
 
-/** A zombie, which nobody waits for, runs no more. */
+/** Returns false for a zombie process. */
 function isRunning(pid: number): boolean {
   const path = `/proc/${pid}/stat`;
   return existsSync(path) && !/\) [ZX] /.test(readFileSync(path, 'utf8'));

@@ -24,7 +24,7 @@ export type Hands = Readonly<Record<string, () => Promise<void>>>;
 /** @param text text of the page. @throws Error with the block and its output if the result differs from the page. */
 export async function followPage(text: string, hands: Hands, env: NodeJS.ProcessEnv): Promise<void> {
   const shell = openShell(env);
-  // Also closes the shell after a timeout of the test, which skips the rest of this function.
+  // Closes the shell even after a timeout of the test, which skips the rest of this function.
   onTestFinished(shell.close);
   const idle = new Set(Object.keys(hands));
   let said = '';

@@ -12,9 +12,9 @@ import org.apache.avro.compiler.specific.SpecificCompiler;
 import org.apache.avro.generic.GenericData.StringType;
 
 /**
- * Generates classes from every schema of a folder, as avro-maven-plugin does, compiles them as one project together with the program
- * beside this file, and runs that program.
- * Arguments: the folder of the schemas, a folder to work in, the program, the file of records.
+ * Generates classes from every schema of a folder, as avro-maven-plugin does. Compiles the classes and a program as one project,
+ * and runs the program.
+ * Arguments: the folder of the schemas, a working folder, the program, the file of records.
  */
 public class GenerateAndRead {
   public static void main(String[] arguments) throws Exception {
