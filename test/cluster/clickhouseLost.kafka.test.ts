@@ -112,7 +112,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     await deployment.start('linker');
     const projector = await deployment.start('projector');
     await eventually(
-      async () => projector.stderr().split('\n').filter(saysOthers).length,
+      async () => projector.stderr().split('\n').filter(reportsRestored).length,
       (lines) => lines >= others,
       CAUGHT_UP_WITHIN_MS,
     );
@@ -174,7 +174,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
   );
 });
 
-function saysOthers(line: string): boolean {
+function reportsRestored(line: string): boolean {
   return line.includes('tables_are_others') && line.includes(`"${TOPICS.sessions}"`);
 }
 

@@ -7,17 +7,17 @@ export interface WatchedGroup {
   readonly topic: string;
 }
 
-interface Place {
+interface WatchedPartition {
   committed: number;
   /** Time, by `performance.now()`, since when the group has been idle or stuck at this offset. */
-  stillSinceMs: number;
+  unchangedSinceMs: number;
   isBehind: boolean;
 }
 
 export class GroupWatch {
   readonly #log: Log;
   readonly #of: WatchedGroup;
-  readonly #places: Place[] = [];
+  readonly #partitions: WatchedPartition[] = [];
 
   constructor(log: Log, of: WatchedGroup) {
     this.#log = log;
@@ -30,15 +30,17 @@ export class GroupWatch {
 
   /** Committed offset of each partition at the last poll. */
   get committed(): readonly number[] {
-    return this.#places.map(({ committed }) => committed);
+    return this.#partitions.map(({ committed }) => committed);
   }
 
   /** Partitions with lag at the last poll, as sentences. */
   get behind(): readonly string[] {
     const nowMs = performance.now();
-    return this.#places.flatMap(({ isBehind, committed, stillSinceMs }, partition) =>
+    return this.#partitions.flatMap(({ isBehind, committed, unchangedSinceMs }, partition) =>
       isBehind
-        ? [`${this.name}, partition ${partition}, at ${committed} for ${Math.round(nowMs - stillSinceMs)} ms`]
+        ? [
+            `${this.name}, partition ${partition}, at ${committed} for ${Math.round(nowMs - unchangedSinceMs)} ms`,
+          ]
         : [],
     );
   }
@@ -58,14 +60,14 @@ export class GroupWatch {
   }
 
   #note(partition: number, committed: number, end: number, nowMs: number): void {
-    const place = this.#places[partition];
+    const watched = this.#partitions[partition];
     const isBehind = committed < end;
-    if (place === undefined) {
-      this.#places[partition] = { committed, stillSinceMs: nowMs, isBehind };
+    if (watched === undefined) {
+      this.#partitions[partition] = { committed, unchangedSinceMs: nowMs, isBehind };
       return;
     }
-    if (!place.isBehind || committed > place.committed) place.stillSinceMs = nowMs;
-    place.committed = committed;
-    place.isBehind = isBehind;
+    if (!watched.isBehind || committed > watched.committed) watched.unchangedSinceMs = nowMs;
+    watched.committed = committed;
+    watched.isBehind = isBehind;
   }
 }

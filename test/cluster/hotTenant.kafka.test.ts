@@ -162,9 +162,9 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
     isThere: (answer: Answer) => boolean,
   ): Promise<void> {
     for (const ingest of deployment.running('ingest')) {
-      const look = async (): Promise<{ answer: Answer; told: string }> => {
+      const look = async (): Promise<{ answer: Answer; text: string }> => {
         const answer = await ask(ingest);
-        return { answer, told: answer.text() };
+        return { answer, text: answer.text() };
       };
       await eventually(look, ({ answer }) => isThere(answer), PROJECTED_WITHIN_MS);
     }

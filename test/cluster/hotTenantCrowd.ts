@@ -16,8 +16,8 @@ export interface PlayedSession {
   readonly eventIds: string[];
 }
 
-const EVENTS_A_REQUEST = 5;
-const REQUESTS_A_SHORT_SESSION = 3;
+const EVENTS_PER_REQUEST = 5;
+const REQUESTS_PER_SHORT_SESSION = 3;
 const TAKEN_WITHIN_MS = 60_000;
 
 export class Crowd {
@@ -48,7 +48,7 @@ export class Crowd {
     this.#play(async () => {
       while (!this.#isEnding) {
         const session = await this.#open({ isShort: true });
-        for (let i = 0; i < REQUESTS_A_SHORT_SESSION; i++) await this.#send([session]);
+        for (let i = 0; i < REQUESTS_PER_SHORT_SESSION; i++) await this.#send([session]);
       }
     });
   }
@@ -88,7 +88,7 @@ export class Crowd {
   }
 
   async #send(sessions: readonly PlayedSession[]): Promise<void> {
-    const body = Array.from({ length: EVENTS_A_REQUEST }, (_, i) =>
+    const body = Array.from({ length: EVENTS_PER_REQUEST }, (_, i) =>
       sessions.map(({ id, eventIds }) => anEvent({ sessionId: id, payload: { n: eventIds.length + i } })),
     ).flat();
     const headers = { 'Idempotency-Key': aKey() };

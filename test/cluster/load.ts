@@ -33,7 +33,7 @@ const MAX_BATCH = 40;
 /** Pause between requests, which leaves CPU for the services, the brokers, and often another test. */
 const REQUEST_PACE_MS = 400;
 /** Requests per client between two reports of a project. The number of links per report grows with this value. */
-const REQUESTS_A_REPORT = 6;
+const REQUESTS_PER_REPORT = 6;
 const PEAK_MS = 3_000;
 /** A report names events of the last requests, or one of the last sessions. */
 const RECENT_REQUESTS = 40;
@@ -157,7 +157,7 @@ export class Load {
 
   async #track(project: TestProject): Promise<void> {
     while (!this.#isStopping) {
-      await delay(Math.max(this.paceMs, REQUEST_PACE_MS) * REQUESTS_A_REPORT);
+      await delay(Math.max(this.paceMs, REQUEST_PACE_MS) * REQUESTS_PER_REPORT);
       const body = this.#aReport(project);
       if (body !== undefined) await this.#file(project, body);
     }

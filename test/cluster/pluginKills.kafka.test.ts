@@ -49,7 +49,7 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
   }, WITHIN_MS);
 
   /** Sends a request while a service may be killed. */
-  const dangerously: Send = async (method, path, headers, body) => {
+  const sendWithKills: Send = async (method, path, headers, body) => {
     if (!isCalm && random.chance(KILL_CHANCE)) kill(random.pick(SERVICES));
     const baseUrl = deployment.services.find(({ name }) => name === 'ingest')?.baseUrl ?? '';
     const url = path.startsWith('http') ? path : baseUrl + path;
@@ -73,7 +73,7 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
       const titles: string[] = [];
       let queued = 0;
       for (let run = 0; run < RUNS; run++) {
-        const game = new PluginGame(dangerously, project.token);
+        const game = new PluginGame(sendWithKills, project.token);
         await game.startSession();
         await game.logEvents(3);
         const file = await game.upload(Buffer.alloc(3223, run));

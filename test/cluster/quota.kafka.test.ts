@@ -51,7 +51,7 @@ describeKafka('the quota of a tenant', (engines) => {
       const overshoot = overshootOf(run);
       expect(overshoot).toBeGreaterThanOrEqual(0);
       const bounds = ingests.map((ingest) => unseenBy(ingest, run, offsets));
-      console.log(`quota with three ingests: ${told(run, overshoot, Math.min(...bounds))}`);
+      console.log(`quota with three ingests: ${summaryOf(run, overshoot, Math.min(...bounds))}`);
       expect(overshoot).toBeLessThanOrEqual(Math.min(...bounds));
     },
     RUN_WITHIN_MS,
@@ -156,7 +156,7 @@ function reachedAtMs({ sent }: QuotaRun, events: number): number {
   return request?.answeredAtMs ?? Number.NaN;
 }
 
-function told(run: QuotaRun, overshoot: number, bound: number): string {
+function summaryOf(run: QuotaRun, overshoot: number, bound: number): string {
   const crossedAtMs = reachedAtMs(run, QUOTA);
   const eventsAMs = QUOTA / 2 / (crossedAtMs - reachedAtMs(run, QUOTA / 2));
   const projectedAtMs = run.readings.find(({ used }) => used >= QUOTA)?.readAtMs ?? Number.NaN;

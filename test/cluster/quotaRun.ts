@@ -28,7 +28,7 @@ export interface QuotaRun {
 }
 
 const CLIENTS = 9;
-const EVENTS_A_REQUEST = 20;
+const EVENTS_PER_REQUEST = 20;
 /** Requests to each ingest after it has flagged. */
 const REQUESTS_PAST_THE_LINE = 20;
 const PAST_WITHIN_MS = 180_000;
@@ -45,7 +45,7 @@ export async function playPastTheLine(
 
   const play = async (ingest: Service): Promise<void> => {
     const client = onto(project, ingest);
-    const body = events(EVENTS_A_REQUEST, { sessionId: await client.session() });
+    const body = events(EVENTS_PER_REQUEST, { sessionId: await client.session() });
     while (!isEnding) {
       const sentAtMs = performance.now();
       const answer = await client.post(body);

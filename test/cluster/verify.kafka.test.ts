@@ -13,7 +13,7 @@ import { aKey, aProject, events, eventually, onto, type TestProject } from '../e
 import { Deployment, type Service } from './deployment.ts';
 import { logOf } from './trial.ts';
 
-interface Place {
+interface Position {
   readonly partition: number;
   readonly offset: number;
 }
@@ -44,12 +44,12 @@ describeKafka('the ledger of a cluster', (engines) => {
   }
 
   /** Sends a request and returns the position of its record, after ClickHouse has it. */
-  async function stored(studio: TestProject, count: number): Promise<Place & { id: string }> {
+  async function stored(studio: TestProject, count: number): Promise<Position & { id: string }> {
     const answer = await studio.post(events(count));
     expect(answer.status, answer.text()).toBe(201);
     const [{ id }] = answer.json();
     const look = () =>
-      deployment.sql<Place>(
+      deployment.sql<Position>(
         `SELECT log_partition AS partition, toFloat64(log_offset) AS offset FROM events WHERE id = '${id}'`,
       );
     const [place = { partition: -1, offset: -1 }] = await eventually(look, ({ length }) => length === 1);
@@ -94,18 +94,18 @@ describeKafka('the ledger of a cluster', (engines) => {
     });
 
     const sums = ['accepted', 'logged', 'projected', 'repeated', 'missing', 'unlogged'];
-    const books = () =>
+    const ledger = () =>
       deployment.sql<Record<string, number>>(
         `SELECT ${sums.map((name) => `toInt32(sum(${name}_events)) AS ${name}`)}, toInt32(sum(dead_records)) AS dead,
            toInt32(arraySum(mapValues(sumMap(outcomes))) - sum(outcomes['accepted'] + outcomes['replayed'])) AS refused
          FROM ledger WHERE tenant_id IN ('${studio.tenantId}', '${stranger.tenantId}')`,
       );
-    const isEven = ([of = {}]: Record<string, number>[]): boolean => {
+    const isBalanced = ([of = {}]: Record<string, number>[]): boolean => {
       const { accepted = 0, logged = 0, projected = 0, repeated = 0, dead, refused } = of;
       const isWritten = accepted >= 6 && accepted === logged && logged + 1 === projected + repeated;
       return isWritten && dead === 1 && refused === 1;
     };
-    const [even = {}] = await eventually(books, isEven, 20_000);
+    const [even = {}] = await eventually(ledger, isBalanced, 20_000);
     expect(even).toMatchObject({ projected: 6, missing: 0, unlogged: 0, refused: 1 });
     const { code, stderr, differences, summary } = await verify();
 
@@ -126,7 +126,7 @@ describeKafka('the ledger of a cluster', (engines) => {
     const well = await verify(...own);
     expect([well.code, well.differences], well.stderr).toEqual([0, []]);
 
-    const of = ({ partition, offset }: Place) => `log_partition = ${partition} AND log_offset = ${offset}`;
+    const of = ({ partition, offset }: Position) => `log_partition = ${partition} AND log_offset = ${offset}`;
     const taken = [`id = '${robbed.id}'`, of(gone)];
     for (const where of taken) {
       await deployment.command(`ALTER TABLE events DELETE WHERE ${where} SETTINGS mutations_sync = 2`);
@@ -143,7 +143,7 @@ describeKafka('the ledger of a cluster', (engines) => {
     );
     const { code, differences, summary } = await verify(...own);
 
-    const place = ({ partition, offset }: Place) => ({ partition, offset });
+    const place = ({ partition, offset }: Position) => ({ partition, offset });
     expect(code).toBe(1);
     expect(differences).toEqual(
       expect.arrayContaining([

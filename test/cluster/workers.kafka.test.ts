@@ -54,16 +54,16 @@ describeKafka('ingest with two workers', (engines) => {
     return new Promise((resolve) => {
       const headers = { Authorization: `Bearer ${project.token}`, 'Content-Type': 'application/json' };
       const options = { method: 'POST', headers, agent, timeout: UNANSWERED_AFTER_MS };
-      const asked = request(`${ingest.baseUrl}/v1/ingest/events`, options, async (response) => {
+      const sent = request(`${ingest.baseUrl}/v1/ingest/events`, options, async (response) => {
         const text = Buffer.concat(await response.toArray().catch(() => [])).toString();
         if (response.statusCode !== 201) return resolve(response.statusCode ?? 0);
         const ids = /^\[.*\]$/s.test(text) ? JSON.parse(text).map(({ id }: { id: string }) => id) : [];
         answered.push(...ids);
         resolve(ids);
       });
-      asked.on('timeout', () => asked.destroy(new Error('no response')));
-      asked.on('error', ({ message }) => resolve(message));
-      asked.end(JSON.stringify(EVENTS));
+      sent.on('timeout', () => sent.destroy(new Error('no response')));
+      sent.on('error', ({ message }) => resolve(message));
+      sent.end(JSON.stringify(EVENTS));
     });
   }
 
@@ -105,7 +105,7 @@ describeKafka('ingest with two workers', (engines) => {
     return new Map([...found].map(([, worker = '', count]) => [worker, Number(count)]));
   }
   /** Waits until this number of further events is answered. */
-  async function more(count: number): Promise<void> {
+  async function waitForMore(count: number): Promise<void> {
     const before = answered.length;
     await eventually(
       async () => answered.length - before,
@@ -115,7 +115,7 @@ describeKafka('ingest with two workers', (engines) => {
   }
   const sum = (counts: Map<string, number>): number => [...counts.values()].reduce((a, b) => a + b, 0);
 
-  async function nothingIsLost(): Promise<void> {
+  async function expectNothingLost(): Promise<void> {
     await eventually(
       async () => {
         const rows = await deployment.sql<{ id: string }>(
@@ -130,7 +130,7 @@ describeKafka('ingest with two workers', (engines) => {
   }
 
   test('both workers serve requests, and the sum of their metrics is the number of sent events', async () => {
-    const failures = await underLoad(() => more(2_000));
+    const failures = await underLoad(() => waitForMore(2_000));
 
     expect(failures).toEqual([]);
     const counts = await accepted();
@@ -150,14 +150,14 @@ describeKafka('ingest with two workers', (engines) => {
     async (worker) => {
       const pid = workersOf(ingest.pid)[worker - 1] ?? 0;
       const failures = await underLoad(async () => {
-        await more(200);
+        await waitForMore(200);
         process.kill(pid, 'SIGKILL');
         if (worker === 2) {
           const { status, warnings } = await ingest.readyz();
           expect(status).toBe(200);
           expect(warnings['workers']).toBe('1 of 2 workers do not answer');
         }
-        await more(500);
+        await waitForMore(500);
         await eventually(
           () => ingest.readyz().catch(() => undefined),
           (state) => state?.status === 200 && state.warnings['workers'] === undefined,
@@ -167,7 +167,7 @@ describeKafka('ingest with two workers', (engines) => {
       // At most the requests in flight at the kill fail. Later requests succeed on all connections.
       expect(failures.length).toBeLessThanOrEqual(KEPT_CONNECTIONS + SHORT_CONNECTIONS);
       expect(workersOf(ingest.pid)).toHaveLength(2);
-      await nothingIsLost();
+      await expectNothingLost();
     },
   );
 
@@ -175,14 +175,14 @@ describeKafka('ingest with two workers', (engines) => {
     const pids = workersOf(ingest.pid);
     let code: number | null = null;
     const failures = await underLoad(async () => {
-      await more(200);
+      await waitForMore(200);
       code = await ingest.stop();
     });
     expect(code).toBe(0);
     expect(pids.filter(isRunning)).toEqual([]);
     // All failures are refused or closed connections, so no accepted request was interrupted.
     expect(failures.filter((why) => !/ECONNREFUSED|ECONNRESET|hang up/.test(String(why)))).toEqual([]);
-    await nothingIsLost();
+    await expectNothingLost();
     expect(bugsIn(ingest.stderr())).toEqual([]);
   });
 

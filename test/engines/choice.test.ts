@@ -1,7 +1,7 @@
 /** Tests which engines a machine uses, and the line that is printed. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { chooseEngines, missingParts, type Surroundings } from './choice.ts';
+import { chooseEngines, type MachineCapabilities, missingParts } from './choice.ts';
 import { KAFKA_IMAGE, REGISTRY_IMAGE } from './images.ts';
 
 const GIVEN = {
@@ -41,7 +41,7 @@ test('prefers Docker to a local stack', () => {
   });
 });
 
-test.each<[string, Partial<Surroundings>, string]>([
+test.each<[string, Partial<MachineCapabilities>, string]>([
   ['without Docker', { dockerAnswers: false }, 'Docker does not answer'],
   [
     'without an image',
@@ -56,7 +56,7 @@ test.each<[string, Partial<Surroundings>, string]>([
   });
 });
 
-test.each<[Partial<Surroundings>, string]>([
+test.each<[Partial<MachineCapabilities>, string]>([
   [{ java: undefined }, 'there is no Java 17'],
   [{ java: 11 }, 'Java is 11 instead of 17 or newer'],
   [{ hasMaven: false }, 'there is no Maven to fetch a local Kafka with'],
@@ -99,7 +99,7 @@ test('Docker and the local stack run the same versions', () => {
 });
 
 /** Returns a machine that has everything except the given changes. */
-function around(other: Partial<Surroundings> = {}): Surroundings {
+function around(other: Partial<MachineCapabilities> = {}): MachineCapabilities {
   const everything = { dockerAnswers: true, isLinux: true, java: 17, hasMaven: true, hasJars: false };
   return { ...everything, missingImage: undefined, ...other };
 }

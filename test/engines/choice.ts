@@ -7,7 +7,7 @@ export type Part = (typeof PARTS)[number];
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Capabilities of this machine to start engines. */
-export interface Surroundings {
+export interface MachineCapabilities {
   readonly dockerAnswers: boolean;
   /** The first image that Docker neither has nor can pull. */
   readonly missingImage: string | undefined;
@@ -39,15 +39,15 @@ export function missingParts(env: Environment): readonly Part[] {
   return PARTS.filter((part) => !env[part]);
 }
 
-/** @param around capabilities of the machine. Undefined if no engine is missing. */
-export function chooseEngines(env: Environment, around: Surroundings | undefined): Choice {
+/** @param machine capabilities of the machine. Undefined if no engine is missing. */
+export function chooseEngines(env: Environment, machine: MachineCapabilities | undefined): Choice {
   const missing = missingParts(env);
   const given = PARTS.filter((part) => !missing.includes(part));
-  if (missing.length === 0 || around === undefined) {
+  if (missing.length === 0 || machine === undefined) {
     return { kind: 'given', missing: [], line: `kafka tests: on ${listOf(PARTS)} as given` };
   }
-  const noDocker = whyNoDocker(around);
-  const noLocal = whyNoLocal(around);
+  const noDocker = whyNoDocker(machine);
+  const noLocal = whyNoLocal(machine);
   if (noDocker !== undefined && noLocal !== undefined) return none(env, `${noDocker}, and ${noLocal}`);
   const from = noDocker === undefined ? 'docker' : 'local';
   const because = noDocker === undefined ? '' : `; ${noDocker}`;
@@ -73,12 +73,12 @@ function requiredBy(env: Environment): string[] {
   return (env['QUESTLOG_REQUIRE'] ?? '').split(',').map((name) => name.trim());
 }
 
-function whyNoDocker({ dockerAnswers, missingImage }: Surroundings): string | undefined {
+function whyNoDocker({ dockerAnswers, missingImage }: MachineCapabilities): string | undefined {
   if (!dockerAnswers) return 'Docker does not answer';
   return missingImage && `Docker has no image ${missingImage} and cannot pull it`;
 }
 
-function whyNoLocal({ isLinux, java, hasMaven, hasJars }: Surroundings): string | undefined {
+function whyNoLocal({ isLinux, java, hasMaven, hasJars }: MachineCapabilities): string | undefined {
   if (!isLinux) return 'a local stack needs Linux';
   if (java === undefined) return `there is no Java ${MINIMUM_JAVA}`;
   if (java < MINIMUM_JAVA) return `Java is ${java} instead of ${MINIMUM_JAVA} or newer`;

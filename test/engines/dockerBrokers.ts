@@ -6,7 +6,7 @@ export const OUTSIDE_PORT = 19_092;
 const INSIDE_PORT = 9_092;
 const CONTROLLER_PORT = 9_093;
 
-export interface BrokerPlace {
+export interface BrokerAddress {
   readonly id: number;
   /** Host name inside the container network. */
   readonly name: string;
@@ -15,9 +15,9 @@ export interface BrokerPlace {
 }
 
 /** Chooses the ports before the start, because brokers advertise their addresses to clients. */
-export async function planBrokers(host: string, name: string, count: number): Promise<BrokerPlace[]> {
+export async function planBrokers(host: string, name: string, count: number): Promise<BrokerAddress[]> {
   const ports = new RandomPortGenerator();
-  const brokers: BrokerPlace[] = [];
+  const brokers: BrokerAddress[] = [];
   for (let id = 1; id <= count; id++) {
     brokers.push({ id, name: `${name}-${id}`, host, port: await ports.generatePort() });
   }
@@ -25,15 +25,15 @@ export async function planBrokers(host: string, name: string, count: number): Pr
 }
 
 /** Returns the address for clients. */
-export function addressOf({ host, port }: BrokerPlace): string {
+export function addressOf({ host, port }: BrokerAddress): string {
   return `${host}:${port}`;
 }
 
 /** Returns the settings of a broker with combined roles. The image converts `KAFKA_A_B` to the setting `a.b`. */
 export function brokerEnvironment(
   clusterId: string,
-  broker: BrokerPlace,
-  all: readonly BrokerPlace[],
+  broker: BrokerAddress,
+  all: readonly BrokerAddress[],
 ): Record<string, string> {
   const replicas = String(all.length);
   const inSync = String(Math.min(2, all.length));

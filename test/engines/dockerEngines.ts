@@ -13,7 +13,7 @@ import type { Part } from './choice.ts';
 import { dockerClient, isThere } from './docker.ts';
 import {
   addressOf,
-  type BrokerPlace,
+  type BrokerAddress,
   brokerEnvironment,
   OUTSIDE_PORT,
   planBrokers,
@@ -83,7 +83,7 @@ async function allOrFirstError<T extends readonly unknown[]>(
   return Promise.all(promises);
 }
 
-function brokersOf(brokers: readonly BrokerPlace[], network: StartedNetwork): GenericContainer[] {
+function brokersOf(brokers: readonly BrokerAddress[], network: StartedNetwork): GenericContainer[] {
   const clusterId = randomBytes(16).toString('base64url');
   return brokers.map((broker) =>
     new GenericContainer(KAFKA_IMAGE)

@@ -2,10 +2,10 @@
 import { aBucket } from '@questlog/ingest/uploads/bucket.testing';
 import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import type { TestProject } from 'vitest/node';
+import { detectCapabilities } from './capabilities.ts';
 import { type Choice, chooseEngines, missingParts, PARTS, type Part } from './choice.ts';
 import { keepEngines } from './keepEngines.ts';
 import { type StartedEngines, s3In } from './startedEngines.ts';
-import { lookAround } from './surroundings.ts';
 
 interface EnginesOfTheRun {
   readonly engines: Engines | undefined;
@@ -35,7 +35,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 
 async function openEngines(): Promise<EnginesOfTheRun> {
   const { env } = process;
-  const choice = chooseEngines(env, missingParts(env).length === 0 ? undefined : await lookAround());
+  const choice = chooseEngines(env, missingParts(env).length === 0 ? undefined : await detectCapabilities());
   if (choice.kind === 'none' && choice.isRefused) throw new Error(choice.line);
   console.log(choice.line);
   if (choice.kind === 'none') return { engines: undefined, stop: async () => {} };

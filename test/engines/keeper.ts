@@ -16,8 +16,8 @@ process.stdin.resume();
 const ended = once(process.stdin, 'close');
 
 try {
-  const { stop, ...told } = await (provider === 'docker' ? startDockerEngines : startLocalEngines)(parts);
-  process.stdout.write(`${JSON.stringify(told)}\n`);
+  const { stop, ...started } = await (provider === 'docker' ? startDockerEngines : startLocalEngines)(parts);
+  process.stdout.write(`${JSON.stringify(started)}\n`);
   await ended;
   await stop();
 } catch (error) {

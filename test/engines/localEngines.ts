@@ -52,7 +52,7 @@ async function up(
   const names = status.split('\n').flatMap((line) => line.split(' ')[0] || []);
   const idle = names.filter((name) => name !== 's3' && !parts.includes(partOf(name)));
   if (idle.length > 0) await stack(dataDir, 'kill', ...idle);
-  const addresses = Object.fromEntries(parts.map((part) => [part, toldIn(lines, part)]));
+  const addresses = Object.fromEntries(parts.map((part) => [part, addressIn(lines, part)]));
   return hasGo
     ? { addresses, s3: s3In(Object.fromEntries(lines.split('\n').map((line) => line.split('=', 2)))) }
     : { addresses };
@@ -63,7 +63,7 @@ function partOf(node: string): Part {
   return node === 'clickhouse' ? 'CLICKHOUSE_URL' : 'KAFKA_BROKERS';
 }
 
-function toldIn(lines: string, part: Part): string {
+function addressIn(lines: string, part: Part): string {
   const line = lines.split('\n').find((one) => one.startsWith(`${part}=`));
   if (line === undefined) throw new Error(`the stack did not print ${part}, only: ${lines}`);
   return line.slice(part.length + 1);

@@ -19,7 +19,7 @@ import { followPage, type Hands } from './followPage.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const RUNBOOKS = join(ROOT, 'docs/operating/runbooks');
 /** Time within which a switch takes effect, as the runbook states. */
-const KNOWN_WITHIN_MS = 2_000;
+const EFFECTIVE_WITHIN_MS = 2_000;
 const MIB = 1024 * 1024;
 
 // Created before the product, so that its cleanup runs after the product has stopped.
@@ -66,7 +66,7 @@ test('flood.md: finds the build and stops only this build within 2 s', async () 
       );
     },
     isStopped: async () => {
-      knownAt = Date.now() + KNOWN_WITHIN_MS;
+      knownAt = Date.now() + EFFECTIVE_WITHIN_MS;
       await eventually(
         async () => late(),
         ({ length }) => length > 0,

@@ -54,16 +54,16 @@ describeKafka(`the previous version, ${VERSION_BEFORE}, and this version`, (engi
       const { findings, ...held } = await tryRows({ engines, stack }, [upgrade], {
         seed,
         isShort: true,
-        say,
+        say: print,
       });
-      say(JSON.stringify(held));
+      print(JSON.stringify(held));
       expect(findings).toEqual([]);
     },
     WITHIN_MS,
   );
 });
 
-function say(line: string): void {
+function print(line: string): void {
   console.log(`upgrade: ${line}`);
 }
 
@@ -89,7 +89,7 @@ async function replaceAll(
       expect(await old.stop(), `the exit code of the ${name}`).toBe(0);
     }
     const which = entry === undefined ? 'this version' : 'the version before';
-    say(
+    print(
       `each ${name} is of ${which}; ${load.unanswered} requests without an answer, ${load.refused} refused`,
     );
   }

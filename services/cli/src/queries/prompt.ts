@@ -21,7 +21,7 @@ export interface PromptOptions {
   /** File of earlier statements, oldest first. */
   readonly historyPath: string;
   execute(statement: string, signal: AbortSignal): Promise<void>;
-  names(signal: AbortSignal): Promise<Names>;
+  loadNames(signal: AbortSignal): Promise<Names>;
 }
 
 /** Runs the prompt until Ctrl-D, `exit`, or `quit`. Prints errors and continues. */
@@ -30,11 +30,11 @@ export async function runPrompt({
   output,
   historyPath,
   execute,
-  names,
+  loadNames,
 }: PromptOptions): Promise<void> {
   const print = (text: string): void => void output.write(`${forTerminal(text)}\n`);
   const end = new AbortController();
-  const loadedNames = names(end.signal).catch(() => NO_NAMES);
+  const loadedNames = loadNames(end.signal).catch(() => NO_NAMES);
   const history = openHistory(historyPath, print);
   const lines = createInterface({
     input,

@@ -135,7 +135,7 @@ async function startPrompt(admin: Endpoint, options: Options): Promise<void> {
     output: process.stdout,
     historyPath: join(homedir(), '.questlog_history'),
     execute: (statement, signal) => answer(admin, statement, options, { signal }),
-    names: (signal) => namesOf(admin, signal),
+    loadNames: (signal) => namesOf(admin, signal),
   });
 }
 

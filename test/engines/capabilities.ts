@@ -1,11 +1,11 @@
 /** Detects the capabilities of this machine to start engines. */
 import { spawnSync } from 'node:child_process';
-import type { Surroundings } from './choice.ts';
+import type { MachineCapabilities } from './choice.ts';
 import { dockerClient, firstMissingImage } from './docker.ts';
 import { hasJars } from './localEngines.ts';
 
 /** Pulls missing images, because Docker cannot be used without them. */
-export async function lookAround(): Promise<Surroundings> {
+export async function detectCapabilities(): Promise<MachineCapabilities> {
   const docker = await dockerClient();
   const missingImage = docker && (await firstMissingImage(docker));
   return {

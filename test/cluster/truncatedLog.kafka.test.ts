@@ -74,10 +74,10 @@ describeKafka('events that a broker has lost', (engines) => {
     );
   }
 
-  async function cutLast(): Promise<void> {
-    const gone = await appends();
-    const { partition, offset } = gone.at(-1) ?? { partition: 0, offset: 0 };
-    lost.push(gone.map(({ id }) => id).toSorted());
+  async function truncateLast(): Promise<void> {
+    const lastAppends = await appends();
+    const { partition, offset } = lastAppends.at(-1) ?? { partition: 0, offset: 0 };
+    lost.push(lastAppends.map(({ id }) => id).toSorted());
     await broker?.truncate(deployment.prefix + TOPICS.events, partition, offset);
   }
 
@@ -89,7 +89,7 @@ describeKafka('events that a broker has lost', (engines) => {
     return rows.map((row) => ({ ...row, ids: row.ids.toSorted() }));
   }
 
-  const told = () => lost.map((ids) => ({ ids, records: LOST, rows: 2 * LOST, repaired: 1 }));
+  const expectedTruncations = () => lost.map((ids) => ({ ids, records: LOST, rows: 2 * LOST, repaired: 1 }));
 
   test('stay in ClickHouse and are reported, with running and with stopped services, and later events are stored once', async ({
     skip,
@@ -99,10 +99,10 @@ describeKafka('events that a broker has lost', (engines) => {
     await play(5);
     await settled();
 
-    await cutLast();
+    await truncateLast();
     await play(2 * LOST);
     await settled();
-    expect(await truncations()).toEqual(told());
+    expect(await truncations()).toEqual(expectedTruncations());
     const [projector] = deployment.running('projector');
     const warned = async () => (await projector?.readyz())?.warnings['log_truncated'];
     expect(await eventually(warned, (sentence) => sentence !== undefined)).toContain(TOPICS.events);
@@ -110,12 +110,12 @@ describeKafka('events that a broker has lost', (engines) => {
 
     for (const name of ['linker', 'projector'] as const)
       for (const service of deployment.running(name)) expect(await service.stop()).toBe(0);
-    await cutLast();
+    await truncateLast();
     await play(1);
     await deployment.startAll('linker', 'projector');
     await play(LOST);
     await settled();
-    expect(await truncations()).toEqual(told());
+    expect(await truncations()).toEqual(expectedTruncations());
 
     const { code, stdout, stderr } = await deployment.questlog('verify', '--from', '30m', '--json');
     expect([code, JSON.parse(stdout)], stderr).toMatchObject([0, { differences: 0, cut: 2 * 2 * LOST }]);
