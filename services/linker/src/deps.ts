@@ -1,4 +1,4 @@
-/** The dependencies of the linker and of one of its partitions. */
+/** Dependencies of the linker and of one partition. */
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Codec } from '@questlog/runtime/registry/registry';
@@ -17,7 +17,7 @@ export interface LinkerDeps extends ServiceDeps {
 
 interface SharedSessions {
   readonly filter: SessionFilter;
-  /** Adds all that ClickHouse knows by now. False: there are too many. */
+  /** Adds all sessions with reports that ClickHouse has. Resolves with false if there are too many. */
   load(): Promise<boolean>;
 }
 
@@ -28,16 +28,16 @@ export interface PartitionDeps extends LinkerDeps {
     readonly links: Codec<LinkedEvent>;
     readonly state: Codec<LinkerEntry>;
   };
-  /** The partitions of each joined topic. */
+  /** Number of partitions of each joined topic. */
   readonly partitions: number;
-  /** Those of one partition. */
+  /** Opens the dead letters of one partition. */
   readonly deadLettersFor: (signal: AbortSignal) => DeadLetters;
-  /** What all partitions of the process share. */
+  /** Session filter that all partitions of the process share. */
   readonly sessions: SharedSessions;
-  /** Which table has the name now, as of a second ago at most. */
+  /** Returns the UUID of the table with this name, at most one second old. */
   readonly tableUuid: (table: string) => Promise<string>;
-  /** Runs a restore when it is its turn: each reads ahead and holds what it has read. */
+  /** Runs a restore in a queue, because each restore keeps the records that it has read ahead in memory. */
   readonly queueRestore: <T>(work: () => Promise<T>) => Promise<T>;
-  /** The partitions that this process links now. */
+  /** Partitions that this process owns now. */
   readonly activePartitions: Map<number, { problem(): string | undefined }>;
 }

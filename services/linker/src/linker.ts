@@ -1,4 +1,7 @@
-/** The linker: events and report links → linked events. One member of a group; each partition is a run of its own. */
+/**
+ * The linker: events and report links → linked events. A member of one consumer group; each partition runs
+ * independently.
+ */
 import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
@@ -17,7 +20,7 @@ import { linkPartition } from './partition.ts';
 import { startRerouting } from './rerouteReports.ts';
 
 export interface Linker {
-  /** Rejects when the linker cannot go on: a bug. */
+  /** Rejects after a bug. */
   readonly failed: Promise<never>;
   stop(): Promise<void>;
 }
@@ -50,7 +53,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   });
   const carrier = startRerouting(deps);
   const failed = Promise.race([consumer.failed, carrier.failed]);
-  // Its starter may look at it only later.
+  // Prevents an unhandled rejection if the caller reads the promise later.
   failed.catch(() => {});
   return {
     failed,
@@ -61,16 +64,16 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   };
 }
 
-/** More at once would be no faster on one core, and hold all that their changelogs do. */
+/** Maximum concurrent restores. More would not be faster on one core and would keep more changelogs in memory. */
 const MAX_CONCURRENT_RESTORES = 4;
 
-/** What the partitions of a process share. */
+/** Creates the dependencies that all partitions of a process share. */
 export function sharedDeps({
   bounds,
   store,
 }: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'tableUuid' | 'queueRestore'> {
   const filter = new SessionFilter(bounds.sessionsWithReports);
-  // Partitions that are assigned together ask together.
+  // Partitions that are assigned at the same time share one query.
   const load = coalesceCalls(() => addSessionsWithReports(store, filter));
   return {
     sessions: { filter, load },

@@ -1,8 +1,8 @@
 /**
- * Commits what one partition of the linker has decided: links, notices, the changelog of its state and the offsets go in
- * one transaction. A new owner first initialises the producer, which fences the old one; only then does it know for good
- * what the old one committed. The position is an entry of the changelog, and only that is believed: a group's offsets may
- * be lost or reset. They are committed too, for the lag and for Kafka's tools.
+ * Commits the decisions of one partition: links, notices, changelog entries, and offsets are one transaction. A new
+ * owner first initializes the producer, which fences the previous owner, and then reads what that owner committed.
+ * The position is a changelog entry, and only this entry counts, because the group's offsets can be lost or reset.
+ * They are also committed, for lag metrics and Kafka tools.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
@@ -17,15 +17,15 @@ import type { PartitionDeps } from './deps.ts';
 const MAX_TRANSACTION_BYTES = 8 * 1024 * 1024;
 
 /**
- * Initialises the producer, then reads the state with its position, then seeks.
- * @throws Unavailable when the log cannot tell; the signal's reason when the partition is lost meanwhile.
+ * Initializes the producer, restores the state with its position, and seeks.
+ * @throws Unavailable if the log does not answer; the signal's reason if the partition is lost meanwhile
  */
 export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
   const producer = await deps.log.transactionalProducer(`${GROUPS.link}-${owned.partition}`);
   try {
     return await restoreOutbox(owned, deps, producer);
   } catch (error) {
-    // An outage brings many tries, and each would leave its connections behind.
+    // During an outage, every retry would otherwise leave its connections open.
     await producer.close();
     throw error;
   }
@@ -49,7 +49,8 @@ async function restoreOutbox(
   for (const [topic, offset, leaderEpoch, upToEpoch] of positions) {
     owned.seek(topic, offset, leaderEpoch ?? undefined, upToEpoch ?? undefined);
     if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
-    // Or the group would seem to be behind until the next record comes. What a cut has taken away cannot be committed.
+    // Commits the position, because the group would otherwise show lag until the next record. An offset beyond a
+    // truncation cannot be committed.
     const end = await log.endOffset(topic, partition);
     if (offset <= end) outbox.advance(topic, offset, leaderEpoch, upToEpoch);
   }
@@ -57,8 +58,8 @@ async function restoreOutbox(
 }
 
 /**
- * Where a changelog has no position yet, which older versions did not write. If nothing was committed either, the records
- * that an earlier run of this partition has read must be read again.
+ * Returns the group's offsets for a changelog without a position, which older versions did not write. Without
+ * commits, all records of the partition are read again.
  */
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
@@ -68,13 +69,13 @@ async function groupPosition(log: Log, partition: number): Promise<LinkerPositio
 }
 
 export class Outbox {
-  /** The state, with everything that was put in. */
+  /** State including all decisions that were added. */
   readonly state: LinkerState;
   readonly #owned: OwnedPartition;
   readonly #deps: PartitionDeps;
   readonly #producer: TransactionalProducer;
   readonly #positions = new Map<string, number>();
-  /** Where the next transaction ends. */
+  /** Position of the next transaction. */
   #nextPosition: LinkerPosition;
   #committed: CommittedPosition;
   #links: NewRecord[] = [];
@@ -98,22 +99,22 @@ export class Outbox {
     this.#committed = { ...known, links: linksEnd };
   }
 
-  /** Something that others wait for. */
+  /** True if there are links or notices to commit. */
   get hasOutput(): boolean {
     return this.#links.length > 0 || this.#notices.length > 0;
   }
 
-  /** So much that it should go before more comes. */
+  /** True if the transaction must be committed before more decisions are added. */
   get isFull(): boolean {
     return this.#bytes >= MAX_TRANSACTION_BYTES;
   }
 
-  /** The last commit: where reading goes on, and the end of the partition's links. */
+  /** Position of the last commit, with the end offset of the partition's links. */
   get committed(): CommittedPosition {
     return this.#committed;
   }
 
-  /** The oldest uncommitted step has been waiting so long; 0: there is none. */
+  /** Age of the oldest uncommitted step in milliseconds; 0 if all steps are committed. */
   pendingMs(): number {
     return this.#pendingSinceMs === undefined ? 0 : Math.max(1, performance.now() - this.#pendingSinceMs);
   }
@@ -134,9 +135,9 @@ export class Outbox {
   }
 
   /**
-   * Everything below the offset has been put in.
-   * @param leaderEpoch of the record before it, where that is known.
-   * @param upToEpoch no record before it is of a newer one, where only that is known.
+   * Sets the position: all decisions below the offset were added.
+   * @param leaderEpoch epoch of the record before the offset, if known
+   * @param upToEpoch upper bound of the epochs of earlier records, if only that is known
    */
   advance(
     topic: string,
@@ -158,8 +159,9 @@ export class Outbox {
   }
 
   /**
-   * The log was cut there: the next commit notes the position, whatever else it holds, or a restart would pass over it. The
-   * epoch up to which the log was known goes with it, or nobody would see that it is cut again below before more is read.
+   * Moves the position back after a truncation. The next commit always writes the position, because a restart would
+   * otherwise skip records. It includes the highest known epoch, because otherwise a second truncation at a lower
+   * offset would not be detected before the next read.
    */
   rewind(topic: string, offset: number): void {
     const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#nextPosition;
@@ -192,7 +194,10 @@ export class Outbox {
     return this.#producer.close();
   }
 
-  /** The links first: their offset tells where the partition's links end. */
+  /**
+   * Returns the records of the transaction. Links come first, because their offset is the new end of the partition's
+   * links.
+   */
   #takeAppends(): { topic: string; partition: number; records: readonly NewRecord[] }[] {
     const { partition } = this.#owned;
     const { state } = this.#deps.codecs;
@@ -206,7 +211,8 @@ export class Outbox {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
     ].filter(({ records }) => records.length > 0);
-    // Records that brought nothing bring nothing when they are read again: the state is still the one that they met.
+    // Skips the position if nothing changed: reading the same records again has no effect, because the state is the
+    // same.
     if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];
@@ -225,12 +231,12 @@ export class Outbox {
   }
 }
 
-/** A changelog that gives nothing for so long leaves its turn to those of other partitions. */
+/** Time without a record after which a restore gives its place in the queue to another partition. */
 const STALLED_AFTER_MS = 10_000;
 
 /**
- * Built of the latest entry of each key, in the order in which they were written. Only those are decoded: most of what a
- * changelog holds may be older, since only closed segments are compacted.
+ * Restores the state from the latest entry of each key, in the order in which they were written. Only these entries
+ * are decoded, because most records of a changelog can be outdated: only closed segments are compacted.
  */
 async function restoredState(
   deps: PartitionDeps,
@@ -241,19 +247,19 @@ async function restoredState(
   const end = await log.endOffset(TOPICS.linkerState, partition);
   const stalled = new AbortController();
   const stall = setTimeout(() => {
-    stalled.abort(new Unavailable(`nothing comes of ${TOPICS.linkerState}/${partition}`));
+    stalled.abort(new Unavailable(`no records arrive from ${TOPICS.linkerState}/${partition}`));
   }, STALLED_AFTER_MS).unref();
   const tail = await log.tail({
     topic: TOPICS.linkerState,
     from: 'earliest',
     partitions: [partition],
-    onTruncated: () => stalled.abort(new Unavailable('the changelog was cut while it was read')),
+    onTruncated: () => stalled.abort(new Unavailable('the changelog was truncated while it was read')),
     onBatch: ({ records }) => {
       stall.refresh();
       for (const { key, value } of records) {
         if (key === null) continue;
         latest.delete(key);
-        // A value is a view of its batch and would keep all of it in memory.
+        // The value is a view of its batch and would keep the whole batch in memory.
         if (value !== null) latest.set(key, Buffer.from(value));
       }
     },

@@ -1,6 +1,6 @@
 /**
- * One partition of the linker: read → decide → append, state and offsets in one transaction. What a transaction does not
- * take is as if it had not happened: the run begins again from the changelog.
+ * Runs one partition of the linker: read → decide → append. State and offsets are in one transaction. After a failed
+ * transaction, the run restarts from the changelog.
  */
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
@@ -18,22 +18,31 @@ import { LookUpRunner } from './lookUps/lookUpRunner.ts';
 import { LookUps } from './lookUps/lookUps.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
-/** Small, since a process may serve games beside it: a turn decodes so much and no more. */
+/** Small, because the process may also serve games, and one read blocks the event loop while it is decoded. */
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
-/** A step without output waits so long for others: each transaction writes the state that changed once more. */
+/**
+ * Maximum delay of a commit without output. A transaction also rewrites changed state entries, so fewer commits are
+ * cheaper.
+ */
 const COMMIT_EVERY_MS = 200;
-/** So late may a look-up be that falls due by the clock. */
+/** Maximum delay of a lookup that becomes due by time. */
 const DUE_WAIT_MS = 500;
-/** Nothing can fall due, and whatever comes ends it. */
+/** Maximum wait if no lookup can become due. A new record ends the wait early. */
 const IDLE_WAIT_MS = 30_000;
 
-/** Reports and retractions in all, spilled ones too, and the events that they name; then no further one is taken in. */
+/**
+ * Maximum tracked reports and retractions, including spilled ones, and maximum events that they name. Above it, no
+ * more reports are read.
+ */
 const MAX_TRACKED = 500_000;
 const MAX_TRACKED_EVENT_IDS = 2_000_000;
-/** Sessions with events off the clock that are still to be looked up; then no further event is taken in. */
+/** Maximum sessions with late events. Above it, no more events are read. */
 const MAX_LATE_SESSIONS = 50_000;
 
-/** Runs until the partition is lost. @throws what is neither `Unavailable` nor `Fenced`. */
+/**
+ * Runs until the partition is lost.
+ * @throws errors other than `Unavailable` and `Fenced`
+ */
 export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps): Promise<void> {
   const { logger, activePartitions: watched } = deps;
   const { partition, signal } = owned;
@@ -51,7 +60,8 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
       await runUntilLost({ owned, deps, deadLetters, outbox, lookUps }, () => backoff.reset());
     } catch (error) {
       if (signal.aborted) return;
-      // Fenced and still the owner: the one before took its producer anew, not knowing yet that it is no owner any more.
+      // This owner was fenced because the previous owner re-initialized its producer before it learned about the
+      // rebalance.
       if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
       const backoffMs = backoff.next();
       logger.error('linking_delayed', error, { partition, backoffMs });
@@ -71,7 +81,7 @@ interface Run {
   readonly lookUps: LookUpRunner;
 }
 
-/** @param onCommit called when a step was committed. */
+/** @param onCommit called after each commit */
 async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
   const { owned, deps, outbox, lookUps } = run;
   const { cached } = deps.erased;
@@ -79,12 +89,12 @@ async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
   try {
     while (!owned.signal.aborted) {
       const batch = await nextBatch(run);
-      // Also what the owner before had not heard of.
+      // Includes erasures that the previous owner did not know.
       if (erased !== cached.changes) {
         erased = cached.changes;
         const changes = removeErased(outbox.state, (record) => isErasedReport(cached, record));
         outbox.put({ ...EMPTY_DECISION, changes });
-        // The next record may be long in coming.
+        // Commits now, because the next record may arrive much later.
         if (changes.length > 0) await outbox.commit();
       }
       await processBatch(run, batch);
@@ -115,7 +125,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
     return await owned.read({ ...options, waitMs });
   } catch (error) {
     if (!(error instanceof LogTruncated)) throw error;
-    // What was linked stays, also of records that are gone: they had been acknowledged.
+    // Links of lost records stay, because these records had been acknowledged.
     const { topic, partition, offset, position } = error;
     deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
     outbox.rewind(topic, offset);
@@ -124,7 +134,10 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
   }
 }
 
-/** A topic whose bound is reached is not read on; but a last look-up waits for the events before it. */
+/**
+ * Returns the topics to read. A topic whose bound is reached is paused, except that a last lookup needs the events
+ * before it.
+ */
 function topicsToRead(
   { reports, retractions, late, trackedEventIds: heldEventIds }: LinkerState,
   isClosing: boolean,
@@ -146,7 +159,10 @@ async function processBatch(run: Run, batch: Batch | undefined): Promise<void> {
   outbox.advance(batch.topic, batch.nextOffset, batch.leaderEpoch);
 }
 
-/** What does not decode is nothing to link, and the projector dead-letters it. What cannot be told home is dead-lettered here. */
+/**
+ * Decides on one record. A record that does not decode has no links; the projector dead-letters it. A report that is
+ * too large for its home partition is dead-lettered here.
+ */
 async function decide(
   { owned, deps, deadLetters, outbox }: Run,
   topic: string,
@@ -174,8 +190,10 @@ async function decide(
       deadLetters.countProcessed(1);
       return decision;
     }
-    // Its writer has compressed it, so that it fitted where it does not belong; no projector looks at it there.
-    const cause = new Invalid(`${bytes} bytes unpacked, above the ${MAX_REPORT_LINK_BYTES} of ${topic}`);
+    // The record fitted into this partition only because its producer compressed it. The projector ignores it here.
+    const cause = new Invalid(
+      `the record has ${bytes} bytes uncompressed, above the limit of ${MAX_REPORT_LINK_BYTES} of ${topic}`,
+    );
     await deadLetters.send({ topic, partition: owned.partition }, record, cause, true);
     return EMPTY_DECISION;
   } catch (error) {

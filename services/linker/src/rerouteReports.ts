@@ -1,7 +1,7 @@
 /**
- * Others file reports on any partition of `questlog.report-links.v1`, also on one that somebody added to the topic. No
- * joined partition belongs to that one, and it stays so: its records are appended again to the home of their key, and go
- * their way from there. One may be carried twice, after a crash: a repeat of a report, as anybody may write it.
+ * Moves reports from partitions that were added to `questlog.report-links.v1` to the home partition of their key. The
+ * linker does not join added partitions, because no partition of the other topics matches them. After a crash, a
+ * record can be moved twice, which is the same as a duplicate report of any producer.
  */
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
@@ -25,7 +25,7 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { REROUTE_GROUP, TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface Rerouter {
-  /** Rejects when it cannot go on: a bug. */
+  /** Rejects after a bug. */
   readonly failed: Promise<never>;
   stop(): Promise<void>;
 }
@@ -36,7 +36,7 @@ const CHECK_INTERVAL_MS = 30_000;
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024, waitMs: 1_000 } as const;
 const TOPIC = TOPICS.reportLinks;
 
-/** Looks again and again whether partitions were added. */
+/** Checks periodically whether partitions were added, and moves their reports. */
 export function startRerouting(deps: RerouterDeps, checkIntervalMs = CHECK_INTERVAL_MS): Rerouter {
   const { log, logger } = deps;
   const stopped = new AbortController();
@@ -91,9 +91,9 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
         await log.append(TOPIC, partitionOf(key ?? '', 0, partitions), [{ key, value, headers }]);
         deadLetters.countProcessed(1);
       } catch (error) {
-        // Its writer has compressed it, so that it fitted there.
+        // The record fitted into the added partition only because its producer compressed it.
         if (!(error instanceof RecordTooLarge)) throw error;
-        const cause = new Invalid('larger than the topic takes', { cause: error });
+        const cause = new Invalid('the record is larger than the topic allows', { cause: error });
         await deadLetters.send({ topic: TOPIC, partition }, record, cause, true);
       }
     };
@@ -101,7 +101,7 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
       const batch = await nextBatch(owned);
       if (batch === undefined) return;
       const { records, nextOffset } = batch;
-      // All at once: the log keeps the order of the calls.
+      // Concurrent, because the log keeps the order of the calls.
       await retryUntilAvailable(() => Promise.all(records.map(reroute)), patience);
       await retryUntilAvailable(() => owned.commit(TOPIC, { offset: nextOffset, metadata: '' }), patience);
       if (records.length > 0)
@@ -115,7 +115,7 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
   };
 }
 
-/** Where the log was cut, what stands there now is carried too. */
+/** Returns the next batch. After a truncation, the records that are now at these offsets are moved too. */
 async function nextBatch(owned: OwnedPartition): Promise<Batch | undefined> {
   try {
     return await owned.read(READ_OPTIONS);

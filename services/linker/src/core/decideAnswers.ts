@@ -1,4 +1,4 @@
-/** Decides what comes of a look-up: links that were missing, reports to open or to let go. Pure. */
+/** Decides on the result of a lookup: missing links, and reports to open or to close. Pure. */
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -8,10 +8,10 @@ import type { Answer, FoundEvent, ProjectedReport } from './jobs.ts';
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
-/** A report that is not matched as events come is looked up so often. */
+/** Interval of the lookups of a report that is not matched with incoming events. */
 export const SPILLED_LOOK_UP_INTERVAL_MS = 10_000;
 
-/** Where and when an answer comes. */
+/** State and time at which an answer is applied. */
 export interface AnswerContext {
   readonly state: LinkerState;
   readonly nowMs: number;
@@ -55,15 +55,18 @@ function decideCheck(
 }
 
 /**
- * Of several records of an id the log's first counts. One behind it can only be the same, come again after a cut; a row of
- * another log is of a record that this log has not.
+ * True if the report is the first record of its id in the log. A stored report with a higher offset is the same
+ * report, read again after a truncation. A row of another log belongs to a record that is not in this log.
  */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
   return report.logId === logId ? report.offset >= offset : !report.isRetracted;
 }
 
-/** A session that is not registered has no events; a report of it has what it names. */
+/**
+ * Returns the record with its session's lane. An unregistered session has no events, so the report keeps only the
+ * events that it names.
+ */
 function withSessionLane(record: ReportLink, sessionLane: number | null): ReportLink {
   return sessionLane === null ? { ...record, sessionId: null, sessionLane } : { ...record, sessionLane };
 }
@@ -74,7 +77,7 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
     const retraction = retractions.get(key);
     const report = known.get(key);
     if (retraction === undefined || report === undefined) return false;
-    // A retraction that came before its report retracts nothing; a copy was checked by who made it.
+    // A retraction before its report has no effect. A copy was already checked at the tenant's home.
     const isLater = report.logId !== logId || report.offset < retraction.offset;
     return retraction.record.isForwarded || isLater;
   };
@@ -93,7 +96,7 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
   return { links, notices, changes };
 }
 
-/** The last look-up lets its reports go, and tells which of the events that they name did not come. */
+/** Links the found events. The last lookup closes its reports and reports which of their named events are missing. */
 function decideAsk({ state, nowMs }: AnswerContext, answer: AnswerTo<'ask' | 'close'>): Decision {
   const { kind, reports, isComplete: isWhole, missing, below } = answer;
   // A report that was retracted meanwhile gets no more links.
@@ -105,7 +108,7 @@ function decideAsk({ state, nowMs }: AnswerContext, answer: AnswerTo<'ask' | 'cl
   const notices: Notice[] = [];
   const changes: Change[] = [];
   for (const [key, tracked] of isWhole ? reports : []) {
-    // Asked for again meanwhile: the next look-up sees that too.
+    // A new lookup was requested meanwhile and will cover the report.
     if (!isUnchanged(state, key, tracked)) continue;
     const value = kind === 'close' ? null : { ...tracked, askAt: nextLookUpAt(tracked, nowMs) };
     changes.push({ entry: 'report', key, value });
@@ -140,8 +143,9 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
 }
 
 /**
- * Open reports take part: the look-up saw whatever they were linked to, so nothing is linked twice. The retraction's own
- * look-up decides whether a report is retracted; until then its sessions wait.
+ * Links late events. Open reports are included: the lookup saw all of their links, so no event is linked twice.
+ * Reports with a pending retraction are left out, and their sessions wait until the lookup of the retraction has
+ * decided.
  */
 function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): Decision {
   const { sessions, found, isComplete: isWhole } = answer;
@@ -150,7 +154,7 @@ function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): 
   const isDone = isWhole && free.length === found.length;
   const changes: Change[] = [];
   for (const [key, session] of isDone ? sessions : []) {
-    // Extended while it was looked up: then it is looked up again.
+    // If the entry was extended meanwhile, the session is looked up again.
     if (state.late.get(key) === session) changes.push({ entry: 'late', key, value: null });
   }
   const links = free.filter(({ key, record }) => budget.take(key, record));
@@ -165,7 +169,7 @@ function linkOf({ record, event, source }: Omit<FoundEvent, 'key'>, nowMs: numbe
   return newLink('linked', record, event, source, nowMs);
 }
 
-/** Tells the links that came behind the look-up, now that those before it are told. */
+/** Returns the links of events after the lookup's offset, which follow the links that the lookup found. */
 function deferredLinksOf(
   state: LinkerState,
   key: string,
@@ -177,7 +181,7 @@ function deferredLinksOf(
     .map(({ event, source }) => ({ key, record, event, source }));
 }
 
-/** The very entry that was asked about: one that was changed meanwhile is asked about again. */
+/** True if the report's entry is the one of the lookup. A report that changed meanwhile is looked up again. */
 function isUnchanged({ reports }: LinkerState, key: string, tracked: TrackedReport): boolean {
   return reports.get(key) === tracked;
 }

@@ -1,4 +1,4 @@
-/** An append of events: which of the open reports each of them belongs to. Pure. */
+/** Decides which open reports the events of an append belong to. Pure. */
 import { isInWindow, MAX_CLOCK_SKEW_MS } from '@questlog/schemas/reportWindow';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEvents';
@@ -15,19 +15,20 @@ import {
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import type { OpenReport } from './openReports.ts';
 
-/** Links of one append beyond so many bytes are left to a look-up, which makes them in portions. */
+/** Maximum bytes of the links of one append. Above it, a lookup makes the links in portions. */
 export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
 
 interface Match {
   readonly report: OpenReport;
-  /** Its index in the record. */
+  /** Index of the event in the record. */
   readonly event: number;
   readonly source: LinkSource;
 }
 
 /**
- * @param arrivedAtMs when the log took the append, milliseconds since the epoch.
- * @param isReplayed it comes from the dead letters: what it brings may have been linked, and its reports be let go.
+ * Decides on one append of events.
+ * @param arrivedAtMs time at which the log stored the append, milliseconds since the epoch
+ * @param isReplayed true if the record comes from the dead letters: its events may be linked, and its reports closed
  */
 export function decideEvents(
   state: LinkerState,
@@ -39,7 +40,7 @@ export function decideEvents(
   const late = lateSessions(state, offset, isReplayed ? Number.MAX_SAFE_INTEGER : arrivedAtMs, record);
   if (isDuplicate && !state.wasTruncated && !isReplayed) return { ...EMPTY_DECISION, changes: late };
   const matches: Match[] = [];
-  // Mostly there is no report, and then no event is looked at here.
+  // Skips all events in the usual case that no report is open.
   const events = state.open.reports === 0 ? 0 : record.count;
   for (let event = 0; event < events; event++) collectMatches(state, record, event, matches);
   const changes: Change[] = [
@@ -70,7 +71,7 @@ export function decideEvents(
   return { links, notices: [], changes: [...changes, ...requestLookUps(state, overflowing)] };
 }
 
-/** Has the reports looked up as soon as may be. */
+/** Requests a lookup of the reports as soon as possible. */
 export function requestLookUps(state: LinkerState, keys: Iterable<string>): Change[] {
   const changes: Change[] = [];
   for (const key of keys) {
@@ -81,7 +82,10 @@ export function requestLookUps(state: LinkerState, keys: Iterable<string>): Chan
   return changes;
 }
 
-/** A keyed request may come again when its first append is no longer remembered; its key is older then. */
+/**
+ * True if the append may be a duplicate whose first append was evicted: the key of such a request is older than the
+ * cache.
+ */
 function mayBeDuplicate({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
   return idempotency !== null && millisOf(idempotency.key) <= appends.since;
 }
@@ -105,7 +109,7 @@ function collectMatches(state: LinkerState, record: EventsRecord, event: number,
   }
 }
 
-/** Then it is linked as such, by whichever partition the id belongs to. */
+/** True if the report names the event. The partition of the event's id then makes the link. */
 function isNamed({ record }: OpenReport, eventId: string): boolean {
   return record.inlineEventIds.includes(eventId) || record.eventIds.includes(eventId);
 }
@@ -114,7 +118,10 @@ function fanOutBytes(record: EventsRecord, matches: readonly Match[]): number {
   return matches.reduce((sum, { event }) => sum + record.payloadBytes(event) + LINK_OVERHEAD_BYTES, 0);
 }
 
-/** Events off the clock, and such as came long after they were received, may belong to reports that were let go. */
+/**
+ * Returns the sessions of events whose clock is off, or that arrived long after their receipt. Such events may belong
+ * to closed reports.
+ */
 function lateSessions(
   state: LinkerState,
   offset: number,

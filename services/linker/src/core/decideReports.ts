@@ -1,4 +1,4 @@
-/** A record of the reports' topic: a report to wait for, a retraction, a copy from the tenant's home. Pure. */
+/** Decides on a record of the report-links topic: a report, a retraction, or a copy from the tenant's home. Pure. */
 
 import { partitionOf } from '@questlog/schemas/partition';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
@@ -32,7 +32,7 @@ export function homePartitionOf({ tenantId }: ReportLink, partitions: number): n
   return partitionOf(tenantId, 0, partitions);
 }
 
-/** Copies for the other partitions that decide about something of the report. */
+/** Returns copies for the other partitions that own a part of the report. */
 export function noticesToOwners(
   state: LinkerState,
   report: ReportLink,
@@ -43,7 +43,10 @@ export function noticesToOwners(
     .map((partition) => ({ partition, record: { ...record, content: null, isForwarded: true } }));
 }
 
-/** Lets go of what was erased while it was waited for: nothing more is linked to it, and its record leaves the changelog. */
+/**
+ * Returns changes that remove erased reports and retractions. No more events are linked to them, and their records
+ * leave the changelog.
+ */
 export function removeErased(state: LinkerState, isErased: (record: ReportLink) => boolean): Change[] {
   const erasedOf = (entries: ReadonlyMap<string, { readonly record: ReportLink }>): string[] =>
     [...entries].filter(([, { record }]) => isErased(record)).map(([key]) => key);
@@ -53,7 +56,7 @@ export function removeErased(state: LinkerState, isErased: (record: ReportLink) 
   ];
 }
 
-/** Has the report matched as events come, and looked up for what came before. */
+/** Returns the change that opens a report: it is matched with incoming events, and a lookup finds earlier events. */
 export function openReport(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Change {
   const closesAt = record.kind === 'retried' ? nowMs : closesAtMs(record);
   const isSpilled = !state.canOpenReport;
@@ -68,14 +71,15 @@ export function openReport(state: LinkerState, offset: number, record: ReportLin
 }
 
 /**
- * Whether it is the first of its id, or was retracted before it is retried, is known once it is projected. A copy was
- * checked by who made it. One that is known already can only be the same, another of its id, or a wish to look again.
+ * Decides on a filed or retried report. The projected report shows whether the record is the first of its id, or was
+ * retracted before the retry. A copy was already checked at the tenant's home. A record of a tracked report is the
+ * same report, another report with the same id, or a request for a new lookup.
  */
 function decideFiled(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
   const known = state.reports.get(key);
   const isSame = record.kind === 'filed' && !record.isForwarded && known?.phase === 'waiting';
-  // Before what was read: the log was cut, and it has come again.
+  // A lower offset than the tracked one: the log was truncated and the report was appended again.
   const isReread = isSame && offset < known.offset;
   if (known !== undefined && !isReread)
     return record.kind === 'retried' ? decideRetry(state, key, known, record) : EMPTY_DECISION;
@@ -90,7 +94,7 @@ function decideFiled(state: LinkerState, offset: number, record: ReportLink, now
   return { ...EMPTY_DECISION, changes: [{ entry: 'report', key, value }] };
 }
 
-/** Others may have let the report go, even if this partition still waits for it. */
+/** Requests a new lookup. Other partitions may have closed the report while this partition still tracks it. */
 function decideRetry(state: LinkerState, key: string, known: TrackedReport, record: ReportLink): Decision {
   const { sessionLane } = known.record;
   const whole = { ...record, sessionLane: record.sessionLane ?? sessionLane };
@@ -99,19 +103,22 @@ function decideRetry(state: LinkerState, key: string, known: TrackedReport, reco
   return { ...EMPTY_DECISION, notices, changes: requestLookUps(state, [key]) };
 }
 
-/** No event is linked from here on; what is linked is looked up and taken back. */
+/** Closes the report for new events. A lookup finds the existing links and retracts them. */
 function decideRetraction(state: LinkerState, offset: number, record: ReportLink): Decision {
   const key = keyOf(record);
   const changes: Change[] = [];
   if (state.reports.has(key)) changes.push({ entry: 'report', key, value: null });
   if (!state.retractions.has(key)) {
-    // The projected report has what it named, which need not be held twice.
+    // The projected report contains the named events, so the changelog does not.
     changes.push({ entry: 'retraction', key, value: { record: withoutIds(record), offset } });
   }
   return { ...EMPTY_DECISION, changes };
 }
 
-/** A digest and a context are views of the record's bytes and would keep all of them in memory; links need neither. */
+/**
+ * Removes digest and content. They are views of the record's bytes, would keep all of these bytes in memory, and
+ * links do not need them.
+ */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, requestDigest: null, content: null };
 }

@@ -1,4 +1,4 @@
-/** The outcome of a linker's step: records to append and changes of its state, together or not at all. Pure. */
+/** The result of one step of the linker: records to append and state changes, which are committed together. Pure. */
 import {
   LINK_VERSIONS,
   type LinkedEvent,
@@ -15,7 +15,7 @@ export interface Decision {
   readonly changes: readonly Change[];
 }
 
-/** A record of the reports' own topic for a partition. */
+/** A record of the report-links topic for another partition. */
 export interface Notice {
   readonly partition: number;
   readonly record: ReportLink;
@@ -26,13 +26,13 @@ export type Change =
   | { readonly entry: 'retraction'; readonly key: string; readonly value: PendingRetraction | null }
   | { readonly entry: 'late'; readonly key: string; readonly value: LateSession | null }
   | { readonly entry: 'held'; readonly key: string; readonly link: DeferredLink }
-  /** A look-up saw links that are not remembered. */
+  /** A lookup saw more links than the state has counted. */
   | { readonly entry: 'sessionLinks'; readonly key: string; readonly atLeast: number }
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
 
 /**
- * A link behind a look-up of its report: told once the look-up has told what came before. Only in memory: a new owner's
- * look-up finds it.
+ * A link of an event after the offset of its report's running lookup. It is made after the links of the lookup. It
+ * exists only in memory; a new owner's lookup finds it.
  */
 export interface DeferredLink {
   readonly offset: number;
@@ -42,10 +42,10 @@ export interface DeferredLink {
 
 export const EMPTY_DECISION: Decision = { links: [], notices: [], changes: [] };
 
-/** The time of a look-up that is due at once, also when the clock is set back. */
+/** Time of a lookup that is due now, even if the clock is set back. */
 export const DUE_NOW = 0;
 
-/** A link's size beside its event's payload, about. */
+/** Estimated bytes of a link without its event's payload. */
 export const LINK_OVERHEAD_BYTES = 400;
 
 export function keyOf({ projectId, reportId }: { projectId: string; reportId: string }): string {

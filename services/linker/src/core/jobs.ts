@@ -1,7 +1,7 @@
 /**
- * Chooses what to look up next. A partition asks one look-up at a time, and each sees everything that the partition had
- * linked before it: so a look-up may ask for all events of a report again and again, and links only those that are not
- * linked yet. One that waits for the projector can be set aside, for others to pass it. Pure.
+ * Chooses the next lookup. A partition runs one lookup at a time, and each lookup sees all links that the partition
+ * made before. A lookup can therefore search all events of a report repeatedly and returns only events that are not
+ * linked. A lookup that waits for the projector can be suspended, so that others can overtake it. Pure.
  */
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -11,24 +11,27 @@ import type { LinkerState } from './linkerState.ts';
 import { ownedEventsOf, ownsSession } from './ownership.ts';
 
 export type Job =
-  /** Which of the reports are the first of their ids? Known once their records are projected. */
+  /** Finds out which reports are the first of their ids. Their records must be projected. */
   | { readonly kind: 'check'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** What is linked to the reports and must be taken back? */
+  /** Finds the links of retracted reports. */
   | { readonly kind: 'unlink'; readonly retractions: ReadonlyMap<string, PendingRetraction> }
-  /** Which events of the reports are not linked yet? */
+  /** Finds events of the reports that are not linked yet. */
   | { readonly kind: 'ask'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** The same, once everything that was in the log when the grace ended has been linked or is projected. */
+  /**
+   * The last `ask` of a report, after all events that were in the log at the end of the grace period are processed or
+   * projected.
+   */
   | { readonly kind: 'close'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** Which events of these sessions belong to reports that were let go? */
+  /** Finds events of these sessions that belong to closed reports. */
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
 
-/** A look-up's question about one report. */
+/** Query for the events of one report. */
 export interface LinkQuery {
   readonly key: string;
   readonly record: ReportLink;
-  /** The events that it names and this partition decides about. */
+  /** Named events that this partition owns. */
   readonly events: ReadonlyMap<string, LinkSource>;
-  /** The events of its session, where this partition decides about them; but not those that it names. */
+  /** Events of the report's session, without the named events. Null if this partition does not own the session. */
   readonly session: {
     readonly id: string;
     readonly fromMicros: bigint;
@@ -44,31 +47,34 @@ export interface FoundEvent {
   readonly source: LinkSource;
 }
 
-/** One row of the reports, as projected. */
+/** A report in ClickHouse. */
 export interface ProjectedReport {
-  /** It has its session's lane, even if the writer did not say it; null only for a session that is not registered. */
+  /**
+   * Record of the report with its session's lane, even if the producer did not set it. Null only for an unregistered
+   * session.
+   */
   readonly record: ReportLink;
   readonly logId: string;
-  /** The offset of the record that filed it. */
+  /** Offset of the record that filed the report. */
   readonly offset: number;
   readonly isRetracted: boolean;
 }
 
 export interface FoundLinks {
   readonly found: readonly FoundEvent[];
-  /** The partition's own events were seen below this offset. */
+  /** Offset below which the lookup saw the partition's own events. */
   readonly below: number;
-  /** False: there is more, ask again. */
+  /** False if there are more events; the lookup is repeated. */
   readonly isComplete: boolean;
-  /** Per report, the links by its session that were there. */
+  /** Number of existing links by session for each report. */
   readonly linkCounts: ReadonlyMap<string, number>;
-  /** Per report, the events that it names and that the look-up did not see; complete only when `isWhole`. */
+  /** Missing named events for each report; complete only if `isComplete`. */
   readonly missing: ReadonlyMap<string, readonly string[]>;
 }
 
 export type JobOf<K> = Extract<Job, { kind: K }>;
 
-/** A job with what came of it. */
+/** A lookup with its result. */
 export type Answer =
   | (JobOf<'check'> & { readonly projected: ProjectedReports })
   | (JobOf<'unlink'> & { readonly projected: ProjectedReports } & Pick<FoundLinks, 'found' | 'isComplete'>)
@@ -76,18 +82,18 @@ export type Answer =
   | (JobOf<'close'> & FoundLinks)
   | (JobOf<'late'> & FoundLinks);
 
-/** By `keyOf`. */
+/** Reports by `keyOf`. */
 export type ProjectedReports = ReadonlyMap<string, ProjectedReport>;
 
-/** Reports, retractions or sessions of one look-up, and events that its reports name. */
+/** Maximum reports, retractions, or sessions of one lookup, and maximum events that its reports name. */
 export const MAX_ENTRIES_PER_JOB = 1_000;
 const MAX_EVENT_IDS_PER_JOB = 20_000;
 
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
 /**
- * The projects with more to look up than one answer takes, the one that waits longest first, and how many reports of each a
- * look-up has. They have every second look-up, one project at a time, so that none holds up the others.
+ * Projects with more data than one lookup returns, and their maximum reports per lookup. The project that has waited
+ * longest is first. They get every second lookup, one project at a time, so that they do not delay other projects.
  */
 export interface HeavyProjects {
   readonly projects: ReadonlyMap<string, number>;
@@ -96,8 +102,8 @@ export interface HeavyProjects {
 export const NO_HEAVY_PROJECTS: HeavyProjects = { projects: new Map(), isNext: false };
 
 /**
- * Which projects are heavy once the answer is taken in: with half as many reports after each answer that was not whole, and
- * twice as many after one that was.
+ * Returns the heavy projects after an answer. An incomplete answer halves the maximum reports of its project; a
+ * complete one doubles it.
  */
 export function heavyProjectsAfter(heavy: HeavyProjects, answer: Answer): HeavyProjects {
   if (answer.kind === 'check') return heavy;
@@ -108,7 +114,7 @@ export function heavyProjectsAfter(heavy: HeavyProjects, answer: Answer): HeavyP
   const [heaviest] = [...queried].toSorted((a, b) => foundCount(b) - foundCount(a));
   for (const project of queried) {
     const max = projects.get(project);
-    // To the end of the line.
+    // Moves the project to the end of the queue.
     projects.delete(project);
     if (answer.isComplete && max !== undefined && max * 2 < MAX_ENTRIES_PER_JOB)
       projects.set(project, max * 2);
@@ -123,15 +129,15 @@ function keysOf(job: Exclude<Job, { kind: 'check' }>): Iterable<string> {
   return job.kind === 'unlink' ? job.retractions.keys() : job.reports.keys();
 }
 
-/** Look-ups that were begun and wait for the projector. */
+/** Lookups that were started and wait for the projector. */
 export type SuspendedJobs = ReadonlyMap<Job['kind'], { readonly job: Job }>;
 
 /**
- * The kinds take turns, so that none of them waits for ever.
- * @param after of the look-up before.
- * @param max reports, retractions or sessions; fewer than `MAX_ENTRIES_PER_JOB` after a look-up that failed.
- * @param aside the turns of their kinds are theirs: the very job is given again.
- * @param heavy as `heavyAfter` gave it for the last answer.
+ * Returns the next lookup. The kinds alternate, so that no kind waits forever.
+ * @param after kind of the previous lookup
+ * @param max maximum reports, retractions, or sessions; less than `MAX_ENTRIES_PER_JOB` after a failed lookup
+ * @param suspended suspended lookups, which continue when their kind is next
+ * @param heavy result of `heavyProjectsAfter` for the last answer
  */
 export function nextJob(
   state: LinkerState,
@@ -156,8 +162,9 @@ export function nextJob(
 }
 
 /**
- * Events that came since an `ask` or a `close` began are held until it is answered, and told then. A look-up that began
- * later would find them too, and they would be told twice; but it may check reports and take links back.
+ * True if a lookup of this kind may overtake the suspended ones. Links of events that arrived after the start of a
+ * suspended `ask` or `close` are deferred until it is answered. A later lookup would find these events too and link
+ * them twice. Only `check` and `unlink` may overtake.
  */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));
@@ -229,7 +236,7 @@ function firstEntries<T>({ max, heavy }: JobOptions, entries: ReadonlyMap<string
   return first;
 }
 
-/** The keys that the next look-up may have, those of each project in turn. */
+/** Yields the keys for the next lookup, in turn from each project. */
 function* roundRobin({ projects, isNext }: HeavyProjects, keys: readonly string[]): Iterable<string> {
   const byProject = Map.groupBy(keys, projectOf);
   const next = [...projects].find(([project]) => byProject.has(project));

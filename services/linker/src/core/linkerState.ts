@@ -1,7 +1,7 @@
 /**
- * The knowledge of one partition's linker: the reports it waits for, by event and by session, what is still to be looked
- * up, and the appends it has seen. No events. `evolve` is the only way to change it; every change is an entry of the
- * changelog, from which a new owner builds the same state. Pure.
+ * The linker's state of one partition: tracked reports by event and session, pending lookups, and recent appends, but
+ * no events. `evolve` is the only way to change it. Every change is a changelog entry, from which a new owner
+ * restores the same state. Pure.
  */
 
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -19,20 +19,26 @@ import { OpenReports } from './openReports.ts';
 import { RecentAppends } from './recentAppends.ts';
 import { SessionFilter, SessionsWithReports } from './sessionFilter.ts';
 
-/** The bounds of one partition. */
+/** Bounds of one partition. */
 export const LINKER_BOUNDS = {
-  /** Reports that are matched as events come; further ones are looked up again and again instead (`spilled`). */
+  /**
+   * Maximum reports that are matched with incoming events. Further reports are looked up periodically instead
+   * (`spilled`).
+   */
   openReports: 50_000,
-  /** Events that these reports name, together. */
+  /** Maximum events that these reports name in total. */
   openEventIds: 500_000,
   /**
-   * Append ids that are remembered, at least, once there were more. The version before forgets none while there are no
-   * more, and takes no more for a sign that it has: both must stay so while both run.
+   * Number of append ids that remain after an eviction. The previous version evicts only above this number, and
+   * concludes from a higher count that ids were evicted. The number must not change while both versions run.
    */
   appends: 50_800,
-  /** Bytes of links that wait behind look-ups; beyond it the look-up is made once more instead. */
+  /** Maximum bytes of deferred links. Above it, the lookup is repeated instead. */
   deferredLinkBytes: 16 * 1024 * 1024,
-  /** Of a process. If there are more, every event off the clock is looked up, whether its session has a report or not. */
+  /**
+   * Maximum sessions with reports in the filter of a process. With more sessions, every event whose clock is off is
+   * looked up.
+   */
   sessionsWithReports: 800_000,
 };
 export type LinkerBounds = Readonly<typeof LINKER_BOUNDS>;
@@ -50,22 +56,22 @@ export class LinkerState {
   readonly partition: number;
   readonly partitions: number;
   readonly reports = new Map<string, TrackedReport>();
-  /** Those of them that are matched as events come. */
+  /** Reports that are matched with incoming events. */
   readonly open: OpenReports;
   readonly retractions = new Map<string, PendingRetraction>();
   readonly late = new Map<string, LateSession>();
   readonly deferredLinks = new Map<string, DeferredLink[]>();
-  /** Of tracked reports: the links that they have by their session. */
+  /** Number of links by session of each tracked report. */
   readonly sessionLinks = new Map<string, number>();
-  /** Sessions of all reports, let go or not. Not in the changelog: the projected reports have them. */
+  /** Sessions of all reports, open or closed. Restored from the projected reports, not from the changelog. */
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
   /**
-   * The log has lost events that were read: they may come again, for reports that came meanwhile. The partition's next owner
-   * does not know; its last look-ups find them.
+   * True after a truncation of the events topic: lost events may be appended again, for reports that were filed
+   * meanwhile. The next owner of the partition does not know this; its last lookups find such events.
    */
   wasTruncated = false;
-  /** When each report is to be looked up, by what for. */
+  /** Times of the next lookup of each report, by kind. */
   readonly waiting = new DueTimes();
   readonly asking = new DueTimes();
   readonly closing = new DueTimes();
@@ -74,7 +80,7 @@ export class LinkerState {
   #trackedEventIds = 0;
   #deferredBytes = 0;
 
-  /** @param sessions of the process: its partitions share it. */
+  /** @param sessions filter that all partitions of the process share */
   constructor(
     partition: number,
     partitions: number,
@@ -110,7 +116,7 @@ export class LinkerState {
     }
   }
 
-  /** A link goes with the next commit, and its count with it. */
+  /** Counts a link. The link and its count are in the same commit. */
   countLink(link: LinkedEvent): void {
     const key = keyOf(link);
     if (link.kind === 'linked' && link.source === 'session') {
@@ -118,12 +124,12 @@ export class LinkerState {
     }
   }
 
-  /** Whether the report may get another link by its session, as far as is known without a look-up. */
+  /** True if the report can get another link by its session, as far as the state shows. */
   hasLinksLeft(key: string, { maxSessionLinks }: ReportLink): boolean {
     return (this.sessionLinks.get(key) ?? 0) < maxSessionLinks;
   }
 
-  /** The entries that the changelog must be told, latest values only. */
+  /** Returns the changed changelog entries with their latest values. */
   drain(): { key: string; entry: LinkerEntry | null }[] {
     const entries = [...this.#changed].map((key) => ({ key, entry: this.#entryOf(key) }));
     this.#changed.clear();
@@ -133,7 +139,7 @@ export class LinkerState {
     return entries;
   }
 
-  /** Puts back an entry of the changelog; entries must come in the order in which they were written. */
+  /** Restores a changelog entry. Entries must be restored in the order in which they were written. */
   restore(key: string, entry: LinkerEntry): void {
     const slash = key.indexOf('/');
     const name = key.slice(slash + 1);
@@ -144,7 +150,7 @@ export class LinkerState {
     if (entry.appends !== null) this.appends.restore(name, entry.appends);
   }
 
-  /** Counts the events that all tracked reports name, whatever their phase. */
+  /** Number of events that all tracked reports name, in any phase. */
   get trackedEventIds(): number {
     return this.#trackedEventIds;
   }
@@ -157,7 +163,7 @@ export class LinkerState {
     return this.open.reports < this.#bounds.openReports && this.open.eventIds < this.#bounds.openEventIds;
   }
 
-  /** Of a report that was let go ClickHouse knows. */
+  /** Sets the link count of a tracked report. ClickHouse has the links of a closed report. */
   #setLinkCount(key: string, count: number): void {
     if (!this.reports.has(key) || this.sessionLinks.get(key) === count) return;
     this.sessionLinks.set(key, count);
@@ -166,14 +172,14 @@ export class LinkerState {
 
   #deferLink(key: string, link: DeferredLink): void {
     const deferredLinks = this.deferredLinks.get(key);
-    // A payload is a view of its record's bytes and would keep all of them in memory.
+    // The payload is a view of its record's bytes and would keep all of them in memory.
     const own = { ...link, event: { ...link.event, payload: copyOf(link.event.payload) } };
     if (deferredLinks === undefined) this.deferredLinks.set(key, [own]);
     else deferredLinks.push(own);
     this.#deferredBytes += link.event.payload.length + LINK_OVERHEAD_BYTES;
   }
 
-  /** Told, or found again by the look-up that the change asks for. */
+  /** Drops deferred links that were made, or that the requested lookup will find again. */
   #dropDeferredLinks(key: string): void {
     for (const { event } of this.deferredLinks.get(key) ?? [])
       this.#deferredBytes -= event.payload.length + LINK_OVERHEAD_BYTES;
@@ -229,13 +235,16 @@ function copyOf(bytes: Buffer): Buffer {
   return copy;
 }
 
-/** Keys with the time at which each is due. Asking costs nothing while none is. */
+/** Keys with due times. A query is free while no key is due. */
 class DueTimes {
   readonly #times = new Map<string, number>();
-  /** No key is due before. */
+  /** Lower bound of all due times. */
   #earliestMs = Number.POSITIVE_INFINITY;
 
-  /** @param atMs milliseconds since the epoch; undefined: never. */
+  /**
+   * Sets the due time of a key.
+   * @param atMs milliseconds since the epoch; undefined: never
+   */
   set(key: string, atMs: number | undefined): void {
     if (atMs === undefined) {
       this.#times.delete(key);
@@ -245,7 +254,7 @@ class DueTimes {
     this.#earliestMs = Math.min(this.#earliestMs, atMs);
   }
 
-  /** Keys that are due, the longest due first. */
+  /** Returns the due keys, the earliest first. */
   due(nowMs: number): string[] {
     if (nowMs < this.#earliestMs) return [];
     const due: [key: string, atMs: number][] = [];
@@ -260,16 +269,16 @@ class DueTimes {
 }
 
 /**
- * Which links by session a report still gets: the first that come, in the order of the log, up to the number in its record.
- * What it names is little, and always linked. One partition decides about a session, so one counter does. The counters are
- * of one step: what it links counts at once.
+ * Counts the links by session that a report can still get: the first in the log, up to the maximum in its record.
+ * Links of named events are few and not limited. One partition owns a session, so one counter is enough. A budget
+ * belongs to one step and counts the step's links immediately.
  */
 export class SessionLinkBudget {
   readonly #state: LinkerState;
   readonly #seenCounts: ReadonlyMap<string, number>;
   readonly #counts = new Map<string, number>();
 
-  /** @param seenCounts links by session that a look-up saw, by `keyOf` the report: more than is remembered of one let go. */
+  /** @param seenCounts links by session that a lookup saw, by `keyOf`; the state has no count of a closed report */
   constructor(state: LinkerState, seenCounts: ReadonlyMap<string, number> = new Map()) {
     this.#state = state;
     this.#seenCounts = seenCounts;
@@ -277,7 +286,7 @@ export class SessionLinkBudget {
       this.#counts.set(key, Math.max(count, state.sessionLinks.get(key) ?? 0));
   }
 
-  /** Takes one more; false: the report is full. */
+  /** Takes one link. Returns false if the report has the maximum. */
   take(key: string, { maxSessionLinks }: ReportLink): boolean {
     const made = this.#counts.get(key) ?? this.#state.sessionLinks.get(key) ?? 0;
     if (made >= maxSessionLinks) return false;
@@ -285,7 +294,10 @@ export class SessionLinkBudget {
     return true;
   }
 
-  /** What is linked is counted with its link; this adds what the look-up saw and nobody remembered. */
+  /**
+   * Returns changes for links that the lookup saw and the state had not counted. New links are counted when they are
+   * made.
+   */
   changes(): Change[] {
     const { sessionLinks } = this.#state;
     return [...this.#seenCounts]

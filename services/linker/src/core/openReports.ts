@@ -1,4 +1,4 @@
-/** The reports that a partition matches as events come, by the events that they name and by their sessions. Pure. */
+/** Index of the reports that a partition matches with incoming events, by named event and by session. Pure. */
 import { MultiMap } from '@questlog/schemas/multiMap';
 import { type ReportWindow, windowOf } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -27,17 +27,17 @@ export class OpenReports {
     return this.#reports.size;
   }
 
-  /** Counts the events that these reports name and leave to this partition. */
+  /** Number of named events that this partition owns. */
   get eventIds(): number {
     return this.#eventIds;
   }
 
-  /** Those that name the event and leave it to this partition. */
+  /** Returns the reports that name the event, if this partition owns it. */
   reportsNaming(eventId: string): Iterable<OpenReport> {
     return this.#byEvent.get(eventId);
   }
 
-  /** Session ids are unique inside a project only. */
+  /** Returns the reports of the session in all projects, because session ids are unique only inside a project. */
   reportsOfSession(sessionId: string): Iterable<OpenReport> {
     return this.#bySession.get(sessionId);
   }

@@ -1,7 +1,7 @@
 /**
- * Says which partition decides about a pair of a report and an event. Each pair has one, so that a link is made in
- * one sequence of steps: an event that the report names belongs to the partition of the lane inside its id, every other
- * event of the report's session to the partition of the session's lane. Pure.
+ * Determines the partition that owns a pair of a report and an event. Each pair has one owner, so that its link is
+ * made in one sequence of steps. A named event belongs to the partition of the lane in its id; every other event of
+ * the report's session belongs to the partition of the session's lane. Pure.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import { namedEventsOf } from '@questlog/schemas/reportWindow';
@@ -9,7 +9,7 @@ import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
 
-/** The events that the report names and this partition decides about. */
+/** Returns the named events that this partition owns. */
 export function ownedEventsOf(
   record: ReportLink,
   partition: number,
@@ -23,12 +23,12 @@ export function ownedEventsOf(
   return named;
 }
 
-/** Of a report that has a session. */
+/** True if this partition owns the session of the report. The report must have a session. */
 export function ownsSession(record: ReportLink, partition: number, partitions: number): boolean {
   return partitionOf(record.tenantId, record.sessionLane ?? 0, partitions) === partition;
 }
 
-/** Every partition that decides about something of the report. */
+/** Returns all partitions that own a part of the report. */
 export function ownersOf(record: ReportLink, partitions: number): Set<number> {
   const home = partitionOf(record.tenantId, 0, partitions);
   const owners = new Set<number>();

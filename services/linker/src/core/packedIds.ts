@@ -1,18 +1,18 @@
 /**
- * Ids in the order in which they came, each with what it is filed under, and an index by hash. Both are numbers in
- * buffers: the same ids as strings in a set take four times as much. Pure.
+ * Ids in insertion order, each with the number of its entry, and a hash index. Both are stored as numbers in buffers,
+ * which take a quarter of the memory of strings in a set. Pure.
  */
 
-/** Numbers of one id: its 128 bits, and what it is filed under. */
+/** Words of one row: the 128 bits of the id, and the number of its entry. */
 const WORDS_PER_ROW = 5;
 const ENTRY_WORD = 4;
 const INITIAL_CAPACITY = 256;
-/** A free place of the index. Any other value is the row of the id, plus one. */
+/** A free slot of the index. Any other value is the row of the id plus one. */
 const FREE = 0;
 
 export class PackedIds {
   #capacity = INITIAL_CAPACITY;
-  /** A ring of rows. */
+  /** Ring buffer of rows. */
   #rows = new Uint32Array(INITIAL_CAPACITY * WORDS_PER_ROW);
   #times = new Float64Array(INITIAL_CAPACITY);
   #index = new Int32Array(INITIAL_CAPACITY * 2);
@@ -24,7 +24,7 @@ export class PackedIds {
     return this.#size;
   }
 
-  /** What the oldest id is filed under and since when, and how many are with it; undefined where there is none. */
+  /** Entry and time of the oldest id, and the number of ids of this entry. Undefined if there are no ids. */
   get oldest(): { readonly entry: number; readonly since: number; readonly count: number } | undefined {
     if (this.#size === 0) return undefined;
     const entry = this.#entryOf(0);
@@ -33,7 +33,10 @@ export class PackedIds {
     return { entry, since: this.#times[this.#first] ?? 0, count };
   }
 
-  /** @param id a UUID in lower case. */
+  /**
+   * True if the id is present.
+   * @param id a UUID in lower case
+   */
   has(id: string): boolean {
     setWords(this.#idWords, id);
     const mask = this.#index.length - 1;
@@ -78,7 +81,10 @@ export class PackedIds {
     this.#index[slot] = row + 1;
   }
 
-  /** Moves those behind it up, so that none of them is behind a free place. */
+  /**
+   * Removes the row from the index and moves following rows up, so that no free slot separates a row from its
+   * preferred slot.
+   */
   #removeFromIndex(row: number): void {
     const mask = this.#index.length - 1;
     let hole = preferredSlotOf(this.#rows, row * WORDS_PER_ROW) & mask;
@@ -116,7 +122,10 @@ function setWords(words: Uint32Array, id: string): void {
   words[3] = Number.parseInt(id.slice(28), 16);
 }
 
-/** Most bits of an id are drawn or hashed; those of a time, or counted up, are spread. */
+/**
+ * Returns the preferred slot of an id. Most bits of an id are random or hashed; the multiplications spread the bits
+ * of times and counters.
+ */
 function preferredSlotOf(words: Uint32Array, at: number): number {
   const high = Math.imul((words[at] ?? 0) ^ (words[at + 2] ?? 0), 0x85ebca6b);
   const low = Math.imul((words[at + 1] ?? 0) ^ (words[at + 3] ?? 0), 0x9e3779b1);

@@ -1,28 +1,29 @@
 /**
- * The append ids that the linker of one partition has seen lately. What a commit brings is an entry of the changelog that
- * is never written again. The oldest entries are forgotten, and newer ones take their keys, so that the changelog holds
- * what is remembered and no more. Pure.
+ * The recent append ids of one partition. The ids of a commit are one changelog entry, which is never rewritten. The
+ * oldest entries are evicted and newer entries reuse their keys, so that the changelog contains only the cached ids.
+ * Pure.
  */
 import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 import { PackedIds } from './packedIds.ts';
 
-/** A commit with more has several entries, each far below what the topic takes as a record. */
+/** A commit with more ids has several entries, each far below the topic's record limit. */
 const MAX_IDS_PER_ENTRY = 1_000;
 /**
- * The version before kept ids in numbered slots, and rewrote a slot with each commit. It takes an entry whose name is no
- * number for ids that it never forgets, so that neither version misses what the other has seen.
+ * Prefix of the keys of this version. The previous version used numbered slots and rewrote a slot with each commit.
+ * It treats an entry whose name is not a number as ids that are never evicted, so that neither version misses appends
+ * of the other.
  */
 const ENTRY_PREFIX = '#';
 
-/** An entry of the changelog; null: it is forgotten. */
+/** A changelog entry; null: a tombstone. */
 type AppendsEntry = readonly [name: string, held: SeenAppends | null];
 
 export class RecentAppends {
   readonly #maxIds: number;
   readonly #saved = new PackedIds();
-  /** Not in the changelog yet, each with its time; or only in slots of the version before. */
+  /** Ids that are not in the changelog yet, or only in slots of the previous version, each with its arrival time. */
   readonly #unsaved = new Map<string, number>();
-  /** Slots that the next entries take the place of. */
+  /** Slots of the previous version that the next entries replace. */
   readonly #oldSlots: string[] = [];
   #nextEntry = 0;
 
@@ -30,7 +31,7 @@ export class RecentAppends {
     this.#maxIds = maxIds;
   }
 
-  /** Milliseconds since the epoch: an append that came later and is not here was not seen. */
+  /** Time in milliseconds since the epoch. An append that arrived later and is not cached is new. */
   get since(): number {
     if (this.#saved.size + this.#unsaved.size <= this.#maxIds) return 0;
     return this.#saved.oldest?.since ?? this.#unsaved.values().next().value ?? 0;
@@ -44,7 +45,7 @@ export class RecentAppends {
     this.#unsaved.set(id, arrivedAtMs);
   }
 
-  /** Tells the changelog what is new, and forgets as much as there is too much. */
+  /** Returns the changelog entries of the new ids and tombstones of evicted entries. Evicts ids above the bound. */
   drain(): AppendsEntry[] {
     const freedEntries = this.#evict();
     const entries = [...this.#newEntries(freedEntries)];
@@ -53,7 +54,7 @@ export class RecentAppends {
     return entries;
   }
 
-  /** Puts back an entry of the changelog; entries must come in the order in which they were written. */
+  /** Restores a changelog entry. Entries must be restored in the order in which they were written. */
   restore(name: string, { ids, since }: SeenAppends): void {
     if (!name.startsWith(ENTRY_PREFIX)) {
       this.#oldSlots.push(name);
@@ -65,7 +66,10 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /** More than the bound stay: by that a new owner, of the version before too, knows that there were others. */
+  /**
+   * Evicts the oldest entries while more ids than the bound remain. A new owner, also of the previous version,
+   * concludes from a count above the bound that ids were evicted.
+   */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

@@ -1,10 +1,10 @@
 /**
- * Says what must be projected before a look-up may ask: the partitions that it asks about and no more, so that one on
- * which the projector is behind keeps no other waiting. Pure.
+ * Determines which offsets must be projected before a lookup may query ClickHouse. Only the partitions that the
+ * lookup reads count, so that a partition with projector lag delays no other partition. Pure.
  *
- * For events that is the partition's own, whatever the tenant's spread was when they came: an event lies on the lane in
- * its id, which is its session's, and a partition asks only for events of its own lanes (`ownership.ts`). For reports
- * it is the tenants' homes, where it is decided what a report is and from where its row comes.
+ * For events, this is only the partition itself, whatever the tenant's spread was: an event is in the lane in its id,
+ * and a partition looks up only events of its own lanes (`ownership.ts`). For reports, these are the home partitions
+ * of the tenants, where reports are decided and projected.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import type { Projected } from '@questlog/schemas/tables/projected';
@@ -12,30 +12,30 @@ import type { LinkerPosition } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { Job } from './jobs.ts';
 
-/** Per topic and partition, up to where it must be projected; a topic that is not here does not matter. */
+/** Required offsets for each topic and partition. A missing topic is not required. */
 export type RequiredOffsets = {
   readonly [topic in Projected]?: ReadonlyMap<number, RequiredOffset>;
 };
 
 export interface RequiredOffset {
   readonly offset: number;
-  /** Kafka's leader epoch of the last record below the offset, or of a later one; null: not known. */
+  /** Kafka's leader epoch of the last record below the offset, or of a later record; null: unknown. */
   readonly leaderEpoch: number | null;
 }
 
-/** The partition's position: events below the first offset are linked as they came, by links below `links`. */
+/** Committed position of the partition: all events below `events` are linked, by links below `links`. */
 export interface CommittedPosition
   extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
   readonly links: number;
 }
 
-/** Ends of topics as they were when the look-up began, by partition; empty where they do not matter to it. */
+/** End offsets at the start of the lookup, by partition. Empty if the lookup does not need them. */
 export interface EndOffsets {
-  /** All events before a last look-up. */
+  /** End of the events, for a last lookup. */
   readonly events: readonly number[];
-  /** Of `homesOf`: what was filed and retracted before. */
+  /** Ends of the home partitions (`homePartitionsOf`), for filed reports and retractions. */
   readonly reports: readonly number[];
-  /** The sessions of reports whose lanes are to be looked up: they were registered before. */
+  /** Ends of the sessions topic, for reports whose lane is looked up: their sessions were registered before. */
   readonly sessions: readonly number[];
 }
 
@@ -73,8 +73,8 @@ export function requiredOffsetsOf(
 }
 
 /**
- * The homes of the tenants whose reports a job reads from ClickHouse, wherever it has heard of them: copied retractions, spilled
- * contents, sessions of late events.
+ * Returns the home partitions of the tenants whose reports a lookup reads from ClickHouse: for copied retractions,
+ * spilled reports, and sessions with late events.
  */
 export function homePartitionsOf(job: Job, partitions: number): ReadonlySet<number> {
   const homes = (of: Iterable<{ readonly tenantId: string }>) =>
@@ -94,7 +94,7 @@ export function homePartitionsOf(job: Job, partitions: number): ReadonlySet<numb
   }
 }
 
-/** A writer need not know the lane of its report's session; the session was registered before. */
+/** True if a report lacks its session's lane. The session was registered before the report. */
 export function needsSessionLanes(job: Job): boolean {
   if (job.kind !== 'check') return false;
   return [...job.reports.values()].some(
@@ -102,7 +102,7 @@ export function needsSessionLanes(job: Job): boolean {
   );
 }
 
-/** The records that are asked about lie in the partition's own topic. */
+/** Returns the offset after the last of the records, which are all in this partition. */
 function endOffsetOf(
   entries: ReadonlyMap<string, { readonly record: ReportLink; readonly offset: number }>,
 ): number {

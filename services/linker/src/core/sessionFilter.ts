@@ -1,15 +1,16 @@
 /**
- * A Bloom filter of the sessions that may have a report. A game that tells its local time as UTC sends many events off
- * the clock, while sessions with a report are few; only events of both kinds need a look-up. One serves all partitions of
- * a process: what it knows of the others' sessions costs a look-up now and then, and a filter each a MiB. Pure.
+ * A Bloom filter of the sessions with reports. A game that sends its local time as UTC sends many events whose clock
+ * is off, but few sessions have a report. Only events of such sessions need a lookup. All partitions of a process
+ * share one filter: entries of other partitions cause an occasional lookup, while one filter per partition would take
+ * a MiB each. Pure.
  */
 
-/** So many bits a session let about one in a hundred others pass for one of them. */
+/** With 10 bits per session, about 1 % of other sessions are false positives. */
 const BITS_PER_SESSION = 10;
 const HASHES = 7;
 
 export class SessionFilter {
-  /** The filter is of no use for more. */
+  /** Maximum number of sessions for which the filter is useful. */
   readonly maxSessions: number;
   readonly #bits: Uint8Array;
 
@@ -26,7 +27,7 @@ export class SessionFilter {
     }
   }
 
-  /** Never false for a session that was added. */
+  /** True for every added session, and for a few others. */
   mayContain(sessionId: string): boolean {
     const { first, step } = hashesOf(sessionId);
     for (let i = 0; i < HASHES; i++) {
@@ -41,10 +42,7 @@ export class SessionFilter {
   }
 }
 
-/**
- * What one partition's linker knows of them. Until everything was added that other owners of the partition may have let
- * go, each session may have a report.
- */
+/** The filter of one partition. Until all sessions of earlier owners were added, every session may have a report. */
 export class SessionsWithReports {
   readonly filter: SessionFilter;
   #isComplete = false;
@@ -53,7 +51,7 @@ export class SessionsWithReports {
     this.filter = filter;
   }
 
-  /** Sessions that were not added have no report from now on. */
+  /** Marks the filter as complete: a session that was not added has no report. */
   complete(): void {
     this.#isComplete = true;
   }
@@ -62,13 +60,13 @@ export class SessionsWithReports {
     this.filter.add(sessionId);
   }
 
-  /** Never false for a session that has one. */
+  /** True for every session with a report, and for a few others. */
   mayContain(sessionId: string): boolean {
     return !this.#isComplete || this.filter.mayContain(sessionId);
   }
 }
 
-/** FNV-1a from two starting points; ids are chosen by games and need not be random. */
+/** Returns two FNV-1a hashes with different seeds. Games choose session ids, which need not be random. */
 function hashesOf(text: string): { first: number; step: number } {
   let first = 0x811c9dc5;
   let step = 0x1b873593;
@@ -80,7 +78,7 @@ function hashesOf(text: string): { first: number; step: number } {
   return { first: finalize(first), step: finalize(step) | 1 };
 }
 
-/** The finaliser of MurmurHash3: neighbours end far apart. */
+/** Applies the finalizer of MurmurHash3, so that similar inputs get different hashes. */
 function finalize(hash: number): number {
   let h = hash ^ (hash >>> 16);
   h = Math.imul(h, 0x85ebca6b);

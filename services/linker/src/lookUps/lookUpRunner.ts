@@ -1,4 +1,4 @@
-/** The look-ups of one partition, one at a time: what is next, what came of it, and a pause after a failure or a long wait. */
+/** Runs the lookups of one partition, one at a time, with a pause after a failure or a long wait. */
 
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff } from '@questlog/runtime/process/waiting';
@@ -16,7 +16,7 @@ import type { PartitionDeps } from '../deps.ts';
 import type { Outbox } from '../outbox.ts';
 import { LookUp, type LookUps, OVERDUE_AFTER_MS } from './lookUps.ts';
 
-/** The pause between two looks at what is still not projected. */
+/** Interval between two checks of suspended lookups. */
 const SUSPENDED_POLL_MS = 250;
 
 export class LookUpRunner {
@@ -24,11 +24,11 @@ export class LookUpRunner {
   readonly #outbox: Outbox;
   readonly #lookUps: LookUps;
   #running: LookUp | undefined;
-  /** Begun, overdue, and waiting for the projector. */
+  /** Overdue lookups that wait for the projector. */
   readonly #suspended = new Map<Job['kind'], LookUp>();
   #lastKind: Job['kind'] | undefined;
   #heavyProjects = NO_HEAVY_PROJECTS;
-  /** A time of the process's own clock, which nobody sets back. */
+  /** Time of the monotonic clock. */
   #nextStartMs = 0;
   readonly #backoff = new Backoff();
   #failingSinceMs: number | undefined;
@@ -40,18 +40,21 @@ export class LookUpRunner {
     this.#lookUps = lookUps;
   }
 
-  /** So long may the partition wait for records before a look-up needs a turn. */
+  /** Maximum time that the partition may wait for records before a lookup must run. */
   get maxWaitMs(): number {
     const waiting = this.#suspended.size === 0 ? Number.POSITIVE_INFINITY : SUSPENDED_POLL_MS;
     return this.#running?.pollMs ?? waiting;
   }
 
-  /** Whether a last look-up is under way. */
+  /** True if a last lookup is running. */
   get isClosing(): boolean {
     return this.#suspended.has('close') || this.#running?.job.kind === 'close';
   }
 
-  /** A sentence once a look-up has been waiting, or look-ups have been failing, for long; links by look-up then wait. */
+  /**
+   * Returns a problem if a lookup has waited, or lookups have failed, for a long time. Links that need a lookup are
+   * then delayed.
+   */
   problem(): string | undefined {
     const { partition } = this.#outbox.state;
     const active = [...(this.#running === undefined ? [] : [this.#running]), ...this.#suspended.values()];
@@ -66,12 +69,12 @@ export class LookUpRunner {
     return `no look-up of partition ${partition} was answered for ${asSeconds(failingMs)}`;
   }
 
-  /** The turn that is under way goes on until it is answered or overdue. */
+  /** Restarts the lookups after a truncation. The current attempt continues until it is answered or overdue. */
   onTruncation(): void {
     for (const lookUp of [this.#running, ...this.#suspended.values()]) lookUp?.restart();
   }
 
-  /** Begins the next look-up, or takes in what came of the one that is running. */
+  /** Starts the next lookup, or applies the result of the running one. */
   async next(): Promise<void> {
     const running = this.#running;
     if (running === undefined) return await this.#start();
@@ -96,7 +99,7 @@ export class LookUpRunner {
     const job = nextJob(this.#outbox.state, this.#deps.clock.now(), options);
     if (job === undefined) return;
     const suspended = this.#suspended.get(job.kind);
-    // It sees what was committed, and the step that asks for it may not be yet.
+    // Commits first, because a lookup sees only committed links, and the step that requested it may not be committed.
     if (suspended?.position === undefined && this.#outbox.pendingMs() > 0) await this.#outbox.commit();
     const lookUp = suspended ?? new LookUp(job);
     this.#suspended.delete(job.kind);
@@ -114,7 +117,7 @@ export class LookUpRunner {
     );
   }
 
-  /** It is kept as it is, and goes on at its kind's next turn: what it waits for does not move away from it. */
+  /** Suspends the lookup. It continues unchanged when its kind is next, so that its required offsets do not grow. */
   #suspend(lookUp: LookUp): void {
     const { kind } = lookUp.job;
     const { partition } = this.#outbox.state;
@@ -129,16 +132,17 @@ export class LookUpRunner {
     const { clock, log } = this.#deps;
     const { state } = this.#outbox;
     const decision = decideAnswer({ state, nowMs: clock.now(), logId: log.id }, answer);
-    // First, what it saw: what it links is counted on top of that.
+    // The counts that the lookup saw are applied first, because its new links are added to them.
     const seen = decision.changes.filter(({ entry }) => entry === 'sessionLinks');
     this.#outbox.put({ ...EMPTY_DECISION, changes: seen });
-    // Links go in portions: each stands for itself, and the same look-up finds again what a crash leaves out.
+    // Links are committed in portions. Each link is independent, and the same lookup finds the remaining links after
+    // a crash.
     for (const link of decision.links) {
       this.#outbox.put({ ...EMPTY_DECISION, links: [link] });
       if (this.#outbox.isFull) await this.#outbox.commit();
     }
     this.#outbox.put({ ...decision, links: [] });
-    // The next look-up must see what this one linked, and so must those that it passed.
+    // The next lookup, and suspended lookups, must see the links of this one.
     await this.#outbox.commit();
     if (decision.links.length > 0) {
       for (const lookUp of this.#suspended.values()) lookUp.includeLinksBelow(this.#outbox.committed.links);
@@ -151,8 +155,8 @@ export class LookUpRunner {
   }
 
   /**
-   * Events go on being linked as they come; what is to be looked up is still known and is begun again, with half as many:
-   * it may have been too much at once.
+   * Schedules a new lookup after a failure, with half as many entries, because the query may have been too large.
+   * Incoming events are still linked.
    */
   #retryLater({ job: { kind } }: LookUp, failure: unknown): void {
     if (!(failure instanceof Unavailable)) throw failure;

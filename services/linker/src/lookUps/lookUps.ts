@@ -1,6 +1,6 @@
 /**
- * Look-ups in ClickHouse, each only once the projector is past the positions that matter (`core/requiredOffsets.ts`): what the
- * partition has consumed, what it has linked, and the reports that are asked about.
+ * Lookups in ClickHouse. A lookup waits until the projector has passed the required offsets
+ * (`core/requiredOffsets.ts`): the partition's consumed events, its links, and the reports of the lookup.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { leaderEpochOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
@@ -48,8 +48,9 @@ export class LookUps {
   }
 
   /**
-   * Learns which sessions have a report; until then every session may. What the process knows from before is not enough:
-   * the partition's owner before may have let reports go since. Nor is a table that was restored and lacks some of them.
+   * Loads the sessions with reports; until then every session may have a report. The process's earlier filter is not
+   * enough, because the previous owner of the partition may have closed reports since. A restored table that lacks
+   * reports is not enough either.
    */
   async loadSessions(): Promise<void> {
     const { sessions, logger, log } = this.#deps;
@@ -69,30 +70,33 @@ export class LookUps {
     }
   }
 
-  /** @throws Unavailable once it has waited for a while. */
+  /**
+   * Waits until all filed reports are projected.
+   * @throws Unavailable after a timeout
+   */
   async #waitForReports(filed: ReadonlyMap<number, RequiredOffset>): Promise<void> {
     const untilMs = performance.now() + SESSIONS_RETRY_MS;
     for (;;) {
       const waitsFor = await this.#unprojected('reports', filed, { mayBeTruncated: true });
       if (waitsFor === undefined) return;
-      if (performance.now() > untilMs) throw new Unavailable(`they wait for ${waitsFor}`);
+      if (performance.now() > untilMs) throw new Unavailable(`the reports wait for ${waitsFor}`);
       await delay(SESSIONS_POLL_MS, undefined, { signal: this.#signal });
     }
   }
 
   /**
-   * Undefined where the projector is not far enough and the look-up is overdue: it can be asked again, and goes on from
-   * where it began.
-   * @throws Unavailable when ClickHouse or the log does not answer; another look-up is then begun.
+   * Runs a lookup. Resolves with undefined if the projector has lag and the lookup is overdue; a later call continues
+   * the same lookup.
+   * @throws Unavailable if ClickHouse or the log does not answer; a new lookup is then started
    */
   async answer(lookUp: LookUp): Promise<Answer | undefined> {
     const { job } = lookUp;
-    // Kept here too: after a cut that comes meanwhile the look-up begins anew at its next turn.
+    // Copied, because a truncation during this attempt resets the lookup, which then restarts at its next attempt.
     const ends = lookUp.ends ?? (await endOffsetsOf(this.#deps.log, job, this.#outbox.state));
     lookUp.ends = ends;
     const end = ends.events[this.#partition] ?? 0;
     if (!(await this.#waitUntil(lookUp, () => this.#unconsumed(end)))) return undefined;
-    // Together: what is linked of the events below `events` is below `links`.
+    // Read together: the links of the events below `events` are below `links`.
     const position = lookUp.position ?? this.#outbox.committed;
     lookUp.position = position;
     if (!(await this.#isProjected(lookUp, position, ends))) return undefined;
@@ -140,17 +144,17 @@ export class LookUps {
     );
   }
 
-  /** Asks for their sessions only: an event that a report names and that comes after its grace stays unresolved. */
+  /** Returns queries for events by session only. A named event that arrives after the grace period stays unresolved. */
   async #lateQueriesOf(job: JobOf<'late'>): Promise<LinkQuery[]> {
     const { state } = this.#outbox;
     const { store, erased } = this.#deps;
     const reports = await reportsOfSessions(store, [...job.sessions.values()]);
-    // The rows of erased ones go a while after this process knows.
+    // Rows of erased reports are deleted some time after this process learns of the erasure.
     const left = [...reports].filter(([, { record }]) => !isErasedReport(erased.cached, record));
     return left.map(([key, { record }]) => ({ ...linkQueryOf(state, key, record), events: new Map() }));
   }
 
-  /** @param remaining undefined: nothing. Resolves with false once the look-up is overdue; it is then set aside. */
+  /** Polls until `remaining` returns undefined. Resolves with false if the lookup is overdue; it is then suspended. */
   async #waitUntil(lookUp: LookUp, remaining: () => Promise<string | undefined>): Promise<boolean> {
     for (;;) {
       lookUp.waitsFor = await remaining();
@@ -165,7 +169,10 @@ export class LookUps {
     return `${GROUPS.link} on ${TOPICS.events}/${this.#partition}`;
   }
 
-  /** @param mayBeGone what a cut of the log has taken away is not waited for. @returns undefined: nothing. */
+  /**
+   * Returns what is not projected yet, for the log. Undefined if everything is projected.
+   * @param mayBeTruncated true: required records that a truncation has removed are ignored
+   */
   async #unprojected(
     of: Projected,
     needs: ReadonlyMap<number, RequiredOffset>,
@@ -190,7 +197,10 @@ export class LookUps {
     return await this.#pendingTable(of, tableUuids);
   }
 
-  /** @param tableUuids whose rows the commits mean. @returns undefined: those of the table that is there. */
+  /**
+   * Returns a reason to wait if the commits belong to another table than the current one. Undefined otherwise.
+   * @param tableUuids UUIDs in the commits
+   */
   async #pendingTable(of: Projected, tableUuids: readonly string[]): Promise<string | undefined> {
     if (tableUuids.length === 0) return undefined;
     const { group, table } = PROJECTED[of];
@@ -198,19 +208,20 @@ export class LookUps {
       const now = await this.#deps.tableUuid(table);
       return tableUuids.every((one) => one === now)
         ? undefined
-        : `${group} to fill ${table}, which was restored`;
+        : `${group} to fill the restored table ${table}`;
     } catch (error) {
-      // What has waited for long goes on waiting: begun anew it would wait for more.
+      // Keeps the lookup waiting, because a restarted lookup would wait for later offsets.
       if (!(error instanceof Unavailable)) throw error;
-      return `ClickHouse to say which ${table} is there`;
+      return `the UUID of ${table} in ClickHouse`;
     }
   }
 }
 
 /**
- * A commit that is far enough, but whose last record has an older leader epoch than the needed one, which lies before it:
- * the log was cut and has grown again, and the projector has not noticed. Of a block that is being written the last record
- * lies behind the commit, but whoever has read it there has read what is below it in the same log.
+ * True if the commit reached the offset, but its last record has an older leader epoch than a required record before
+ * it. The log was then truncated and has grown again, and the projector has not noticed. For a block that is being
+ * written, the last record is after the commit; it still proves that the projector read the records below from the
+ * same log.
  */
 function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null): boolean {
   const known = leaderEpoch === null || commit === undefined ? undefined : leaderEpochOf(commit);
@@ -244,7 +255,7 @@ async function endOffsetsOf(
   };
 }
 
-/** Infinity where the brokers do not say: nothing is taken for gone. */
+/** Returns the end offset, or infinity if the brokers do not answer, so that no record counts as truncated. */
 async function endOffsetOrInfinity(log: Log, topic: string, partition: number): Promise<number> {
   try {
     return await log.endOffset(topic, partition);
@@ -254,21 +265,27 @@ async function endOffsetOrInfinity(log: Log, topic: string, partition: number): 
   }
 }
 
-/** So long without an answer, and it lets others pass, and the partition is not well. */
+/** Time without an answer after which a lookup can be overtaken and the partition is unhealthy. */
 export const OVERDUE_AFTER_MS = 30_000;
 
-/** One look-up, from when it began until it was answered; several turns of its kind when it has to wait. */
+/** A lookup from its start to its answer, possibly over several attempts. */
 export class LookUp {
   readonly job: Job;
-  /** Taken when it began and kept over its turns: a projector that stays a minute behind passes them all the same. */
+  /**
+   * End offsets at the start of the lookup, unchanged in later attempts, so that a projector with constant lag passes
+   * them.
+   */
   ends: EndOffsets | undefined;
   position: CommittedPosition | undefined;
   turns = 0;
-  /** Of its last turn; undefined while that goes on. */
+  /** Result of the last attempt; undefined while it is running. */
   outcome: 'suspended' | { readonly answer: Answer } | { readonly failure: unknown } | undefined;
-  /** A group, a topic and a partition, or a table; undefined when it waits for nothing but its answer. */
+  /**
+   * Reason of the wait, for the log: a group with a partition, or a table. Undefined if the lookup waits only for its
+   * answer.
+   */
   waitsFor: string | undefined;
-  /** A time of the process's own clock, which nobody sets back. */
+  /** Time of the monotonic clock. */
   readonly #startedMs = performance.now();
 
   constructor(job: Job) {
@@ -283,18 +300,18 @@ export class LookUp {
     return this.ageMs >= OVERDUE_AFTER_MS;
   }
 
-  /** Each look costs the brokers a request: the longer it has waited, the later it may go on. */
+  /** Poll interval. It grows with the age of the lookup, because each poll costs a request to the brokers. */
   get pollMs(): number {
     return Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, this.ageMs / 8));
   }
 
-  /** The log was cut: what it waits for is of the log that was. */
+  /** Restarts the lookup after a truncation, because its offsets belong to the earlier log. */
   restart(): void {
     this.ends = undefined;
     this.position = undefined;
   }
 
-  /** Another look-up linked up to there since this one began: it must see that too. */
+  /** Extends the required links, because another lookup made links since this one started. */
   includeLinksBelow(links: number): void {
     if (this.position !== undefined) this.position = { ...this.position, links };
   }

@@ -1,7 +1,7 @@
 /**
- * Finds what belongs to reports: the events of their sessions and windows, and those that they name, which are not
- * linked yet; and the linked ones, to be taken back. Pairs of a report and an event come first, then whole events, as
- * many as an answer takes.
+ * Finds events of reports: unlinked events by session and window, unlinked named events, and linked events to
+ * retract. A first query returns pairs of report and event, a second one the events, up to the byte limit of an
+ * answer.
  */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -17,7 +17,7 @@ import {
   LOCATION_COLUMNS,
 } from './storedEvents.ts';
 
-/** Whose look-ups these are. */
+/** The partition of the lookups, and its ClickHouse. */
 export interface LookUpSource {
   readonly store: Store;
   readonly logId: string;
@@ -31,10 +31,14 @@ interface Pair {
   readonly source: LinkSource;
 }
 
-/** Rows of one query; with as many there may be more. */
+/** Maximum rows of one query. If a query returns as many, there may be more. */
 const MAX_PAIRS = 20_000;
 
-/** @param below the partition's own events are seen below this offset only; those behind are linked as they come. */
+/**
+ * Returns unlinked events.
+ * @param below offset below which the partition's own events are included; later events are linked when they are
+ * processed
+ */
 export async function unlinkedPairs(
   source: LookUpSource,
   queries: readonly LinkQuery[],
@@ -53,7 +57,7 @@ export async function unlinkedPairs(
   };
 }
 
-/** What a row of `report_link_versions` links. */
+/** A pair in `report_link_versions`. */
 interface LinkRow {
   readonly projectId: string;
   readonly reportId: string;
@@ -62,7 +66,7 @@ interface LinkRow {
 
 const LINK_COLUMNS = 'project_id AS projectId, report_id AS reportId, event_id AS eventId';
 
-/** Links of another log, from which this one was moved, are taken back at the tenant's home. */
+/** Returns the links of the reports. The tenant's home also returns links of an earlier log. */
 export async function linkedPairs(
   source: LookUpSource,
   reports: ReadonlyMap<string, ProjectedReport>,
@@ -102,7 +106,7 @@ export async function linkedPairs(
   return { found, isComplete: isComplete && rows.length < MAX_PAIRS };
 }
 
-/** Of late events' sessions there may be more reports than one query takes. */
+/** Returns unlinked events by session, with several queries if necessary. */
 async function sessionPairs(
   source: LookUpSource,
   queries: readonly LinkQuery[],
@@ -126,11 +130,11 @@ interface SessionQuery {
   readonly key: string;
   readonly record: ReportLink;
   readonly session: NonNullable<LinkQuery['session']>;
-  /** Links that the report may still get. */
+  /** Number of links that the report can still get. */
   readonly remaining: number;
 }
 
-/** How many links each of the reports has by its session, those taken back among them; none is left out. */
+/** Returns the number of links by session of every report, including retracted links. */
 async function sessionLinksOf(
   { store }: LookUpSource,
   queries: readonly LinkQuery[],
@@ -208,7 +212,7 @@ async function pairsOf(
   return { pairs, isComplete: rows.length < MAX_PAIRS };
 }
 
-/** ClickHouse's DateTime64 holds the years 1900 to 2299, and so do events. */
+/** Limits the time to the years 1900 to 2299, the range of ClickHouse's DateTime64 and of events. */
 function clamped(micros: bigint): bigint {
   const [first, last] = [BigInt(Date.UTC(1900, 0, 1)) * 1000n, BigInt(Date.UTC(2300, 0, 1)) * 1000n - 1n];
   return micros < first ? first : micros > last ? last : micros;
@@ -218,7 +222,7 @@ function ascending(a: bigint, b: bigint): number {
   return a < b ? -1 : Number(a > b);
 }
 
-/** Tells, per report, also which events it names that are nowhere. */
+/** Returns unlinked named events, and the missing named events of each report. */
 async function namedPairs(
   source: LookUpSource,
   queries: readonly LinkQuery[],
@@ -234,7 +238,7 @@ async function namedPairs(
     const { projectId, tenantId } = query.record;
     for (const [id, way] of query.events) {
       const event = locations.get(`${projectId}/${id}`);
-      // One that is not seen yet is linked as it comes, or came too late: then it is as good as not there.
+      // An event after `below` is linked when it is processed, or it arrived too late. It counts as missing here.
       const isSeenEvent = event?.tenantId === tenantId && isSeen(event, source, below);
       if (!isSeenEvent) missing.get(query.key)?.push(id);
       else if (!existing.has(`${query.key}/${id}`)) pairs.push({ query, event, source: way });
@@ -247,7 +251,7 @@ function isSeen(row: EventLocation, { logId, partition }: LookUpSource, below: n
   return row.logId !== logId || row.logPartition !== partition || Number(row.logOffset) < below;
 }
 
-/** Pairs as `project/report/event` that are linked now, or were taken back. */
+/** Returns the pairs, as `project/report/event`, that are linked or retracted. */
 async function existingLinks(
   { store }: LookUpSource,
   reports: readonly ReportLink[],
@@ -270,7 +274,7 @@ async function existingLinks(
   return existing;
 }
 
-/** Gives events in the order of the log; not whole if the answer would become too large. */
+/** Returns the events in log order. Not complete if the answer would exceed the byte limit. */
 async function withEvents(
   { store }: LookUpSource,
   pairs: readonly Pair[],

@@ -1,4 +1,4 @@
-/** Events in ClickHouse: where they lie, and whole, with their payloads to the byte. */
+/** Reads events from ClickHouse: their position in the log, and complete events with the original payload bytes. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { EVENT_COLUMNS, type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
 import type { StoredEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -6,7 +6,7 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { millisOf } from '@questlog/schemas/uuid';
 import { LINK_OVERHEAD_BYTES } from '../core/decision.ts';
 
-/** An event without its payload: where it lies, and what it takes. */
+/** Position and size of an event, without its payload. */
 export interface EventLocation {
   readonly id: string;
   readonly tenantId: string;
@@ -22,14 +22,14 @@ export const LOCATION_COLUMNS = `events.id AS id, events.tenant_id AS tenantId, 
   length(events.payload) AS payloadBytes, events.log_id AS logId, events.log_partition AS logPartition,
   events.log_offset AS logOffset, events.log_index AS logIndex`;
 
-/** For sorting as the log does. */
+/** Compares events by their position in the log. */
 export function byLogPosition(a: EventLocation, b: EventLocation): number {
   return (
     a.logPartition - b.logPartition || Number(a.logOffset) - Number(b.logOffset) || a.logIndex - b.logIndex
   );
 }
 
-/** Finds events by `project/id`; one that is nowhere is missing. */
+/** Returns the stored events by `project/id`. */
 export async function eventLocations(
   store: Store,
   reports: readonly ReportLink[],
@@ -39,7 +39,7 @@ export async function eventLocations(
   return new Map(rows.map((row) => [`${row.projectId}/${row.id}`, row]));
 }
 
-/** Bytes of one answer's links, with their payloads; one link is always taken. */
+/** Maximum bytes of the links of one answer, with payloads. The first link is always included. */
 const MAX_LINK_BYTES = 16 * 1024 * 1024;
 
 interface FullRow extends EventRow {
@@ -47,7 +47,10 @@ interface FullRow extends EventRow {
   readonly receivedAt: string;
 }
 
-/** @param links the event of each link, in order; an event may come several times. */
+/**
+ * Returns complete events up to the byte limit.
+ * @param links the event of each link in order; an event can occur several times
+ */
 export async function fullEvents(
   store: Store,
   links: readonly EventLocation[],
@@ -70,7 +73,10 @@ export async function fullEvents(
   return { events: new Map(events), taken };
 }
 
-/** @param owners whose tenants and projects the events belong to. */
+/**
+ * Returns events by id.
+ * @param owners tenants and projects of the events
+ */
 async function eventsById<Row>(
   store: Store,
   columns: string,

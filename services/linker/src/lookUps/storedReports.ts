@@ -1,4 +1,4 @@
-/** Reads projected reports: their content, whether they are retracted, and where they were filed in the log. */
+/** Reads projected reports: their record, whether they are retracted, and their position in the log. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
@@ -7,7 +7,7 @@ import { keyOf } from '../core/decision.ts';
 import type { ProjectedReport } from '../core/jobs.ts';
 import type { SessionFilter } from '../core/sessionFilter.ts';
 
-/** Finds reports by project and id; one that nobody filed is missing. */
+/** Returns the projected reports by project and id. */
 export async function projectedReports(
   store: Store,
   requested: readonly { readonly record: ReportLink }[],
@@ -28,7 +28,7 @@ export async function projectedReports(
   );
 }
 
-/** Those that are not retracted and whose window meets the times of the session's late events. */
+/** Returns reports that are not retracted and whose window overlaps the late events of their session. */
 export async function reportsOfSessions(
   store: Store,
   sessions: readonly LateSession[],
@@ -52,10 +52,13 @@ export async function reportsOfSessions(
   );
 }
 
-/** Sessions of one answer. */
+/** Maximum sessions of one query. */
 const MAX_SESSIONS_PER_QUERY = 50_000;
 
-/** Resolves with false where there are too many: then every session may have a report. */
+/**
+ * Adds all sessions with reports to the filter. Resolves with false if there are too many; then every session may
+ * have a report.
+ */
 export async function addSessionsWithReports(store: Store, filter: SessionFilter): Promise<boolean> {
   const [count] = await store.query<{ sessions: string }>(
     'SELECT uniq(session_id) AS sessions FROM report_versions',
@@ -74,7 +77,7 @@ export async function addSessionsWithReports(store: Store, filter: SessionFilter
   return true;
 }
 
-/** A writer may not know the lane of its report's session. */
+/** Returns the reports with their sessions' lanes, which a producer may not know. */
 async function withLanes(store: Store, rows: readonly ReportRow[]): Promise<Map<string, ProjectedReport>> {
   const unknown = rows.filter(({ sessionId, sessionLane }) => sessionId !== null && sessionLane === null);
   const lanes = new Map<string, number>();
