@@ -120,7 +120,7 @@ test('a look-up that waits for 30 s is a problem that names what it waits for, u
     (sentence) => sentence !== undefined,
   );
   expect(problem).toMatch(
-    /^look-up ask of partition 0 has not been answered for \d+ s: it waits for questlog-project-events on questlog.events.v1\/0$/,
+    /^lookup ask of partition 0 has not been answered for \d+ s: it waits for questlog-project-events on questlog.events.v1\/0$/,
   );
   bench.outage.projected.clear();
   await eventually(lookUpProblem, (sentence) => sentence === undefined, ANSWERED_WITHIN_MS);

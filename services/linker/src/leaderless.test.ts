@@ -1,4 +1,4 @@
-/** A linker that starts while a partition has no leader. */
+/** Tests a linker that starts while a partition has no leader. */
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import { withoutLeader } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { startLinker } from './linker.ts';
 import { partitionDeps } from './testing/partitionDeps.ts';
 
-test('links the others from the start on, and is ready, and this one once it has a leader', async () => {
+test('links the other partitions and is ready; links this partition after it gets a leader', async () => {
   const whole = await aLog({ clock: systemClock });
   await whole.ensureTopics(topicDefinitions(2));
   const { log, electLeader } = withoutLeader(whole, 1);

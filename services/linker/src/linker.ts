@@ -51,15 +51,15 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
     process: (owned) =>
       linkPartition(owned, { ...deps, ...shared, codecs, partitions, deadLettersFor, activePartitions }),
   });
-  const carrier = startRerouting(deps);
-  const failed = Promise.race([consumer.failed, carrier.failed]);
+  const rerouter = startRerouting(deps);
+  const failed = Promise.race([consumer.failed, rerouter.failed]);
   // Prevents an unhandled rejection if the caller reads the promise later.
   failed.catch(() => {});
   return {
     failed,
     stop: async () => {
       for (const end of checks) end();
-      await Promise.all([consumer.stop(), carrier.stop()]);
+      await Promise.all([consumer.stop(), rerouter.stop()]);
     },
   };
 }

@@ -1,4 +1,4 @@
-/** A partition's run that fails while it opens leaves nothing behind. */
+/** Tests that a failed start of a partition closes its producer, and that a new owner fences the previous one. */
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log, OwnedPartition } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
@@ -25,7 +25,7 @@ test.each<[string, Partial<Log>]>([
   expect(producers).toEqual({ opened: 1, closed: 1 });
 });
 
-test('a changelog that is cut while it is restored is not waited for, since nobody else writes it', async () => {
+test('a restore fails if the changelog is truncated meanwhile, because no other process writes its records again', async () => {
   const { deps, producers } = await aLinker({
     tail: async ({ onTruncated }) => ({
       positions: () => [0],
@@ -43,7 +43,7 @@ test('a changelog that is cut while it is restored is not waited for, since nobo
   expect(producers).toEqual({ opened: 1, closed: 1 });
 });
 
-test('closes its producer when the partition is lost while the state does not come', async () => {
+test('closes its producer if the partition is lost during a stalled restore', async () => {
   const lost = new AbortController();
   const waiting = Promise.withResolvers<void>();
   const { deps, producers } = await aLinker({
@@ -66,7 +66,7 @@ test('closes its producer when the partition is lost while the state does not co
   expect(producers).toEqual({ opened: 1, closed: 1 });
 });
 
-test('keeps its producer until it is closed itself', async () => {
+test('keeps its producer open until the outbox is closed', async () => {
   const { deps, producers } = await aLinker({});
   const outbox = await openOutbox(aPartition(), deps);
   expect(producers).toEqual({ opened: 1, closed: 0 });
@@ -74,7 +74,7 @@ test('keeps its producer until it is closed itself', async () => {
   expect(producers).toEqual({ opened: 1, closed: 1 });
 });
 
-test('a new owner fences the one before, which tells no link any more, whatever it had decided', async () => {
+test('a new owner fences the previous owner, which can no longer commit links', async () => {
   const { deps } = await aLinker({});
   const older = await openOutbox(aPartition(), deps);
   older.put({ links: [aLinkedEvent()], notices: [], changes: [] });
@@ -87,17 +87,17 @@ test('a new owner fences the one before, which tells no link any more, whatever 
   await Promise.all([older.close(), newer.close()]);
 });
 
-test('where a cut sent it back, the epoch that it knew goes with the position into the next run', async () => {
+test('after a truncation, the next run restores the known epoch with the position', async () => {
   const { deps } = await aLinker({});
   const first = await openOutbox(aPartition(), deps);
   first.advance(TOPICS.events, 5, 3);
   first.advance(TOPICS.reportLinks, 4, 7);
   first.rewind(TOPICS.events, 2);
   first.rewind(TOPICS.reportLinks, 3);
-  // A second cut, before anything is read behind the first.
+  // A second truncation before anything is read after the first.
   first.rewind(TOPICS.events, 1);
   await first.commit();
-  // The record before the position may be of an older one: no look-up may wait for a projector that has read that.
+  // The record before the position may have an older epoch, so no lookup may require the newer epoch.
   expect(first.committed).toMatchObject({ events: 1, eventsEpoch: null, reportLinksEpoch: null });
   await first.close();
 
@@ -111,7 +111,10 @@ test('where a cut sent it back, the epoch that it knew goes with the position in
   await next.close();
 });
 
-/** On a log of one partition that fails where the test says so. Its group's offsets are not kept: nobody is a member. */
+/**
+ * A linker on a log with one partition and a simulated failure. Group offsets are not stored, because there is no
+ * group member.
+ */
 async function aLinker(outage: Partial<Log>) {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(1));
@@ -133,7 +136,7 @@ async function aLinker(outage: Partial<Log>) {
   return { deps: { ...(await partitionDeps(log)), log: failing }, producers };
 }
 
-/** As it was assigned; nothing of it is read. */
+/** An assigned partition of which nothing is read. */
 function aPartition(signal = new AbortController().signal): OwnedPartition {
   const positions = new Map<string, number>([[TOPICS.events, 0]]);
   return {

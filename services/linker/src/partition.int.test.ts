@@ -24,7 +24,7 @@ import { startLinker } from './linker.ts';
 import { linkPartition } from './partition.ts';
 import { partitionDeps } from './testing/partitionDeps.ts';
 
-test('events of a newer version wait for the registry: the linker neither stops nor passes them by', async () => {
+test('waits for the registry if an event has a newer schema, without stopping and without skipping it', async () => {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(1));
   const deps = await partitionDeps(log);
@@ -66,7 +66,7 @@ test('events of a newer version wait for the registry: the linker neither stops 
   expect(failure).toBeUndefined();
 });
 
-test('commits records with nothing to link every 200 ms, also if each comes alone', async () => {
+test('commits records without links every 200 ms, also if they arrive individually', async () => {
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const log = await aLog({ clock: systemClock });
@@ -94,7 +94,7 @@ test('commits records with nothing to link every 200 ms, also if each comes alon
     position: () => 0,
     seek: () => {},
     commit: async () => {},
-    // After each record nothing comes for a moment, and after the last one for long.
+    // A short pause follows each record, and a long one the last record.
     read: async () => {
       isQuiet = !isQuiet;
       const record = isQuiet ? left.shift() : undefined;
@@ -112,7 +112,7 @@ test('commits records with nothing to link every 200 ms, also if each comes alon
   expect(commits[0]?.commits).toMatchObject([{ topic: TOPICS.events, committed: { offset: 50 } }]);
 });
 
-test('a log that is cut takes the linker back to the cut, and there it stays when it starts again', async () => {
+test('a truncation moves the linker back to the end of the log, also after a restart', async () => {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(1));
   const deps = await partitionDeps(log);
@@ -161,7 +161,7 @@ test('a log that is cut takes the linker back to the cut, and there it stays whe
   expect(read).toEqual([...old, ...grown, ...later]);
 });
 
-test('a report outside its home that is too large to be told home is a dead letter, and the next one is told', async () => {
+test('dead-letters a report in a foreign partition that is too large for its home partition, and forwards the next one', async () => {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(2));
   const deps = { ...(await partitionDeps(log)), partitions: 2 };
@@ -172,7 +172,7 @@ test('a report outside its home that is too large to be told home is a dead lett
   const lenient = withMethods(log, {
     transactionalProducer: async () => ({ commit, close: async () => {} }),
   });
-  // Compressed it is next to nothing, so that a topic takes it.
+  // Compressed, the record is small, so the topic accepts it.
   const context = Buffer.from(`{"a":"${'x'.repeat(3 * 1024 * 1024)}"}`);
   const content = {
     ...{ title: null, description: null, severity: null, reporterType: null, sourceChannel: null },
@@ -219,7 +219,7 @@ test('a report outside its home that is too large to be told home is a dead lett
   ]);
 });
 
-test('a report that was erased while it is waited for leaves the log and gets no more links, another goes on', async () => {
+test('an erased report leaves the changelog and gets no more links; another report is unaffected', async () => {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(1));
   const deps = await partitionDeps(log);
@@ -248,10 +248,10 @@ test('a report that was erased while it is waited for leaves the log and gets no
   onTestFinished(() => linker.stop());
   const ofIt = async () =>
     (await readToEnd(log, TOPICS.linkerState)).flat().filter(({ key }) => key === `report/${keyOf(gone)}`);
-  // Although nothing comes.
+  // The commit happens without new records.
   await expect.poll(async () => (await ofIt()).at(-1)?.value).toBeNull();
 
-  // Of sessions that go on: their events are new.
+  // New events of the sessions.
   for (const { tenantId: tenant, projectId: project, sessionId } of [gone, stays]) {
     const of = { tenantId: tenant, projectId: project, receivedAt: receivedAt + 2 };
     const value = deps.codecs.events.encode(anEventsRecord({ ...of, events: [{ sessionId }] }));

@@ -1,4 +1,4 @@
-/** Where a linker goes on: its changelog says so. What the group has committed may be lost, or be anything. */
+/** Tests that a linker resumes from the position in its changelog, although the group's offsets are lost or wrong. */
 import { randomUUID } from 'node:crypto';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
@@ -15,7 +15,7 @@ import { LINKER_BOUNDS } from './core/linkerState.ts';
 import { startLinker } from './linker.ts';
 import { partitionDeps } from './testing/partitionDeps.ts';
 
-/** Of its appends it remembers the last few only, so that an older one that is read again would be linked again. */
+/** The cache of append ids is small, so that an older append that is read again would be linked twice. */
 const BOUNDS = { ...LINKER_BOUNDS, appends: 4 };
 
 const NO_ENTRY = {
@@ -27,7 +27,7 @@ const NO_ENTRY = {
   sessionLinks: null,
 };
 
-/** A linker that is started and stopped on a log with one open report, of a session whose events it links. */
+/** A linker that is started and stopped on a log with one open report and events of its session. */
 async function aLinker() {
   const directory = aDirectory();
   const database = openDatabase(directory);
@@ -70,20 +70,20 @@ async function aLinker() {
         message === 'unreadable' ? Buffer.from('not Avro') : deps.codecs.events.encode(recordOf(message)),
       ),
     start: () => startLinker(deps),
-    /** Runs until everything is read. */
+    /** Runs the linker until it has read all records. */
     run: async () => {
       const linker = await startLinker(deps);
       await done();
       await linker.stop();
     },
-    /** All offsets of the group, or they are set to the beginning. */
+    /** Deletes all offsets of the group, or resets them to the beginning. */
     loseOffsets: (how: 'deleted' | 'set back') =>
       database.sqlite.exec(
         how === 'deleted'
           ? `DELETE FROM commits WHERE consumer_group = '${GROUPS.link}'`
           : `UPDATE commits SET next_offset = 0 WHERE consumer_group = '${GROUPS.link}'`,
       ),
-    /** The events that were linked, in the order of the stream. */
+    /** Returns the linked events in the order of the topic. */
     linked: async () => {
       const ids: string[] = [];
       const tail = await log.tail({
@@ -103,7 +103,7 @@ async function aLinker() {
 const idsOf = (messages: readonly EventsAccepted[]): string[] =>
   messages.flatMap(({ events }) => events.map(({ id }) => id));
 
-test('whenever its group’s offsets are lost or set back, no event is linked twice and none is left out', async () => {
+test('links each event exactly once if the group’s offsets are lost or reset at any time', async () => {
   const linker = await aLinker();
   const messages: EventsAccepted[] = [];
   for (const how of ['deleted', 'set back', 'deleted', 'set back'] as const) {
@@ -111,7 +111,7 @@ test('whenever its group’s offsets are lost or set back, no event is linked tw
     messages.push(...some);
     for (const message of some) await linker.append(message);
     await linker.run();
-    // Read, without anything to keep: the position of these is in no entry.
+    // These records change nothing, so no entry contains their position.
     for (const message of ['unreadable', ...some.slice(-1)] as const) await linker.append(message);
     await linker.run();
     linker.loseOffsets(how);
@@ -120,7 +120,7 @@ test('whenever its group’s offsets are lost or set back, no event is linked tw
   expect(await linker.linked()).toEqual(idsOf(messages));
 });
 
-test('a changelog of an older version has no position: the group’s offsets tell, until the next entry', async () => {
+test('uses the group’s offsets for a changelog of an older version, which has no position, until the next entry', async () => {
   const linker = await aLinker();
   const messages = Array.from({ length: 6 }, linker.anAppend);
   for (const message of messages) await linker.append(message);
@@ -134,14 +134,14 @@ test('a changelog of an older version has no position: the group’s offsets tel
   expect(await linker.linked()).toEqual(idsOf([...messages, newer]));
 });
 
-test('appends that an older version kept in slots are known still, and each owner after it knows them', async () => {
+test('restores appends from slots of an older version, and each later owner does too', async () => {
   const linker = await aLinker();
   const [slots, newer] = [[linker.anAppend(), linker.anAppend()], linker.anAppend()];
   for (const [slot, { appendId }] of slots.entries()) {
     const appends = { ids: [appendId], since: 1 + slot };
     await linker.setState(`append/${slot}`, { ...NO_ENTRY, appends });
   }
-  // The slot that was to be written next.
+  // Slot that the older version would have written next.
   await linker.setState('append/2', { ...NO_ENTRY, appends: { ids: [], since: 0 } });
   for (let owner = 0; owner < 3; owner++) {
     for (const message of [...slots, newer]) await linker.append(message);
@@ -150,11 +150,11 @@ test('appends that an older version kept in slots are known still, and each owne
   expect(await linker.linked()).toEqual(idsOf([newer]));
 });
 
-test('an entry whose key was used before is as young as its record, and not the first to be forgotten', async () => {
+test('an entry with a reused key has the age of its record and is not evicted first', async () => {
   const linker = await aLinker();
   const seen = Array.from({ length: 5 }, linker.anAppend);
   const newer = [linker.anAppend(), linker.anAppend()];
-  // The key of the first is taken by the last.
+  // The last entry reuses the key of the first.
   for (const [at, { appendId }] of seen.entries()) {
     await linker.setState(`append/#${at % 4}`, { ...NO_ENTRY, appends: { ids: [appendId], since: at } });
   }
@@ -165,7 +165,7 @@ test('an entry whose key was used before is as young as its record, and not the 
   expect(await linker.linked()).toEqual(idsOf(newer));
 });
 
-test('records that bring nothing write nothing to the changelog', async () => {
+test('records without effect write nothing to the changelog', async () => {
   const linker = await aLinker();
   await linker.append(linker.anAppend());
   await linker.run();
@@ -176,7 +176,7 @@ test('records that bring nothing write nothing to the changelog', async () => {
 });
 
 test.each(['runs', 'is down'])(
-  'a log that is cut while the linker %s: what stands there now is linked too, nothing twice',
+  'after a truncation while the linker %s, new records at the same offsets are linked, and no event twice',
   async (when) => {
     const linker = await aLinker();
     const [kept, gone, ...newer] = Array.from({ length: 5 }, linker.anAppend);
@@ -188,7 +188,7 @@ test.each(['runs', 'is down'])(
     await linker.log.truncate(TOPICS.events, 0, 1);
     const again = when === 'is down' ? await linker.start() : running;
     await linker.done();
-    // One that was cut off, and had been linked, is sent again: it is a repeat.
+    // An append that was linked and then lost in the truncation is sent again: it is a duplicate.
     for (const message of [...newer, ...before.slice(1)]) await linker.append(message);
     await linker.done();
     await again.stop();

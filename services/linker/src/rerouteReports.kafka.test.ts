@@ -1,4 +1,4 @@
-/** Partitions that somebody added to the topic of report links, on real brokers: what others wrote there reaches home. */
+/** Tests on real brokers that reports in added partitions are moved to the home partition of their key. */
 import { readToEnd, textOf, until } from '@questlog/runtime/log/contract/harness';
 import { deployments } from '@questlog/runtime/log/kafka/testing/deployment';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
@@ -15,13 +15,13 @@ import { startRerouting } from './rerouteReports.ts';
 const TOPIC = TOPICS.reportLinks;
 const OFTEN_MS = 100;
 const GZIP = 1;
-/** The topic takes a MiB; compressed it is next to nothing. */
+/** Larger than the topic's limit of 1 MiB, but small if compressed. */
 const TOO_LARGE = Buffer.alloc(3 * 1024 * 1024, 'x');
 
-describeKafka('report links in partitions that somebody added', ({ brokers }) => {
+describeKafka('report links in added partitions', ({ brokers }) => {
   const { aLog, aPrefix, admin, kafka } = deployments(brokers);
 
-  test('are carried to the home of their key, once, also those of partitions that come later', async () => {
+  test('are moved once to the home partition of their key, also from partitions that are added later', async () => {
     const prefix = aPrefix();
     const log = await aLog(prefix);
     await log.ensureTopics(topicDefinitions(2));
@@ -30,7 +30,7 @@ describeKafka('report links in partitions that somebody added', ({ brokers }) =>
     const add = (count: number) =>
       admin((one) => one.createPartitions({ topicPartitions: [{ topic: prefix + TOPIC, count }] }));
     const send = async (partition: number, key: string | null, value: string | Buffer) => {
-      // A new one each time: it knows of the partitions that were added meanwhile.
+      // A new producer for each record knows the partitions that were added meanwhile.
       const producer = kafka.producer();
       await producer.connect();
       const message = { partition, key, value, headers: { from: 'another system' } };
@@ -38,10 +38,10 @@ describeKafka('report links in partitions that somebody added', ({ brokers }) =>
       await producer.disconnect();
       return sent.length > 0;
     };
-    /** kafkajs drops without a word what is for a partition that the broker it asked does not know of yet. */
+    /** Retries, because kafkajs silently drops a record for a partition that its broker does not know yet. */
     const write = (...record: Parameters<typeof send>) => until(() => send(...record));
     const read = async () => (await readToEnd(log, TOPIC)).map((records) => records.map(textOf));
-    /** By home. */
+    /** Texts by home partition. */
     const homes = (...texts: [key: string, text: string][]) =>
       [0, 1].map((home) => texts.flatMap(([key, text]) => (partitionOf(key, 0, 2) === home ? [text] : [])));
 

@@ -1,4 +1,4 @@
-/** The carrier's stop, while the brokers are silent. */
+/** Tests that rerouting stops while the brokers do not answer. */
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -9,7 +9,7 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { startRerouting } from './rerouteReports.ts';
 
-test('a stop does not wait for brokers that are silent, and nothing is carried afterwards', async () => {
+test('a stop does not wait for silent brokers, and no reports are moved afterwards', async () => {
   const silent = Promise.withResolvers<void>();
   const added = async () => {
     await silent.promise;
@@ -22,9 +22,9 @@ test('a stop does not wait for brokers that are silent, and nothing is carried a
   };
   const log = { added } as unknown as Log;
   const registry = { register } as unknown as SchemaRegistry;
-  const carrier = startRerouting({ log, registry, clock: systemClock, logger: silentLogger });
-  expect(await stopsInTime(() => carrier.stop())).toBe(true);
+  const rerouter = startRerouting({ log, registry, clock: systemClock, logger: silentLogger });
+  expect(await stopsInTime(() => rerouter.stop())).toBe(true);
   silent.resolve();
-  await carrier.stop();
+  await rerouter.stop();
   expect(opened).toBe(0);
 });

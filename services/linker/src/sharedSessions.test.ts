@@ -1,4 +1,4 @@
-/** The sessions that have a report are one process's knowledge; that a partition may rely on it is its own. */
+/** Tests the session filter that the partitions of a process share. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -11,14 +11,14 @@ import { partitionDeps, silentStore } from './testing/partitionDeps.ts';
 
 const PARTITIONS = 20;
 
-test('partitions that are assigned together ask ClickHouse together', async () => {
+test('partitions that are assigned at the same time share one query', async () => {
   const { shared, reports, asked } = await aProcess();
   reports.push(randomUUID());
   await Promise.all(Array.from({ length: PARTITIONS }, () => shared.sessions.load()));
   expect(asked()).toBe(1);
 });
 
-test('a partition that comes later asks again: another process may have let a report go meanwhile', async () => {
+test('a partition that is assigned later queries again, because another process may have closed a report meanwhile', async () => {
   const { shared, reports, aState } = await aProcess();
   const [early, late, never] = [randomUUID(), randomUUID(), randomUUID()];
   reports.push(early);
@@ -32,13 +32,13 @@ test('a partition that comes later asks again: another process may have let a re
   expect(known()).toEqual([true, true, false]);
 });
 
-test('with more sessions than the filter is for, each may have a report', async () => {
+test('with more sessions than the filter supports, every session may have a report', async () => {
   const { shared, reports } = await aProcess(1);
   reports.push(randomUUID(), randomUUID());
   expect(await shared.sessions.load()).toBe(false);
 });
 
-/** Its ClickHouse has the sessions of `reports`. */
+/** Dependencies with a ClickHouse that has the sessions of `reports`. */
 async function aProcess(sessionsWithReports = 100) {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(1));

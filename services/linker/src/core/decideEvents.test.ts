@@ -1,4 +1,4 @@
-/** Which reports get the events of an append, at each edge: one event too few is a report without its trail. */
+/** Tests which open reports are linked to the events of an append, at all edge cases. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -18,7 +18,7 @@ const HELD_BYTES = 1_000;
 
 const micros = (millis: number): bigint => BigInt(millis) * 1000n;
 
-describe('which events a report gets', () => {
+describe('which events a report is linked to', () => {
   const inline = eventId(NOW_MS, 0, randomBytes(8));
   const named = eventId(NOW_MS, 0, randomBytes(8));
   const [from, to] = [micros(NOW_MS - 10 * MINUTE_MS), micros(NOW_MS + MINUTE_MS)];
@@ -27,19 +27,19 @@ describe('which events a report gets', () => {
   test.each<
     [what: string, event: Partial<AcceptedEvent>, of: Partial<EventsAccepted>, source: string | null]
   >([
-    ['one of its session, as early as may be', { occurredAt: from }, {}, 'session'],
-    ['one too early', { occurredAt: from - 1n }, {}, null],
-    ['one as late as may be', { occurredAt: to }, {}, 'session'],
-    ['one too late', { occurredAt: to + 1n }, {}, null],
-    ['one without a session', { sessionId: null }, {}, null],
-    ['one of another session', { sessionId: randomUUID() }, {}, null],
-    ['one of this session’s id in another project', {}, { projectId: randomUUID() }, null],
-    ['one of this session’s id at another tenant', {}, { tenantId: randomUUID() }, null],
-    ['one that it names, whenever it was', { id: named, sessionId: null, occurredAt: far }, {}, 'named'],
-    ['one that it brought', { id: inline, occurredAt: far }, {}, 'inline'],
-    ['one that it names and that is of its session, once', { id: named }, {}, 'named'],
+    ['an event of its session at the start of the window', { occurredAt: from }, {}, 'session'],
+    ['no event before the window', { occurredAt: from - 1n }, {}, null],
+    ['an event at the end of the window', { occurredAt: to }, {}, 'session'],
+    ['no event after the window', { occurredAt: to + 1n }, {}, null],
+    ['no event without a session', { sessionId: null }, {}, null],
+    ['no event of another session', { sessionId: randomUUID() }, {}, null],
+    ['no event of a session with the same id in another project', {}, { projectId: randomUUID() }, null],
+    ['no event of a session with the same id of another tenant', {}, { tenantId: randomUUID() }, null],
+    ['a named event, at any time', { id: named, sessionId: null, occurredAt: far }, {}, 'named'],
+    ['an inline event', { id: inline, occurredAt: far }, {}, 'inline'],
+    ['a named event of its session, once', { id: named }, {}, 'named'],
     [
-      'one that another project’s event is named like',
+      'no event of another project with the same id',
       { id: named, sessionId: null },
       { projectId: randomUUID() },
       null,
@@ -59,7 +59,7 @@ describe('which events a report gets', () => {
   });
 });
 
-test('an append that was seen gives no link a second time', () => {
+test('a duplicate append makes no links', () => {
   const state = aState([aReport()]);
   const message = anAppend([{}]);
   const first = decide(state, message);
@@ -68,7 +68,7 @@ test('an append that was seen gives no link a second time', () => {
   expect(decide(state, message)).toEqual({ links: [], notices: [], changes: [] });
 });
 
-test('an append that a cut of the log took away and that comes again is looked up for the reports of meanwhile', () => {
+test('an append that returns after a truncation requests a lookup for reports that were filed meanwhile', () => {
   const report = aReport();
   const state = aState([report]);
   const message = anAppend([{}]);
@@ -79,7 +79,7 @@ test('an append that a cut of the log took away and that comes again is looked u
   expect(again.changes).toMatchObject([{ entry: 'report', key: keyOf(report), value: { askAt: DUE_NOW } }]);
 });
 
-test('an append replayed from the dead letters is looked up, whoever has seen it: for open reports, and for such as were let go', () => {
+test('an append replayed from the dead letters always requests lookups for open and for closed reports', () => {
   const report = aReport();
   const state = aState([report]);
   const message = anAppend([{ occurredAt: micros(NOW_MS) }]);
@@ -89,7 +89,7 @@ test('an append replayed from the dead letters is looked up, whoever has seen it
     { entry: 'late', key: `${PROJECT}/${SESSION}` },
     { entry: 'report', key: keyOf(report), value: { askAt: DUE_NOW } },
   ];
-  // Seen so long ago that nobody remembers; or never, since it could not be read.
+  // The append was evicted from the cache, or never seen because it could not be decoded.
   const forgotten = replay();
   expect(forgotten.links).toEqual([]);
   expect(forgotten.changes).toMatchObject([{ entry: 'append' }, ...asked]);
@@ -102,18 +102,18 @@ test.each([
   [0, 0],
   [1, 1],
 ])(
-  'a keyed append whose key was made %i ms after the oldest append that is remembered is linked at once: %i',
+  'a keyed append whose key is %i ms younger than the oldest cached append is linked immediately: %i',
   (sinceMs, links) => {
     const record = aReport();
     const state = aState([record]);
-    // One more than the bound: others may have been forgotten before these.
+    // One append more than the bound, so that earlier appends may have been evicted.
     for (let i = 0; i < 3; i++)
       state.evolve([{ entry: 'append', id: randomUUID(), arrivedAtMs: NOW_MS + i }]);
     expect(state.appends.since).toBe(NOW_MS);
     const key = eventId(NOW_MS + sinceMs, 0, randomBytes(8));
     const decision = decide(state, anAppend([{}], { idempotency: { key, digest: Buffer.alloc(32) } }));
     expect(decision.links).toHaveLength(links);
-    // The look-up tells what the repeat was the first to bring.
+    // The lookup makes the links that only the duplicate would have made.
     const asked = decision.changes.filter(({ entry }) => entry === 'report');
     expect(asked).toEqual(
       links === 1
@@ -131,7 +131,7 @@ test.each([
 test.each([
   [MAX_FAN_OUT_BYTES, 2],
   [MAX_FAN_OUT_BYTES + 2, 0],
-])('links of %i bytes are made at once: %i; more are left to a look-up', (bytes, count) => {
+])('links of %i bytes: %i are made immediately, more are left to a lookup', (bytes, count) => {
   const reports = [aReport(), aReport()];
   const payload = Buffer.alloc(bytes / 2 - LINK_OVERHEAD_BYTES);
   const { links, changes } = decide(aState(reports), anAppend([{ payload }]));
@@ -139,7 +139,7 @@ test.each([
   expect(changes.filter(({ entry }) => entry === 'report')).toHaveLength(2 - count);
 });
 
-test('behind a look-up a link is held, and without room to hold it the look-up is made again', () => {
+test('a link after a running lookup is deferred; above the bound of deferred bytes, the lookup is repeated', () => {
   const record = aReport();
   const state = aState([record], { askAt: NOW_MS + MINUTE_MS });
   const message = anAppend([{}]);
@@ -163,17 +163,17 @@ test('behind a look-up a link is held, and without room to hold it the look-up i
   expect(full.changes[1]).toMatchObject({ key: keyOf(record), value: { askAt: DUE_NOW } });
 });
 
-describe('events off the clock', () => {
+describe('events whose clock is off', () => {
   const OFF_MS = 5 * MINUTE_MS;
   const late = (changes: readonly Change[]) =>
     changes.flatMap((one) => (one.entry === 'late' ? [one.value] : []));
 
   test.each([
-    ['earlier than five minutes before the log took it', NOW_MS + 20 - OFF_MS, -1n, true],
-    ['five minutes before the log took it', NOW_MS + 20 - OFF_MS, 0n, false],
+    ['more than five minutes before the log stored it', NOW_MS + 20 - OFF_MS, -1n, true],
+    ['five minutes before the log stored it', NOW_MS + 20 - OFF_MS, 0n, false],
     ['five minutes after it was received', NOW_MS + OFF_MS, 0n, false],
-    ['later than five minutes after it was received', NOW_MS + OFF_MS, 1n, true],
-  ])('one %s: looked up: %s', (_, atMs, more, isLate) => {
+    ['more than five minutes after it was received', NOW_MS + OFF_MS, 1n, true],
+  ])('an event %s is looked up: %s', (_, atMs, more, isLate) => {
     const state = aState([]);
     const message = anAppend([{ occurredAt: micros(atMs) + more }, { sessionId: null, occurredAt: 0n }]);
     const { changes } = decide(state, message, NOW_MS + 20);
@@ -183,7 +183,7 @@ describe('events off the clock', () => {
     expect(changes[0]).toEqual({ entry: 'append', id: message.appendId, arrivedAtMs: NOW_MS + 20 });
   });
 
-  test('the times of a session to look up grow with each event, in one append and over several', () => {
+  test('the time range of a late session grows with each event, in one append and in several', () => {
     const state = aState([]);
     const spans = [[5n, 3n, 4n], [9n], [6n], [1n]].map((times) => {
       const { changes } = decide(state, anAppend(times.map((occurredAt) => ({ occurredAt }))));
@@ -193,7 +193,7 @@ describe('events off the clock', () => {
     expect(spans).toEqual([[[3n, 5n]], [[3n, 9n]], [[3n, 9n]], [[1n, 9n]]]);
   });
 
-  test('are not looked up once no report can have their session', () => {
+  test('are not looked up if no report has their session', () => {
     const state = aState([aReport()]);
     state.sessionsWithReports.complete();
     const times = (sessionId: string) =>
@@ -202,7 +202,7 @@ describe('events off the clock', () => {
   });
 });
 
-/** One partition, which owns all. */
+/** State of a single partition, which owns all events. */
 function aState(
   reports: readonly ReportLink[],
   { askAt = null }: { askAt?: number | null } = {},

@@ -1,4 +1,4 @@
-/** What comes of a record of the reports' topic, and of the look-up behind it: one report too many shows foreign events. */
+/** Tests the decisions on records of the report-links topic and on the results of lookups. */
 import { randomUUID } from 'node:crypto';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -21,11 +21,11 @@ const TENANT = randomUUID();
 const HOME = partitionOf(TENANT, 0, PARTITIONS);
 const NEXT = (HOME + 1) % PARTITIONS;
 const CONTENT = { content: {} as ReportLink['content'], requestDigest: Buffer.alloc(32) };
-/** Of an event in the lane beside home. */
+/** Id of an event in lane 1. */
 const THERE = eventId(NOW_MS, 1, Buffer.alloc(8));
 const HERE = eventId(NOW_MS, 0, Buffer.alloc(8, 1));
 
-test('a report is waited for at home, without its content, and taken there from elsewhere', () => {
+test('tracks a report at its home without its content, and forwards it home from other partitions', () => {
   const record = aReport({ ...CONTENT });
   expect(taken(aState(), record)).toEqual({
     links: [],
@@ -38,7 +38,7 @@ test('a report is waited for at home, without its content, and taken there from 
   expect(taken(aState(), { ...record, kind: 'unresolved' })).toEqual({ links: [], notices: [], changes: [] });
 });
 
-test('a link that is taken back is of a later version than the link, whichever the tables get last', () => {
+test('the retraction of a link has a later version than the link, in any order of arrival', () => {
   const [report, event] = [aReport(), { ...anEvent(), receivedAt: 1 }];
   const versions = (['linked', 'unlinked'] as const).map(
     (kind) => newLink(kind, report, event, 'session', NOW_MS).version,
@@ -46,7 +46,7 @@ test('a link that is taken back is of a later version than the link, whichever t
   expect(versions[1]).toBeGreaterThan(versions[0] ?? Infinity);
 });
 
-test('what was erased is let go, reports and retractions, and nothing beside it', () => {
+test('removes erased reports and retractions, and nothing else', () => {
   const [erased, kept, back] = [aReport(), aReport(), aReport()];
   const state = aState([tracked(erased, {}), tracked(kept, {})]);
   state.evolve(taken(state, { ...back, kind: 'retracted' }).changes);
@@ -57,7 +57,7 @@ test('what was erased is let go, reports and retractions, and nothing beside it'
   ]);
 });
 
-test('a copy is matched at once, and without room only looked up', () => {
+test('matches a copy immediately; above the bound, only looks it up', () => {
   const record = aReport({ ...CONTENT, isForwarded: true });
   expect(taken(aState([], { partition: NEXT }), record).changes).toEqual([tracked(bare(record), {})]);
   const full = aState([], { partition: NEXT, openReports: 0 });
@@ -67,11 +67,11 @@ test('a copy is matched at once, and without room only looked up', () => {
   expect(taken(aState(), retried).changes).toEqual([tracked(bare(retried), { closesAt: NOW_MS })]);
 });
 
-test('a report that is known changes nothing, and one that is retried is looked up again, by its other owners too', () => {
+test('ignores a tracked report; a retry is looked up again, also by the other owners', () => {
   const record = aReport({ sessionLane: 1 });
   const open = aState([tracked(record, { askAt: null })]);
   expect(taken(open, record)).toEqual({ links: [], notices: [], changes: [] });
-  // Who retries need not know the lane.
+  // A retry may lack the lane.
   const again = { ...record, kind: 'retried' as const, sessionLane: null, content: null };
   const copy = { ...again, sessionLane: 1, isForwarded: true };
   expect(taken(open, again)).toEqual({
@@ -85,7 +85,7 @@ test('a report that is known changes nothing, and one that is retried is looked 
     expect(taken(waiting, more)).toEqual({ links: [], notices: [], changes: [] });
 });
 
-test('a report that waits and comes again before where it was, behind a cut, waits at its new place', () => {
+test('a waiting report that returns at a lower offset after a truncation waits at its new offset', () => {
   const record = aReport();
   const waiting = aState([tracked(record, { phase: 'waiting', askAt: null, offset: OFFSET + 2 })]);
   const back = tracked(bare(record), { phase: 'waiting', askAt: null });
@@ -94,7 +94,7 @@ test('a report that waits and comes again before where it was, behind a cut, wai
   expect(taken(waiting, { ...record, kind: 'retried' }).changes).toEqual([]);
 });
 
-test('a retraction lets its report go and is looked up once, whether its report is known or not', () => {
+test('a retraction closes its report and is looked up once, whether the report is tracked or not', () => {
   const record = { ...aReport(), kind: 'retracted' as const, ...CONTENT };
   const pending: Change = {
     entry: 'retraction',
@@ -110,44 +110,41 @@ test('a retraction lets its report go and is looked up once, whether its report 
 test.each<[what: string, isGood: boolean, of: Partial<ProjectedReport>, record: Partial<ReportLink>]>([
   ['the first of its id', true, {}, {}],
   ['the second of its id', false, { offset: OFFSET - 1 }, {}],
-  ['one that came again behind a cut', true, { offset: OFFSET + 1 }, {}],
-  ['one of which a cut has left the row', true, { logId: 'before the cut' }, {}],
+  ['a report that was appended again after a truncation', true, { offset: OFFSET + 1 }, {}],
+  ['a report whose row survived a truncation', true, { logId: 'before the truncation' }, {}],
   [
-    'one of which a cut has left the row, retracted',
+    'a report whose row survived a truncation, retracted',
     false,
-    { logId: 'before the cut', isRetracted: true },
+    { logId: 'before the truncation', isRetracted: true },
     {},
   ],
-  ['one that was retracted meanwhile', true, { isRetracted: true }, {}],
-  ['a retried one', true, { offset: 1, logId: 'earlier' }, { kind: 'retried' }],
-  ['a retried one that was retracted', false, { isRetracted: true }, { kind: 'retried' }],
-])(
-  '%s is opened: %s, with the lane that is projected, and its other owners are told',
-  (_, isGood, of, more) => {
-    const record = aReport({ sessionLane: null, ...more });
-    const waiting = tracked(record, { phase: 'waiting', askAt: null });
-    const state = aState([waiting]);
-    const known = new Map([[keyOf(record), aKnown({ ...record, sessionLane: 1 }, of)]]);
-    const reports = new Map([[keyOf(record), state.reports.get(keyOf(record)) ?? never()]]);
-    const { notices, changes } = answer(state, { kind: 'check', reports, projected: known });
-    const whole = { ...record, sessionLane: 1 };
-    const gone: Change = { ...waiting, value: null };
-    const closesAt = record.kind === 'retried' ? NOW_MS : closesAtMs(record);
-    expect(changes).toEqual(isGood ? [gone, tracked(whole, { closesAt })] : [gone]);
-    expect(notices).toEqual(
-      isGood ? [{ partition: NEXT, record: { ...whole, content: null, isForwarded: true } }] : [],
-    );
-    // Changed since it was asked about: it is asked about again.
-    state.evolve([waiting, tracked(record, {})]);
-    expect(answer(state, { kind: 'check', reports, projected: known })).toEqual({
-      links: [],
-      notices: [],
-      changes: [],
-    });
-  },
-);
+  ['a report that was retracted meanwhile', true, { isRetracted: true }, {}],
+  ['a retried report', true, { offset: 1, logId: 'earlier' }, { kind: 'retried' }],
+  ['a retried report that was retracted', false, { isRetracted: true }, { kind: 'retried' }],
+])('%s is opened: %s, with the projected lane, and its other owners get copies', (_, isGood, of, more) => {
+  const record = aReport({ sessionLane: null, ...more });
+  const waiting = tracked(record, { phase: 'waiting', askAt: null });
+  const state = aState([waiting]);
+  const known = new Map([[keyOf(record), aKnown({ ...record, sessionLane: 1 }, of)]]);
+  const reports = new Map([[keyOf(record), state.reports.get(keyOf(record)) ?? never()]]);
+  const { notices, changes } = answer(state, { kind: 'check', reports, projected: known });
+  const whole = { ...record, sessionLane: 1 };
+  const gone: Change = { ...waiting, value: null };
+  const closesAt = record.kind === 'retried' ? NOW_MS : closesAtMs(record);
+  expect(changes).toEqual(isGood ? [gone, tracked(whole, { closesAt })] : [gone]);
+  expect(notices).toEqual(
+    isGood ? [{ partition: NEXT, record: { ...whole, content: null, isForwarded: true } }] : [],
+  );
+  // The entry changed after the lookup started, so the report is looked up again.
+  state.evolve([waiting, tracked(record, {})]);
+  expect(answer(state, { kind: 'check', reports, projected: known })).toEqual({
+    links: [],
+    notices: [],
+    changes: [],
+  });
+});
 
-test('a report of no registered session has what it names, and one of other partitions is not held here', () => {
+test('a report of an unregistered session keeps its named events; a report of other partitions is not tracked here', () => {
   const record = aReport({ eventIds: [THERE], inlineEventIds: [] });
   const state = aState([tracked(record, { phase: 'waiting', askAt: null })]);
   const known = new Map([[keyOf(record), aKnown({ ...record, sessionLane: null })]]);
@@ -163,12 +160,12 @@ test('a report of no registered session has what it names, and one of other part
 });
 
 test.each<[what: string, isValid: boolean, of: Partial<ProjectedReport> | null, isForwarded: boolean]>([
-  ['behind its report', true, {}, false],
+  ['after its report', true, {}, false],
   ['before its report', false, { offset: OFFSET }, false],
   ['of a report in an earlier log', true, { logId: 'earlier', offset: OFFSET }, false],
-  ['that home had checked', true, { offset: OFFSET }, true],
-  ['of no report', false, null, false],
-])('a retraction %s takes links back: %s', (_, isValid, of, isForwarded) => {
+  ['that the home partition has checked', true, { offset: OFFSET }, true],
+  ['without a report', false, null, false],
+])('a retraction %s retracts links: %s', (_, isValid, of, isForwarded) => {
   const record = { ...aReport(), kind: 'retracted' as const, isForwarded };
   const key = keyOf(record);
   const retractions = new Map([[key, { record, offset: OFFSET }]]);
@@ -188,7 +185,7 @@ test.each<[what: string, isValid: boolean, of: Partial<ProjectedReport> | null, 
 });
 
 test.each(['ask', 'close'] as const)(
-  'the answer of an %s links what it found and what came behind it, and no more',
+  'the answer of an %s links the found events and the deferred events, and no others',
   (kind) => {
     const [record, gone] = [aReport(), aReport()];
     const state = aState([tracked(record, { askAt: 1, phase: 'spilled' }), tracked(gone, {})]);
@@ -228,7 +225,7 @@ test.each(['ask', 'close'] as const)(
   },
 );
 
-test('an open report that was looked up is matched from then on, and one whose events all came is told of none', () => {
+test('an open report is matched after its lookup; a closed report without missing events is not reported', () => {
   const record = aReport();
   const state = aState([tracked(record, {})]);
   const asked = {
@@ -243,7 +240,7 @@ test('an open report that was looked up is matched from then on, and one whose e
   expect(answer(state, { kind: 'close', ...asked }).notices).toEqual([]);
 });
 
-test('late events are linked, but not to a report whose retraction is still looked up: its session waits', () => {
+test('late events are linked, but not to a report with a pending retraction: its session waits', () => {
   const [record, retracted] = [aReport(), aReport()];
   const session = { tenantId: TENANT, projectId: record.projectId, sessionId: randomUUID(), offset: 1 };
   const late = { ...session, fromMicros: 1n, toMicros: 2n };
@@ -265,25 +262,25 @@ test('late events are linked, but not to a report whose retraction is still look
   const free = [aFound(record)];
   const done = answer(state, { ...asked, found: free, isComplete: true });
   expect(done.links).toMatchObject([{ kind: 'linked', reportId: record.reportId }]);
-  // The other grew meanwhile.
+  // The other entry grew meanwhile.
   expect(done.changes).toEqual([{ entry: 'late', key: 'one', value: null }]);
   expect(answer(state, { ...asked, found: free, isComplete: false }).changes).toEqual([]);
   const held = answer(state, { ...asked, found: [...free, aFound(retracted)], isComplete: true });
   expect([held.links.length, held.changes]).toEqual([1, []]);
-  // Others may have come since the look-up: it is counted here, too.
+  // Other links may have been made since the lookup, so the budget counts them too.
   const small = aReport({ maxSessionLinks: 1 });
   const full = answer(state, { ...asked, found: [aFound(small), aFound(small)], isComplete: true });
   expect(full.links).toHaveLength(1);
 });
 
-/** At home, unless it is said otherwise. */
+/** Answer in the home partition by default. */
 function aState(changes: readonly Change[] = [], { partition = HOME, openReports = 9 } = {}): LinkerState {
   const state = new LinkerState(partition, PARTITIONS, { ...LINKER_BOUNDS, openReports });
   state.evolve(changes);
   return state;
 }
 
-/** Home and the lane beside it decide about its events. */
+/** A report whose events belong to lane 0 and lane 1. */
 function aReport(of: Partial<ReportLink> = {}): ReportLink {
   const named = { inlineEventIds: [HERE], eventIds: [THERE] };
   return aReportLink({

@@ -1,4 +1,4 @@
-/** What is looked up next: everything in its turn, in portions, and nothing that would be told twice. */
+/** Tests the choice of the next lookup: all kinds in turn, in portions, and no link twice. */
 import { randomUUID } from 'node:crypto';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -22,7 +22,7 @@ const NOTHING_ASIDE: SuspendedJobs = new Map();
 const POSITION = { events: 11, eventsEpoch: 3, links: 12, reportLinksEpoch: 4 };
 const ENDS = { events: [20, 21], reports: [30, 31], sessions: [40, 41] };
 
-test('the kinds take turns from whichever was last', () => {
+test('alternates the kinds, starting after the last one', () => {
   const state = aState([...oneOfEach()]);
   const order = (after: Job['kind'] | undefined) =>
     nextJob(state, NOW_MS, { after, max: 9, suspended: NOTHING_ASIDE })?.kind;
@@ -30,7 +30,7 @@ test('the kinds take turns from whichever was last', () => {
   expect([undefined, ...turns].map(order)).toEqual(['unlink', 'check', 'ask', 'close', 'late', 'unlink']);
 });
 
-test('one that was set aside is given again in its turn; behind an ask only checks and unlinks pass it', () => {
+test('returns a suspended lookup in its turn; only checks and unlinks overtake a suspended ask', () => {
   const state = aState([...oneOfEach()]);
   const kinds = ['unlink', 'check', 'ask', 'close', 'late'] as const;
   const passing = (suspended: SuspendedJobs) =>
@@ -51,7 +51,7 @@ test('one that was set aside is given again in its turn; behind an ask only chec
   expect(passing(new Map([['late', { job }]])).map((one) => one?.kind)).toEqual([...kinds]);
 });
 
-test('nothing is asked before it is due, the longest due first, and never more than a portion', () => {
+test('looks up only due reports, the earliest first, in portions', () => {
   const [late, later, soon] = [1, 2, 3].map((n) => aTracked({ askAt: NOW_MS - 3 + n }));
   const state = aState([later, soon, late].flatMap((one) => (one === undefined ? [] : [one.change])));
   const asked = (nowMs: number, max: number) => {
@@ -70,7 +70,7 @@ test.each([
   [10_000, 10_000, 2],
   [10_000, 10_001, 1],
   [30_000, 1, 1],
-])('reports that name %i and %i events: %i in one look-up', (first, second, count) => {
+])('reports that name %i and %i events: %i in one lookup', (first, second, count) => {
   const named = [first, second].map((eventIds, i) => {
     const ids = Array.from({ length: eventIds }, (_, n) => `event ${n}`);
     const half = Math.floor(eventIds / 2);
@@ -83,7 +83,7 @@ test.each([
   expect(job?.kind === 'check' && job.reports.size).toBe(count);
 });
 
-test('retractions and sessions come in portions, too', () => {
+test('looks up retractions and sessions in portions', () => {
   const state = aState([...oneOfEach(), ...oneOfEach(), ...oneOfEach()]);
   const portion = (after: Job['kind']) => nextJob(state, NOW_MS, { after, max: 2, suspended: NOTHING_ASIDE });
   const [unlink, late] = [portion('late'), portion('close')];
@@ -91,7 +91,7 @@ test('retractions and sessions come in portions, too', () => {
   expect(late?.kind === 'late' && late.sessions.size).toBe(2);
 });
 
-test('a look-up waits for what it asks about, and for no other partition', () => {
+test('a lookup requires only the offsets of the partitions that it reads', () => {
   let record = aReportLink();
   while (partitionOf(record.tenantId, 0, 2) !== 0) record = aReportLink({ tenantId: randomUUID() });
   const tracked = (offset: number): TrackedReport => ({
@@ -115,7 +115,7 @@ test('a look-up waits for what it asks about, and for no other partition', () =>
     reports: at(5, 0, 4),
     sessions: at(5, 0),
   });
-  // The tenant's home is 0: a copy's report is a row from there, and so is what was spilled of one.
+  // The tenant's home is partition 0: the rows of copied and of spilled reports are projected from there.
   const unlink = { kind: 'unlink', retractions: reports } as const;
   expect(needs(unlink)).toEqual({ ...linked, reports: new Map([...at(1, 8, 4), ...at(0, 30)]) });
   expect(needs(unlink, 0).reports).toEqual(at(0, 8, 4));
@@ -139,7 +139,7 @@ test.each<[boolean, 'check' | 'ask', string | null, number | null]>([
   [false, 'check', 'a session', 0],
   [false, 'check', null, null],
   [false, 'ask', 'a session', null],
-])('lanes are asked for (%s) by a %s of %s in lane %s', (asks, kind, sessionId, sessionLane) => {
+])('needs session lanes (%s): a %s of %s in lane %s', (asks, kind, sessionId, sessionLane) => {
   const { key, value } = aTracked({}, { sessionId, sessionLane });
   const known = aTracked({}, { sessionId: randomUUID(), sessionLane: 0 });
   const reports = new Map([
@@ -149,14 +149,14 @@ test.each<[boolean, 'check' | 'ask', string | null, number | null]>([
   expect(needsSessionLanes({ kind, reports })).toBe(asks);
 });
 
-test('a project with more than an answer takes is looked up by itself, and the others have every second turn', () => {
+test('a project with more data than one answer is looked up alone; other projects get every second lookup', () => {
   const [heavy, other] = [randomUUID(), randomUUID()];
   const of = (projectId: string) => aTracked({ askAt: 0 }, { projectId });
   const state = aState(
     [of(other), ...Array.from({ length: 900 }, () => of(heavy))].map(({ change }) => change),
   );
   let turns = NO_HEAVY_PROJECTS;
-  /** @returns how many reports of each the next look-up has. */
+  /** Returns the number of reports of each project in the next lookup. */
   const turn = (isComplete: boolean): [number, number] => {
     const job = nextJob(state, NOW_MS, {
       after: undefined,
@@ -188,7 +188,7 @@ test('a project with more than an answer takes is looked up by itself, and the o
       [0, 1],
     ],
   ]);
-  // Its answers are whole again: it is looked up with all others before long.
+  // Its answers are complete again, so it is soon looked up together with the others.
   expect([turn(true), turn(true), turn(true), turn(true), turn(true), turn(true)]).toEqual([
     ...[
       [125, 0],
@@ -201,7 +201,7 @@ test('a project with more than an answer takes is looked up by itself, and the o
   ]);
 });
 
-test('a heavy project does not wait where it is alone, nor do its checks; a look-up of retractions makes one, too', () => {
+test('a heavy project that is alone does not wait, and its checks never wait; an unlink lookup can also make a project heavy', () => {
   const [projectId, other] = [randomUUID(), randomUUID()];
   const heavy = { projects: new Map([[projectId, 1]]), isNext: false };
   const sizeOfNext = (...reports: readonly { change: Change }[]) => {
@@ -223,7 +223,7 @@ test('a heavy project does not wait where it is alone, nor do its checks; a look
   });
 });
 
-test('projects take turns within a look-up: whoever files most does not fill it', () => {
+test('a lookup takes reports of the projects in turn, so that no project fills it', () => {
   const [many, one] = [randomUUID(), randomUUID()];
   const of = (projectId: string) => aTracked({ askAt: 0 }, { projectId });
   const state = aState([of(many), of(many), of(many), of(one)].map(({ change }) => change));
@@ -232,7 +232,7 @@ test('projects take turns within a look-up: whoever files most does not fill it'
   expect(projects).toEqual([many, one]);
 });
 
-test('a report asks for the events that it names and for those of its session, each once', () => {
+test('a report queries its named events and the events of its session, each once', () => {
   const state = new LinkerState(0, 1, LINKER_BOUNDS);
   const [inline, named] = [randomUUID(), randomUUID()];
   const record = aReportLink({
@@ -264,7 +264,7 @@ function aTracked(of: Partial<TrackedReport> = {}, record: Partial<ReportLink> =
   return { key, value, change: { entry: 'report', key, value } satisfies Change };
 }
 
-/** Something to do of each kind. */
+/** A state with a due lookup of each kind. */
 function oneOfEach(): Change[] {
   const record = aReportLink();
   const [projectId, sessionId] = [randomUUID(), randomUUID()];

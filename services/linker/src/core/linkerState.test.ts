@@ -1,4 +1,4 @@
-/** What a partition's linker holds in memory, within its bounds, and what a new owner is told. */
+/** Tests the linker's state of a partition: its bounds, and its changelog for a new owner. */
 import { randomUUID } from 'node:crypto';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { NO_EPOCHS, type TrackedReport } from '@questlog/schemas/topics/linkerState';
@@ -9,8 +9,8 @@ import { LINKER_BOUNDS, LinkerState, positionEntry } from './linkerState.ts';
 const SEEN = randomUUID();
 const EVENT_IDS = [randomUUID(), randomUUID(), randomUUID()];
 
-// Entries of several kinds may have one name.
-test('the changelog is told of each change once, by its latest value, and a new owner holds the same', () => {
+// Entries of different kinds can have the same name.
+test('writes each change once with its latest value, and a new owner restores the same state', () => {
   const state = aState();
   const report = aTracked();
   const record = aReportLink();
@@ -61,7 +61,7 @@ test('the changelog is told of each change once, by its latest value, and a new 
   expect(next.drain()).toEqual([]);
 });
 
-test('there is room for reports and for the events that they name, up to both bounds', () => {
+test('opens reports up to the bounds of reports and of named events', () => {
   const state = aState({ openReports: 2, openEventIds: 5 });
   const [first, second] = [aTracked(), aTracked({}, { eventIds: [], inlineEventIds: [EVENT_IDS[0] ?? ''] })];
   state.evolve([first.change]);
@@ -80,7 +80,7 @@ test('there is room for reports and for the events that they name, up to both bo
   expect(named.canOpenReport).toBe(false);
 });
 
-test('links are held up to the bound, in bytes of their own, until their reportâ€™s look-up is answered', () => {
+test('defers copies of links up to the bound, until the lookup of their report is answered', () => {
   const state = aState({ deferredLinkBytes: 2 * (LINK_OVERHEAD_BYTES + 10) });
   const [one, other] = [aTracked(), aTracked()];
   const payload = Buffer.from('0123456789');
@@ -96,7 +96,7 @@ test('links are held up to the bound, in bytes of their own, until their reportâ
   state.evolve([hold(one.key)]);
   expect(state.canDeferLinks).toBe(false);
   expect(state.deferredLinks.get(one.key)).toHaveLength(2);
-  // Only the copies are held: the record's bytes may be used again.
+  // The state keeps only copies, because the record's bytes may be reused.
   payload.fill('x');
   expect(state.deferredLinks.get(one.key)?.map(({ event }) => event.payload.toString())).toEqual([
     '0123456789',
@@ -110,7 +110,7 @@ test('links are held up to the bound, in bytes of their own, until their reportâ
   expect(state.canDeferLinks).toBe(false);
 });
 
-test('a report is due by its phase: a check at once, an ask at its time, the last at its end', () => {
+test('a report is due by its phase: a check immediately, an ask at its time, a close at its end', () => {
   const state = aState();
   const report = aTracked({ phase: 'waiting', askAt: 5, closesAt: 9 });
   const due = (nowMs: number) =>
@@ -133,7 +133,7 @@ test('a report is due by its phase: a check at once, an ask at its time, the las
   expect(due(9)).toEqual([0, 0, 0]);
 });
 
-test('what is due earlier is found after what is due later, in any order', () => {
+test('finds due reports in any order of insertion', () => {
   const state = aState();
   const at = [7, 3, 5].map((askAt) => aTracked({ askAt }));
   const keys = (nowMs: number) =>
@@ -149,7 +149,7 @@ function aState(bounds: Partial<typeof LINKER_BOUNDS> = {}): LinkerState {
   return new LinkerState(0, 1, { ...LINKER_BOUNDS, ...bounds });
 }
 
-/** Names three events. */
+/** A report that names three events. */
 function aTracked(of: Partial<TrackedReport> = {}, record: Parameters<typeof aReportLink>[0] = {}) {
   const whole = aReportLink({
     inlineEventIds: EVENT_IDS.slice(0, 1),

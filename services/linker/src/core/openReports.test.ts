@@ -1,4 +1,7 @@
-/** Which partition matches a report: each pair of a report and an event has one, or a link would be made twice or never. */
+/**
+ * Tests which partition matches a report. Each pair of a report and an event needs exactly one owner, so that its
+ * link is made once.
+ */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -12,7 +15,7 @@ const [TENANT, SESSION] = [randomUUID(), randomUUID()];
 const HOME = partitionOf(TENANT, 0, PARTITIONS);
 const [HERE, THERE] = [0, 1].map((lane) => eventId(1, lane, Buffer.alloc(8)));
 
-test('a report is found by what the partition decides about, until it is let go', () => {
+test('finds a report by the events and the session that the partition owns, until the report is removed', () => {
   const record = aReportLink({
     tenantId: TENANT,
     sessionId: SESSION,
@@ -43,12 +46,12 @@ test.each([
   [0, 0],
   [1, 1],
   [null, 0],
-])('a session in lane %s is the partition’s that is %i behind home', (sessionLane, behind) => {
+])('a session in lane %s belongs to the partition %i after the home partition', (sessionLane, behind) => {
   const record = aReportLink({ tenantId: TENANT, sessionId: SESSION, sessionLane });
   expect([...ownersOf(record, PARTITIONS)]).toEqual([(HOME + behind) % PARTITIONS]);
 });
 
-test('a report that gets no links by its session is not among those of its session', () => {
+test('a report with a maximum of 0 session links is not found by its session', () => {
   const open = new OpenReports(HOME, PARTITIONS);
   open.add('key', aReportLink({ tenantId: TENANT, sessionId: SESSION, sessionLane: 0, maxSessionLinks: 0 }));
   expect([[...open.reportsOfSession(SESSION)], open.reports]).toEqual([[], 1]);

@@ -1,4 +1,4 @@
-/** The packed ids behave as a queue with a set beside it, however full the index is. */
+/** Tests that the packed ids behave like a queue combined with a set, at any load of the index. */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
@@ -10,14 +10,14 @@ const timed = (n: number): string => `0197${n.toString(16).padStart(4, '0')}-000
 
 test.each([
   ['hashed', hashed],
-  ['counted up', counted],
-  ['that differ in their time', timed],
-])('finds ids %s, and only those that are there, as it grows and as the oldest go', (_, idOf) => {
+  ['that are consecutive', counted],
+  ['that differ only in their time', timed],
+])('finds exactly the present ids %s while it grows and while the oldest are dropped', (_, idOf) => {
   const ids = new PackedIds();
   let oldest = 0;
   for (let n = 0; n < 3_000; n++) {
     ids.add(idOf(n), Math.floor(n / 7), n);
-    // So that the ring, once it is full, has its oldest in its middle.
+    // Moves the oldest row to the middle of the full ring.
     if (n < 50 || n % 3 === 0) continue;
     ids.dropOldest();
     oldest++;
@@ -29,7 +29,7 @@ test.each([
   expect(ids.size).toBe(3_000 - oldest);
 });
 
-test('counts those that are with the oldest, and no row that is still free', () => {
+test('counts the ids of the oldest entry, without free rows', () => {
   const ids = new PackedIds();
   expect(ids.oldest).toBeUndefined();
   ids.add(hashed(1), 0, 5);
@@ -37,7 +37,7 @@ test('counts those that are with the oldest, and no row that is still free', () 
   expect(ids.oldest).toEqual({ entry: 0, since: 5, count: 2 });
 });
 
-test('tells ids apart that differ in any one bit', () => {
+test('distinguishes ids that differ in a single bit', () => {
   const ids = new PackedIds();
   const id = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
   ids.add(id, 0, 0);

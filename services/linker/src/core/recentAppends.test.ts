@@ -1,4 +1,4 @@
-/** What is remembered of appends, over changes of the owner and over an upgrade, and what the changelog holds of it. */
+/** Tests the cache of append ids across owners and across an upgrade, and the contents of the changelog. */
 import { createHash } from 'node:crypto';
 import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 import { uuidV8 } from '@questlog/schemas/uuid';
@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { SlotRing } from '../testing/slotRing.ts';
 import { RecentAppends } from './recentAppends.ts';
 
-/** As of the version before with 6 slots of 10. */
+/** Bound of the previous version with 6 slots of 10 ids. */
 const MAX_IDS = 40;
 const ALL_IDS = Array.from({ length: 5_000 }, (_, n) =>
   uuidV8(createHash('sha256').update(String(n)).digest()),
@@ -15,27 +15,27 @@ const idOf = (n: number): string => ALL_IDS[n] ?? '';
 const ids = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, i) => idOf(from + i));
 
-test('remembers the latest ids, whole commits at a time, and tells how far back they go', () => {
+test('keeps the latest ids, evicts whole commits, and returns the time of the oldest id', () => {
   const partition = aPartition(new RecentAppends(5));
   partition.take(2, 3);
   expect(partition.memory.since).toBe(0);
   partition.take(2);
-  // The first commit is forgotten only once more than 5 ids stay without it.
+  // The first commit is evicted only if more than 5 ids remain without it.
   expect([partition.remembered(), partition.memory.since]).toEqual([ids(0, 7), 1_000]);
   partition.take(1);
   expect([partition.remembered(), partition.memory.since]).toEqual([ids(2, 6), 1_002]);
 });
 
-test('a commit is one entry, which is not written again, and the changelog holds what is remembered', () => {
+test('a commit is one entry, which is never rewritten, and the changelog contains exactly the cached ids', () => {
   const partition = aPartition(new RecentAppends(100));
   for (let commit = 0; commit < 1_000; commit++) expect(partition.take(3)).toHaveLength(1);
   expect(partition.held()).toEqual(partition.remembered());
   expect(partition.remembered()).toHaveLength(102);
-  // Of keys that came up nothing is left but what is in use.
+  // Only the keys in use remain in the changelog.
   expect(partition.names.size).toBeLessThan(40);
 });
 
-test('keys that were freed and are not needed get a tombstone', () => {
+test('freed keys that are not reused get a tombstone', () => {
   const partition = aPartition(new RecentAppends(10));
   for (let commit = 0; commit < 11; commit++) partition.take(1);
   const told = partition.take(10);
@@ -43,14 +43,14 @@ test('keys that were freed and are not needed get a tombstone', () => {
   expect(partition.held()).toEqual(partition.remembered());
 });
 
-test('a commit of many appends has entries that the topic takes', () => {
+test('splits a commit with many appends into entries below the topic’s limit', () => {
   const partition = aPartition(new RecentAppends(5_000));
   const told = partition.take(2_500);
   expect(told.map(([, held]) => held?.ids.length)).toEqual([1_000, 1_000, 500]);
 });
 
 test.each([0, 1, 3, 8, 40, 41, 57, 200])(
-  'a new owner remembers what the old one did, after %i appends',
+  'a new owner restores the ids of the old owner after %i appends',
   (count) => {
     const partition = aPartition(new RecentAppends(MAX_IDS));
     for (let at = 0; at < count; at += 3) partition.take(Math.min(3, count - at));
@@ -64,9 +64,9 @@ test.each([0, 1, 3, 8, 40, 41, 57, 200])(
   },
 );
 
-// Partitions move between members of both versions, in any order, each with any number of commits before it goes.
+// Partitions move between members of both versions in any order, with any number of commits between two moves.
 test.each(Array.from({ length: 40 }, (_, seed) => seed))(
-  'in a rolling upgrade no version misses what the other has seen, nor trusts more than it knows (%i)',
+  'in a rolling upgrade, neither version misses appends of the other or overestimates its cache (%i)',
   (seed) => {
     const draw = drawsOf(seed);
     let partition: Partition | undefined;
@@ -89,7 +89,7 @@ const arrivalOf = (n: number): number => 1_000 + n;
 
 type Partition = ReturnType<typeof aPartition>;
 
-/** One owner of a partition; the next one gets the same changelog. */
+/** An owner of the partition. The next owner restores from its changelog. */
 function aPartition(
   memory: RecentAppends | SlotRing,
   before?: { changelog: Map<string, SeenAppends>; taken: number },
@@ -105,7 +105,7 @@ function aPartition(
     get taken() {
       return taken;
     },
-    /** One commit each. */
+    /** Adds appends with one commit for each. */
     take(...counts: number[]) {
       return counts.flatMap((count) => {
         for (let i = 0; i < count; i++) memory.add(idOf(taken + i), arrivalOf(taken + i));

@@ -3,17 +3,17 @@ import { uuidV8 } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { SessionFilter, SessionsWithReports } from './sessionFilter.ts';
 
-/** Each mutant of the product is run against them. */
+/** Few ids, because the mutation tests run them for each mutant. */
 const MANY = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 20_000 : 200_000;
 const idOf = (n: number): string => uuidV8(createHash('sha256').update(String(n)).digest());
 
-test('a session that has a report is never taken for one that has none', () => {
+test('never excludes a session with a report', () => {
   const filter = new SessionFilter(MANY);
   for (let n = 0; n < MANY / 4; n++) filter.add(idOf(n));
   for (let n = 0; n < MANY / 4; n++) if (!filter.mayContain(idOf(n))) expect.fail(`session ${n}`);
 });
 
-test('takes few other sessions for one with a report, also if ids are counted up', () => {
+test('has few false positives, also for consecutive ids', () => {
   const filter = new SessionFilter(MANY);
   const counted = (n: number): string => `00000000-0000-4000-8000-${n.toString(16).padStart(12, '0')}`;
   for (let n = 0; n < MANY; n++) filter.add(counted(n));
@@ -22,7 +22,7 @@ test('takes few other sessions for one with a report, also if ids are counted up
   expect(wrong).toBeLessThan(MANY / 200);
 });
 
-test('until a partition has learned of all of them every session may have one for it, whatever others know', () => {
+test('until a partition has loaded all sessions, every session may have a report, independent of other partitions', () => {
   const filter = new SessionFilter(MANY);
   const [learned, learning] = [new SessionsWithReports(filter), new SessionsWithReports(filter)];
   learned.complete();

@@ -1,4 +1,7 @@
-/** A report gets so many links by its session and no more, the first in the log, whoever makes them. */
+/**
+ * Tests that a report gets exactly the maximum number of links by its session, the first in the log, across all
+ * owners and lookups.
+ */
 import { anEvent, anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
@@ -16,7 +19,7 @@ function aTopology() {
   const topology = new Topology(1);
   topology.lanes.set(`${projectId}/${sessionId}`, HOME);
   const filedAtMs = topology.nowMs;
-  /** In the report's window, whenever it comes. */
+  /** Event in the report's window, at any time of arrival. */
   const send = (...tails: number[]): string[] =>
     tails.map((tail) => {
       const id = idOf(tail);
@@ -49,7 +52,7 @@ function aTopology() {
   return { topology, send, sendTogether, file, idOf, linked };
 }
 
-test('those before it and those behind it count together, also at a new owner and once it was let go', () => {
+test('events before and after the report count together, also with a new owner and after the report was closed', () => {
   const { topology, send, file, linked } = aTopology();
   const first = send(1, 2);
   file({ maxSessionLinks: 3 });
@@ -68,7 +71,7 @@ test('those before it and those behind it count together, also at a new owner an
   expect(linked()).toEqual([...first, ...third]);
 });
 
-test('one that was let go before it was full gets as many more as it may', () => {
+test('a report that was closed below its maximum gets further links up to the maximum', () => {
   const { topology, send, file, linked } = aTopology();
   const early = send(1);
   file({ maxSessionLinks: 2 });
@@ -80,7 +83,7 @@ test('one that was let go before it was full gets as many more as it may', () =>
   expect(linked()).toEqual([...early, late]);
 });
 
-test('those that wait behind a look-up count once it is answered', () => {
+test('deferred links count after their lookup is answered', () => {
   const { topology, send, file, linked } = aTopology();
   const [first = ''] = send(1);
   topology.consume(HOME, 'events');
@@ -88,7 +91,7 @@ test('those that wait behind a look-up count once it is answered', () => {
   file({ maxSessionLinks: 2 });
   topology.consume(HOME, 'reports');
   for (const topic of ['events', 'reports'] as const) topology.project(topic, HOME, 1);
-  // Checked, asked about, and answered: what comes now waits until the answer is taken in.
+  // The lookup is answered but not applied, so new events are deferred.
   for (let i = 0; i < 5; i++) topology.lookUp(HOME);
   const [second = ''] = send(2, 3);
   topology.consume(HOME, 'events');
@@ -97,7 +100,7 @@ test('those that wait behind a look-up count once it is answered', () => {
   expect(linked()).toEqual([first, second]);
 });
 
-test('what it names is linked all the same, and does not count', () => {
+test('named events are linked in addition and do not count', () => {
   for (const isBefore of [true, false]) {
     const { topology, send, file, idOf, linked } = aTopology();
     const steps = [() => send(1, 2, 3, 4), () => file({ maxSessionLinks: 1, eventIds: [idOf(1), idOf(3)] })];
@@ -109,7 +112,7 @@ test('what it names is linked all the same, and does not count', () => {
   }
 });
 
-test('events of one request count one by one, whether they come before the report or behind it', () => {
+test('events of one request count individually, before and after the report', () => {
   for (const isBefore of [true, false]) {
     const { topology, sendTogether, file, linked } = aTopology();
     const steps = [() => sendTogether(1, 2, 3), () => file({ maxSessionLinks: 2 })];
@@ -121,7 +124,7 @@ test('events of one request count one by one, whether they come before the repor
   }
 });
 
-test('what the look-up of a retried report links counts once, beside what it saw and nobody remembered', () => {
+test('links from the lookup of a retried report count once, in addition to links that the state had not counted', () => {
   const { state, report, key, link } = aTracked({ maxSessionLinks: 3 });
   const counted = new SessionLinkBudget(state, new Map([[key, 1]]));
   expect(counted.take(key, report)).toBe(true);
@@ -131,11 +134,11 @@ test('what the look-up of a retried report links counts once, beside what it saw
   expect([state.sessionLinks.get(key), state.hasLinksLeft(key, report)]).toEqual([2, true]);
 });
 
-test('a report’s links are remembered for as long as it is waited for, whatever a look-up sees', () => {
+test('the state keeps the link count of a tracked report, also if a lookup sees fewer links', () => {
   const { state, report, key, track, link } = aTracked({ maxSessionLinks: 3 });
   for (const kind of ['linked', 'linked', 'unlinked'] as const) link(kind);
   expect(state.sessionLinks.get(key)).toBe(2);
-  // It sees fewer or as many, or nothing is looked up.
+  // The lookup sees fewer links, the same number, or there is no lookup.
   for (const told of [new Map([[key, 1]]), new Map([[key, 2]]), undefined]) {
     const counted = new SessionLinkBudget(state, told);
     expect(counted.changes()).toEqual([]);

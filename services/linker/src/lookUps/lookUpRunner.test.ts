@@ -1,4 +1,4 @@
-/** What comes of a look-up, as the runner puts it into the outbox. */
+/** Tests how the runner adds the result of a lookup to the outbox. */
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import { type Decision, keyOf } from '../core/decision.ts';
@@ -9,7 +9,7 @@ import type { Outbox } from '../outbox.ts';
 import { LookUpRunner } from './lookUpRunner.ts';
 import type { LookUp, LookUps } from './lookUps.ts';
 
-test('what a look-up links counts on top of links that it saw and nobody remembered', async () => {
+test('new links of a lookup are counted in addition to links that the state had not counted', async () => {
   const state = new LinkerState(0, 1, LINKER_BOUNDS);
   const record = aReportLink({ maxSessionLinks: 2 });
   const key = keyOf(record);
@@ -29,7 +29,7 @@ test('what a look-up links counts on top of links that it saw and nobody remembe
   expect(state.sessionLinks.get(key)).toBe(2);
 });
 
-/** It keeps the state, and commits nothing. */
+/** An outbox that keeps the state and commits nothing. */
 function anOutbox(state: LinkerState): Outbox {
   const put = ({ links, changes }: Decision): void => {
     state.evolve(changes);

@@ -61,12 +61,12 @@ export class LookUpRunner {
     const [oldest] = active.toSorted((a, b) => b.ageMs - a.ageMs);
     if (oldest?.isOverdue === true) {
       const { job, ageMs, waitsFor } = oldest;
-      const since = `look-up ${job.kind} of partition ${partition} has not been answered for ${asSeconds(ageMs)}`;
+      const since = `lookup ${job.kind} of partition ${partition} has not been answered for ${asSeconds(ageMs)}`;
       return `${since}: it waits for ${waitsFor ?? 'ClickHouse'}`;
     }
     const failingMs = this.#failingSinceMs === undefined ? 0 : performance.now() - this.#failingSinceMs;
     if (failingMs < OVERDUE_AFTER_MS) return undefined;
-    return `no look-up of partition ${partition} was answered for ${asSeconds(failingMs)}`;
+    return `no lookup of partition ${partition} was answered for ${asSeconds(failingMs)}`;
   }
 
   /** Restarts the lookups after a truncation. The current attempt continues until it is answered or overdue. */

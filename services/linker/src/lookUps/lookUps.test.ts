@@ -1,4 +1,4 @@
-/** What a look-up waits for, and what it does not. */
+/** Tests which conditions a lookup waits for. */
 import { randomUUID } from 'node:crypto';
 import { cachedTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
@@ -22,7 +22,7 @@ let tenant = randomUUID();
 while (partitionOf(tenant, 0, 2) !== 1) tenant = randomUUID();
 const AT_HOME_IN_1 = tenant;
 
-/** An overdue look-up of partition 0 for one report at offset 5, asked by a linker that has read records of leader epoch 2. */
+/** An overdue lookup of partition 0 for one report at offset 5. The linker has read records of leader epoch 2. */
 async function aLookUp(
   methods: Partial<Log> = {},
   kind: 'check' | 'close' | 'unlink' = 'check',
@@ -55,7 +55,7 @@ async function aLookUp(
   return { lookUp, lookUps, sessionsWithReports, answer: () => lookUps.answer(lookUp) };
 }
 
-test('a look-up that was begun before a cut goes on with the log as it is', async () => {
+test('a lookup that started before a truncation continues with the current log', async () => {
   const { answer, lookUp } = await aLookUp(
     { endOffset: async () => 3, committed: async () => [{ offset: 3, metadata: '' }] },
     'close',
@@ -68,12 +68,12 @@ test('a look-up that was begun before a cut goes on with the log as it is', asyn
 
 const ANSWER = { kind: 'check', projected: new Map() };
 
-test('a look-up that is overdue does not wait for a record that a cut has taken from the log', async () => {
+test('an overdue lookup does not wait for a record that a truncation has removed', async () => {
   const { answer } = await aLookUp();
   expect(await answer()).toMatchObject(ANSWER);
 });
 
-test('a look-up that is overdue waits on while a partition has no leader', async () => {
+test('an overdue lookup keeps waiting while a partition has no leader', async () => {
   const { answer } = await aLookUp({
     endOffset: async (topic) => {
       if (topic === TOPICS.reportLinks) throw new Unavailable('it has no leader');
@@ -83,7 +83,7 @@ test('a look-up that is overdue waits on while a partition has no leader', async
   expect(await answer()).toBeUndefined();
 });
 
-test('a projector that stands where a log that is no more had records has not projected those of this one', async () => {
+test('a commit of the projector in an earlier log does not count as projection of this log', async () => {
   const last = { offset: 5, id: 'the last' };
   let note: object = { last: { ...last, leaderEpoch: 1 } };
   const { answer } = await aLookUp({
@@ -91,7 +91,7 @@ test('a projector that stands where a log that is no more had records has not pr
     endOffset: async () => 6,
   });
   expect(await answer()).toBeUndefined();
-  // It has repaired one cut and not noticed the next.
+  // The projector has repaired one truncation and has not noticed the next.
   note = { upToEpoch: 1 };
   expect(await answer()).toBeUndefined();
   for (const known of [{}, { last }, { last: { ...last, leaderEpoch: 2 } }]) {
@@ -104,7 +104,7 @@ test.each([
   [1, false],
   [2, true],
 ])(
-  'of a block that is being written the leader epoch %i tells of what is below it too',
+  'the leader epoch %i of a block that is being written also holds for the records below it',
   async (leaderEpoch, isPast) => {
     const note = { pendingTo: 9, last: { offset: 8, id: 'of the block', leaderEpoch } };
     const { answer } = await aLookUp({
@@ -115,7 +115,7 @@ test.each([
   },
 );
 
-test('a retraction that was copied from its home waits for the rows of the reports that were filed there', async () => {
+test('a retraction that was copied from the home partition waits for the projection of the home partition', async () => {
   const projected = [6, 2];
   const { answer } = await aLookUp(
     {
@@ -129,7 +129,7 @@ test('a retraction that was copied from its home waits for the rows of the repor
   expect(await answer()).toMatchObject({ kind: 'unlink' });
 });
 
-/** A ClickHouse whose tables are those of the commits once it is told so. */
+/** Simulates restored tables: their UUIDs match the commits only after the test switches them. */
 function restoredTables() {
   const tables = { committed: 'of before', now: 'of the backup' };
   const committed: Log['committed'] = async () => [
@@ -142,7 +142,7 @@ function restoredTables() {
 }
 
 test.each(['check', 'close'] as const)(
-  'a %s waits while the tables were restored and the projector has not noticed',
+  'a %s waits until the projector has noticed restored tables',
   async (kind) => {
     const { tables, committed, query } = restoredTables();
     const { answer } = await aLookUp({ committed }, kind, query);
@@ -152,7 +152,7 @@ test.each(['check', 'close'] as const)(
   },
 );
 
-test('which sessions have reports is not learnt from a table that was restored and lacks some', async () => {
+test('does not load sessions with reports from a restored table that lacks reports', async () => {
   const { tables, committed, query } = restoredTables();
   const looked = Promise.withResolvers<void>();
   const { lookUps, sessionsWithReports } = await aLookUp(
@@ -171,7 +171,7 @@ test('which sessions have reports is not learnt from a table that was restored a
   expect(sessionsWithReports.mayContain('any')).toBe(false);
 });
 
-test('the longer a look-up has waited, the less often it asks the brokers', () => {
+test('the poll interval of a lookup grows with its age', () => {
   const now = vi.spyOn(performance, 'now').mockReturnValue(0);
   onTestFinished(() => now.mockRestore());
   const lookUp = new LookUp({ kind: 'check', reports: new Map() });

@@ -1,4 +1,4 @@
-/** What a look-up asks of ClickHouse: in queries that a server takes, whatever the number of its reports. */
+/** Tests that lookups split their queries, whatever the number of reports. */
 import { randomUUID } from 'node:crypto';
 import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
@@ -18,7 +18,7 @@ function asksOf(count: number): LinkQuery[] {
   });
 }
 
-/** @param rows that the query for the sessions of `record` is answered with. */
+/** @param rows result of the query by session for each report */
 async function lookUp(asks: readonly LinkQuery[], rows: readonly unknown[]) {
   const lists: string[][] = [];
   const query = async (_: string, params: Readonly<Record<string, unknown>> = {}) => {
@@ -35,7 +35,7 @@ async function lookUp(asks: readonly LinkQuery[], rows: readonly unknown[]) {
   return { isComplete, lists };
 }
 
-test('sessions of late events may have more reports than one query takes: all are asked for', async () => {
+test('queries all reports of late sessions, with several queries if necessary', async () => {
   const asks = asksOf(4_000);
   const { isComplete, lists } = await lookUp(asks, []);
   expect(isComplete).toBe(true);
@@ -45,7 +45,7 @@ test('sessions of late events may have more reports than one query takes: all ar
   );
 });
 
-test('a look-up whose first reports fill an answer is not whole, whatever the others have', async () => {
+test('a lookup is incomplete if its first reports fill the answer', async () => {
   const place = { id: randomUUID(), payloadBytes: '0', logPartition: 0, logOffset: '1', logIndex: 0 };
   const rows = Array.from({ length: 20_000 }, () => ({ ...record, ...place }));
   expect((await lookUp(asksOf(4_000), rows)).isComplete).toBe(false);

@@ -1,4 +1,4 @@
-/** Look-ups that wait for the projector and let others pass: whoever is answered first, each pair is told once. */
+/** Tests suspended lookups: each link is made once, in any order of the answers. */
 import { anEvent, anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
@@ -18,7 +18,7 @@ function aTopology() {
     topology.appendReport({ ...report, receivedAt: topology.nowMs, occurredAt: null });
     return report;
   };
-  /** Inside the windows of the reports; off the clock when it is told to be. */
+  /** Event inside the windows of the reports; its clock is off if `isLate` is true. */
   const send = (tail: number, ageMs: number): string => {
     const id = eventId(topology.nowMs, 0, Buffer.alloc(8, tail));
     const occurredAt = BigInt(topology.nowMs - ageMs) * 1000n;
@@ -38,7 +38,7 @@ function aTopology() {
 const told = (topology: Topology): string[] =>
   topology.links().map(({ reportId, event }) => `${reportId} ${event.id}`);
 
-test('a late event that a look-up set aside holds is told by that look-up alone', () => {
+test('a late event that a suspended lookup defers is linked only by that lookup', () => {
   const { topology, file, send, turns } = aTopology();
   const report = file(1);
   topology.consume(HOME, 'reports');
@@ -53,21 +53,21 @@ test('a late event that a look-up set aside holds is told by that look-up alone'
   expect(told(topology)).toEqual([`${report.reportId} ${first}`, `${report.reportId} ${held}`]);
 });
 
-test('a look-up set aside sees what was linked by those that passed it', () => {
+test('a suspended lookup sees the links of lookups that overtook it', () => {
   const { topology, file, send, turns } = aTopology();
   const before = file(1);
   topology.settle();
   const late = send(1, SIX_MINUTES_MS);
   topology.consume(HOME, 'events');
   const after = file(2);
-  // The last turn begins the look-up of the late event, which waits for the second report.
+  // The last step starts the lookup of the late event, which waits for the second report.
   turns(1);
   topology.suspend(HOME);
   topology.consume(HOME, 'reports');
   topology.project('reports', HOME, 9);
   topology.project('events', HOME, 9);
   topology.project('links', HOME, 9);
-  // The second report is checked and asked about; what comes of it is not projected when the first look-up goes on.
+  // The second report is checked and looked up. Its links are not projected when the first lookup continues.
   turns(3 + 3 + 2);
   topology.settle();
   expect(told(topology)).toEqual([`${before.reportId} ${late}`, `${after.reportId} ${late}`]);

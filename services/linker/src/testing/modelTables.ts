@@ -1,4 +1,4 @@
-/** Models ClickHouse in tests: the rows of a modelled log, as far as it is projected, and the answers from them. */
+/** Simulates ClickHouse in tests: the projected rows of a simulated log, and the answers of lookups. */
 import { isInWindow } from '@questlog/schemas/reportWindow';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { LinkedEvent, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -16,7 +16,7 @@ import type { LinkerState } from '../core/linkerState.ts';
 
 export const MODEL_LOG = 'a log';
 
-/** Per partition; a look-up sees the first so many records of each. */
+/** Records by partition. A lookup sees the projected records of each topic. */
 export interface ModelTopics {
   readonly events: EventsAccepted[][];
   readonly reports: ReportLink[][];
@@ -38,7 +38,7 @@ export class ModelTables {
   readonly #links = new Map<string, { link: LinkedEvent; partition: number }>();
   readonly #lanes: ReadonlyMap<string, number>;
 
-  /** @param lanes of the registered sessions, by `project/session`. */
+  /** @param lanes lanes of the registered sessions by `project/session` */
   constructor(topics: ModelTopics, projected: Positions, lanes: ReadonlyMap<string, number>) {
     this.#lanes = lanes;
     const partitions = topics.events.length;
@@ -60,7 +60,10 @@ export class ModelTables {
     });
   }
 
-  /** @param below the partition's own events are seen below this offset only. */
+  /**
+   * Returns the answer of a lookup.
+   * @param below offset below which the partition's own events are included
+   */
   answer(state: LinkerState, job: Job, below: number, limit: number): Answer {
     switch (job.kind) {
       case 'check':

@@ -1,4 +1,7 @@
-/** The dependencies of a linker's partition in tests: codecs of the log's own registry, and a silent ClickHouse. */
+/**
+ * Dependencies of a linker's partition in tests: codecs with a schema registry in the log, and a ClickHouse that
+ * never answers.
+ */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
@@ -35,7 +38,7 @@ export const silentStore: Store = {
   close: async () => {},
 };
 
-/** @param log with the topics of one partition each. */
+/** @param log a log whose topics have one partition each */
 export async function partitionDeps(log: Log): Promise<PartitionDeps> {
   const registry = await openLogRegistry(log);
   const deps = {

@@ -1,4 +1,4 @@
-/** How the version before remembers appends, for tests of a rolling upgrade: slots, each rewritten until it is full. */
+/** The append cache of the previous version, for tests of a rolling upgrade: slots, each rewritten until it is full. */
 import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 
 const EMPTY: SeenAppends = { ids: [], since: 0 };

@@ -1,6 +1,6 @@
 /**
- * A linker on a modelled log: no broker, no database, a clock moved by hand, and every step a call. Members can die at
- * any boundary of a step; what a step writes is in the log whole or not at all. For tests.
+ * A linker on a simulated log, for tests: no broker, no database, a manual clock, and each step is a call. Members
+ * can crash between any two steps. A step's records are written completely or not at all.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -28,7 +28,7 @@ import { MODEL_LOG, ModelTables, type ModelTopics, type Positions } from './mode
 interface LookUp {
   readonly job: Job;
   readonly ends: EndOffsets;
-  /** Once what must be consumed first is. */
+  /** Set after the required events are consumed. */
   position: CommittedPosition | undefined;
   answer: Answer | undefined;
 }
@@ -36,7 +36,7 @@ interface LookUp {
 interface Member {
   readonly state: LinkerState;
   position: { events: number; reports: number };
-  /** Decided and not committed. */
+  /** Decided but not committed. */
   links: LinkedEvent[];
   notices: Decision['notices'][number][];
   lookUp: LookUp | undefined;
@@ -55,7 +55,7 @@ export class Topology {
   readonly #changelog: Map<string, LinkerEntry>[];
   readonly #committed: { events: number; reports: number }[];
   readonly #members: (Member | undefined)[];
-  /** When the log took each append of events. */
+  /** Time of each append of events. */
   readonly #arrivals: number[][];
 
   constructor(partitions: number, bounds: LinkerBounds = LINKER_BOUNDS) {
@@ -75,17 +75,17 @@ export class Topology {
     this.#arrivals[partition]?.push(this.nowMs);
   }
 
-  /** Home, unless a foreign producer's partitioner thought otherwise. */
+  /** Appends a report to its home partition, or to the partition that a foreign producer chose. */
   appendReport(record: ReportLink, partition = partitionOf(record.tenantId, 0, this.partitions)): void {
     this.topics.reports[partition]?.push(record);
   }
 
-  /** The process of a partition dies; what it had not committed is gone. */
+  /** Simulates a crash of the partition's process. Uncommitted changes are lost. */
   crash(partition: number): void {
     this.#members[partition] = undefined;
   }
 
-  /** Reads the next record of a topic; what comes of it is committed later. */
+  /** Processes the next record of a topic. The result is committed later. */
   consume(partition: number, topic: 'events' | 'reports'): boolean {
     const member = this.#member(partition);
     const offset = member.position[topic];
@@ -96,13 +96,13 @@ export class Topology {
     return true;
   }
 
-  /** Links, notices, the changelog and the offsets, together. */
+  /** Commits links, notices, changelog entries, and offsets together. */
   commit(partition: number): void {
     const member = this.#member(partition);
     this.topics.links[partition]?.push(...member.links);
     for (const notice of member.notices) this.topics.reports[notice.partition]?.push(notice.record);
     for (const { key, entry } of member.state.drain()) {
-      // What is written again comes last.
+      // A rewritten key moves to the end.
       this.#changelog[partition]?.delete(key);
       if (entry !== null) this.#changelog[partition]?.set(key, structuredClone(entry));
     }
@@ -118,7 +118,10 @@ export class Topology {
     return before < end;
   }
 
-  /** Begins a look-up, has it answered, or takes its answer in, whichever is next. @param limit links of one answer. */
+  /**
+   * Starts a lookup, answers it, or applies its answer, whichever is next.
+   * @param limit maximum links of one answer
+   */
   lookUp(partition: number, limit = 1_000, dies = false): boolean {
     const member = this.#member(partition);
     const running = member.lookUp;
@@ -144,7 +147,7 @@ export class Topology {
     return true;
   }
 
-  /** A look-up that waits, and still does when it looks, lets others pass. */
+  /** Suspends a lookup that is still waiting, so that others can overtake it. */
   suspend(partition: number): void {
     const member = this.#member(partition);
     const { lookUp } = member;
@@ -153,7 +156,7 @@ export class Topology {
     member.lookUp = undefined;
   }
 
-  /** Goes on until nothing moves; time stands still. */
+  /** Repeats all steps until nothing changes. The clock does not advance. */
   settle(): void {
     for (let moves = true; moves; ) {
       moves = false;
@@ -176,7 +179,7 @@ export class Topology {
     return new ModelTables(this.topics, this.projected, this.lanes);
   }
 
-  /** Every record of the links, in the order of its partition. */
+  /** Returns all link records, in the order of each partition. */
   links(): LinkedEvent[] {
     return this.topics.links.flat();
   }
@@ -185,7 +188,10 @@ export class Topology {
     return this.#member(partition).state;
   }
 
-  /** A new owner builds its state from the changelog, and reads on from what was committed. */
+  /**
+   * Returns the member of a partition. A new owner restores its state from the changelog and resumes at the committed
+   * offsets.
+   */
   #member(partition: number): Member {
     const known = this.#members[partition];
     if (known !== undefined) return known;
