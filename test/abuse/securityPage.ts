@@ -38,15 +38,11 @@ export function securityPage(): string {
     ground === undefined
       ? 'It has not run yet.'
       : `The ${ground.form} form ran on ${ground.at.slice(0, 10)} on the embedded engines, with ${ground.cpus} cores and Node ${ground.node}${ground.minutes === undefined ? '' : `, in ${ground.minutes} minutes`}.`,
-    ['| attack | attempts | result |', '| --- | --- | --- |', ...figures.map(rowOf)].join('\n'),
+    figures.map(({ attack, tried, held }) => `- ${attack} (${tried}): ${held}.`).join('\n'),
     `Schemathesis excludes the endless streams \`/v1/linked-events\` and \`/admin/tail\`. Six operator endpoints may reject a request that fits the
 document, because the document cannot express the order of times or SQL. Its [hooks](../../test/abuse/schemathesis/hooks.py) add rules that
 only descriptions contain.`,
     `Every test run also includes ${OTHER_TESTS.map(([file, what]) => `[${what}](../../${file})`).join(', ')}.`,
   ];
   return `${blocks.join('\n\n')}\n`;
-}
-
-function rowOf({ attack, tried, held }: Figure): string {
-  return `| ${[attack, tried, held].map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }

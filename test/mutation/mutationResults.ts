@@ -52,20 +52,20 @@ export function keepResults<Kind extends keyof Results>(kind: Kind, results: rea
 export function mutationBlocks(): string[] {
   const planted = resultsOf('planted');
   const files = new Set(planted.map(({ file }) => file));
-  // Rounded down, so that 84.96 % is not shown as the required 85.0 %.
-  const scores = resultsOf('scores').map(
-    ({ name, killed, all }) =>
-      `\`${name}\` ${(Math.floor((1000 * killed) / all) / 10).toFixed(1)} % of ${all}`,
-  );
+  const scores = resultsOf('scores');
+  const shares = scores.map(({ killed, all }) => killed / all);
+  const changes = scores.reduce((total, { all }) => total + all, 0).toLocaleString('en-US');
   return [
     '## Planted bugs',
     `[${planted.length} bugs](../../test/mutation/plantedBugs.ts) in ${files.size} files were planted in a copy of the code, one at a time. Each would
 break a promise, and a test failed for each. [The results](../../test/mutation/planted.jsonl) name the bug, the promise, the test, and the
 commit. \`npm run test:mutation -- --planted\` repeats them.`,
     '## Mutants',
-    `A tool changed the decision code one expression at a time. A change is detected if a fast test fails. Each undetected change has its reason
-in [survivors.ts](../../test/mutation/survivors/survivors.ts). [The results](../../test/mutation/scores.jsonl) have dates and commits.`,
-    scores.length === 0 ? 'None were run yet.' : `Detected changes: ${scores.join(', ')}.`,
+    scores.length === 0
+      ? 'None were run yet.'
+      : `A tool made ${changes} changes in the decision code of ${scores.length} folders and files, one at a time. A change is detected if a fast test
+fails: from ${shown(Math.min(...shares))} to ${shown(Math.max(...shares))} of the changes of a folder. Each undetected change has its reason in
+[survivors.ts](../../test/mutation/survivors/survivors.ts). [The results](../../test/mutation/scores.jsonl) have each folder with date and commit.`,
   ];
 }
 
@@ -78,4 +78,9 @@ function resultsOf<Kind extends keyof Results>(kind: Kind): (Results[Kind] & Kep
 
 function pathOf(kind: keyof Results): string {
   return join(HERE, `${kind}.jsonl`);
+}
+
+/** Returns the share in percent, rounded down, so that 84.96 % is not shown as the required 85.0 %. */
+function shown(share: number): string {
+  return `${(Math.floor(share * 1000) / 10).toFixed(1)} %`;
 }

@@ -75,26 +75,9 @@ function overloadBlocks(of: OverloadFigures): string[] {
   return [
     '### Overload at ten times the capacity',
     `One ingest answered ${grouped(of.requestsPerSecond)} requests of ${OVERLOAD.events} events per second. Then ${grouped(of.duePerSecond)} per second were sent on ${of.connections} connections.`,
-    table(
-      ['measurement', 'result'],
-      [
-        ['answers to the tenant', listed(of.answers)],
-        ['503 without `Retry-After`', `${of.withoutRetryAfter}`],
-        [
-          `answers to another tenant (0: none within ${seconds(OVERLOAD.givenUpAfterMs)})`,
-          `${listed(of.others)}; p50 / p99 ${millis(of.othersMs.p50)} / ${millis(of.othersMs.p99)} ms`,
-        ],
-        ['recovery', recovered],
-        [
-          `p99 before, and ${seconds(WELL_AFTER_MS)} after`,
-          `${millis(of.p99Ms.before)}, ${millis(of.p99Ms.after)} ms`,
-        ],
-        [
-          `memory before, at the peak, ${seconds(WELL_AFTER_MS)} after`,
-          `${[before, highest, after5s].map(mebibytes).join(', ')} MiB`,
-        ],
-      ],
-    ),
+    `The tenant was answered ${listed(of.answers)} (503 without \`Retry-After\`: ${of.withoutRetryAfter}). Another tenant was answered ${listed(of.others)} (0: no answer within
+${seconds(OVERLOAD.givenUpAfterMs)}), p50/p99 ${millis(of.othersMs.p50)}/${millis(of.othersMs.p99)} ms. Afterwards: ${recovered}, p99 ${millis(of.p99Ms.after)} ms (before: ${millis(of.p99Ms.before)}). Memory before, at the peak, and
+${seconds(WELL_AFTER_MS)} after: ${[before, highest, after5s].map(mebibytes).join(', ')} MiB.`,
   ];
 }
 

@@ -12,10 +12,9 @@ const SPREAD_TO_REACH = 0.9;
 export const FLAT_WORDS = `larger deployments, compared with a small base that is measured before and after each. \`--only spread\`
 selects measurements by a word of their name. All take about 20 minutes.
 
-- **Sessions**: the cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions. The first event of another session needs a ClickHouse lookup, which many requests share.
-- **Open reports**: an event is compared with each open report of its session. The cache keeps ${grouped(MAX_OPEN_WINDOWS)} open reports.
-- **Spread**: a request is appended to the partition of each lane of its sessions. A game uses one session, a game server many.
-- **Partitions and tenants** have their own tails, counters, and limits. No event iterates over them.`;
+The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. An uncached session needs a ClickHouse lookup, which many
+requests share. An event is compared with each open report of its session. A request is appended to the partition of each lane
+of its sessions. No event iterates over tenants or partitions.`;
 
 export function flatReport({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ figures }) => ('absent' in figures ? [] : figures));

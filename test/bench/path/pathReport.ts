@@ -137,13 +137,13 @@ export function judge({ rows, peers }: PathResult): Judged {
 
 export function factsLine(run: RunFacts): string {
   const median = run.runs === 1 ? '' : `, medians of ${run.runs} runs`;
-  return `${machineLine(run)}; Kafka ${run.kafka}, one broker; ${run.seconds} s per load${median}.`;
+  return `${machineLine(run)}, Kafka ${run.kafka}, ${run.seconds} s per load${median}.`;
 }
 
 /** The sentence is not at its end. */
 export function machineLine({ at, machine, node, loadBefore }: MachineFacts): string {
-  const busy = `load average before: ${loadBefore.toFixed(1)}`;
-  return `Measured ${at.slice(0, 10)} on ${machine}, Node ${node}; ${busy}`;
+  const busy = `load before ${loadBefore.toFixed(1)}`;
+  return `${at.slice(0, 10)}, ${machine}, Node ${node}, ${busy}`;
 }
 
 function peerLines({ peers }: PathResult): string[] {

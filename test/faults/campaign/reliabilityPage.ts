@@ -100,21 +100,21 @@ function shortForm(results: readonly Result[]): string {
   return `${said} ${good} of ${results.length} runs passed, with ${checked}. The longest took ${Math.round(longest)} s.`;
 }
 
-/** One line for each cause: how many runs failed, their commit, and their seeds. */
+/** Returns one line for each cause, with the date, commit, and seed of each failed run. */
 function failures(results: readonly Result[]): string {
   const failed = results.filter(({ findings }) => findings.length > 0);
   if (failed.length === 0) return results.length === 0 ? 'No run yet.' : 'None.';
   const causeOf = ({ commit, findings: [first = ''] }: Result): string =>
     CAUSES.find(([of, begins]) => of === commit && first.startsWith(begins))?.[2] ?? 'not found yet';
-  return [...Map.groupBy(failed, (result) => `${result.commit}: ${causeOf(result)}`)]
+  return [...Map.groupBy(failed, causeOf)]
     .map(([cause, runs]) => {
-      const days = [...new Set(runs.map(({ at }) => at.slice(0, 10)))].join(', ');
-      return `- ${days}, ${cause}. ${runs.length === 1 ? 'Seed' : 'Seeds'} ${runs.map(({ seed }) => seed).join(', ')}.`;
+      const which = runs.map(({ at, commit, seed }) => `${at.slice(0, 10)} ${commit}/${seed}`);
+      return `- ${which.join(', ')}: ${cause}.`;
     })
     .join('\n');
 }
 
-/** One line for each machine and set of versions. */
+/** Returns one line for each machine and set of versions. */
 function grounds(results: readonly Result[]): string {
   if (results.length === 0) return 'No run yet.';
   const groups = Map.groupBy(
