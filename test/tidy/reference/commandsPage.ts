@@ -11,7 +11,7 @@ export function commandsPage(): string {
   }, {});
   return page('Commands', 'services/cli/src', [
     'In a clone, run `npx questlog <command>`. Commands use the Questlog whose credentials are in `QUESTLOG_DATA_DIR`, or the one in\n`QUESTLOG_ADMIN_URL`, `QUESTLOG_ADMIN_TOKEN`, `QUESTLOG_URL`, and `QUESTLOG_TOKEN`. If something is wrong, start with `questlog doctor`.',
-    'Exit codes: 0 success, 1 failure, 2 wrong usage, 130 stopped by Ctrl-C. Results go to standard output, everything else to standard error.\nAn option is explained where it first appears.',
+    'Exit codes: 0 success, 1 failure, 2 wrong usage, 130 stopped by Ctrl-C. Results go to standard output, everything else to standard error.\nAn option is explained where it first appears; `--help` has more examples.',
     ...leavesOf(program).flatMap((command) => blocksOf(command, explained)),
   ]);
 }
@@ -43,9 +43,9 @@ function blocksOf(command: Command, explained: Set<string>): string[] {
   ];
 }
 
-/** True if an example has no more than the command's name, an id, and `--json`. */
+/** True if an example is one line that only fills in the options, as `--help` shows it. */
 function isObvious(example: string): boolean {
-  return /^(?:questlog(?: [a-z-]+)*(?: [0-9a-f]{8}-[0-9a-f-]{27})?(?: --json)?)?$/.test(example);
+  return example === '' || !example.includes('\n');
 }
 
 function exampleOf(command: Command): string {
