@@ -1,4 +1,4 @@
-/** Requests over a fixed number of kept connections, by node:http: a client that costs little beside the product. */
+/** Sends requests over a fixed number of kept connections with `node:http`, which uses little CPU. */
 import { Agent, request } from 'node:http';
 
 export interface Reply {

@@ -1,6 +1,7 @@
 /**
- * `npm run bench:data-guide` asks the questions of `docs/data-guide.md` at 20 million events. Each is asked as the account
- * that only reads, and as the product's where the reader's memory does not do. Fails when one is refused or has no answer.
+ * `npm run bench:data-guide`: runs the queries of `docs/data-guide.md` on 20 million events. A query runs with the reader
+ * account or, if it needs more memory than a reader has, with the product's account. Fails if a query is rejected or returns no
+ * rows.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +26,7 @@ const MERGED_WITHIN_MS = 120_000;
 interface Timing {
   readonly question: Question;
   readonly medianMs: number;
-  /** Within the memory of an account that only reads. */
+  /** True if the query fits into the memory limit of the reader account. */
   readonly isForReaders: boolean;
 }
 

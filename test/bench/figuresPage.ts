@@ -1,4 +1,4 @@
-/** The figures of a bench as Markdown, with their day and their machine. */
+/** Formats the figures of a benchmark as Markdown, with date and machine. */
 import { cpus, totalmem } from 'node:os';
 
 export function page(rows: readonly string[]): string {

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:hot-tenants` loads one tenant on a real Kafka with larger and larger spreads, and measures the cost. Fails
- * when the quota or ClickHouse lacks an answered event.
+ * `npm run bench:hot-tenants`: loads one tenant on a real Kafka with increasing spreads and measures the cost. Fails if the
+ * quota or ClickHouse lacks an acknowledged event.
  */
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { ClusterEngines } from '../e2e/cluster.ts';
@@ -12,7 +12,7 @@ import { hotTenantRows } from './hotTenants/hotTenantsReport.ts';
 const asked = whatIsAsked();
 if (asked !== undefined) await run(asked.engines, asked.options);
 
-/** Returns undefined after printing what is wrong with the flags or the engines. */
+/** Parses the flags. Returns undefined after printing a problem of the flags or engines. */
 function whatIsAsked(): { engines: ClusterEngines; options: HotTenantsOptions } | undefined {
   try {
     return { options: hotTenantsOptions(process.argv.slice(2)), engines: givenEngines(process.env) };

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:links` measures the cost of links for the linker alone, for the product under load, in memory and in the
- * changelog, and a failover. Fails when a link is missing or too many.
+ * `npm run bench:links`: measures the cost of links for the linker alone and for the product under load, in memory and in the
+ * changelog, and a failover. Fails if a link is missing or duplicated.
  */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -49,14 +49,14 @@ if (parts.includes('failover')) {
 const report = page(rows);
 say(`\n${report}`);
 
-/** Runs in a process of its own, so that its CPU time and heap hold nothing else. */
+/** Runs a measurement in a separate process, so that its CPU time and heap contain nothing else. */
 async function inChild<Figures>(
   file: string,
   args: readonly string[],
   flags: readonly string[] = [],
 ): Promise<Figures> {
   const path = fileURLToPath(new URL(file, import.meta.url));
-  // The product's number of query threads.
+  // Number of query threads of the product.
   const env = { ...ownEnvironment(), UV_THREADPOOL_SIZE: '16' };
   const { stdout, stderr } = await run(process.execPath, [...flags, path, ...args], { env });
   process.stderr.write(stderr);

@@ -1,4 +1,4 @@
-/** A month of a live game, made inside ClickHouse: the same kinds of events as the data guide's small game has, in bulk. */
+/** Generates a month of a live game inside ClickHouse, with the same kinds of events as the small game of the data guide. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 
 export const MONTH = { from: '2026-10-01', to: '2026-11-01' };
@@ -10,7 +10,7 @@ export const EVENTS_A_SESSION = 100;
 export const SESSIONS_A_PLAYER = 5;
 
 const MONTH_MS = Date.parse(MONTH.to) - Date.parse(MONTH.from);
-/** One insert's rows: two at once stay below what the engine may allocate. */
+/** Rows of one insert. Two concurrent inserts stay below the engine's memory limit. */
 const ROWS_AT_ONCE = 250_000;
 
 export async function fillMonth(store: Store, events: number, say: (line: string) => void): Promise<void> {
@@ -29,7 +29,7 @@ export async function fillMonth(store: Store, events: number, say: (line: string
   await Promise.all([insertAll(), insertAll()]);
 }
 
-/** Where a session's number stands in the month, and whose it is. */
+/** Id of a session, computed from the session's number in the month. */
 const SESSION_ID = 'reinterpretAsUUID(sipHash128(toUInt64(session)))';
 const BUILD_ID = 'reinterpretAsUUID(sipHash128(of_version, of_platform))';
 const PLACE = `toUUID('${OWNER.project}') AS log_id, toUInt32(0) AS log_partition`;
@@ -65,7 +65,10 @@ interface Portion {
   readonly sessions: number;
 }
 
-/** Of a session's hundred events twelve seconds lie between two; a thousandth of the players kills in half of them. */
+/**
+ * Returns the insert of events. Each session has a hundred events, 12 s apart; a thousandth of the players kills in half of
+ * them.
+ */
 function eventsInsert({ from, count, sessions }: Portion): string {
   const players = Math.ceil(sessions / SESSIONS_A_PLAYER);
   return `

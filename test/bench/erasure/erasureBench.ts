@@ -1,6 +1,6 @@
 /**
- * `npm run bench:erasure`: what it takes to erase a project of a million events among twenty million, on the embedded
- * ClickHouse. Fails where the receipt is not of all of them, or an event of the other project has moved.
+ * `npm run bench:erasure`: measures the erasure of a project with a million events among twenty million events, on the embedded
+ * ClickHouse. Fails if the receipt does not count all events, or if events of the other project changed.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -26,7 +26,7 @@ import { sampleMemory } from '../processFigures.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
 const ACCESS = { username: 'bench', password: 'bench', database: 'questlog' };
-/** Of one insert, as many rows as the engine allocates well. */
+/** Sessions of one insert, limited by the memory of the engine. */
 const SESSIONS_AT_ONCE = 2_500;
 const DONE_WITHIN_MS = 900_000;
 const GIB = 1024 ** 3;
@@ -78,7 +78,10 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Another project of the same studio, whose rows lie in the same parts. Each event has come in a record of its own. */
+/**
+ * Copies the project to another project of the tenant, so that the rows of both are in the same parts. Each event has its own
+ * record.
+ */
 async function copyProject(of: Store): Promise<void> {
   for (let from = 0; from < ERASED / EVENTS_A_SESSION; from += SESSIONS_AT_ONCE) {
     const until = Math.min(from + SESSIONS_AT_ONCE, ERASED / EVENTS_A_SESSION);
@@ -93,7 +96,7 @@ async function copyProject(of: Store): Promise<void> {
   }
 }
 
-/** By the product's own steps, with a directory in memory and nothing that the projector has still to write. */
+/** Erases the project with the product's own steps, an in-memory directory, and no unprojected records. */
 async function erased(of: Store): Promise<ErasureOutput> {
   const current = emptyDirectory();
   const { tenant: tenantId } = OWNER;

@@ -1,6 +1,6 @@
 /**
- * A linker is killed and another takes over, on a real Kafka: how long until it links again, with as large a changelog
- * as is asked for. Fails when it takes longer than the bound, and when a link is missing or made twice.
+ * Kills a linker on a real Kafka and measures the time until another linker creates links, with a changelog of the given size.
+ * Fails if the time exceeds the limit, or if a link is missing or duplicated.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -25,22 +25,22 @@ import { eventually } from '../../e2e/builders.ts';
 import { cpuMicrosOf, memoryOf } from '../processFigures.ts';
 
 export interface FailoverOptions {
-  /** `host:port`, separated by commas. */
+  /** Bootstrap brokers, `host:port`, separated by commas. */
   readonly brokers: string;
   readonly partitions: number;
-  /** Bytes of keys and values, of all partitions. */
+  /** Bytes of keys and values in all partitions. */
   readonly changelogBytes: number;
-  /** The bound of a start, and of a failover. */
+  /** Maximum time of a start and of a failover. */
   readonly withinMs: number;
 }
 
-/** The bound that a process is held to. */
+/** Maximum time of a failover. */
 export const FAILOVER_WITHIN_MS = 60_000;
 
 export interface FailoverFigures {
-  /** Seconds from the start of a process until each partition had linked an event. */
+  /** Seconds from the start of a process until each partition has linked an event. */
   readonly startS: number;
-  /** The same from the kill of its predecessor, with the time until the group takes that for gone. */
+  /** Seconds from the kill of the predecessor until each partition has linked an event, including the group's session timeout. */
   readonly failoverS: number;
   /** CPU seconds of the successor until then. */
   readonly cpuS: number;
@@ -51,7 +51,7 @@ const MEMBER = fileURLToPath(new URL('linkerMember.ts', import.meta.url));
 const APPENDS_A_COMMIT = 20;
 const MAX_BATCH_BYTES = 900_000;
 const FILLED_AT_ONCE = 4;
-/** The window of reports: no run outlasts it. */
+/** Window of the reports, longer than any run. */
 const DAY_MS = 24 * 60 * 60 * 1000;
 const TRANSACTIONS_MS = 5_000;
 
@@ -95,10 +95,10 @@ export async function measureFailover(options: FailoverOptions): Promise<Failove
   });
 }
 
-/** Of one partition, one after the other, each with a link, an entry of the changelog and offsets. */
+/** Figures of the transactions of one partition, each with a link, a changelog entry, and offsets. */
 export interface TransactionFigures {
   readonly aSecond: number;
-  /** Round trips to brokers of one of them. */
+  /** Requests to brokers per transaction. */
   readonly requests: number;
 }
 
@@ -106,7 +106,7 @@ export async function measureTransactions(brokers: string): Promise<TransactionF
   return await withLog(brokers, 1, transactionFigures);
 }
 
-/** On a log of its own, without a trace. */
+/** Runs the work on a separate log, and closes the log. */
 async function withLog<T>(
   brokers: string,
   partitions: number,
@@ -124,7 +124,7 @@ async function withLog<T>(
   }
 }
 
-/** A tenant a partition, with a session whose report waits for its events. */
+/** Returns one tenant per partition, with a session whose report waits for events. */
 function gamesOf(partitions: number) {
   const byPartition = new Map<number, string>();
   while (byPartition.size < partitions) {
@@ -152,7 +152,7 @@ function gamesOf(partitions: number) {
   });
 }
 
-/** Writes what many commits would have written, to each partition the same but for its report. */
+/** Writes the changelog of many commits; all partitions get the same entries, except for their reports. */
 async function fill(
   log: Log,
   codec: Codec<LinkerEntry>,
@@ -212,7 +212,7 @@ async function areLinked(log: Log, times: number): Promise<boolean> {
   return (await log.committed(GROUPS.link, TOPICS.events)).every((commit) => (commit?.offset ?? 0) >= times);
 }
 
-/** @throws when a link is missing or came twice. */
+/** @throws Error if a link is missing or duplicated. */
 async function verify(log: Log, codec: Codec<{ linkId: string }>, expected: number): Promise<void> {
   const ids: string[] = [];
   const tail = await log.tail({
@@ -260,7 +260,7 @@ async function transactionFigures(log: Log): Promise<TransactionFigures> {
   return figures;
 }
 
-/** What a transaction asks brokers; kafkajs tells nobody of the requests of a producer that is not one's own. */
+/** Kafka APIs of a transaction. kafkajs reports only the requests of its own producers. */
 const OF_TRANSACTIONS: readonly string[] = [
   'FindCoordinator GroupCoordinator Metadata Produce',
   'AddPartitionsToTxn AddOffsetsToTxn TxnOffsetCommit EndTxn',

@@ -1,4 +1,4 @@
-/** A linker on a deployment's Kafka, as a process of its own, whose ClickHouse is silent. It runs until it is ended. */
+/** Runs a linker on the Kafka of a deployment as a separate process, with a ClickHouse that does not answer. */
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';

@@ -1,4 +1,4 @@
-/** A tenant that takes too much, in a thread of its own: it must not delay the load whose latency is measured. */
+/** Runs the overloading tenant in a separate thread, so that it does not delay the measured load. */
 import { connect } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 import { due } from '../pace.ts';
@@ -33,7 +33,7 @@ async function sendRequests({ perSecond, ...of }: Attack & { kind: 'requests' })
   }
 }
 
-/** One that is ended comes again. */
+/** Opens the sockets again after the server closes them. */
 async function openSockets({
   url,
   bytes,
@@ -45,7 +45,7 @@ async function openSockets({
   let isOver = false;
   const open = (): void => {
     if (isOver) return;
-    // It goes on whatever the server says, also that it ends.
+    // Continues to send after the server's response and after the server closes its side.
     const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: goesOn });
     let said = '';
     const goOn = (): void => {
@@ -57,7 +57,7 @@ async function openSockets({
       goOn();
     }
     socket.on('data', (chunk) => (said += chunk));
-    // What went wrong is told by its end.
+    // The close event reports the failure.
     socket.on('error', () => {});
     socket.on('close', () => {
       sockets.delete(socket);

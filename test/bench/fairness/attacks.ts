@@ -1,4 +1,4 @@
-/** What another tenant does that takes too much: so many requests a second, or all that it can. */
+/** Defines the overload of another tenant: a number of requests per second, or full speed. */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { grouped } from '../path/pathReport.ts';
@@ -6,7 +6,7 @@ import { headOf, requestOf } from '../path/rawHttp.ts';
 import { bodiesOf, type FairnessDeployment, pageOf, type Tenant, writesOf } from './fairnessDeployment.ts';
 import type { Answers } from './fairnessFigures.ts';
 
-/** Goes to the attacker's thread as it is. */
+/** Attack, sent to the attacker's thread as a message. */
 export type Attack = {
   readonly url: string;
   readonly connections: number;
@@ -15,10 +15,10 @@ export type Attack = {
   | {
       readonly kind: 'requests';
       readonly requests: readonly Uint8Array[];
-      /** At full speed each connection waits for its answer. */
+      /** Requests per second. At full speed, each connection waits for its response. */
       readonly perSecond: number | 'full speed';
     }
-  /** What each sends at once, and whether it sends more for as long as it is open. */
+  /** Bytes that each socket sends at once, and whether it continues to send. */
   | { readonly kind: 'sockets'; readonly bytes: Uint8Array; readonly goesOn: boolean }
   /**
    * Bytes that each of `connections` new connections per second sends at once. A connection stays open until the server
@@ -27,7 +27,7 @@ export type Attack = {
   | { readonly kind: 'newConnections'; readonly bytes: Uint8Array }
 );
 
-/** Of one that lasts as long as the bench wants. */
+/** Attack whose duration the benchmark chooses. */
 export type Plan = Attack extends infer One ? (One extends Attack ? Omit<One, 'forMs'> : never) : never;
 
 export interface Attacked {
@@ -37,7 +37,7 @@ export interface Attacked {
 
 const ATTACKER = new URL('attacker.ts', import.meta.url);
 
-/** Resolves when it is over. */
+/** Resolves after the attack. */
 export async function attacked(attack: Attack): Promise<Attacked> {
   const worker = new Worker(ATTACKER, { workerData: attack });
   try {
@@ -54,7 +54,7 @@ export interface Beside {
   readonly plan: Plan;
 }
 
-/** Its limit, or what the ingest takes. */
+/** Factor between the attack and the limit or the capacity of the ingest. */
 export const TEN_TIMES = 10;
 const EVENTS_A_REQUEST = 20;
 const EVENTS_A_SECOND = 500;
@@ -71,7 +71,10 @@ const PIPELINED = 1_600;
 const STRANGERS_A_SECOND = 40;
 const ENDLESS_BYTES = 1024 ** 4;
 
-/** The rows of the bench, at one ingest. Each tenant is one of its own: a limit is shared by the ingests that its tenant uses. */
+/**
+ * Returns the rows of the benchmark at one ingest. Each row has its own tenant, because the ingests that a tenant uses share its
+ * limit.
+ */
 export async function rowsOf(deployment: FairnessDeployment, url: string): Promise<Beside[]> {
   const overEvents = await deployment.tenant({ eventsPerSecond: EVENTS_A_SECOND, burstSeconds: 1 });
   const overRequests = await deployment.tenant({ requestsPerSecond: REQUESTS_A_SECOND, burstSeconds: 1 });
@@ -147,7 +150,7 @@ export async function rowsOf(deployment: FairnessDeployment, url: string): Promi
   ];
 }
 
-/** The last request has the server end the connection. */
+/** Returns a pipeline of requests. The last request asks the server to close the connection. */
 function pipelineOf(url: string, tenant: Tenant): Buffer {
   const [body = Buffer.alloc(0)] = bodiesOf(1, 1, tenant.sessionId);
   const writes = Array.from({ length: PIPELINED }, () => requestOf(url, tenant.token, body));
@@ -157,12 +160,12 @@ function pipelineOf(url: string, tenant: Tenant): Buffer {
   ]);
 }
 
-/** Requests that are sent at once and have no token. */
+/** Returns pipelined requests without a token. */
 export function withoutToken(count: number): Buffer {
   return Buffer.from('GET /v1/quota HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(count));
 }
 
-/** Each of a size that a game sends. */
+/** Returns requests that are rejected for different reasons, each of a realistic size. */
 async function refusals(deployment: FairnessDeployment, url: string): Promise<Buffer[]> {
   const [stranger, limited] = [
     await deployment.tenant(),
@@ -171,7 +174,7 @@ async function refusals(deployment: FairnessDeployment, url: string): Promise<Bu
   const [body = Buffer.alloc(0)] = bodiesOf(1, EVENTS_A_REQUEST, limited.sessionId);
   return [
     requestOf(url, wrong(stranger.token), body),
-    // A session of another tenant is one that is not there.
+    // A session of another tenant counts as unknown.
     requestOf(url, stranger.token, body),
     requestOf(url, stranger.token, body.subarray(0, -1)),
     requestOf(url, limited.token, body),

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:fairness` measures what one tenant that takes too much costs another, the ingest at ten times what it takes,
- * and the error of a limit that several ingests share. Starts what it needs and ends it.
+ * `npm run bench:fairness`: measures how much an overloading tenant delays another tenant, an ingest at ten times its capacity,
+ * and the error of a rate limit that several ingests share. Starts and ends all processes.
  */
 import { writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -23,7 +23,7 @@ import { measureOverload } from './measureOverload.ts';
 import { measureRound, type Plans, victimLoad } from './measureRounds.ts';
 
 const STORED_OF_THE_VICTIM = 1_000;
-/** Ingests that share a limit. */
+/** Numbers of ingests that share a limit. */
 const SEVERAL = [2, 4];
 
 await using ending = benchEnding();
@@ -35,11 +35,11 @@ await run().catch((error: unknown) => {
 async function run(): Promise<void> {
   const { values } = parseArgs({
     options: {
-      /** The length of each load. */
+      /** Seconds of each load. */
       seconds: { type: 'string', default: '7' },
-      /** How often each row is measured. */
+      /** Measurements of each row. */
       runs: { type: 'string', default: '3' },
-      /** Only rows whose name has the word, and nothing else. */
+      /** Runs only the rows whose names contain the word. */
       only: { type: 'string', default: '' },
       json: { type: 'string' },
       check: { type: 'boolean', default: false },
@@ -69,13 +69,13 @@ async function run(): Promise<void> {
   if (failures.length > 0) process.exitCode = 1;
 }
 
-/** What fails is told in its place, and the rest is measured. */
+/** Measures everything. A failure is reported in place of its figures. */
 async function measure(
   deployment: FairnessDeployment,
   { seconds, runs, only }: { readonly seconds: number; readonly runs: number; readonly only: string },
 ): Promise<Omit<FairnessResult, 'run'>> {
   const left = { absent: `--only ${only}` };
-  // As long as there is no other.
+  // Measured before a second ingest starts.
   const one = only === '' ? await measureLimiter(deployment, 1, seconds).catch(absent) : left;
   const [own = '', other = ''] = await deployment.ingests(2);
   const victim = await deployment.tenant();

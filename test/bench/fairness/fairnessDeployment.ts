@@ -1,4 +1,4 @@
-/** The deployment that the bench of fairness loads: ingests and a projector on one Kafka, and tenants of their own. */
+/** Starts the deployment of the fairness benchmark: ingests and a projector on one Kafka, with separate tenants. */
 import { cpus } from 'node:os';
 import type { RateLimits } from '@questlog/schemas/topics/directoryEntry';
 import { aProject, eventually, type TestProject } from '../../e2e/builders.ts';
@@ -11,23 +11,23 @@ import { openTelemetry } from '../telemetry.ts';
 export type Tenant = Pick<TestProject, 'tenantId' | 'projectId' | 'token' | 'sessionId' | 'post' | 'get'>;
 
 export interface FairnessDeployment {
-  /** Of the first ingest, where events are posted to. */
+  /** URL for events of the first ingest. */
   readonly url: string;
-  /** Of the first ingest. */
+  /** Process id of the first ingest. */
   readonly pid: number;
-  /** Starts more where fewer run. @returns where events are posted to, of each. */
+  /** Starts ingests until `count` run. @returns the URL for events of each ingest */
   ingests(count: number): Promise<string[]>;
-  /** Resolves when every ingest knows its limits. */
+  /** Creates a tenant. Resolves when every ingest knows the tenant's limits. */
   tenant(limits?: Partial<RateLimits>): Promise<Tenant>;
-  /** Resolves when its events can be read. */
+  /** Resolves when the events can be read. */
   fill(tenant: Tenant, events: number): Promise<void>;
 }
 
 const EVENTS_PATH = '/v1/ingest/events';
 const MAX_EVENTS = 500;
-/** Of requests that differ: they are sent in turn. */
+/** Number of different prebuilt events, sent in turn. */
 const POOLED_EVENTS = 20_000;
-/** Every ingest knows a change within 2 s. */
+/** Time after which every ingest knows a change; the directory needs at most 2 s. */
 const KNOWN_AFTER_MS = 2_500;
 const READ_WITHIN_MS = 60_000;
 
@@ -63,24 +63,24 @@ export async function openFairnessDeployment(stack: BenchStack): Promise<Fairnes
   };
 }
 
-/** So many bodies of requests, of so many events each. */
+/** Returns `count` bodies with `events` events each. */
 export function bodiesOf(count: number, events: number, sessionId: string): Buffer[] {
   const telemetry = openTelemetry();
   return Array.from({ length: count }, () => telemetry.batch(events, [sessionId]));
 }
 
-/** Requests that differ, of so many events each. @param url where events are posted to */
+/** Returns different requests with `events` events each. @param url URL for events */
 export function writesOf(url: string, { token, sessionId }: Tenant, events: number): Buffer[] {
   const bodies = bodiesOf(POOLED_EVENTS / events, events, sessionId);
   return bodies.map((body) => requestOf(url, token, body));
 }
 
-/** The request for a page of a tenant's events. @param url where events are posted to */
+/** Returns a request for a page of the tenant's events. @param url URL for events */
 export function pageOf(url: string, token: string, limit: number): Buffer {
   return headOf('GET', new URL(`/v1/events?limit=${limit}`, url).href, token);
 }
 
-/** @returns what tells the share of all cores that was used since. */
+/** Returns a function that returns the used share of all cores since this call. */
 export function watchCores(): () => number {
   const before = coreTimes();
   return () => {

@@ -1,4 +1,4 @@
-/** What a run of the bench of fairness leaves, as it is written to JSON, and what is said of it. Pure. */
+/** Defines the results of the fairness benchmark and judges them. Pure. */
 import { median, type NotMeasured, type RunFacts } from '../path/pathFigures.ts';
 import type { OpenFigures } from '../path/pathLoad.ts';
 import { mebibytes } from '../path/pathReport.ts';
@@ -11,93 +11,95 @@ export interface FairnessResult {
 }
 
 export interface FairnessRow {
-  /** What the other tenant does. */
+  /** Load of the other tenant. */
   readonly beside: string;
   readonly victim: string;
-  /** One a run; fewer where one of them broke. */
+  /** One entry per run; fewer if a run failed. */
   readonly rounds: readonly Round[];
-  /** Why one broke. */
+  /** Reason of a failed run. */
   readonly absent?: string;
 }
 
 export interface Round {
   readonly alone: Loaded;
-  /** The other tenant takes the same cores, Kafka and ClickHouse, and nothing of the ingest that is measured. */
+  /** The victim while the other tenant loads another ingest: the tenants share cores, Kafka, and ClickHouse, but no ingest. */
   readonly elsewhere: readonly [Loaded, Loaded];
   readonly beside: Loaded;
 }
 
-/** The victim under one load of the other tenant. */
+/** Figures of the victim under one load of the other tenant. */
 export interface Loaded {
   readonly figures: OpenFigures;
-  /** The share of all cores that anybody used. */
+  /** Used share of all cores. */
   readonly busy: number;
   /** Cores that the victim's ingest used. */
   readonly ingestCores: number;
-  /** What the other tenant was answered, by status. */
+  /** Responses to the other tenant, by status. */
   readonly answers: Answers;
 }
 
-/** How often each; 0 stands for a connection that broke. */
+/** Number of responses by status; 0 stands for a broken connection. */
 export type Answers = Readonly<Record<string, number>>;
 
 export interface OverloadFigures {
-  /** What one tenant was answered at full speed, and what was due then, `TEN_TIMES` as many. */
+  /** Requests per second of one tenant at full speed, and the due rate, `TEN_TIMES` as high. */
   readonly requestsPerSecond: number;
   readonly duePerSecond: number;
   readonly connections: number;
   readonly answers: Answers;
-  /** Refusals with 503 that had no `Retry-After`. */
+  /** Rejections with 503 and without `Retry-After`. */
   readonly withoutRetryAfter: number;
-  /** Of another tenant, to what it sent meanwhile, however late; 0 stands for what was given up, too. */
+  /** Responses to the requests that another tenant sent during the overload; 0 also stands for timed-out requests. */
   readonly others: Answers;
-  /** How long it waited for those. */
+  /** Latency of those requests. */
   readonly othersMs: { readonly p50: number; readonly p99: number };
   readonly rssBytes: { readonly before: number; readonly highest: number; readonly after5s: number };
-  /** From the end of the overload to the other tenant's first 201; null: none within the time. */
+  /** Time from the end of the overload to the other tenant's first 201. Null if there was none within the time limit. */
   readonly firstGoodMs: number | null;
-  /** The other tenant, before and from 5 s after the overload on. */
+  /** Latency of the other tenant before the overload and from 5 s after it. */
   readonly p99Ms: { readonly before: number; readonly after: number };
 }
 
 export interface LimiterFigures {
   readonly ingests: number;
-  /** Events. */
+  /** Limit in events per second. */
   readonly limitPerSecond: number;
   readonly duePerSecond: number;
-  /** What passed from the first request on, over what the rate and its burst let pass in that time, less 1. */
+  /** Ratio of passed events to the events that rate and burst allow, from the first request, minus 1. */
   readonly firstError: number;
   readonly firstSeconds: number;
-  /** What passed afterwards, over the rate, less 1. */
+  /** Ratio of later passed events to the rate, minus 1. */
   readonly settledError: number;
 }
 
 export const MAX_RATIO = 2;
-/** The loads elsewhere, before and behind the one beside, may differ by so much at p99, or nothing is said of that. */
+/** Maximum difference of the two p99 values elsewhere. A larger difference makes the row inconclusive. */
 export const MAX_NOISE = 0.5;
-/** What `docker-compose.yml` gives an ingest. */
+/** Memory limit of an ingest in `docker-compose.yml`. */
 export const MAX_RSS_BYTES = 1024 ** 3;
-/** The ingest is to be well again so soon after an overload. */
+/** Maximum time for recovery after an overload. */
 export const WELL_AFTER_MS = 5_000;
-/** What passes once the ingests know each other may be so far from the rate. */
+/** Maximum error of a limit after the ingests know each other. */
 export const MAX_LIMIT_ERROR = 0.1;
 
 /** Medians over the rounds, in milliseconds. */
 export interface Medians {
   readonly alone: Latency;
-  /** Of the means of each round's two loads. */
+  /** Median of the mean of each round's two loads. */
   readonly elsewhere: Latency;
   readonly beside: Latency;
-  /** p99 beside over p99 alone: on a machine that all share, a part of it is the wait for a core. */
+  /**
+   * p99 with the other tenant at the same ingest relative to p99 alone. On a shared machine, a part of it is waiting for a core.
+   */
   readonly toAlone: number;
-  /** p99 beside over p99 elsewhere: what sharing an ingest costs. */
+  /** p99 with the other tenant at the same ingest relative to p99 elsewhere: the cost of sharing an ingest. */
   readonly toElsewhere: number;
   readonly isConclusive: boolean;
 }
 
 export type Latency = Pick<OpenFigures, 'p50Ms' | 'p99Ms'>;
 
-/** @returns undefined of no round. */
+/** Returns undefined if there is no round. */
 export function mediansOf({ rounds }: Pick<FairnessRow, 'rounds'>): Medians | undefined {
   if (rounds.length === 0) return undefined;
   const alone = latencyOf(rounds.map((round) => round.alone));
@@ -127,7 +129,7 @@ export interface Judged {
   readonly notJudged: readonly string[];
 }
 
-/** What `--check` finds. */
+/** Returns the failures for `--check`. */
 export function judge({ rows, overload, limiter }: FairnessResult): Judged {
   const failures: string[] = [];
   const notJudged: string[] = [];
@@ -163,7 +165,7 @@ export function judge({ rows, overload, limiter }: FairnessResult): Judged {
   return { failures, notJudged };
 }
 
-/** The victim's requests beside the other tenant that were not answered as they should be. */
+/** Returns the number of the victim's requests that did not get the expected response. */
 export function lostOf({ rounds }: Pick<FairnessRow, 'rounds'>): number {
   return rounds.reduce((sum, { beside: { figures } }) => sum + figures.refused + figures.timedOut, 0);
 }

@@ -1,4 +1,4 @@
-/** What the bench of fairness says of its figures: what it fails for, and what it does not judge. */
+/** Tests the judgement of the fairness benchmark's figures. */
 import { expect, test } from 'vitest';
 import {
   type FairnessResult,
@@ -10,7 +10,7 @@ import {
 } from './fairnessFigures.ts';
 import { fairnessReport } from './fairnessReport.ts';
 
-test('of several runs the medians are told, and nothing where the loads elsewhere, before and behind, are not alike', () => {
+test('reports the medians of several runs, and nothing if the two loads elsewhere differ', () => {
   const rounds = [aRound(4, [4, 4], 8), aRound(5, [5, 40], 6), aRound(40, [4, 5], 80)];
   expect(mediansOf({ rounds })).toMatchObject({
     ...{ alone: { p99Ms: 5 }, elsewhere: { p99Ms: 4.5 }, beside: { p99Ms: 8 } },
@@ -20,7 +20,7 @@ test('of several runs the medians are told, and nothing where the loads elsewher
   expect(mediansOf({ rounds: [] })).toBeUndefined();
 });
 
-test('--check fails where the tenant is slower than twice as it is with the other elsewhere, or is refused', () => {
+test('--check fails if the tenant is more than twice as slow as with the other tenant elsewhere, or is rejected', () => {
   expect(judge(aResult({ rows: [aRow(aRound(1, [4, 4], 8))] })).failures).toEqual([]);
   expect(judge(aResult({ rows: [aRow(aRound(4, [4, 4], 9))] })).failures).toEqual([
     'writes beside a flood: 2.25 times elsewhere',
@@ -33,7 +33,7 @@ test('--check fails where the tenant is slower than twice as it is with the othe
   ]);
 });
 
-test('--check fails where a limit lets too much or too little pass once the ingests know each other', () => {
+test('--check fails if a limit passes too many or too few events after the ingests know each other', () => {
   const of = { ingests: 2, limitPerSecond: 100, duePerSecond: 1_000, firstError: 1, firstSeconds: 10 };
   const judged = (settledError: number) => judge(aResult({ limiter: [{ ...of, settledError }] })).failures;
   expect(judged(0.1)).toEqual([]);
@@ -41,7 +41,7 @@ test('--check fails where a limit lets too much or too little pass once the inge
   expect(judged(-0.5)).toEqual(['limiter of 2 ingests: -50.0 % from its rate']);
 });
 
-test('--check fails where the overload leaves traces, and does not judge what could not be measured', () => {
+test('--check fails if the ingest does not recover from the overload, and does not judge missing figures', () => {
   const overload = { ...OVERLOAD, withoutRetryAfter: 1, firstGoodMs: null, p99Ms: { before: 4, after: 9 } };
   expect(judge(aResult({ overload })).failures).toHaveLength(3);
   const held = { ...OVERLOAD, answers: { 201: 9 }, rssBytes: { before: 1, highest: 2 ** 31, after5s: 1 } };

@@ -1,4 +1,4 @@
-/** How far from its limit a tenant gets that sends ten times as much, evenly, to several ingests. */
+/** Measures the error of a rate limit if a tenant sends ten times as much, evenly distributed over several ingests. */
 import { say } from '../path/benchStack.ts';
 import { openLoad, type Target } from '../path/pathLoad.ts';
 import { TEN_TIMES } from './attacks.ts';
@@ -9,7 +9,7 @@ const LIMIT = 1_000;
 const EVENTS_A_REQUEST = 20;
 const CONNECTIONS = 8;
 export const BURST_S = 1;
-/** Until every ingest has heard of the others. */
+/** Time until every ingest knows the others. */
 const FIRST_S = 10;
 
 export async function measureLimiter(
@@ -30,7 +30,7 @@ export async function measureLimiter(
   };
 }
 
-/** Events a second that were stored. */
+/** Returns the stored events per second. */
 async function passed(
   senders: readonly Pick<Target, 'url' | 'requests'>[],
   seconds: number,

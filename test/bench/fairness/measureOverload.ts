@@ -1,4 +1,4 @@
-/** Ten times what the ingest takes, of one tenant: its memory, what everybody is answered, and how soon it is well again. */
+/** Measures an ingest at ten times its capacity: its memory, the responses, and the time until recovery. */
 import { percentile } from '../load/loadPhases.ts';
 import { due } from '../pace.ts';
 import { closedLoad, openLoad } from '../path/pathLoad.ts';
@@ -8,10 +8,10 @@ import { bodiesOf, type FairnessDeployment, type Tenant, writesOf } from './fair
 import { type OverloadFigures, WELL_AFTER_MS } from './fairnessFigures.ts';
 import { victimLoad } from './measureRounds.ts';
 
-/** The requests of the one, and how often another tenant sends an event meanwhile. */
+/** Events per request of the overload, and the interval and timeout of the other tenant's requests. */
 export const OVERLOAD = { events: 500, probedEachMs: 100, givenUpAfterMs: 30_000 };
 const FULL_SPEED_CONNECTIONS = 8;
-/** So many requests may be under way: their bodies are more than the ingest holds at once. */
+/** Maximum concurrent requests; their bodies exceed the memory that the ingest reserves for bodies. */
 const CONNECTIONS = 2_048;
 const WARM_UP_MS = 3_000;
 
@@ -47,11 +47,11 @@ export async function measureOverload(
 }
 
 type Seen = Pick<OverloadFigures, 'answers' | 'withoutRetryAfter' | 'rssBytes' | 'firstGoodMs'> & {
-  /** What the other tenant sent before its end; some of it may wait yet. */
+  /** Requests of the other tenant during the overload; some may not be answered yet. */
   readonly meanwhile: readonly Promise<Probed>[];
 };
 
-/** Until the ingest should be well again. */
+/** Runs the overload and waits for the recovery. */
 async function overload({ url, pid }: FairnessDeployment, other: Tenant, attack: Attack): Promise<Seen> {
   const before = memoryOf(pid).rssBytes;
   const memory = sampleMemory(pid);
@@ -70,7 +70,7 @@ async function overload({ url, pid }: FairnessDeployment, other: Tenant, attack:
   }
 }
 
-/** One that was given up waited at least as long as that. */
+/** Computes the figures. A timed-out request counts with the timeout as its latency. */
 function figuresOf(probed: readonly Probed[]): Pick<OverloadFigures, 'others' | 'othersMs'> {
   const others: Record<string, number> = {};
   for (const { status } of probed) others[status] = (others[status] ?? 0) + 1;
@@ -79,19 +79,19 @@ function figuresOf(probed: readonly Probed[]): Pick<OverloadFigures, 'others' | 
 }
 
 interface Probed {
-  /** 0: the connection broke, or it was given up. */
+  /** 0 if the connection broke or the request timed out. */
   readonly status: number;
   readonly tookMs: number;
 }
 
 interface Probes {
   readonly sent: readonly Promise<Probed>[];
-  /** @returns after how long the first event that was sent later was a 201; null: none was. */
+  /** Returns the time until the first later event that got a 201. Null if there was none. */
   goodSince(sinceMs: number): Promise<number | null>;
   stop(): void;
 }
 
-/** Sends an event again and again, whatever became of the ones before, each on a connection that is free. */
+/** Sends events at a fixed interval, each on a free connection, whether or not earlier events were answered. */
 function probe(url: string, { token, sessionId }: Tenant): Probes {
   const [body = Buffer.alloc(0)] = bodiesOf(1, 1, sessionId);
   const sent: Promise<Probed>[] = [];

@@ -1,4 +1,7 @@
-/** One tenant's latency alone, with another that takes too much at another ingest, at its own, and at the other again. */
+/**
+ * Measures the latency of a tenant alone, with an overloading tenant at another ingest, at the same ingest, and at the other
+ * ingest again.
+ */
 
 import { due } from '../pace.ts';
 import { openLoad, type Target } from '../path/pathLoad.ts';
@@ -7,11 +10,11 @@ import { attacked, type Beside, type Plan } from './attacks.ts';
 import { type FairnessDeployment, pageOf, type Tenant, watchCores, writesOf } from './fairnessDeployment.ts';
 import type { Loaded, Round } from './fairnessFigures.ts';
 
-/** What the victim sends, well below what an ingest takes. */
+/** Load of the victim, well below the capacity of an ingest. */
 export const VICTIM = { events: 10, writesPerSecond: 100, readsPerSecond: 20, page: 20, connections: 8 };
 
 const WARM_UP_MS = 1_000;
-/** The other tenant comes so much before the victim is measured, and the machine has so long to come to rest behind it. */
+/** Lead of the other tenant before the measurement, and rest of the machine after it. */
 const LEAD_MS = 2_000;
 const REST_MS = 3_000;
 
@@ -36,7 +39,7 @@ export function victimLoad(
   };
 }
 
-/** Of the other tenant, at another ingest and at the one that is measured. */
+/** Attacks of the other tenant at another ingest and at the measured ingest. */
 export interface Plans {
   readonly elsewhere: Plan;
   readonly beside: Plan;
@@ -61,7 +64,7 @@ async function measuredUnder(
 ): Promise<Loaded> {
   const forMs = LEAD_MS + WARM_UP_MS + victim.target.forMs + REST_MS;
   const attack = attacked({ ...plan, forMs });
-  // It is awaited behind the victim: until then its failure is nobody's.
+  // The attack is awaited after the victim, so an earlier failure must not be unhandled.
   attack.catch(() => {});
   await due(performance.now() + LEAD_MS);
   const loaded = await measured(deployment, victim);

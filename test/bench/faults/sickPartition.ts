@@ -1,7 +1,7 @@
 /**
- * `npm run bench:sick-partition`: how long appends to healthy partitions take while two others are sick: one waits for a
- * replica that stands still, and then has too few; the other has no leader that answers, and then none. Phases with and
- * without it take turns on one stack. Fails where the p99 of the healthy ones is more than half as long again.
+ * `npm run bench:sick-partition`: measures appends to healthy partitions while two other partitions are unavailable: one waits
+ * for a stopped replica and then has too few replicas; the other has no leader that answers. Phases with and without the fault
+ * alternate on one stack. Fails if the p99 of healthy partitions grows by more than half.
  */
 import { parseArgs } from 'node:util';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
@@ -15,7 +15,7 @@ import { due } from '../pace.ts';
 
 const MAX_RATIO = 1.5;
 const VICTIM = 3;
-/** The first partition of each topic needs the victim; all others do without. */
+/** Replicas. Only the first partition of each topic needs the victim. */
 const REPLICAS = {
   followed: [
     [1, VICTIM],
@@ -30,7 +30,7 @@ const SICK = 0;
 
 const { values } = parseArgs({
   options: {
-    /** Appends a second and partition. */
+    /** Appends per second and partition. */
     rate: { type: 'string', default: '50' },
     seconds: { type: 'string', default: '15' },
     rounds: { type: 'string', default: '4' },
@@ -39,7 +39,7 @@ const { values } = parseArgs({
 const [rate, seconds, rounds] = [Number(values.rate), Number(values.seconds), Number(values.rounds)];
 const RECORD = { key: 'key', value: Buffer.alloc(6000, '{"level":3,"zone":"arena"},') };
 
-/** Appends to healthy partitions. */
+/** Rejected appends to healthy partitions. */
 let refused = 0;
 
 const stack = stackCommands();
@@ -91,7 +91,10 @@ async function madeTopics(brokers: readonly string[]): Promise<TopicSpec[]> {
   return Promise.all(made);
 }
 
-/** @returns the milliseconds of each append to the partitions that need no victim, since it was due, refused or not. */
+/**
+ * Returns the latency in milliseconds of each append to the partitions that do not need the victim, from its due time, including
+ * rejected appends.
+ */
 async function phase(log: Log): Promise<number[]> {
   const taken: number[] = [];
   const beganMs = performance.now();
@@ -126,7 +129,7 @@ async function well(log: Log, topic: string): Promise<void> {
   while (!(await isTaken())) await due(performance.now() + 100);
 }
 
-/** @returns its p99. */
+/** Prints the latencies. @returns their p99 */
 function told(what: string, taken: readonly number[]): number {
   const sorted = taken.toSorted(ascending);
   const [p50, p99] = [percentile(sorted, 0.5), percentile(sorted, 0.99)];

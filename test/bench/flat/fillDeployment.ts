@@ -1,4 +1,4 @@
-/** Fills a deployment of the bench with sessions of long ago and with open reports. */
+/** Fills the benchmark's deployment with old sessions and open reports. */
 import { randomUUID } from 'node:crypto';
 import type { ClusterEngines } from '../../e2e/cluster.ts';
 import type { Connections } from '../connections.ts';
@@ -9,17 +9,16 @@ export interface StoredSessions {
   readonly count: number;
 }
 
-/** Of one statement, which the engine may refuse more memory than half a gigabyte. */
+/** Rows of one statement, which the engine would otherwise reject at half a gigabyte of memory. */
 const STEP = 250_000;
-/** Ids in another order than they come in. */
+/** Multiplier that changes the order of the ids. */
 const SPREAD_OUT = 0x9e37_79b9_7f4b;
 const MASK = 0xffff_ffff_ffffn;
 const PREFIX = '5e551000-0000-4000-8000-';
 
 /**
- * Writes sessions into ClickHouse alone, as if they had been projected long ago.
- *
- * @param database the deployment's name. @returns the id of each by its number.
+ * Writes sessions to ClickHouse as if they had been projected long ago. @param database name of the deployment. @returns the ids
+ * of the sessions by number
  */
 export async function storeSessions(
   engines: ClusterEngines,
@@ -38,17 +37,17 @@ export async function storeSessions(
        FROM numbers(${from}, ${Math.min(STEP, count - from)})`,
     );
   }
-  // Merges would go on beside what is measured.
+  // Waits for merges, which would otherwise run during the measurement.
   say('ClickHouse merges the sessions');
   await command(engines, database, 'OPTIMIZE TABLE sessions FINAL');
   return (i) => PREFIX + ((BigInt(i) * BigInt(SPREAD_OUT)) & MASK).toString(16).padStart(12, '0');
 }
 
-/** So long that each is open until the end. */
+/** Window of the reports, longer than the run. */
 const OPEN_FOR_MS = 3_600_000;
 const TOLD_EACH = 10_000;
 
-/** Each of the sessions in its turn. @throws where one is not taken. */
+/** Files reports for the sessions in turn. @throws Error if a report is rejected. */
 export async function fileReports(
   connections: Connections,
   sessions: readonly string[],

@@ -1,10 +1,10 @@
-/** What the page says of a deployment that has more. */
+/** Tests the page about larger deployments. */
 import { expect, test } from 'vitest';
 import type { CostFigures } from '../path/pathFigures.ts';
 import { flatReport } from './flatReport.ts';
 import { changeName, type FlatResult, type FlatRow } from './measureFlat.ts';
 
-test('a change is beside the mean of the base before and after it', () => {
+test('compares a change with the mean of the base before and after it', () => {
   const report = flatReport(aResult({ change: { tenants: 100 }, figures: figures(3, 150) }));
   expect(report).toContain('| tenants 100 | 1 | 3.00 | 1.00 / 3.00 | 1.50 | 3,000 | 0.75 |');
   expect(report).not.toContain('The target is');
@@ -17,7 +17,7 @@ test('the target at spread 8 is nine tenths of the throughput at spread 1', () =
   expect(at(170)).toContain('0.85 at 20 × 64. The target is 0.9: not reached.');
 });
 
-test('of requests that are of one session, spread 8 is beside those at spread 1', () => {
+test('compares spread 8 with spread 1 for requests of one session', () => {
   const one = { change: { sessionsARequest: 1 }, figures: figures(1, 300) };
   const both = { change: { spread: 8, sessionsARequest: 1 }, figures: figures(1, 240) };
   const report = flatReport(aResult(one, both));
@@ -25,7 +25,7 @@ test('of requests that are of one session, spread 8 is beside those at spread 1'
   expect(flatReport(aResult(both))).not.toContain('relative to spread 1');
 });
 
-test('what could not be measured is told with its reason, and the rest with its figures', () => {
+test('lists a failed measurement with its reason, and the others with their figures', () => {
   const figuresOfOther = { change: { tenants: 100 }, figures: figures(1, 200) };
   const report = flatReport(
     aResult({ change: { sessions: 1e7 }, figures: { absent: 'no room on the disk' } }, figuresOfOther),
@@ -34,7 +34,7 @@ test('what could not be measured is told with its reason, and the rest with its 
   expect(report).toContain('| tenants 100 |');
 });
 
-test('a change is named by all in which it differs', () => {
+test('names a change by all properties that differ from the base', () => {
   expect(changeName({ sessions: 1e6, sessionsInUse: 2e5 })).toBe(
     'sessions 1,000,000, sessions in use 200,000',
   );

@@ -80,7 +80,7 @@ function shapeTable(base: Size, rows: readonly FlatRow[], shape: Shape): string 
   ].join('\n');
 }
 
-/** Beside the base, or where it differs in more, beside the row that differs in that alone. */
+/** Compares a row with the base or, if several properties differ, with the row that differs only in the others. */
 function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): string {
   if ('absent' in figures) return '';
   const { spread, ...others } = change;

@@ -1,6 +1,6 @@
 /**
- * What an event costs the ingest once a deployment has more of something, beside one that has little of everything: this
- * base is measured before and after each of the others, on the same broker.
+ * Measures the cost of an event for the ingest of larger deployments. The small base deployment is measured before and after
+ * each larger deployment, on the same broker.
  */
 import { messageOf } from '@questlog/runtime/process/errors';
 import { aProject } from '../../e2e/builders.ts';
@@ -21,29 +21,29 @@ export interface FlatResult {
   readonly rows: readonly FlatRow[];
 }
 
-/** What a deployment has. */
+/** Size of a deployment. */
 export interface Size {
   readonly tenants: number;
-  /** Of all tenants together. */
+  /** Sessions of all tenants. */
   readonly sessions: number;
-  /** Of them, those that the load's events are of. */
+  /** Sessions that the load uses. */
   readonly sessionsInUse: number;
   readonly partitions: number;
   readonly spread: number;
-  /** Of whose events each request is, at most: a game server's are of many, those of a game of one. */
+  /** Maximum sessions of one request: a game server sends events of many sessions, a game client events of one. */
   readonly sessionsARequest: number;
-  /** Of sessions in use; their windows are open for as long as it is measured. */
+  /** Reports of sessions in use, with windows that stay open during the measurement. */
   readonly openReports: number;
 }
 
 export interface FlatRow {
-  /** In what it differs from the base. */
+  /** Properties that differ from the base. */
   readonly change: Partial<Size>;
   readonly figures: readonly FlatFigures[] | NotMeasured;
 }
 
 export interface FlatFigures extends Shape {
-  /** Before and after. */
+  /** Figures before and after. */
   readonly base: readonly [CostFigures, CostFigures];
   readonly changed: CostFigures;
 }
@@ -67,14 +67,14 @@ const CHANGES: readonly Partial<Size>[] = [
   { openReports: 50_000 },
 ];
 const WARM_UP_MS = 3_000;
-/** Prebuilt, and so many that each session in use comes a few times. */
+/** Prebuilt events: each session in use occurs a few times. */
 const POOLED = { events: 20_000, eventsASession: 2 } as const;
 const SESSION_CONNECTIONS = 16;
 const QUOTA = 1_000_000_000;
 
 type FlatBench = Omit<PathBench, 'options'> & { options: Pick<PathOptions, 'seconds' | 'shapes' | 'only'> };
 
-/** A change that cannot be measured costs none of the others. */
+/** Measures all changes. A change that cannot be measured does not affect the others. */
 export async function measureFlat(bench: FlatBench, run: RunFacts): Promise<FlatResult> {
   const { say, options } = bench;
   const changes = CHANGES.filter((change) => changeName(change).includes(options.only));
@@ -89,7 +89,7 @@ export async function measureFlat(bench: FlatBench, run: RunFacts): Promise<Flat
   for (const [i, change] of changes.entries()) {
     const name = `${i + 1} of ${changes.length}, ${changeName(change)}`;
     const changed = await measureChange(bench, change, `flat_${i}`, name).catch((error: unknown) => {
-      // An interrupt has ended what it stands on: of the others nothing can be said.
+      // After an interrupt, the stack has ended and the other changes cannot be measured.
       if (bench.stack.ending.disposed) throw error;
       return { absent: messageOf(error) };
     });
@@ -109,7 +109,7 @@ export async function measureFlat(bench: FlatBench, run: RunFacts): Promise<Flat
   return { run, base: BASE, rows };
 }
 
-/** Such as `tenants 100, partitions 100`. */
+/** Returns a name such as `tenants 100, partitions 100`. */
 export function changeName(change: Partial<Size>): string {
   return (Object.entries(change) as [keyof Size, number][])
     .map(([name, value]) => `${NAMES[name]} ${value.toLocaleString('en-US')}`)
@@ -132,7 +132,7 @@ async function measureChange(
   name: string,
   title: string,
 ): Promise<CostFigures[]> {
-  // Its processes, topics and tables go before the next one starts.
+  // Ends the processes and deletes topics and tables before the next change starts.
   await using ending = new AsyncDisposableStack();
   bench.stack.ending.use({ [Symbol.asyncDispose]: () => ending.disposeAsync() });
   bench.say(`${title}: is filled`);
@@ -143,7 +143,7 @@ async function measureChange(
 }
 
 interface Sized {
-  /** One after the other, each shape. */
+  /** Measures each shape in turn. */
   measure(title: string): Promise<CostFigures[]>;
 }
 

@@ -1,4 +1,4 @@
-/** Loads one tenant on a deployment of its own with one spread after the other, each with fresh sessions. */
+/** Loads one tenant on a separate deployment with one spread after the other, each with new sessions. */
 import { randomUUID } from 'node:crypto';
 import { partitionOf } from '@questlog/schemas/partition';
 import { Deployment, type Service, type ServiceName } from '../../cluster/deployment.ts';
@@ -10,7 +10,7 @@ import { openTelemetry, type Telemetry } from '../telemetry.ts';
 import type { HotTenantsOptions } from './hotTenantsOptions.ts';
 import { type LogFigures, placed, type ServiceWork, since, workOf } from './hotTenantsWatch.ts';
 
-/** A request holds events of one session, like a game client's, or of many, like a game server's. */
+/** Request with events of one session, like a game client's, or of many, like a game server's. */
 export type RequestKind = 'one' | 'many';
 
 export interface SpreadFigures {
@@ -21,15 +21,15 @@ export interface SpreadFigures {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly appendsPerRequest: number;
-  /** Events of the fullest partition in use, over all events and over the partitions' mean. */
+  /** Share of the events in the largest partition, relative to all events and to the mean. */
   readonly fullestShare: number;
   readonly fullestOverMean: number;
-  /** Events that ClickHouse lacked when the last one was answered, and the time until it had them. */
+  /** Unprojected events at the last response, and the time until ClickHouse had them. */
   readonly behindEvents: number;
   readonly caughtUpAfterS: number;
-  /** CPU from the first event until ClickHouse had all, by service. */
+  /** CPU by service, from the first event until ClickHouse had all events. */
   readonly cpuMicrosPerEvent: Readonly<Record<ServiceName, number>>;
-  /** The busiest projector's share of the written records of events. */
+  /** Share of the event records that the busiest projector wrote. */
   readonly busiestProjectorShare: number;
 }
 
@@ -82,7 +82,7 @@ async function openBench(deployment: Deployment, options: HotTenantsOptions): Pr
   return { options, deployment, ingest, project, connections, telemetry: openTelemetry(), sent: 0 };
 }
 
-/** A tenant whose first partition is 0, so that every run has the same partitions at the same projectors. */
+/** Returns a tenant whose home partition is 0, so that every run uses the same partitions and projectors. */
 function tenantAtHome(partitions: number): string {
   for (;;) {
     const id = randomUUID();
@@ -96,7 +96,7 @@ async function measureAll(bench: Bench, say: (line: string) => void): Promise<Sp
   for (const [i, spread] of options.spreads.entries()) {
     await raiseTo(bench, spread);
     const sessions = await registerSessions(connections, options.sessions);
-    // The first requests of a process are slow with any spread.
+    // Warms up the processes, because the first requests are slow.
     if (i === 0) await measured(bench, { kind: 'many', spread, sessions, seconds: WARM_UP_S });
     for (const kind of KINDS) {
       const one = await measured(bench, { kind, spread, sessions, seconds: options.seconds });
@@ -119,7 +119,7 @@ interface Phase {
   readonly seconds: number;
 }
 
-/** @throws when ClickHouse lacks an answered event. */
+/** @throws Error if ClickHouse lacks an acknowledged event. */
 async function measured(bench: Bench, phase: Phase): Promise<SpreadFigures> {
   const { deployment, project, options } = bench;
   const [logBefore, workBefore] = [await placed(deployment, project.tenantId), await workOf(deployment)];
@@ -152,7 +152,7 @@ async function measured(bench: Bench, phase: Phase): Promise<SpreadFigures> {
   };
 }
 
-/** Sends at full speed. @returns the milliseconds of each request, ascending. */
+/** Sends at full speed. @returns the latencies in milliseconds, ascending */
 async function load(
   { options, connections, telemetry }: Bench,
   { kind, sessions, seconds }: Phase,
@@ -179,7 +179,7 @@ function some([first, ...others]: readonly string[]): [string, ...string[]] {
   return [first, ...others];
 }
 
-/** The answer comes once the projection has passed the log's end as it was. */
+/** Reads the quota; the response waits until the projection has passed the end of the log. */
 async function quotaIs(events: number, project: TestProject): Promise<void> {
   const answer = await eventually(
     () => project.get('/v1/quota'),

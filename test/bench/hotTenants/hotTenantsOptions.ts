@@ -1,24 +1,24 @@
-/** The flags of the bench of hot tenants, and its engines. */
+/** Parses the flags of the benchmark of hot tenants. */
 import { parseArgs } from 'node:util';
 import type { ClusterEngines } from '../../e2e/cluster.ts';
 import { type Environment, missingParts } from '../../engines/choice.ts';
 
 export interface HotTenantsOptions {
-  /** The spreads, in the order of measurement. */
+  /** Spreads in the order of measurement. */
   readonly spreads: readonly number[];
-  /** The length of the load for each spread and kind of request. */
+  /** Seconds of load for each spread and kind of request. */
   readonly seconds: number;
-  /** Sessions, registered anew for each spread. */
+  /** Sessions that are registered for each spread. */
   readonly sessions: number;
   /** Events of one request. */
   readonly batch: number;
-  /** Requests in flight, each on a connection of its own. */
+  /** Concurrent requests, each on its own connection. */
   readonly connections: number;
   readonly projectors: number;
   readonly partitions: number;
 }
 
-/** The first one comes again at the end and shows the run's own noise. */
+/** Default spreads. The first spread is repeated at the end, which shows the noise. */
 const SPREADS = '1,2,4,8,1';
 const MAX_BATCH = 500;
 
@@ -48,7 +48,7 @@ export function hotTenantsOptions(args: readonly string[]): HotTenantsOptions {
   return options;
 }
 
-/** @throws when one is not named, and says what to do. */
+/** @throws Error that tells how to set a missing engine. */
 export function givenEngines(env: Environment): ClusterEngines {
   const missing = missingParts(env);
   if (missing.length > 0) {

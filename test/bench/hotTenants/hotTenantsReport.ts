@@ -1,4 +1,4 @@
-/** The figures of the bench of hot tenants as rows of Markdown: a table for each kind of request, a column for each spread. */
+/** Formats the figures of hot tenants as Markdown: a table for each kind of request, a column for each spread. */
 import type { RequestKind, SpreadFigures } from './hotTenantsMeasure.ts';
 import type { HotTenantsOptions } from './hotTenantsOptions.ts';
 

@@ -1,11 +1,11 @@
-/** Figures of a deployment between two phases: where a tenant's events lie, and the CPU of each process. */
+/** Reads figures between two phases: events by partition, and the CPU of each process. */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Deployment, ServiceName } from '../../cluster/deployment.ts';
 
 export interface LogFigures {
   readonly events: number;
   readonly appends: number;
-  /** Events by partition; a partition without any is a hole. */
+  /** Events by partition; undefined for a partition without events. */
   readonly byPartition: readonly number[];
 }
 
@@ -27,13 +27,13 @@ export async function placed(deployment: Deployment, tenantId: string): Promise<
 
 export interface ServiceWork {
   readonly name: ServiceName;
-  /** User and system time since the process started, or since another sample. */
+  /** User and system time since the start of the process or since another sample. */
   readonly cpuSeconds: number;
-  /** Records of events that it has written to ClickHouse since. */
+  /** Event records that the process has written to ClickHouse since then. */
   readonly projected: number;
 }
 
-/** Figures of every process, in the order of their starts. */
+/** Returns the figures of every process, in the order of their starts. */
 export function workOf({ services }: Deployment): Promise<ServiceWork[]> {
   return Promise.all(
     services.map(async ({ name, admin }) => {

@@ -1,6 +1,6 @@
 /**
- * The linker alone, as a process of its own: events and reports are in the log and projected, then the linker starts and
- * processes all of them. Prints its figures as one line of JSON. Fails when the links are not the counted ones.
+ * Measures the linker as a separate process: events and reports are in the log and projected, then the linker starts and
+ * processes them. Prints one line of JSON. Fails if the links differ from the expected links.
  */
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -16,9 +16,9 @@ import { type LinksWorkload, linksWorkload } from './linksWorkload.ts';
 export interface AloneFigures {
   readonly links: number;
   readonly wallS: number;
-  /** CPU of the process: the linker, the projector that writes its links, ClickHouse. */
+  /** CPU of the process: linker, projector of the links, and ClickHouse. */
   readonly cpuS: number;
-  /** The event loop's part of it; the rest is ClickHouse's and the log's threads. */
+  /** Part of the event loop; the remaining CPU is used by threads of ClickHouse and the log. */
   readonly eventLoopS: number;
   readonly lookUps: readonly { readonly kind: string; readonly count: number; readonly totalS: number }[];
   readonly peakBytes: number;
@@ -87,7 +87,7 @@ async function measure(house: LinksHouse, { expected }: LinksWorkload): Promise<
       secondsOf(process.cpuUsage(cpu)),
       secondsOf(process.threadCpuUsage(eventLoop)),
     ];
-    // All links are there; the last reports may still be looked up.
+    // All links exist, but the last reports may still be looked up.
     if ((await reportsToAsk(house)) > 0) continue;
     const lookUps = Map.groupBy((await metrics.lookUpSeconds.get()).values, ({ labels }) => labels.kind);
     return {
@@ -105,7 +105,7 @@ async function measure(house: LinksHouse, { expected }: LinksWorkload): Promise<
   }
 }
 
-/** @throws when a link is missing, made twice, or unexpected. */
+/** @throws Error if a link is missing, duplicated, or unexpected. */
 async function verify({ log, store, metrics }: LinksHouse, { expected }: LinksWorkload): Promise<void> {
   await eventually(() => areConsumed(log, PROJECTED_LINKS), Boolean, WITHIN_MS);
   const made = await metrics.linkChanges.get();
@@ -131,7 +131,7 @@ async function linksMade({ metrics }: LinksHouse): Promise<number> {
   return (await metrics.linkChanges.get()).values.reduce((sum, { value }) => sum + value, 0);
 }
 
-/** Reports of the changelog that are not open yet, or still have a look-up ahead. */
+/** Returns the number of reports in the changelog that are not open yet or wait for a lookup. */
 async function reportsToAsk({ log, registry }: LinksHouse): Promise<number> {
   const codec = await createCodec(registry, linkerState);
   const open = new Set<string>();

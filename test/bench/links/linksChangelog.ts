@@ -1,6 +1,6 @@
 /**
- * Measures what the linker keeps of appends, in a process started with `--expose-gc`: the bytes of its changelog for each
- * byte of events, and the memory of a process that has all partitions. Prints its figures as one line of JSON.
+ * Measures the appends that the linker remembers, in a process with `--expose-gc`: changelog bytes per byte of events, and the
+ * memory of a process with all partitions. Prints one line of JSON.
  */
 import { randomUUID } from 'node:crypto';
 import { decideEvents } from '@questlog/linker/core/decideEvents';
@@ -13,10 +13,10 @@ import { linkerState, NO_EPOCHS, POSITION_KEY } from '@questlog/schemas/topics/l
 import { usedBytes } from '../processFigures.ts';
 
 export interface ChangelogFigures {
-  /** Bytes of the changelog for each byte of appends of one event, by how many of them a commit takes. */
+  /** Changelog bytes per byte of appends with one event, by the number of appends per commit. */
   readonly written: readonly { readonly appends: number; readonly bytes: number }[];
   readonly partitions: number;
-  /** Bytes of all partitions, each with as many appends as it remembers. */
+  /** Memory of all partitions with the maximum number of appends. */
   readonly heldBytes: number;
 }
 
@@ -66,14 +66,14 @@ async function heldBytes(): Promise<number> {
   );
   for (const state of states) {
     for (let at = 0; at < REMEMBERED; at++) {
-      // Its own flat string, as one that was decoded.
+      // Creates a flat string, like a decoded one.
       const id = Buffer.from(randomUUID(), 'latin1').toString('latin1');
       state.evolve([{ entry: 'append', id, arrivedAtMs: at }]);
       if (at % 10 === 9) state.drain();
     }
   }
   const bytes = (await usedBytes()) - before;
-  // Used here, so that they are not collected earlier.
+  // Uses the states, so that they are not collected earlier.
   if (states.some(({ appends }) => appends.since < 0)) throw new Error('a time before all times');
   return bytes;
 }

@@ -1,4 +1,4 @@
-/** Log, engine, projector and linker in this process, on a directory of their own, each started when the bench says so. */
+/** Starts log, engine, projector, and linker in this process, on a temporary directory. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ export const PARTITIONS = 4;
 
 const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
 const ACCESS = { username: 'bench', password: 'bench', database: 'questlog' };
-/** The flush interval of the embedded mode. */
+/** Flush interval of the embedded mode. */
 const FLUSH_INTERVAL_MS = 500;
 const MAX_CONCURRENT_QUERIES = 8;
 
@@ -80,14 +80,14 @@ export async function openLinksHouse() {
   };
 }
 
-/** Ends the bench when a part cannot go on. */
+/** Ends the benchmark if a part fails. */
 function endWith(error: unknown): void {
   setImmediate(() => {
     throw error;
   });
 }
 
-/** True once each group has processed all of its topic. */
+/** True if each group has processed its whole topic. */
 export async function areConsumed(
   log: Log,
   pairs: readonly (readonly [group: string, topic: string])[],

@@ -1,4 +1,4 @@
-/** The product under events, and under events with reports, each on a fresh start: lag, memory, time until every link is there. */
+/** Measures the product under events, and under events with reports: lag, memory, and time until every link exists. */
 import { aProject } from '../../e2e/builders.ts';
 import { type Product, removeDataDir, startProduct } from '../../e2e/product.ts';
 import { openConnections } from '../connections.ts';
@@ -23,18 +23,18 @@ export interface LiveFigures {
 }
 
 export interface RunFigures {
-  /** Seconds from the first event to the last answer. */
+  /** Seconds from the first event to the last response to an event. */
   readonly eventsS: number;
-  /** … and to the last report. */
+  /** Seconds from the first event to the last response to a report. */
   readonly loadedS: number;
-  /** CPU from the first event until ClickHouse has everything, links too. */
+  /** CPU from the first event until ClickHouse has everything, including links. */
   readonly cpuS: number;
   readonly links: number;
-  /** Pairs of an event and a report in the answers to events. */
+  /** Pairs of an event and a report in the responses to events. */
   readonly told: number;
-  /** Seconds from the last answer until ClickHouse had the last link. */
+  /** Seconds from the last response until ClickHouse had the last link. */
   readonly linkedAfterS: number;
-  /** … and until nothing lagged. */
+  /** Seconds from the last response until no lag was left. */
   readonly settledAfterS: number;
   readonly largestLag: LargestLag;
   readonly rss: { readonly atStart: number; readonly atEnd: number; readonly peak: number };
@@ -44,7 +44,7 @@ export interface RunFigures {
 const SPREAD = 4;
 const CONNECTIONS = 8;
 const WITHIN_MS = 600_000;
-/** Samples without a change. The answers are read only then: reading takes a core that the product needs. */
+/** Samples without a change. The responses are parsed only then, because parsing uses a core that the product needs. */
 const QUIET_SAMPLES = 6;
 const MAX_LOG_CHARACTERS = 4_000;
 
@@ -115,7 +115,7 @@ function isQuiet(samples: readonly Sample[]): boolean {
   );
 }
 
-/** @throws when a report has more or fewer links than its session and its names promise. */
+/** @throws Error if a report has more or fewer links than expected from its session and names. */
 async function verify(product: Product, { links }: Promised): Promise<void> {
   const rows = await product.sql<{ report_id: string; links: number }>(
     `SELECT toString(report_id) AS report_id, toUInt32(count()) AS links FROM report_links

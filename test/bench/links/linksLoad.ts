@@ -1,4 +1,4 @@
-/** Sends events and reports over HTTP at full speed; keeps the answers unparsed until the load has ended. */
+/** Sends events and reports over HTTP at full speed; keeps the responses unparsed until the load has ended. */
 import { type Connections, openConnections, type Reply } from '../connections.ts';
 import type { Telemetry } from '../telemetry.ts';
 
@@ -9,12 +9,12 @@ export interface LinksLoad {
 }
 
 export interface LoadAnswers {
-  /** Bodies in the order of arrival. */
+  /** Response bodies in the order of arrival. */
   readonly events: readonly Buffer[];
   readonly reports: readonly FiledReport[];
   /** Seconds until the last event was answered. */
   readonly eventsS: number;
-  /** Seconds until the last report was answered too, and that moment by `performance.now()`. */
+  /** Seconds until the last report was answered, and that time by `performance.now()`. */
   readonly loadedS: number;
   readonly loadedAtMs: number;
 }
@@ -30,7 +30,7 @@ const IDS_A_REPORT = 5;
 const ID_FIELD = '{"id":"';
 const ID_CHARACTERS = 36;
 
-/** Half of the reports are of a session; the others name events answered just before. */
+/** Sends the load. Half of the reports name a session, the others name events that were answered just before. */
 export async function loadLinks(
   baseUrl: string,
   token: string,
@@ -38,7 +38,7 @@ export async function loadLinks(
   load: LinksLoad,
 ): Promise<LoadAnswers> {
   const ofEvents = openConnections(baseUrl, token, CONNECTIONS);
-  // The agent keeps this many in flight and queues the others.
+  // The agent keeps this number of requests in flight and queues the others.
   const ofReports = openConnections(baseUrl, token, CONNECTIONS);
   const events: Buffer[] = [];
   const reports: Promise<FiledReport>[] = [];
@@ -77,7 +77,7 @@ async function fileReport(
   return { named: eventIds, answer: await send(connections, '/v1/ingest/reports', asJson({ eventIds })) };
 }
 
-/** The id of an event near the position, cut out of the answer's bytes. */
+/** Returns the id of an event near the position, from the bytes of the response. */
 function anId(answer: Buffer, position: number): string {
   const at = answer.lastIndexOf(ID_FIELD, position);
   const start = Math.max(at, answer.indexOf(ID_FIELD)) + ID_FIELD.length;

@@ -1,6 +1,6 @@
 /**
- * Measures the heap of the linker's state, in a process started with `--expose-gc`. Reports are decoded from records, as in
- * the linker: a string built here would take another amount. Prints its figures as one line of JSON.
+ * Measures the heap of the linker's state in a process with `--expose-gc`. Reports are decoded from records as in the linker,
+ * because other strings need another amount of memory. Prints one line of JSON.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { openReport } from '@questlog/linker/core/decideReports';
@@ -22,9 +22,9 @@ export interface MemoryFigures {
   readonly naming1: number;
   readonly naming500: number;
   readonly spilled: number;
-  /** Bytes of each event id, in reports of 500. */
+  /** Bytes per event id in reports of 500. */
   readonly eventId: number;
-  /** Bytes of one partition at its bounds of open reports. */
+  /** Bytes of one partition at its limit of open reports. */
   readonly atBounds: number;
 }
 
@@ -35,7 +35,7 @@ const PROJECT_ID = randomUUID();
 const registry = { register: async () => 1, schemaById: async () => undefined };
 const ofReports = await createCodec(registry, reportLinks);
 const ofEvents = await createCodec(registry, eventsAccepted);
-/** A record decoded between two reports, as happens in the linker: records decoded together share memory. */
+/** Record that is decoded between two reports, as in the linker: records that are decoded together share memory. */
 const between = ofEvents.encode(someEvents());
 const { openReports, openEventIds } = LINKER_BOUNDS;
 
@@ -54,7 +54,7 @@ const figures: MemoryFigures = {
 };
 process.stdout.write(`${JSON.stringify(figures)}\n`);
 
-/** Bytes a report. @param ids named by each report; 0: the report is of a session. */
+/** Returns the bytes per report. @param ids named by each report; 0 for a report of a session */
 async function heapOf(reports: number, ids: number, bounds = LINKER_BOUNDS): Promise<number> {
   const before = await usedBytes();
   const state = new LinkerState(0, 1, bounds);
@@ -62,12 +62,12 @@ async function heapOf(reports: number, ids: number, bounds = LINKER_BOUNDS): Pro
     await ofEvents.decode(between);
     const record = await ofReports.decode(ofReports.encode(aReport(ids)));
     state.evolve([openReport(state, offset, record, record.receivedAt)]);
-    // As after a commit: entries of the changelog are no longer held.
+    // Releases changelog entries, as after a commit.
     if (offset % 1_000 === 0) state.drain();
   }
   state.drain();
   const bytes = ((await usedBytes()) - before) / reports;
-  // Used here, so that it is not collected earlier.
+  // Uses the state, so that it is not collected earlier.
   if (state.reports.size !== reports) throw new Error(`${state.reports.size} of ${reports} reports are held`);
   return bytes;
 }

@@ -1,4 +1,4 @@
-/** The flags of the bench of links. */
+/** Parses the flags of the benchmark of links. */
 import { parseArgs } from 'node:util';
 
 export const PARTS = ['alone', 'live', 'memory', 'changelog', 'failover'] as const;
@@ -9,11 +9,11 @@ export interface LinksOptions {
   readonly reports: number;
   /** Sessions of the load over HTTP. */
   readonly sessions: number;
-  /** The parts to measure. The failover needs brokers. */
+  /** Parts to measure. The failover needs brokers. */
   readonly parts: readonly Part[];
-  /** `host:port` of a Kafka, separated by commas; empty: there is none. */
+  /** Bootstrap brokers of Kafka, `host:port`, separated by commas; empty if there are none. */
   readonly brokers: string;
-  /** Of the failover: MiB of the changelog, and partitions that share them. */
+  /** MiB of the changelog for the failover, and the number of partitions. */
   readonly mebibytes: number;
   readonly partitions: number;
 }

@@ -1,11 +1,11 @@
-/** The links that a load's answers promise for each report, counted from the answered times and sessions. */
+/** Computes the expected links of each report from the answered times and sessions. */
 import type { LoadAnswers } from './linksLoad.ts';
 
 export interface Promised {
-  /** Links by report; a report without any is missing. */
+  /** Expected links by report; a report without links is missing. */
   readonly links: ReadonlyMap<string, number>;
   readonly total: number;
-  /** Pairs in the answers to events. */
+  /** Pairs in the responses to events. */
   readonly told: number;
 }
 
@@ -23,7 +23,7 @@ interface AnsweredReport {
   readonly window: { readonly beforeMs: number; readonly afterMs: number };
 }
 
-/** @throws when an answer names a report that the event does not belong to, or a named event was never answered. */
+/** @throws Error if a response names a report to which the event does not belong, or a named event was never answered. */
 export function promisedBy(answers: LoadAnswers): Promised {
   const times = new Map<string, number[]>();
   const told = new Map<string, { readonly sessionId: string | null; readonly micros: number }[]>();
@@ -66,7 +66,7 @@ function windowOf({ occurredAt, window }: AnsweredReport): (micros: number) => b
   return (micros) => micros >= from && micros <= to;
 }
 
-/** Exact, since microseconds of this century are below 2^53. */
+/** Exact, because microseconds of this century are below 2^53. */
 function microsOf(timestamp: string): number {
   const digits = /\.(\d{1,6})/.exec(timestamp)?.[1] ?? '';
   const seconds = Date.parse(timestamp.replace(/\.\d+/, '')) / 1000;

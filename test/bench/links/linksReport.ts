@@ -1,4 +1,4 @@
-/** The figures of the bench of links as rows of Markdown. */
+/** Formats the figures of the benchmark of links as Markdown rows. */
 
 import type { FailoverFigures, TransactionFigures } from '../failover/linkerFailover.ts';
 import type { AloneFigures } from './linksAlone.ts';

@@ -1,4 +1,4 @@
-/** The product's own metrics while it works, and when it has caught up. */
+/** Samples the product's metrics under load, and waits until the product has caught up. */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { eventually } from '../../e2e/builders.ts';
 import type { Product } from '../../e2e/product.ts';
@@ -13,17 +13,17 @@ export interface LookUpFigures {
   readonly kind: string;
   readonly count: number;
   readonly meanS: number;
-  /** The histogram's bound that 99 of 100 stay below. */
+  /** Upper bound of the histogram bucket that contains the 99th percentile. */
   readonly p99BelowS: number;
 }
 
-/** One sample of a loaded product. */
+/** One sample of the loaded product. */
 export interface Sample {
   readonly atMs: number;
   readonly cpuMicros: number;
   /** Rows of links in ClickHouse. */
   readonly links: number;
-  /** True once linker and projector have processed all of their topics. */
+  /** True if linker and projector have processed all of their topics. */
   readonly hasNoLag: boolean;
 }
 
@@ -56,7 +56,7 @@ export function watchLag(product: Product): { largest(): LargestLag; stop(): Pro
   };
 }
 
-/** Samples until they are as wanted. */
+/** Samples until the predicate holds. */
 export async function sampleUntil(
   product: Product,
   isThere: (samples: readonly Sample[]) => boolean,

@@ -153,8 +153,8 @@ export const PHRASES: readonly Expression[] = [
     instead: 'the noun',
   },
   {
-    pattern: /\b(there|that|it|which) (is|are|was|were) none\b/gi,
-    bad: 'Undefined where there is none.',
+    pattern: /\b(that|it|which|and) (is|are|was|were) none\b/gi,
+    bad: 'A body that is none.',
     good: 'Undefined if no reader is configured.',
     instead: '"no" with the noun',
   },
