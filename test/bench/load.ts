@@ -1,6 +1,6 @@
 /**
- * `npm run bench:load` sends a million events over HTTP into a fresh product and measures the cost. Fails when the quota is
- * not the count, or when reading an event back is too slow.
+ * `npm run bench:load`: sends a million events over HTTP to a new product and measures the cost. Fails if the quota differs from
+ * the count, or if reading an event is too slow.
  */
 import { loadOptions } from './load/loadOptions.ts';
 import { loadReport } from './load/loadReport.ts';

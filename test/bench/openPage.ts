@@ -1,6 +1,6 @@
 /**
- * `npm run bench:open-page`: a live tail that is left open in Chromium while 2,000 events a second come: how smooth it stays,
- * and what it holds. Fails where its memory grows, or where more than one frame in a hundred takes over 50 ms.
+ * `npm run bench:open-page`: opens a live tail in Chromium during 2,000 events a second, and measures its frames and memory.
+ * Fails if the memory grows, or if more than 1 % of the frames take over 50 ms.
  */
 import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
@@ -20,7 +20,7 @@ const { values } = parseArgs({
 });
 const [rate, minutes] = [Number(values.rate), Number(values.minutes)];
 
-/** Counted in the page: each frame, and those that the one before was over 50 ms ago. */
+/** Counts all frames, and the frames that start more than 50 ms after the previous frame. */
 const COUNT_FRAMES = `(() => {
   window.frames_ = { all: 0, long: 0, longestMs: 0 };
   let last = performance.now();
@@ -49,7 +49,7 @@ try {
   await page.goto(`${product.credentials.adminUrl}/#token=${product.credentials.adminToken}`);
   await page.getByText('Live.').waitFor();
   const devtools = await page.context().newCDPSession(page);
-  /** What is left after a collection. */
+  /** Heap after a garbage collection. */
   const heapBytes = async (): Promise<number> => {
     await devtools.send('HeapProfiler.collectGarbage');
     const { usedSize } = await devtools.send('Runtime.getHeapUsage');
@@ -68,7 +68,7 @@ try {
   const heaps: number[] = [];
   for (let of = 0; of < minutes; of++) {
     heaps.push(await minute(of));
-    // The first minute fills what is kept.
+    // Excludes the first minute, in which the page fills its buffers.
     if (of === 0) await page.evaluate(COUNT_FRAMES);
   }
   const frames = await page.evaluate<{ all: number; long: number; longestMs: number }>('window.frames_');

@@ -1,6 +1,6 @@
-/** Requests of a bench are sent when they are due, whatever the machine, and however long the ones before take. */
+/** Waits until a request of a benchmark is due, independent of the duration of earlier requests. */
 
-/** @param atMs by `performance.now()`. Resolves at once where it is past. */
+/** @param atMs time by `performance.now()`. Resolves immediately if the time has passed. */
 export function due(atMs: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, Math.max(0, atMs - performance.now())));
 }

@@ -1,12 +1,12 @@
-/** Linux's figures of another process: its memory now and at its highest, and its CPU time; and of this one's heap. */
+/** Reads Linux's figures of a process (memory, peak memory, and CPU time) and the heap of this process. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 export interface Memory {
   readonly rssBytes: number;
-  /** Of it what is no part of a file: programs and libraries are read again where the system has taken their memory back. */
+  /** Anonymous memory in bytes, without pages of files, which the system can read again. */
   readonly ownBytes: number;
-  /** The highest since the process started. */
+  /** Peak since the start of the process. */
   readonly peakBytes: number;
 }
 
@@ -22,7 +22,7 @@ export function memoryOf(pid: number): Memory {
 /** User and system time in microseconds. */
 export function cpuMicrosOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The second field is the command in parentheses and may hold blanks; utime and stime are the 14th and 15th.
+  // The second field is the command in parentheses and may contain blanks; utime and stime are fields 14 and 15.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return ((Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND) * 1e6;
 }
@@ -30,7 +30,7 @@ export function cpuMicrosOf(pid: number): number {
 const TICKS_PER_SECOND = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
 export interface MemorySampler {
-  /** The highest resident set seen since the last call. */
+  /** Highest resident set since the last call. */
   highestSinceAsked(): number;
   stop(): void;
 }
@@ -43,7 +43,7 @@ export function sampleMemory(pid: number): MemorySampler {
     try {
       highest = Math.max(highest, memoryOf(pid).rssBytes);
     } catch {
-      // A process that ends has no memory any more. Whoever asks it for something is told.
+      // A process that ends has no memory figures. The next request to the process reports the end.
     }
   };
   const timer = setInterval(look, SAMPLE_MS);
@@ -64,10 +64,10 @@ function bytesOf(status: string, name: string): number {
   return Number(match[1]) * 1024;
 }
 
-/** Bytes that this process holds, without what can be collected. It must have been started with `--expose-gc`. */
+/** Returns the used heap after garbage collections. Requires `--expose-gc`. */
 export async function usedBytes(): Promise<number> {
   if (globalThis.gc === undefined) throw new Error('start it with --expose-gc');
-  // Waits a turn of the event loop: until then the caller's stack still holds the previous state.
+  // Waits for a turn of the event loop, because the caller's stack still refers to the previous state.
   for (let i = 0; i < 3; i++) {
     await new Promise((resolve) => setImmediate(resolve));
     globalThis.gc();

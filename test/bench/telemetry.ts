@@ -1,15 +1,15 @@
-/** Events as a game's client sends them: payloads of about 300 bytes, alike in shape and different in their values. */
+/** Generates events like a game client's: payloads of about 300 bytes with the same shape and different values. */
 import { type Random, seeded } from '../faults/seeded.ts';
 
 const SEED = 20_260_101;
-/** So many different payloads that compression does not meet the same one too soon. */
+/** Number of different payloads, so that compression does not profit from repetition. */
 const VARIANTS = 5_000;
 const TYPES = ['player_action', 'state_change', 'checkpoint', 'performance', 'network', 'error'] as const;
 const ZONES = ['harbour', 'old_mine', 'glass_forest', 'arena', 'citadel_gate'] as const;
 
 export interface Telemetry {
   readonly random: Random;
-  /** The body of one request: `count` events, each of any session. */
+  /** Returns the body of one request with `count` events, each of a random session. */
   batch(count: number, sessions: readonly string[]): Buffer;
 }
 
@@ -29,7 +29,7 @@ export function openTelemetry(): Telemetry {
   };
 }
 
-/** The fields of an event after its session. */
+/** Returns the fields of an event after its session. */
 function tail(random: Random): string {
   const coordinate = (): string => (random.next() * 4_000 - 2_000).toFixed(3);
   const payload = {

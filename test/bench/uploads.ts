@@ -1,6 +1,6 @@
 /**
- * `npm run bench:uploads`: how long events wait for their answer while 200 files of 10 MB come in, against alone, in one run
- * on a fresh product. Fails where files cost events more than half of their p99, or where a file was not taken.
+ * `npm run bench:uploads`: compares the latency of events during 200 uploads of 10 MB with the latency without uploads, in one
+ * run on a new product. Fails if the p99 grows by more than half, or if a file is rejected.
  */
 
 import { parseArgs } from 'node:util';
@@ -21,7 +21,7 @@ const { values } = parseArgs({
   options: {
     files: { type: 'string', default: '200' },
     megabytes: { type: 'string', default: '10' },
-    /** Requests of events a second, sent when they are due, however long the ones before take. */
+    /** Requests of events per second, sent when they are due, independent of earlier requests. */
     rate: { type: 'string', default: '100' },
     seconds: { type: 'string', default: '20' },
   },
@@ -33,7 +33,7 @@ const product = await startProduct();
 try {
   const project = await aProject(product, { revision: 'B' });
   const connections = openConnections(product.credentials.baseUrl, project.token, 64);
-  // What only first requests need is done by then.
+  // Warms up the product.
   await sendEvents(connections, project, fixed(5));
   const alone = await sendEvents(connections, project, fixed(seconds));
   const before = memoryOf(product.pid).rssBytes;
@@ -47,7 +47,7 @@ try {
   const ratio = p99Of(beside) / p99Of(alone);
   const mibPerSecond = (files * bytes) / MIB / outcome.seconds;
   say(`events alone: ${told(alone)}`);
-  say(`beside ${files} files of ${values.megabytes} MB: ${told(beside)}`);
+  say(`during ${files} uploads of ${values.megabytes} MB: ${told(beside)}`);
   say(
     `p99 ratio ${ratio.toFixed(2)}; files took ${outcome.seconds.toFixed(1)} s, ${mibPerSecond.toFixed(0)} MiB/s`,
   );
@@ -65,7 +65,7 @@ function fixed(forSeconds: number): Duration {
   return { forMs: forSeconds * 1000 };
 }
 
-/** @returns the milliseconds from when each request was due to its answer. */
+/** Returns the latencies in milliseconds, from the due time of each request. */
 async function sendEvents(to: Connections, project: TestProject, duration: Duration): Promise<number[]> {
   const body = Buffer.from(JSON.stringify(events(EVENTS_A_REQUEST, { sessionId: project.sessionId })));
   const millis: number[] = [];
@@ -88,7 +88,7 @@ async function sendEvents(to: Connections, project: TestProject, duration: Durat
   return millis.sort((a, b) => a - b);
 }
 
-/** In a thread of its own, so that the clock of the events does not wait for files. */
+/** Uploads files in a separate thread, so that the events are sent on time. */
 function putFiles(wanted: UploadsWanted): Promise<UploadsOutcome> {
   const worker = new Worker(new URL('./uploads/uploadsClient.ts', import.meta.url), { workerData: wanted });
   return new Promise((resolve, reject) => {

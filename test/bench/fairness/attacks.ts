@@ -41,8 +41,8 @@ const ATTACKER = new URL('attacker.ts', import.meta.url);
 export async function attacked(attack: Attack): Promise<Attacked> {
   const worker = new Worker(ATTACKER, { workerData: attack });
   try {
-    const [told] = await once(worker, 'message');
-    return told;
+    const [message] = await once(worker, 'message');
+    return message;
   } finally {
     await worker.terminate();
   }
@@ -113,7 +113,7 @@ export async function rowsOf(deployment: FairnessDeployment, url: string): Promi
       plan: requests(writes(overRequests), TEN_TIMES * REQUESTS_A_SECOND),
     },
     {
-      beside: `${REFUSALS_A_SECOND} refusals a second: 401, 404, 400, 429 in turn`,
+      beside: `${REFUSALS_A_SECOND} rejected requests a second: 401, 404, 400, 429 in turn`,
       victim: 'writes',
       plan: requests(await refusals(deployment, url), REFUSALS_A_SECOND),
     },
@@ -136,12 +136,12 @@ export async function rowsOf(deployment: FairnessDeployment, url: string): Promi
       },
     },
     {
-      beside: `${CONNECTIONS} sockets that hold a body of 8 MiB − 1 each`,
+      beside: `${CONNECTIONS} sockets with an incomplete body of 8 MiB − 1 each`,
       victim: 'writes',
       plan: sockets(held),
     },
     {
-      beside: `${CONNECTIONS} sockets with a body that goes on after its 401`,
+      beside: `${CONNECTIONS} sockets with a body that continues after its 401`,
       victim: 'writes',
       plan: sockets(headOf('POST', url, wrong(holder.token), ENDLESS_BYTES), CONNECTIONS, true),
     },

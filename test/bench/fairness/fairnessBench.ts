@@ -110,7 +110,7 @@ async function measureRow(
   const load = victimLoad(deployment, tenant, victim, seconds);
   const rounds: Round[] = [];
   for (let i = 1; i <= runs; i++) {
-    say(`${victim} beside ${beside}, ${i} of ${runs}`);
+    say(`${victim} during ${beside}, ${i} of ${runs}`);
     try {
       rounds.push(await measureRound(deployment, load, plans));
     } catch (error) {

@@ -54,7 +54,7 @@ export interface OverloadFigures {
   /** Latency of those requests. */
   readonly othersMs: { readonly p50: number; readonly p99: number };
   readonly rssBytes: { readonly before: number; readonly highest: number; readonly after5s: number };
-  /** Time from the end of the overload to the other tenant's first 201. Null if there was none within the time limit. */
+  /** Time from the end of the overload to the other tenant's first 201. Null if no such event was stored within the time limit. */
   readonly firstGoodMs: number | null;
   /** Latency of the other tenant before the overload and from 5 s after it. */
   readonly p99Ms: { readonly before: number; readonly after: number };
@@ -134,9 +134,9 @@ export function judge({ rows, overload, limiter }: FairnessResult): Judged {
   const failures: string[] = [];
   const notJudged: string[] = [];
   for (const row of rows) {
-    const [name, medians] = [`${row.victim} beside ${row.beside}`, mediansOf(row)];
+    const [name, medians] = [`${row.victim} during ${row.beside}`, mediansOf(row)];
     const lost = lostOf(row);
-    if (lost > 0) failures.push(`${name}: ${lost} requests of the victim were refused or timed out`);
+    if (lost > 0) failures.push(`${name}: ${lost} requests of the victim were rejected or timed out`);
     if (medians?.isConclusive !== true) notJudged.push(`${name}: ${row.absent ?? 'inconclusive'}`);
     else if (medians.toElsewhere > MAX_RATIO)
       failures.push(`${name}: ${medians.toElsewhere.toFixed(2)} times elsewhere`);
@@ -153,7 +153,8 @@ export function judge({ rows, overload, limiter }: FairnessResult): Judged {
     const { answers, withoutRetryAfter, rssBytes, firstGoodMs, p99Ms } = overload;
     if (rssBytes.highest > MAX_RSS_BYTES)
       failures.push(`overload: ${mebibytes(rssBytes.highest)} MiB, of ${mebibytes(MAX_RSS_BYTES)}`);
-    if ((answers['503'] ?? 0) === 0) failures.push('overload: no 503: it was none, or all of it was held');
+    if ((answers['503'] ?? 0) === 0)
+      failures.push('overload: no 503, so the ingest was not overloaded or buffered all requests');
     if (withoutRetryAfter > 0) failures.push(`overload: ${withoutRetryAfter} times 503 without Retry-After`);
     if (firstGoodMs === null || firstGoodMs > WELL_AFTER_MS) {
       failures.push(`overload: no good answer within ${WELL_AFTER_MS} ms of its end`);

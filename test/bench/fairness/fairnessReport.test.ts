@@ -23,13 +23,13 @@ test('reports the medians of several runs, and nothing if the two loads elsewher
 test('--check fails if the tenant is more than twice as slow as with the other tenant elsewhere, or is rejected', () => {
   expect(judge(aResult({ rows: [aRow(aRound(1, [4, 4], 8))] })).failures).toEqual([]);
   expect(judge(aResult({ rows: [aRow(aRound(4, [4, 4], 9))] })).failures).toEqual([
-    'writes beside a flood: 2.25 times elsewhere',
+    'writes during a flood: 2.25 times elsewhere',
   ]);
   expect(judge(aResult({ rows: [aRow(aRound(4, [4, 8], 9))] })).notJudged).toEqual([
-    'writes beside a flood: inconclusive',
+    'writes during a flood: inconclusive',
   ]);
   expect(judge(aResult({ rows: [aRow(aRound(4, [4, 4], 4, 1))] })).failures).toEqual([
-    'writes beside a flood: 1 requests of the victim were refused or timed out',
+    'writes during a flood: 1 requests of the victim were rejected or timed out',
   ]);
 });
 
@@ -47,13 +47,13 @@ test('--check fails if the ingest does not recover from the overload, and does n
   const held = { ...OVERLOAD, answers: { 201: 9 }, rssBytes: { before: 1, highest: 2 ** 31, after5s: 1 } };
   expect(judge(aResult({ overload: held })).failures).toEqual([
     'overload: 2048 MiB, of 1024',
-    'overload: no 503: it was none, or all of it was held',
+    'overload: no 503, so the ingest was not overloaded or buffered all requests',
   ]);
   const absent = { absent: 'it broke' };
   const result = aResult({ rows: [{ ...aRow(), ...absent }], overload: absent, limiter: absent });
   expect(judge(result)).toEqual({
     failures: [],
-    notJudged: ['writes beside a flood: it broke', 'the limiter: it broke', 'the overload: it broke'],
+    notJudged: ['writes during a flood: it broke', 'the limiter: it broke', 'the overload: it broke'],
   });
   expect(fairnessReport(result)).toContain('Overload: not measured: it broke.');
 });

@@ -31,7 +31,7 @@ export interface RunFigures {
   readonly cpuS: number;
   readonly links: number;
   /** Pairs of an event and a report in the responses to events. */
-  readonly told: number;
+  readonly linkedPairs: number;
   /** Seconds from the last response until ClickHouse had the last link. */
   readonly linkedAfterS: number;
   /** Seconds from the last response until no lag was left. */
@@ -99,7 +99,7 @@ async function measure(product: Product, { events, reports, sessions }: LinksOpt
     loadedS: answers.loadedS,
     cpuS: ((settled?.cpuMicros ?? Number.NaN) - cpuBefore) / 1e6,
     links: promised.total,
-    told: promised.told,
+    linkedPairs: promised.linkedPairs,
     linkedAfterS: sinceLoaded(linked),
     settledAfterS: sinceLoaded(settled),
     largestLag: lag.largest(),

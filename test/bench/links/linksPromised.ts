@@ -6,7 +6,7 @@ export interface Promised {
   readonly links: ReadonlyMap<string, number>;
   readonly total: number;
   /** Pairs in the responses to events. */
-  readonly told: number;
+  readonly linkedPairs: number;
 }
 
 interface AnsweredEvent {
@@ -26,14 +26,14 @@ interface AnsweredReport {
 /** @throws Error if a response names a report to which the event does not belong, or a named event was never answered. */
 export function promisedBy(answers: LoadAnswers): Promised {
   const times = new Map<string, number[]>();
-  const told = new Map<string, { readonly sessionId: string | null; readonly micros: number }[]>();
+  const linkedPairs = new Map<string, { readonly sessionId: string | null; readonly micros: number }[]>();
   const named = new Set(answers.reports.flatMap((report) => report.named));
   for (const body of answers.events) {
     const events: AnsweredEvent[] = JSON.parse(body.toString());
     for (const { id, sessionId, occurredAt, reportIds } of events) {
       const micros = microsOf(occurredAt);
       if (sessionId !== null) entry(times, sessionId).push(micros);
-      for (const reportId of reportIds) entry(told, reportId).push({ sessionId, micros });
+      for (const reportId of reportIds) entry(linkedPairs, reportId).push({ sessionId, micros });
       named.delete(id);
     }
   }
@@ -46,17 +46,19 @@ export function promisedBy(answers: LoadAnswers): Promised {
     const ofSession = times.get(report.sessionId ?? '') ?? [];
     const count = ids.length + ofSession.filter(isIn).length;
     if (count > 0) links.set(report.id, count);
-    const wrong = (told.get(report.id) ?? []).find(
+    const wrong = (linkedPairs.get(report.id) ?? []).find(
       ({ sessionId, micros }) => sessionId !== report.sessionId || !isIn(micros),
     );
     if (wrong !== undefined) {
-      throw new Error(`report ${report.id} was told to have an event of ${wrong.sessionId} that it has not`);
+      throw new Error(
+        `a response links report ${report.id} to an event of session ${wrong.sessionId}, to which the report does not belong`,
+      );
     }
   }
   return {
     links,
     total: [...links.values()].reduce((sum, count) => sum + count, 0),
-    told: [...told.values()].reduce((sum, pairs) => sum + pairs.length, 0),
+    linkedPairs: [...linkedPairs.values()].reduce((sum, pairs) => sum + pairs.length, 0),
   };
 }
 

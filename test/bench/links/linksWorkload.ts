@@ -1,6 +1,6 @@
 /**
- * Four minutes of events and reports for the linker alone, and the number of links that they must give, counted one by one.
- * The same seed gives the same workload, except for ids.
+ * Generates four minutes of events and reports for the linker alone, and counts the expected links. The same seed gives the same
+ * workload, except for ids.
  */
 import { randomUUID } from 'node:crypto';
 import { laneOfSession } from '@questlog/schemas/partition';
@@ -19,7 +19,7 @@ export const WORKLOAD = {
   spread: 4,
   eventsARecord: 500,
   idsAReport: 5,
-  /** So short that no event is off the clock when the log takes it, and the first report stays open. */
+  /** Short enough that the log's time of each event matches the event's time, and the first report stays open. */
   spanMs: 4 * 60 * 1000,
 } as const;
 
@@ -31,7 +31,7 @@ export interface LinksWorkload {
 }
 
 const SEED = 20_260_102;
-/** The longest time between an event and its sending. */
+/** Maximum time between an event and its sending. */
 const MAX_DELAY_MS = 2_000;
 
 export function linksWorkload(events: number, reports: number, endsAtMs: number): LinksWorkload {
@@ -51,7 +51,7 @@ interface Plan {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessions: readonly string[];
-  /** The session's number of each event. */
+  /** Session number of each event. */
   readonly sessionOf: Int32Array;
   readonly delayMs: Int32Array;
   laneOf(event: number): number;
@@ -90,7 +90,7 @@ function planOf(events: number, startsAtMs: number): Plan {
   };
 }
 
-/** Every second report is of a session; the others name events near their own time. */
+/** Files reports. Every second report names a session; the others name events near their own time. */
 function filedReports(plan: Plan, events: number, reports: number): ReportLink[] {
   const random = seeded(SEED + 1);
   const around = Math.ceil(events / 50);

@@ -1,8 +1,8 @@
-/** How many bytes a folder takes on disk. */
+/** Measures the bytes of a folder on disk. */
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Sums all files below; one that disappears meanwhile counts nothing. */
+/** Returns the bytes of all files below; ignores files that disappear during the call. */
 export function bytesBelow(directory: string): number {
   let bytes = 0;
   for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {

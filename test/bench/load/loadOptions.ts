@@ -1,4 +1,4 @@
-/** The flags of the load bench. */
+/** Parses the flags of the load benchmark. */
 import { parseArgs } from 'node:util';
 
 export interface LoadOptions {
@@ -6,9 +6,9 @@ export interface LoadOptions {
   readonly sessions: number;
   /** Events of one request. */
   readonly batch: number;
-  /** Requests in flight, each on a connection of its own. */
+  /** Concurrent requests, each on its own connection. */
   readonly connections: number;
-  /** Ids that are read back one after the other. */
+  /** Number of events that are read by id, one after the other. */
   readonly reads: number;
 }
 

@@ -1,4 +1,4 @@
-/** The phases of the load bench over HTTP: register sessions, send events, read some of them back. */
+/** Runs the phases of the load benchmark over HTTP: register sessions, send events, read events. */
 import type { Connections, Reply } from '../connections.ts';
 import type { Telemetry } from '../telemetry.ts';
 import type { LoadOptions } from './loadOptions.ts';
@@ -16,11 +16,11 @@ export async function registerSessions(connections: Connections, count: number):
 
 export interface Loaded {
   readonly requestBytes: number;
-  /** The id of a random event of each request. */
+  /** Id of a random event of each request. */
   readonly ids: readonly string[];
 }
 
-/** @param onShare called when another hundredth of the requests is answered, with that share. */
+/** @param onShare called with the answered share of the requests after each hundredth */
 export async function loadEvents(
   connections: Connections,
   telemetry: Telemetry,
@@ -43,7 +43,7 @@ export async function loadEvents(
   return { requestBytes, ids };
 }
 
-/** Milliseconds of `count` reads of random ids, one after the other, in ascending order. */
+/** Returns the latencies of `count` reads of random ids, in milliseconds, ascending. */
 export async function readBack(
   connections: Connections,
   { random }: Telemetry,
@@ -69,7 +69,7 @@ export function percentile(ascending: readonly number[], share: number): number 
 const ID_FIELD = '{"id":"';
 const ID_CHARACTERS = 36;
 
-/** Cuts the id out of the answer's bytes: parsing every answer would make the client the bottleneck. */
+/** Returns an id from the bytes of the response. Parsing every response would make the client the bottleneck. */
 function someId(answer: Buffer, { random }: Telemetry): string {
   const at = answer.lastIndexOf(ID_FIELD, random.between(0, answer.length - 1));
   const start = Math.max(at, answer.indexOf(ID_FIELD)) + ID_FIELD.length;

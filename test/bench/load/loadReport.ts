@@ -1,4 +1,4 @@
-/** The figures of a load run as Markdown. */
+/** Formats the figures of a load run as Markdown. */
 import { page } from '../figuresPage.ts';
 import type { LoadOptions } from './loadOptions.ts';
 import type { LoadFigures } from './measureLoad.ts';

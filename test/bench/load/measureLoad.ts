@@ -1,4 +1,4 @@
-/** One run of the load bench: the phases of the load and their cost, measured from outside. */
+/** Runs the phases of the load once, and measures their cost from outside the product. */
 import { join } from 'node:path';
 import { aProject, eventually, type TestProject } from '../../e2e/builders.ts';
 import { type Product, removeDataDir, startProduct } from '../../e2e/product.ts';
@@ -21,7 +21,7 @@ export interface LoadFigures {
 export interface EventFigures {
   readonly eventsPerSecond: number;
   readonly requestBytesPerEvent: number;
-  /** The product's CPU, from the first event until ClickHouse has all. */
+  /** CPU of the product, from the first event until ClickHouse has all events. */
   readonly cpuMicrosPerEvent: number;
   readonly lagAtEndEvents: number;
   readonly caughtUpAfterS: number;
@@ -121,7 +121,7 @@ async function measureEvents(
 
 const CAUGHT_UP_WITHIN_MS = 180_000;
 
-/** The answer comes once the projection has passed the log's end as it was. */
+/** Reads the quota; the response waits until the projection has passed the end of the log. */
 async function quotaOnceCaughtUp(project: TestProject): Promise<number> {
   const answered = await eventually(
     () => project.get('/v1/quota'),

@@ -1,4 +1,4 @@
-/** Compares this tree with a commit: the commit, this tree, and the commit again, so that the machine's own noise shows. */
+/** Compares this tree with a commit: measures the commit, this tree, and the commit again, so that noise is visible. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,10 +7,10 @@ import type { AgainstRow, ProfileEntry } from './pathFigures.ts';
 import { nameOf, type Shape } from './pathOptions.ts';
 import { OWN_TREE, type QuestlogPeer } from './questlogPeer.ts';
 
-/** Two runs of the same code may differ by so much, or nothing is said of the third. */
+/** Maximum difference of the two runs of the commit. A larger difference makes the comparison inconclusive. */
 const MAX_NOISE = 0.05;
 
-/** The source tree of a commit in `folder`, with the packages of this one. @throws what git says. */
+/** Extracts a commit to `folder` and links the packages of this tree. @throws Error with the message of git */
 export function checkOut(commit: string, folder: string): { readonly root: string; readonly commit: string } {
   const git = (...args: string[]): Buffer =>
     execFileSync('git', ['-C', OWN_TREE, ...args], { maxBuffer: 1024 ** 3 });
@@ -22,7 +22,7 @@ export function checkOut(commit: string, folder: string): { readonly root: strin
   return { root, commit: name };
 }
 
-/** But for the workspaces, which are links into the tree itself. */
+/** Links all packages except the workspaces, which belong to the tree. */
 function linkPackages(root: string): void {
   const [from, to] = [join(OWN_TREE, 'node_modules'), join(root, 'node_modules')];
   const workspaces = '@questlog';
@@ -46,7 +46,7 @@ export async function compareRow(
     bench.say(`${nameOf(shape)}: ${what}`);
     return (await measurePeer(bench, of, of, shape)).cpuMicrosPerEvent;
   };
-  // The parent is asked twice: unless both are warm, its second time alone would be.
+  // Warms up the commit, because only the first of its two runs would be cold.
   await cost(parent, 'parent warms up');
   await cost(candidate, 'candidate warms up');
   const first = await cost(parent, 'parent');
@@ -54,7 +54,7 @@ export async function compareRow(
   return { ...shape, parentMicros: [first, await cost(parent, 'parent again')], candidateMicros };
 }
 
-/** Behind all figures: an open inspector costs. */
+/** Profiles after all measurements, because an open inspector costs CPU. */
 export async function profileBoth(
   bench: PathBench,
   parent: QuestlogPeer,
@@ -75,7 +75,7 @@ export async function profileBoth(
   return profiled;
 }
 
-/** In words. */
+/** Returns the verdict as text. */
 export function verdict({ parentMicros, candidateMicros }: AgainstRow): string {
   const [one, other] = parentMicros;
   const noise = Math.abs(one - other) / Math.min(one, other);

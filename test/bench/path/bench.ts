@@ -1,7 +1,7 @@
 /**
- * `npm run bench` measures Questlog's ingest beside other servers that take the same events, in one run on one machine;
- * with `--against COMMIT` beside itself, with `--flat` with more of what a deployment has, and with `--rest` while nobody
- * uses it. Starts what it needs and ends it.
+ * `npm run bench`: compares Questlog's ingest with other servers that accept the same events, in one run on one machine.
+ * `--against COMMIT` compares it with a commit, `--flat` with larger deployments, and `--rest` measures it without requests.
+ * Starts and ends all processes.
  */
 import { loadavg } from 'node:os';
 import { messageOf } from '@questlog/runtime/process/errors';

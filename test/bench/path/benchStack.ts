@@ -1,4 +1,4 @@
-/** What a run of a bench stands on: one broker, with the registry and the ClickHouse that Questlog needs, and its end. */
+/** Starts the broker, the registry, and the ClickHouse of a benchmark, and ends them. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
@@ -11,24 +11,24 @@ import type { MachineFacts, RunFacts } from './pathFigures.ts';
 
 const STACK = fileURLToPath(new URL('../../../deploy/kafka-local/stack.ts', import.meta.url));
 
-/** Of what is compared, as many as a deployment of the tests has. */
+/** Partitions of the compared topics, as many as in the tests. */
 export const PARTITIONS = 4;
 
 export interface BenchStack {
   readonly engines: ClusterEngines;
-  /** For the files of the run; removed with it. */
+  /** Folder for the files of the run; removed at its end. */
   readonly folder: string;
   readonly kafkaVersion: string;
   readonly clickhousePid: number;
-  /** Bytes of the broker's log in topics whose names begin so. */
+  /** Bytes of the topics with the prefix in the broker's log. */
   brokerBytes(topics: string): number;
-  /** What starts on it ends with it, and is told to it before it starts. */
+  /** Ends everything that runs on the stack; a process is registered before it starts. */
   readonly ending: AsyncDisposableStack;
 }
 
 const INTERRUPTED = 130;
 
-/** What the bench starts. An interrupt ends it too. */
+/** Returns the stack of cleanups. An interrupt runs it too. */
 export function benchEnding(): AsyncDisposableStack {
   const ending = new AsyncDisposableStack();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -37,18 +37,18 @@ export function benchEnding(): AsyncDisposableStack {
   return ending;
 }
 
-/** One line: on a terminal the next one takes its place. */
+/** Prints a line; on a terminal, the next line replaces it. */
 export function say(line: string): void {
   process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${line}` : line && `bench: ${line}\n`);
 }
 
-/** Ends with `ending`, whatever becomes of its start. @throws with what the stack says. */
+/** Starts the stack and registers its end before the start. @throws Error with the output of the stack */
 export async function startBenchStack(ending: AsyncDisposableStack): Promise<BenchStack> {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-bench-'));
   ending.defer(() => rmSync(folder, { recursive: true, force: true }));
   const started = stack(folder, 'up', '--brokers', '1');
   ending.defer(async () => {
-    // A start under way may not have told yet what it has started.
+    // An interrupted start may not have printed its processes yet.
     await started.catch(() => {});
     await stack(folder, 'down');
   });
@@ -69,7 +69,7 @@ export async function startBenchStack(ending: AsyncDisposableStack): Promise<Ben
   };
 }
 
-/** @param loadBefore before the stack was started. */
+/** @param loadBefore load average before the stack started */
 export function factsOf(
   { kafkaVersion }: BenchStack,
   { seconds, runs }: Pick<RunFacts, 'seconds' | 'runs'>,
@@ -88,7 +88,7 @@ export function machineFacts(loadBefore: number): MachineFacts {
   };
 }
 
-/** Of the segments alone: their indexes are as long as they may ever become. */
+/** Returns the bytes of segments, without indexes, whose files are preallocated. */
 function segmentBytes(folder: string, topics: string): number {
   const partitions = readdirSync(folder).filter((name) => name.startsWith(topics));
   const segments = partitions.flatMap((name) =>
@@ -104,7 +104,7 @@ function kafkaVersion(): string {
   return jars.flatMap((name) => /^kafka-clients-(.+)\.jar$/.exec(name)?.[1] ?? [])[0] ?? 'unknown';
 }
 
-/** @throws with what the command writes to standard error. */
+/** @throws Error with the standard error of the command */
 async function stack(dataDir: string, ...args: string[]): Promise<string> {
   const env = { ...process.env, QUESTLOG_DATA_DIR: dataDir, QUESTLOG_STACK_JARS: JARS };
   const { stdout } = await promisify(execFile)(process.execPath, [STACK, ...args], { env });

@@ -1,4 +1,4 @@
-/** Measures the peers side by side, row by row: the same events, closed and then open, and the projector at the end. */
+/** Measures the peers row by row: the same events, closed and then open load, and the projector at the end. */
 import type { Peer } from '../peers/peer.ts';
 import { cpuMicrosOf, sampleMemory } from '../processFigures.ts';
 import { openTelemetry } from '../telemetry.ts';
@@ -13,20 +13,20 @@ import { requestOf } from './rawHttp.ts';
 export interface PathBench {
   readonly stack: BenchStack;
   readonly options: Pick<PathOptions, 'seconds'>;
-  /** One line of progress. */
+  /** Prints a line of progress. */
   say(line: string): void;
 }
 
-/** Prebuilt, for each row and peer; so many that compression does not meet the same ones too soon. */
+/** Prebuilt events for each row and peer, so many that compression does not profit from repetition. */
 const POOLED_EVENTS = 20_000;
 const POOLED_REQUESTS = 4_000;
-/** Not a part of the time asked for: V8 compiles for seconds. The open load comes behind the closed one. */
+/** Warm-up before each measurement, because V8 compiles for seconds. The open load follows the closed load. */
 const WARM_UP_MS = { closed: 3_000, open: 1_000 };
-/** Of what the slowest peer takes at full speed: that many requests a second every peer can bear. */
+/** Rate of the open load, relative to the throughput of the slowest peer. */
 const OPEN_SHARE = 0.5;
 const PROJECTED: Shape = { events: 500, connections: 8 };
 
-/** A round over all peers, whose figures are not kept: the first row would be another process's than the later ones. */
+/** Runs a round over all peers without recording figures, so that the first row has warm processes. */
 export async function warmUp(
   bench: PathBench,
   peers: readonly Peer[],
@@ -37,7 +37,7 @@ export async function warmUp(
   for (const shape of shapes.slice(0, 1)) await measureCosts({ ...bench, say }, peers, questlog, shape);
 }
 
-/** @param questlog one of the peers. */
+/** @param questlog one of the peers */
 export async function measureRow(
   bench: PathBench,
   peers: readonly Peer[],
@@ -59,7 +59,7 @@ export async function measureRow(
   return { ...shape, openPerSecond, peers: Object.fromEntries(figures) };
 }
 
-/** Behind all figures: an open inspector costs. */
+/** Profiles after all measurements, because an open inspector costs CPU. */
 export async function profileRows(
   bench: PathBench,
   questlog: QuestlogPeer,
@@ -74,7 +74,7 @@ export async function profileRows(
   return profiles;
 }
 
-/** What one of them costs, at full speed. */
+/** Measures the cost of one peer at full speed. */
 export async function measurePeer(
   bench: PathBench,
   peer: Peer,
@@ -84,13 +84,13 @@ export async function measurePeer(
   return await measureCost(bench, peer, targetOf(bench, peer, questlog, shape), shape);
 }
 
-/** While events come in, and until ClickHouse has all of them. What came before has warmed it up. */
+/** Measures the projector during a load and until ClickHouse has all events. Earlier loads have warmed it up. */
 export async function measureProjector(bench: PathBench, questlog: QuestlogPeer): Promise<ProjectorFigures> {
   const { stack, say } = bench;
-  say('the projector takes what came before');
+  say('the projector processes earlier events');
   const pid = await questlog.startProjector();
   const events = await questlog.caughtUp();
-  say(`the projector beside ${nameOf(PROJECTED)}`);
+  say(`the projector during ${nameOf(PROJECTED)}`);
   const sample = (): [number, number] => [cpuMicrosOf(pid), cpuMicrosOf(stack.clickhousePid)];
   const [projector, clickhouse] = sample();
   await closedLoad(
@@ -121,7 +121,7 @@ async function measureCosts(
   return costs;
 }
 
-/** @param of its process, and how the names of its topics begin. */
+/** @param of process of the peer, and the prefix of its topics */
 export async function measureCost(
   { stack }: Pick<PathBench, 'stack'>,
   { pid, topics }: Pick<Peer, 'pid' | 'topics'>,
@@ -157,7 +157,7 @@ export async function measureCost(
   };
 }
 
-/** @param inspectorUrl of Questlog's open inspector. */
+/** @param inspectorUrl URL of Questlog's inspector */
 export async function profileOf(
   bench: PathBench,
   questlog: QuestlogPeer,
@@ -174,7 +174,7 @@ export async function profileOf(
   return await profiled(inspectorUrl, load);
 }
 
-/** The same events for every peer: their seed and their sessions are the same. */
+/** Returns the same events for every peer: seed and sessions are the same. */
 function targetOf({ options }: PathBench, peer: Peer, { sessions }: QuestlogPeer, shape: Shape): Target {
   const telemetry = openTelemetry();
   const count = Math.min(POOLED_REQUESTS, Math.ceil(POOLED_EVENTS / shape.events));

@@ -1,4 +1,4 @@
-/** What runs of the bench leave: the figures of each row and peer, as they are written to JSON, and their medians. */
+/** Defines the results of the benchmark, reads and writes them as JSON, and computes medians. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import type { FlatResult } from '../flat/measureFlat.ts';
 import type { PeerName } from '../peers/peer.ts';
@@ -6,7 +6,7 @@ import type { RestResult } from '../rest/measureRest.ts';
 import type { OpenFigures } from './pathLoad.ts';
 import type { Shape } from './pathOptions.ts';
 
-/** What one file holds: each part is of the last run that measured it. */
+/** Content of a result file: each part comes from the last run that measured it. */
 export interface BenchResults {
   readonly beside?: PathResult;
   readonly against?: AgainstResult;
@@ -14,12 +14,12 @@ export interface BenchResults {
   readonly rest?: RestResult;
 }
 
-/** Empty where the file is not there. */
+/** Returns an empty object if the file does not exist. */
 export function readResults(path: string): BenchResults {
   return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {};
 }
 
-/** Leaves the other parts of the file as they are. */
+/** Replaces the measured parts of the file and keeps the others. */
 export function writeResults(path: string, measured: BenchResults): void {
   writeFileSync(path, `${JSON.stringify({ ...readResults(path), ...measured }, null, 2)}\n`);
 }
@@ -32,41 +32,41 @@ export interface PathResult {
 }
 
 export interface NotMeasured {
-  /** Why. */
+  /** Reason why the figure is missing. */
   readonly absent: string;
 }
 
 export interface MachineFacts {
-  /** ISO 8601. */
+  /** Time of the run, ISO 8601. */
   readonly at: string;
   readonly machine: string;
   readonly node: string;
-  /** Processes that wanted a CPU on the average of the minute before it, of anybody. */
+  /** Load average of the minute before the run. */
   readonly loadBefore: number;
 }
 
 export interface RunFacts extends MachineFacts {
   readonly kafka: string;
-  /** Of each load. */
+  /** Seconds of each load. */
   readonly seconds: number;
-  /** Of each row. */
+  /** Measurements of each row. */
   readonly runs: number;
 }
 
 export interface PeerFacts {
   readonly name: PeerName;
   readonly version: string;
-  /** Its resident set before the first request. */
+  /** Resident set before the first request. */
   readonly restBytes?: number;
-  /** Why it is not measured here. */
+  /** Reason why the peer was not measured. */
   readonly absent?: string;
 }
 
 export interface RowFigures extends Shape {
-  /** The rate of the open load, the same for all. */
+  /** Rate of the open load, the same for all peers. */
   readonly openPerSecond: number;
   readonly peers: Readonly<Partial<Record<PeerName, PeerFigures>>>;
-  /** Questlog's functions by their own time, the first ten. */
+  /** The ten functions of Questlog with the highest own time. */
   readonly profile?: readonly ProfileEntry[];
 }
 
@@ -76,12 +76,12 @@ export interface PeerFigures {
 }
 
 export interface CostFigures {
-  /** User and system time of the serving process, per event that it has acknowledged. */
+  /** User and system time of the serving process per acknowledged event. */
   readonly cpuMicrosPerEvent: number;
   readonly requestsPerSecond: number;
-  /** The highest resident set. */
+  /** Peak of the resident set. */
   readonly rssBytes: number;
-  /** Undefined where nothing is logged. */
+  /** Undefined if the peer writes no log. */
   readonly logBytesPerEvent?: number;
   readonly refused: number;
   readonly timedOut: number;
@@ -90,7 +90,7 @@ export interface CostFigures {
 export interface ProfileEntry {
   readonly function: string;
   readonly file: string;
-  /** Of the time that the process worked, without what it called. */
+  /** Share of the time in which the process was busy, without called functions. */
   readonly percent: number;
 }
 
@@ -102,26 +102,26 @@ export interface ProjectorFigures {
 
 export interface AgainstResult {
   readonly run: RunFacts;
-  /** A commit. */
+  /** Commit that this tree is compared with. */
   readonly parent: string;
   readonly candidate: string;
   readonly rows: readonly AgainstRow[];
 }
 
-/** CPU an event, before, with the change, and before again. */
+/** CPU per event: commit, this tree, and commit again. */
 export interface AgainstRow extends Shape {
   readonly parentMicros: readonly [number, number];
   readonly candidateMicros: number;
   readonly profiles?: Profiles;
 }
 
-/** Of the same load. */
+/** Profiles of the same load. */
 export interface Profiles {
   readonly parent: readonly ProfileEntry[];
   readonly candidate: readonly ProfileEntry[];
 }
 
-/** One row of several of the same shape: the median of each figure, and the most that was refused or timed out. */
+/** Combines rows of the same shape: medians of the figures, and the maximum of rejected and timed-out requests. */
 export function medianRow(runs: readonly [RowFigures, ...RowFigures[]]): RowFigures {
   const [first] = runs;
   const names = Object.keys(first.peers) as PeerName[];
@@ -134,7 +134,7 @@ export function medianRow(runs: readonly [RowFigures, ...RowFigures[]]): RowFigu
   return { ...first, openPerSecond, peers: Object.fromEntries(peers) };
 }
 
-/** @param of figures that all have the same names. */
+/** @param of objects with the same keys */
 function medians(of: readonly object[]): object {
   const names = Object.keys(of[0] ?? {});
   const runs = of.map((figures) => new Map<string, number>(Object.entries(figures)));
@@ -146,7 +146,7 @@ function medians(of: readonly object[]): object {
   );
 }
 
-/** Of an even count the upper one. What has no figure is more than any. */
+/** Returns the median; the upper one of an even count. A missing figure sorts last. */
 export function median(values: readonly number[]): number {
   const ascending = values
     .map((value) => (Number.isNaN(value) ? Number.POSITIVE_INFINITY : value))

@@ -1,4 +1,4 @@
-/** The open load hides no pause of a server: neither the wait for a free connection nor what was never answered. */
+/** Tests that the open load measures pauses of a server, including the wait for a free connection and unanswered requests. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
@@ -9,7 +9,7 @@ import { requestOf } from './rawHttp.ts';
 const ANSWER = 'HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n';
 const [PER_SECOND, FOR_MS, REQUESTS] = [100, 100, 10];
 
-test('each latency is at least what is left from when its request was due until a held server answers', async () => {
+test('counts each latency from the due time of its request until a paused server answers', async () => {
   let firstAtMs: number | undefined;
   let releasedAtMs = Number.POSITIVE_INFINITY;
   const target = await aTarget(async (socket) => {
@@ -19,7 +19,7 @@ test('each latency is at least what is left from when its request was due until 
     socket.write(ANSWER);
   });
   const { p50Ms, p999Ms, timedOut } = await openLoad(target, PER_SECOND);
-  // The first was due before it came.
+  // The first request was due before the server received it.
   const held = releasedAtMs - (firstAtMs ?? 0);
   expect(p999Ms).toBeGreaterThanOrEqual(held);
   expect(p50Ms).toBeGreaterThanOrEqual(held - (REQUESTS / 2) * (1000 / PER_SECOND));
@@ -30,7 +30,7 @@ test.each([
   ['are held', () => {}],
   ['break off', (socket: Socket) => void socket.destroy()],
 ])(
-  'requests whose answers %s are all counted, also those that no connection was free for',
+  'counts all requests whose responses %s, including requests without a free connection',
   async (_, answer) => {
     const target = await aTarget(async (socket) => answer(socket));
     const { p999Ms, refused, timedOut } = await openLoad(target, PER_SECOND, FOR_MS);
@@ -39,7 +39,7 @@ test.each([
   },
 );
 
-/** On fewer connections than requests. @param answer called with each request. */
+/** Starts a server and a client with fewer connections than requests. @param answer called with each request */
 async function aTarget(answer: (socket: Socket) => Promise<void>): Promise<Target> {
   const server = createServer((socket) => socket.on('data', () => void answer(socket)));
   await once(server.listen(0, '127.0.0.1'), 'listening');

@@ -1,26 +1,26 @@
-/** Loads a server: closed, where each connection waits for its answer, and open, where requests are due whatever was answered. */
+/** Loads a server: closed, where each connection waits for its response, or open, where requests are due at a fixed rate. */
 import { percentile } from '../load/loadPhases.ts';
 import { due } from '../pace.ts';
 import { BROKEN, type OnAnswer, RawConnection } from './rawHttp.ts';
 
 export interface Target {
   readonly url: string;
-  /** The status that counts. */
+  /** Status that counts as success. */
   readonly status: number;
-  /** They are sent in turn, again and again. */
+  /** Requests, sent in turn and repeated. */
   readonly requests: readonly Uint8Array[];
   readonly connections: number;
   readonly warmUpMs: number;
   readonly forMs: number;
-  /** Each answer, those of its warm-up too. */
+  /** Called with each response, including responses of the warm-up. */
   readonly onAnswer?: OnAnswer;
 }
 
 export interface ClosedFigures {
-  /** Between `begin` and `end`. */
+  /** Responses between `begin` and `end`. */
   readonly answered: number;
   readonly refused: number;
-  /** Of all of them, `TIMED_OUT_AFTER_MS` behind the end. */
+  /** Requests without a response `TIMED_OUT_AFTER_MS` after the end. */
   readonly timedOut: number;
   readonly tookMs: number;
 }
@@ -30,13 +30,13 @@ export interface OpenFigures {
   readonly p99Ms: number;
   readonly p999Ms: number;
   readonly refused: number;
-  /** Never sent or never answered, also where a connection broke. */
+  /** Requests that were not sent or not answered, including requests of broken connections. */
   readonly timedOut: number;
 }
 
 const TIMED_OUT_AFTER_MS = 10_000;
 
-/** Full speed. @param begin called when the load is warm, `end` when its time is over. */
+/** Loads at full speed. @param begin called after the warm-up. @param end called at the end of the load */
 export async function closedLoad(target: Target, begin: () => void, end: () => void): Promise<ClosedFigures> {
   const count = { answered: 0, refused: 0 };
   const inFlight = new InFlight();
@@ -77,9 +77,8 @@ export async function closedLoad(target: Target, begin: () => void, end: () => v
 }
 
 /**
- * Requests are due at a fixed rate, whatever the server does. A latency counts from the instant at which its request was
- * due, also where no connection was free then: a server that stops for a second is slow for all that came in that second.
- * One without an answer was at least as slow as it was waited for.
+ * Sends requests at a fixed rate. A latency counts from the due time of the request, also if no connection was free, so that a
+ * pause of the server delays all requests of the pause. An unanswered request counts with its waiting time.
  */
 export async function openLoad(
   target: Target,
@@ -88,7 +87,7 @@ export async function openLoad(
 ): Promise<OpenFigures> {
   const millis: number[] = [];
   const inFlight = new InFlight();
-  /** When each of them was due. */
+  /** Due time of each request without a response. */
   const unanswered = new Set<number>();
   let refused = 0;
   const free = Array.from({ length: target.connections }, () => new RawConnection(target.url));
@@ -119,7 +118,7 @@ export async function openLoad(
   const requests = Math.ceil(((target.warmUpMs + target.forMs) / 1000) * perSecond);
   for (let i = 0; i < requests; i++) {
     const dueAtMs = startedAtMs + (i * 1000) / perSecond;
-    // A timer may be early by a part of a millisecond.
+    // A timer can fire a fraction of a millisecond early.
     while (dueAtMs > performance.now()) await due(dueAtMs);
     inFlight.add();
     unanswered.add(dueAtMs);
@@ -144,7 +143,7 @@ function requestAt({ requests }: Target, i: number): Uint8Array {
   return requests[i % requests.length] as Uint8Array;
 }
 
-/** Requests without an answer. */
+/** Requests without a response. */
 class InFlight {
   #count = 0;
   #onNone: (() => void) | undefined;
@@ -158,7 +157,7 @@ class InFlight {
     if (this.#count === 0) this.#onNone?.();
   }
 
-  /** @returns how many are left when all are answered or the time is over. */
+  /** Returns the number of remaining requests when all are answered or the time is over. */
   async left(withinMs: number): Promise<number> {
     if (this.#count === 0) return 0;
     await new Promise<void>((resolve) => {

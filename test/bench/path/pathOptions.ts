@@ -1,7 +1,7 @@
-/** The flags of `npm run bench`, and its rows. */
+/** Parses the flags of `npm run bench`, and defines its rows. */
 import { parseArgs } from 'node:util';
 
-/** Requests of one form: how many events each holds, on how many connections at once. */
+/** Shape of requests: events per request, and concurrent connections. */
 export interface Shape {
   readonly events: number;
   readonly connections: number;
@@ -9,25 +9,25 @@ export interface Shape {
 
 export interface PathOptions {
   readonly shapes: readonly Shape[];
-  /** The length of each load. */
+  /** Seconds of each load. */
   readonly seconds: number;
-  /** How often each row is measured; the figures are medians. */
+  /** Measurements of each row; the figures are medians. */
   readonly runs: number;
-  /** Where the result goes as JSON. */
+  /** JSON file for the result. */
   readonly json: string | undefined;
   readonly isChecked: boolean;
   readonly isProfiled: boolean;
   /** Compares this tree with a commit, instead of with the peers. */
   readonly against: string | undefined;
-  /** Measures what grows with what a deployment has, instead of the peers. */
+  /** Measures larger deployments instead of the peers. */
   readonly isFlat: boolean;
-  /** Of `isFlat`, those whose name has this text. */
+  /** Measures only rows of `isFlat` whose names contain the text. */
   readonly only: string;
-  /** Measures `npm start` while nobody uses it, instead of the peers. */
+  /** Measures `npm start` without requests, instead of the peers. */
   readonly isAtRest: boolean;
 }
 
-/** The most that Questlog may cost of what the Collector costs. */
+/** Maximum ratio of Questlog's cost to the Collector's cost. */
 export const TO_REACH: Readonly<Record<string, number>> = {
   '500x8': 1.3,
   '20x64': 1.3,
@@ -41,7 +41,7 @@ export function nameOf({ events, connections }: Shape): string {
   return `${events}x${connections}`;
 }
 
-/** @throws in words for whoever typed the flags. */
+/** @throws Error with a message for the user */
 export function pathOptions(args: readonly string[]): PathOptions {
   const { values } = parseArgs({
     args: [...args],
@@ -83,7 +83,7 @@ export function pathOptions(args: readonly string[]): PathOptions {
   };
 }
 
-/** The contract's cap. */
+/** Maximum events of a request (contract). */
 const MAX_EVENTS = 500;
 
 function shapeOf(text: string): Shape {

@@ -1,22 +1,22 @@
-/** What the bench says of its figures: what it fails for, and what it does not judge. */
+/** Tests the judgement of the benchmark's figures. */
 import { expect, test } from 'vitest';
 import type { PeerName } from '../peers/peer.ts';
 import { verdict } from './againstCommit.ts';
 import { medianRow, type PathResult, type PeerFigures, type RowFigures } from './pathFigures.ts';
 import { againstReport, judge, pathReport } from './pathReport.ts';
 
-test('--check fails where the ratio to the Collector is more than 10 % past what is to be reached', () => {
+test('--check fails if a ratio to the Collector exceeds its maximum by more than 10 %', () => {
   expect(judge(aResult({ questlog: 1.4, collector: 1 }))).toEqual({ failures: [], notJudged: [] });
   expect(judge(aResult({ questlog: 1.5, collector: 1 })).failures).toEqual([
-    '500x8: 1.50 times the Collector; 1.3 is to be reached',
+    '500x8: 1.50 times the Collector; the maximum is 1.3',
   ]);
 });
 
-test('--check fails where nothing was acknowledged', () => {
+test('--check fails if no event was acknowledged', () => {
   expect(judge(aResult({ questlog: Number.NaN, collector: 1 })).failures).toHaveLength(1);
 });
 
-test('a row is not judged where the Collector acknowledged nothing, or not all that it was sent', () => {
+test('does not judge a row if the Collector did not acknowledge all events', () => {
   for (const collector of [Number.POSITIVE_INFINITY, Number.NaN]) {
     expect(judge(aResult({ questlog: 9, collector }))).toEqual({
       failures: [],
@@ -29,7 +29,7 @@ test('a row is not judged where the Collector acknowledged nothing, or not all t
   });
 });
 
-test('of several runs a row tells the median of each figure, and what any of them lacked', () => {
+test('combines several runs to the median of each figure and the missing figures of all runs', () => {
   const rowOf = (questlog: number, refused: number) =>
     aResult({ questlog }, { refused }).rows[0] as RowFigures;
   const lame = rowOf(Number.NaN, 1);
@@ -37,31 +37,31 @@ test('of several runs a row tells the median of each figure, and what any of the
   expect(questlog?.closed).toEqual({ ...lame.peers.questlog?.closed, cpuMicrosPerEvent: 3 });
 });
 
-test('a projector that was not measured costs none of the other figures', () => {
+test('keeps the other figures if the projector was not measured', () => {
   const result = { ...aResult({ questlog: 1 }), projector: { absent: 'not within 180000 ms' } };
   expect(pathReport(result)).toContain('Projector: not measured: not within 180000 ms.');
 });
 
-test('a row is not judged without the Collector, and the table says why it is not here', () => {
+test('does not judge a row without the Collector, and lists the reason', () => {
   const result = aResult({ questlog: 9 });
   const reason = 'there is no Go to build it with';
   expect(judge(result)).toEqual({ failures: [], notJudged: [`500x8: there is no Collector: ${reason}`] });
   expect(pathReport(result)).toContain(`- Collector: not measured: ${reason}`);
 });
 
-test('a difference that the parent has from itself is none', () => {
+test('ignores a difference that is not larger than the noise of the commit', () => {
   const row = { events: 1, connections: 64, parentMicros: [98, 102], candidateMicros: 97 } as const;
   expect(verdict(row)).toBe('no difference beyond the noise of 4.1 %');
 });
 
-test('nothing is said of a change where its parent differs from itself by more than 5 %', () => {
+test('is inconclusive if the two runs of the commit differ by more than 5 %', () => {
   const shape = { events: 1, connections: 64 };
   const found = verdict({ ...shape, parentMicros: [100, 106], candidateMicros: 50 });
   expect(found).toBe('inconclusive: the parent differs from itself by 6.0 %');
   expect(verdict({ ...shape, parentMicros: [98, 102], candidateMicros: 50 })).toBe('0.50 of the parent');
 });
 
-test('the profiles of a commit and of this tree stand side by side, also where one is shorter', () => {
+test('shows the profiles of a commit and of this tree in one table', () => {
   const entry = (name: string) => ({ function: name, file: 'services/a.ts:1', percent: 12.34 });
   const shape = { events: 20, connections: 64 };
   const profiles = { parent: [entry('before'), entry('gone')], candidate: [entry('after')] };

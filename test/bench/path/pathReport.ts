@@ -1,4 +1,4 @@
-/** The result of the bench as Markdown, and what `--check` finds in it. */
+/** Formats the result of the benchmark as Markdown, and judges it for `--check`. */
 import type { PeerName } from '../peers/peer.ts';
 import { verdict } from './againstCommit.ts';
 import type {
@@ -20,7 +20,7 @@ const TITLES: Readonly<Record<PeerName, string>> = {
   collector: 'Collector',
 };
 const NAMES = Object.keys(TITLES) as PeerName[];
-/** A ratio may be past what is to be reached by so much: a run has its noise. */
+/** Tolerance for the noise of a run. */
 const LEEWAY = 1.1;
 
 export function pathReport(result: PathResult): string {
@@ -64,7 +64,7 @@ function speedOf(figures: PeerFigures | undefined): string {
   return `${grouped(closed.requestsPerSecond)}; ${latency}${failed === 0 ? '' : `; ${failed} failed`}`;
 }
 
-/** A table for each row with a profile; empty where there is none. */
+/** Returns a table for each row with a profile; empty if there are no profiles. */
 export function profileTables(rows: readonly RowFigures[]): string[] {
   return rows.flatMap(({ profile, ...shape }) =>
     profile === undefined ? [] : [`### ${shape.events} events × ${shape.connections}`, profileTable(profile)],
@@ -109,9 +109,9 @@ function profilesBeside({ parent, candidate }: AgainstResult, row: AgainstRow): 
 }
 
 export interface Judged {
-  /** Ratios that are past what is to be reached. */
+  /** Ratios above the maximum. */
   readonly failures: readonly string[];
-  /** Why a row is not judged. */
+  /** Reasons why rows are not judged. */
   readonly notJudged: readonly string[];
 }
 
@@ -123,13 +123,13 @@ export function judge({ rows, peers }: PathResult): Judged {
     const { questlog, collector } = row.peers;
     const [name, toReach, ratio] = [nameOf(row), TO_REACH[nameOf(row)], ratioTo('collector', row)];
     if (!hasFigure(questlog)) failures.push(`${name}: Questlog acknowledged nothing`);
-    else if (toReach === undefined) notJudged.push(`${name}: nothing is to be reached there`);
+    else if (toReach === undefined) notJudged.push(`${name}: the row has no maximum`);
     else if (collector === undefined) notJudged.push(`${name}: there is no Collector: ${absent}`);
     else if (ratio === undefined) notJudged.push(`${name}: the Collector acknowledged nothing`);
     else if ([questlog, collector].some(isShort))
       notJudged.push(`${name}: requests were refused or timed out`);
     else if (!(ratio <= toReach * LEEWAY)) {
-      failures.push(`${name}: ${ratio.toFixed(2)} times the Collector; ${toReach} is to be reached`);
+      failures.push(`${name}: ${ratio.toFixed(2)} times the Collector; the maximum is ${toReach}`);
     }
   }
   return { failures, notJudged };
@@ -140,7 +140,7 @@ export function factsLine(run: RunFacts): string {
   return `${machineLine(run)}, Kafka ${run.kafka}, ${run.seconds} s per load${median}.`;
 }
 
-/** The sentence is not at its end. */
+/** Returns an unfinished sentence about the machine. */
 export function machineLine({ at, machine, node, loadBefore }: MachineFacts): string {
   const busy = `load before ${loadBefore.toFixed(1)}`;
   return `${at.slice(0, 10)}, ${machine}, Node ${node}, ${busy}`;
@@ -225,7 +225,7 @@ function share({ percent }: ProfileEntry): string {
   return `${percent.toFixed(1)} %`;
 }
 
-/** Undefined where one of them has no figure. */
+/** Undefined if a figure is missing. */
 function ratioTo(name: PeerName, { peers }: RowFigures): number | undefined {
   const [own, other] = [peers.questlog, peers[name]];
   if (!hasFigure(own) || !hasFigure(other)) return undefined;
@@ -236,7 +236,7 @@ function hasFigure(figures: PeerFigures | undefined): figures is PeerFigures {
   return Number.isFinite(figures?.closed.cpuMicrosPerEvent);
 }
 
-/** Its figure holds work whose events were not acknowledged. */
+/** True if the figure includes work whose events were not acknowledged. */
 function isShort({ closed }: PeerFigures): boolean {
   return closed.refused + closed.timedOut > 0;
 }

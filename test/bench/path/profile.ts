@@ -1,4 +1,4 @@
-/** The CPU profile of a process while it is loaded, asked of its inspector. */
+/** Records the CPU profile of a loaded process through its inspector. */
 import type { ProfileEntry } from './pathFigures.ts';
 
 interface CpuProfile {
@@ -6,14 +6,14 @@ interface CpuProfile {
     readonly id: number;
     readonly callFrame: { readonly functionName: string; readonly url: string; readonly lineNumber: number };
   }[];
-  /** Node ids, and the microseconds before each. */
+  /** Node ids, and the microseconds before each sample. */
   readonly samples: readonly number[];
   readonly timeDeltas: readonly number[];
 }
 
 const ENTRIES = 10;
 
-/** @returns the functions with the most time of their own, while `work` goes on. */
+/** Returns the functions with the highest own time during `work`. */
 export async function profiled(inspectorUrl: string, work: () => Promise<unknown>): Promise<ProfileEntry[]> {
   const inspector = await openInspector(inspectorUrl);
   try {
@@ -27,7 +27,7 @@ export async function profiled(inspectorUrl: string, work: () => Promise<unknown
   }
 }
 
-/** Percents are of the time in which the process did anything. */
+/** Returns the functions with the highest own time, in percent of the busy time. */
 export function mostOwnTime({ nodes, samples, timeDeltas }: CpuProfile): ProfileEntry[] {
   const frames = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]));
   const micros = new Map<string, { function: string; file: string; micros: number }>();
@@ -53,7 +53,7 @@ export function mostOwnTime({ nodes, samples, timeDeltas }: CpuProfile): Profile
     }));
 }
 
-/** From the root of the tree or of the packages. */
+/** Returns the path from the root of the tree or of the packages. */
 function shortened(url: string): string {
   return url.replace(/^file:\/\//, '').replace(/^.*\/(?=(services|schemas|node_modules)\/)/, '');
 }

@@ -1,4 +1,4 @@
-/** Questlog as the bench runs it: the ingest of a source tree as a process of its own, and a projector behind it. */
+/** Starts Questlog for the benchmark: the ingest of a source tree as a process, and a projector. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -15,18 +15,18 @@ export const OWN_TREE = fileURLToPath(new URL('../../..', import.meta.url)).repl
 
 export interface QuestlogPeer extends Peer {
   readonly sessions: readonly string[];
-  /** Opens its inspector, for good. @returns where it listens. */
+  /** Opens the inspector permanently. @returns its URL */
   inspect(): Promise<string>;
-  /** Resolves when it is ready. @returns its process id; it ends with the bench. */
+  /** Starts a projector, which ends with the benchmark. Resolves with its process id when it is ready. */
   startProjector(): Promise<number>;
-  /** Resolves when ClickHouse has every event. @returns how many there are. */
+  /** Resolves with the number of events when ClickHouse has all events. */
   caughtUp(): Promise<number>;
 }
 
 export interface QuestlogOptions {
-  /** The source tree. */
+  /** Root of the source tree. */
   readonly root: string;
-  /** A deployment's name: its topics and its database. */
+  /** Name of the deployment: its topics and its database. */
   readonly name: string;
 }
 
@@ -55,7 +55,7 @@ export async function startQuestlog(stack: BenchStack, options: QuestlogOptions)
       return (await eventually(url, Boolean, INSPECTED_WITHIN_MS)) ?? '';
     },
     startProjector: async () => (await start('projector')).pid,
-    // The quota is answered once the projection has passed the log's end as it was.
+    // Reads the quota; the response waits until the projection has passed the end of the log.
     caughtUp: async () => {
       const quota = () => project.get('/v1/quota');
       const answer = await eventually(quota, ({ status }) => status === 200, CAUGHT_UP_WITHIN_MS);
@@ -65,8 +65,8 @@ export async function startQuestlog(stack: BenchStack, options: QuestlogOptions)
 }
 
 /**
- * @param settings beside the bench's own.
- * @returns what starts one more process of it, and resolves when that is ready; it ends with the bench.
+ * @param settings settings in addition to the benchmark's. @returns a function that starts one more process, which ends with the
+ * benchmark, and resolves when it is ready
  */
 export function openDeployment(
   stack: BenchStack,
@@ -87,13 +87,13 @@ export function openDeployment(
   return (service) => startService(stack.ending, service, root, env);
 }
 
-/** The commit of a tree, and whether it has changes beside. */
+/** Returns the commit of a tree, and whether the tree has uncommitted changes. */
 function versionOf(root: string): string {
   const asked = ['-C', root, 'describe', '--always', '--dirty', '--abbrev=7', '--exclude=*'];
   try {
     return execFileSync('git', asked, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
   } catch {
-    // A tree that was taken out of its repository is called by its commit.
+    // A tree that was extracted from its repository is named after its commit.
     return basename(root);
   }
 }
@@ -111,7 +111,7 @@ async function startService(
   root: string,
   env: Readonly<Record<string, string>>,
 ): Promise<StartedService> {
-  // The inspector is open from SIGUSR1 on alone: it would cost in the figures.
+  // Opens the inspector on SIGUSR1 only, because an open inspector costs CPU.
   const given = startedWith(root);
   const args = [...given.flags, '--inspect-port=127.0.0.1:0', given.entry, service];
   const child = spawnFor(ending, process.execPath, args, {

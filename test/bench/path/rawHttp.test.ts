@@ -1,4 +1,4 @@
-/** The client of the bench counts each answer once, however it arrives. */
+/** Tests that the client of the benchmark counts each response once. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
@@ -19,7 +19,7 @@ test.each([
   expect(await connection.ask()).toBe(201);
 });
 
-test('a connection that breaks is told, and the next request opens another', async () => {
+test('reports a broken connection, and opens another for the next request', async () => {
   let requests = 0;
   const connection = await connected(async (socket) => {
     requests++;
@@ -30,7 +30,7 @@ test('a connection that breaks is told, and the next request opens another', asy
   expect(await connection.ask()).toBe(201);
 });
 
-/** @param answer called with each request. */
+/** @param answer called with each request */
 async function connected(answer: (socket: Socket) => Promise<void>) {
   const server = createServer((socket) => {
     socket.setNoDelay();

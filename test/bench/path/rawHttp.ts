@@ -1,12 +1,12 @@
-/** A kept connection that costs as little as it can beside the server: prebuilt requests, answers whose bytes are counted. */
+/** A kept connection with little CPU cost: sends prebuilt requests and counts the bytes of responses. */
 import { connect, type Socket } from 'node:net';
 
-/** Prebuilt, so that nothing is left to do when it is due. */
+/** Builds a request in advance, so that sending needs no other work. */
 export function requestOf(url: string, token: string, body: Buffer): Buffer {
   return Buffer.concat([headOf('POST', url, token, body.length), body]);
 }
 
-/** @param bytes of the JSON that follows, where any does. */
+/** @param bytes length of the JSON body; undefined if there is no body */
 export function headOf(method: 'GET' | 'POST', url: string, token: string, bytes?: number): Buffer {
   const { host, pathname, search } = new URL(url);
   const head = [`${method} ${pathname}${search} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${token}`];
@@ -16,10 +16,10 @@ export function headOf(method: 'GET' | 'POST', url: string, token: string, bytes
 
 const HEAD_END = '\r\n\r\n';
 const NOTHING = Buffer.alloc(0);
-/** Stands for an answer where the connection broke. */
+/** Status of a broken connection. */
 export const BROKEN = 0;
 
-/** @param head the status line and the headers; empty where the connection broke. */
+/** @param head status line and headers; empty if the connection broke */
 export type OnAnswer = (status: number, head: string) => void;
 
 export class RawConnection {
@@ -30,21 +30,21 @@ export class RawConnection {
   #status = BROKEN;
   #told = '';
   #isLast = false;
-  /** Of the answer's body; undefined while its head is not whole. */
+  /** Remaining bytes of the body. Undefined until the header is complete. */
   #bytesLeft: number | undefined;
 
   constructor(url: string) {
     this.#url = new URL(url);
   }
 
-  /** Resolves when the connection stands; where it cannot, the first request tells. */
+  /** Resolves when the connection is open. If it fails, the first request reports the failure. */
   async connect(): Promise<void> {
     const socket = this.#open();
     this.#socket = socket;
     await new Promise<void>((resolve) => socket.once('connect', resolve).once('close', () => resolve()));
   }
 
-  /** One at a time. @param onAnswer called once with its status, or with `BROKEN`. */
+  /** Sends one request at a time. @param onAnswer called once with the status or `BROKEN` */
   send(request: Uint8Array, onAnswer: OnAnswer): void {
     this.#onAnswer = onAnswer;
     this.#socket ??= this.#open();
@@ -58,7 +58,7 @@ export class RawConnection {
   #open(): Socket {
     const socket = connect({ host: this.#url.hostname, port: Number(this.#url.port), noDelay: true });
     socket.on('data', (chunk: Buffer) => this.#take(chunk));
-    // What went wrong is told by its end.
+    // The close event reports the failure.
     socket.on('error', () => {});
     socket.on('close', () => {
       if (this.#socket !== socket) return;
@@ -80,7 +80,7 @@ export class RawConnection {
     if (end < 0) return;
     const text = this.#head.toString('latin1', 0, end);
     const length = /^content-length: *(\d+)/im.exec(text)?.[1];
-    // Each peer tells the length. One that stops doing so is seen by what it refuses, not by a client that costs more.
+    // Each peer sends a length. A response without one counts as broken, because other parsing would cost more.
     if (length === undefined) {
       this.#socket?.destroy();
       return;
@@ -97,7 +97,7 @@ export class RawConnection {
     this.#head = NOTHING;
     this.#bytesLeft = undefined;
     if (this.#isLast) {
-      // The server ends it: what came next would be lost.
+      // The server closes the connection, so the next request needs a new one.
       this.#isLast = false;
       this.#socket?.destroy();
       this.#socket = undefined;

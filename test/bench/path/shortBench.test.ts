@@ -1,4 +1,7 @@
-/** The short form of the bench, without the Collector: the documented ratio to the afternoon version is still there. */
+/**
+ * Runs the short form of the benchmark, without the Collector, and compares the ratio to the afternoon version with the
+ * documented ratio.
+ */
 import { fileURLToPath } from 'node:url';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -13,7 +16,7 @@ import { OWN_TREE, type QuestlogPeer, startQuestlog } from './questlogPeer.ts';
 
 const SHAPE: Shape = { events: 20, connections: 64 };
 const SECONDS = 2;
-/** A ratio has its noise, and the first seconds of a process cost more: one round that is good enough is enough. */
+/** Maximum number of rounds. One good round is enough, because a ratio has noise and new processes are slow. */
 const ROUNDS = 4;
 const MAX_WORSE = 1.25;
 const WITHIN_MS = 180_000;
@@ -45,7 +48,7 @@ beforeAll(async () => {
 afterAll(() => ending.disposeAsync(), WITHIN_MS);
 
 test(
-  'an event costs no quarter more beside the afternoon version than docs/evidence/performance.md says',
+  'the cost of an event relative to the afternoon version is at most 25 % above docs/evidence/performance.md',
   async (context) => {
     if (lack !== undefined) return context.skip(lack);
     const most = (documented() ?? 0) * MAX_WORSE;
@@ -58,12 +61,12 @@ test(
         `CPU µs an event, ${nameOf(SHAPE)}: Questlog ${own.toFixed(1)}, ${beside}; at most ${most.toFixed(2)}`,
       );
     }
-    expect(best, 'of what the afternoon version costs').toBeLessThanOrEqual(most);
+    expect(best, 'ratio to the cost of the afternoon version').toBeLessThanOrEqual(most);
   },
   WITHIN_MS,
 );
 
-/** Of what the afternoon version costs, in the last full run. */
+/** Returns the documented ratio to the cost of the afternoon version. */
 function documented(): number | undefined {
   const { beside } = readResults(fileURLToPath(new URL(`../../../${RESULTS}`, import.meta.url)));
   const row = beside?.rows.find((one) => nameOf(one) === nameOf(SHAPE));
@@ -76,7 +79,7 @@ async function micros(peer: Peer): Promise<number> {
   return (await measurePeer(bench, peer, questlog, SHAPE)).cpuMicrosPerEvent;
 }
 
-/** @throws where it is nothing that the machine lacks. */
+/** Returns the missing prerequisite. @throws the error if it has another cause */
 function lacking(error: unknown): string {
   const said = whatIsLacking(messageOf(error));
   if (said === undefined) throw error;

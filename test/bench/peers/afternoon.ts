@@ -1,4 +1,7 @@
-/** What a team writes in an afternoon: Koa and its parser of bodies, kafkajs, one message an event, acks of all. A peer of the bench. */
+/**
+ * Peer of the benchmark: an implementation of one afternoon, with Koa and its body parser, kafkajs, one message per event, and
+ * acks of all replicas.
+ */
 import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import Router from '@koa/router';

@@ -1,4 +1,4 @@
-/** The OpenTelemetry Collector with one receiver and one exporter, built once by its builder, and its settings. */
+/** Builds the OpenTelemetry Collector with one receiver and one exporter, and returns its settings. */
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ const BUILT_WITHIN_MS = 1_200_000;
 
 export const COLLECTOR_VERSION = `OpenTelemetry Collector ${VERSION}`;
 
-/** @returns the path of the program. @throws with the reason where it cannot be built, or where the bench ends before. */
+/** Returns the path of the program. @throws Error with the reason if the program cannot be built or the benchmark ends first */
 export async function provideCollector(ending: AsyncDisposableStack): Promise<string> {
   const folder = fileURLToPath(new URL(`../../../node_modules/.cache/${NAME}-${VERSION}`, import.meta.url));
   const program = join(folder, NAME);
@@ -49,7 +49,7 @@ async function build(folder: string, signal: AbortSignal): Promise<void> {
   await run(join(folder, 'builder'), ['--config', list], bounds);
 }
 
-/** Sync: without its queue a request is answered once the brokers have what it sent. */
+/** Settings without a sending queue, so that a request is answered after the brokers have its events. */
 export function collectorSettings(brokers: string, topic: string, port: number): string {
   return JSON.stringify({
     receivers: { otlp: { protocols: { http: { endpoint: `127.0.0.1:${port}` } } } },
@@ -75,9 +75,8 @@ interface Sent {
 }
 
 /**
- * The same events as OTLP logs in JSON; the payload goes as text, so that nothing looks into it.
- *
- * @param batch a request of Questlog.
+ * Converts a request of Questlog to OTLP logs in JSON. The payload is a text, so that the Collector does not parse it. @param
+ * batch body of a Questlog request
  */
 export function otlpOf(batch: Buffer): Buffer {
   const events: Sent[] = JSON.parse(batch.toString());

@@ -1,4 +1,4 @@
-/** What no server on Node goes below: `node:http` reads the body and answers 201. A peer of the bench. */
+/** Peer of the benchmark: the lower bound for a server on Node. `node:http` reads the body and answers 201. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

@@ -1,4 +1,4 @@
-/** What the bench measures side by side: servers that take the same events over HTTP, each a process of its own. */
+/** Starts the compared servers, which accept the same events over HTTP, each in its own process. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,25 +15,25 @@ export interface Peer {
   readonly name: PeerName;
   readonly version: string;
   readonly pid: number;
-  /** Where events are posted to. */
+  /** URL for events. */
   readonly url: string;
   readonly token: string;
-  /** The status of an answer that says that the events are kept. */
+  /** Status of a response that confirms that the events are stored. */
   readonly status: number;
-  /** How the names of its topics begin; undefined: it has none. */
+  /** Prefix of the peer's topics. Undefined if the peer writes no topics. */
   readonly topics?: string;
-  /** The body of a request, of what Questlog takes. */
+  /** Converts the body of a Questlog request to a request of the peer. */
   bodyOf(batch: Buffer): Buffer;
 }
 
-/** Where and with what the peers start. */
+/** Resources for the peers. */
 export interface PeerGround {
   readonly brokers: string;
   /** Partitions of a peer's topic. */
   readonly partitions: number;
-  /** For their files; it outlives them. */
+  /** Folder for files of the peers; removed after the peers end. */
   readonly folder: string;
-  /** They end with it. */
+  /** Ends the peers. */
   readonly ending: AsyncDisposableStack;
 }
 
@@ -54,7 +54,7 @@ export async function startFloor(ground: PeerGround): Promise<Peer> {
   return { name: 'floor', version: `node:http of Node ${process.versions.node}`, ...started };
 }
 
-/** @throws with the reason where it cannot be built or does not start. */
+/** @throws Error with the reason if the Collector cannot be built or does not start */
 export async function startCollector(ground: PeerGround): Promise<Peer> {
   const program = await provideCollector(ground.ending);
   const topic = 'collector';
@@ -77,7 +77,7 @@ export async function startCollector(ground: PeerGround): Promise<Peer> {
   };
 }
 
-/** Ends with `ending`, which is told first: nothing starts that an interrupted bench would leave behind. */
+/** Starts a process that ends with `ending`. The end is registered first, so that an interrupt leaves no process behind. */
 export function spawnFor(
   ending: AsyncDisposableStack,
   program: string,
@@ -92,14 +92,14 @@ export function spawnFor(
   return child;
 }
 
-/** The version of an installed package, with its name. */
+/** Returns the name and version of an installed package. */
 function versionOf(name: string): string {
   const path = fileURLToPath(new URL(`../../../node_modules/${name}/package.json`, import.meta.url));
   const { version }: { version: string } = JSON.parse(readFileSync(path, 'utf8'));
   return `${name} ${version}`;
 }
 
-/** A peer beside this file, which tells its port. */
+/** Starts a peer of this folder, which prints its port. */
 async function startOnNode(
   { ending }: PeerGround,
   file: string,

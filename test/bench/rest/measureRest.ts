@@ -1,4 +1,4 @@
-/** `npm start` while nobody uses it: how soon it is ready, and what its processes take at rest. */
+/** Measures `npm start` without requests: the time until ready, and the CPU and memory of its processes. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,38 +12,38 @@ import { cpuMicrosOf, type Memory, memoryOf } from '../processFigures.ts';
 export interface RestResult extends RestFigures {
   readonly run: MachineFacts;
   readonly idleSeconds: number;
-  /** Of another commit, in the same run. */
+  /** Figures of another commit in the same run. */
   readonly before?: RestFigures & { readonly commit: string };
 }
 
 export interface RestFigures {
-  /** On an empty folder. */
+  /** Time until ready with an empty folder. */
   readonly firstReadyMs: number;
-  /** Of the starts behind it, ascending; from the start of Node until it says so. */
+  /** Times until ready of later starts, ascending, from the start of Node. */
   readonly readyMs: readonly number[];
   readonly processes: readonly ProcessAtRest[];
 }
 
 export interface ProcessAtRest extends Memory {
-  /** Its script, from the root of the tree. */
+  /** Script of the process, from the root of the tree. */
   readonly name: string;
-  /** Of one core. */
+  /** Share of one core. */
   readonly cpuShare: number;
 }
 
 const STARTS = 5;
 const READY_WITHIN_MS = 60_000;
-/** What a start leaves to be done is done by then. */
+/** Time after which the work of a start has ended. */
 const SETTLED_AFTER_MS = 15_000;
 const IDLE_MS = 30_000;
 
 interface RestBench {
-  /** Ends what an interrupted bench would leave behind. */
+  /** Ends the processes, also after an interrupt. */
   readonly ending: AsyncDisposableStack;
   say(line: string): void;
 }
 
-/** @param against a commit to measure first. */
+/** @param against commit to measure first */
 export async function measureRest(
   run: MachineFacts,
   bench: RestBench,
@@ -89,7 +89,7 @@ async function measureTree(root: string, { ending, say }: RestBench): Promise<Re
   return { firstReadyMs, readyMs, processes };
 }
 
-/** As `npm start` does it. */
+/** Starts a checkout like `npm start`. */
 async function start(
   root: string,
   dataDir: string,

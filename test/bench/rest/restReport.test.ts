@@ -1,9 +1,9 @@
-/** What the page says of `npm start` at rest. */
+/** Tests the page about `npm start` at rest. */
 import { expect, test } from 'vitest';
 import type { RestResult } from './measureRest.ts';
 import { restReport } from './restReport.ts';
 
-test('what is to be reached is asked of all processes together, and of the median start', () => {
+test('compares the sum of all processes and the median start with the maximums', () => {
   const report = restReport(aResult({ cpuShare: 0.002, rssBytes: 149 * 1024 ** 2 }));
   expect(report.match(/: reached/g)).toHaveLength(3);
   expect(report).toContain('1.10 s (0.90 s to 3.00 s in 3 starts)');
@@ -12,7 +12,7 @@ test('what is to be reached is asked of all processes together, and of the media
   expect(more).toContain('| 302 MiB | below 300 MiB: not reached |');
 });
 
-test('what another commit takes stands beside it', () => {
+test('shows the figures of another commit in the same table', () => {
   const result = aResult({ cpuShare: 0.002, rssBytes: 1024 ** 2 });
   const before = { ...result, commit: 'abc1234', firstReadyMs: 8_000 };
   expect(restReport({ ...result, before })).toContain('| ready, on an empty folder | 9.00 s | 8.00 s | – |');

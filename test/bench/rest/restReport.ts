@@ -1,8 +1,8 @@
-/** The figures of `npm start` at rest as Markdown. */
+/** Formats the figures of `npm start` at rest as Markdown. */
 import { machineLine, mebibytes, table } from '../path/pathReport.ts';
 import type { RestFigures, RestResult } from './measureRest.ts';
 
-/** The most that each may be. */
+/** Maximum of each figure. */
 const TO_REACH = { readyMs: 1_100, cpuShare: 0.005, rssBytes: 300 * 1024 ** 2 } as const;
 
 export function restReport(result: RestResult): string {

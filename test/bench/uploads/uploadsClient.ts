@@ -1,4 +1,4 @@
-/** The clients of files in the bench of uploads: all at once, each asks for an upload and puts its bytes. */
+/** Uploads files concurrently: each upload requests a URL and sends its bytes. */
 import { request } from 'node:http';
 import { parentPort, workerData } from 'node:worker_threads';
 
@@ -6,13 +6,13 @@ export interface UploadsWanted {
   readonly baseUrl: string;
   readonly token: string;
   readonly files: number;
-  /** Of each. */
+  /** Bytes of each file. */
   readonly bytes: number;
 }
 
 export interface UploadsOutcome {
   readonly taken: number;
-  /** The statuses of the others. */
+  /** Statuses of the failed uploads. */
   readonly refusals: string;
   readonly seconds: number;
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:verify`: what `questlog verify` takes for a million events, and what keeping the books costs. On the
- * embedded log and ClickHouse in this process, in under a minute. Fails where the recount finds a difference.
+ * `npm run bench:verify`: measures `questlog verify` for a million events, and the cost of the ledger. Uses the embedded log and
+ * ClickHouse in this process, and takes less than a minute. Fails if the recount finds a difference.
  */
 import { randomUUID } from 'node:crypto';
 import { parseArgs } from 'node:util';
@@ -30,7 +30,7 @@ const MILLION = 1e6;
 const MIB = 1024 * 1024;
 
 interface Recounted {
-  /** Of this process; ClickHouse is another. */
+  /** CPU of this process; ClickHouse runs in another process. */
   readonly cpuSeconds: number;
   readonly bytes: number;
 }
@@ -58,7 +58,7 @@ try {
   await house.close();
 }
 
-/** Records of several tenants, in every partition. */
+/** Writes records of several tenants to every partition. */
 async function fill({ log, registry }: LinksHouse, receivedAt: number): Promise<void> {
   const codec = await createCodec(registry, eventsAccepted);
   const payload = Buffer.from('{"level":3,"hp":0.5,"weapon":"bow","position":[104.25,7.5,-33.125]}');
@@ -99,7 +99,7 @@ async function recount({ log, store, registry }: LinksHouse, receivedAt: number)
   return { cpuSeconds: (user + system) / MILLION, bytes };
 }
 
-/** Two notes a request, counted and taken every two seconds of 500 requests each. */
+/** Measures two ledger entries per request, collected every two seconds, with 500 requests each. */
 function noteMicros(): number {
   const counts = new ReceivedCounts();
   const rounds = 2_000;
@@ -117,7 +117,7 @@ function noteMicros(): number {
   return (user + system) / (rounds * 500 * EVENTS_A_RECORD);
 }
 
-/** Three outcomes a minute, when merges are through. */
+/** Measures the bytes per day with three outcomes a minute, after merges. */
 async function bytesADay({ store }: LinksHouse): Promise<string> {
   const minute = `toStartOfDay(now()) - INTERVAL 1 DAY + INTERVAL number MINUTE`;
   await store.command(

@@ -1,5 +1,5 @@
 /**
- * `npm run bench:sick-partition`: measures appends to healthy partitions while two other partitions are unavailable: one waits
+ * `npm run bench:unavailable-partition`: measures appends to healthy partitions while two other partitions are unavailable: one waits
  * for a stopped replica and then has too few replicas; the other has no leader that answers. Phases with and without the fault
  * alternate on one stack. Fails if the p99 of healthy partitions grows by more than half.
  */
