@@ -1,5 +1,5 @@
-// `node deploy/node24.mjs <file> …` runs a file with Node 24 or newer: with this Node or with the one that `npm ci`
-// installed (older npm versions do not add it to the PATH of scripts). Plain JavaScript, so that any Node can run it.
+// `node deploy/node24.mjs <file> …` runs a file with Node 24 or newer: this Node, or the one that `npm ci` installed
+// (older npm versions do not add it to the PATH of scripts). Plain JavaScript, so that any Node can run it.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import module from 'node:module';

@@ -36,7 +36,6 @@ export async function provideParts(
 
 /**
  * Starts the nodes that are not running, and returns when all respond. Stops the started nodes after a failure.
- *
  * @param brokerCount default: the previous number, or 1.
  * @param hasS3 adds an S3 server, which the stack keeps.
  */
@@ -74,9 +73,7 @@ export async function takeDown(folder: string): Promise<void> {
   if (stack !== undefined) await stopAll(nodesOf(stack));
 }
 
-/**
- * Returns one line per node: name, pid, port, and up or down. A node is up if its process runs and its port responds.
- */
+/** Returns one line per node: name, pid, port, and up or down. A node is up if its port responds. */
 export async function statusLines(folder: string): Promise<string[]> {
   const stack = loadStack(folder);
   if (stack === undefined) return [];

@@ -2,10 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
-/**
- * Below the range of Linux's outgoing connections (32768 and above), one of which could take the port of a broker that
- * is down.
- */
+/** Below the range of Linux's outgoing connections (32768 and above), which could take the port of a stopped broker. */
 const LOWEST = 20_000;
 const HIGHEST = 32_000;
 

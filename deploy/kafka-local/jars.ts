@@ -29,10 +29,7 @@ export interface Jars {
   readonly registry: string;
 }
 
-/**
- * @param jars folder of the jars, which several stacks can share.
- * @throws if Java 17 is missing, or Maven is needed and missing.
- */
+/** @param jars folder of the jars, which several stacks can share. @throws if Java 17 or a needed Maven is missing. */
 export async function provideJars(jars: string): Promise<Jars> {
   requireJava();
   if (!areFetchedFor(POM, jars)) {

@@ -10,12 +10,9 @@ import { waitFor } from './waitUntil.ts';
 const LOCK_TIMEOUT_MS = 15 * 60_000;
 
 /**
- * Waits for the lock of a path and runs `body`. The path need not exist.
- *
- * The lock is a socket in Linux's abstract namespace. Only one process can own its name, and the kernel releases the
- * name when the process ends. A lock file could become stale, and two processes that remove it at once could both
- * believe that they own the lock.
- *
+ * Waits for the lock of a path, which need not exist, and runs `body`. The lock is a socket in Linux's abstract
+ * namespace. Only one process can own its name, and the kernel releases the name when the process ends. A lock file
+ * could become stale, and two processes that remove it at once could both believe that they own the lock.
  * @throws after 15 minutes.
  */
 export async function withLock<T>(path: string, body: () => Promise<T>): Promise<T> {

@@ -18,11 +18,7 @@ export interface Launch {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/**
- * Starts a process that outlives this one, and appends its output to the log.
- *
- * @throws if the command does not exist, or the process ends at once.
- */
+/** Starts a process that outlives this one, and appends its output to the log. @throws if the process cannot start. */
 export async function startDetached({ command, args, env }: Launch, logPath: string): Promise<OwnProcess> {
   const log = openSync(logPath, 'a');
   try {

@@ -1,7 +1,4 @@
-/**
- * Tests whether a node responds: to Kafka's Metadata request, a list of the registry's subjects, a query, or an S3
- * request without a key.
- */
+/** Tests whether a node responds to a request that only this kind of node can answer. */
 import { connect } from 'node:net';
 import {
   CLICKHOUSE_USER,
@@ -14,10 +11,7 @@ import {
 
 const PROBE_TIMEOUT_MS = 2_000;
 
-/**
- * Metadata request, version 1, without client id and topics: size, API key, version, correlation id, client id, topic
- * count.
- */
+/** Metadata request, version 1, without topics: size, API key, version, correlation id, client id, topic count. */
 const METADATA_REQUEST = Buffer.from([0, 0, 0, 14, 0, 3, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0]);
 
 export async function answers(node: Node): Promise<boolean> {

@@ -8,8 +8,8 @@ import { CLICKHOUSE_USER, type ClickHouseNode, clusterFolder, type RegistryNode 
 const DATABASE_TIMEOUT = '120S';
 
 /**
- * Returns Java's arguments for the registry. The schemas are stored in a file. By default they are in memory, and after
- * a restart the ids in the topics would be unknown or have another meaning.
+ * Returns Java's arguments for the registry. The schemas are stored in a file, because ids in topics must survive a
+ * restart. By default they are in memory.
  */
 export function registryArguments(folder: string, { port }: RegistryNode, jars: Jars): string[] {
   const database = join(clusterFolder(folder), 'registry', 'schemas');

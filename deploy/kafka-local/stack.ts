@@ -1,7 +1,4 @@
-/**
- * `npm run stack`: commands that download, start, stop, and kill a local Kafka, its schema registry, a ClickHouse, and
- * an S3 server.
- */
+/** `npm run stack`: manages a local Kafka with its schema registry, a ClickHouse, and an S3 server. */
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import {

@@ -127,10 +127,7 @@ export function loadStack(folder: string): Stack | undefined {
   return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
 }
 
-/**
- * Writes the file atomically, so that an interrupted command loses no process. Mode 0600, because it contains a
- * password.
- */
+/** Writes the file atomically, so that no process is lost. Mode 0600, because it contains a password. */
 export function saveStack(folder: string, stack: Stack): void {
   const path = statePath(folder);
   mkdirSync(clusterFolder(folder), { recursive: true });

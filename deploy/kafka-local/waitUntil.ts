@@ -14,10 +14,7 @@ export async function waitUntil(isTrue: () => Promise<boolean>, options: WaitOpt
   await waitFor(async () => (await isTrue()) || undefined, options);
 }
 
-/**
- * @returns the first result that is not undefined.
- * @throws if there is none in time. Rethrows errors of `poll` at once.
- */
+/** @returns the first result that is not undefined. @throws after the timeout; errors of `poll` at once. */
 export async function waitFor<T>(
   poll: () => Promise<T | undefined>,
   { timeoutMs, what }: WaitOptions,

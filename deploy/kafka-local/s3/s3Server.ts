@@ -11,7 +11,7 @@ const PACKAGE = `github.com/versity/versitygw/cmd/versitygw@${VERSION}`;
 const QUICK_BUILD = ['-gcflags=all=-N -l', '-ldflags=-s -w'];
 
 /**
- * @param jarsFolder can be shared by several stacks. The server is stored beside it.
+ * @param jarsFolder the server is stored next to this folder, which several stacks can share.
  * @returns the path of the executable.
  * @throws if it must be built, and Go is missing or fails.
  */
@@ -26,10 +26,7 @@ export async function provideS3Server(jarsFolder: string): Promise<string> {
   return program;
 }
 
-/**
- * Returns the arguments. A bucket is a folder. Object metadata is stored in a separate folder, because not every file
- * system has extended attributes.
- */
+/** Returns the arguments. Object metadata has its own folder, because some file systems lack extended attributes. */
 export function s3Arguments(folder: string, { port }: S3Node): string[] {
   const data = join(clusterFolder(folder), 's3');
   const [objects, attributes] = [join(data, 'objects'), join(data, 'attributes')];

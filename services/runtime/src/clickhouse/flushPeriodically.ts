@@ -1,7 +1,4 @@
-/**
- * Writes the counts of a process to ClickHouse every few seconds, best effort. Counts are kept while ClickHouse is
- * unavailable.
- */
+/** Writes counts to ClickHouse every few seconds, best effort. Keeps them while ClickHouse is unavailable. */
 import type { Clock } from '../process/clock.ts';
 import { messageOf, Unavailable } from '../process/errors.ts';
 import type { Lifecycle } from '../process/lifecycle.ts';
@@ -28,8 +25,8 @@ const FLUSH_INTERVAL_MS = 2_000;
 const STOP_FLUSH_TIMEOUT_MS = 3_000;
 
 /**
- * @param name name of the counts in log events and in the stop.
- * @param takePending returns the counts since the last call. Undefined if there are none.
+ * @param name used in log events and in the stop.
+ * @param takePending returns the counts since the last call. Undefined without counts.
  * @param onTick called at every interval, even if ClickHouse is unavailable.
  */
 export function flushPeriodically(
@@ -38,10 +35,7 @@ export function flushPeriodically(
   takePending: (nowMs: number) => CountedInsert | undefined,
   onTick: () => void = () => {},
 ): void {
-  /**
-   * The insert that is being sent. It is kept until ClickHouse stores or rejects it. Its token prevents double
-   * counting.
-   */
+  /** Kept until ClickHouse stores or rejects the insert. The insert's token prevents double counting. */
   let unsent: CountedInsert | undefined;
   let isUnavailable = false;
   const flush = async (): Promise<void> => {

@@ -1,7 +1,7 @@
 /**
  * Applies the SQL files of a folder (`001-name.sql`) to a database, each once and in order. A line with only `;`
- * separates statements. A changed file that was already applied prevents the start. Several processes can migrate at
- * once, and a process can be killed meanwhile, so every statement must be repeatable.
+ * separates statements. A changed file that was already applied prevents the start. Statements must be repeatable,
+ * because several processes can migrate at once, and any of them can be killed meanwhile.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -51,8 +51,8 @@ async function migrate(store: Store, directory: string): Promise<void> {
 }
 
 /**
- * Retries the whole file, because statements are repeatable. Processes that start at the same time collide in
- * ClickHouse with many different errors, for example when both replace a view.
+ * Retries the whole file. Processes that start at the same time collide in ClickHouse with many different errors, for
+ * example when both replace a view.
  */
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {

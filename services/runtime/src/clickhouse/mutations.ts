@@ -8,11 +8,10 @@ const ABORTED_PREFIX = 'Code: 236.';
 const ABORT_GRACE_SECONDS = 60;
 
 /**
- * Returns true while a mutation of the table is unfinished. An aborted mutation has not failed: dropping any partition
- * of the table, even a missing one, cancels running mutations, and ClickHouse restarts them.
+ * Returns true while a mutation of the table is unfinished. An aborted mutation has not failed: dropping any partition,
+ * even a missing one, cancels running mutations, and ClickHouse restarts them.
  * @param kind text that the mutation's command contains.
- * @throws Unavailable with ClickHouse's reason if a mutation failed, or was aborted a minute ago and has not finished
- *   since.
+ * @throws Unavailable with ClickHouse's reason if a mutation failed, or is not running a minute after an abort.
  */
 export async function isMutating(store: Pick<Store, 'query'>, table: string, kind = ''): Promise<boolean> {
   const [running] = await store.query<{ reason: string }>(

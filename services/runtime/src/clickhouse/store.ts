@@ -8,8 +8,8 @@ import { coalesceCalls } from '../process/waiting.ts';
 export interface Store {
   readonly database: string;
   /**
-   * Returns the rows of a SELECT as objects, with 64-bit integers as strings to keep them exact. Values are passed as
-   * parameters (`{name:Type}`), never in the text.
+   * Returns the rows of a SELECT as objects, with 64-bit integers as strings. Values must be passed as parameters
+   * (`{name:Type}`), never in the text.
    */
   query<Row>(
     sql: string,
@@ -19,8 +19,8 @@ export interface Store {
   /**
    * Runs a caller's query. The response is in ClickHouse's JSON unless the query contains another FORMAT. The query's
    * text can override `settings`.
-   * @param signal aborts when the caller disconnects. The connection is then closed, which cancels the query.
-   * @throws QueryRejected if the response exceeds `maxBytes`, whatever the query's settings are.
+   * @param signal aborts when the caller disconnects. This closes the connection and cancels the query.
+   * @throws QueryRejected if the response exceeds `maxBytes`.
    */
   queryRaw(
     sql: string,
@@ -34,7 +34,7 @@ export interface Store {
   /** Maximum time that an insert can still take effect after its sender has lost the partition. */
   readonly insertsEndWithinMs: number;
   /**
-   * Inserts rows synchronously as one ClickHouse block, atomically within one partition of the table.
+   * Inserts rows synchronously as one block, atomically within one partition of the table.
    * @throws Invalid if ClickHouse rejects the data; Unavailable if the insert failed or its outcome is unknown.
    */
   insert(insert: Insert): Promise<void>;
@@ -100,10 +100,7 @@ export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string
 /** Time until a replaced table is noticed. */
 const UUID_CACHE_MS = 1_000;
 
-/**
- * Returns a `tableUuid` for frequent callers. One query serves all tables for `cacheMs`. A missing table is cached,
- * too; a failed query is not.
- */
+/** Returns a `tableUuid` for frequent callers. One query serves all tables for `cacheMs`. Failures are not cached. */
 export function cachedTableUuids(
   store: Pick<Store, 'query'>,
   cacheMs = UUID_CACHE_MS,
@@ -131,11 +128,11 @@ function uuidOf(table: string, tables: readonly NamedTable[]): string {
 /** Far below every deduplication window, so that an abandoned insert cannot arrive after its token expired. */
 const REQUEST_TIMEOUT_MS = 30_000;
 /**
- * Ends abandoned queries, because their retries would run beside them. Twice the request timeout, because a response
- * that keeps arriving may take longer.
+ * Ends abandoned queries, whose retries would run concurrently. A response that keeps arriving may take longer than the
+ * request timeout, so the limit is twice as long.
  */
 const QUERY_TIME_LIMIT = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
-/** An insert has a single response, so nobody waits longer than the request timeout. */
+/** An insert has a single response, so no caller waits longer than the request timeout. */
 const INSERT_TIME_LIMIT = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
 /** Delays the response until the query has ended, so that a late failure also has an error status. */
 const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
@@ -207,8 +204,7 @@ class Inserter {
   }
 
   /**
-   * Disables deduplication for `INSERT … SELECT`: callers have already checked which rows exist, or intend the
-   * duplicate.
+   * Runs a statement. Disables deduplication for `INSERT … SELECT`, whose callers check for duplicates or intend them.
    */
   async command(query: string): Promise<void> {
     if (!IS_INSERT.test(query)) return void (await this.#client.command({ query }));
@@ -283,10 +279,7 @@ function tooLargeMessage(maxBytes: number): string {
   return `the result is larger than ${Math.floor(maxBytes / 1024)} KiB; select fewer rows or columns`;
 }
 
-/**
- * ClickHouse's error codes for data that a retry cannot make acceptable (src/Common/ErrorCodes.cpp). Other errors may
- * be temporary, so their blocks are retried.
- */
+/** ClickHouse's error codes for invalid data (src/Common/ErrorCodes.cpp). Blocks with other errors are retried. */
 const DATA_ERRORS = new Set([
   '6', // CANNOT_PARSE_TEXT
   '26', // CANNOT_PARSE_QUOTED_STRING
@@ -357,8 +350,7 @@ const QUERY_ERRORS = new Set([
 
 /**
  * Translates the failure of an insert. Only an insert can fail because of its data; in a query, the same code means a
- * wrong query. Other failures of an insert, such as a full disk with its many codes, may be temporary, and its rows
- * must not be given up.
+ * wrong query. Other failures, such as a full disk with its many codes, may be temporary, so the rows must be kept.
  */
 function insertFailure(error: ClickHouseError): Error {
   if (DATA_ERRORS.has(error.code))
@@ -372,8 +364,8 @@ function queryFailure(error: ClickHouseError): Error {
 }
 
 /**
- * Translates the failure of a caller's query. Such a query can fail in more ways than Questlog's own queries, so it is
- * rejected unless the failure is temporary.
+ * Translates the failure of a caller's query, which can fail in many ways. It is rejected unless the failure is
+ * temporary.
  */
 function callerQueryFailure(error: ClickHouseError): Error {
   const isTemporary = TEMPORARY_ERRORS.has(error.code) && !OWN_MEMORY_LIMIT.test(error.message);

@@ -1,7 +1,4 @@
-/**
- * Waits at the start for ClickHouse, which may be starting too, and rejects an unsupported version. The first query
- * reports wrong settings.
- */
+/** Waits at the start for ClickHouse, and rejects an unsupported version. The first query reports wrong settings. */
 import { connect } from 'node:net';
 import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';

@@ -29,7 +29,7 @@ export async function warnOfAddedPartitions(deps: {
   await refresh().catch(() => {});
 }
 
-/** Returns a message that names every such topic. Undefined if there is none. */
+/** Returns a message that names every such topic. Undefined without such topics. */
 export function addedWarning(added: readonly AddedPartitions[]): string | undefined {
   if (added.length === 0) return undefined;
   const sentences = added.map(({ topic, originalPartitions, partitions, records }) => {

@@ -135,7 +135,7 @@ const crash = (): never => {
 };
 
 test.each(['runs', 'is down'])(
-  'while the consumer %s: each record that is there has its row, the lost ones keep theirs, and it is told',
+  'after a truncation while the consumer %s, current records have rows, lost records keep theirs, and it is logged',
   async (when) => {
     const projection = await aProjection();
     const { log, tables, cuts, said, append } = projection;
@@ -159,7 +159,7 @@ test.each(['runs', 'is down'])(
 );
 
 test.each([1, 3])(
-  'a block that was half written when its log was cut at %i: none of what is left is missing, none is twice',
+  'stores the remaining records of a half-written block exactly once after a truncation at %i',
   async (at) => {
     const projection = await aProjection();
     const { log, tables, append } = projection;

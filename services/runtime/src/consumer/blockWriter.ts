@@ -27,8 +27,7 @@ export interface Attempt {
   /** True if the block may have stored rows. The writer then reads them first and inserts only missing rows. */
   readonly verify: boolean;
   /**
-   * Must be awaited directly before each insert. A process that was suspended for longer than its session must not
-   * insert rows that the new owner has inserted.
+   * Must be awaited directly before each insert, because a suspended process may have lost the partition.
    * @throws Fenced if another process owns the partition.
    */
   confirm(): Promise<void>;

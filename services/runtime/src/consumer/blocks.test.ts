@@ -16,7 +16,7 @@ import { ReadDrivenClock, WITHIN_MS } from './testing/readDrivenClock.ts';
 
 const TOPIC = 'blocks';
 const GROUP = 'blocks-test';
-/** The runs take seconds on an idle CPU, and more beside other tests. */
+/** The runs take seconds on an idle CPU, and longer during other tests. */
 const CRASHES_WITHIN_MS = 120_000;
 /** Each mutant of the product is tested with these runs. */
 const CRASH_RUNS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 8 : 40;
@@ -232,8 +232,8 @@ test('an owner of a new partition and its successor build the same first block',
   }
 });
 
-test.each(['while nobody writes', 'while a block is planned', 'between two tries of a block'])(
-  'tables that are restored %s to what they were before are given all that the log has, once, by no plan of before',
+test.each(['while no block is written', 'while a block is planned', 'between two attempts of a block'])(
+  'stores all records of the log once after the tables were restored %s, without using an old plan',
   async (when) => {
     const table = new BlockTable();
     let [plannedFor, isByOldPlan] = ['', false];
@@ -243,13 +243,13 @@ test.each(['while nobody writes', 'while a block is planned', 'between two tries
     };
     await append(10);
     await consumeUntil(10, table);
-    if (when === 'while nobody writes') restore();
+    if (when === 'while no block is written') restore();
     await append(2);
     const warnings: string[] = [];
     const logger = { ...silentLogger, warn: (event: string) => void warnings.push(event) };
     table.beforeRow = () => {
       isByOldPlan ||= plannedFor !== table.name;
-      if (when !== 'between two tries of a block' || table.name === 'restored') return;
+      if (when !== 'between two attempts of a block' || table.name === 'restored') return;
       restore();
       throw new Unavailable('it is being restored');
     };
@@ -361,7 +361,7 @@ test('dead-letters exactly the records that the table rejects', async () => {
   // A part of a block can be written before the block is rejected.
   let late = 1;
   table.beforeRow = (written) => {
-    if (written === 6 && late-- > 0) throw new Invalid('the table refuses what follows');
+    if (written === 6 && late-- > 0) throw new Invalid('the table rejects the next row');
   };
   await append(16);
   await consumeUntil(16, table);

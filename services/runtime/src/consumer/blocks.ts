@@ -37,9 +37,7 @@ export interface BlockOptions<Plan> {
   readonly storedRows: StoredRows;
   /** Opens a writer with its state at `start`. The state comes from stored rows, never from memory. */
   openWriter(start: number): Promise<BlockWriter<Plan>>;
-  /**
-   * Minimum time between two blocks of one partition while records keep arriving. The first block is written at once.
-   */
+  /** Minimum time between two blocks of a partition. The first block is written at once. */
   readonly flushIntervalMs: number;
   /** `Store.insertsEndWithinMs`. */
   readonly insertsEndWithinMs: number;
@@ -47,10 +45,7 @@ export interface BlockOptions<Plan> {
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
-  /**
-   * Publishes an offset below which every row is in these tables. The offset may be lower than before. Awaits `confirm`
-   * before the insert.
-   */
+  /** Publishes an offset below which every row is stored in these tables. Awaits `confirm` before the insert. */
   publishStart(nextOffset: number, tablesId: string, confirm: () => Promise<void>): Promise<void>;
   onProjected(nextOffset: number, tablesId: string): void;
   /** Called after the repair of a truncation. @param records number of written records that the log lost. */
@@ -131,8 +126,7 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Rewinds to the start of the log if the tables were restored or recreated, because they lack rows that the commits
-   * refer to.
+   * Rewinds to the start of the log if the tables were restored or recreated, and therefore lack rows.
    * @throws RestartRun after a rewind.
    */
   async #checkTables(): Promise<void> {
@@ -206,8 +200,8 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Checks that the log still contains the pending block. A broker that is no longer the leader can report a lower end,
-   * so the last record is compared before anything is repaired.
+   * Checks that the log still contains the pending block. A former leader can report a lower end, so the last record is
+   * compared before any repair.
    * @throws RestartRun, or LogTruncated, if the log ends before the end of the pending block.
    */
   async #checkEnd(position: number): Promise<void> {
@@ -220,9 +214,8 @@ class BlockRun<Plan> {
 
   /**
    * Decides which blocks must read the stored rows before they write. Group offsets can be lost, reset, or outdated. If
-   * the group has no commit, or the tables have rows above its offset, every record that the log has now may have been
-   * written. Its insert may also have been acknowledged and dropped because of a known token. Otherwise only the block
-   * at the offset may have been written, because its announcement may be lost.
+   * the group has no commit, or the tables have rows above its offset, any record of the log may already be stored.
+   * Otherwise only the block at the offset may be stored, because its announcement may be lost.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -236,9 +229,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Waits until inserts of the previous owner can no longer take effect, because an abandoned insert can still run. A
-   * deduplication token protects an announced block. If the announcement was lost, rows could appear after they were
-   * looked for.
+   * Waits until inserts of the previous owner can no longer take effect. An abandoned insert can still run. If its
+   * block was announced, its deduplication token prevents duplicates. If the announcement was lost, its rows can appear
+   * after this owner has read the stored rows.
    * @throws RestartRun after a wait, because the log may have been truncated meanwhile.
    */
   async #waitForPreviousInserts(): Promise<void> {
@@ -279,9 +272,7 @@ class BlockRun<Plan> {
     else this.#lastFlushMs = clock.now();
   }
 
-  /**
-   * Detects restored tables while no records arrive. Otherwise readers would wait forever for the rows in these tables.
-   */
+  /** Detects restored tables while no records arrive. Readers may be waiting for their rows. */
   async #checkTablesWhileIdle(): Promise<void> {
     const now = await this.#options.cachedTablesId().catch((cause: unknown) => {
       if (cause instanceof Unavailable) return this.#tablesId;
@@ -312,7 +303,7 @@ class BlockRun<Plan> {
     return this.#leaderEpoch === undefined ? {} : { leaderEpoch: this.#leaderEpoch };
   }
 
-  /** @throws Fenced if another process owns the partition. Nothing of the block may be written then. */
+  /** @throws Fenced if another process owns the partition. No row of the block may be written then. */
   async #commit(committed: CommitMetadata): Promise<void> {
     const metadata = this.#tablesId === undefined ? committed : { ...committed, tables: this.#tablesId };
     await this.#retry(async () => {
@@ -324,10 +315,7 @@ class BlockRun<Plan> {
     this.#hasCommit = true;
   }
 
-  /**
-   * Commits again if the last commit is too old to prove ownership, or if the partition may be lost. A process that was
-   * suspended must not write.
-   */
+  /** Commits again if the last commit is too old to prove ownership, or if the partition may be lost. */
   async #confirmOwnership(): Promise<void> {
     const isProven = this.#options.clock.now() - this.#ownershipProvenAtMs <= OWNERSHIP_PROOF_MS;
     if (!isProven || this.#owned.signal.aborted) await this.#commit(this.#committed);
@@ -339,10 +327,7 @@ class BlockRun<Plan> {
     this.#isStartPublished = true;
   }
 
-  /**
-   * Writes a block. If ClickHouse rejects the data, the block is split until each rejected record is alone; these
-   * records become dead letters.
-   */
+  /** Writes a block. Splits a rejected block until each rejected record is alone, and dead-letters these records. */
   async #write(block: Block, verify: boolean): Promise<void> {
     const { clock, onWritten } = this.#options;
     const startedAtMs = clock.now();
@@ -361,8 +346,7 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // A marker can have a newer leader epoch than the last record. With the older epoch, the log would look truncated
-    // at the marker.
+    // A marker can have a newer leader epoch than the last record. The older epoch would make the log look truncated.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };
@@ -386,8 +370,7 @@ class BlockRun<Plan> {
   async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
     let mayBeStored = verify;
     await this.#retry(async () => {
-      // Checked before each attempt, because ClickHouse can come back with restored tables. The counts in the plan
-      // would be wrong for them.
+      // ClickHouse can come back with restored tables, for which the counts in the plan are wrong.
       await this.#checkTables();
       const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
       mayBeStored = true;

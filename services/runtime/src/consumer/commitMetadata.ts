@@ -12,18 +12,12 @@ export function metadataOf({ offset, metadata }: Committed): CommitMetadata {
   }
 }
 
-/**
- * Returns the record that the commit names: the last record below its offset or, for a pending block, the block's last
- * record.
- */
+/** Returns the last record of the pending block or, without a pending block, the last record below the offset. */
 export function lastRecordOf(committed: Committed | undefined): RecordIdentity | undefined {
   return committed && metadataOf(committed).last;
 }
 
-/**
- * Returns the UUID of the table that the commit refers to. Undefined if an operator or an older version made the
- * commit.
- */
+/** Returns the UUID of the table with the rows. Undefined for a commit of an operator or an older version. */
 export function tableOf(committed: Committed | undefined): string | undefined {
   return committed && metadataOf(committed).tables;
 }
@@ -34,10 +28,7 @@ export function leaderEpochOf(committed: Committed): number | undefined {
   return last?.leaderEpoch ?? upToEpoch;
 }
 
-/**
- * Returns the commit with which the group resumes after a truncation. The part of a pending block below the truncation
- * is still to be finished.
- */
+/** Returns the commit with which the group resumes after a truncation. Keeps the pending block up to the truncation. */
 export function resumeAt(
   { offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: CommitMetadata,
   truncatedFrom: number,

@@ -1,6 +1,5 @@
 /**
- * Sends records that cannot be processed to the dead letters. Stops a consumer if most of its records would become dead
- * letters.
+ * Sends unprocessable records to the dead letters. Stops a consumer if most of its records would become dead letters.
  */
 import { createHash } from 'node:crypto';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
@@ -30,10 +29,7 @@ interface SourcePartition {
 
 const MAX_REASON_CHARACTERS = 2_000;
 
-/**
- * Returns a function that opens the dead letters of a partition. Searches stop when its signal aborts, because the
- * partition is lost.
- */
+/** Returns a function that opens a partition's dead letters. Its signal aborts when the partition is lost. */
 export async function openDeadLetters(deps: {
   log: Log;
   registry: SchemaRegistry;
@@ -154,10 +150,7 @@ class DeadLetterRatio {
   }
 }
 
-/**
- * Returns the record and smaller copies of it, for a log that rejects the full record as too large. The source offset
- * is stored with each copy.
- */
+/** Returns the record and smaller copies of it, in case the log rejects the full record as too large. */
 function reducedRecords(record: LogRecord): LogRecord[] {
   const bare = { ...record, value: null, headers: {} };
   return [record, bare, { ...bare, key: null }];
@@ -169,8 +162,8 @@ const MAX_CACHED_IDS = 100_000;
 const STALL_LIMIT_MS = 30_000;
 
 /**
- * Reads the append ids of the newest dead letters of a partition.
- * @throws Unavailable if the read makes no progress, or if the signal aborts.
+ * Reads the ids of a partition's newest dead letters.
+ * @throws Unavailable without progress, or if the signal aborts.
  */
 async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Promise<Set<string>> {
   const end = await log.endOffset(TOPICS.deadLetters, partition);

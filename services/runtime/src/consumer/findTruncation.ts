@@ -9,8 +9,8 @@ export interface CommitMetadata {
   /** Offset after the block that is being written. Undefined if no block is pending. */
   readonly pendingTo?: number;
   /**
-   * Last record of the pending block or, without one, below the offset. It reveals a log that was truncated and has
-   * grown again, which offsets cannot show. Undefined if no record was read yet.
+   * Last record of the pending block or, without one, below the offset. It reveals a truncated log that has grown
+   * again, which offsets cannot show. Undefined if no record was read yet.
    */
   readonly last?: RecordIdentity;
   /** After a truncation, where no last record is known: no record below the offset has a newer leader epoch. */
@@ -39,9 +39,9 @@ export interface StoredRows {
   /** Returns the truncation whose repair was started and not completed. */
   unfinishedRepair(): Promise<Truncation | undefined>;
   /**
-   * Marks the rows at and after the truncation as orphaned, so that they do not collide with the new records at these
-   * offsets. The rows stay visible. Repeating a repair has the same result.
-   * @param confirm awaited directly before each change, as in a writer.
+   * Marks the rows at and above the truncation as orphaned, so that they do not collide with new records at these
+   * offsets. The rows stay visible. A repeated repair has the same result.
+   * @param confirm must be awaited directly before each change.
    * @returns number of records that the log lost.
    */
   repair(truncation: Truncation, confirm: () => Promise<void>): Promise<number>;
@@ -73,8 +73,8 @@ export interface TruncationDeps {
 
 /**
  * Compares the last written record with the log. If they differ, searches the stored rows for the last unchanged
- * record. Moves the position of the partition. Offsets without rows count as truncated, because records that were
- * dropped there are dropped again.
+ * record. Moves the position of the partition. Offsets without rows count as truncated, because their records are
+ * dropped again.
  * @param truncatedFrom offset from which the log itself reports a truncation.
  */
 export async function findTruncation(

@@ -1,6 +1,4 @@
-/**
- * Measures the lag of each consumer group from the log alone, so that it is known while no process of the group runs.
- */
+/** Measures the lag of each consumer group from the log alone, even while no process of the group runs. */
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
@@ -43,10 +41,7 @@ const MAX_ESTIMATE_INTERVAL_MS = 30_000;
 /** Operators can change the retention of a topic at any time. */
 const RETENTION_CACHE_MS = 60_000;
 
-/**
- * @param isExact if false, the age of records since the last measurement is estimated, so that a group without a
- *   backlog needs no read.
- */
+/** @param isExact if false, estimates the age of new records, so that a group without a backlog needs no read. */
 export function groupLags(deps: { log: LagLog; clock: Clock }, isExact = true): GroupLag[] {
   return CONSUMERS.map(({ group, topic }) => new GroupLag(deps.log, { group, topic, isExact }));
 }
@@ -154,10 +149,7 @@ export class GroupLag {
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
-  /**
-   * Interpolates between two measurements, as if records arrived evenly. Undefined if the record existed at the last
-   * measurement.
-   */
+  /** Interpolates between two measurements. Undefined if the record existed at the last one. */
   #estimatedTimestamp(partition: number, { atMs, positions }: Measurement): number | undefined {
     const [before, now] = [this.#previous?.positions, positions].map((looked) =>
       looked?.find((position) => position.partition === partition),
@@ -169,10 +161,7 @@ export class GroupLag {
   }
 }
 
-/**
- * Reads one batch at each position.
- * @returns the timestamp of the first record per partition, without partitions that do not answer in time.
- */
+/** Reads one batch at each position, and returns the timestamps of the first records that arrive in time. */
 async function readTimestamps(
   log: LagLog,
   topic: string,

@@ -6,23 +6,17 @@ import type { Attempt } from './blockWriter.ts';
 export interface BlockInsert {
   readonly table: string;
   readonly columns: readonly string[];
-  /**
-   * Deduplication token, equal for all attempts at the same rows. It protects against a late insert of a previous
-   * owner.
-   */
+  /** Deduplication token, equal for all attempts. It prevents duplicates by a late insert of a previous owner. */
   readonly token: string;
   /** Returns the rows of the wanted offsets in RowBinary. */
   encodeRows(isWanted: (offset: number) => boolean): Buffer;
-  /**
-   * Returns the offsets of the block that have stored rows. All rows of a record must be in the same partition of the
-   * table.
-   */
+  /** Returns the block's offsets with stored rows. All rows of a record must be in the same partition of the table. */
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
 
 /**
  * Inserts the rows of a block exactly once. Earlier inserts are found by reading the table, not by the token.
- * ClickHouse logs a token before the part is in place, so after a crash it can know a token without rows.
+ * ClickHouse logs a token before it stores the part, so after a crash it can have a token without rows.
  */
 export async function insertOnce(
   store: Store,
@@ -39,9 +33,9 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // ClickHouse acknowledges and drops an insert under a token that it knows; the next read shows this. All attempts use
-  // the same tokens, because a late insert of an earlier attempt would otherwise be stored, too. The last token is
-  // random and never known. Rows older than the table's TTL are never stored.
+  // ClickHouse acknowledges and drops an insert under a token that it has; the next read shows this. All attempts use
+  // the same tokens. With a new token per attempt, a late insert of an earlier attempt would be stored, too. ClickHouse
+  // never has the last token, which is random. Rows older than the table's TTL are never stored.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const held = await insert.storedOffsets();

@@ -61,8 +61,8 @@ export class StallDetector {
   }
 
   /**
-   * @param partitions partitions that have a leader.
-   * @returns a message once a partition has not advanced for the time limit.
+   * @param partitions partitions with a leader.
+   * @returns a message if a partition has not advanced for the time limit.
    */
   check(partitions: readonly PartitionProgress[], nowMs: number): string | undefined {
     // A partition without lag gets no mark, so that records after an idle hour do not count as an hour late.
@@ -94,8 +94,8 @@ export interface ProgressCheck {
 }
 
 /**
- * Registers a group's progress as a health check. It also measures every few seconds by itself, so that the first
- * caller learns of a partition that has been stalled for longer.
+ * Registers a group's progress as a health check. A timer also measures every few seconds, so that the first request
+ * reports a partition that has been stalled for longer.
  * @returns a function that ends the measurements.
  */
 export function checkProgress(
@@ -115,10 +115,9 @@ export function checkProgress(
 }
 
 /**
- * Returns for each partition the offset below which the group has read everything: its commit or the start of the
- * partition. Returns 0 for a partition without a leader.
- * @param isRelevant limits the requests for start offsets, which go to every broker, to relevant partitions without a
- *   commit.
+ * Returns the offset of each partition below which the group has read everything: its commit or the start offset.
+ * Returns 0 without a leader.
+ * @param isRelevant selects partitions for which start offsets are requested from every broker if they have no commit.
  */
 export async function positionsOf(
   log: Pick<Log, 'committed' | 'offsetRanges'>,

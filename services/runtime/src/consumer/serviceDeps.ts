@@ -22,10 +22,7 @@ export interface ServiceDeps {
 export interface Erasures {
   /** Erasures that this process has read so far. */
   readonly cached: ErasedData;
-  /**
-   * Returns all erasures that the log has at the time of the call.
-   * @throws Unavailable if this process cannot read them.
-   */
+  /** Returns all erasures in the log at the time of the call. @throws Unavailable if they cannot be read. */
   latest(): Promise<ErasedData>;
 }
 

@@ -1,8 +1,8 @@
 /**
  * Ensures that compaction keeps the effective record of each key. Compaction keeps the last record of a key, which can
- * be ineffective (see `effectiveRecords.ts`). The process of an ineffective change normally decides again and appends
- * another record. If it decides to write nothing, it appends a copy of the effective record. If it was killed, every
- * process that reads the directory appends the copy some time later.
+ * be ineffective (see `effectiveRecords.ts`). The process of an ineffective change decides again and appends another
+ * record. If it decides to write nothing, it appends a copy of the effective record. If it was killed, every process
+ * that reads the directory appends the copy after some time.
  */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';

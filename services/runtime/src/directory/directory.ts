@@ -93,10 +93,7 @@ export function findToken(directory: Directory, text: string): Token | undefined
   return directory.tokens.get(directory.tokenIdsBySha256.get(sha256Hex(text)) ?? '');
 }
 
-/**
- * Returns the caller that a token represents, even if the token has expired. Undefined if its project or tenant is
- * missing.
- */
+/** Returns the caller that a token represents, even if it has expired. Undefined without its project or tenant. */
 export function principalOf(
   directory: Directory,
   token: Pick<Token, 'id' | 'firstId' | 'projectId' | 'scopes' | 'addressRequestsPerSecond' | 'buildIds'>,

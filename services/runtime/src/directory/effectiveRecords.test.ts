@@ -53,7 +53,7 @@ test('an effective change was decided on the previous effective change, and its 
 });
 
 test.each(['junk', 'Infinity', '1e300', '-7', '1.5', '100', '9007199254740991', ''])(
-  'a record whose header names %j instead of an offset below its own counts, and so does the change that is decided on it',
+  'a record with the invalid predecessor offset %j is effective, and so is the next change',
   (junk) => {
     for (const name of [PREDECESSOR_HEADER, COPY_OF_HEADER]) {
       const predecessors = new EffectiveRecords();

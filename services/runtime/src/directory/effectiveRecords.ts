@@ -2,19 +2,19 @@
  * Decides which records of the directory are effective. A process decides a change on the entity that it has read. The
  * change's record names its predecessor in a header: the offset of the record with that entity. Among the records of a
  * key, the record with the highest predecessor offset is effective; among equal ones, the first. The other records were
- * decided on an outdated entity. All readers ignore them, and their processes decide again. One of several concurrent
- * changes always succeeds. A record without the header is always effective, as if it named the record before it.
+ * decided on an outdated entity. All readers ignore them, and their processes decide again. Among concurrent changes,
+ * one always succeeds. A record without the header is always effective, as if it named the record before it.
  *
  * Compaction keeps the last record of a key, even if it is ineffective. Therefore a copy of the effective record is
- * appended after it: with the same bytes, the same predecessor, and the original offset in a second header. A copy has
- * the rank of its original, so several copies act as one. Every reader that meets the effective record or a copy of it
- * gets the same result, wherever the reader started and whatever compaction removed.
+ * appended after it, with the same bytes, the same predecessor, and the original offset in a second header. A copy has
+ * the rank of its original, so several copies act as one. All readers of the effective record or of a copy agree,
+ * whatever their start offset is and whatever compaction removed.
  *
- * The key of a deleted entity is never reused, because its tombstone, the predecessor, is removed at some point.
+ * The key of a deleted entity is never reused, because compaction eventually removes its tombstone, the predecessor.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
-/** Offset of the last effective record of the same key. Empty if there is none. */
+/** Offset of the last effective record of the same key. Empty without a predecessor. */
 export const PREDECESSOR_HEADER = 'questlog-follows';
 /** Offset of the record that this record is a copy of. */
 export const COPY_OF_HEADER = 'questlog-repeats';
@@ -33,9 +33,7 @@ interface EffectiveRecord {
 }
 
 export class EffectiveRecords {
-  /**
-   * Effective records by key. Includes tombstones, because a change that was decided before the deletion may follow.
-   */
+  /** Effective records by key, including tombstones, because a change decided before the deletion may follow. */
   readonly #byKey = new Map<string, EffectiveRecord>();
 
   /** Returns the headers of a change that is decided on the records read so far. */
@@ -72,8 +70,8 @@ export class EffectiveRecords {
   }
 
   /**
-   * Returns records that restore what a truncation removed: the value of each effective record that the log has lost,
-   * with the current record as its predecessor.
+   * Returns records that restore what a truncation removed: the values of lost effective records, each with the current
+   * record as its predecessor.
    * @param current effective records of the truncated log.
    * @param offset start of the truncation. Records at or above it were decided afterwards and are kept.
    */

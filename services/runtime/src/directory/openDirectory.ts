@@ -32,13 +32,13 @@ export interface DirectoryHandle {
   /**
    * Changes an entity with optimistic concurrency control. `decide` receives the current entity, and runs again if
    * another process was faster. Returns once this process has read the change. If the last decision is to write
-   * nothing, it also ensures that no ineffective record is the last one of its key.
-   * @throws Unavailable if this process cannot read the log within `WAIT_MS`, or if other processes were faster
-   *   `MAX_ATTEMPTS` times. Rethrows errors of `decide`.
+   * nothing, ensures that the last record of the key is effective.
+   * @throws Unavailable if this process cannot read the log within `WAIT_MS`, or if others were faster `MAX_ATTEMPTS`
+   *   times.
    */
   change<K extends EntityKind, T>(kind: K, id: string, decide: Decide<K, T>): Promise<T>;
   /**
-   * Resolves once this process has read every record that the log had at the time of the call.
+   * Resolves once this process has read all records that the log had at the call.
    * @throws Unavailable after `WAIT_MS`.
    */
   caughtUp(): Promise<void>;

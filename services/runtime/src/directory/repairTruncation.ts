@@ -1,6 +1,6 @@
 /**
  * Repairs a truncation of the directory's topic. Each process reads the topic again, compares it with the records in
- * memory, and appends the lost records. Valid tokens thus stay valid, and revoked tokens stay revoked.
+ * memory, and appends the lost records. Valid tokens stay valid, and revoked tokens stay revoked.
  */
 import type { DirectoryEntry } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';

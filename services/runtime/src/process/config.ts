@@ -1,6 +1,6 @@
 /**
  * Reads settings from the environment. Each service has one TypeBox object whose fields carry the variable's name, a
- * default, and a description. All problems are reported together, and the result is frozen.
+ * default, and a description. All problems are reported together.
  */
 import { readFileSync } from 'node:fs';
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
@@ -37,8 +37,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 /**
  * Loads settings and rejects misspelled ones. Every unknown name with the prefix is rejected. Other unknown names are
- * rejected only if they resemble a setting, because other programs use names such as `KAFKA_HEAP_OPTS` or Kubernetes'
- * `CLICKHOUSE_PORT`.
+ * rejected only if they resemble a setting, because other programs use names such as `KAFKA_HEAP_OPTS`.
  * @param prefix prefix of names that only Questlog uses.
  * @throws StartRefused with every invalid or unknown setting.
  */
@@ -145,10 +144,7 @@ function read(env: Env, name: string, problems: string[]): string | undefined {
   }
 }
 
-/**
- * Returns the message that TypeBox's check would return. TypeBox's own check would load three hundred more files at the
- * start.
- */
+/** Returns TypeBox's own message. TypeBox's check would load three hundred more files at the start. */
 function problemOf(property: TSchema, value: unknown): string | undefined {
   if (Type.IsEnum(property)) {
     const isOne = property.enum.some((one) => one === value);

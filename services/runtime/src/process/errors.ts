@@ -1,7 +1,4 @@
-/**
- * The kinds of errors that the code distinguishes. Any other error is a bug and ends the process, so that a supervisor
- * starts a new one.
- */
+/** The kinds of errors that the code distinguishes. Any other error is a bug and ends the process. */
 
 /** A record that can never be processed. It becomes a dead letter, and processing continues after it. */
 export class Invalid extends Error {
@@ -25,10 +22,7 @@ export class Fenced extends Error {
   override readonly name = 'Fenced';
 }
 
-/**
- * An error that prevents the start, such as a port in use, a locked directory, or an invalid setting. The operator sees
- * one line, and the exit code is 1.
- */
+/** An error that prevents the start, such as a port in use. The operator sees one line, and the exit code is 1. */
 export class StartRefused extends Error {
   override readonly name = 'StartRefused';
 }

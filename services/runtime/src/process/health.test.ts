@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { Unavailable } from './errors.ts';
 import { createHealth } from './health.ts';
 
-test('reports a check that throws or does not respond as a named problem beside the others', async () => {
+test('reports a check that throws or does not respond as a named problem, with the others', async () => {
   vi.useFakeTimers();
   try {
     const health = createHealth();

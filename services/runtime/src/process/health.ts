@@ -7,10 +7,7 @@ type Check = () => string | undefined | Promise<string | undefined>;
 export interface Health {
   /** Registers a check whose problem makes this process not ready. */
   check(name: string, problem: Check): void;
-  /**
-   * Registers a check whose problem is a warning and leaves the process ready. A warning usually concerns all processes
-   * of a kind at once.
-   */
+  /** Registers a check whose problem leaves the process ready, usually because it concerns all processes of a kind. */
   warn(name: string, problem: Check): void;
   /** Returns the messages by name within a few seconds. The process is ready if there are no problems. */
   state(): Promise<{ readonly problems: CheckMessages; readonly warnings: CheckMessages }>;

@@ -34,10 +34,7 @@ export function healthRoutes(router: RouterInstance, { health, metrics }: Health
   });
 }
 
-/**
- * Opens the listener of a process that serves only these routes.
- * @throws StartRefused if the address cannot be used.
- */
+/** Opens a listener with only these routes. @throws StartRefused if the address cannot be used. */
 export function listenForHealth(deps: HealthDeps, address: ListenAddress): Promise<Listener> {
   const router = new Router({ sensitive: true });
   healthRoutes(router, deps);

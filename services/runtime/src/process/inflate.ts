@@ -61,8 +61,8 @@ export async function* inflate(
 
 /**
  * Decompresses a small body in one call, because a stream takes several turns of the event loop. Returns undefined if
- * the output exceeds `maxBytes`, if the input is so large that it could block the event loop (blocks can be empty), if
- * it is not exactly one member, or for brotli. `inflate` then handles the body.
+ * the output exceeds `maxBytes`, the input could block the event loop (blocks can be empty), the body is not exactly
+ * one member, or for brotli. `inflate` then handles the body.
  */
 export function inflateSmall(
   body: Buffer,
@@ -112,8 +112,7 @@ class Member {
   }
 
   /**
-   * Yields decompressed output. Returns the number of consumed bytes, which is lower than the chunk's length if the
-   * member ends inside it.
+   * Yields decompressed output. Returns the number of consumed bytes, which is lower if the member ends in the chunk.
    */
   async *feed(chunk: Buffer): AsyncGenerator<Buffer, number> {
     const before = this.#decoder.bytesWritten;

@@ -6,9 +6,7 @@ import { withinLimit } from './waiting.ts';
 const STOP_DEADLINE_MS = 15_000;
 /** Time limit of a child process. Its parent kills it a second later and has one more second for itself. */
 export const CHILD_STOP_DEADLINE_MS = 13_000;
-/**
- * Ctrl-C reaches every process of the terminal, and npm forwards its signals. Signals within this time count as one.
- */
+/** Ctrl-C reaches every process of the terminal, and npm forwards it. Signals within this time count as one. */
 const DUPLICATE_SIGNAL_MS = 2_000;
 
 export interface Lifecycle {

@@ -5,10 +5,7 @@ export type MetricsRegistry = Registry;
 /** The part of the registry that `/metrics` needs. */
 export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
 
-/**
- * Sampling every 10 ms, the usual interval, would use more CPU than the rest of an idle process. Every 100 ms would
- * cause half of its wake-ups.
- */
+/** The usual 10 ms would use more CPU than the rest of an idle process. 100 ms would cause half of its wake-ups. */
 const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 
 export interface RegistryOptions {

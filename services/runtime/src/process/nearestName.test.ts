@@ -20,7 +20,7 @@ test.each([
 });
 
 test.each([['userId'], ['type'], ['x'], ['it'], [''], ['titanic'], ['x'.repeat(1_000_000)]])(
-  '%s is none',
+  '%s resembles no name',
   (name) => {
     expect(nearestName(name, FIELDS, 2)).toBeUndefined();
   },

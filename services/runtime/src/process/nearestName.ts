@@ -1,9 +1,8 @@
 /** Finds the known name that a misspelled name probably means. */
 
 /**
- * Returns the closest candidate within `maxEdits` edits. An edit adds, removes, or replaces a character, or swaps two
- * neighbors; case is ignored. Fewer than half of the candidate's characters may differ, because few edits turn a short
- * name into any other.
+ * Returns the closest candidate within `maxEdits` edits: an added, removed, or replaced character, or two swapped
+ * neighbors. Ignores case. Fewer than half of the candidate's characters may differ.
  */
 export function nearestName(
   name: string,
@@ -21,10 +20,7 @@ export function nearestName(
   return nearest;
 }
 
-/**
- * Returns the optimal string alignment distance, or any value above `max` if it is larger. Returns early for names of
- * very different length.
- */
+/** Returns the optimal string alignment distance, or any value above `max` if it is larger. */
 function editsBetween(a: string, b: string, max: number): number {
   if (Math.abs(a.length - b.length) > max) return max + 1;
   let beforeLast: number[] = [];

@@ -41,7 +41,7 @@ export interface RetryOptions {
 
 /**
  * Retries the work with growing pauses while a dependency is unavailable.
- * @throws Unavailable if the signal aborts. Rethrows any other error of `work` at once.
+ * @throws Unavailable if the signal aborts; any other error of `work` at once.
  */
 export async function retryUntilAvailable<T>(
   work: () => T | Promise<T>,
@@ -71,8 +71,7 @@ export class Notifier {
   }
 
   /**
-   * Resolves at once if `notify` was called since the last wait, otherwise at the next call or after `waitMs`. Only one
-   * caller may wait at a time.
+   * Resolves at once after an earlier `notify`, else at the next one or after `waitMs`. Allows one waiter at a time.
    */
   async wait(waitMs?: number): Promise<void> {
     if (!this.#isNotified) {
@@ -98,17 +97,13 @@ export async function settledWithin(promise: Promise<unknown>, waitMs: number): 
 /** A stop has 15 s for everything that it closes. */
 const STOP_WAIT_MS = 1_000;
 
-/**
- * Waits for `promise` during a stop, but only briefly in case a dependency does not respond. The promise must never
- * reject.
- */
+/** Waits briefly during a stop, in case a dependency does not respond. The promise must never reject. */
 export async function settledSoon(promise: Promise<unknown>): Promise<void> {
   await settledWithin(promise, STOP_WAIT_MS);
 }
 
 /**
- * Returns the result of the work, or the result of `onTimeout` after the limit. The work continues, and its result is
- * ignored.
+ * Returns the result of the work or, after the limit, of `onTimeout`. The work continues, and its result is ignored.
  */
 export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeout: () => T): Promise<T> {
   const { promise: timeout, resolve } = Promise.withResolvers<void>();
@@ -134,8 +129,8 @@ export class Failure {
 }
 
 /**
- * Combines concurrent calls of the same work. Each caller gets the result of a run that starts after its call, because
- * a run that has already started may have read older data. At most one run is active and one is waiting.
+ * Combines concurrent calls. Each caller gets the result of a run that starts after its call, because a run that has
+ * already started may have read older data. At most one run is active and one is waiting.
  */
 export function coalesceCalls<T>(work: () => Promise<T>): () => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();

@@ -1,6 +1,6 @@
 /**
- * Client of a Confluent-compatible schema registry, for deployments on Kafka. The kafkajs client registers schemas.
- * Lookups of ids bypass it (docs/decisions/0012-own-schema-lookups.md).
+ * Client of a Confluent-compatible schema registry. The kafkajs client registers schemas. Lookups of ids bypass it
+ * (docs/decisions/0012-own-schema-lookups.md).
  */
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry';
 import type { Compatibility } from '@questlog/schemas/topics/contract';
@@ -114,8 +114,8 @@ async function registerOnce(registration: Registration): Promise<number> {
 }
 
 /**
- * Sets the compatibility before the first schema. In the reverse order, an interrupted start would leave a subject that
- * accepts any schema.
+ * Sets the compatibility before the first schema, because an interrupted start would leave a subject that accepts any
+ * schema.
  */
 async function ensureCompatibility({
   address,
@@ -198,17 +198,15 @@ function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim().slice(0, MAX_REASON_CHARACTERS);
 }
 
-/**
- * A schema takes some kilobytes. Unknown ids have a separate limit, because invalid records can name any number of ids.
- */
+/** A schema takes some kilobytes. Unknown ids have a separate limit, because invalid records can name any ids. */
 export const MAX_CACHED_SCHEMAS = 1_000;
 export const MAX_CACHED_UNKNOWN_IDS = 10_000;
 /** An unknown id may exist later, because a writer may be upgraded before this process. */
 export const UNKNOWN_ID_CACHE_MS = 60_000;
 
 /**
- * Caches schemas by id. A schema never changes. An unknown id is cached for a while, so that many records with it do
- * not cause many requests. Failures are not cached.
+ * Caches schemas by id. A schema never changes. An unknown id is cached for a while, to limit the requests for invalid
+ * records. Failures are not cached.
  */
 export class SchemaCache {
   readonly #lookUp: (id: number) => Promise<string | undefined>;

@@ -1,6 +1,6 @@
 /**
- * Schema registry of the embedded mode. Schemas are records of a compacted topic, like Confluent's `_schemas`. An id is
- * the record's offset plus one. Only one process writes the topic.
+ * Schema registry of the embedded mode. Schemas are records of a compacted topic with a single writer, like Confluent's
+ * `_schemas`. An id is the record's offset plus one.
  */
 import { compatibilityFault } from '@questlog/schemas/topics/compatibility';
 import { TOPICS } from '@questlog/schemas/topics/topics';

@@ -1,6 +1,6 @@
 /**
  * A codec for messages that are read, changed, and written again. While two versions run, the older version keeps the
- * fields of the later one that it does not know, and writes them back.
+ * unknown fields of the newer version, and writes them back.
  */
 import {
   frame,

@@ -182,7 +182,7 @@ test('the registry in the log rejects a schema that cannot read the log’s reco
 });
 
 test.each(['junk', 'null', '{"subject":"notes-value"}', '{"subject":5,"schema":"\\"int\\""}'])(
-  'the registry in the log tells where it has %s instead of a schema',
+  'the registry in the log reports the offset of an invalid schema: %s',
   async (junk) => {
     const log = await aLog();
     await log.ensureTopics([topicSpec('questlog.schemas.v1')]);

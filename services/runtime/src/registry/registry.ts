@@ -17,7 +17,7 @@ export interface SchemaRegistry {
    */
   register(subject: string, schema: string, compatibility: Compatibility): Promise<number>;
   /**
-   * Returns the schema's text. Undefined if the registry does not know the id. Both results are cached.
+   * Returns the schema's text. Undefined if the id does not exist.
    * @throws Unavailable if the registry does not respond.
    */
   schemaById(id: number): Promise<string | undefined>;
@@ -26,8 +26,8 @@ export interface SchemaRegistry {
 export interface Codec<T> {
   encode(message: T): Buffer;
   /**
-   * @throws Invalid if the bytes are not this message in any registered version; Unavailable if the version must be
-   *   requested and the registry does not respond.
+   * @throws Invalid if the bytes are not this message in any registered version; Unavailable if the registry does not
+   *   respond.
    */
   decode(value: Buffer | null): T | Promise<T>;
 }

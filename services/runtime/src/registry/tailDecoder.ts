@@ -1,6 +1,6 @@
 /**
- * Decodes the records of a tail. While the registry is unavailable, a record with an uncached schema waits. An error
- * would end the tail and the process that depends on it.
+ * Decodes the records of a tail. Waits while the registry is unavailable, because an error would end the tail and the
+ * process.
  */
 import type { LogRecord } from '../log/log.ts';
 import type { Logger } from '../process/logger.ts';

@@ -1,7 +1,4 @@
-/**
- * Starts ClickHouse inside this process: an engine on a directory, with ClickHouse's HTTP interface on the loopback
- * address.
- */
+/** Starts ClickHouse inside this process: an engine on a directory, with ClickHouse's HTTP interface on loopback. */
 
 import { randomUUID } from 'node:crypto';
 import { glob, mkdir, readdir, readFile, readlink, realpath, rm, writeFile } from 'node:fs/promises';
@@ -30,19 +27,13 @@ export interface EmbeddedClickHouseOptions {
   reader?: Credentials;
   /** The only folder for backups and restores. */
   backups?: string;
-  /**
-   * Concurrent queries in the engine. Each one occupies a libuv thread, so keep it below UV_THREADPOOL_SIZE (default
-   * 4).
-   */
+  /** Concurrent queries. Each occupies a libuv thread, so keep it below UV_THREADPOOL_SIZE (default 4). */
   maxConcurrentQueries?: number;
   /** Concurrent queries of readers, in addition to `maxConcurrentQueries`. */
   maxConcurrentReaders?: number;
   /** Time limit of a reader's statement. Tests use a lower limit. */
   maxReaderSeconds?: number;
-  /**
-   * Called when the engine must be restarted: a statement cannot be killed, a write failed, or the engine has shut
-   * down.
-   */
+  /** Called if the engine must be restarted: it shut down, a write failed, or a statement cannot be killed. */
   onBroken?: (reason: string) => void;
 }
 
@@ -56,10 +47,7 @@ export interface EmbeddedClickHouse {
   close(): Promise<void>;
 }
 
-/**
- * @throws StartRefused if another process uses the directory, the port is in use, or chdb has no build for this
- *   platform.
- */
+/** @throws StartRefused if the directory or the port is in use, or chdb has no build for this platform. */
 export async function startEmbeddedClickHouse(
   options: EmbeddedClickHouseOptions,
 ): Promise<EmbeddedClickHouse> {
@@ -113,8 +101,8 @@ export async function startEmbeddedClickHouse(
 }
 
 /**
- * Checks chdb's limits of one engine per process and one process per directory, to report them clearly.
- * @returns a function that releases the directory.
+ * Checks that this process has no other engine, and the directory no other process.
+ * @returns a function that releases it.
  */
 async function claimDirectory(directory: string): Promise<() => void> {
   if (claimedDirectory !== undefined) {
@@ -145,8 +133,7 @@ const OWNER_CHECK_INTERVAL_MS = 50;
 
 /**
  * Returns the process that uses the directory, on Linux. The engine's own lock error would print to stderr. The status
- * file names the process; the check that the process has it open is necessary because another process can have the same
- * pid after a crash.
+ * file names the process. After a crash, another process can have the same pid, so its open files are checked.
  */
 async function findOwner(statusFile: string): Promise<number | undefined> {
   const pid = Number(/^PID: (\d+)/m.exec(await readFile(statusFile, 'utf8').catch(() => ''))?.[1]);
@@ -190,8 +177,8 @@ async function startEngine(
 }
 
 /**
- * Removes files that a killed process left, which may be what filled the disk. Linux only, because `findOwner` proves
- * there that no process uses them.
+ * Removes files that a killed process left and that may have filled the disk. `findOwner` proves on Linux that they are
+ * unused.
  */
 async function removeLeftovers(directory: string): Promise<void> {
   if (process.platform !== 'linux') return;
@@ -199,10 +186,7 @@ async function removeLeftovers(directory: string): Promise<void> {
     await rm(join(directory, path), { recursive: true, force: true });
 }
 
-/**
- * Files of requests, of sorts and groupings on disk, and of unfinished parts. The engine removes the last two itself
- * once it is open.
- */
+/** Files of requests, and two kinds that the engine also removes once it is open: spilled data and unfinished parts. */
 const LEFTOVERS = ['incoming/*', 'outgoing/*', 'clickhouse/tmp/*', 'clickhouse/store/*/*/tmp_*'];
 
 function listen(server: Server, port: number): Promise<number> {

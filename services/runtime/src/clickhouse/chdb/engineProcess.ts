@@ -1,7 +1,7 @@
 /**
- * Runs the embedded ClickHouse in a separate process, because a statement can crash the engine or exceed every limit,
- * and only a process can be ended reliably. The process is restarted at once with the same port and accounts. No data
- * is lost: acknowledged rows are on disk, and the rest is in the log.
+ * Runs the embedded ClickHouse in a separate process. A statement can crash the engine or exceed every limit, and only
+ * a process can be ended reliably. The process is restarted at once with the same port and accounts. No data is lost:
+ * acknowledged rows are on disk, and the rest is in the log.
  */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -15,9 +15,7 @@ import type { Logger } from '../../process/logger.ts';
 import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 
 const CHILD = fileURLToPath(new URL('./main.ts', import.meta.url));
-/**
- * A start costs CPU time even if a full disk prevents it. After space is freed, the next start comes within seconds.
- */
+/** A start costs CPU time even if a full disk prevents it. After space is freed, the next start follows in seconds. */
 const RETRY_MS = [500, 4_000] as const;
 
 export type ToEngine = { readonly start: EmbeddedClickHouseOptions } | Probe | { readonly stop: true };

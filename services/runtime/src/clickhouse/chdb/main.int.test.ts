@@ -52,7 +52,7 @@ test('runs in UTC on a machine in another time zone', async () => {
   expect(times).toBe('UTC\t1\t1\n');
 });
 
-test('answers a short query beside seven long queries', async () => {
+test('answers a short query while seven long queries run', async () => {
   const { ask } = await startFront();
   const long = 'SELECT sleepEachRow(1) FROM numbers(60) SETTINGS max_block_size = 1';
   // The queries end with the process. Their results are ignored.
@@ -83,7 +83,7 @@ test.each([
     /EMBEDDED_CLICKHOUSE_PASSWORD: must be string/,
   ],
   [
-    'a misspelt setting',
+    'a misspelled setting',
     { EMBEDDED_CLICKHOUSE_PROT: '1' },
     /EMBEDDED_CLICKHOUSE_PROT: there is no such setting/,
   ],

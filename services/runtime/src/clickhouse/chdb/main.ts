@@ -1,7 +1,7 @@
 /**
- * Entry point of the embedded ClickHouse as a separate process. Either Questlog supervises it, or it runs until SIGTERM
- * for several Questlog processes without a ClickHouse server (not for production). It kills itself when the engine is
- * unusable, so its supervisor must restart it.
+ * Entry point of the embedded ClickHouse as a separate process. Questlog supervises it, or several Questlog processes
+ * share it until SIGTERM (not for production). It kills itself when the engine is unusable, so its supervisor must
+ * restart it.
  */
 import type { FromChild } from '../../process/children/supervisedChild.ts';
 import { messageOf } from '../../process/errors.ts';
@@ -12,8 +12,7 @@ import type { ToEngine } from './engineProcess.ts';
 
 // Set before libuv's thread pool is used, because each query occupies a thread.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
-// The engine reads its time zone from the environment and ignores `timezone` in its configuration file (measured on
-// 26.7).
+// The engine ignores `timezone` in its configuration file (measured on 26.7).
 process.env['TZ'] = 'UTC';
 
 const CONCURRENCY = {
@@ -21,15 +20,15 @@ const CONCURRENCY = {
   maxConcurrentReaders: PROCESS_CONCURRENT_READERS,
 };
 
-// A supervised process has an IPC channel (`engineProcess.ts`). Settings are loaded only without one, because loading
-// them takes half of the CPU time before the engine starts.
+// A supervised process has an IPC channel (`engineProcess.ts`). Only an unsupervised process loads settings, because
+// that takes half of the CPU time before the engine starts.
 if (process.send === undefined)
   await (await import('./unsupervised.ts')).runUnsupervised({ ...CONCURRENCY, onBroken });
 else runSupervised();
 
 /**
- * Runs until the supervisor requests a stop or exits. Signals of a terminal reach the whole process group and are
- * ignored, because the supervisor needs ClickHouse during its own stop.
+ * Runs until the supervisor requests a stop or exits. Ignores the terminal's signals, which reach the whole process
+ * group, because the supervisor needs ClickHouse during its own stop.
  */
 function runSupervised(): void {
   let server: EmbeddedClickHouse | undefined;

@@ -1,7 +1,4 @@
-/**
- * Runs the embedded ClickHouse without Questlog's supervisor, with settings from the environment. The caller must
- * restart it.
- */
+/** Runs the embedded ClickHouse with settings from the environment. The caller must restart it. */
 import Type from 'typebox';
 import { PROBE_INTERVAL_MS } from '../../process/children/supervisedChild.ts';
 import { loadConfig, setting } from '../../process/config.ts';

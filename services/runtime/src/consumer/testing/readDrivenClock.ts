@@ -1,10 +1,10 @@
-/** A clock for tests in which nobody waits for records. */
+/** A clock for tests that never wait for records. */
 import type { OwnedPartition } from '../../log/log.ts';
 import { withMethods } from '../../log/testing/alteredLog.ts';
 import type { Clock } from '../../process/clock.ts';
 import { yieldToEventLoop } from '../../process/waiting.ts';
 
-/** Time limit of a test. A group needs far less, also beside other tests. It ends mutants that never finish. */
+/** Time limit of a test. A group needs far less, even during other tests. It ends mutants that never finish. */
 export const WITHIN_MS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 2_000 : 20_000;
 
 /**

@@ -1,7 +1,4 @@
-/**
- * Restarts a child process that exits or hangs: the embedded ClickHouse, or a worker of ingest. Parent and child
- * communicate over Node's IPC channel.
- */
+/** Restarts a child process that exits or hangs. Parent and child communicate over Node's IPC channel. */
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf, StartRefused } from '../errors.ts';
@@ -39,8 +36,8 @@ export interface ChildOptions<T> {
   /** Pauses between two attempts. */
   readonly retryMs: readonly [first: number, most: number];
   /**
-   * A child that exits within `withinMs` of its start, or does not start, has failed. The supervision ends after this
-   * number of consecutive failures.
+   * A child fails if it does not start, or exits within `withinMs`. Ends the supervision after `most` failures in a
+   * row.
    */
   readonly failures?: { readonly withinMs: number; readonly most: number };
 }
@@ -115,9 +112,7 @@ export async function superviseChild<T>(options: ChildOptions<T>): Promise<Super
   return { first, problem: () => problem, failed, close };
 }
 
-/**
- * Sends a message and ignores errors. A child that has just exited cannot receive it, and its exit is noticed anyway.
- */
+/** Sends a message and ignores errors, because the exit of a child is noticed anyway. */
 export function sendMessage(child: ChildProcess, message: object): void {
   child.send(message, () => {});
 }

@@ -46,7 +46,7 @@ export interface AddressGuard {
 }
 
 /**
- * @param mayTakeLong returns true for a request with a timeout of an hour instead of a minute, such as a large upload.
+ * @param mayTakeLong returns true for a request with a timeout of an hour instead of a minute.
  * @throws StartRefused as `bind`.
  */
 export async function listen(
@@ -108,10 +108,7 @@ export async function listen(
   return { port: portOf(server), close: () => drain(server) };
 }
 
-/**
- * Returns a class of requests that call `onRead` when a handler reads their body, and that reject a body in too many
- * small chunks.
- */
+/** Returns a request class that calls `onRead` when a handler reads the body, and rejects too many small chunks. */
 function requestClass(
   onRead: (request: IncomingMessage) => void,
   rejectChunks: (socket: Socket) => void,
@@ -127,7 +124,7 @@ function requestClass(
     }
 
     override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
-      // Drops the rest of what was read. After `false`, Node would stop reading, and the client would not receive the
+      // Drops the remaining chunks. After `false`, Node would stop reading, and the client would not receive the
       // rejection.
       if (this.#isRejected) return true;
       this.#chunks += 1;
@@ -175,17 +172,15 @@ function responseClass(
 }
 
 /**
- * Closes an idle connection after its timeout. A process that was suspended, for example during a live migration, first
- * reads and answers requests that arrived meanwhile.
+ * Closes an idle connection after its timeout. A process that was suspended first reads and answers requests that
+ * arrived meanwhile.
  */
 async function endIfIdle(socket: Socket, pipelines: Pipelines): Promise<void> {
   await pendingInputIsRead();
   if (!pipelines.isBusy(socket)) socket.destroy();
 }
 
-/**
- * Resolves once requests and connections in the kernel's buffers have started, so that their connections are not idle.
- */
+/** Resolves once requests and connections in the kernel's buffers have started and are no longer idle. */
 async function pendingInputIsRead(): Promise<void> {
   // The first turn may end before anything was read.
   await yieldToEventLoop();
@@ -236,8 +231,7 @@ function portOf(server: Server): number {
 }
 
 async function drain(server: Server): Promise<void> {
-  // From now on each response closes its connection, so that clients with persistent connections do not delay the stop
-  // forever.
+  // Clients with persistent connections must not delay the stop forever.
   server.prependListener('request', (_, response) => response.setHeader('Connection', 'close'));
   await pendingInputIsRead();
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));

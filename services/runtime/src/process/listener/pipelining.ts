@@ -7,8 +7,8 @@ import { TOO_SLOW_CODE } from './rejections.ts';
 /** Maximum requests that wait for the running request of their connection. At this number, parsing stops. */
 export const MAX_WAITING = 16;
 /**
- * Maximum waiting requests of all connections that begin in one turn of the event loop. Connections take turns, so that
- * a client that pipelines delays other clients by only a few of its own requests.
+ * Maximum waiting requests of all connections that begin in one turn of the event loop, so that other clients are
+ * delayed by only a few requests.
  */
 const MAX_STARTS_PER_TURN = 4;
 /** Maximum bytes of all connections that were read and not parsed. A connection that would exceed the limit is closed. */
@@ -233,8 +233,8 @@ export class Pipelines {
 }
 
 /**
- * Rejects a request whose body cannot be read, unless its answer has begun. The client would take a second answer for the
- * answer to another request.
+ * Rejects a request whose body cannot be read, unless its response has begun. A second response would be taken for the
+ * response to another request.
  */
 function rejectRunning(
   response: Response,
@@ -243,14 +243,14 @@ function rejectRunning(
   reject: () => void,
 ): void {
   if (!response.headersSent) reject();
-  // After a complete answer, the connection lingers as soon as the answer is sent. If the client does not read the
-  // answer, the time limit ends the connection here.
+  // After a complete response, the connection lingers once the response is sent. If the client does not read it, the
+  // time limit ends the connection here.
   else if (error.code === TOO_SLOW_CODE || !response.writableEnded) socket.destroy();
 }
 
 /**
- * True if the body is chunked. A chunk costs about 200 bytes and two microseconds, however small it is. The chunks of a
- * request whose answer needs no body, such as one without a valid token, are not parsed at all.
+ * True if the body is chunked. Each chunk costs about 200 bytes and two microseconds. If the response needs no body,
+ * such as without a valid token, the chunks are not parsed.
  */
 function isChunked({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined;

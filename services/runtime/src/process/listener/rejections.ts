@@ -1,7 +1,4 @@
-/**
- * Rejects requests before they reach a handler: bytes that cannot be read, and requests that two servers could read
- * differently.
- */
+/** Rejects requests that cannot be read or are ambiguous, before they reach a handler. */
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { LingeringClose } from './lingeringClose.ts';
@@ -11,10 +8,7 @@ export interface Rejection {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
-/**
- * Reason of a rejection: the request is not HTTP or its head is too large, it took too long to arrive, or its body has
- * too many small chunks.
- */
+/** Reason of a rejection: not HTTP or too large a head, too slow, or too many small chunks in the body. */
 export type RejectionReason = 'malformed' | 'tooSlow' | 'smallChunks';
 export type RejectionFor = (reason: RejectionReason) => Rejection;
 
@@ -79,8 +73,7 @@ export function isMalformed({ url = '', httpVersion, headers, rawHeaders }: Inco
 }
 
 /**
- * True for a path, `*`, or an absolute URL, without a user and without a fragment (RFC 9110, section 4.2; RFC 9112,
- * section 3.2).
+ * True for a path, `*`, or an absolute URL without user and fragment (RFC 9110, section 4.2; RFC 9112, section 3.2).
  */
 function isTarget(url: string): boolean {
   if (url.startsWith('/')) return !url.includes('#');

@@ -3,8 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
- * Maximum unsent bytes of all responses except the largest. A single response for an operator can be larger and must
- * not close the connections of others.
+ * Maximum unsent bytes of all responses except the largest, so that a large response for an operator closes no others.
  */
 const MAX_UNSENT_BYTES = 128 * 1024 * 1024;
 /** Smaller responses are not tracked. */
@@ -52,8 +51,8 @@ export class UnsentResponses {
   }
 
   /**
-   * Returns the response to close: stalled ones first, then those of the address with the most bytes, then those with
-   * the most unsent bytes.
+   * Returns the response to close: a stalled one, else one of the address with the most bytes, else the one with the
+   * most unsent bytes.
    */
   #nextToClose(newest: ServerResponse, nowMs: number): ServerResponse | undefined {
     const bytesByAddress = new Map<string, number>();
@@ -84,10 +83,7 @@ export class UnsentResponses {
   }
 }
 
-/**
- * Returns libuv's queue size. Node reports no progress of a large chunk until all of it is sent, and its own timeout
- * uses libuv's value, too.
- */
+/** Returns libuv's queue size. Node itself reports no progress of a large chunk until all of it is sent. */
 function unsentBytesOf({ socket }: ServerResponse): number {
   const { _handle: handle } = (socket ?? {}) as Socket & { _handle?: { writeQueueSize: number } };
   return handle?.writeQueueSize ?? 0;

@@ -5,14 +5,10 @@ import { MAX_UNSENT_RESULT_BYTES } from './limits.ts';
 
 export interface Admission {
   /**
-   * Waits for a slot, and rejects if the signal aborts first. Resolves to a function that must be called once to
-   * release the slot.
+   * Waits for a slot, and rejects if the signal aborts. The returned function must be called once to release the slot.
    */
   enter(signal: AbortSignal): Promise<() => void>;
-  /**
-   * Counts a result until the returned function is called, once the result is sent. While too many bytes are unsent, no
-   * query starts.
-   */
+  /** Counts a result until the returned function is called. While too many bytes are unsent, no query starts. */
   trackResult(bytes: number): () => void;
 }
 

@@ -110,7 +110,7 @@ test('releases a large response that its client stopped reading', async () => {
 });
 
 test.each(["SELECT throwIf(1, 'shutting down')", "SELECT 1 WHERE nosuch LIKE '%server is shutting down%'"])(
-  'an error that quotes the caller does not end the engine: %s',
+  'an error with the text of the query does not end the engine: %s',
   async (sql) => {
     await expect(it.ask(sql)).rejects.toThrow(/shutting down/);
     expect(broken).toEqual([]);

@@ -1,9 +1,7 @@
 /**
- * Types of the engine's native functions.
- *
- * chdb's loader is used instead of its `Session` class for two measured reasons. Closing a `Session` waits for all
- * calls of the process that are running, so a long query keeps the sessions of short queries open (0.14 MB each). Only
- * `InsertRawAsyncConnection` returns the number of written rows, which clients need.
+ * Types of the engine's native functions. They come from chdb's loader instead of its `Session` class, for two measured
+ * reasons. Closing a `Session` waits for all running calls of the process, so a long query keeps the sessions of short
+ * queries open (0.14 MB each). Only `InsertRawAsyncConnection` returns the number of written rows, which clients need.
  */
 
 import { createRequire } from 'node:module';
@@ -23,7 +21,7 @@ export interface QueryOutcome {
 
 export interface WriteOutcome {
   elapsed: number;
-  /** Number of written rows, including those of materialized views. */
+  /** Number of written rows, including rows of materialized views. */
   rowsWritten: number;
   bytesWritten: number;
 }
@@ -41,10 +39,7 @@ export interface ChdbAddon {
   ): Promise<WriteOutcome>;
 }
 
-/**
- * Loads the engine, a library of 566 MB that is mapped on first use.
- * @throws StartRefused if it is not installed, or chdb has no build for this platform.
- */
+/** Loads the engine, a library of 566 MB that is mapped on first use. @throws StartRefused if it is not installed. */
 export function loadChdbAddon(): ChdbAddon {
   const require = createRequire(import.meta.url);
   const loader: { loadNative(): ChdbAddon } = require(

@@ -1,9 +1,8 @@
 /**
- * Runs statements in the embedded engine, each on its own connection and off the event loop.
- *
- * A connection is never reused. It keeps its settings, and after an error in the middle of an output, its next query
- * returned rows of the failed one. A new connection costs 0.2 ms while another connection keeps the data directory
- * open. That connection also lets merges run between requests.
+ * Runs statements in the embedded engine, each on its own connection and off the event loop. A connection is never
+ * reused. It keeps its settings, and after an error in the middle of an output, its next query returned rows of the
+ * failed one. A new connection costs 0.2 ms while another connection keeps the data directory open. That connection
+ * also lets merges run between requests.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -40,7 +39,7 @@ export interface Engine {
   readonly timezone: string;
   /**
    * Formats a statement on one line with the engine's own parser: without comments, with literals in single quotes, and
-   * with unusual names in backquotes. Data after an INSERT is ignored and omitted.
+   * with unusual names in backquotes. Omits data after an INSERT.
    * @throws ClickHouseException for a syntax error, and for several statements.
    */
   normalize(statement: string, signal: AbortSignal): Promise<string>;
@@ -180,10 +179,9 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
 const INCOMPLETE_FILE = 'A file was not written completely: the engine must be restarted.';
 
 /**
- * Detects failed file writes. chdb does not report them, in particular on a full disk; it only counts them, because
- * `WriteBufferFromFileDescriptor` has its throw commented out. An INSERT then seems successful, and an incomplete
- * merged part replaces its sources. The next start finds such parts by their file sizes, detaches them, and restores
- * the sources, which are kept for minutes.
+ * Detects failed file writes. chdb only counts them, because `WriteBufferFromFileDescriptor` has its throw commented
+ * out. On a full disk, an INSERT seems successful, and an incomplete merged part replaces its sources. The next start
+ * finds such parts by their file sizes, detaches them, and restores the sources, which are kept for minutes.
  */
 async function hasFailedWrites(open: OpenEngine): Promise<boolean> {
   const { bytes } = await runOnNewConnection(open, FAILED_WRITES, 'TabSeparatedRaw');
@@ -249,7 +247,7 @@ async function runOnNewConnection(
 }
 
 /**
- * Restricts the connection to what a reader may do. The settings are set before `readonly`, which would reject them,
+ * Restricts a connection to the rights of a reader. The settings are set before `readonly`, which would reject them,
  * and after the profile that limits them.
  */
 async function restrict(

@@ -8,18 +8,12 @@ export const READER = 'reader';
 const PRODUCT = 'product';
 
 /**
- * Returns the configuration file.
- *
- * `merge_tree` sets the defaults of new tables. Measured: these settings are not query settings (`SET` fails with error
- * 115), are ignored as arguments (`--merge_tree.…`), and work in this file and in a table's DDL.
- *
- * The memory worker corrects the tracked memory. At its default interval of 50 ms, it takes a fifth of the CPU time of
- * an idle engine.
- *
- * Idle tables are checked at growing intervals of up to a minute, with a factor of 1.5 instead of 1.1, which halves the
- * CPU time of the first minute. Writes and mutations are noticed at once. Leftover merges, old parts, and aborted
- * mutations wait for the next check.
- *
+ * Returns the configuration file. `merge_tree` sets the defaults of new tables. Measured: these settings are not query
+ * settings (`SET` fails with error 115), are ignored as arguments (`--merge_tree.…`), and work in this file and in a
+ * table's DDL. The memory worker corrects the tracked memory. At its default interval of 50 ms, it takes a fifth of the
+ * CPU time of an idle engine. Idle tables are checked at growing intervals of up to a minute. A factor of 1.5 instead
+ * of 1.1 halves the CPU time of the first minute. Writes and mutations are noticed at once; leftover merges, old parts,
+ * and aborted mutations at the next check.
  * @param backups the only folder for BACKUP and RESTORE.
  */
 export function engineConfig(usersPath: string, backups?: string): string {

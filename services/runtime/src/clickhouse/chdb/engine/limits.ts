@@ -2,10 +2,7 @@
 
 const MiB = 1024 * 1024;
 
-/**
- * Concurrent queries in the engine. Each one occupies a libuv thread. Node has four, and one must stay free for files
- * and KILL.
- */
+/** Concurrent queries. Each occupies one of Node's four libuv threads, and one must stay free for files and KILL. */
 export const DEFAULT_CONCURRENT_QUERIES = 2;
 /** Concurrent queries of readers. Their memory limit leaves enough memory for one query of the product. */
 export const DEFAULT_CONCURRENT_READERS = 1;
@@ -47,9 +44,7 @@ export const MAX_READER_MEMORY_BYTES = 96 * MiB;
 export const SPILL_BYTES = 64 * MiB;
 /** Memory above which a reader's sort, grouping, or join spills to disk. Each thread holds a part while it writes. */
 export const READER_SPILL_BYTES = 24 * MiB;
-/**
- * Buffer of each temporary file of a reader. A join of two million sessions writes 64 files; the default is 1 MiB each.
- */
+/** Buffer of a reader's temporary file (default: 1 MiB). A join of two million sessions writes 64 files. */
 export const READER_SPILL_BUFFER_BYTES = 64 * 1024;
 /** Memory of the whole engine. The Node process needs its heap and buffers in addition. */
 export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;

@@ -39,7 +39,7 @@ export function insertSettings(callerSettings: Settings, clauses: string, bytes:
 
 /**
  * Disables deduplication unless the caller sets it. In a table with a deduplication window, the engine also drops an
- * insert without a token whose rows equal those of an earlier insert. (`insert_deduplicate` has no effect: on 26.7,
+ * insert without a token if its rows equal an earlier insert. (`insert_deduplicate` has no effect: on 26.7,
  * `deduplicate_insert` overrides it, and its default is `enable`.)
  */
 function deduplication(callerSettings: Settings, text: string): Pairs {
@@ -62,8 +62,7 @@ const READER_SPILLS: Pairs = [
   ['max_bytes_before_external_sort', String(READER_SPILL_BYTES)],
   ['max_bytes_before_external_group_by', String(READER_SPILL_BYTES)],
   ['temporary_files_buffer_size', String(READER_SPILL_BUFFER_BYTES)],
-  // The default is a hash join that is converted to a grace join. The conversion exceeds the memory of a reader
-  // (measured on 26.7).
+  // The default is a hash join that becomes a grace join, which exceeds the memory of a reader (measured on 26.7).
   ['join_algorithm', 'direct,grace_hash,hash'],
   ['max_bytes_in_join', String(READER_SPILL_BYTES)],
 ];

@@ -1,7 +1,7 @@
 /**
  * Decides which statements a read-only account may run. ClickHouse enforces grants, limits, and `readonly`. This module
- * closes chdb's gaps, by checking the statement as the engine's own parser formats it: one statement, without comments,
- * with quoted literals. Exactly this text is then run.
+ * closes chdb's gaps. It checks the statement as the engine's own parser formats it (one statement, without comments,
+ * with quoted literals), and exactly this text is run.
  *
  * chdb behaves like clickhouse-local: the function `file` reads any path without a grant, `INTO OUTFILE` writes to any
  * path, and all of `system` is readable. Functions that parse a string as SQL are rejected, too, because a computed
@@ -10,9 +10,7 @@
 import { MAX_READER_MEMORY_BYTES, MAX_READER_SECONDS, MAX_RESULT_BYTES } from './limits.ts';
 import { maskQuoted } from './sqlText.ts';
 
-/**
- * Tables of `system` that describe the schema and the engine. Excludes queries, users, addresses, disks, and stacks.
- */
+/** Tables of `system` that describe the schema and the engine, without queries, users, addresses, disks, and stacks. */
 export const readableSystemTables: readonly string[] = words(`
   one numbers numbers_mt zeros zeros_mt primes
   databases tables columns parts parts_columns projections projection_parts projection_parts_columns
@@ -22,9 +20,7 @@ export const readableSystemTables: readonly string[] = words(`
   database_engines data_skipping_index_types codecs collations keywords time_zones documentation privileges
 `);
 
-/**
- * Settings that analytics and BI clients send. They change the meaning or format of a result, not what can be accessed.
- */
+/** Settings of analytics and BI clients. They change the meaning or format of a result, not the accessible data. */
 const unboundedSettings = words(`
   final join_use_nulls group_by_use_nulls transform_null_in aggregate_functions_null_for_empty max_threads
   union_default_mode intersect_default_mode except_default_mode prefer_column_name_to_alias join_algorithm
@@ -61,9 +57,8 @@ const callerLimits: ReadonlySet<string> = new Set(
 );
 
 /**
- * Returns the settings in the statement's own clauses that a reader may change, with their values as SQL. Under
- * `readonly`, the engine rejects a clause that changes a setting. These settings are therefore set before it, and all
- * other clauses are rejected.
+ * Returns the settings in the statement's own clauses that a reader may change, with their values as SQL. They are set
+ * before `readonly`, under which the engine rejects every clause that changes a setting.
  */
 export function settingsInClauses(normalized: string): [name: string, sqlValue: string][] {
   const found: [string, string][] = [];
@@ -108,9 +103,7 @@ export function readerViolation(normalized: string): string | undefined {
 interface Token {
   /** A word in upper case, or a symbol. Empty for quoted text. */
   readonly text: string;
-  /**
-   * A word or quoted name in lower case, because some functions are case-insensitive. Empty for a symbol or a string.
-   */
+  /** A word or quoted name in lower case, because some functions ignore case. Empty for a symbol or a string. */
   readonly name: string;
 }
 

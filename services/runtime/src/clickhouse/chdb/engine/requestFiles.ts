@@ -1,7 +1,4 @@
-/**
- * Temporary files of requests. The engine reads the rows of an INSERT from a file and writes the result of a SELECT to
- * a file.
- */
+/** Temporary files of requests: the rows of an INSERT, and the result of a SELECT. */
 
 import { randomUUID } from 'node:crypto';
 import {
@@ -33,10 +30,7 @@ export interface ResultBody {
 }
 
 export interface RequestFiles {
-  /**
-   * Writes an INSERT's data to a file, calls `use`, and always removes the file.
-   * @throws ClickHouseException if the data exceeds the limit.
-   */
+  /** Writes an INSERT's data to a file during `use`. @throws ClickHouseException if the data exceeds the limit. */
   withData<T>(data: ByteStream, use: (path: string, bytes: number) => Promise<T>): Promise<T>;
   /**
    * Lets `write` write a result to a file, and returns the content. The body is undefined if nothing was written. The
@@ -79,8 +73,7 @@ async function writeBounded(path: string, data: ByteStream): Promise<number> {
     let pending: Uint8Array[] = [];
     let pendingBytes = 0;
     const write = async (): Promise<void> => {
-      // Writes all bytes. A single write can be incomplete on a nearly full disk, and rows would be missing without an
-      // error.
+      // Writes all bytes. A single write can be incomplete on a nearly full disk, without an error.
       await file.appendFile(Buffer.concat(pending, pendingBytes));
       pending = [];
       pendingBytes = 0;
@@ -125,8 +118,8 @@ async function collect<T>(
 const RESULT_TOO_LARGE = `Limit for result exceeded, max bytes of its text: ${MAX_RESULT_FILE_BYTES}.`;
 
 /**
- * Reads small files synchronously from the page cache, which takes about 30 µs. Four trips through the thread pool
- * would take half as long as the query.
+ * Reads small files synchronously from the page cache in about 30 µs. Four trips through the thread pool would take
+ * half as long as the query.
  */
 function takeBody(path: string): ResultBody | undefined {
   const file = openIfExists(path);
@@ -149,8 +142,8 @@ function takeBody(path: string): ResultBody | undefined {
 }
 
 /**
- * On a full disk, the engine reports success for a result of which only the beginning, or nothing, was written. Such a
- * file ends at a page boundary. The free space may have grown slightly since then.
+ * On a full disk, the engine reports success for an incomplete or empty result. Such a file ends at a page boundary.
+ * The free space may have grown slightly since then.
  */
 const PAGE_BYTES = 4096;
 const MIN_FREE_BYTES = 16 * 1024 * 1024;

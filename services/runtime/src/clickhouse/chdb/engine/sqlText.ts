@@ -1,9 +1,6 @@
 /** Formats values and names as SQL text. */
 
-/**
- * Returns a string literal. Both escapes are necessary, because a trailing backslash would otherwise escape the closing
- * quote.
- */
+/** Returns a string literal. Without the first escape, a trailing backslash would escape the closing quote. */
 export function sqlString(value: string): string {
   return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'").replaceAll('\0', '\\0')}'`;
 }
@@ -19,8 +16,8 @@ export function setStatement(settings: Iterable<readonly [name: string, value: s
 }
 
 /**
- * Replaces all quoted characters of a normalized statement by `_`, so that only keywords, symbols, and names remain at
- * their positions. A normalized statement has no comments, and backslashes only inside quotes.
+ * Replaces all quoted characters of a normalized statement by `_`. Only keywords, symbols, and names remain, at their
+ * positions. A normalized statement has no comments, and backslashes only inside quotes.
  */
 export function maskQuoted(normalized: string): string {
   return normalized

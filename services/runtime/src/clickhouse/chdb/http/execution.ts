@@ -1,6 +1,4 @@
-/**
- * Runs a parsed query: a SELECT writes to a file, an INSERT reads its data from a file, other statements run unchanged.
- */
+/** Runs a parsed query. A SELECT writes to a file, and an INSERT reads its data from a file. */
 
 import type { ByteStream } from '../../../process/inflate.ts';
 import type { Admission } from '../engine/admission.ts';

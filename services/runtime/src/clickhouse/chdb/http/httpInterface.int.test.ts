@@ -100,7 +100,7 @@ describe('the request of a query', () => {
     expect(await it.ask("SELECT getSetting('max_threads')")).not.toBe('1\n');
   });
 
-  test('keeps its settings and parameters beside two hundred other requests', async () => {
+  test('keeps its settings and parameters during two hundred other requests', async () => {
     const answers = await Promise.all(
       Array.from({ length: 200 }, (_, at) =>
         it.ask("SELECT {x:UInt32}, getSetting('max_threads')", {

@@ -7,8 +7,7 @@ import { exceptions } from './httpErrors.ts';
 import { type RequestHead, splitParameters } from './requestParsing.ts';
 
 /**
- * Decompresses the body. `clickhouse-connect` compresses each block of an insert separately, so the body can have
- * several members.
+ * Decompresses the body, which can have several members: `clickhouse-connect` compresses each block separately.
  * @throws ClickHouseException for an unknown coding or, during the read, for invalid bytes.
  */
 export function decodeContent(source: ByteStream, coding: string): ByteStream {
@@ -33,7 +32,7 @@ async function* translateErrors(source: ByteStream): ByteStream {
 }
 
 /**
- * Reads a query and its parameters from a multipart form, which clients use for parameters that are too long for a URL.
+ * Reads a query and its parameters from a multipart form, which clients use for long parameters.
  * @throws ClickHouseException if the form is too large, invalid, or contains files (data of external tables).
  */
 export async function readForm(head: RequestHead, body: ByteStream): Promise<RequestHead> {
@@ -94,8 +93,7 @@ export class BodyReader {
 }
 
 /**
- * Decodes the text of a query. The engine would alter text that is not UTF-8, so it is rejected. The data of an INSERT
- * can be any bytes.
+ * Decodes the text of a query, which must be UTF-8, because the engine would alter other bytes.
  * @throws ClickHouseException
  */
 export function sqlOf(bytes: Uint8Array): string {

@@ -63,10 +63,7 @@ async function executeRequest(
   await sendResult(response, head, deps.engine, result);
 }
 
-/**
- * Reads for a while before an error is sent. Otherwise a client that is still sending would see a reset instead of the
- * error.
- */
+/** Reads for a while before an error is sent, because a client that is still sending would see a reset instead. */
 async function discardBody(request: IncomingMessage): Promise<void> {
   if (request.complete || request.destroyed) return;
   let bytes = 0;

@@ -60,7 +60,7 @@ export function readRequestHead(request: IncomingMessage, access: Access): Reque
   };
 }
 
-/** Returns the credentials. Headers override the URL. Undefined if there are none. */
+/** Returns the credentials. Headers override the URL. Undefined without credentials. */
 export function readCredentials(request: IncomingMessage): Credentials | undefined {
   const username = header(request, 'x-clickhouse-user');
   const password = header(request, 'x-clickhouse-key');
@@ -102,10 +102,7 @@ function header(request: IncomingMessage, name: string): string {
   return (Array.isArray(value) ? value.join(',') : value) ?? '';
 }
 
-/**
- * Returns the best coding that the client accepts. A client that accepts only `lz4` gets an uncompressed response,
- * which HTTP allows.
- */
+/** Returns the best accepted coding. A client that accepts only `lz4` gets an uncompressed response, as HTTP allows. */
 function chooseEncoding(accepted: string, enabled: string): ResponseEncoding | undefined {
   if (enabled === '0' || enabled === 'false') return undefined;
   const offered = new Set(accepted.split(',').map((coding) => coding.split(';')[0]?.trim().toLowerCase()));
@@ -117,10 +114,7 @@ const DEFAULT_USER = 'default';
 const ENCODINGS: readonly ResponseEncoding[] = ['zstd', 'gzip', 'br', 'deflate'];
 const NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/;
 
-/**
- * ClickHouse's `reserved_param_names`. Progress headers and waiting have no effect, because a result is sent only when
- * it is complete.
- */
+/** ClickHouse's `reserved_param_names`. Progress headers have no effect, because only complete results are sent. */
 const RESERVED = new Set(
   `query query_id database default_format user password quota_key stacktrace buffer_size wait_end_of_query
    session_id session_timeout session_check close_session client_protocol_version`.split(/\s+/),

@@ -14,8 +14,8 @@ export interface ServerFacts {
 }
 
 /**
- * Sets `X-ClickHouse-Format` only for statements with rows, because clients read nothing without this header. If the
- * file of a large result becomes unreadable, the connection closes, so that the response is not taken for complete.
+ * Sets `X-ClickHouse-Format` only for statements with rows, because clients read nothing without this header. If a
+ * large result becomes unreadable, the connection closes, so that the response is not considered complete.
  */
 export async function sendResult(
   response: ServerResponse,

@@ -18,7 +18,7 @@ export interface Statement {
 
 /**
  * @param normalized result of `Engine.normalize`.
- * @throws ClickHouseException for statements that a ClickHouse server rejects over HTTP, and for unsupported ones.
+ * @throws ClickHouseException for statements that a server rejects over HTTP.
  */
 export function readStatement(normalized: string): Statement {
   const text = maskQuoted(normalized);
@@ -50,9 +50,9 @@ export interface DataInsert {
 }
 
 /**
- * Finds an INSERT with data at the start of a body. The statement ends with VALUES or with the name of a format. At
- * each such word, the engine checks whether the text is a complete INSERT, that is, whether even unbalanced brackets
- * can follow.
+ * Finds an INSERT with data at the start of a body. Its text ends with VALUES or with the name of a format. At each
+ * such word, the engine checks whether the text is a complete INSERT, after which even unbalanced brackets are
+ * accepted.
  * @throws ClickHouseException for text between the name of a format and the data.
  */
 export async function findDataInsert(start: Buffer, normalized: Normalize): Promise<DataInsert | undefined> {
@@ -99,8 +99,7 @@ const UNSUPPORTED_STATEMENTS: readonly (readonly [RegExp, string])[] = [
     /^INSERT (?!.*[ (](?:SELECT|WITH) )/s,
     'The data of an INSERT must follow VALUES, or FORMAT and one name.',
   ],
-  // These statements would affect later requests of a session, which does not exist here. A rejection is better than
-  // losing them.
+  // These statements affect later requests of a session, which does not exist here.
   [
     /^(?:USE|SET|(?:CREATE |CREATE OR REPLACE |REPLACE )TEMPORARY) /,
     'The embedded ClickHouse has no sessions: pass settings and the database as URL parameters, and use a table instead of a temporary one.',

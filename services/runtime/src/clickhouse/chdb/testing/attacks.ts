@@ -1,6 +1,6 @@
 /**
- * Attacks with a read-only account, and unusual queries that are allowed. `@FILE@` is a path that nobody may read, like
- * the table `private` of another database. `@OUT@` is a path that nobody may write.
+ * Attacks with a read-only account, and unusual queries that are allowed. `@FILE@` is a path that must not be read, like
+ * the table `private` of another database. `@OUT@` is a path that must not be written.
  */
 // biome-ignore format: one attack a line
 export const refused: readonly string[] = [

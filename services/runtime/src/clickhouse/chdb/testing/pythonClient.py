@@ -1,6 +1,6 @@
-"""What a data team does with clickhouse-connect: inserts and reads, with each compression that is taken, counted and compared.
+"""Inserts and reads with clickhouse-connect as a data team does, with each supported compression, and compares the rows.
 
-Usage: pythonClient.py <port> <password>. Prints a line for each thing that held, fails at the first that did not.
+Usage: pythonClient.py <port> <password>. Prints a line for each successful check, and fails at the first failed one.
 """
 
 import datetime
@@ -34,7 +34,7 @@ def check(compress):
     def totals():
         return client.query("SELECT count(), sum(a), uniqExact(a), sum(length(s)) FROM python").result_rows[0]
 
-    # Long rows, so that the client cuts the insert into several blocks and compresses each of them by itself.
+    # Long rows, so that the client splits the insert into several blocks and compresses each block separately.
     rows = [[a, f"row {a} " + "x" * 500, AT, Decimal("1.5") if a % 2 else None] for a in range(ROWS)]
     context = client.create_insert_context("python", data=rows)
     assert context.block_row_count < ROWS / 2, context.block_row_count
@@ -72,7 +72,7 @@ def check(compress):
 
 
 def check_lz4():
-    """The client's default: its inserts are refused in words, its reads are answered without compression."""
+    """The client's default: inserts are rejected with a clear message, and reads are not compressed."""
     client = connect("lz4")
     try:
         client.insert("python", [[1, "x", AT, None]])
@@ -81,7 +81,7 @@ def check_lz4():
         assert "supports gzip, deflate, br, zstd, and none" in str(error), error
     assert client.command("SELECT count() FROM python") == ROWS + 1500
     client.close()
-    print("lz4 is refused, reads go on")
+    print("lz4 is rejected, reads continue")
 
 
 def check_errors():
