@@ -9,14 +9,14 @@ using System.Threading;
 using System.Threading.Tasks;
 using UnityEngine;
 
-/// One object is one session. Its calls wait in files and are sent one after the other, each until Questlog answers.
+/// One session. Its calls are queued in files and sent one after another. Each call is retried until Questlog answers.
 public sealed class Questlog
 {
     const long MaxQueueBytes = 32 << 20;
     const int MaxBatchEvents = 200;
     const string Problem = "\"urn:questlog:problem:(\\w+)\"";
     const string Stops = "^(unauthorized|forbidden|suspended)$";
-    /// Codes of answers that do not reject the call itself: another server, a proxy's change, too much at once.
+    /// Problem codes that do not reject the call itself: a wrong server, a change by a proxy, or too many requests.
     const string Waits = "^(not_found|method_not_allowed|misdirected_request|unsupported_media_type|request_timeout|rate_limited)$";
 
     enum Outcome { Stored, Refused, Waits, Blocked }
@@ -32,7 +32,7 @@ public sealed class Questlog
     int sequence, batchEvents;
     long fileNumber;
 
-    /// The folder holds the queue. Throws if an argument is wrong.
+    /// Stores the queue in the folder. Throws if an argument is invalid.
     public Questlog(string url, string token, string folder)
     {
         if (!Regex.IsMatch(url ?? "", "^https?://[^/?#@]+[^?#@]*$"))
@@ -53,7 +53,7 @@ public sealed class Questlog
             "build", Json("version", Text(version), "platform", Text(platform))));
     }
 
-    /// Notes an event. Its payload is a JSON object, such as JsonUtility.ToJson makes.
+    /// Queues an event. The payload is a JSON object, for example from JsonUtility.ToJson.
     public void Record(string eventType, string payload = "{}")
     {
         if (batch == null || batchEvents == MaxBatchEvents) (batch, batchEvents) = (NewFile("events"), 0);
@@ -62,7 +62,7 @@ public sealed class Questlog
             "sequence", (++sequence).ToString(), "payload", payload) + "\n");
     }
 
-    /// Files a bug report with a picture. The events of the last ten minutes come along.
+    /// Queues a bug report with a screenshot. Questlog links the report to the events of the last ten minutes.
     public void Report(string title, byte[] png)
     {
         var file = NewFile("reports");
@@ -71,10 +71,10 @@ public sealed class Questlog
             "occurredAt", Now(), "report", Json("title", Text(title), "reporterType", Text("player"))));
     }
 
-    /// Sends what waits. Call it every few seconds, always on the same thread.
+    /// Sends the queued calls. Call it every few seconds, always on the same thread.
     public Task Flush() => flushing.IsCompleted ? flushing = SendAll() : flushing;
 
-    /// Sends the queue, for a limited time. Returns false if files are left for the next start.
+    /// Sends the queued calls for a limited time. Returns false if calls are left for the next start.
     public async Task<bool> End(int endWithinMs = 2000)
     {
         await Task.WhenAny(Flush(), Task.Delay(endWithinMs));
@@ -98,7 +98,7 @@ public sealed class Questlog
         if (outcome != Outcome.Waits && outcome != Outcome.Blocked)
         {
             var text = File.ReadAllText(sending);
-            // A process that was killed during a write leaves an incomplete line.
+            // Skips an incomplete line, which a process leaves if it is killed during a write.
             if (kind == "events") text = "[" + text.Substring(0, text.LastIndexOf('\n') + 1).TrimEnd().Replace('\n', ',') + "]";
             outcome = await Send(HttpMethod.Post, $"{url}/v1/ingest/{kind}", Encoding.UTF8.GetBytes(text));
         }
@@ -108,7 +108,7 @@ public sealed class Questlog
         return true;
     }
 
-    /// Sends the picture of a report and names it in the report. A rejected picture is left out.
+    /// Uploads the screenshot of a report and adds its id to the report. Leaves out a rejected screenshot.
     async Task<Outcome> SendPicture()
     {
         var picture = Path.ChangeExtension(sending, "png");
@@ -149,7 +149,7 @@ public sealed class Questlog
         catch (Exception error) { return Failed(Outcome.Waits, error.GetBaseException().Message); }
         var code = Regex.Match(answer, Problem).Groups[1].Value;
         var isOk = status >= 200 && status < 300;
-        // Files may be stored by another server, whose answers have no ids.
+        // Another server can store the files. Its responses contain no ids.
         if (isOk && (isFile || Regex.IsMatch(answer, "\"(id|uploadId)\":"))) return Reached(Outcome.Stored);
         if (Regex.IsMatch(code, Stops))
         {
@@ -168,7 +168,7 @@ public sealed class Questlog
         return Failed(isRejected && code == "" ? Outcome.Blocked : Outcome.Waits, $"{address} answers {status}, {what}");
     }
 
-    /// Warns about the first failure, then at most once a minute.
+    /// Logs the first failure, and later failures at most once per minute.
     Outcome Failed(Outcome outcome, string why)
     {
         if (ended.IsCancellationRequested) return outcome;
@@ -182,20 +182,20 @@ public sealed class Questlog
     Outcome Reached(Outcome outcome)
     {
         var seconds = (int)(DateTime.UtcNow - failingSince).TotalSeconds;
-        // An outage of less than a minute after another one was not reported.
+        // An outage within a minute after another outage was not reported.
         if (failingSince != default(DateTime) && nextWarning >= failingSince.AddMinutes(1))
             Debug.Log($"reached {url} again after {seconds} s; {Queued().Count()} calls waited");
         failingSince = default(DateTime);
         return outcome;
     }
 
-    /// Returns the files of calls in their order. A name is a number, an Idempotency-Key and the kind of the call.
+    /// Returns the files of the calls in their order. A file name has a number, the Idempotency-Key, and the kind of the call.
     IEnumerable<string> Queued(string kind = "*s") =>
         Directory.GetFiles(folder, "*." + kind).OrderBy(file => file, StringComparer.Ordinal);
 
     string NewFile(string kind) => Path.Combine(folder, $"{++fileNumber:d12}.{Uuid7()}.{kind}");
 
-    /// Writes a whole file, or none of it.
+    /// Writes a file atomically.
     void Write(string file, byte[] bytes) => Keep(bytes.Length, () =>
     {
         File.WriteAllBytes(file + ".tmp", bytes);
@@ -207,7 +207,7 @@ public sealed class Questlog
 
     void Append(string file, string text) => Keep(Encoding.UTF8.GetByteCount(text), () => File.AppendAllText(file, text));
 
-    /// Writes a call. Drops the oldest events if the queue is full, and the new call if that is not enough.
+    /// Writes a call to the queue. A full queue drops its oldest events, or the new call if that is not enough.
     void Keep(int bytes, Action write)
     {
         var total = bytes + new DirectoryInfo(folder).GetFiles().Sum(file => file.Length);
@@ -226,7 +226,7 @@ public sealed class Questlog
         catch (Exception error) { Debug.LogWarning($"not written to the queue: {error.Message}"); }
     }
 
-    /// A proxy can reject a report because of its text. The calls after the report do not wait for it.
+    /// Delays a report that a proxy rejects, for example because of its text. Later calls are sent first.
     void MoveToEnd()
     {
         var file = NewFile("reports");
@@ -235,7 +235,7 @@ public sealed class Questlog
         File.Move(sending, file);
     }
 
-    /// An object of names and values by turns; a value is JSON already.
+    /// Builds a JSON object from alternating names and values. The values are JSON.
     static string Json(params string[] pairs) => "{" + string.Join(",",
         Enumerable.Range(0, pairs.Length / 2).Select(i => Text(pairs[2 * i]) + ":" + pairs[2 * i + 1])) + "}";
 

@@ -30,7 +30,7 @@ public sealed class Telemetry : MonoBehaviour
         Destroy(screen);
     }
 
-    /// The game quits when the last calls have left, or after 2 s.
+    /// Delays the end of the game until the last calls are sent, at most 2 s.
     bool WantsToQuit()
     {
         if (!hasEnded) EndAndQuit();

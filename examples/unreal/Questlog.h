@@ -11,14 +11,14 @@
 #include "Misc/Paths.h"
 #include "Serialization/JsonSerializer.h"
 
-/** One object is one session. Its calls wait in files and are sent one after the other, each until Questlog answers. */
+/** One session. Its calls are queued in files and sent one after another. Each call is retried until Questlog answers. */
 class FQuestlog : public TSharedFromThis<FQuestlog>
 {
 public:
 	static constexpr int64 MaxQueueBytes = 32 << 20;
 	static constexpr int32 MaxBatchEvents = 200;
 
-	/** The folder holds the queue. With a wrong argument nothing is sent, and the log names the argument. */
+	/** Stores the queue in the folder. If an argument is invalid, sends nothing and logs the argument. */
 	FQuestlog(const FString& InUrl, const FString& InToken, const FString& InFolder) : Url(InUrl), Token(InToken), Folder(InFolder)
 	{
 		Check(Url.StartsWith(TEXT("http://")) || Url.StartsWith(TEXT("https://")), TEXT("Url must be an address such as https://telemetry.your-game.example"));
@@ -37,7 +37,7 @@ public:
 			Field(TEXT("player"), Object({ Field(TEXT("externalId"), Quoted(PlayerId)) })) }));
 	}
 
-	/** Notes an event. Its payload is a JSON object. */
+	/** Queues an event. The payload is a JSON object. */
 	void Record(const FString& EventType, const FString& Payload = TEXT("{}"))
 	{
 		if (Batch.IsEmpty() || BatchEvents == MaxBatchEvents)
@@ -53,7 +53,7 @@ public:
 			FFileHelper::EEncodingOptions::ForceUTF8WithoutBOM, &IFileManager::Get(), FILEWRITE_Append));
 	}
 
-	/** Files a bug report with a picture. The events of the last ten minutes come along. */
+	/** Queues a bug report with a screenshot. Questlog links the report to the events of the last ten minutes. */
 	void Report(const FString& Title, const TArray<uint8>& Png)
 	{
 		const FString File = NewFile(TEXT("reports"));
@@ -63,7 +63,7 @@ public:
 			Field(TEXT("report"), Object({ Field(TEXT("title"), Quoted(Title)), TEXT("\"reporterType\":\"player\"") })) }));
 	}
 
-	/** Sends what waits. Call it every few seconds, on the game thread. */
+	/** Sends the queued calls. Call it every few seconds on the game thread. */
 	void Flush()
 	{
 		if (Sending.IsValid() || bStopped || FPlatformTime::Seconds() < NotBefore) return;
@@ -75,7 +75,7 @@ public:
 		FFileHelper::LoadFileToString(Text, *(Folder / Current));
 		if (IFileManager::Get().FileExists(*PictureOf(Current)) && !Text.EndsWith(TEXT("]}"))) return SendPicture();
 		int32 End = 0;
-		// A process that was killed during a write leaves an incomplete line.
+		// Skips an incomplete line, which a process leaves if it is killed during a write.
 		if (Current.EndsWith(TEXT("events")) && Text.FindLastChar(TEXT('\n'), End))
 			Text = TEXT("[") + Text.Left(End).Replace(TEXT("\n"), TEXT(",")) + TEXT("]");
 		Step = EStep::Call;
@@ -84,7 +84,7 @@ public:
 		Send(Request);
 	}
 
-	/** Sends the queue, for a limited time. Returns false if files are left for the next start. */
+	/** Sends the queued calls for a limited time. Returns false if calls are left for the next start. */
 	bool End(double EndWithinSeconds = 2.0)
 	{
 		const double Until = FPlatformTime::Seconds() + EndWithinSeconds;
@@ -98,7 +98,7 @@ public:
 private:
 	enum class EStep { Call, Room, Picture };
 
-	/** Sends a picture before its report: first the request for an upload, then the file. */
+	/** Uploads a screenshot before its report: requests an upload URL, then sends the file. */
 	void SendPicture()
 	{
 		TArray<uint8> Png;
@@ -141,7 +141,7 @@ private:
 		const FString Answer = Response->GetContentAsString();
 		const FString Code = CodeOf(Answer);
 		const bool bPicture = Step == EStep::Picture;
-		// Files may be stored by another server, whose answers have no ids.
+		// Another server can store the files. Its responses contain no ids.
 		const bool bIds = bPicture || Answer.Contains(TEXT("\"id\":")) || Answer.Contains(TEXT("\"uploadId\":"));
 		if (Status >= 200 && Status < 300 && bIds) return Done(Answer, true);
 		if (Stops.Contains(Code))
@@ -158,12 +158,12 @@ private:
 			return Done(Answer, false);
 		}
 		if (Code == TEXT("rate_limited")) return Reached();
-		// A proxy can reject a report because of its text. The calls after the report do not wait for it.
+		// Delays a report that a proxy rejects, for example because of its text. Later calls are sent first.
 		if (bRejected && Code.IsEmpty() && Current.EndsWith(TEXT("reports"))) MoveToEnd();
 		Failed(FString::Printf(TEXT("it answers %d, %s"), Status, Code.IsEmpty() ? TEXT("which is not an answer of Questlog") : *Answer));
 	}
 
-	/** Continues after a step. A rejected picture is left out of its report. */
+	/** Continues with the next step. Leaves a rejected screenshot out of its report. */
 	void Done(const FString& Answer, bool bStored)
 	{
 		Reached();
@@ -190,7 +190,7 @@ private:
 		Flush();
 	}
 
-	/** Warns about the first failure, then at most once a minute. */
+	/** Logs the first failure, and later failures at most once per minute. */
 	void Failed(const FString& Why)
 	{
 		UploadUrl.Empty();
@@ -217,7 +217,7 @@ private:
 		UE_LOG(LogTemp, Error, TEXT("Questlog sends nothing: %s"), Wrong);
 	}
 
-	/** Returns the files of calls in their order. A name is a number, an Idempotency-Key and the kind of the call. */
+	/** Returns the files of the calls in their order. A file name has a number, the Idempotency-Key, and the kind of the call. */
 	TArray<FString> Queued(const TCHAR* Pattern = TEXT("*.*s")) const
 	{
 		TArray<FString> Files;
@@ -230,7 +230,7 @@ private:
 
 	FString PictureOf(const FString& File) const { return Folder / FPaths::ChangeExtension(File, TEXT("png")); }
 
-	/** Writes a whole file, or none of it. */
+	/** Writes a file atomically. */
 	void Write(const FString& File, const FString& Text)
 	{
 		const FString Path = Folder / File, Part = Path + TEXT(".tmp");
@@ -266,7 +266,7 @@ private:
 		IFileManager::Get().Move(*(Folder / File), *(Folder / Current));
 	}
 
-	/** Returns the code of a problem document of Questlog; empty if the answer is anything else. */
+	/** Returns the code of a problem document of Questlog. Returns an empty string for any other response. */
 	static FString CodeOf(const FString& Answer)
 	{
 		FString Rest, Code;
@@ -292,7 +292,7 @@ private:
 
 	static FString NewId() { return FGuid::NewGuid().ToString(EGuidFormats::DigitsWithHyphensLower); }
 
-	/** A UUIDv7. */
+	/** Returns a UUIDv7. */
 	static FString NewKey()
 	{
 		const FDateTime Now = FDateTime::UtcNow();
@@ -301,7 +301,7 @@ private:
 	}
 
 	inline static const TArray<FString> Stops = { TEXT("unauthorized"), TEXT("forbidden"), TEXT("suspended") };
-	/** Codes of answers that do not reject the call itself: another server, a proxy's change, too much at once. */
+	/** Problem codes that do not reject the call itself: a wrong server, a change by a proxy, or too many requests. */
 	inline static const TArray<FString> Waits = { TEXT("not_found"), TEXT("method_not_allowed"), TEXT("misdirected_request"),
 		TEXT("unsupported_media_type"), TEXT("request_timeout"), TEXT("rate_limited") };
 	const FString Session = NewId(), Url, Token, Folder;

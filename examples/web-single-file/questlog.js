@@ -1,7 +1,7 @@
 const url = 'https://telemetry.your-game.example';
 const token = '<ACCESS_TOKEN>';
 
-/** Codes that do not reject the events themselves: a wrong token or server, or too many requests. */
+/** Problem codes that do not reject the events themselves: a wrong token or server, or too many requests. */
 const WAITS = [
   'unauthorized',
   'forbidden',
@@ -31,13 +31,13 @@ export async function begin(version, playerId) {
   addEventListener('pagehide', () => flush().catch(warn));
 }
 
-/** Notes an event. It leaves with the next flush. */
+/** Queues an event for the next flush. */
 export function record(eventType, payload = {}) {
   waiting.push({ sessionId, eventType, occurredAt: new Date().toISOString(), payload });
   if (waiting.length > 10_000) waiting.shift();
 }
 
-/** Sends the waiting events. A batch without an answer is sent again with its key, so it is stored once. */
+/** Sends the queued events. A batch without a response is retried with the same key, so that it is stored once. */
 export async function flush() {
   if (batch === undefined && waiting.length > 0) {
     batch = { key: uuidv7(), events: waiting.splice(0, 200) };
@@ -53,7 +53,7 @@ export async function flush() {
   if (batch === sent) batch = undefined;
 }
 
-/** Files a bug report with a picture, a Blob. The events of the last ten minutes come along. With the same id it is filed once. */
+/** Files a bug report with a screenshot (a Blob). Questlog links it to the events of the last ten minutes. Retries use the same id. */
 export async function report(title, screenshot, id = crypto.randomUUID()) {
   await flush().catch(warn);
   return await send('/v1/ingest/reports', {
@@ -84,7 +84,7 @@ async function send(path, content, headers = {}) {
     method: 'POST',
     headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json', ...headers },
     body,
-    // Lets the last batch leave when the page closes; browsers take 64 KiB.
+    // Sends the last batch even if the page closes. Browsers allow 64 KiB.
     keepalive: body.length < 60_000,
   });
   const result = await answer.json().catch(() => undefined);
@@ -95,7 +95,7 @@ async function send(path, content, headers = {}) {
   throw Object.assign(new Error(message), { status: answer.status, isRefused });
 }
 
-/** Warns about the first failure, then at most once a minute. */
+/** Logs the first failure, and later failures at most once per minute. */
 function warn(error) {
   failedSinceMs ??= Date.now();
   if (Date.now() - warnedMs < 60_000) return;

@@ -1,6 +1,6 @@
 /**
- * Tests a deployment on secured engines: Kafka with TLS, SASL, and access control, and a schema registry and ClickHouse with TLS
- * by a private certificate authority. Every secret is in a file.
+ * Tests a deployment on secured engines. Kafka uses TLS, SASL, and access control. The schema registry and ClickHouse use TLS with
+ * a private certificate authority. Every secret is in a file.
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';

@@ -10,7 +10,7 @@ export async function layoutFaults(page: Page): Promise<string[]> {
   return more > 0 ? [...faults.slice(0, SHOWN), `and ${more} more`] : faults;
 }
 
-/** Runs in the page. An element may hide what does not fit if it shows an ellipsis and has the whole text as its title, or if a reader can scroll it. */
+/** Runs in the page. An element may hide content if it is scrollable, or if it shows an ellipsis and its title has the whole text. */
 const FAULTS = `() => {
   const width = document.documentElement.clientWidth;
   const faults = new Set();

@@ -60,7 +60,7 @@ test('an event that nobody has is code 1, with what to do', async () => {
   const { code, stdout, stderr } = await questlogCommand(['follow', id, '--wait', '0'], { env });
 
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-  expect(stderr).toMatch(new RegExp(`no event ${id} after 0 s; compare the id .*questlog doctor`));
+  expect(stderr).toMatch(new RegExp(`no event ${id} after 0 s\\. Check the id.*questlog doctor`));
 });
 
 test('an event that comes while it is looked for is found', async () => {

@@ -1,6 +1,5 @@
-// Stands in for UnityEngine, which the tests do not have: the names and signatures that examples/unity uses, as Unity
-// documents them, and no other. Frames pass until stdin ends; then the
-// player quits.
+// Replaces UnityEngine in tests: declares only the names that examples/unity uses, with the documented signatures. The game
+// runs frames until stdin ends and then quits.
 using System;
 using System.Collections;
 using System.IO;
@@ -23,7 +22,7 @@ namespace UnityEngine
     public class MonoBehaviour : Object
     {
         public readonly GameObject gameObject = new GameObject();
-        /// In every frame: nobody waits 5 s.
+        /// Calls the method in every frame instead of every 5 s.
         public string Repeating { get; private set; }
         public void InvokeRepeating(string methodName, float time, float repeatRate) => Repeating = methodName;
         public void StartCoroutine(IEnumerator routine) { while (routine.MoveNext()) { } }
@@ -59,7 +58,7 @@ namespace UnityEngine
 
     public static class ImageConversion
     {
-        /// The smallest PNG that has a signature.
+        /// Returns the shortest file with the signature of a PNG.
         public static byte[] EncodeToPNG(this Texture2D texture) => new byte[] { 0x89, 80, 78, 71, 13, 10, 26, 10, 255 };
     }
 
@@ -72,7 +71,7 @@ namespace UnityEngine
         }
     }
 
-    /// All code of a game runs on one thread, what it awaits too.
+    /// Runs all code of the game on one thread, including continuations.
     sealed class Frames : SynchronizationContext
     {
         readonly System.Collections.Concurrent.ConcurrentQueue<Action> waiting = new System.Collections.Concurrent.ConcurrentQueue<Action>();

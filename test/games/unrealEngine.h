@@ -1,5 +1,5 @@
-// Stands in for Unreal Engine, which the tests do not have: the names and signatures that examples/unreal uses, as Epic
-// documents them, and no other. Its HTTP module speaks real HTTP to a local port. Frames pass until stdin ends; then the player quits.
+// Replaces Unreal Engine in tests: declares only the names that examples/unreal uses, with the documented signatures. The HTTP
+// module sends real HTTP to a local port. The game runs frames until stdin ends and then quits.
 #pragma once
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 #define TEXT(Text) u##Text
 #define UE_LOG(Category, Verbosity, Format, ...) std::fprintf(stderr, "%s\n", FString::Printf(Format __VA_OPT__(,) __VA_ARGS__).Utf8().c_str())
 
-using TCHAR = char16_t;  // No char, so that text without TEXT does not compile.
+using TCHAR = char16_t;  // Differs from char, so that a text without TEXT does not compile.
 using uint8 = std::uint8_t;
 using int32 = std::int32_t;
 using uint32 = std::uint32_t;
@@ -74,7 +74,7 @@ public:
 	}
 	template <class... A>
 	static FString Printf(const TCHAR* Format, A... Args) {
-		// What is text comes as TCHAR and leaves as UTF-8, which the C library knows.
+		// Converts arguments from TCHAR to UTF-8, which the C library supports.
 		std::deque<std::string> Kept;
 		[[maybe_unused]] const auto Plain = [&](auto Arg) {
 			if constexpr (std::is_same_v<decltype(Arg), const TCHAR*>) return Kept.emplace_back(FString(Arg).Utf8()).c_str();
@@ -215,7 +215,7 @@ struct FGuid {
 	}
 };
 
-// Knows the strings of a flat object, which is what an upload is answered with.
+// Parses only the strings of a flat object, which is the response to an upload.
 struct FJsonObject {
 	std::string Json;
 	FString GetStringField(const FString& Name) const {
@@ -238,7 +238,7 @@ struct FJsonSerializer {
 	}
 };
 
-// What is to happen in the next frame.
+// Functions to call in the next frame.
 inline std::vector<std::function<void()>> NextFrame;
 
 class IHttpResponse {
@@ -283,7 +283,7 @@ class IHttpRequest : public std::enable_shared_from_this<IHttpRequest> {
 		const int Socket = socket(AF_INET, SOCK_STREAM, 0);
 		std::string Answer;
 		if (connect(Socket, reinterpret_cast<sockaddr*>(&Address), sizeof Address) == 0) {
-			// One call takes it all: the socket blocks.
+			// The socket blocks, so that one call sends all bytes.
 			send(Socket, Asked.data(), Asked.size(), MSG_NOSIGNAL);
 			char Piece[65536];
 			for (ssize_t Count; (Count = recv(Socket, Piece, sizeof Piece, 0)) > 0;) Answer.append(Piece, std::size_t(Count));
@@ -307,7 +307,7 @@ public:
 	FHttpRequestCompleteDelegate& OnProcessRequestComplete() { return Complete; }
 	bool ProcessRequest();
 	void CancelRequest() {}
-	/** In the game's thread. Returns false while there is no answer. */
+	/** Runs on the game thread. Returns false while there is no response. */
 	bool Finish() {
 		if (!bDone) return false;
 		const bool bAnswered = Answer.find("\r\n\r\n") != std::string::npos;
@@ -345,14 +345,14 @@ struct FTickerDelegate : std::function<bool(float)> {
 struct FTSTicker {
 	std::vector<FTickerDelegate> Tickers;
 	static FTSTicker& GetCoreTicker() { static FTSTicker Ticker; return Ticker; }
-	void AddTicker(const FTickerDelegate& InDelegate, float) { Tickers.push_back(InDelegate); }  // In every frame: nobody waits 5 s.
+	void AddTicker(const FTickerDelegate& InDelegate, float) { Tickers.push_back(InDelegate); }  // Runs in every frame instead of every 5 s.
 };
 
 struct FColor {
 	uint8 B, G, R, A;
 };
 struct FImageUtils {
-	// The smallest PNG that has a signature.
+	// Returns the shortest file with the signature of a PNG.
 	static void PNGCompressImageArray(int32, int32, const TArray<FColor>& SrcData, TArray64<uint8>& DstData) {
 		for (const char Byte : std::string("\x89PNG\r\n\x1a\n")) DstData.Add(uint8(Byte));
 		for (const FColor& Pixel : SrcData) DstData.Add(Pixel.A);
@@ -374,7 +374,7 @@ struct UGameplayStatics {
 	static FString GetPlatformName() { return TEXT("Linux"); }
 };
 
-// The game, from the page.
+// The game of the example.
 void BeginTelemetry();
 void ReportBug();
 void EndTelemetry();
@@ -388,6 +388,6 @@ int main() {
 		FHttpModule::Get().GetHttpManager().Tick(0.02f);
 	}
 	EndTelemetry();
-	// A request may still be under way.
+	// A request may still be in flight.
 	std::_Exit(0);
 }

@@ -1,6 +1,6 @@
 /**
- * A stack that a test may break: the stack of the run, because the fault tests run last, or a separate stack if the engines
- * of the run are not a local stack. Skips the tests with a reason if no stack can be started.
+ * A stack that a test may break. Uses the stack of the run, because the fault tests run last. Starts a separate stack if the run
+ * has no local stack. Skips the tests with a reason if no stack can be started.
  */
 import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, beforeEach } from 'vitest';

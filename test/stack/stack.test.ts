@@ -1,6 +1,6 @@
 /**
- * Tests `npm run stack` with real brokers, a real registry, and a real ClickHouse: several starts give one stack, a kill or a
- * stop loses no data, and no other process is killed. The tests use one stack, in order.
+ * Tests `npm run stack` with real brokers, a real registry, and a real ClickHouse. Several starts give one stack, a kill or a stop
+ * loses no data, and no other process is killed. The tests use one stack in order.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

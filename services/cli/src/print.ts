@@ -27,7 +27,7 @@ export function jsonText(value: object, space = 2): string {
   return escapeControls(JSON.stringify(value, null, space));
 }
 
-/** Escapes characters that could control a terminal. The result parses to the same value. */
+/** Escapes control characters. The result parses to the same value, because JSON allows a raw CR only between tokens. */
 export function escapeControls(json: string): string {
   return json.replaceAll('\r', ' ').replace(INVISIBLE, (found) =>
     found

@@ -9,7 +9,7 @@ import { type LagAnswer, lagReader } from './lagRoute.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Creates a log with two partitions per topic and five events: at 0, 10, and 20 s in partition 0, two at 5 s in partition 1. */
+/** Creates a log with five events in two partitions. Partition 0 has events at 0, 10, and 20 s, partition 1 two events at 5 s. */
 async function createLog(): Promise<{ clock: ManualClock; log: Log; beganMs: number }> {
   const clock = new ManualClock();
   const beganMs = clock.nowMs;

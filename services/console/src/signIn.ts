@@ -71,7 +71,7 @@ function cookieName(host: string): string {
   return `questlog_${sha256(host).toString('hex', 0, 4)}`;
 }
 
-/** Detects pages of other ports, which also send the cookie (RFC 6265bis, section 5.2; Fetch Metadata, 2.4). */
+/** Detects requests of other pages. Pages of other ports also send the cookie (RFC 6265bis, 5.2; Fetch Metadata, 2.4). */
 function isFromOtherOrigin(ctx: Context): boolean {
   return ['same-site', 'cross-site'].includes(ctx.get('Sec-Fetch-Site'));
 }

@@ -29,7 +29,7 @@ export function followCommand(connect: () => Promise<Connection>): Command {
     const row = await waitForEvent(admin, id, wait * 1000);
     if (row === undefined) {
       throw new Error(
-        `ClickHouse has no event ${id} after ${wait} s; compare the id with the response that the game received, check that this is the right Questlog, and run questlog doctor to see whether the projector is behind`,
+        `ClickHouse has no event ${id} after ${wait} s. Check the id, and that this is the right Questlog. Run questlog doctor to see whether the projector is behind.`,
       );
     }
     const links = await linksOf(admin, row);
