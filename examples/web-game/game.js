@@ -23,7 +23,7 @@ const telemetry = await start({
 noteAutomatically(telemetry);
 
 const STARS_A_LEVEL = 8;
-const held = new Set();
+const pressed = new Set();
 /** X position of a finger on the screen. Undefined if no finger touches the screen. */
 let finger;
 let round = newRound();
@@ -51,7 +51,7 @@ function frame(nowMs) {
 function step(seconds) {
   const towards =
     finger === undefined ? 0 : Math.sign(finger - round.x) * Number(Math.abs(finger - round.x) > 4);
-  const direction = Number(held.has('ArrowRight')) - Number(held.has('ArrowLeft')) || towards;
+  const direction = Number(pressed.has('ArrowRight')) - Number(pressed.has('ArrowLeft')) || towards;
   round.dash = Math.max(0, round.dash - seconds);
   round.x += direction * seconds * (round.dash > 0 ? 900 : 360);
   round.x = Math.min(width - 20, Math.max(20, round.x));
@@ -117,11 +117,11 @@ addEventListener('keydown', (event) => {
   if (!['ArrowLeft', 'ArrowRight', ' '].includes(event.key)) return;
   event.preventDefault();
   if (event.repeat) return;
-  held.add(event.key);
+  pressed.add(event.key);
   if (!round.isOn) return begin();
   if (event.key === ' ') dash();
 });
-addEventListener('keyup', ({ key }) => held.delete(key));
+addEventListener('keyup', ({ key }) => pressed.delete(key));
 canvas.addEventListener('pointerdown', (event) => {
   follow(event);
   if (!round.isOn) begin();

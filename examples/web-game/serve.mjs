@@ -9,11 +9,11 @@ import { rolldown } from 'rolldown';
 const path = (name) => fileURLToPath(new URL(name, import.meta.url));
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.json': 'application/json' };
 
-const told = JSON.stringify(settings());
+const settingsJson = JSON.stringify(settings());
 const files = {
   '/index.html': () => readFile(path('index.html')),
   '/game.js': () => readFile(path('game.js')),
-  '/settings.json': async () => told,
+  '/settings.json': async () => settingsJson,
 };
 for (const name of ['client', 'automatic', 'indexedDb']) {
   const built = await rolldown({ input: path(`../../services/client/src/${name}.ts`), platform: 'neutral' });

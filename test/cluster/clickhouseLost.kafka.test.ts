@@ -16,7 +16,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
 import { ownEnvironment } from '../e2e/product.ts';
 import { seedOfRun } from '../faults/seeded.ts';
-import { CLICKHOUSE_CLIENT, followPage, type Hands, standIns } from '../runbooks/followPage.ts';
+import { CLICKHOUSE_CLIENT, followPage, type Hands, replaceCommands } from '../runbooks/followPage.ts';
 import { auditDeployment, keepSecondRows } from './auditDeployment.ts';
 import { startTrial, type Trial } from './trial.ts';
 
@@ -64,7 +64,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     const jars = await brokerJars();
     env = {
       ...ownEnvironment(),
-      PATH: standIns(folder, COMMANDS),
+      PATH: replaceCommands(folder, COMMANDS),
       KAFKA_JARS: 'classPath' in jars ? jars.classPath : '',
       KAFKA_BROKERS: engines.brokers,
       CLICKHOUSE: new URL('/', clickhouseUrl).href,
@@ -90,7 +90,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
   /** Loses ClickHouse after the projector has passed the backup, and before the linker has processed all events. */
   async function lose(): Promise<void> {
     const { deployment, load, projected } = trial;
-    await trial.goesOn();
+    await trial.waitForProgress();
     for (const linker of deployment.running('linker')) await linker.kill();
     const sent = load.ledger.requests.length;
     await eventually(
@@ -99,7 +99,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
       CAUGHT_UP_WITHIN_MS,
     );
     await load.stop();
-    await eventually(() => projected.look(), Boolean, CAUGHT_UP_WITHIN_MS);
+    await eventually(() => projected.poll(), Boolean, CAUGHT_UP_WITHIN_MS);
     await clickhouse.close();
     rmSync(directory, { recursive: true });
   }
@@ -128,7 +128,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     );
     await deployment.start('ingest', { QUESTLOG_ADMIN_PORT: String(adminPort) });
     load.start();
-    await trial.goesOn();
+    await trial.waitForProgress();
   }
 
   const hands: Hands = {
@@ -160,7 +160,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
   test(
     'has every acknowledged event and every link once after a restore from a backup and from a snapshot',
     async () => {
-      await trial.goesOn();
+      await trial.waitForProgress();
       const [, backup = ''] = pageOf('backup.md').split('## Kafka and ClickHouse');
       await followPage(backup, {}, env);
       await followPage(pageOf('runbooks/clickhouse-lost.md'), hands, env);

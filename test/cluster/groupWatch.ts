@@ -46,7 +46,7 @@ export class GroupWatch {
   }
 
   /** Polls the brokers. Returns true if the group has no lag, or undefined if the brokers did not respond. */
-  async look(): Promise<boolean | undefined> {
+  async poll(): Promise<boolean | undefined> {
     const { group, topic } = this.#of;
     // Reads the commits first, so that new records in between can only increase the measured lag.
     const committed = await this.#log.committed(group, topic).catch(() => undefined);

@@ -49,7 +49,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
     const made = await aProject(first, { revision: 'A', spread: 1, monthlySoftQuota: QUOTA });
     const reportWindow = { beforeMs: HALF_AN_HOUR_MS, afterMs: HALF_AN_HOUR_MS };
     await first.admin('PATCH', `/admin/projects/${made.projectId}`, { reportWindow });
-    await knownToAll('/admin/projects', { id: made.projectId, reportWindow });
+    await waitForAllIngests('/admin/projects', { id: made.projectId, reportWindow });
     project = onto(made, { ...first, request: (...of) => deployment.request(...of) });
     await everyIngest(
       (ingest) => onto(made, ingest).get(`/v1/sessions/${made.sessionId}`),
@@ -133,7 +133,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
     const [first] = deployment.running('ingest') as [Service];
     const changed = await first.admin('PATCH', `/admin/tenants/${project.tenantId}`, { spread: SPREAD });
     expect(changed.status).toBe(200);
-    await knownToAll('/admin/tenants', { id: project.tenantId, spread: SPREAD });
+    await waitForAllIngests('/admin/tenants', { id: project.tenantId, spread: SPREAD });
   }
 
   async function report(session: PlayedSession | undefined): Promise<{ id: string; session: PlayedSession }> {
@@ -144,7 +144,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
     return { id, session };
   }
 
-  async function knownToAll(path: string, entity: Record<string, unknown>): Promise<void> {
+  async function waitForAllIngests(path: string, entity: Record<string, unknown>): Promise<void> {
     await everyIngest(
       (ingest) => ingest.admin('GET', path),
       (answer) => {
@@ -162,11 +162,11 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
     isThere: (answer: Answer) => boolean,
   ): Promise<void> {
     for (const ingest of deployment.running('ingest')) {
-      const look = async (): Promise<{ answer: Answer; text: string }> => {
+      const request = async (): Promise<{ answer: Answer; text: string }> => {
         const answer = await ask(ingest);
         return { answer, text: answer.text() };
       };
-      await eventually(look, ({ answer }) => isThere(answer), PROJECTED_WITHIN_MS);
+      await eventually(request, ({ answer }) => isThere(answer), PROJECTED_WITHIN_MS);
     }
   }
 
@@ -194,7 +194,7 @@ function sessionFindings(
   rows: readonly StoredRow[],
   home: number,
 ): string[] {
-  const places = [...new Set(rows.map(({ place }) => place))];
+  const partitions = [...new Set(rows.map(({ place }) => place))];
   const spreadOver = (home + laneOfSession(id, SPREAD)) % PARTITIONS;
   const allowed = { before: [home], between: [home, spreadOver], after: [spreadOver] }[opened];
   const stored = rows.map((row) => `${row.n} ${row.id}`);
@@ -208,9 +208,9 @@ function sessionFindings(
       : [
           `session ${id}: at ${differs} ${stored[differs] ?? 'nothing'} instead of ${sent[differs] ?? 'nothing'}`,
         ]),
-    ...(places.length <= 1 && places.every((place) => allowed.includes(place))
+    ...(partitions.length <= 1 && partitions.every((place) => allowed.includes(place))
       ? []
-      : [`session ${id}, opened ${opened}: on ${places.join()} instead of ${allowed.join(' or ')}`]),
+      : [`session ${id}, opened ${opened}: on ${partitions.join()} instead of ${allowed.join(' or ')}`]),
   ];
 }
 

@@ -11,7 +11,7 @@ import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aProject, aToken, events, eventually, onto, type TestProject } from '../e2e/builders.ts';
 import { type Answer, bugsIn, ownEnvironment } from '../e2e/product.ts';
-import { CLICKHOUSE_CLIENT, followPage, standIns } from '../runbooks/followPage.ts';
+import { CLICKHOUSE_CLIENT, followPage, replaceCommands } from '../runbooks/followPage.ts';
 import { Deployment, type Service } from './deployment.ts';
 
 const RUNBOOKS = fileURLToPath(new URL('../../docs/operating/runbooks', import.meta.url));
@@ -80,7 +80,7 @@ describeKafka('a Kafka that is lost', (engines) => {
       const [adminPort = 0] = await freePorts(1);
       const env = {
         ...ownEnvironment(),
-        PATH: standIns(folder, CLICKHOUSE_CLIENT),
+        PATH: replaceCommands(folder, CLICKHOUSE_CLIENT),
         CLICKHOUSE: new URL('/', engines.clickhouseUrl).href,
         DATABASE: deployment.name,
         QUESTLOG_ADMIN_URL: `http://127.0.0.1:${adminPort}`,

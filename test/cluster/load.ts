@@ -158,7 +158,7 @@ export class Load {
   async #track(project: TestProject): Promise<void> {
     while (!this.#isStopping) {
       await delay(Math.max(this.paceMs, REQUEST_PACE_MS) * REQUESTS_PER_REPORT);
-      const body = this.#aReport(project);
+      const body = this.#newReport(project);
       if (body !== undefined) await this.#file(project, body);
     }
   }
@@ -180,7 +180,7 @@ export class Load {
     }
   }
 
-  #aReport({ projectId }: TestProject): NewReport | undefined {
+  #newReport({ projectId }: TestProject): NewReport | undefined {
     const { random } = this.#options;
     const id = randomUUID();
     if (random.chance(0.5)) {

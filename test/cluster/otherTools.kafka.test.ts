@@ -132,7 +132,7 @@ describeKafka('external tools', (engines) => {
   });
 
   test('can write a report to any partition, and the report is linked', async () => {
-    const game = await aProjectWhere(
+    const game = await createProjectWhere(
       ingest,
       (id) => crc32(id) % PARTITIONS !== partitionOf(id, 0, PARTITIONS),
     );
@@ -183,7 +183,7 @@ describeKafka('external tools', (engines) => {
       return { status, warnings };
     };
     await expect.poll(ready).toEqual({ status: 200, warnings: { partitions_were_added: warned } });
-    const game = await aProjectWhere(ingest, (tenantId) => crc32(tenantId) % count >= PARTITIONS);
+    const game = await createProjectWhere(ingest, (tenantId) => crc32(tenantId) % count >= PARTITIONS);
     const [named] = (await game.post(anEvent())).json();
     const reportId = randomUUID();
     const { tenantId, projectId } = game;
@@ -228,18 +228,21 @@ describeKafka('external tools', (engines) => {
   });
 
   async function linksOf(game: TestProject, reportId: string, count: number): Promise<ListedLink[]> {
-    const look = async (): Promise<ListedLink[]> => {
+    const readLinks = async (): Promise<ListedLink[]> => {
       const answer = await game.get(`/v1/reports/${reportId}`);
       return answer.status === 200 ? answer.json().links : [];
     };
     const isLinked = (links: ListedLink[]): boolean =>
       links.filter(({ state }) => state === 'linked').length === count;
-    return await eventually(look, isLinked, LINKED_WITHIN_MS);
+    return await eventually(readLinks, isLinked, LINKED_WITHIN_MS);
   }
 });
 
 /** Creates a project whose tenant has a suitable partition in kcat, which uses the CRC-32 of the key. */
-async function aProjectWhere(ingest: Service, isWanted: (tenantId: string) => boolean): Promise<TestProject> {
+async function createProjectWhere(
+  ingest: Service,
+  isWanted: (tenantId: string) => boolean,
+): Promise<TestProject> {
   for (;;) {
     const game = await aProject(ingest, { revision: 'B' });
     if (isWanted(game.tenantId)) return game;

@@ -141,7 +141,7 @@ function slowestMsOf(run: QuotaRun): number {
   const sinceMs = reachedAtMs(run, QUOTA / 2);
   const took = [
     ...run.sent.map(({ sentAtMs, answeredAtMs }) => ({ fromMs: sentAtMs, toMs: answeredAtMs })),
-    ...run.readings.map(({ askedAtMs, readAtMs }) => ({ fromMs: askedAtMs, toMs: readAtMs })),
+    ...run.readings.map(({ requestedAtMs: askedAtMs, readAtMs }) => ({ fromMs: askedAtMs, toMs: readAtMs })),
   ];
   return Math.max(...took.filter(({ toMs }) => toMs >= sinceMs).map(({ fromMs, toMs }) => toMs - fromMs));
 }

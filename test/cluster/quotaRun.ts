@@ -14,7 +14,7 @@ export interface SentRequest {
 
 /** The tenant's row of the rollup on its only partition. 0 without a row. */
 export interface Reading {
-  readonly askedAtMs: number;
+  readonly requestedAtMs: number;
   readonly readAtMs: number;
   readonly used: number;
   readonly lastOffset: number;
@@ -57,13 +57,13 @@ export async function playPastTheLine(
     }
   };
   const read = async (): Promise<void> => {
-    const askedAtMs = performance.now();
+    const requestedAtMs = performance.now();
     const [row] = await deployment.sql<{ used: number; lastOffset: number }>(
       `SELECT toUInt32(used) AS used, toUInt32(last_offset) AS lastOffset
        FROM quota_usage_by_partition FINAL WHERE tenant_id = '${project.tenantId}'`,
     );
     const readAtMs = performance.now();
-    readings.push({ askedAtMs, readAtMs, ...(row ?? { used: 0, lastOffset: -1 }) });
+    readings.push({ requestedAtMs, readAtMs, ...(row ?? { used: 0, lastOffset: -1 }) });
   };
   const isPast = (): boolean =>
     ingests.every((ingest) => {

@@ -24,7 +24,7 @@ export interface Trial {
   /** Log client of the tests. */
   readonly log: Log;
   /** Resolves after new requests are acknowledged and every partition is projected and linked further. */
-  goesOn(): Promise<void>;
+  waitForProgress(): Promise<void>;
   /** Stops the load, which may start again. Resolves after the consumers have processed all of it. */
   settle(): Promise<void>;
   /** Removes the deployment with its topics and database. */
@@ -74,7 +74,7 @@ export async function startTrial(
   // Uses one ingest, because another ingest may not have the new project yet.
   const [ingest] = deployment.running('ingest') as [Service];
   for (const of of PROJECTS) projects.push(await aProject(ingest, of));
-  await knownEverywhere(deployment, projects);
+  await waitForAllIngests(deployment, projects);
   const load = new Load({ projects, reach: deployment, random: seeded(seed), shiftMs });
   // Adds the sessions that were created with the projects.
   for (const { sessionId, projectId } of projects) {
@@ -98,13 +98,13 @@ export async function startTrial(
     linked,
     view,
     log,
-    goesOn: () => goesOn(load, [projected, linked]),
+    waitForProgress: () => waitForProgress(load, [projected, linked]),
     settle: async () => {
       await load.stop();
       // Waits in the order of processing, because each consumer depends on the commits of the previous one.
       for (const watch of watches) {
         await eventually(
-          async () => ({ isThere: await watch.look(), behind: watch.behind }),
+          async () => ({ isThere: await watch.poll(), behind: watch.behind }),
           ({ isThere }) => isThere === true,
           WITHIN_MS,
         );
@@ -124,7 +124,7 @@ export function logOf({ engines, prefix }: Deployment): Promise<Log> {
   return openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
 }
 
-async function knownEverywhere(deployment: Deployment, projects: readonly TestProject[]): Promise<void> {
+async function waitForAllIngests(deployment: Deployment, projects: readonly TestProject[]): Promise<void> {
   for (const ingest of deployment.running('ingest')) {
     for (const project of projects) {
       const { sessionId } = project;
@@ -136,14 +136,14 @@ async function knownEverywhere(deployment: Deployment, projects: readonly TestPr
   }
 }
 
-async function goesOn({ ledger }: Load, watches: readonly GroupWatch[]): Promise<void> {
-  const look = () => Promise.all(watches.map((watch) => watch.look()));
+async function waitForProgress({ ledger }: Load, watches: readonly GroupWatch[]): Promise<void> {
+  const pollAll = () => Promise.all(watches.map((watch) => watch.poll()));
   // Requires a successful poll first, because progress from before the fault does not count.
-  await eventually(look, (looks) => !looks.includes(undefined), WITHIN_MS);
+  await eventually(pollAll, (looks) => !looks.includes(undefined), WITHIN_MS);
   const requests = ledger.requests.length;
   const before = watches.map(({ committed }) => committed);
   /** Returns the parts without progress, as sentences. */
-  const still = (): string[] => [
+  const withoutProgress = (): string[] => [
     ...(ledger.requests.length > requests + MORE_REQUESTS ? [] : ['the load']),
     ...watches.flatMap(({ name, committed }, i) =>
       committed.flatMap((offset, partition) =>
@@ -153,8 +153,8 @@ async function goesOn({ ledger }: Load, watches: readonly GroupWatch[]): Promise
   ];
   await eventually(
     async () => {
-      await look();
-      return still();
+      await pollAll();
+      return withoutProgress();
     },
     ({ length }) => length === 0,
     WITHIN_MS,

@@ -36,7 +36,7 @@ describeKafka('the ledger of a cluster', (engines) => {
   });
 
   /** Creates a project that both ingests have. */
-  async function aStudio(): Promise<TestProject> {
+  async function createProject(): Promise<TestProject> {
     const studio = await aProject(one, { revision: 'B' });
     const there = () => onto(studio, other).get(`/v1/sessions/${studio.sessionId}`);
     await eventually(there, ({ status }) => status === 200);
@@ -48,11 +48,14 @@ describeKafka('the ledger of a cluster', (engines) => {
     const answer = await studio.post(events(count));
     expect(answer.status, answer.text()).toBe(201);
     const [{ id }] = answer.json();
-    const look = () =>
+    const readPosition = () =>
       deployment.sql<Position>(
         `SELECT log_partition AS partition, toFloat64(log_offset) AS offset FROM events WHERE id = '${id}'`,
       );
-    const [place = { partition: -1, offset: -1 }] = await eventually(look, ({ length }) => length === 1);
+    const [place = { partition: -1, offset: -1 }] = await eventually(
+      readPosition,
+      ({ length }) => length === 1,
+    );
     return { ...place, id };
   }
 
@@ -66,8 +69,8 @@ describeKafka('the ledger of a cluster', (engines) => {
   }
 
   test('balances with rejections, duplicates, a dead letter, and expired records', async () => {
-    const [studio, stranger] = [await aStudio(), await aStudio()];
-    const givenUp = await stored(studio, 2);
+    const [studio, stranger] = [await createProject(), await createProject()];
+    const expired = await stored(studio, 2);
     const keyed = { 'Idempotency-Key': aKey() };
     const both = [one, other].map((ingest) => onto(studio, ingest).post(events(3), keyed));
     const [ids, again] = (await Promise.all(both)).map((answer) =>
@@ -76,7 +79,7 @@ describeKafka('the ledger of a cluster', (engines) => {
     expect(again).toEqual(ids);
     expect((await onto(studio, other).post([{ eventType: 7 }])).status).toBe(400);
     const last = await stored(studio, 1);
-    const { partition } = givenUp;
+    const { partition } = expired;
     const record = (await readToEnd(log, TOPICS.events))[partition]?.find(
       ({ offset }) => offset === last.offset,
     );
@@ -86,7 +89,7 @@ describeKafka('the ledger of a cluster', (engines) => {
       { key: stranger.tenantId, value: Buffer.from('no Avro') },
     ]);
     const topic = deployment.prefix + TOPICS.events;
-    const before = [{ partition, offset: String(givenUp.offset + 1) }];
+    const before = [{ partition, offset: String(expired.offset + 1) }];
     await admin(async (client) => {
       // Loads the metadata of the topic, because the client only has the leaders of requested topics.
       await client.fetchTopicOffsets(topic);
@@ -120,14 +123,18 @@ describeKafka('the ledger of a cluster', (engines) => {
   });
 
   test('reports missing, duplicate, and miscounted rows with their partition and offset', async () => {
-    const studio = await aStudio();
-    const [robbed, gone, twice] = [await stored(studio, 2), await stored(studio, 3), await stored(studio, 2)];
+    const studio = await createProject();
+    const [incomplete, gone, twice] = [
+      await stored(studio, 2),
+      await stored(studio, 3),
+      await stored(studio, 2),
+    ];
     const own = ['--tenant', studio.tenantId];
     const well = await verify(...own);
     expect([well.code, well.differences], well.stderr).toEqual([0, []]);
 
     const of = ({ partition, offset }: Position) => `log_partition = ${partition} AND log_offset = ${offset}`;
-    const taken = [`id = '${robbed.id}'`, of(gone)];
+    const taken = [`id = '${incomplete.id}'`, of(gone)];
     for (const where of taken) {
       await deployment.command(`ALTER TABLE events DELETE WHERE ${where} SETTINGS mutations_sync = 2`);
     }
@@ -147,7 +154,7 @@ describeKafka('the ledger of a cluster', (engines) => {
     expect(code).toBe(1);
     expect(differences).toEqual(
       expect.arrayContaining([
-        expect.objectContaining({ what: 'missing', expected: 2, found: 1, ...place(robbed) }),
+        expect.objectContaining({ what: 'missing', expected: 2, found: 1, ...place(incomplete) }),
         expect.objectContaining({ what: 'missing', expected: 3, found: 0, ...place(gone) }),
         expect.objectContaining({ what: 'twice', expected: 2, found: 3, ...place(twice) }),
         expect.objectContaining({ what: 'miscounted', expected: 0, found: 7 }),

@@ -36,12 +36,12 @@ describeKafka('ingest with two workers', (engines) => {
   beforeAll(async () => {
     [ingest] = await Promise.all([startIngest(), deployment.start('projector')]);
     // Retries a 401, because one worker gets the new token before the other.
-    const known: Service['request'] = (...of) =>
+    const requestWithRetry: Service['request'] = (...of) =>
       eventually(
         () => ingest.request(...of),
         ({ status }) => status !== 401,
       );
-    project = await aProject({ ...ingest, request: known }, { revision: 'B' });
+    project = await aProject({ ...ingest, request: requestWithRetry }, { revision: 'B' });
     await eventually(
       () => Promise.all(Array.from({ length: 8 }, () => post())),
       (each) => each.every(isStored),
@@ -78,12 +78,12 @@ describeKafka('ingest with two workers', (engines) => {
       }
       agent?.destroy();
     };
-    const kept = Array.from(
+    const agents = Array.from(
       { length: KEPT_CONNECTIONS },
       () => new Agent({ keepAlive: true, maxSockets: 1 }),
     );
     const clients = [
-      ...kept.map((agent) => send(agent)),
+      ...agents.map((agent) => send(agent)),
       ...Array.from({ length: SHORT_CONNECTIONS }, () => send()),
     ];
     try {

@@ -51,9 +51,9 @@ export function chooseEngines(env: Environment, machine: MachineCapabilities | u
   if (noDocker !== undefined && noLocal !== undefined) return none(env, `${noDocker}, and ${noLocal}`);
   const from = noDocker === undefined ? 'docker' : 'local';
   const because = noDocker === undefined ? '' : `; ${noDocker}`;
-  const place = from === 'docker' ? 'in Docker' : 'from a local stack';
+  const source = from === 'docker' ? 'in Docker' : 'from a local stack';
   if (given.length > 0) {
-    const line = `kafka tests: on ${listOf(given)} as given, ${listOf(missing)} ${place}${because}`;
+    const line = `kafka tests: on ${listOf(given)} as given, ${listOf(missing)} ${source}${because}`;
     return { kind: 'given', missing, from, line };
   }
   const line = from === 'docker' ? 'on Kafka in Docker' : 'on a local Kafka';

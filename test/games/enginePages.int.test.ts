@@ -112,7 +112,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     for (const [, refused, again] of [of(EVENTS), of(REPORTS)]) {
       expect((again?.atMs ?? 0) - (refused?.atMs ?? 0)).toBeGreaterThan(990);
     }
-    expect(game.said().match(/cannot reach|reached http/g)).toEqual(['cannot reach', 'reached http']);
+    expect(game.log().match(/cannot reach|reached http/g)).toEqual(['cannot reach', 'reached http']);
     await expectStored(project, engine.platform, JSON.parse(of(REPORTS)[0]?.body ?? '').sessionId);
   });
 
@@ -139,7 +139,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     await game.until(() => CALLS.every((call) => front.answered.includes(call)));
     await game.quit();
 
-    expect(game.said()).toContain("this is the operators' listener; games use port 8080");
+    expect(game.log()).toContain("this is the operators' listener; games use port 8080");
     const report = front.passed.findLast(({ call }) => call === REPORTS);
     await expectStored(project, engine.platform, JSON.parse(report?.body ?? '').sessionId);
   });
@@ -160,7 +160,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     const { front, start, files } = built.begin(() => fate);
     const killed = start();
     await killed.until(() => front.passed.length > 5);
-    expect(killed.said().match(/cannot reach/g)).toHaveLength(1);
+    expect(killed.log().match(/cannot reach/g)).toHaveLength(1);
     await killed.kill();
     fate = 'held';
     const before = front.passed.length;
@@ -195,7 +195,7 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     const killed = start();
     await killed.until((said) => said.includes('cannot reach'));
     await killed.kill();
-    expect(killed.said()).toContain('the queue is full: the oldest events are dropped');
+    expect(killed.log()).toContain('the queue is full: the oldest events are dropped');
     expect(bytes()).toBeLessThanOrEqual(100_000);
     fate = 'answered';
     const last = start();
@@ -327,18 +327,18 @@ async function build(
 
 /** A running game and its log. */
 function playing(child: ChildProcessByStdio<Writable, null, Readable>) {
-  let said = '';
+  let log = '';
   child.stderr.on('data', (chunk) => {
-    said += chunk;
+    log += chunk;
   });
   const exit = once(child, 'exit');
   onTestFinished(() => void child.kill('SIGKILL'));
   return {
-    said: () => said,
-    until: (isSo: (said: string) => boolean) =>
+    log: () => log,
+    until: (isSo: (log: string) => boolean) =>
       eventually(
-        async () => said,
-        () => isSo(said),
+        async () => log,
+        () => isSo(log),
         20_000,
       ),
     /** Quits the game. @returns the time that the game takes to end, in milliseconds. */
@@ -346,7 +346,7 @@ function playing(child: ChildProcessByStdio<Writable, null, Readable>) {
       const beganMs = performance.now();
       child.stdin.end();
       const [status] = await exit;
-      expect(status, said).toBe(0);
+      expect(status, log).toBe(0);
       return performance.now() - beganMs;
     },
     kill: async (): Promise<void> => {

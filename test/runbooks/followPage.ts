@@ -27,7 +27,7 @@ export async function followPage(text: string, hands: Hands, env: NodeJS.Process
   // Closes the shell even after a timeout of the test, which skips the rest of this function.
   onTestFinished(shell.close);
   const idle = new Set(Object.keys(hands));
-  let said = '';
+  let lastOutput = '';
   try {
     for (const { groups = {} } of text.matchAll(MARK)) {
       const { hand, fails, typed, answer } = groups;
@@ -38,12 +38,13 @@ export async function followPage(text: string, hands: Hands, env: NodeJS.Process
         idle.delete(hand);
       } else if (typed !== undefined) {
         const { output, failed } = await shell.type(typed);
-        said = output;
+        lastOutput = output;
         if (failed !== (fails !== undefined))
-          throw new Error(`${failed ? 'failed' : 'did not fail'}:\n${typed}\n${said}`);
+          throw new Error(`${failed ? 'failed' : 'did not fail'}:\n${typed}\n${lastOutput}`);
       } else {
         for (const line of (answer ?? '').trim().split('\n'))
-          if (!patternOf(line).test(said)) throw new Error(`no "${line}" in the answer:\n${said}`);
+          if (!patternOf(line).test(lastOutput))
+            throw new Error(`no "${line}" in the answer:\n${lastOutput}`);
       }
     }
   } finally {
@@ -58,7 +59,7 @@ export const CLICKHOUSE_CLIENT = {
 };
 
 /** Replaces commands of a page by shell scripts. @returns the PATH with the scripts. */
-export function standIns(folder: string, commands: Readonly<Record<string, string>>): string {
+export function replaceCommands(folder: string, commands: Readonly<Record<string, string>>): string {
   const bin = join(folder, 'bin');
   mkdirSync(bin);
   for (const [name, does] of Object.entries(commands)) {

@@ -36,23 +36,23 @@ beforeAll(async () => {
 test('flood.md: finds the build and stops only this build within 2 s', async () => {
   const buildId = anUnknownId();
   const bad = await game.session({ buildId });
-  const sent: { begunAt: number; status: number }[] = [];
+  const sent: { startedAt: number; status: number }[] = [];
   let isOver = false;
   const flood = async (): Promise<void> => {
     while (!isOver) {
-      const begunAt = Date.now();
+      const startedAt = Date.now();
       const { status } = await game.post(
         Array.from({ length: 20 }, () => anEvent({ sessionId: bad, eventType: 'physics_debug' })),
       );
-      sent.push({ begunAt, status });
+      sent.push({ startedAt, status });
     }
   };
   let flooding: Promise<void> | undefined;
   const switches = `/admin/projects/${game.projectId}/switches`;
   const others = { eventType: 'debug', action: 'reject', reason: 'of somebody else' };
   await own.product.admin('PUT', switches, [others]);
-  let knownAt = 0;
-  const late = () => sent.filter(({ begunAt }) => begunAt > knownAt);
+  let effectiveAt = 0;
+  const late = () => sent.filter(({ startedAt }) => startedAt > effectiveAt);
 
   await follow('flood.md', {
     break: async () => {
@@ -66,7 +66,7 @@ test('flood.md: finds the build and stops only this build within 2 s', async () 
       );
     },
     isStopped: async () => {
-      knownAt = Date.now() + EFFECTIVE_WITHIN_MS;
+      effectiveAt = Date.now() + EFFECTIVE_WITHIN_MS;
       await eventually(
         async () => late(),
         ({ length }) => length > 0,
@@ -115,8 +115,8 @@ test('dead-letters.md: replays a dead letter after its cause is fixed, and disca
 
 test('erasure.md: erases a player and no other data', async () => {
   const kim = await game.session({ player: { externalId: 'kim' } });
-  const erased = await anEventOf(kim);
-  const kept = await anEventOf(await game.session({ player: { externalId: 'lee' } }));
+  const erased = await sendEvent(kim);
+  const kept = await sendEvent(await game.session({ player: { externalId: 'lee' } }));
   await follow('erasure.md', {
     break: async () => {
       // ClickHouse keeps replaced parts for a minute; an operator waits for that.
@@ -140,13 +140,13 @@ test('lag.md: a projector reports failing inserts, and catches up after the fix,
   let isOver = false;
   let late = '';
   const play = async (): Promise<void> => {
-    while (!isOver) await anEventOf(game.sessionId);
+    while (!isOver) await sendEvent(game.sessionId);
   };
   let playing: Promise<void> | undefined;
   await follow('lag.md', {
     break: async () => {
       await changeTable('MODIFY SETTING parts_to_throw_insert = 1');
-      late = await anEventOf(game.sessionId);
+      late = await sendEvent(game.sessionId);
       playing = play();
       await eventually(
         isBehind,
@@ -261,7 +261,7 @@ async function follow(
   await followPage(readFileSync(join(RUNBOOKS, page), 'utf8'), hands, env);
 }
 
-async function anEventOf(sessionId: string): Promise<string> {
+async function sendEvent(sessionId: string): Promise<string> {
   return (await game.post(anEvent({ sessionId }))).json()[0].id;
 }
 

@@ -13,10 +13,10 @@ import { collectOutput, end, reach, ready, send, spawnProduct } from '../e2e/pro
 import { clientsOf, type StackClients } from './stackClients.ts';
 import {
   environmentIn,
+  missingRequirement,
   type NodeStatus,
   type Outcome,
   stackCommands,
-  whatIsLacking,
 } from './stackCommands.ts';
 
 /** Time limit of a start. On two idle cores, brokers and registry start within 20 s, but other tests run at the same time. */
@@ -45,7 +45,7 @@ describe('a stack of three brokers', () => {
   beforeAll(async () => {
     ups = await Promise.all([stack.run('up', '--brokers', '3'), stack.run('up', '--brokers', '3')]);
     printed = ups[0]?.stdout ?? '';
-    lack = whatIsLacking(ups[0]?.stderr ?? '');
+    lack = missingRequirement(ups[0]?.stderr ?? '');
     if (lack !== undefined) console.warn(`skipped: no local Kafka can be tried here: ${lack}`);
     if (printed !== '') clients = clientsOf(environmentIn(printed));
   }, WITHIN_MS);

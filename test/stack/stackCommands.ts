@@ -54,14 +54,14 @@ export function stackCommands(dataDir = mkdtempSync(join(tmpdir(), 'questlog-sta
 
   const run = (...args: string[]): Promise<Outcome> => execute(process.execPath, [STACK, ...args]);
 
-  async function done(...args: string[]): Promise<string> {
+  async function runOrThrow(...args: string[]): Promise<string> {
     const { code, stdout, stderr } = await run(...args);
     if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}: ${stderr}`);
     return stdout;
   }
 
   async function status(): Promise<Record<string, NodeStatus>> {
-    const lines = (await done('status')).trimEnd().split('\n');
+    const lines = (await runOrThrow('status')).trimEnd().split('\n');
     return Object.fromEntries(
       lines.map((line) => {
         const [name = '', pid, port, state = ''] = line.split(' ');
@@ -71,11 +71,11 @@ export function stackCommands(dataDir = mkdtempSync(join(tmpdir(), 'questlog-sta
   }
 
   async function remove(): Promise<void> {
-    await done('down');
+    await runOrThrow('down');
     rmSync(dataDir, { recursive: true, force: true });
   }
 
-  return { dataDir, run, do: done, shell: (line) => execute('sh', ['-c', line]), status, remove };
+  return { dataDir, run, do: runOrThrow, shell: (line) => execute('sh', ['-c', line]), status, remove };
 }
 
 export interface StackEngines {
@@ -87,7 +87,7 @@ export interface StackEngines {
 /** Starts three brokers, a registry, and ClickHouse. Returns the missing requirement if this machine cannot run them. */
 export async function threeBrokers(commands: StackCommands): Promise<StackEngines | { lack: string }> {
   const up = await commands.run('up', '--brokers', '3');
-  const lack = whatIsLacking(up.stderr);
+  const lack = missingRequirement(up.stderr);
   if (lack !== undefined) return { lack };
   if (up.code !== 0) throw new Error(up.stderr);
   const env = environmentIn(up.stdout);
@@ -99,7 +99,7 @@ export async function threeBrokers(commands: StackCommands): Promise<StackEngine
 }
 
 /** Returns the missing requirement from the error output of `up`. @throws Error if `QUESTLOG_REQUIRE` names kafka. */
-export function whatIsLacking(stderr: string): string | undefined {
+export function missingRequirement(stderr: string): string | undefined {
   const lack = /^stack: (.*(is needed|needs Linux).*)$/m.exec(stderr)?.[1];
   const isRequired = /\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '');
   if (lack !== undefined && isRequired) throw new Error(`QUESTLOG_REQUIRE asks for kafka, but: ${lack}`);

@@ -79,11 +79,11 @@ async function replaceAll(
   const { deployment, load } = trial;
   deployment.entry = entry;
   for (const name of order) {
-    const olds = deployment.running(name);
-    const started = await deployment.startAll(...olds.map(() => name));
-    if (name === 'ingest') await serveEachOther(trial, olds[0] as Service, started[0] as Service);
-    await trial.goesOn();
-    for (const old of olds) {
+    const oldServices = deployment.running(name);
+    const started = await deployment.startAll(...oldServices.map(() => name));
+    if (name === 'ingest') await serveEachOther(trial, oldServices[0] as Service, started[0] as Service);
+    await trial.waitForProgress();
+    for (const old of oldServices) {
       // Drains the process first, as the upgrade page describes, because a closing listener does not answer requests.
       await old.leave();
       expect(await old.stop(), `the exit code of the ${name}`).toBe(0);
@@ -100,14 +100,14 @@ async function serveEachOther(trial: Trial, one: Service, other: Service): Promi
   const { load, projects, projected, linked } = trial;
   const [project] = projects as [TestProject];
   /** Waits for the status, because consumers can be behind after a rebalance. @returns the body. */
-  const asked = async (ask: () => Promise<Answer>, wanted: number): Promise<string> => {
-    const look = async () => {
+  const waitForStatus = async (ask: () => Promise<Answer>, wanted: number): Promise<string> => {
+    const request = async () => {
       const answer = await ask();
       const { status } = answer;
-      if (status !== wanted) await Promise.all([projected, linked].map((watch) => watch.look()));
+      if (status !== wanted) await Promise.all([projected, linked].map((watch) => watch.poll()));
       return { status, body: answer.text(), behind: [projected, linked].flatMap(({ behind }) => behind) };
     };
-    return (await eventually(look, ({ status }) => status === wanted, SHOWN_WITHIN_MS)).body;
+    return (await eventually(request, ({ status }) => status === wanted, SHOWN_WITHIN_MS)).body;
   };
   for (const [writer, reader] of [
     [one, other],
@@ -116,12 +116,12 @@ async function serveEachOther(trial: Trial, one: Service, other: Service): Promi
     const taken = await load.probe(project, { at: writer });
     expect(taken.status).toBe(201);
     const [{ id }] = taken.json();
-    const shown = await asked(() => onto(project, reader).get(`/v1/events/${id}`), 200);
+    const shown = await waitForStatus(() => onto(project, reader).get(`/v1/events/${id}`), 200);
     expect(JSON.parse(shown).payload).toEqual(taken.json()[0].payload);
 
     const { id: tokenId, token } = await aToken(writer, project.projectId, { scopes: ['read'] });
-    await asked(() => onto({ ...project, token }, reader).get(`/v1/events/${id}`), 200);
+    await waitForStatus(() => onto({ ...project, token }, reader).get(`/v1/events/${id}`), 200);
     expect((await reader.admin('DELETE', `/admin/tokens/${tokenId}`)).status).toBe(204);
-    await asked(() => onto({ ...project, token }, writer).get(`/v1/events/${id}`), 401);
+    await waitForStatus(() => onto({ ...project, token }, writer).get(`/v1/events/${id}`), 401);
   }
 }

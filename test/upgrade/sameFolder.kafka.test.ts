@@ -33,8 +33,8 @@ test(
       const product = await startProduct({ dataDir, entry });
       onTestFinished(() => product.kill());
       game = game === undefined ? await aProject(product, { revision: 'B' }) : onto(game, product);
-      taken.push(await anEventOf(game));
-      for (const id of taken) await shown(game, `/v1/events/${id}`);
+      taken.push(await sendEvent(game));
+      for (const id of taken) await waitForBody(game, `/v1/events/${id}`);
       expect(await storedIds(product, game)).toEqual(taken);
       expect(await product.stop()).toBe(0);
     }
@@ -43,20 +43,20 @@ test(
 );
 
 /** Sends an event and a report, and waits for their link. @returns the id of the event. */
-async function anEventOf(game: TestProject): Promise<string> {
+async function sendEvent(game: TestProject): Promise<string> {
   const { sessionId } = game;
   const answer = await game.post(anEvent({ sessionId }));
   expect(answer.status, answer.text()).toBe(201);
   const [{ id }] = answer.json();
   const filed = await game.report({ eventIds: [id] });
   expect(filed.status, filed.text()).toBe(201);
-  const link = async () => (await shown(game, `/v1/reports/${filed.json().id}`)).links;
+  const link = async () => (await waitForBody(game, `/v1/reports/${filed.json().id}`)).links;
   await eventually(link, (links) => links?.[0]?.state === 'linked', SHOWN_WITHIN_MS);
   return id;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the test reads several kinds of responses.
-async function shown(game: TestProject, path: string): Promise<any> {
+async function waitForBody(game: TestProject, path: string): Promise<any> {
   const ask = async () => {
     const answer = await game.get(path);
     return { status: answer.status, body: answer.json() };

@@ -38,8 +38,8 @@ export function checkOut(commit: string): Checkout | { readonly lack: string } {
     maxBuffer: ARCHIVE_BYTES,
   });
   if (archive.status !== 0) {
-    const said = archive.error?.message ?? archive.stderr.toString('utf8').trim();
-    const lack = `git has no commit ${commit} here, as in a shallow clone (${said})`;
+    const message = archive.error?.message ?? archive.stderr.toString('utf8').trim();
+    const lack = `git has no commit ${commit} here, as in a shallow clone (${message})`;
     if (/\bhistory\b/.test(process.env['QUESTLOG_REQUIRE'] ?? ''))
       throw new Error(`QUESTLOG_REQUIRE asks for history, but ${lack}`);
     return { lack };

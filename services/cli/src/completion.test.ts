@@ -8,11 +8,11 @@ const program = questlog(async () => {
 }, {});
 
 /** Returns the completions of the last word in a real bash. */
-function offered(...words: readonly string[]): string[] {
+function completionsOf(...words: readonly string[]): string[] {
   const script = `${completionScript(program, 'bash')}
     COMP_WORDS=(questlog "$@"); COMP_CWORD=$#; _questlog; echo "\${COMPREPLY[@]}"`;
-  const said = execFileSync('bash', ['-c', script, 'bash', ...words], { encoding: 'utf8' });
-  return said.trim().split(' ').filter(Boolean);
+  const output = execFileSync('bash', ['-c', script, 'bash', ...words], { encoding: 'utf8' });
+  return output.trim().split(' ').filter(Boolean);
 }
 
 test.each([
@@ -31,12 +31,12 @@ test.each([
   [['completion', 'z'], ['zsh']],
   [['send', '--file', ''], []],
 ])('bash completes %j to %j', (words, may) => {
-  expect(offered(...words)).toEqual(may);
+  expect(completionsOf(...words)).toEqual(may);
 });
 
 test('completes every command', () => {
   const names = program.commands.map((command) => command.name());
-  expect(offered('')).toEqual(expect.arrayContaining(names));
+  expect(completionsOf('')).toEqual(expect.arrayContaining(names));
   const fish = completionScript(program, 'fish');
   expect(names.filter((name) => !fish.includes(` -a ${name} -d `))).toEqual([]);
 });

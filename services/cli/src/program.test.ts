@@ -14,16 +14,16 @@ const COMMANDS = every(questlog(never, {}))
   .map((command) => pathOf(command))
   .filter(([name]) => !SERVICES.some((service) => service === name));
 
-async function ran(args: readonly string[]) {
+async function runCommand(args: readonly string[]) {
   const root = questlog(never, {});
-  const said = { stdout: '', stderr: '' };
+  const output = { stdout: '', stderr: '' };
   for (const command of every(root)) {
     command.configureOutput({
       writeOut: (text) => {
-        said.stdout += text;
+        output.stdout += text;
       },
       writeErr: (text) => {
-        said.stderr += text;
+        output.stderr += text;
       },
     });
   }
@@ -32,7 +32,7 @@ async function ran(args: readonly string[]) {
     (thrown: unknown) => thrown,
   );
   expect(error).toBeInstanceOf(CommanderError);
-  return { ...said, exitCode: error instanceof CommanderError ? error.exitCode : 0 };
+  return { ...output, exitCode: error instanceof CommanderError ? error.exitCode : 0 };
 }
 
 test('has at least 18 commands', () => {
@@ -41,7 +41,7 @@ test('has at least 18 commands', () => {
 
 test.each(COMMANDS)('%s --help prints the usage and an example', async (...path) => {
   const command = path.join(' ');
-  const { exitCode, stdout, stderr } = await ran([...path, '--help']);
+  const { exitCode, stdout, stderr } = await runCommand([...path, '--help']);
 
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   expect(stdout).toMatch(new RegExp(`Usage: questlog ${command}[\\s\\S]*Example:\\n {2}questlog ${command}`));
@@ -72,7 +72,7 @@ test.each([
   [['dead-letters', 'replay'], "missing required argument 'id'"] as const,
   [['send'], 'either an event or --file is needed'] as const,
 ])('%j fails with an explanation', async (args, sentence) => {
-  const { exitCode, stdout, stderr } = await ran(args);
+  const { exitCode, stdout, stderr } = await runCommand(args);
 
   expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
   expect(stderr).toContain(sentence);

@@ -11,11 +11,11 @@ test.each([
   vi.spyOn(game, 'retried').mockRejectedValue(error);
   // Replaces `process.on`, because the listeners of the command would stay after the test.
   vi.spyOn(process, 'on').mockReturnValue(process);
-  const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  const written = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   onTestFinished(() => void vi.restoreAllMocks());
   const command = sendCommand(async () => ({ admin: game, game, demoSessionId: undefined }));
 
   await expect(command.parseAsync(['{"eventType":"a"}'], { from: 'user' })).rejects.toBe(error);
 
-  expect(said.mock.calls.join('')).toBe(told);
+  expect(written.mock.calls.join('')).toBe(told);
 });

@@ -28,7 +28,7 @@ interface Database {
   close(): void;
 }
 interface Locks {
-  request(name: string, whileHeld: () => Promise<unknown>): Promise<unknown>;
+  request(name: string, waitForRelease: () => Promise<unknown>): Promise<unknown>;
   query(): Promise<{ held: { name: string }[] }>;
 }
 type Key = [tab: string, id: number];
@@ -105,12 +105,12 @@ function lockName(name: string, tab: string): string {
 /** Resolves after the lock is acquired. The lock is released when the signal aborts or the page closes. */
 function acquireLock(locks: Locks, name: string, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const whileHeld = (): Promise<void> =>
+    const waitForRelease = (): Promise<void> =>
       new Promise((release) => {
         signal.addEventListener('abort', () => release());
         resolve();
       });
-    locks.request(name, whileHeld).catch(reject);
+    locks.request(name, waitForRelease).catch(reject);
   });
 }
 

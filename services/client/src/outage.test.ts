@@ -90,9 +90,9 @@ describe('with a clock', () => {
       game.event('n');
       await advance(5_000);
     }
-    const told = server.problems.filter(({ kind }) => kind === 'unreachable');
-    expect(told.length).toBeGreaterThan(1);
-    expect(told.length).toBeLessThan(7);
+    const reported = server.problems.filter(({ kind }) => kind === 'unreachable');
+    expect(reported.length).toBeGreaterThan(1);
+    expect(reported.length).toBeLessThan(7);
   });
 
   test('reports that a page is offline, and later that it is online again', async () => {

@@ -29,9 +29,9 @@ describe('a full queue', () => {
     expect(await game.flush()).toBe(true);
 
     const events = server.batches().flat();
-    const kept = events.filter(({ eventType }) => eventType === 'n').map(({ payload }) => payload);
+    const remaining = events.filter(({ eventType }) => eventType === 'n').map(({ payload }) => payload);
     expect(dropped).toBeGreaterThan(50);
-    expect(kept).toEqual(Array.from({ length: 100 - dropped }, (_, i) => ({ n: dropped + i + 1 })));
+    expect(remaining).toEqual(Array.from({ length: 100 - dropped }, (_, i) => ({ n: dropped + i + 1 })));
     expect(events.filter(({ eventType }) => eventType !== 'n')).toMatchObject([
       { eventType: 'questlog_lost', payload: { dropped, uncertain: 0 } },
     ]);

@@ -48,14 +48,14 @@ test.each([
     await earlier.end();
     server.problems.length = 0;
     server.always(answer);
-    const kept = memoryStore(store.entries);
-    const game = await server.start({ queue: kept });
+    const persistent = memoryStore(store.entries);
+    const game = await server.start({ queue: persistent });
     game.event('later');
     void game.report({ title: 'again' });
     await advance(90 * MINUTE_MS);
 
     expect(game.counts).toMatchObject({ queued: 6, refused: 0, dropped: 0, uncertain: 0 });
-    expect(kept.entries.size).toBe(6);
+    expect(persistent.entries.size).toBe(6);
     expect(server.problems[0]).toMatchObject({
       kind: 'unreachable',
       code,

@@ -19,11 +19,11 @@ export function signIn(adminToken: string): Middleware {
     return `${expiresMs}.${nonce}.${signed.digest('base64url')}`;
   };
   const isSignedIn = (ctx: Context): boolean => {
-    const given = ctx.cookies.get(cookieName(ctx.host)) ?? '';
-    const [expiresMs = '', nonce = ''] = given.split('.');
+    const received = ctx.cookies.get(cookieName(ctx.host)) ?? '';
+    const [expiresMs = '', nonce = ''] = received.split('.');
     // Compares texts, because base64 has several encodings of a signature, which would be different sessions in the audit.
     const cookie = cookieOf(ctx.host, expiresMs, nonce);
-    const isValid = Number(expiresMs) > Date.now() && isEqual(Buffer.from(given), Buffer.from(cookie));
+    const isValid = Number(expiresMs) > Date.now() && isEqual(Buffer.from(received), Buffer.from(cookie));
     if (isValid) ctx.state['consoleSession'] = cookie;
     return isValid;
   };
@@ -81,8 +81,8 @@ function isSameOrigin(ctx: Context): boolean {
   return URL.parse(ctx.get('Origin'))?.host === ctx.host;
 }
 
-function isEqual(given: Buffer, expected: Buffer): boolean {
-  return given.length === expected.length && timingSafeEqual(given, expected);
+function isEqual(received: Buffer, expected: Buffer): boolean {
+  return received.length === expected.length && timingSafeEqual(received, expected);
 }
 
 function sha256(text: string): Buffer {

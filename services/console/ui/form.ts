@@ -75,10 +75,10 @@ export function FormDialog({
     }
   };
   useEffect(() => form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus(), [error]);
-  const isBesideField = (problem: string) =>
+  const isOfField = (problem: string) =>
     fields.some(({ name }) => name === problem || name.startsWith(`${problem}/`));
-  const isBesideFields = problems.size > 0 && [...problems.keys()].every(isBesideField);
-  const formError = error && !isBesideFields ? new Error(problemInWords(error.message, fields)) : undefined;
+  const areAllOfFields = problems.size > 0 && [...problems.keys()].every(isOfField);
+  const formError = error && !areAllOfFields ? new Error(problemInWords(error.message, fields)) : undefined;
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form class="fields" ref=${form} onSubmit=${onSubmit}>
       ${children}

@@ -5,7 +5,7 @@
 import { fileURLToPath } from 'node:url';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { whatIsLacking } from '../../stack/stackCommands.ts';
+import { missingRequirement } from '../../stack/stackCommands.ts';
 import { type Peer, startAfternoon, startFloor } from '../peers/peer.ts';
 import { PARTITIONS, startBenchStack } from './benchStack.ts';
 import { measurePeer, type PathBench } from './measurePath.ts';
@@ -81,7 +81,7 @@ async function micros(peer: Peer): Promise<number> {
 
 /** Returns the missing prerequisite. @throws the error if it has another cause */
 function lacking(error: unknown): string {
-  const said = whatIsLacking(messageOf(error));
+  const said = missingRequirement(messageOf(error));
   if (said === undefined) throw error;
   return said;
 }

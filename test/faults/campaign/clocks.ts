@@ -24,7 +24,7 @@ export const CLOCKS: readonly Row[] = [
         await Promise.all(shifts.map((shiftMs) => deployment.start(name, clockEnv(shiftMs))));
         for (const service of right) await service.kill();
       }
-      await trial.goesOn();
+      await trial.waitForProgress();
       return { counts: { 'clocks off': 2 * SERVICES.length } };
     },
   },

@@ -41,11 +41,11 @@ export const DISKS: readonly Row[] = [
       const { trial, stack, random } = site;
       const broker = random.pick(['broker-1', 'broker-2', 'broker-3']);
       return await onSmallDisk(site, broker, 'log', async (disk) => {
-        await trial.goesOn();
+        await trial.waitForProgress();
         disk.fill();
         const isDown = async () => (await stack.status())[broker]?.state === 'down';
         await eventually(isDown, Boolean, GONE_WITHIN_MS);
-        await trial.goesOn();
+        await trial.waitForProgress();
         disk.empty();
         return { counts: { 'disks full': 1 } };
       });
@@ -59,7 +59,7 @@ export const DISKS: readonly Row[] = [
       const { trial, random, wait } = site;
       const planted = await onSmallDisk(site, 'clickhouse', '', async (disk) => {
         await keepSecondRows(trial.deployment);
-        await trial.goesOn();
+        await trial.waitForProgress();
         disk.fill();
         await wait(random.between(0, FULL_MS));
         const [game] = trial.projects as [TestProject];

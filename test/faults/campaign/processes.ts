@@ -25,7 +25,7 @@ export const PROCESSES: readonly Row[] = [
     plant: async ({ trial, stack, random }) => {
       const broker = random.pick(BROKERS);
       await stack.do('kill', broker);
-      await trial.goesOn();
+      await trial.waitForProgress();
       await stack.do('start', broker);
       return { counts: { killed: 1 } };
     },
@@ -54,7 +54,7 @@ export const PROCESSES: readonly Row[] = [
     runs: RUNS,
     plant: async ({ trial, stack }) => {
       await stack.do('kill', 'registry');
-      await trial.goesOn();
+      await trial.waitForProgress();
       await stack.do('start', 'registry');
       return { counts: { killed: 1 } };
     },

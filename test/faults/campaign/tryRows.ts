@@ -113,7 +113,7 @@ class Run {
   async #run(): Promise<{ events: number; links: number }> {
     const { trial, isShort } = this.#site;
     const { deployment, load } = trial;
-    await trial.goesOn();
+    await trial.waitForProgress();
     if (!isShort) this.#counts[PEAK] = Math.round(await load.halfOfPeak());
     const planted: Planted[] = [];
     for (const row of this.#rows) planted.push(await this.#plant(row));
@@ -143,7 +143,7 @@ class Run {
     const planted = (await row.plant?.(this.#site)) ?? { counts: {} };
     const wholeMs = performance.now();
     this.#say(`${row.name}: whole again after ${secondsSince(begunMs)} s`);
-    await trial.goesOn();
+    await trial.waitForProgress();
     const seconds = secondsSince(wholeMs);
     this.#say(`${row.name}: drained after ${seconds} s`);
     this.#drainSeconds = Math.max(this.#drainSeconds, seconds);

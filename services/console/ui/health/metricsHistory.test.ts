@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { HISTORY_MS, keptHistory, ratesBetween } from './metricsHistory.ts';
+import { appendToHistory, HISTORY_MS, ratesBetween } from './metricsHistory.ts';
 import { parseMetrics } from './prometheus.ts';
 
 const REQUESTS = 'questlog_http_requests_total';
@@ -31,5 +31,5 @@ ${SECONDS}{route="/v1/linked-events",le="+Inf"} ${1000 * times}`;
 
 test('keeps the last ten minutes', () => {
   const history = [{ atMs: 1 }, { atMs: 2 }, { atMs: 3 }];
-  expect(keptHistory(history, { atMs: HISTORY_MS + 2 })).toEqual([{ atMs: 3 }, { atMs: HISTORY_MS + 2 }]);
+  expect(appendToHistory(history, { atMs: HISTORY_MS + 2 })).toEqual([{ atMs: 3 }, { atMs: HISTORY_MS + 2 }]);
 });

@@ -49,6 +49,6 @@ function isGameRoute({ route = '' }: Labels): boolean {
   return route.startsWith('/v1/') && route !== STREAM;
 }
 
-export function keptHistory<T extends { readonly atMs: number }>(history: readonly T[], next: T): T[] {
+export function appendToHistory<T extends { readonly atMs: number }>(history: readonly T[], next: T): T[] {
   return [...history.filter(({ atMs }) => atMs > next.atMs - HISTORY_MS), next];
 }

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
 import { count } from '../format.ts';
 import { type Advice, adviceOf, type Lag, type Ledger, lagName, type Ready } from '../health/advice.ts';
-import { keptHistory, type Rates, ratesBetween, type Scrape } from '../health/metricsHistory.ts';
+import { appendToHistory, type Rates, ratesBetween, type Scrape } from '../health/metricsHistory.ts';
 import { parseMetrics, total } from '../health/prometheus.ts';
 import { Failure, html, Loading, type QueryState, Table, useQuery } from '../html.ts';
 import { json, request, sql } from '../request.ts';
@@ -38,7 +38,7 @@ async function readiness(): Promise<Ready> {
 function useHistory<T extends { readonly atMs: number }>(next: T | undefined): readonly T[] {
   const [history, setHistory] = useState<readonly T[]>([]);
   useEffect(() => {
-    if (next !== undefined) setHistory((last) => keptHistory(last, next));
+    if (next !== undefined) setHistory((last) => appendToHistory(last, next));
   }, [next]);
   return history;
 }

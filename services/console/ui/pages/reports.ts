@@ -133,13 +133,13 @@ function usePages<Row>(query: (limit: number) => Promise<Row[]>) {
 
 function List({ project, filters, names }: ListProps & { filters: Filters }): VNode {
   const { severity, search, build, state } = filters;
-  const given = {
+  const parameters = {
     ...(project && { project: project.id }),
     ...(search && { search }),
     ...(severity && { severity }),
     ...(build && { [UUID.test(build) ? 'buildId' : 'version']: build }),
   };
-  const where = whereAll([...Object.keys(given), ...(state === '' ? [] : [state])]);
+  const where = whereAll([...Object.keys(parameters), ...(state === '' ? [] : [state])]);
   const { rows, error, more } = usePages((limit) =>
     sql<ReportRow>(
       `WITH page AS (
@@ -154,7 +154,7 @@ function List({ project, filters, names }: ListProps & { filters: Filters }): VN
          WHERE (project_id, id) IN (SELECT project_id, assumeNotNull(session_id) FROM page WHERE session_id IS NOT NULL)
        ) AS known ON known.project_id = page.project_id AND known.id = page.session_id
        ORDER BY page.received_at DESC, page.id DESC`,
-      { ...given, limit },
+      { ...parameters, limit },
     ),
   );
   if (rows === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
@@ -203,8 +203,8 @@ function Groups({
   search,
   onOpen,
 }: ListProps & { search: string; onOpen: (fingerprint: string) => void }): VNode {
-  const given = { ...(project && { project: project.id }), ...(search && { search }) };
-  const where = whereAll(Object.keys(given)).replace(
+  const parameters = { ...(project && { project: project.id }), ...(search && { search }) };
+  const where = whereAll(Object.keys(parameters)).replace(
     CONDITIONS.search,
     searchCondition(['title', 'fingerprint']),
   );
@@ -213,7 +213,7 @@ function Groups({
       `SELECT project_id AS projectId, fingerprint, title, occurrences, builds, players,
          first_seen AS firstSeen, last_seen AS lastSeen
        FROM report_groups ${where} ORDER BY occurrences DESC, last_seen DESC, fingerprint LIMIT {limit:UInt32}`,
-      { ...given, limit },
+      { ...parameters, limit },
     ),
   );
   if (rows === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;

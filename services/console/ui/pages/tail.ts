@@ -118,10 +118,10 @@ export function Tail({ project, projects }: PageProps): VNode {
   const [pausedCount, setPausedCount] = useState(0);
   const [counted, setCounted] = useState(NO_COUNT);
   const [open, setOpen] = useState<TailEvent>();
-  const given = Object.entries({ project: project?.id ?? '', ...filters }).filter(
+  const activeFilters = Object.entries({ project: project?.id ?? '', ...filters }).filter(
     ([, value]) => value !== '',
   );
-  const query = new URLSearchParams(Object.fromEntries(given)).toString();
+  const query = new URLSearchParams(Object.fromEntries(activeFilters)).toString();
   const stream = useStream(query, {
     events: (arrived) => {
       const newest = (last: readonly TailEvent[]) => [...arrived.toReversed(), ...last].slice(0, MAX_EVENTS);
@@ -166,7 +166,7 @@ export function Tail({ project, projects }: PageProps): VNode {
       </button>
     </form>
     <${Status} stream=${stream} counted=${counted} />
-    ${events.length === 0 && html`<${NoEvents} isFiltered=${given.length > 0} />`}
+    ${events.length === 0 && html`<${NoEvents} isFiltered=${activeFilters.length > 0} />`}
     ${events.length > 0 && html`<${EventTable} events=${events} names=${names} onOpen=${setOpen} />`}
     ${open && html`<${Detail} event=${open} project=${names.get(open.projectId)} onClose=${() => setOpen(undefined)} />`}
   </section>`;
