@@ -1,4 +1,4 @@
-/** The projection of `questlog.audit.v1`: a change as it was asked, until a later row says how it was answered. */
+/** Projects `questlog.audit.v1`. A later row of the same id adds the outcome of a change. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import { POSITION_COLUMNS, type RecordRow, rowTable, writeRows } from './rowSink.ts';

@@ -8,7 +8,7 @@ const records: LogRecord[] = ['good', 'broken', 'newer'].map((text, offset) => {
   return { offset, timestampMs: 0, key: null, value: Buffer.from(text), headers: {} };
 });
 
-/** A codec that does not know `newer` while the registry is away. */
+/** A codec that cannot decode `newer` while the registry is unavailable. */
 function aCodec(isAway: boolean): Codec<string> {
   return {
     encode: (message) => Buffer.from(message),
@@ -21,12 +21,12 @@ function aCodec(isAway: boolean): Codec<string> {
   };
 }
 
-test('tells records that do not decode from those that do', async () => {
+test('separates records that decode from records that do not', async () => {
   const { decoded, dead } = await decodeAll(aCodec(false), records);
   expect(decoded.map(({ message }) => message)).toEqual(['good', 'newer']);
   expect(dead.map(({ record }) => record.offset)).toEqual([1]);
 });
 
-test('a block waits for the registry: no record of it is dead because the registry is away', async () => {
+test('a block waits for an unavailable registry instead of dead-lettering records', async () => {
   await expect(decodeAll(aCodec(true), records)).rejects.toBeInstanceOf(Unavailable);
 });

@@ -1,4 +1,4 @@
-/** A projection that is made anew from the log, which still has what was erased. */
+/** Tests a repeated projection from a log that still contains erased data. */
 import { randomUUID } from 'node:crypto';
 import { ErasedData } from '@questlog/schemas/erased';
 import { anErasure, anEventsAccepted } from '@questlog/schemas/fixtures/builders';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-test('what was erased does not come back with a new projection, and is counted as before', async () => {
+test('a repeated projection does not restore erased data, and the counts are unchanged', async () => {
   const on = inProject(bench);
   const of = { tenantId: on.tenant, projectId: on.project };
   const [gone, stays] = [randomUUID(), randomUUID()];

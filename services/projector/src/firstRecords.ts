@@ -1,24 +1,27 @@
-/** Finds the first of several records that name one thing, in the block and in the thing's table; only it counts. */
+/** Finds the first record of each entity, in the block and in the entity's table. Only the first record counts. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blockWriter';
 import type { DecodedRecord, Source } from './writer.ts';
 
-/** What is named, and where the first record of each name is kept. */
+/** Entities of one kind and the table of their first records. */
 export interface EntityTable<Message> {
   readonly store: Store;
   readonly source: Source;
-  /** Holds `project_id`, `id` and the log's coordinates of the first record of each. */
+  /** Table with `project_id`, `id`, and the log position of each first record. */
   readonly table: string;
   idOf(message: Message): EntityId;
 }
 
-/** Ids are unique inside a project only. */
+/** Id of an entity. Ids are unique only inside a project. */
 export interface EntityId {
   readonly projectId: string;
   readonly id: string;
 }
 
-/** Leaves out what an earlier record named, in this block or in the table (this very block's rows are no rival). */
+/**
+ * Returns the first record of each entity. A record is dropped if its entity has an earlier record, in this block or
+ * in the table. Rows of this block do not count as earlier.
+ */
 export async function firstRecords<Message>(
   entities: EntityTable<Message>,
   block: Block,
@@ -34,7 +37,7 @@ export async function firstRecords<Message>(
   });
 }
 
-/** Tells which of the block's offsets the table holds. */
+/** Returns the offsets of the block that have rows in the table. */
 export async function storedFirstOffsets<Message>(
   entities: EntityTable<Message>,
   block: Block,
@@ -50,7 +53,7 @@ export function keyOf({ projectId, id }: EntityId): string {
   return `${projectId}/${id}`;
 }
 
-/** Where the record that made it lies. */
+/** Log position of the record of a row. */
 interface StoredRow extends EntityId {
   readonly logId: string;
   readonly partition: number;
@@ -73,7 +76,10 @@ async function storedRows<Message>(
   return stored;
 }
 
-/** Rows of other logs and of the same ids in other projects come along with a look-up. */
+/**
+ * True if the row belongs to a record of the block. The query also returns rows of other logs and of other projects
+ * with the same id.
+ */
 function isOfBlock({ logId, partition, offset }: StoredRow, source: Source, block: Block): boolean {
   const isOfSource = logId === source.logId && partition === source.partition;
   return isOfSource && Number(offset) >= block.start && Number(offset) < block.end;

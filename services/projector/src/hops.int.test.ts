@@ -1,4 +1,4 @@
-/** How many files a stranger opens to follow one record: those of which a function runs from the log's port to its row. */
+/** Limits the number of files that a reader must open to follow one record from the log's port to its row. */
 import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
@@ -9,9 +9,9 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { openBench } from './testing/projectorBench.ts';
 
-/** Two of the files look up erased data. One file publishes the offset of a partition before its first block. */
+/** Two of the files look up erased data, and one publishes the offset of a partition before its first block. */
 const MOST_FILES = 19;
-/** Below the log's port are one of its two adapters; what answers behind the store is a process of its own in the product. */
+/** Files below the log's port belong to an adapter. The server behind the store is a separate process in production. */
 const BEHIND_A_PORT = /\/runtime\/src\/(clickhouse\/chdb|log)\//;
 
 test(`a record crosses at most ${MOST_FILES} files from the log's port to its row`, async () => {
@@ -26,7 +26,7 @@ test(`a record crosses at most ${MOST_FILES} files from the log's port to its ro
       if (insert.table === 'events') inserted.resolve(await filesThatRan());
     },
   });
-  // What only a start needs is done by then.
+  // All functions that only a start needs have run by then.
   const projector = await bench.start(store, readTogether(bench.log, 5, filesThatRan));
   onTestFinished(() => projector.stop());
 
@@ -35,7 +35,7 @@ test(`a record crosses at most ${MOST_FILES} files from the log's port to its ro
   expect(files.length, files.join('\n')).toBeLessThanOrEqual(MOST_FILES);
 });
 
-/** The log, of which nobody reads a record before so many do, and `ready` has been called. */
+/** A log that delivers records only after the given number of readers wait and `ready` was called. */
 function readTogether(log: Log, readers: number, ready: () => Promise<unknown>): Log {
   const all = Promise.withResolvers<unknown>();
   let waiting = 0;

@@ -1,4 +1,4 @@
-/** A projector that starts while a partition has no leader. */
+/** Tests a projector that starts while a partition has no leader. */
 import { randomUUID } from 'node:crypto';
 import { withoutLeader } from '@questlog/runtime/log/testing/alteredLog';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
@@ -7,7 +7,7 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { openBench } from './testing/projectorBench.ts';
 
-test('projects the others from the start on, and is ready, and this one once it has a leader', async () => {
+test('projects the other partitions and is ready; projects this partition after it gets a leader', async () => {
   const bench = await openBench(2);
   onTestFinished(() => bench.close());
   const projects = [randomUUID(), randomUUID()];

@@ -1,6 +1,7 @@
 /**
- * Tells Prometheus whether the books are even: what the log took of games is projected, repeated or dead. Here, since the
- * projector's work is what closes a minute, and ingest's time is the games'.
+ * Publishes the ledger difference as metrics: events that the log confirmed and that are neither projected,
+ * duplicates, nor dead letters. Runs in the projector, because a minute can be checked only after its projection, and
+ * ingest must not lose time.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
@@ -13,10 +14,16 @@ type LedgerCheckDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> &
   readonly metrics: ProjectorMetrics;
 };
 
-/** The books are of minutes. One is told of two looks after it is settled. */
+/**
+ * Interval of the checks. The ledger counts by minute, and a difference is reported at the second check after the
+ * minute is settled.
+ */
 const CHECK_INTERVAL_MS = 60_000;
 
-/** @returns what ends it. */
+/**
+ * Starts the checks.
+ * @returns a function that stops them
+ */
 export function startLedgerChecks(deps: LedgerCheckDeps): () => void {
   const check = createLedgerCheck(deps);
   let isChecking = false;
@@ -34,7 +41,10 @@ export function startLedgerChecks(deps: LedgerCheckDeps): () => void {
   return () => clearInterval(timer);
 }
 
-/** One look. What the log took before `settledMs` is projected: all groups' members together have come past its end of then. */
+/**
+ * Returns a function that runs one check. Everything that the log stored before `settledMs` is projected, because all
+ * members of the groups have passed the end offsets of that time.
+ */
 export function createLedgerCheck({ log, store, clock, metrics }: LedgerCheckDeps): () => Promise<void> {
   let end: { readonly offsets: readonly number[]; readonly atMs: number } | undefined;
   let settledMs: number | undefined;

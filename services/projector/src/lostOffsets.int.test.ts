@@ -1,4 +1,4 @@
-/** The projector after its groups' offsets were lost or set back: what the tables hold counts, not what a group says. */
+/** Tests the projector after its groups' offsets were lost or reset: the stored rows count, not the offsets. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -49,7 +49,7 @@ test.each([
   ['events', 'after'],
   ['event_counts_by_partition', 'before'],
 ] as const)(
-  'offsets that are lost when the insert into %s crashes, %s it ran: nothing is there twice, nothing is missing',
+  'lost offsets and a crash at the insert into %s, %s it ran: no row is duplicated or missing',
   async (table, when) => {
     const project = randomUUID();
     const repeated = accepted(project, { events: [{}, {}] });
@@ -80,7 +80,7 @@ test.each([
   },
 );
 
-test('offsets that are set back to the middle of a block change nothing', async () => {
+test('offsets that are reset to the middle of a block change nothing', async () => {
   const project = randomUUID();
   const [base = 0] = await bench.log.endOffsets(TOPICS.events);
   await append(...Array.from({ length: 6 }, () => accepted(project)));
@@ -93,7 +93,7 @@ test('offsets that are set back to the middle of a block change nothing', async 
   }
 });
 
-test('rows that vanished behind an acknowledged token are written, though the block’s announcement is lost', async () => {
+test('writes rows that were lost after an acknowledged token, although the block’s pending commit is lost', async () => {
   const project = randomUUID();
   for (const lose of [() => bench.loseOffsets(), (start: number) => bench.loseOffsets(start)]) {
     const [start = 0] = await bench.log.endOffsets(TOPICS.events);
@@ -114,7 +114,7 @@ test('rows that vanished behind an acknowledged token are written, though the bl
   expect(await found(project)).toMatchObject({ events: 4, ids: 4, appends: 4 });
 });
 
-test('a repeat whose first is no longer in `appends` is found by its events', async () => {
+test('recognizes a duplicate by its events if the first append is no longer in `appends`', async () => {
   const project = randomUUID();
   const first = accepted(project, { receivedAt: Date.now() - 4 * DAY_MS, events: [{}, {}] });
   const [base = 0] = await bench.log.endOffsets(TOPICS.events);
@@ -122,13 +122,13 @@ test('a repeat whose first is no longer in `appends` is found by its events', as
   await bench.projectAll(bench.store);
   const expiry = `ALTER TABLE appends DELETE WHERE append_id = '${first.appendId}' SETTINGS mutations_sync = 2`;
   await bench.store.command(expiry);
-  // The log begins with the repeat: retention has removed the first.
+  // The log starts with the duplicate, because retention has removed the first append.
   bench.loseOffsets(base + 1);
   await bench.projectAll(bench.store);
   expect(await found(project)).toMatchObject({ events: 3, ids: 3, minutes: 3, used: 3 });
 });
 
-test('a keyed append that is projected four days late is known when it comes again, though `appends` has forgotten it on arrival', async () => {
+test('recognizes the duplicate of a keyed append that was projected four days late and expired from `appends` on arrival', async () => {
   const project = randomUUID();
   const late = accepted(project, {
     receivedAt: Date.now() - 4 * DAY_MS,
@@ -145,7 +145,7 @@ test('a keyed append that is projected four days late is known when it comes aga
   expect(await found(project)).toMatchObject(once);
 });
 
-test('the first insert of a block alone, or the counts of appends long forgotten, tell that records were written', async () => {
+test('the first insert of a block, or counts of expired appends, prove that records were written', async () => {
   const project = randomUUID();
   const [start = 0] = await bench.log.endOffsets(TOPICS.events);
   const codec = { encode: () => Buffer.alloc(0), decode: async () => recordOf(accepted(project)) };
@@ -168,7 +168,7 @@ test('the first insert of a block alone, or the counts of appends long forgotten
   expect([await held.hasRowsFrom(start), await held.hasRowsFrom(start + 1)]).toEqual([true, false]);
 });
 
-test('tables that are restored while the projector waits for them get what they lack, and their counts are right', async () => {
+test('tables that are restored while the projector waits get their missing rows and correct counts', async () => {
   const project = randomUUID();
   const tables = ['events', 'appends', 'quota_usage_by_partition', 'event_counts_by_partition'];
   const command = (statement: string) => bench.store.command(statement);

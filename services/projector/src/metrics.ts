@@ -1,4 +1,4 @@
-/** What the projector tells Prometheus: name, type, unit and meaning. */
+/** Metrics of the projector. */
 import type { MetricsRegistry } from '@questlog/runtime/process/metrics';
 import { Counter, Gauge, Histogram } from 'prom-client';
 
@@ -9,7 +9,7 @@ export function projectorMetrics(registry: MetricsRegistry) {
   return {
     projected: new Counter({
       name: 'questlog_projector_records_total',
-      help: 'Outcomes: `written`, `repeated` (dropped), `ignored`, `dead` (dead-lettered).',
+      help: 'Number of records by outcome: `written`, `repeated` (dropped duplicates), `ignored`, `dead` (dead letters).',
       labelNames: ['topic', 'outcome'],
       registers,
     }),
@@ -22,18 +22,18 @@ export function projectorMetrics(registry: MetricsRegistry) {
     }),
     truncatedRecords: new Counter({
       name: 'questlog_log_truncated_records_total',
-      help: 'Records that were stored and that the log has lost since: see the table truncations.',
+      help: 'Number of projected records that the log has lost; see the table truncations.',
       labelNames: ['topic', 'partition'],
       registers,
     }),
     ledgerDifference: new Gauge({
       name: 'questlog_ledger_difference_events',
-      help: 'Events of the last day that the log confirmed and that are neither projected, repeated nor dead, or that were accepted and not confirmed. Each projector reports the total: do not add them up.',
+      help: 'Events of the last day that the log confirmed and that are neither projected, duplicates, nor dead letters, or that were accepted but not confirmed. Each projector reports the total, so do not add up the values.',
       registers,
     }),
     ledgerDifferenceAge: new Gauge({
       name: 'questlog_ledger_difference_age_seconds',
-      help: 'Since the first minute of which `questlog_ledger_difference_events` counts something; 0: nothing differs.',
+      help: 'Age of the first minute with a difference in `questlog_ledger_difference_events`; 0 if there is no difference.',
       registers,
     }),
     projectorLag: new Gauge({

@@ -1,4 +1,4 @@
-/** The migrations of the product: on a database of an earlier version, with its rows, and what they leave to be read. */
+/** Tests the migrations on a database of an earlier version with rows, and the resulting schema. */
 import { randomUUID } from 'node:crypto';
 import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
-/** The last file of the version that knew neither builds nor players. */
+/** Last migration of the version without builds and players. */
 const LAST_BEFORE = '008-longer-deduplication.sql';
 
 const [tenant, project, session, event, build] = Array.from({ length: 5 }, () => randomUUID());
@@ -46,7 +46,7 @@ async function rowOf(sql: string): Promise<unknown> {
   return JSON.parse(await clickhouse.ask(`${sql} FORMAT JSONEachRow`));
 }
 
-test('a session of the version before has no build, no player and no metadata, and keeps what it had', async () => {
+test('a session of the earlier version has no build, player, or metadata, and keeps its other values', async () => {
   const row = await rowOf(
     `SELECT id, build_id, lane, version, platform, player_external_id, metadata, content_sha256 FROM games.sessions`,
   );
@@ -56,14 +56,14 @@ test('a session of the version before has no build, no player and no metadata, a
   });
 });
 
-test('a build that a session of the version before named is among the builds', async () => {
+test('lists a build that a session of the earlier version named', async () => {
   expect(await rowOf('SELECT build_id, version, toInt32(sessions) AS sessions FROM games.builds')).toEqual({
     ...{ build_id: build, version: null, sessions: 1 },
   });
   expect(await clickhouse.number('SELECT count() FROM games.players')).toBe(0);
 });
 
-test('game_events has every column of events but for where a record lies', async () => {
+test('game_events has every column of events except the log position', async () => {
   const missing = await clickhouse.ask(
     `SELECT name FROM system.columns WHERE database = 'games' AND table = 'events' AND name NOT IN
      (SELECT name FROM system.columns WHERE database = 'games' AND table = 'game_events') ORDER BY name FORMAT TSV`,
@@ -71,7 +71,7 @@ test('game_events has every column of events but for where a record lies', async
   expect(missing.trim().split('\n')).toEqual(['id_at', 'log_id', 'log_index', 'log_offset', 'log_partition']);
 });
 
-test('every table and view, and every column of them, has a comment', async () => {
+test('every table, every view, and every column has a comment', async () => {
   const bare = await clickhouse.ask(
     `SELECT table, name FROM system.columns WHERE database = 'games' AND comment = ''
      UNION ALL SELECT name, '' FROM system.tables WHERE database = 'games' AND comment = '' ORDER BY ALL`,
@@ -79,7 +79,7 @@ test('every table and view, and every column of them, has a comment', async () =
   expect(bare).toBe('');
 });
 
-test('a start that was killed before it noted what it had applied is finished by the next: all is as it was', async () => {
+test('the next start completes migrations of a start that was killed before it recorded them', async () => {
   const columns = () =>
     clickhouse.ask(
       `SELECT table, name, type, comment FROM system.columns WHERE database = 'games' ORDER BY table, position FORMAT TSV`,

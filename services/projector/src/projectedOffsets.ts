@@ -18,9 +18,9 @@ const LAST_INSERT_MS = 3_000;
 /** The offsets of one owner of a partition. */
 export interface PartitionOffsets {
   /**
-   * Begins a new generation, which replaces all offsets of earlier owners, also those that they publish later.
-   * @param confirm confirms that this process owns the partition. It runs after the last generation was read, so that an
-   * earlier owner cannot replace this generation with a generation that it read before.
+   * Starts a new generation, which replaces all offsets of earlier owners, including offsets that they publish later.
+   * @param confirm confirms that this process owns the partition. It runs after the last generation was read, so that
+   * an earlier owner cannot replace this generation with a generation that it read before.
    */
   start(nextOffset: number, tableUuid: string, confirm: () => Promise<void>): Promise<void>;
   /** Publishes a later offset of the same generation soon; call it after the commit. */

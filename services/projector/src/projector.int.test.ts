@@ -1,4 +1,4 @@
-/** The projector on the real log and the real engine, with the store failing where a crash or a network would. */
+/** Tests the projector on the real log and engine, with simulated crashes and network failures of the store. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Invalid } from '@questlog/runtime/process/errors';
@@ -67,7 +67,7 @@ async function quotaOf(tenantId: string): Promise<number> {
 const TABLES = ['events', 'appends', 'quota_usage_by_partition', 'event_counts_by_partition'];
 
 test.each(TABLES.flatMap((table) => [[table, 'before'] as const, [table, 'after'] as const]))(
-  'a crash at the insert into %s, %s it ran, leaves every event once and every count right',
+  'after a crash at the insert into %s, %s it ran, every event is stored once and every count is correct',
   async (table, when) => {
     const before = await quotaOf(TENANT);
     await append(accepted(3), accepted(5));
@@ -79,18 +79,18 @@ test.each(TABLES.flatMap((table) => [[table, 'before'] as const, [table, 'after'
   },
 );
 
-test.each(TABLES)('an insert into %s whose answer is lost is not repeated', async (table) => {
+test.each(TABLES)('does not repeat an insert into %s whose answer was lost', async (table) => {
   await append(accepted(4));
   await bench.projectAll(failing(bench.store, table, 1, 'after', lost));
   expect(await countsOf(project)).toEqual({ rows: 4, ids: 4, appends: 1, minutes: 4 });
 });
 
-test('rows that vanished behind an acknowledged token are written under a fresh one', async () => {
+test('writes rows that were lost after an acknowledged token with a new token', async () => {
   await append(accepted(6));
   const burnt: Store = {
     ...bench.store,
     insert: async (insert) => {
-      // ClickHouse logs the token, dies before the part is in place, and drops the repeat as a duplicate.
+      // ClickHouse logs the token, ends before the part is stored, and drops the retry as a duplicate.
       if (insert.table !== 'events') return await bench.store.insert(insert);
       await bench.store.insert(insert);
       await bench.store.command(
@@ -105,7 +105,7 @@ test('rows that vanished behind an acknowledged token are written under a fresh 
   expect(await countsOf(project)).toEqual({ rows: 6, ids: 6, appends: 1, minutes: 6 });
 });
 
-test('a repeated append is dropped before it counts, also after a restart', async () => {
+test('drops a duplicate append before it is counted, also after a restart', async () => {
   const message = accepted(2);
   await append(message, message);
   await bench.projectAll(bench.store);
@@ -114,7 +114,7 @@ test('a repeated append is dropped before it counts, also after a restart', asyn
   expect(await countsOf(project)).toEqual({ rows: 3, ids: 3, appends: 2, minutes: 3 });
 });
 
-test('an event’s sequence is kept to the last digit, and NULL where none was sent', async () => {
+test('stores an event’s sequence exactly, and NULL if none was sent', async () => {
   const sequences = [null, 1, 2 ** 32 + 1, Number.MAX_SAFE_INTEGER];
   const message = accepted(sequences.length);
   const events = message.events.map((event, i) => ({ ...event, sequence: sequences[i] ?? null }));
@@ -127,7 +127,7 @@ test('an event’s sequence is kept to the last digit, and NULL where none was s
   expect(rows.map(({ sequence }) => sequence)).toEqual([null, '1', '4294967297', '9007199254740991']);
 });
 
-test('a record that does not decode goes to the dead letters with its cause, the others go on', async () => {
+test('dead-letters a record that does not decode with its cause, and projects the others', async () => {
   await append(accepted(1));
   await bench.log.append(TOPICS.events, 0, [{ key: TENANT, value: Buffer.from('not Avro') }]);
   await append(accepted(1));
@@ -140,7 +140,7 @@ test('a record that does not decode goes to the dead letters with its cause, the
   expect(dead[0]?.reason).toContain('wire format');
 });
 
-test('a block that ClickHouse refuses for its data is halved until only the bad record is dead-lettered', async () => {
+test('halves a block that ClickHouse rejects until only the bad record is dead-lettered', async () => {
   const bad = accepted(2);
   await append(accepted(2), accepted(3), bad, accepted(4));
   const picky = refusing(bad);
@@ -153,7 +153,7 @@ test('a block that ClickHouse refuses for its data is halved until only the bad 
   ]);
 });
 
-/** The store, with a record of whose data ClickHouse will have nothing. */
+/** A store in which ClickHouse rejects the data of one record. */
 function refusing(bad: EventsAccepted, by = { table: 'events', id: bad.events[0]?.id }): Store {
   const needle = Buffer.from(by.id?.replaceAll('-', '').slice(16) ?? '', 'hex').reverse();
   return {
@@ -167,7 +167,7 @@ function refusing(bad: EventsAccepted, by = { table: 'events', id: bad.events[0]
 }
 
 test.each(['events', 'appends'])(
-  'a record that was refused for its rows of %s and is replayed, even twice, is there once',
+  'a record whose rows in %s were rejected is stored once after one or two replays',
   async (table) => {
     const bad = accepted(2);
     const id = table === 'events' ? bad.events[0]?.id : bad.appendId;
@@ -196,7 +196,7 @@ async function booksOf(tenantId: string): Promise<unknown> {
   return rows[0];
 }
 
-test('the books tell what became of each record, once however often a block is tried', async () => {
+test('the ledger counts the outcome of each record once, whatever the number of attempts', async () => {
   const tenantId = randomUUID();
   const [first, bad] = [accepted(3, { tenantId }), accepted(4, { tenantId })];
   await append(first, first, bad, accepted(2, { tenantId }));
@@ -209,7 +209,7 @@ test('the books tell what became of each record, once however often a block is t
   expect(await booksOf(tenantId)).toEqual(books);
 });
 
-test('a refused record is in the books although ClickHouse was away when they were written', async () => {
+test('the ledger contains a rejected record although ClickHouse was unavailable when the ledger was written', async () => {
   const tenantId = randomUUID();
   const bad = accepted(4, { tenantId });
   await append(bad);
@@ -217,7 +217,7 @@ test('a refused record is in the books although ClickHouse was away when they we
   expect(await booksOf(tenantId)).toMatchObject({ dead: '4', records: '1' });
 });
 
-test('what the log confirmed and ClickHouse lacks is a metric with its age, once the projector is past it', async () => {
+test('reports confirmed events that ClickHouse lacks, with their age, after the projector has passed them', async () => {
   const tenantId = randomUUID();
   const nowMs = Math.floor(Date.now() / 1000) * 1000;
   const receivedAt = nowMs - 10 * 60_000;
@@ -244,7 +244,7 @@ test('what the log confirmed and ClickHouse lacks is a metric with its age, once
   expect(await Promise.all(await figures())).toEqual([2, (nowMs - minuteMs) / 1000]);
 });
 
-test('a table that is exchanged for an empty one is filled again within half a minute, although nothing comes', async () => {
+test('fills an emptied table again within 30 seconds, also without new records', async () => {
   await append(accepted(3));
   await bench.projectAll(bench.store);
   const looked = Promise.withResolvers<void>();
@@ -260,14 +260,14 @@ test('a table that is exchanged for an empty one is filled again within half a m
     await bench.store.command(sql);
   const rows = async () => (await countsOf(project)).rows;
   expect(await rows()).toBe(0);
-  // 20 seconds have passed, and the partition waits for ten more.
+  // 20 seconds have passed, and the partition waits for 10 more seconds.
   const realNow = performance.now.bind(performance);
   const now = vi.spyOn(performance, 'now').mockImplementation(() => realNow() + 20_000);
   onTestFinished(() => now.mockRestore());
   await expect.poll(rows, { timeout: 20_000 }).toBe(3);
 });
 
-test('counts resume from what the tables hold', async () => {
+test('counts resume from the stored counts', async () => {
   const tenantId = randomUUID();
   await append(accepted(5, { tenantId }));
   await bench.projectAll(bench.store);
@@ -276,7 +276,7 @@ test('counts resume from what the tables hold', async () => {
   expect(await quotaOf(tenantId)).toBe(11);
 });
 
-test('the first of two registrations of a session in the log is the session', async () => {
+test('the first of two registrations of a session id in the log is the session', async () => {
   const first = aSession({ tenantId: TENANT, projectId: PROJECT, buildId: randomUUID() });
   const second = { ...first, buildId: randomUUID() };
   await bench.append(TOPICS.sessions, sessionRegistered, [first, second]);
@@ -289,7 +289,7 @@ test('the first of two registrations of a session in the log is the session', as
   expect(rows).toEqual([{ build_id: first.buildId }]);
 });
 
-test('a session whose lane no table can hold goes to the dead letters with the reason, the others go on', async () => {
+test('dead-letters a session whose lane no table can store, and projects the others', async () => {
   const sessions = [3, -1, 4].map((lane) => aSession({ tenantId: TENANT, projectId: project, lane }));
   const deadBefore = (await bench.deadLetters()).length;
   await bench.append(TOPICS.sessions, sessionRegistered, sessions);
@@ -300,7 +300,7 @@ test('a session whose lane no table can hold goes to the dead letters with the r
   expect(dead.map(({ reason }) => reason)).toEqual([expect.stringMatching(/sessions.lane .*-1/)]);
 });
 
-test('a keyed repeat that comes after more appends than memory holds is dropped all the same', async () => {
+test('drops a keyed duplicate also after more appends than the cache holds', async () => {
   const idempotency = { key: randomUUID(), digest: Buffer.alloc(32) };
   const keyed = accepted(1, { idempotency });
   const others = Array.from({ length: MAX_RECENT_APPENDS + 1 }, () => accepted(1));
@@ -309,7 +309,7 @@ test('a keyed repeat that comes after more appends than memory holds is dropped 
   expect(await countsOf(project)).toMatchObject({ rows: others.length + 1, ids: others.length + 1 });
 });
 
-test('a look-up of counts that fails once leaves the counts as they were', async () => {
+test('a failed query of counts leaves the counts unchanged', async () => {
   const tenantId = randomUUID();
   await append(accepted(5, { tenantId }));
   await bench.projectAll(bench.store);
@@ -335,7 +335,7 @@ test('a look-up of counts that fails once leaves the counts as they were', async
 test.each([
   ['a tenant that is no UUID', { tenantId: 'acme' }],
   ['a time that no table can hold', { receivedAt: 1e14 }],
-])('a foreign record with %s goes to the dead letters', async (_, foreign) => {
+])('dead-letters a foreign record with %s', async (_, foreign) => {
   await append(accepted(1, foreign), accepted(1));
   const deadBefore = (await bench.deadLetters()).length;
   await bench.projectAll(bench.store);
@@ -343,7 +343,7 @@ test.each([
   expect((await bench.deadLetters()).length - deadBefore).toBe(1);
 });
 
-test('a dead letter is written once, however often the block around it is tried', async () => {
+test('writes a dead letter once, whatever the number of attempts of its block', async () => {
   await bench.log.append(TOPICS.events, 0, [{ key: TENANT, value: Buffer.from('not Avro') }]);
   await append(accepted(2));
   const deadBefore = (await bench.deadLetters()).length;
@@ -352,7 +352,7 @@ test('a dead letter is written once, however often the block around it is tried'
   expect((await bench.deadLetters()).length - deadBefore).toBe(1);
 });
 
-test('thousands of sessions that were registered together are looked up and written, each once', async () => {
+test('writes each of thousands of sessions in one block once', async () => {
   const sessions = Array.from({ length: 4_000 }, () => aSession({ tenantId: TENANT, projectId: project }));
   await bench.append(TOPICS.sessions, sessionRegistered, sessions);
   await bench.projectAll(bench.store);

@@ -1,4 +1,4 @@
-/** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
+/** The projector: log → ClickHouse. One consumer per topic; each partition is a sequence of blocks (`runBlocks`). */
 import { cachedTableUuids, coalescedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
@@ -41,20 +41,20 @@ import {
 import type { WriterDeps } from './writer.ts';
 
 export interface ProjectorDeps extends ServiceDeps {
-  /** Blocks of one partition are at least so far apart under load. */
+  /** Minimum interval between two blocks of a partition under load. */
   readonly flushIntervalMs: number;
   readonly metrics: ProjectorMetrics;
 }
 
 export interface Projector {
-  /** Rejects when a consumer cannot go on: a bug, or a topic that is mostly unreadable. */
+  /** Rejects if a consumer stops: after a bug, or if most records of a topic cannot be decoded. */
   readonly failed: Promise<never>;
   stop(): Promise<void>;
 }
 
 /**
- * While ClickHouse answers, a partition without records notices a table that was restored after this and its own wait: within
- * half a minute.
+ * Cache time of table UUIDs. A partition without records detects a restored table after this time and its own wait,
+ * within 30 seconds.
  */
 const TABLE_UUID_CACHE_MS = 15_000;
 
@@ -77,7 +77,7 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   warnOfTruncations(deps);
   const stopLedgerChecks = startLedgerChecks(deps);
   const failed = Promise.race(projections.map((projection) => projection.failed));
-  // Its starter may look at it only later.
+  // Prevents an unhandled rejection if the caller reads the promise later.
   failed.catch(() => {});
   return {
     failed,
@@ -89,7 +89,10 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   };
 }
 
-/** Whoever asks hears what was known at the last time, so that it does not wait for ClickHouse. */
+/**
+ * Registers a health warning about truncations. A health check returns the last known result, so that it does not
+ * wait for ClickHouse.
+ */
 function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   let warning: string | undefined;
   const refresh = async (): Promise<void> => {
@@ -101,7 +104,10 @@ function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   });
 }
 
-/** All partitions of the process share queries. A look begins after it was asked for, but `recentUuidOf` may be of a while ago. */
+/**
+ * Queries that all partitions of the process share. A query starts after it was requested, except that `recentUuidOf`
+ * may return a cached UUID.
+ */
 interface SharedQueries {
   readonly uuidOf: (table: string) => Promise<string>;
   readonly recentUuidOf: (table: string) => Promise<string>;
@@ -125,7 +131,7 @@ async function projectTopic<Message>(
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLettersFor = await openDeadLetters({ ...deps, group });
-  // Asked once: partition counts never change.
+  // Read once, because partition counts never change.
   const partitions = await log.partitionCount(topic);
   const onOutcome = (outcome: string, records: number): void =>
     metrics.projected.inc({ topic, outcome }, records);

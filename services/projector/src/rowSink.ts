@@ -1,4 +1,4 @@
-/** The rows of a table as RowBinary, and their two ways in: once, or again and again. */
+/** Encodes rows as RowBinary and inserts them, either exactly once or repeatably. */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block } from '@questlog/runtime/consumer/blockWriter';
@@ -10,11 +10,11 @@ export interface RowTable<Row> {
   readonly table: string;
   readonly columns: readonly string[];
   write(out: RowBinaryWriter, row: Row): void;
-  /** A row's size, about: a buffer that has to grow is copied, and for a while there twice. */
+  /** Estimated bytes of a row. A buffer that grows is copied and temporarily takes twice its memory. */
   bytesOf?(row: Row): number;
 }
 
-/** Each column's name, and how its value is written. */
+/** Encoder of each column, by column name. */
 type Columns<Row> = Readonly<Record<string, (out: RowBinaryWriter, row: Row) => void>>;
 
 export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Row> {
@@ -30,7 +30,7 @@ export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Ro
           write(out, row);
         }
       } catch (error) {
-        // A foreign record's number: the record is bad, not the process.
+        // A number of a foreign record is out of range: the record is invalid, which is not a bug.
         if (Object(error).code !== 'ERR_OUT_OF_RANGE') throw error;
         throw new Invalid(`${table}.${column} cannot hold it`, { cause: error });
       }
@@ -38,17 +38,17 @@ export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Ro
   };
 }
 
-/** Of one record of the log. */
+/** Log position of the record of a row. */
 interface Positioned {
   readonly position: Source & { readonly offset: number };
 }
 
-/** A row of one record of the log. */
+/** A record with its log position. */
 export interface RecordRow<Message> extends Positioned {
   readonly message: Message;
 }
 
-/** The columns of a record's place in the log. */
+/** Columns with a record's log position. */
 export const POSITION_COLUMNS: Columns<Positioned> = {
   log_id: (out, { position }) => out.uuid(position.logId),
   log_partition: (out, { position }) => out.uint32(position.partition),
@@ -59,18 +59,18 @@ interface BlockInsert<Row> {
   readonly source: Source;
   readonly block: Block;
   readonly records: readonly Row[];
-  /** The offsets of the block that the table holds. */
+  /** Returns the offsets of the block that have rows in the table. */
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
 
-/** Writes the rows of a block's records, one or many each, and none that are there already. */
+/** Inserts the rows of a block's records, one or more per record, without records that already have rows. */
 export async function insertBlock<Row extends DecodedRecord<unknown>>(
   store: Store,
   { table, columns, write, bytesOf = () => ESTIMATED_ROW_BYTES }: RowTable<Row & Positioned>,
   { source, block, records, storedOffsets: held }: BlockInsert<Row>,
   attempt: Attempt,
 ): Promise<void> {
-  // After a cut of the log the same offsets are other records.
+  // After a truncation, the same offsets belong to other records.
   const truncationSuffix = source.orphanIds.length === 0 ? '' : `/${source.orphanIds.length}`;
   const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}${truncationSuffix}`;
   const rowsOf = (wanted: (offset: number) => boolean): Buffer => {
@@ -84,16 +84,19 @@ export async function insertBlock<Row extends DecodedRecord<unknown>>(
   await insertOnce(store, { table, columns, token, encodeRows: rowsOf, storedOffsets: held }, attempt);
 }
 
-/** A row of ids and numbers, with room for a short text. */
+/** Size of a row of ids and numbers with a short text. */
 const ESTIMATED_ROW_BYTES = 256;
 
-/** One insert holds so much and a row: a small retraction repeats a long report, a block could grow a hundredfold. */
+/**
+ * Maximum bytes of one insert, plus one row. A small retraction repeats a long report, so the rows of a block can be
+ * a hundred times larger than the block.
+ */
 const MAX_INSERT_BYTES = 8 * 1024 * 1024;
 
 /**
- * Writes rows that may be written again: same key, same version, same content, so that the table merges a repeat away
- * and its views never show it. Hence no de-duplication token and no look at what is in place, and rows may be cut into
- * inserts anywhere.
+ * Writes rows that can be written repeatedly: the same key, version, and content, so that the table merges duplicates
+ * and its views never show them. Deduplication tokens and reads of stored rows are therefore not needed, and rows can
+ * be split into inserts at any point.
  */
 export class RowSink<Row> {
   readonly #store: Store;
@@ -120,7 +123,7 @@ export class RowSink<Row> {
   }
 }
 
-/** All of them, as a `RowSink` does. */
+/** Writes all rows with a `RowSink`. */
 export async function writeRows<Row>(store: Store, table: RowTable<Row>, rows: Iterable<Row>): Promise<void> {
   const sink = new RowSink(store, table);
   await sink.add(rows);

@@ -1,6 +1,6 @@
 /**
- * The frame of every projection's writer: its dependencies, and what happens around it. Records that do not decode or
- * cannot be used stand apart, and go to the dead letters once the others are written.
+ * The common part of all projection writers: dependencies, decoding, and dead letters. Records that do not decode or
+ * are invalid become dead letters after the rest of the block is written.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
@@ -16,22 +16,22 @@ export interface WriterDeps<Message> {
   readonly codec: Codec<Message>;
   readonly clock: Clock;
   readonly deadLetters: DeadLetters;
-  /** Asked once a block: a row of what is erased by then is not written. */
+  /** Erasures, read once per block: erased data gets no rows. */
   readonly erased: Erasures;
   readonly logId: string;
   readonly partition: number;
   readonly orphanIds: readonly string[];
-  /** The topic's number of partitions. */
+  /** Number of partitions of the topic. */
   readonly partitions: number;
-  /** `ignored`: a record that is meant for others, or that changes nothing. */
+  /** Counts records by outcome. `ignored`: a record for other consumers, or without effect. */
   onOutcome(outcome: 'written' | 'repeated' | 'ignored' | 'dead', records: number): void;
 }
 
-/** The partition of a log whose records become rows. */
+/** The projected partition of a log. */
 export interface Source {
   readonly logId: string;
   readonly partition: number;
-  /** The log ids that rows have whose records the partition has lost. */
+  /** Log ids of the rows of lost records. */
   readonly orphanIds: readonly string[];
 }
 
@@ -40,13 +40,13 @@ export interface DecodedRecord<T> {
   readonly message: T;
 }
 
-/** `plan` runs once a block, `apply` until it succeeds. */
+/** A projection. `plan` runs once per block; `apply` is repeated until it succeeds. */
 export interface Projection<Message, Plan> {
   plan(block: Block, decoded: readonly DecodedRecord<Message>[], dead: readonly DeadRecord[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
-  /** Says, as a sentence, what makes a decoded message unusable all the same. */
+  /** Returns the reason why a decoded message is unusable. Undefined if it is usable. */
   faultOf?(message: Message): string | undefined;
-  /** Counts the messages of a block that is dead as a whole, before they are sent. */
+  /** Counts the messages of a block that is dead-lettered as a whole, before the dead letters are sent. */
   countDead?(decoded: readonly DecodedRecord<Message>[]): Promise<void>;
   /**
    * Describes the valid parts of a message that wait in its dead letter. Undefined if the rejected part is the whole
@@ -78,7 +78,7 @@ export function writerOf<Message, Plan>(
     },
     apply: async ({ block, plan, dead }, attempt) => {
       await projection.apply(plan, block, attempt);
-      // Last: an insert that fails is repeated, and each repeat would send them again.
+      // Sent last, because a failed insert is repeated, and each repetition would send the dead letters again.
       await sendAll(block, dead, attempt.verify);
     },
     deadLetter: async (block, cause) => {

@@ -1,4 +1,4 @@
-/** The rows that are copied from a record's bytes, beside the same written from the message that avsc reads. */
+/** Tests that rows copied from a record's bytes equal rows encoded from the message that avsc decodes. */
 import { randomUUID } from 'node:crypto';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -11,7 +11,7 @@ import { EVENTS } from './rows.ts';
 
 const PLACE = { logId: randomUUID(), partition: 3, orphanIds: [], offset: 2 ** 40 + 7 };
 
-test('an event’s row is byte for byte what its message says', () => {
+test('encodes an event’s row byte for byte like its message', () => {
   fc.assert(
     fc.property(someEvents, fc.array(fc.nat(5)), (message, gone) => {
       const bytes = eventsAccepted.type.toBuffer(message);
@@ -25,7 +25,7 @@ test('an event’s row is byte for byte what its message says', () => {
   );
 });
 
-/** Column by column, in the order of `EVENTS.columns`. */
+/** Encodes a row column by column, in the order of `EVENTS.columns`. */
 function writeRows(out: RowBinaryWriter, message: EventsAccepted, erased: ReadonlyMap<number, string>): void {
   for (const [index, event] of message.events.entries()) {
     if (erased.has(index)) continue;

@@ -1,4 +1,4 @@
-/** The tables that an accepted event reaches (`deploy/clickhouse`). */
+/** Row encoders of the tables for accepted events (`deploy/clickhouse`). */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { NEVER_WRITTEN } from '@questlog/schemas/tables/erasedEvents';
 import { ABSENT, type EventsRecord, PROJECT_AT, TENANT_AT } from '@questlog/schemas/topics/eventsRecord';
@@ -14,7 +14,10 @@ import {
   type QuotaKey,
 } from './core/planEvents.ts';
 
-/** A record's events, field by field from its bytes; what all of them have alike is written once, and copied. */
+/**
+ * Encodes a record's events from the record's bytes. Columns that are equal for all events are encoded once and
+ * copied.
+ */
 export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'erased'>> = {
   table: 'events',
   columns: `tenant_id project_id received_at log_id log_partition log_offset log_index id id_at session_id
@@ -41,10 +44,10 @@ export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'er
   bytesOf: ({ message: { bytes, count } }) => bytes.length + count * ROW_OVERHEAD_BYTES,
 };
 
-/** What a row has beyond its event in the record, which has the ids as texts. */
+/** Bytes of a row in addition to its event in the record, whose ids are text. */
 const ROW_OVERHEAD_BYTES = 96;
 
-/** The first six columns. */
+/** Encodes the first six columns. */
 function sharedColumnsOf(
   { bytes, receivedAt }: EventsRecord,
   position: RecordRow<unknown>['position'],
@@ -88,7 +91,7 @@ export function quotaTable({ logId, partition }: Source): RowTable<Counted<Quota
   });
 }
 
-/** Ingest counts the rows that it hides in parts from 0 on. */
+/** The erased events that never became rows. Ingest counts the rows that it hides with part numbers from 0 on. */
 export function erasedCountTable({ logId, partition }: Source): RowTable<ErasedCount> {
   return rowTable('erased_events', {
     erasure_id: (out, row) => out.uuid(row.erasureId),

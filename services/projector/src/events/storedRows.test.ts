@@ -1,11 +1,11 @@
-/** What a projector asks ClickHouse of a block: in queries that a server takes, however many tenants are in it. */
+/** Tests that the queries of a block are split, whatever the number of tenants. */
 import { createHash, randomUUID } from 'node:crypto';
 import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { anEventsRecord } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import { appendIdsOfStoredEvents, openMinuteCounts } from './storedRows.ts';
 
-test('old records of more tenants than one query takes are looked for all the same', async () => {
+test('looks up old records of more tenants than one query supports', async () => {
   const records = Array.from({ length: 4_000 }, (_, offset) => ({ offset, message: anEventsRecord() }));
   const query = async (_: string, params: Record<'tenants' | 'projects' | 'ids', string[]>) => {
     const { tenants, projects, ids } = params;
@@ -17,7 +17,7 @@ test('old records of more tenants than one query takes are looked for all the sa
   expect(found).toEqual(new Set(records.map(({ message }) => message.appendId)));
 });
 
-test('of a minute with any number of event types only those of the block are asked for, and none is answered', async () => {
+test('queries only the event types of the block, and the answer contains digests instead of types', async () => {
   const [tenantId, projectId] = [randomUUID(), randomUUID()];
   const digestOf = (type: string) => createHash('sha256').update(type).digest('hex');
   const held = new Map(

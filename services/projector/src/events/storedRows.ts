@@ -1,6 +1,5 @@
 /**
- * Reads what the tables hold of a partition: the counts that it carries on, the append ids that it has seen, and which
- * of a block's rows are there.
+ * Reads the stored rows of a partition: counts, recent append ids, and the records of a block that already have rows.
  */
 import { createHash } from 'node:crypto';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
@@ -22,7 +21,7 @@ import {
   Rollup,
 } from './core/planEvents.ts';
 
-/** Keys of one look-up: each is two or three ids. */
+/** Maximum keys of one query. Each key has two or three ids. */
 const MAX_KEYS_PER_QUERY = 1_000;
 const MAX_CACHED_KEYS = 100_000;
 /** Event types are free text and part of a key. */
@@ -30,11 +29,14 @@ const MAX_CACHED_KEY_CHARACTERS = 16 * 1024 * 1024;
 
 export interface CountCache<Key> {
   readonly rollup: Rollup<Key>;
-  /** Makes sure that the rollup knows these keys. @throws Unavailable; then it may know only some of them. */
+  /**
+   * Loads these keys into the rollup.
+   * @throws Unavailable; the rollup may then have only some of them
+   */
   load(keys: readonly Key[]): Promise<void>;
 }
 
-/** A key with its count, as ClickHouse answers it. */
+/** A key with its count, as ClickHouse returns it. */
 type CountRow<Key> = Key & { readonly count: string; readonly lastOffset: string };
 
 export function openQuotaCounts(store: Store, source: Source): CountCache<QuotaKey> {
@@ -54,7 +56,10 @@ export function openQuotaCounts(store: Store, source: Source): CountCache<QuotaK
   });
 }
 
-/** By the event types' digests: a minute may have any number of types, of any length, and an answer has its limit. */
+/**
+ * Opens the minute counts. Queries use digests of the event types, because a minute can have any number of types of
+ * any length, and the size of an answer is limited.
+ */
 export function openMinuteCounts(store: Store, source: Source): CountCache<MinuteKey> {
   return countCache(nameOfMinuteKey, async (keys) => {
     const types = new Map(keys.map(({ eventType }) => [digestOf(eventType), eventType]));
@@ -120,9 +125,9 @@ function countCache<Key>(
       const missing = new Map(keys.filter((key) => !rollup.has(key)).map((key) => [nameOf(key), key]));
       for (const part of chunksOf([...missing.values()], MAX_KEYS_PER_QUERY)) {
         const names = new Set(part.map(nameOf));
-        // Others come along; one that is in memory already is ahead of the table.
+        // The query also returns other keys. A cached count is newer than the table.
         const stored = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
-        // Only now: after a look-up that failed, its keys must stay unknown, or they would begin at zero.
+        // Loaded only after the query: if it fails, its keys must stay missing, or they would start at zero.
         for (const key of part) rollup.load(key, undefined);
         for (const { key, ...count } of stored) rollup.load(key, count);
       }
@@ -134,11 +139,14 @@ function distinct<T>(values: readonly T[]): T[] {
   return [...new Set(values)];
 }
 
-/** Rows whose records the log has lost were all before. */
+/** SQL for rows below `{start}`. All rows of lost records count as earlier. */
 const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 
-/** The append ids below an offset, oldest first: *below*, since a replayed block must not drop itself. */
+/**
+ * Returns the append ids below an offset, the oldest first. The block itself is excluded, so that a replayed block
+ * does not drop its own records.
+ */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(
     `SELECT append_id AS id FROM appends
@@ -149,7 +157,7 @@ export async function recentAppendIds(store: Store, source: Source, start: numbe
   return rows.map(({ id }) => id).reverse();
 }
 
-/** Tells which of the ids the ledger holds below the offset. */
+/** Returns those ids that are in `appends` below the offset. */
 export async function storedAppendIdsOf(
   store: Store,
   source: Source,
@@ -169,8 +177,8 @@ export async function storedAppendIdsOf(
 }
 
 /**
- * The append ids whose events are stored from a record below the offset: `appends` no longer tells. A repeat has the ids of
- * the first, so one event of each tells; an erased one has no row.
+ * Returns the append ids whose events are stored below the offset, for appends that are no longer in `appends`. A
+ * duplicate has the same event ids, so one event per append is enough. An erased event has no row.
  */
 export async function appendIdsOfStoredEvents(
   store: Store,
@@ -207,8 +215,8 @@ export async function appendIdsOfStoredEvents(
 }
 
 /**
- * The first event of each record that the log has lost and whose append id nobody knows: its block was half written when
- * the projector died. A repeat of it has the same events.
+ * Returns the first event of each lost record without a row in `appends`: the projector ended while it was writing
+ * the block. A duplicate of the record has the same events.
  */
 export async function partiallyStoredEvents(
   store: Store,
@@ -227,7 +235,10 @@ export async function partiallyStoredEvents(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** The records of a block whose rows a table holds; `received_at` lets ClickHouse skip other partitions. */
+/**
+ * Returns the offsets of the block that have rows in the table. The condition on `received_at` lets ClickHouse skip
+ * table partitions.
+ */
 export async function storedOffsets(
   store: Store,
   table: string,

@@ -1,4 +1,4 @@
-/** The projection of `questlog.events.v1`: of a decoded block, drop repeats, count, insert. */
+/** Projects `questlog.events.v1`: drops duplicates of a decoded block, counts, and inserts. */
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { DEAD_LETTER_ID_HEADER } from '@questlog/schemas/topics/topics';
@@ -37,13 +37,16 @@ import {
 
 interface EventsPlan {
   readonly kept: readonly FilteredRecord[];
-  /** Absolute counts: writing one again changes nothing. */
+  /** Absolute counts, so writing a count again changes nothing. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
   readonly excluded: readonly Counted<ExcludedKey>[];
 }
 
-/** @param start what lies below it is read from the tables. */
+/**
+ * Opens the writer of a partition.
+ * @param start first offset; the state below it is read from the tables
+ */
 export async function openEventsWriter(
   deps: WriterDeps<EventsRecord>,
   start: number,
@@ -75,7 +78,7 @@ export async function openEventsWriter(
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
-      // The last that may fail: planned again, a record would be in the counts already, and its row not be written.
+      // The last step that can fail. If a record were planned twice after it was counted, its row would be missing.
       const excluded = await countExcluded([
         ...accepted.flatMap((record) => (isKept.has(record) ? [] : excludedCountsOf(record, 'repeated'))),
         ...dead.flatMap(({ record }) => unreadableCountsOf(record)),
@@ -92,7 +95,7 @@ export async function openEventsWriter(
       return { kept, quotas: quota.rollup.drain(), minutes: minutes.rollup.drain(), excluded };
     },
     apply: async (plan, block, attempt) => {
-      // An erased append is known all the same: a repeat of it must not come as new.
+      // An erased append is written to `appends` too, so that its duplicate is not projected.
       for (const table of [EVENTS, APPENDS]) {
         const records = table === EVENTS ? plan.kept.filter(hasRows) : plan.kept;
         if (records.length === 0) continue;
@@ -100,7 +103,7 @@ export async function openEventsWriter(
         await insertBlock(store, table, { source, block, records, storedOffsets: stored }, attempt);
       }
       await writeRows(store, erasedCountTable(source), plan.kept.flatMap(erasedCountsOf));
-      // A successor may have found the log cut, and made the counts of these offsets anew.
+      // A new owner may have detected a truncation and recomputed the counts of these offsets.
       await attempt.confirm();
       await writeRows(store, quotaTable(source), plan.quotas);
       await attempt.confirm();
@@ -110,7 +113,7 @@ export async function openEventsWriter(
     },
     describeWaiting: waitingEvents,
     countDead: async (refused) => {
-      // Where it was tried before and not written, memory is ahead of the table.
+      // After a failed attempt, the cached counts are ahead of the table.
       excludedCounts.rollup.clear();
       const excluded = await countExcluded(refused.flatMap((record) => excludedCountsOf(record, 'dead')));
       await writeRows(store, excludedTable(source), excluded);
@@ -123,12 +126,15 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
-/** `appends` keeps three days, and a repeat comes within one: of what was received by then it still knows the first. */
+/**
+ * Maximum age of a record whose first append is certainly in `appends`: the table keeps three days, and a duplicate
+ * arrives within one day.
+ */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
 /**
- * Such as `appends` may not know the first of: old records that are read late, or once more, and such as are replayed from the
- * dead letters, of which `events` may have taken what `appends` refused.
+ * Returns records whose first append may be missing in `appends`: records that are projected late or again, and
+ * records replayed from the dead letters, whose rows `events` may have accepted and `appends` rejected.
  */
 function needEventLookUp(
   accepted: readonly FilteredRecord[],
@@ -143,7 +149,10 @@ function needEventLookUp(
   );
 }
 
-/** Keyed appends may be repeated hours later; the memory alone does not tell unless it holds the whole ledger. */
+/**
+ * Returns the keyed appends to look up in `appends`. They can be retried hours later, and the cache may not contain
+ * all append ids.
+ */
 function keyedAppendIds(accepted: readonly AcceptedRecord[], recent: RecentAppends): string[] {
   if (recent.isComplete) return [];
   return accepted.flatMap(({ message: { appendId, idempotency } }) =>

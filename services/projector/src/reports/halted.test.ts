@@ -1,4 +1,4 @@
-/** What a projector does that was halted while another took its partition over. */
+/** Tests a projector that was paused while another projector took over its partition. */
 import { randomUUID } from 'node:crypto';
 import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -8,12 +8,12 @@ import { expect, test } from 'vitest';
 import { openLinksWriter } from './linksWriter.ts';
 import { openReportsWriter } from './writer.ts';
 
-// Its rows were erased since: the other knew of it, and this one did not when it planned them.
+// The rows were erased meanwhile. The new owner knew the erasure; this projector did not when it planned the rows.
 test.each([
   ['links', openLinksWriter, aLinkedEvent()],
   ['reports', openReportsWriter, aReportLink()],
 ] as const)(
-  '%s are not written by a projector that has lost its partition since it planned them',
+  'a projector that lost its partition after planning does not write %s',
   async (_, open, message) => {
     const inserts: unknown[] = [];
     const writer = open({

@@ -1,4 +1,4 @@
-/** Links on the real log and the real engine: what became of each pair of a report and an event. */
+/** Tests the state of links on the real log and engine. */
 import { randomUUID } from 'node:crypto';
 import { anEvent, anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -18,7 +18,7 @@ beforeEach(() => {
   on = inProject(bench);
 });
 
-test('a link is in the last of its states, in whatever order they were projected', async () => {
+test('a link has the latest state, in any order of projection', async () => {
   const orders = [
     ['filed', 'unresolved', 'linked', 'unlinked'],
     ['unlinked', 'linked', 'filed', 'unresolved'],
@@ -45,7 +45,7 @@ test('a link is in the last of its states, in whatever order they were projected
   }
 });
 
-test('an event that never came keeps the way in which its report named it, in the block of its report and later', async () => {
+test('an unresolved link keeps the source of its report, in the same block and in a later block', async () => {
   const report = on.aReport({ inlineEventIds: [randomUUID()], eventIds: [randomUUID()] });
   const together = on.aReport({ inlineEventIds: [randomUUID()], eventIds: [] });
   const [inline = '', named = ''] = [...report.inlineEventIds, ...report.eventIds];
@@ -68,7 +68,7 @@ test.each([
   ['crashes before it ran', 'before', crash],
   ['crashes after it ran', 'after', crash],
   ['loses its answer', 'after', lost],
-] as const)('an insert of links that %s leaves them as they would be', async (_, when, fault) => {
+] as const)('links are correct after an insert that %s', async (_, when, fault) => {
   const report = on.aReport({ eventIds: [randomUUID(), randomUUID()] });
   const [kept = '', gone = ''] = report.eventIds;
   await on.appendReports(report);
@@ -82,7 +82,7 @@ test.each([
   expect(await on.stateOf(gone)).toBe('retracted');
 });
 
-test('an event is shown with the reports that it is linked to now, and with no other', async () => {
+test('shows an event only with the reports that it is currently linked to', async () => {
   const events = [0, 1].map(() => anEvent({ id: anEvent().id }));
   const [event = '', lonely = ''] = events.map(({ id }) => id);
   await bench.append(TOPICS.events, eventsAccepted, [

@@ -1,4 +1,4 @@
-/** The projection of `questlog.linked-events.v1`: which events a report has, and which were taken from it. */
+/** Projects `questlog.linked-events.v1`: links and their retractions. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -10,7 +10,7 @@ import { linkTable } from './rows.ts';
 export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unknown> {
   return writerOf<LinkedEvent, readonly LinkRow[]>(deps, {
     faultOf,
-    // The events' payloads are let go of here.
+    // The plan does not keep the events' payloads.
     plan: async (_, decoded) => {
       const erased = await deps.erased.latest();
       const notErased = decoded.filter(({ message }) => !isErasedLink(erased, message));
@@ -18,7 +18,7 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
       return notErased.map(rowOf);
     },
     apply: async (rows, _, attempt) => {
-      // They are as they were planned: a successor may know of more that was erased.
+      // A new owner may know of further erasures, so the ownership is confirmed before the planned rows are written.
       await attempt.confirm();
       await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);
@@ -26,7 +26,7 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
   });
 }
 
-/** The table's column holds no more. */
+/** Maximum of the table's column. */
 const MAX_VERSION = 255;
 
 function faultOf({ version }: LinkedEvent): string | undefined {

@@ -1,4 +1,4 @@
-/** The view `report_groups` over what the projector wrote, and the meaning of each column where a client looks for it. */
+/** Tests the view `report_groups` on projected reports, and the comments of all columns. */
 import { randomUUID } from 'node:crypto';
 import { aSession } from '@questlog/schemas/fixtures/builders';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-test('a group counts the reports, builds and players of a fingerprint, and has the title of the latest', async () => {
+test('a group counts the reports, builds, and players of a fingerprint, and has the title of the latest report', async () => {
   const on = inProject(bench);
   const [one, other] = [await aSessionOf(on, 'ann'), await aSessionOf(on, 'ben')];
   const nobody = await aSessionOf(on, null);
@@ -44,7 +44,7 @@ test('a group counts the reports, builds and players of a fingerprint, and has t
   ]);
 });
 
-test('a retracted report counts no more, and a group of which none is left is gone', async () => {
+test('a retracted report does not count, and a group without reports is not shown', async () => {
   const on = inProject(bench);
   const [first, last] = [
     aReport(on, 'stuck', { receivedAt: FILED_AT }, 'the first'),
@@ -61,7 +61,7 @@ test('a retracted report counts no more, and a group of which none is left is go
   expect(await groupsOf(on)).toEqual([]);
 });
 
-test('two projects may have one fingerprint and one session id', async () => {
+test('separates projects with the same fingerprint and the same session id', async () => {
   const [mine, theirs] = [inProject(bench), inProject(bench)];
   const sessionId = await aSessionOf(mine, 'ann');
   await mine.appendReports(aReport(mine, 'stuck', { sessionId }));
@@ -80,7 +80,7 @@ test('every column of every table and view has a comment', async () => {
   expect(silent).toEqual([]);
 });
 
-/** The session of a player, or of nobody. */
+/** A session with or without a player. */
 async function aSessionOf(on: ProjectBench, playerExternalId: string | null): Promise<string> {
   const session = aSession({ tenantId: on.tenant, projectId: on.project, playerExternalId });
   await bench.append(TOPICS.sessions, sessionRegistered, [session]);

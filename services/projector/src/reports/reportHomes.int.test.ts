@@ -1,4 +1,4 @@
-/** Reports of a log with several partitions: each is decided at its tenant's home, and nowhere else. */
+/** Tests on a log with several partitions that each report is decided only in its tenant's home partition. */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -30,7 +30,7 @@ const reports = () =>
     'SELECT id, log_partition, retracted_at IS NOT NULL AS is_retracted FROM reports ORDER BY log_offset',
   );
 
-test('a report away from its tenant’s home waits for the linker to take it there; the linker’s notices count anywhere', async () => {
+test('a report outside its home partition is not projected until the linker forwards it; notices of the linker count anywhere', async () => {
   const [report, foreign] = [aReport(), aReport()];
   await append(HOME, report, aReport({ isForwarded: true }));
   await projectAll();

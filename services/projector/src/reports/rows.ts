@@ -1,4 +1,4 @@
-/** The tables that reports and links reach (`deploy/clickhouse`). */
+/** Row encoders of the tables for reports and links (`deploy/clickhouse`). */
 import { reportTimeOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { StoredReport } from '@questlog/schemas/tables/reports';
 import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';
@@ -6,7 +6,10 @@ import { POSITION_COLUMNS, type RowTable, rowTable } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
 import type { LinkRow } from './core/planReports.ts';
 
-/** A retracted report is the filed one once more, so that whoever reads one row reads all of it. */
+/**
+ * Versions of a report row. The row of a retracted report repeats the filed report, so that one row contains
+ * everything.
+ */
 const REPORT_VERSIONS = { filed: 0, retracted: 1 } as const;
 const ATTACHMENT_STATES = { stored: 0, missing: 1 } as const;
 const NO_BYTES = Buffer.alloc(0);

@@ -1,4 +1,4 @@
-/** Reports on the real log and the real engine: what somebody who asks ClickHouse would see of them. */
+/** Tests reports on the real log and engine, as a query of ClickHouse shows them. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { ErasedData } from '@questlog/schemas/erased';
@@ -54,7 +54,7 @@ beforeEach(() => {
 
 const retractedAt = async () => (await on.reports()).map((row) => row['retracted_millis']);
 
-test('a report is there with its window, what it names and whom it came from', async () => {
+test('stores a report with its window, its named events, and its source', async () => {
   const [inline, named] = [randomUUID(), randomUUID()];
   const report = on.aReport({
     sessionId: randomUUID(),
@@ -88,7 +88,7 @@ test('a report is there with its window, what it names and whom it came from', a
   ]);
 });
 
-test('the first of two reports of one id in the log is the report, and only its names are pending', async () => {
+test('the first of two reports with one id in the log is the report, and only its named events are pending', async () => {
   const first = on.aReport();
   const second = { ...first, eventIds: [randomUUID()] };
   await on.appendReports(first, second);
@@ -99,7 +99,7 @@ test('the first of two reports of one id in the log is the report, and only its 
   expect((await on.links()).map((link) => link.event_id)).toEqual(first.eventIds);
 });
 
-test('two projects may use one report id', async () => {
+test('two projects can use the same report id', async () => {
   const report = on.aReport();
   const other = { ...report, projectId: randomUUID() };
   await on.appendReports(other, report);
@@ -113,7 +113,7 @@ test.each([
   ['in one block', false],
   ['in a later block', true],
 ])(
-  'a retracted report, %s, stays readable as it was, with the time of its first retraction',
+  'a retracted report, %s, keeps its content and has the time of its first retraction',
   async (_, isLater) => {
     const report = on.aReport({
       ...{ occurredAt: 1_700_000_000_000_007n, requestDigest: Buffer.alloc(32, 1), buildId: randomUUID() },
@@ -135,14 +135,14 @@ test.each([
   },
 );
 
-test('a bare link has no content', async () => {
+test('a record without content has null content', async () => {
   await on.appendReports(on.aReport());
   await bench.projectAll(bench.store);
   const [row] = await on.reports();
   expect(contentOfRow(row as unknown as ContentRow)).toBeNull();
 });
 
-test('a retraction that comes before its report, or without one, takes nothing back', async () => {
+test('a retraction before its report, or without a report, has no effect', async () => {
   const [report, other] = [on.aReport(), on.aReport()];
   await on.appendReports(retraction(other));
   await bench.projectAll(bench.store);
@@ -158,7 +158,7 @@ const ways = ['report_link_versions', 'report_versions'].flatMap((table) => [
 ]);
 
 test.each(ways)(
-  'an insert into %s that %s leaves every report and link as they would be',
+  'every report and link is correct after an insert into %s that %s',
   async (table, _, when, fault) => {
     const [report, taken] = [on.aReport(), on.aReport()];
     const [event = ''] = report.eventIds;
@@ -188,7 +188,7 @@ test.each(ways)(
   },
 );
 
-test('that an event never came is told of a report that was filed since its project was erased, and of no erased one', async () => {
+test('writes unresolved links for a report that was filed after the erasure of its project, and not for an erased report', async () => {
   const erased = new ErasedData();
   const [before, since] = [on.aReport({ receivedAt: FILED_AT - 2 }), on.aReport()];
   erased.add(anErasure({ tenantId: on.tenant, projectId: on.project, requestedAt: FILED_AT - 1 }));
@@ -198,7 +198,7 @@ test('that an event never came is told of a report that was filed since its proj
   expect(await on.links()).toMatchObject([{ event_id: since.eventIds[0], state: 'unresolved' }]);
 });
 
-test('a report of an erased session becomes a row until the erasure has found all: else nobody would know its links', async () => {
+test('writes a report of an erased session until the erasure has found all reports, because its links are found only through the report', async () => {
   const sessionId = UPLOAD;
   const sessions = [{ projectId: on.project, ids: [sessionId] }];
   const erasure = anErasure({ tenantId: on.tenant, projectId: on.project, sessions });
@@ -220,7 +220,7 @@ test('a report of an erased session becomes a row until the erasure has found al
   expect(await project({ state: 'running', reports, hiddenAt: 1 })).toEqual([late.reportId]);
 });
 
-test('a record at fault goes to the dead letters with the reason, the others go on', async () => {
+test('dead-letters an invalid record with the reason, and projects the others', async () => {
   const report = on.aReport();
   const [event = ''] = report.eventIds;
   const deadBefore = (await bench.deadLetters()).length;
@@ -239,7 +239,7 @@ test('a record at fault goes to the dead letters with the reason, the others go 
   ]);
 });
 
-test('a report of which no table can hold a number goes to the dead letters, those around it are there', async () => {
+test('dead-letters a report with a number that no table can store, and projects the reports around it', async () => {
   const [first, second] = [on.aReport(), on.aReport()];
   const attachments = [{ ...ATTACHMENT, sizeBytes: -1 }];
   const deadBefore = (await bench.deadLetters()).length;
@@ -250,7 +250,7 @@ test('a report of which no table can hold a number goes to the dead letters, tho
   expect(dead.map(({ reason }) => reason)).toEqual([expect.stringMatching(/sizeBytes .*-1/)]);
 });
 
-test('hundreds of reports that are taken back together are all taken back', async () => {
+test('retracts hundreds of reports in one block', async () => {
   const reports = Array.from({ length: 600 }, () => on.aReport());
   await on.appendReports(...reports);
   await bench.projectAll(bench.store);
@@ -259,7 +259,7 @@ test('hundreds of reports that are taken back together are all taken back', asyn
   expect(await retractedAt()).toEqual(reports.map(() => String(LATER)));
 });
 
-test('reports that name many events are there whole, also after a crash between their inserts', async () => {
+test('stores reports with many named events completely, also after a crash between their inserts', async () => {
   const reports = Array.from({ length: 300 }, () =>
     on.aReport({ eventIds: Array.from({ length: 1_000 }, () => randomUUID()) }),
   );

@@ -1,4 +1,4 @@
-/** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
+/** Projects `questlog.report-links.v1`: reports, and their pending and unresolved links. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { type ErasedData, isErasedReport, isExcludedReport } from '@questlog/schemas/erased';
@@ -25,7 +25,7 @@ import {
 import { linkTable, REPORTS } from './rows.ts';
 
 interface ReportsPlan {
-  /** The first of each report. */
+  /** First record of each report. */
   readonly filed: readonly ReportRecord[];
   readonly repeated: number;
   readonly later: readonly ReportRecord[];
@@ -67,14 +67,17 @@ function idOf({ projectId, reportId }: ReportLink): EntityId {
   return { projectId, id: reportId };
 }
 
-/** @returns how many notes told nothing: retractions that took nothing back, and what is told of erased reports. */
+/**
+ * Writes reports and links.
+ * @returns the number of records without effect: retractions of no report, and records about erased reports
+ */
 async function writeReports(
   store: Store,
   source: Source,
   { filed, later, erased }: ReportsPlan,
   { confirm }: Attempt,
 ): Promise<number> {
-  // Rows are as they were planned: a successor may know of more that was erased.
+  // A new owner may know of further erasures, so the ownership is confirmed before the planned rows are written.
   await confirm();
   const links = new RowSink(store, linkTable(source));
   const reports = new RowSink(store, REPORTS);
@@ -106,13 +109,17 @@ async function writeReports(
       await reports.add(await withContent(store, few));
   }
   await confirm();
-  // Links first: but in a block of many inserts, whoever sees a report sees what it waits for.
+  // Links are inserted first, so that a reader that sees a report also sees its pending links, unless the block needs
+  // several inserts.
   await links.flush();
   await reports.flush();
   return ignoredCount;
 }
 
-/** A note does not say when its report was filed: of one that is not there it is what its project says. */
+/**
+ * True if the report was erased. A record about a report does not contain the report's time. If the report is not
+ * stored, only an erasure of the whole project counts.
+ */
 function isErased(
   erased: ErasedData,
   report: StoredReport | undefined,
@@ -126,10 +133,10 @@ function reportOf(source: Source, { offset, message }: ReportRecord): StoredRepo
   return { filed: message, position: { ...source, offset }, retractedAt: null };
 }
 
-/** Reports whose content is read at once: it may have 200 KB. */
+/** Maximum reports whose content is read in one query. A content can have 200 KB. */
 const MAX_CONTENTS_PER_QUERY = 40;
 
-/** The reports with the content that they were filed with. At most `MAX_CONTENTS`. */
+/** Returns the reports with their filed content. At most `MAX_CONTENTS_PER_QUERY`. */
 async function withContent(store: Store, retracted: readonly StoredReport[]): Promise<StoredReport[]> {
   const rows = await store.query<ContentRow & { projectId: string; id: string }>(
     `SELECT project_id AS projectId, id, ${CONTENT_COLUMNS} FROM reports
@@ -141,22 +148,22 @@ async function withContent(store: Store, retracted: readonly StoredReport[]): Pr
   );
   const contents = new Map(rows.map((row) => [keyOf(row), contentOfRow(row)]));
   return retracted.map(({ filed, ...report }) => {
-    // One that was filed in this block is not in the table yet, and has its content still.
+    // A report that was filed in this block is not in the table yet and still has its content.
     const content = filed.content ?? contents.get(keyOf(idOf(filed))) ?? null;
     return { ...report, filed: { ...filed, content } };
   });
 }
 
-/** Reports of one look-up: each may name 2,000 events, 80 kB of an answer. */
+/** Maximum reports of one query. Each report can name 2,000 events, which are 80 kB of the answer. */
 const MAX_REPORTS_PER_QUERY = 250;
 
-/** The reports by `keyOf` their names. At most `MAX_REPORTS` names. */
+/** Returns the stored reports by `keyOf` their ids. At most `MAX_REPORTS_PER_QUERY` ids. */
 async function storedReports(store: Store, names: readonly EntityId[]): Promise<Map<string, StoredReport>> {
   if (names.length === 0) return new Map();
   const rows = await store.query<ReportRow>(
     `SELECT ${REPORT_COLUMNS} FROM report_versions FINAL WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
     { projects: [...new Set(names.map(({ projectId }) => projectId))], ids: names.map(({ id }) => id) },
   );
-  // Written back, a row is the same: the window follows from the time, which is there even if none was sent.
+  // A row that is written back is unchanged: the window follows from the report's time, which is always set.
   return new Map(rows.map(storedReport).map((report) => [keyOf(idOf(report.filed)), report]));
 }

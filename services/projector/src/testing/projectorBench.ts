@@ -1,4 +1,4 @@
-/** Gives the projector's tests the embedded log and ClickHouse on a directory of their own, and a projector on them. */
+/** Test bench of the projector: an embedded log and ClickHouse in a new folder, and projectors on them. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,9 +31,9 @@ const PASSWORD = 'test';
 export interface Bench {
   readonly log: Log & EmbeddedExtras;
   readonly store: Store;
-  /** What the store was opened with. */
+  /** Options of the store. */
   readonly access: StoreOptions;
-  /** Of every projector that was started here. */
+  /** Health of all projectors of the bench. */
   readonly health: Health;
   readonly metrics: ProjectorMetrics;
   append<T>(
@@ -44,17 +44,20 @@ export interface Bench {
     headers?: Headers,
   ): Promise<void>;
   start(store: Store, log?: Log, erased?: Erasures): Promise<Projector>;
-  /** Runs a projector on this store until it has caught up; rejects when it breaks off. */
+  /** Runs a projector on the store until it has no lag. Rejects if the projector fails. */
   projectAll(store: Store, erased?: Erasures): Promise<void>;
-  /** What the projector's groups have committed is lost, or of the events is this offset. */
+  /** Deletes all commits of the projector's groups, or resets the commits of the events group to an offset. */
   loseOffsets(to?: number): void;
-  /** Opens the log anew on what `change` leaves in its directory. */
+  /** Closes the log, runs `change` on its folder, and opens the log again. */
   reopenLog(change: (directory: string) => void): Promise<void>;
   deadLetters(): Promise<DeadLetter[]>;
   close(): Promise<void>;
 }
 
-/** @param partitions one, where not told otherwise: what the tests append is one sequence. */
+/**
+ * Opens a bench.
+ * @param partitions 1 by default, so that the appended records are one sequence
+ */
 export async function openBench(partitions = 1): Promise<Bench> {
   const directory = mkdtempSync(join(tmpdir(), 'projector-'));
   let { database, log } = openLogIn(directory);
@@ -135,7 +138,7 @@ async function openTables(directory: string): Promise<Pick<Bench, 'store' | 'acc
   fillWithTables(directory);
   const server = await startEmbeddedClickHouse({ directory, username: 'test', password: PASSWORD });
   const access = { url: server.url, username: 'test', password: PASSWORD, database: 'questlog' };
-  // No test leaves one running.
+  // No test leaves an insert running.
   const store = { ...(await openMigrated(access, MIGRATIONS)), insertsEndWithinMs: 0 };
   const close = async (): Promise<void> => {
     await store.close();
@@ -149,7 +152,7 @@ function headersOf(message: unknown): Headers {
   return typeof appendId === 'string' ? { [APPEND_ID_HEADER]: appendId } : {};
 }
 
-/** The store, with a fault before or after the nth insert into a table. */
+/** Returns a store that fails before or after the nth insert into a table. */
 export function failing(
   store: Store,
   table: string,

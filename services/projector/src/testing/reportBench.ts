@@ -1,4 +1,4 @@
-/** Gives the tests of reports and links their records, and what the views hold of one project. */
+/** Test bench of reports and links: appends records and reads the views of one project. */
 import { randomUUID } from 'node:crypto';
 import { aLinkedEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { CONTENT_COLUMNS } from '@questlog/schemas/tables/reports';
@@ -8,18 +8,18 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Bench } from './projectorBench.ts';
 
 export const FILED_AT = Date.UTC(2026, 10, 21, 12);
-/** When a report is taken back, or what it named is given up, where not told otherwise. */
+/** Default time of a retraction or of an unresolved notice. */
 export const LATER = FILED_AT + 60_000;
 
-/** A project of its own, so that tests do not see each other's reports. */
+/** Bench of one new project, so that tests do not see each other's reports. */
 export interface ProjectBench {
   readonly tenant: string;
   readonly project: string;
-  /** Names one event, where not told otherwise. */
+  /** Creates a report that names one event by default. */
   aReport(of?: Partial<ReportLink>): ReportLink;
   appendReports(...records: ReportLink[]): Promise<void>;
   appendLinks(...records: LinkedEvent[]): Promise<void>;
-  /** Entries come in the order of the log. */
+  /** Returns the reports in log order. */
   reports(): Promise<Record<string, unknown>[]>;
   links(): Promise<{ event_id: string; state: string; source: string }[]>;
   stateOf(eventId: string): Promise<string | undefined>;

@@ -1,7 +1,7 @@
 /**
- * Takes the rows of lost records out of the way: they get a log id of the cut's own, so that nobody takes them for rows
- * of the records that have their offsets now, and the counts that they are in are made anew from the events. Every step
- * may be done again.
+ * Moves the rows of lost records: they get a log id of their own, so that they are not mistaken for rows of the new
+ * records at the same offsets. Counts that included these rows are recomputed from the events. Every step can be
+ * repeated.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -11,14 +11,18 @@ import type { TopicSource } from './truncations.ts';
 export interface RepairMove {
   readonly source: TopicSource;
   readonly orphanId: string;
-  /** Of the first row that moves. */
+  /** Offset of the first row that moves. */
   readonly offset: number;
 }
 
-/** A mutation, after which no row meets its condition, so that a repeat finds nothing to do; or an INSERT. */
+/** A mutation, after which no row meets its condition, so that a repetition has no effect; or an INSERT. */
 type Step = { readonly table: string; readonly change: string; readonly where: string } | string;
 
-/** @param confirm awaited right before each statement. @throws Unavailable while ClickHouse is still at a step. */
+/**
+ * Runs the steps of the repair.
+ * @param confirm awaited before each statement
+ * @throws Unavailable while ClickHouse still runs a step
+ */
 export async function repair(
   store: Store,
   tables: TopicTables<never>,
@@ -34,13 +38,16 @@ export async function repair(
   }
 }
 
-/** A mutation may outlast the wait for its answer; what was begun again would run behind it. */
+/**
+ * Checks that no mutation of an earlier attempt is running. A mutation can outlast the wait for its answer, and a
+ * second one would queue behind it.
+ */
 async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSource): Promise<void> {
   const [running] = await store.query<{ table: string; command: string; reason: string }>(
     `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
      WHERE database = currentDatabase() AND NOT is_done
        AND position(command, {logId:String}) > 0 AND position(command, {partition:String}) > 0 LIMIT 1`,
-    // ClickHouse writes each condition in parentheses: the last one tells partition 1 from 10.
+    // ClickHouse writes each condition in parentheses, so the closing one distinguishes partition 1 from 10.
     { logId, partition: `log_partition = ${partition})` },
   );
   if (running === undefined) return;
@@ -50,7 +57,7 @@ async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSour
   );
 }
 
-/** Undefined where no row is left. */
+/** Returns the statement of a mutation. Undefined if no row is left. */
 async function mutationOf(store: Store, { table, change, where }: Exclude<Step, string>) {
   const left = await store.query(`SELECT 1 FROM ${table} WHERE ${where} LIMIT 1`);
   if (left.length === 0) return undefined;
@@ -72,12 +79,12 @@ function stepsOf(
   if (!isCounted) return own;
   return [
     ...own,
-    // The log's id is in its sorting key.
+    // The sorting key contains the log id, so rows cannot be updated.
     `INSERT INTO appends SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM appends WHERE ${lost})`,
     { table: 'appends', change: 'DELETE', where: lost },
     ...ROLLUPS.flatMap((rollup) => recount(rollup, move)),
-    // What was left out has no rows to count anew: its counts go as they are.
+    // Records without rows cannot be counted again, so their counts are moved unchanged.
     `INSERT INTO left_out_by_partition SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM left_out_by_partition FINAL WHERE ${leftOut})`,
     { table: 'left_out_by_partition', change: 'DELETE', where: leftOut },
@@ -86,9 +93,9 @@ function stepsOf(
 
 interface RollupTable {
   readonly table: string;
-  /** Each column that counts, as SQL over `events`. */
+  /** Each count column as SQL over `events`. */
   readonly counts: Readonly<Record<string, string>>;
-  /** Each column of the key, likewise. */
+  /** Each key column as SQL over `events`. */
   readonly key: Readonly<Record<string, string>>;
 }
 
@@ -110,7 +117,10 @@ const ROLLUPS: readonly RollupTable[] = [
   },
 ];
 
-/** A count of a higher offset would win over the new one, so it goes first; the orphans' counts tell which went. */
+/**
+ * Returns the steps that recompute a rollup. A count with a higher offset would replace the new count, so it is
+ * deleted first. The counts of the moved rows show which counts were deleted.
+ */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>

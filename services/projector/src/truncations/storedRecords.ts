@@ -1,4 +1,7 @@
-/** What the tables hold of one partition of a topic, for whoever must find out whether the log still holds it. */
+/**
+ * Reads the stored rows of one partition of a topic, to find out whether the log still has their records, and repairs
+ * them after a truncation.
+ */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { StoredRows, Truncation } from '@questlog/runtime/consumer/findTruncation';
@@ -60,11 +63,12 @@ export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): St
       }
       return false;
     },
-    // The index by offset finds what is above a known record.
+    // The index by offset finds rows above a known record.
     highestRow: async (above) => {
       const newest = await find(tables.newest ?? tables.rows, { above, below: NO_LIMIT, about: NO_LIMIT });
       if (tables.newest === undefined) return newest;
-      // A block that got no further than its first insert lies behind all that was counted, which `appends` may have forgotten.
+      // A block that ended after its first insert is after all counted records, which may have expired from
+      // `appends`.
       const from = newest?.offset ?? Math.max(above, await lastCountedOffset());
       const below = from + SEARCH_RANGE_RECORDS;
       return (await find(tables.rows, { above: from, below, about: below })) ?? newest;
@@ -108,7 +112,7 @@ interface Between {
 
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
-/** The same for the same cut, so that a repair which is done again ends the same. */
+/** Returns the same id for the same truncation, so that a repeated repair has the same result. */
 function orphanIdOf({ logId, topic, partition }: TopicSource, { offset, end, lost }: Truncation): string {
   const name = JSON.stringify([logId, topic, partition, offset, end, lost]);
   return uuidV8(createHash('sha256').update(name).digest());

@@ -1,4 +1,4 @@
-/** For each projected topic: which rows its records have, what names them, and which of them a cut of the log moves. */
+/** The tables of each projected topic: the rows of its records, their names, and the rows that a truncation moves. */
 import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
@@ -8,32 +8,38 @@ import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegister
 
 export interface TopicTables<Message> {
   readonly rows: Rows;
-  /** Where the row of the highest offset is found faster, but for a block that got no further than its first insert. */
+  /** Table in which the highest offset is found faster, except for a block that ended after its first insert. */
   readonly newest?: Rows;
-  /** SQL: rows at or behind `{offset}` that say of records, whose rows must not be written again, that they were. */
+  /**
+   * SQL conditions for rows at or after `{offset}`, which prove that records were projected whose rows must not be
+   * written again.
+   */
   readonly verified: readonly Pick<Rows, 'table' | 'where'>[];
-  /** What the rows of a message are named. */
+  /** Returns the names of a message's rows. */
   namesOf(message: Message): readonly string[];
-  /** SQL over `rows`: the ids of what was lost, and its time. */
+  /** SQL over `rows`: the ids of lost records, and their time. */
   readonly ids: string;
   readonly at: string;
-  /** Tables besides `rows` whose rows move, with the condition that tells the topic's. */
+  /** Further tables whose rows move, with a condition for the topic's rows. */
   readonly otherTables: readonly Pick<Rows, 'table' | 'where'>[];
-  /** `appends` and the counts go with the events. */
+  /** True if `appends` and the counts must also be repaired. */
   readonly hasCounts: boolean;
 }
 
 export interface Rows {
   readonly table: string;
-  /** SQL: the name of a row. */
+  /** SQL for the name of a row. */
   readonly name: string;
-  /** SQL: the rows of the topic. */
+  /** SQL condition for the rows of the topic. */
   readonly where: string;
 }
 
 const ALL = '1';
 const FROM_OFFSET = 'log_offset >= {offset:UInt64}';
-/** Several times a block's records. With no upper end the whole table of events would be looked through. */
+/**
+ * Range of a search, several times the records of a block. Without an upper bound, ClickHouse would read the whole
+ * table of events.
+ */
 export const SEARCH_RANGE_RECORDS = 250_000;
 
 export const EVENT_TABLES: TopicTables<EventsRecord> = {
@@ -41,9 +47,9 @@ export const EVENT_TABLES: TopicTables<EventsRecord> = {
   newest: { table: 'appends', name: 'toString(append_id)', where: ALL },
   verified: [
     { table: 'appends', where: FROM_OFFSET },
-    // `appends` forgets after days, the counts do not.
+    // `appends` expires after days, the counts do not.
     { table: 'quota_usage_by_partition', where: 'last_offset >= {offset:UInt64}' },
-    // A block that got no further than its first insert.
+    // A block that ended after its first insert.
     { table: 'events', where: `${FROM_OFFSET} AND log_offset < {offset:UInt64} + ${SEARCH_RANGE_RECORDS}` },
   ],
   namesOf: (record) => [

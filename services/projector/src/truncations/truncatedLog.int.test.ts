@@ -1,4 +1,7 @@
-/** The projector when its log was cut: nothing that the log holds is missing, nothing is there twice, the lost is named. */
+/**
+ * Tests the projector after truncations of the log: no record of the log is missing or duplicated, and lost records
+ * are listed.
+ */
 import { randomUUID } from 'node:crypto';
 import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +17,7 @@ import { type Bench, crash, failing, openBench } from '../testing/projectorBench
 import { inProject, linked } from '../testing/reportBench.ts';
 
 let bench: Bench;
-/** Of one test; the tenant has the same id. */
+/** Project of one test. The tenant has the same id. */
 let project: string;
 
 beforeAll(async () => {
@@ -47,13 +50,13 @@ async function stored() {
   return Object.fromEntries(Object.entries(row ?? {}).map(([name, count]) => [name, Number(count)]));
 }
 
-/** Each append's two events once, counted once, one of them for the four that it is the sample of. */
+/** Expects the two events of each append once, counted once. One of the two is a sample of four events. */
 function once(...appends: EventsAccepted[][]) {
   const { size } = new Set(appends.flat().map(({ appendId }) => appendId));
   return { events: 2 * size, ids: 2 * size, minutes: 2 * size, used: 2 * size, weighted: 5 * size };
 }
 
-/** Each partition's counts, of the log and of each cut, are those of its events. */
+/** Expects that the counts of each partition, of the log and of each truncation, equal its events. */
 async function miscounts() {
   return await bench.store.query(
     `SELECT * FROM (SELECT log_id, sum(used) AS used, max(last_offset) AS last FROM quota_usage_by_partition FINAL
@@ -94,14 +97,14 @@ async function runUntilStored(expected: object): Promise<void> {
   await Promise.race([until(isThere), projector.failed]).finally(() => projector.stop());
 }
 
-/** Whatever comes and however often it starts again: all of it is there once. */
+/** Expects that every record is stored once after further records and restarts. */
 async function expectOnce(...appends: EventsAccepted[][]): Promise<void> {
   await bench.projectAll(bench.store);
   expect(await stored()).toEqual(once(...appends));
   expect(await miscounts()).toEqual([]);
 }
 
-test('a log that is cut while the projector is down, and has not grown again', async () => {
+test('a log that is truncated while the projector is down and has not grown again', async () => {
   const [start, before] = [await endOf(TOPICS.events), await countedLosses()];
   const [kept, lost, fresh, later] = [accepted(3), accepted(3), accepted(1), accepted(2)];
   await append([...kept, ...lost, ...lost.slice(2)]);
@@ -109,19 +112,19 @@ test('a log that is cut while the projector is down, and has not grown again', a
   await bench.log.truncate(TOPICS.events, 0, start + 3);
   await append(fresh);
   await runUntilStored(once(kept, lost, fresh));
-  // What was lost comes again, as it does from whoever had no answer.
+  // Lost appends are sent again, as a client without an answer does.
   await append([...lost.slice(1), ...later]);
   await expectOnce(kept, lost, fresh, later);
   expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 3, lost)]);
   expect((await countedLosses()) - before).toBe(lost.length);
-  // Two events a record: the one that came twice before the cut, and the two that came again.
+  // Two events per record: one duplicate before the truncation and two after it.
   const repeated = 'SELECT sum(repeated_events) AS events FROM ledger WHERE tenant_id = {project:UUID}';
   expect(await bench.store.query(repeated, { project })).toEqual([{ events: '6' }]);
   await until(async () => (await bench.health.state()).warnings['log_truncated'] !== undefined);
   expect((await bench.health.state()).warnings['log_truncated']).toContain(`${TOPICS.events}/0`);
 });
 
-test('a log that is cut while the projector runs, and grows past it, block by block as before', async () => {
+test('a log that is truncated while the projector runs and grows again with the same blocks', async () => {
   const start = await endOf(TOPICS.events);
   const [kept, lost, fresh] = [accepted(1), accepted(2), accepted(3)];
   const projector = await bench.start(bench.store);
@@ -142,7 +145,7 @@ test('a log that is cut while the projector runs, and grows past it, block by bl
   expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 1, lost)]);
 });
 
-test('a log that is cut inside a block that was announced and half written, and grows past it', async () => {
+test('a log that is truncated inside a pending, partially written block and grows again', async () => {
   const start = await endOf(TOPICS.events);
   const [kept, half, lost, fresh] = [accepted(2), accepted(1), accepted(2), accepted(4)];
   await append(kept);
@@ -153,13 +156,13 @@ test('a log that is cut inside a block that was announced and half written, and 
   await bench.log.truncate(TOPICS.events, 0, start + 3);
   await append(fresh);
   await runUntilStored(once(kept, half, lost, fresh));
-  // None of their append ids was stored before the crash. Of what is still in the log it is by now.
+  // The append ids were not stored before the crash. The ids of records that are still in the log are stored by now.
   await append([...half, ...lost]);
   await expectOnce(kept, half, lost, fresh);
   expect(await truncations(TOPICS.events, start)).toEqual([{ ...cutAt(start + 3, lost), ids: [] }]);
 });
 
-test('a log that is cut below a block that was half written and of which the group has forgotten, before it grows again', async () => {
+test('a log that is truncated below a partially written block without a commit, before it grows again', async () => {
   const start = await endOf(TOPICS.events);
   const [kept, lost, fresh] = [accepted(2), accepted(2), accepted(3)];
   await append(kept);
@@ -175,7 +178,7 @@ test('a log that is cut below a block that was half written and of which the gro
   expect(await truncations(TOPICS.events, start)).toEqual([{ ...cutAt(start + 2, lost), ids: [] }]);
 });
 
-test('an older copy of the log’s files, restored with the commits of that time', async () => {
+test('an older copy of the log’s files, restored with its commits', async () => {
   const start = await endOf(TOPICS.events);
   const [kept, lost, fresh] = [accepted(2), accepted(2), accepted(3)];
   await append(kept);
@@ -195,7 +198,7 @@ test('an older copy of the log’s files, restored with the commits of that time
   expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 2, lost)]);
 });
 
-test('a repair that crashes after any of its steps is done again to the same end', async () => {
+test('a repair that crashes after any step has the same result after its repetition', async () => {
   const start = await endOf(TOPICS.events);
   const [kept, lost, fresh] = [accepted(2), accepted(2), accepted(2)];
   await append([...kept, ...lost]);
@@ -218,7 +221,7 @@ test('a repair that crashes after any of its steps is done again to the same end
   expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 2, lost)]);
 });
 
-test('sessions that the log lost stay, and those at their offsets come beside them', async () => {
+test('lost sessions stay, and new sessions at the same offsets are added', async () => {
   const start = await endOf(TOPICS.sessions);
   const [kept, lost, fresh] = Array.from({ length: 3 }, () =>
     aSession({ tenantId: project, projectId: project }),
@@ -245,7 +248,7 @@ test('sessions that the log lost stay, and those at their offsets come beside th
   ]);
 });
 
-test('reports and links that the log lost stay, and those at their offsets come beside them', async () => {
+test('lost reports and links stay, and new ones at the same offsets are added', async () => {
   const on = inProject(bench);
   const [reports, links] = [await endOf(TOPICS.reportLinks), await endOf(TOPICS.linkedEvents)];
   const [kept, lost, fresh] = [on.aReport(), on.aReport(), on.aReport()];
@@ -270,7 +273,7 @@ test('reports and links that the log lost stay, and those at their offsets come 
   expect(await truncations(TOPICS.linkedEvents, links)).toMatchObject([{ ...one, ids: lost.eventIds }]);
 });
 
-test('a change that takes longer than its answer is waited for is not begun again', async () => {
+test('does not restart a mutation that outlasts the wait for its answer', async () => {
   const start = await endOf(TOPICS.events);
   const [kept, lost] = [accepted(1), accepted(2)];
   await append([...kept, ...lost]);

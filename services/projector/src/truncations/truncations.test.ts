@@ -1,9 +1,9 @@
-/** What is known of the log's cuts, for all partitions of a process together. */
+/** Tests the shared query of truncations for all partitions of a process. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { expect, test } from 'vitest';
 import { sharedTruncationQuery } from './truncations.ts';
 
-test('a partition hears of its own cuts alone, in their order, and of those that were noted before it asked', async () => {
+test('returns only the truncations of the partition, in order, including those inserted before the call', async () => {
   const table = [cut('a', 0, '1'), cut('b', 0, '2'), cut('a', 1, '3'), cut('a', 0, '4')];
   const looks: (() => void)[] = [];
   const query = async () => {

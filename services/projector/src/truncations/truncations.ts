@@ -1,4 +1,4 @@
-/** The table of what a log has lost: one row a cut, written before the first change that the cut asks for. */
+/** The table `truncations`: one row per truncation, which is inserted before the repair changes anything. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { coalesceCalls } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
@@ -27,7 +27,10 @@ export interface LostRecords {
   readonly lastMs: string | null;
 }
 
-/** Written again it is the same row; once it is there it must stay, since the losses can no longer be counted. */
+/**
+ * Inserts a truncation. A repeated insert writes the same row. The row must never be recomputed, because the lost
+ * records can no longer be counted after the repair.
+ */
 export async function insertTruncation(store: Store, truncation: Truncation): Promise<void> {
   await writeRows(store, TRUNCATIONS, [truncation]);
 }
@@ -47,10 +50,13 @@ export interface TruncationRow {
   readonly repaired: number;
 }
 
-/** All that the projector has found of a partition, the oldest first. */
+/** Returns the truncations of a partition that the projector detected, the oldest first. */
 export type TruncationQuery = (source: TopicSource) => Promise<TruncationRow[]>;
 
-/** For many who ask at once: one query, which begins after they asked, answers for every partition. */
+/**
+ * Returns a query that concurrent callers share. The query starts after they called and reads the truncations of all
+ * partitions.
+ */
 export function sharedTruncationQuery(store: Pick<Store, 'query'>, logId: string): TruncationQuery {
   const query = coalesceCalls(() =>
     store.query<TruncationRow & { readonly topic: string; readonly partition: number }>(
@@ -66,7 +72,7 @@ export function sharedTruncationQuery(store: Pick<Store, 'query'>, logId: string
     (await query()).filter((row) => row.topic === topic && row.partition === partition);
 }
 
-/** A sentence when the log has lost something within the last day. */
+/** Returns a warning if the log lost records within the last day. */
 export async function truncationWarning(store: Store, logId: string): Promise<string | undefined> {
   const [row] = await store.query<{ cuts: string; lost: string; where: string }>(
     `SELECT count() AS cuts, sum(records) AS lost,

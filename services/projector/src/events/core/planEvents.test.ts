@@ -23,7 +23,7 @@ import {
   unreadableCountsOf,
 } from './planEvents.ts';
 
-test('drops an append that was seen before, and the second of two in one block', () => {
+test('drops a duplicate of an earlier append, and a duplicate in the same block', () => {
   const [first, second, third] = [anEventsRecord(), anEventsRecord(), anEventsRecord()];
   const records = [first, second, second, third, first].map((message, offset) => ({ offset, message }));
   const kept = dropDuplicates(records, ({ appendId }) => appendId === third.appendId);
@@ -54,14 +54,14 @@ test('counts per minute and type', () => {
   ]);
 });
 
-test('recent appends: knows what it was given, and that this is all there is', () => {
+test('recent appends: contains the given ids and is complete', () => {
   const recent = new RecentAppends(['a', 'b']);
   expect(recent.has('a')).toBe(true);
   expect(recent.has('c')).toBe(false);
   expect(recent.isComplete).toBe(true);
 });
 
-test('recent appends: forgets the oldest at the bound, and then says that it does not know everything', () => {
+test('recent appends: evicts the oldest id at the bound and is then incomplete', () => {
   const recent = new RecentAppends([]);
   for (let i = 0; i < MAX_RECENT_APPENDS; i++) recent.add(String(i));
   expect([recent.has('0'), recent.isComplete]).toEqual([true, true]);
@@ -71,13 +71,13 @@ test('recent appends: forgets the oldest at the bound, and then says that it doe
   expect(recent.isComplete).toBe(false);
 });
 
-test('recent appends: one that comes twice takes the place of one', () => {
+test('recent appends: stores a duplicate id once', () => {
   const recent = new RecentAppends(['a', 'a']);
   for (let i = 1; i < MAX_RECENT_APPENDS; i++) recent.add(String(i));
   expect([recent.has('a'), recent.isComplete]).toEqual([true, true]);
 });
 
-test('records applied again change nothing, wherever a run begins anew', () => {
+test('applying records again changes nothing, whatever the offset of a restart', () => {
   const records = fc.array(
     fc.record({ key: fc.constantFrom('a', 'b'), events: fc.integer({ min: 1, max: 9 }) }),
     { maxLength: 30 },
@@ -86,7 +86,7 @@ test('records applied again change nothing, wherever a run begins anew', () => {
     fc.property(records, fc.array(fc.nat(30)), (log, restarts) => {
       const table = new Map<string, { count: number; lastOffset: number }>();
       for (const from of [...restarts.map((at) => Math.min(at, log.length)), 0]) {
-        // A restart may begin at or below what the table already holds, never beyond it: offsets are committed last.
+        // A restart begins at or below the stored offset, never above it, because offsets are committed last.
         const reached = Math.max(-1, ...[...table.values()].map(({ lastOffset }) => lastOffset));
         const rollup = new Rollup<string>((key) => key);
         for (const key of ['a', 'b']) rollup.load(key, table.get(key));
@@ -103,17 +103,17 @@ test('records applied again change nothing, wherever a run begins anew', () => {
   );
 });
 
-test('a count that was never loaded is a bug, not a zero', () => {
+test('throws for a count that was not loaded', () => {
   expect(() => new Rollup<string>((key) => key).add('a', 0, 1)).toThrow(/not loaded/);
 });
 
-test('recent appends: a ledger that was read up to the bound may hold more', () => {
+test('recent appends: is incomplete if the ids were read up to the bound', () => {
   const ids = (count: number) => Array.from({ length: count }, (_, i) => String(i));
   expect(new RecentAppends(ids(MAX_RECENT_APPENDS - 1)).isComplete).toBe(true);
   expect(new RecentAppends(ids(MAX_RECENT_APPENDS)).isComplete).toBe(false);
 });
 
-test('a count is written once it changed, and forgotten with the length of its name', () => {
+test('returns each changed count once, and clears counts with the length of their names', () => {
   const rollup = new Rollup<string>((key) => key);
   const sizes = () => [rollup.size, rollup.characters];
   rollup.load('abc', undefined);
@@ -133,7 +133,7 @@ test('a count is written once it changed, and forgotten with the length of its n
   expect([sizes(), rollup.has('abc')]).toEqual([[0, 0], false]);
 });
 
-test('a sample weighs as many as it stands for, beside what is no sample, and is carried on from the table', () => {
+test('a sampled event has the weight of the events that it represents, also with other events and with stored counts', () => {
   const message = anEventsRecord({
     events: [{ eventType: 'a', sampleRate: 0.25 }, { eventType: 'a' }, { eventType: 'a', sampleRate: null }],
   });
@@ -146,7 +146,7 @@ test('a sample weighs as many as it stands for, beside what is no sample, and is
   expect(rollup.drain()).toEqual([{ key: 'a', count: 13, weight: 46, lastOffset: 5 }]);
 });
 
-test('counts of other tenants, projects, times and types are other counts', () => {
+test('counts tenants, projects, minutes, and types separately', () => {
   const message = anEventsRecord();
   const key = { tenantId: message.tenantId, projectId: message.projectId, minuteS: 60, eventType: 'a' };
   const others = [{ tenantId: 't' }, { projectId: 'p' }, { minuteS: 120 }, { eventType: 'b' }];
@@ -161,7 +161,7 @@ test('counts of other tenants, projects, times and types are other counts', () =
   expect(quota.tenantId).toBe(message.tenantId);
 });
 
-test('what becomes no rows is counted in its tenant’s minute, and in nobody’s where no table can hold it', () => {
+test('counts records without rows in the minute of their tenant, and under zeros if no table can store the values', () => {
   const minuteS = Date.UTC(2026, 10, 21, 12, 34) / 1000;
   const message = anEventsRecord({ receivedAt: minuteS * 1000 + 59_999, events: [{}, {}] });
   const { tenantId } = message;
@@ -198,7 +198,7 @@ test('what becomes no rows is counted in its tenant’s minute, and in nobody’
   expect(new Set(names).size).toBe(7);
 });
 
-test('of a record the erased events are told apart, and it has rows as long as another is left', () => {
+test('marks the erased events of a record, which has rows while at least one event is left', () => {
   const records = recordsOf([GONE, WHOLE, GONE], [GONE, GONE], [WHOLE]);
   const erased = new ErasedData();
   expect(markErased(records, erased)).toBe(records);
@@ -212,11 +212,11 @@ test('of a record the erased events are told apart, and it has rows as long as a
     [0, 2, 'erasure'],
     [1, 2, 'erasure'],
   ]);
-  // Counted as before.
+  // The counts are unchanged.
   expect(kept.map((record) => record.message.count)).toEqual([3, 2, 1]);
 });
 
-test('a repeat is known by the first of its events that was not erased', () => {
+test('a duplicate is recognized by its first event that is not erased', () => {
   const records = recordsOf([WHOLE], [WHOLE, GONE], [GONE, GONE, WHOLE], [GONE, GONE]);
   expect(records.map(firstStoredEvent)).toEqual([0, 0, 0, 0]);
   const erased = new ErasedData();
@@ -224,7 +224,7 @@ test('a repeat is known by the first of its events that was not erased', () => {
   expect(markErased(records, erased).map(firstStoredEvent)).toEqual([0, 0, 2, undefined]);
 });
 
-test('an erased project takes as many events as the record has, also those of no session', () => {
+test('the erasure of a project covers all events of a record, also events without a session', () => {
   const erased = new ErasedData();
   erased.add(anErasure({ ...OWNER, requestedAt: Date.UTC(2100, 0) }));
   const kept = markErased(recordsOf([null, WHOLE]), erased);
@@ -232,8 +232,8 @@ test('an erased project takes as many events as the record has, also those of no
   expect(kept.map(hasRows)).toEqual([false]);
 });
 
-test('an event counts for its own type, however alike the types before it were', () => {
-  // The last two of these have one place among those that are known, and one begins with the other.
+test('counts an event under its own type, also after similar types', () => {
+  // The last two types share a cache slot, and one is a prefix of the other.
   const alike = ['', 'a', 'ä', 'axb', 'ayb', 'axxb', 'axyb', 'ab', `ab${'x'.repeat(16)}a`];
   const long = [62, 63, 64].flatMap((length) => ['x', 'y'].map((one) => `a${one.repeat(length)}b`));
   const eventTypes = [...alike, ...long];
@@ -241,14 +241,14 @@ test('an event counts for its own type, however alike the types before it were',
   expect(toldOf(new EventTypeCache(), inTurn).texts).toEqual(inTurn);
 });
 
-test('the text of a type is made once for all its events, but one of over 64 bytes is not kept', () => {
+test('decodes a type once for all its events; a type of more than 64 bytes is not cached', () => {
   const made = [1, 64, 65].map(
     (length) => toldOf(new EventTypeCache(), Array(9).fill('x'.repeat(length))).made,
   );
   expect(made).toEqual([1, 1, 9]);
 });
 
-test('who names ever new types does not fill the projector’s memory', () => {
+test('many different types do not fill the projector’s memory', () => {
   const letters = [...'abcdefghijklmnopqrstuvwxyz'];
   const eventTypes = letters.flatMap((first) => letters.map((last) => first + last));
   const types = new EventTypeCache();
@@ -256,9 +256,9 @@ test('who names ever new types does not fill the projector’s memory', () => {
   expect(toldOf(types, eventTypes).made).toBeGreaterThanOrEqual(eventTypes.length - 251);
 });
 
-/** What is told of events of these types, and how many texts were made for it. */
+/** Returns the types of these events, and the number of decoded strings. */
 function toldOf(types: EventTypeCache, eventTypes: readonly string[]) {
-  // What lies beside the types in the record differs.
+  // The bytes around the types differ.
   const events = eventTypes.map((eventType, i) => ({ eventType, occurredAt: BigInt(i) * 12_345n }));
   const record = anEventsRecord({ events });
   const make = vi.spyOn(record, 'eventType');
@@ -271,7 +271,7 @@ const [GONE, WHOLE] = [randomUUID(), randomUUID()];
 const SESSIONS = [{ projectId: OWNER.projectId, ids: [GONE] }];
 const AN_ERASURE = anErasure({ id: 'erasure', tenantId: OWNER.tenantId, sessions: SESSIONS });
 
-/** Each by the sessions of its events. */
+/** Records, each given by the sessions of its events. */
 function recordsOf(...records: readonly (string | null)[][]) {
   return records.map((sessions, offset) => ({
     offset,

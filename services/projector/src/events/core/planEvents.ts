@@ -1,4 +1,4 @@
-/** Decides what a block of `EventsAccepted` means: which records count, and the counts as they are then. Pure. */
+/** Decides which records of a block of `EventsAccepted` count, and the new totals. Pure. */
 import type { ErasedData } from '@questlog/schemas/erased';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { canonicalUuid } from '@questlog/schemas/uuid';
@@ -8,13 +8,16 @@ export interface AcceptedRecord {
   readonly message: EventsRecord;
 }
 
-/** A record, of whose events some were erased. */
+/** A record and its erased events. */
 export interface FilteredRecord extends AcceptedRecord {
-  /** Their indexes, and which erasure takes them. */
+  /** Erasure id by the index of each erased event. */
   readonly erased?: ReadonlyMap<number, string>;
 }
 
-/** How many events of a record are no rows any more, or never became any: what `event_counts_by_minute` has beyond `events`. */
+/**
+ * Number of a record's events that one erasure covers and that have no rows. `event_counts_by_minute` counts these
+ * events, `events` does not contain them.
+ */
 export interface ErasedCount {
   readonly erasureId: string;
   readonly tenantId: string;
@@ -25,26 +28,26 @@ export interface ErasedCount {
 
 export interface QuotaKey {
   readonly tenantId: string;
-  /** First day of the UTC month of `receivedAt`, as days since the epoch. */
+  /** First day of the UTC month of `receivedAt`, in days since the epoch. */
   readonly monthDay: number;
 }
 
 export interface MinuteKey {
   readonly tenantId: string;
   readonly projectId: string;
-  /** Seconds since the epoch, a whole minute, of `receivedAt`. */
+  /** Minute of `receivedAt`, in seconds since the epoch. */
   readonly minuteS: number;
   readonly eventType: string;
 }
 
-/** Counts what became no rows. `unreadable_records` are among the `dead_records`. */
+/** Key of the counts of records without rows. `unreadable_records` are included in `dead_records`. */
 export interface ExcludedKey {
   readonly tenantId: string;
   readonly minuteS: number;
   readonly what: (typeof EXCLUSIONS)[number];
 }
 
-/** In the order of the table's numbers for them. */
+/** Kinds of records without rows, in the order of the table's enum. */
 export const EXCLUSIONS = [
   'repeated_records',
   'repeated_events',
@@ -56,7 +59,7 @@ export const EXCLUSIONS = [
 const DAY_MS = 24 * 60 * 60 * 1000;
 const MINUTE_MS = 60 * 1000;
 
-/** Those of a block's records that count: none that was there before. */
+/** Returns the records of a block without duplicate appends. */
 export function dropDuplicates<T extends AcceptedRecord>(
   records: readonly T[],
   seen: (message: EventsRecord) => boolean,
@@ -69,7 +72,7 @@ export function dropDuplicates<T extends AcceptedRecord>(
   });
 }
 
-/** The records, each with its events that were erased; as it is where there are none. */
+/** Returns the records with their erased events marked. A record without erased events is returned unchanged. */
 export function markErased(
   records: readonly AcceptedRecord[],
   erased: ErasedData,
@@ -87,7 +90,7 @@ export function markErased(
   });
 }
 
-/** How many of the record's events each erasure takes. */
+/** Returns the number of the record's events for each erasure. */
 export function erasedCountsOf({
   offset,
   message: { tenantId, receivedAt },
@@ -101,14 +104,14 @@ export function erasedCountsOf({
   }));
 }
 
-/** The first event that has a row; undefined: the record has none. */
+/** Returns the index of the first event with a row. Undefined if all events are erased. */
 export function firstStoredEvent({ message: { count }, erased }: FilteredRecord): number | undefined {
   let event = 0;
   while (erased?.has(event) === true) event++;
   return event < count ? event : undefined;
 }
 
-/** Whether a row comes of it. */
+/** True if at least one event of the record gets a row. */
 export function hasRows({ message: { count }, erased }: FilteredRecord): boolean {
   return erased === undefined || erased.size < count;
 }
@@ -121,11 +124,11 @@ export function quotaKeyOf({ tenantId, receivedAt }: EventsRecord): QuotaKey {
 interface MinuteCount {
   readonly key: MinuteKey;
   readonly events: number;
-  /** Of how many these are the sample. */
+  /** Number of events that these events represent as a sample. */
   readonly weight: number;
 }
 
-/** Per type, how many events of the record fall into its minute. */
+/** Returns the number of the record's events by type, in the record's minute. */
 export function minuteCountsOf(message: EventsRecord, types: EventTypeCache): MinuteCount[] {
   const { tenantId, projectId, count } = message;
   const minuteS = minuteOf(message.receivedAt);
@@ -149,7 +152,7 @@ export function minuteCountsOf(message: EventsRecord, types: EventTypeCache): Mi
 const CACHE_SLOTS = 251;
 const MAX_CACHED_BYTES = 64;
 
-/** The types that came lately: to compare a type's bytes takes less time than to make a text of them. */
+/** Cache of recent event types. Comparing a type's bytes is faster than decoding them into a string. */
 export class EventTypeCache {
   readonly #slots: { readonly bytes: Buffer; readonly text: string }[] = [];
 
@@ -162,7 +165,7 @@ export class EventTypeCache {
     const cached = this.#slots[slot];
     if (cached?.bytes.length === length && isAt(bytes, at, cached.bytes)) return cached.text;
     const text = record.eventType(event);
-    // A copy: a view would keep all of a block in memory.
+    // A copy, because a view would keep the whole block in memory.
     this.#slots[slot] = { bytes: Buffer.from(bytes.subarray(at, at + length)), text };
     return text;
   }
@@ -173,7 +176,7 @@ function isAt(bytes: Buffer, at: number, part: Buffer): boolean {
   return true;
 }
 
-/** Each with how much it adds to its key's count. */
+/** Returns the counts that a duplicate or dead record adds. */
 export function excludedCountsOf(
   { offset, message: { tenantId, receivedAt, count } }: AcceptedRecord,
   why: 'repeated' | 'dead',
@@ -185,7 +188,7 @@ export function excludedCountsOf(
   ];
 }
 
-/** Of one that says nothing but what the log knows of it. */
+/** Returns the counts that a record adds that cannot be decoded. Only its key and its log time are known. */
 export function unreadableCountsOf(record: {
   readonly offset: number;
   readonly timestampMs: number;
@@ -205,7 +208,7 @@ export interface ExcludedCount {
   readonly count: number;
 }
 
-/** A foreign record may say of itself what no table can hold. */
+/** Returns the key of a record's counts. Values of a foreign record that no table can store become zero. */
 function excludedKeyOf(tenantId: string, atMs: number): Pick<ExcludedKey, 'tenantId' | 'minuteS'> {
   const minuteS = minuteOf(atMs);
   const isTime = minuteS >= 0 && minuteS < MAX_SECONDS;
@@ -224,24 +227,24 @@ export const nameOfQuotaKey = (key: QuotaKey): string => `${key.tenantId} ${key.
 export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
 
-/** About 100 bytes each; repeats of unkeyed appends come within seconds. */
+/** About 100 bytes each. Duplicates of appends without an idempotency key arrive within seconds. */
 export const MAX_RECENT_APPENDS = 50_000;
 
-/** The append ids that the partition has seen lately: what is in it is a repeat. */
+/** Recent append ids of the partition. An append whose id is present is a duplicate. */
 export class RecentAppends {
   readonly #ids = new Set<string>();
-  /** A ring: to ask a set for its oldest passes over all that it has forgotten. */
+  /** Ring buffer of the ids, because finding the oldest entry of a Set is slow after many deletions. */
   readonly #inOrder: string[] = [];
   #next = 0;
   #isComplete: boolean;
 
-  /** @param oldestFirst what the ledger held below the start; all of it when it holds fewer than the bound. */
+  /** @param oldestFirst ids in the table `appends` below the start; all of them if there are fewer than the bound */
   constructor(oldestFirst: readonly string[]) {
     for (const id of oldestFirst) this.add(id);
     this.#isComplete = oldestFirst.length < MAX_RECENT_APPENDS;
   }
 
-  /** False: an id that is not here may still be in the ledger. */
+  /** False if the table `appends` may contain further ids. */
   get isComplete(): boolean {
     return this.#isComplete;
   }
@@ -263,10 +266,10 @@ export class RecentAppends {
   }
 }
 
-/** A key's number of events in one partition of the log, up to an offset. */
+/** Number of events of a key in one partition of the log, up to an offset. */
 export interface Count {
   readonly count: number;
-  /** Of how many events they are the sample; undefined: of none, they are all. */
+  /** Number of events that the counted events represent as a sample. Undefined: no event is a sample. */
   readonly weight?: number;
   readonly lastOffset: number;
 }
@@ -276,8 +279,8 @@ export interface Counted<Key> extends Count {
 }
 
 /**
- * The counts of one partition by key, as far as they are known, and which of them changed since the last drain. A record
- * at or below a count's offset is already in it, so the same records may be applied any number of times.
+ * Counts of one partition by key, and the keys that changed since the last drain. A record at or below a count's
+ * offset is already included, so the same records can be applied repeatedly.
  */
 export class Rollup<Key> {
   readonly #counts = new Map<string, Counted<Key>>();
@@ -293,33 +296,33 @@ export class Rollup<Key> {
     return this.#counts.has(this.#nameOf(key));
   }
 
-  /** Takes in the table's count of a key; a key that it does not hold has a count of 0 below every offset. */
+  /** Loads the stored count of a key. A key without a stored count starts at 0. */
   load(key: Key, stored: Count | undefined): void {
     const name = this.#nameOf(key);
     if (!this.#counts.has(name)) this.#characters += name.length;
     this.#counts.set(name, { key, ...(stored ?? { count: 0, lastOffset: -1 }) });
   }
 
-  /** Adds the events of one record, unless the count already has them. The key must have been loaded. */
+  /** Adds the events of one record, unless the count already includes them. The key must be loaded. */
   add(key: Key, offset: number, events: number, weight = events): void {
     const name = this.#nameOf(key);
     const known = this.#counts.get(name);
     if (known === undefined) throw new Error(`the count of ${name} was not loaded`);
-    // A record's events of one key are added together, so an offset is either in a count or not.
+    // The events of a record are added to a key together, so an offset is either included or not.
     if (offset <= known.lastOffset) return;
     const newWeight = (known.weight ?? known.count) + weight;
     this.#counts.set(name, { key, count: known.count + events, lastOffset: offset, weight: newWeight });
     this.#changed.add(name);
   }
 
-  /** The rows to write: every count that changed. */
+  /** Returns the rows to write: all counts that changed. */
   drain(): Counted<Key>[] {
     const rows = [...this.#changed].flatMap((name) => this.#counts.get(name) ?? []);
     this.#changed.clear();
     return rows;
   }
 
-  /** Everything; what changed must have been drained. */
+  /** Removes all counts. Changed counts must have been drained. */
   clear(): void {
     this.#counts.clear();
     this.#characters = 0;
@@ -329,7 +332,7 @@ export class Rollup<Key> {
     return this.#counts.size;
   }
 
-  /** The length of all names together: keys hold text of any length. */
+  /** Total length of all names, because keys can contain text of any length. */
   get characters(): number {
     return this.#characters;
   }

@@ -1,4 +1,4 @@
-/** What the records of reports mean. */
+/** Tests which reports and retractions count, and their links. */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { StoredReport } from '@questlog/schemas/tables/reports';
@@ -15,7 +15,7 @@ const FILED: StoredReport = { filed: REPORT, position: { ...SOURCE, offset: 5 },
 const noted = (offset: number, of: Partial<ReportLink>) => ({ offset, message: { ...REPORT, ...of } });
 const retracted = (offset: number) => noted(offset, { kind: 'retracted', receivedAt: offset });
 
-test('reports and retractions count at home and as they were written, notices of the linker anywhere', () => {
+test('reports and retractions count only in the home partition and not as copies; notices of the linker count anywhere', () => {
   const kinds = ['filed', 'retracted', 'retried', 'unresolved'] as const;
   const records = kinds.flatMap((kind, i) => [
     noted(2 * i, { kind }),
@@ -29,7 +29,7 @@ test('reports and retractions count at home and as they were written, notices of
   expect(offsets(false)).toEqual([[], [6, 7], [0, 1, 2, 3, 4, 5]]);
 });
 
-test('the first retraction behind the report is the one that counts', () => {
+test('the first retraction after the report counts', () => {
   const notes = [retracted(3), retracted(7), retracted(9)];
   expect(retractionOf(FILED, notes, SOURCE)).toEqual({ ...FILED, retractedAt: 7 });
   expect(
@@ -38,7 +38,7 @@ test('the first retraction behind the report is the one that counts', () => {
   expect(retractionOf({ ...FILED, retractedAt: 6 }, notes, SOURCE)).toBeUndefined();
 });
 
-test('a report of an earlier log can be retracted in this one, one of another partition cannot', () => {
+test('a report of an earlier log can be retracted in this log; a report of another partition cannot', () => {
   const elsewhere = (of: Partial<StoredReport['position']>) => ({
     ...FILED,
     position: { ...FILED.position, ...of },
@@ -48,7 +48,7 @@ test('a report of an earlier log can be retracted in this one, one of another pa
   expect(retractionOf(elsewhere({ partition: 1, offset: 0 }), notes, SOURCE)).toBeUndefined();
 });
 
-test('an event that a report holds and names is its inline one, while it waits and when it never came', () => {
+test('an event that is both inline and named is an inline link, pending and unresolved', () => {
   const sources = (links: readonly { eventId: string; source: string }[]) =>
     links.map(({ eventId, source }) => [eventId, source]);
   expect(sources(pendingLinks(noted(5, {})))).toEqual([

@@ -1,4 +1,4 @@
-/** Decides what the records of reports mean: which count, which retraction counts, what links they tell of. Pure. */
+/** Decides which reports and retractions count, and the links that they imply. Pure. */
 import { namedEventsOf } from '@questlog/schemas/reportWindow';
 import type { StoredReport } from '@questlog/schemas/tables/reports';
 import { LINK_VERSIONS, type LinkSource, type LinkState } from '@questlog/schemas/topics/linkedEvents';
@@ -11,14 +11,15 @@ export interface ReportRecord {
 
 export interface SortedReports {
   readonly filed: readonly ReportRecord[];
-  /** Notes about a report that was filed before. */
+  /** Retractions and notices about reports that were filed before. */
   readonly later: readonly ReportRecord[];
   readonly ignored: readonly ReportRecord[];
 }
 
 /**
- * Reports are decided at their tenant's home. A report or a retraction that lies elsewhere is taken there by the linker,
- * and copies of those that lie at home are for linkers only. Notices of the linker count wherever they lie.
+ * Sorts the records of a block. Reports are decided in their tenant's home partition. The linker forwards reports and
+ * retractions from other partitions to the home partition, and copies from the home partition are only for linkers.
+ * Notices of the linker count in any partition.
  */
 export function sortReports(
   records: readonly ReportRecord[],
@@ -44,8 +45,9 @@ export function sortReports(
 }
 
 /**
- * The report as taken back by the first retraction behind it; undefined if there is none, or it was taken back before.
- * @param notes of the report, in the order of the log.
+ * Returns the report as retracted by the first later retraction. Undefined if there is none, or if the report was
+ * already retracted.
+ * @param notes records about the report, in log order
  */
 export function retractionOf(
   report: StoredReport,
@@ -59,7 +61,10 @@ export function retractionOf(
   return first && { ...report, retractedAt: first.message.receivedAt };
 }
 
-/** A retraction on another partition of the log is not at home; everything in an older log is earlier. */
+/**
+ * True if the retraction is after the report. A retraction in another partition of this log is not in the home
+ * partition. Every record of an older log is earlier.
+ */
 function isLater(place: StoredReport['position'], report: StoredReport['position']): boolean {
   if (place.logId !== report.logId) return true;
   return place.partition === report.partition && place.offset > report.offset;
@@ -75,11 +80,11 @@ export interface LinkRow {
   readonly source: LinkSource;
   readonly version: number;
   readonly changedAt: number;
-  /** The offset of the record that says so. */
+  /** Offset of the record with this state. */
   readonly offset: number;
 }
 
-/** Every event that a filed report names is waited for. */
+/** Returns a pending link for every event that the filed report names. */
 export function pendingLinks(filed: ReportRecord): LinkRow[] {
   return [...namedEventsOf(filed.message)].map(([eventId, source]) =>
     unlinkedRow(filed, eventId, 'pending', source),
@@ -87,8 +92,9 @@ export function pendingLinks(filed: ReportRecord): LinkRow[] {
 }
 
 /**
- * The events that the linker gave up on. A notice does not say how the report named them, the report does; where that
- * is not projected yet it was most likely by id, since inline events come with the report.
+ * Returns unresolved links for missing events. A notice does not contain the source of the link; the report does. If
+ * the report is not projected yet, the event was most likely named by id, because inline events arrive with the
+ * report.
  */
 export function unresolvedLinks(notes: readonly ReportRecord[], report: StoredReport | undefined): LinkRow[] {
   const sources = report === undefined ? undefined : namedEventsOf(report.filed);
