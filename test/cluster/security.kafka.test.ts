@@ -37,7 +37,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
 
   beforeAll(async () => {
     const authority = anAuthority('the authority of the servers');
-    if (authority === undefined || !there.isThere) return;
+    if (authority === undefined || !there.isRunning) return;
     env = await settings(authority);
     deployment = new Deployment({ ...engines, brokers: there.broker.sasl }, env);
   });

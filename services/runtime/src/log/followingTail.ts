@@ -25,7 +25,7 @@ export class FollowingTail implements Tail {
   readonly #source: TailSource;
   readonly #positions: number[];
   readonly #waiters = new Set<Waiter>();
-  readonly #bells: readonly Notifier[];
+  readonly #notifiers: readonly Notifier[];
   readonly #following: Promise<unknown>;
   /** Reason why the tail stopped. Undefined while the tail runs. */
   #end: { readonly cause: unknown } | undefined;
@@ -35,10 +35,10 @@ export class FollowingTail implements Tail {
     this.#options = options;
     this.#source = source;
     this.#positions = startPositions(ranges, options);
-    this.#bells = ranges.map(() => new Notifier());
+    this.#notifiers = ranges.map(() => new Notifier());
     const isRead = (partition: number) => options.partitions?.includes(partition) ?? true;
     this.#following = Promise.all(
-      this.#bells.map((bell, partition) => isRead(partition) && this.#follow(bell, partition)),
+      this.#notifiers.map((notifier, partition) => isRead(partition) && this.#follow(notifier, partition)),
     );
     this.ended = this.#following.then(() => source.close?.());
   }
@@ -81,10 +81,10 @@ export class FollowingTail implements Tail {
     this.#stop(error);
   }
 
-  async #follow(bell: Notifier, partition: number): Promise<void> {
+  async #follow(notifier: Notifier, partition: number): Promise<void> {
     const { topic, from, onBatch, onTruncated } = this.#options;
     const position = this.#positions[partition] ?? 0;
-    const cursor = this.#source.open(partition, position, () => bell.notify());
+    const cursor = this.#source.open(partition, position, () => notifier.notify());
     let isAfterExpired = from !== 'earliest' && (from[partition] ?? 0) < position;
     try {
       // The caller receives the tail before the first batch.
@@ -93,7 +93,7 @@ export class FollowingTail implements Tail {
       while (this.#end === undefined) {
         const batch = await this.#take(cursor, partition);
         if (batch === undefined) {
-          await bell.wait();
+          await notifier.wait();
           continue;
         }
         await onBatch({ topic, partition, ...batch, ...(isAfterExpired && { isAfterExpired }) });
@@ -131,7 +131,7 @@ export class FollowingTail implements Tail {
     this.#end = { cause };
     this.#source.stop?.();
     for (const waiter of this.#waiters) waiter.reject(cause);
-    for (const bell of this.#bells) bell.notify();
+    for (const notifier of this.#notifiers) notifier.notify();
   }
 
   #hasReached(offsets: readonly number[]): boolean {

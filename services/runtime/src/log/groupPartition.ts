@@ -16,7 +16,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
   readonly #revoked = new AbortController();
   readonly signal = this.#revoked.signal;
   readonly #topics = new Map<string, ConsumedTopic<AdapterCursor>>();
-  readonly #bell = new Notifier();
+  readonly #notifier = new Notifier();
   #isFenced = false;
   #isReading = false;
   /** Last call of the owner, and its time. */
@@ -38,7 +38,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
 
   /** Adds a topic before the owner receives the partition. The cursor calls `notify` when new records may be available. */
   add(committed: Committed | undefined, open: (notify: () => void) => AdapterCursor): void {
-    const cursor = open(() => this.#bell.notify());
+    const cursor = open(() => this.#notifier.notify());
     this.#topics.set(cursor.topic, { committed, cursor });
   }
 
@@ -57,7 +57,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     }
     const hasEpoch = leaderEpoch !== undefined || maxLeaderEpoch !== undefined;
     if (offset !== cursor.position || hasEpoch) cursor.seek(offset, leaderEpoch, maxLeaderEpoch);
-    this.#bell.notify();
+    this.#notifier.notify();
   }
 
   async read(options: ReadOptions): Promise<Batch | undefined> {
@@ -97,7 +97,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
   /** Asks the owner to stop. The owner can still commit finished work. */
   revoke(): void {
     this.#revoked.abort();
-    this.#bell.notify();
+    this.#notifier.notify();
   }
 
   /** Revokes the partition and rejects all later commits. */
@@ -122,7 +122,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
       }
       const remainingMs = deadlineMs - performance.now();
       if (remainingMs <= 0) return undefined;
-      await this.#bell.wait(remainingMs);
+      await this.#notifier.wait(remainingMs);
     }
     return undefined;
   }

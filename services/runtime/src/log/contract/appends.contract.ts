@@ -98,7 +98,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
 
     it('keeps keys, values, and headers unchanged', async () => {
       const topic = await aTopic(log());
-      const given: NewRecord[] = [
+      const expected: NewRecord[] = [
         {
           key: 'plain',
           value: Buffer.from('text'),
@@ -113,10 +113,10 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
         { key: 'tombstone', value: null, headers: { why: 'forgotten' } },
         { key: 'large', value: Buffer.alloc(300_000, 'ab') },
       ];
-      await log().append(topic, 0, given);
+      await log().append(topic, 0, expected);
       const [records = []] = await readToEnd(log(), topic);
       expect(records).toEqual(
-        given.map((record, offset) => ({
+        expected.map((record, offset) => ({
           offset,
           timestampMs: expect.any(Number),
           headers: {},

@@ -47,8 +47,8 @@ describe('an append', () => {
     const log = await aLog({ maxQueuedBytes: 1000 });
     await log.ensureTopics([topicSpec('t')]);
     const larger = log.append('t', 0, [aRecord('larger than the queue'.padEnd(5000))]);
-    const refused = log.append('t', 0, [aRecord('refused')]);
-    await expect(refused).rejects.toBeInstanceOf(Unavailable);
+    const rejected = log.append('t', 0, [aRecord('refused')]);
+    await expect(rejected).rejects.toBeInstanceOf(Unavailable);
     await larger;
     expect(await log.append('t', 0, [aRecord('taken')])).toEqual({ baseOffset: 1 });
   });
@@ -178,18 +178,18 @@ describe('close', () => {
     const log = await aLog({ directory });
     await log.ensureTopics([topicSpec('t')]);
     await log.append('t', 0, [aRecord('a')]);
-    const begun = Promise.withResolvers<void>();
+    const started = Promise.withResolvers<void>();
     await log.consume({
       group: 'group',
       topics: ['t'],
       process: async (owned) => {
-        begun.resolve();
+        started.resolve();
         while ((await owned.read({ maxRecords: 1, maxBytes: 1, waitMs: 60_000 })) !== undefined);
         await owned.commit('t', { offset: 1, metadata: 'last' });
       },
     });
     const tail = await log.tail({ topic: 't', from: 'earliest', onBatch: () => undefined });
-    await begun.promise;
+    await started.promise;
     await tail.waitForOffsets([1]);
     const waiting = expect(tail.waitForOffsets([2])).rejects.toBeInstanceOf(Unavailable);
     await log.close();

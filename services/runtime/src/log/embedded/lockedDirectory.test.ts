@@ -25,18 +25,18 @@ it('rejects a directory that this process has open until the log is closed', asy
 
 it('rejects a directory that another process has open and opens it after that process was killed', async () => {
   const directory = aDirectory();
-  const holder = spawn(
+  const member = spawn(
     process.execPath,
     [fileURLToPath(new URL('./testing/killWriter.ts', import.meta.url)), directory, '0'],
     {
       stdio: ['ignore', 'pipe', 'inherit'],
     },
   );
-  onTestFinished(() => void holder.kill('SIGKILL'));
-  await once(holder.stdout, 'data');
+  onTestFinished(() => void member.kill('SIGKILL'));
+  await once(member.stdout, 'data');
   await expect(openEmbeddedLog({ directory, clock })).rejects.toBeInstanceOf(StartRefused);
-  const exited = once(holder, 'exit');
-  holder.kill('SIGKILL');
+  const exited = once(member, 'exit');
+  member.kill('SIGKILL');
   await exited;
   const log = await aLog({ directory });
   expect((await log.endOffsets('kill'))[0]).toBeGreaterThan(0);

@@ -15,7 +15,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
   const { kafka, run, aPrefix, aLog, admin } = deployments(brokers);
 
   /** Reads the topic from the start with kafkajs's consumer, like another tool. */
-  async function readElsewhere(topic: string, count: number): Promise<kafkajs.KafkaMessage[]> {
+  async function readWithKafkajs(topic: string, count: number): Promise<kafkajs.KafkaMessage[]> {
     const messages: kafkajs.KafkaMessage[] = [];
     const consumer = kafka.consumer({ groupId: `${run}${randomUUID()}` });
     await consumer.connect();
@@ -66,10 +66,10 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     onTestFinished(() => {
       codecs[kafkajs.CompressionTypes.ZSTD] = zstd;
     });
-    const [plain] = await readElsewhere(`${prefix}${small}`, 1);
+    const [plain] = await readWithKafkajs(`${prefix}${small}`, 1);
     expect(plain?.value?.toString()).toBe('small');
     expect(inflated).toBe(0);
-    const [packed] = await readElsewhere(`${prefix}${large}`, 1);
+    const [packed] = await readWithKafkajs(`${prefix}${large}`, 1);
     expect(inflated).toBe(1);
     expect(packed?.value?.toString()).toBe(text);
     expect(packed?.key?.toString()).toBe('k');

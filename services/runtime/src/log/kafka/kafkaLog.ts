@@ -240,7 +240,7 @@ class KafkaLog implements Log {
     const cached = this.#appenders.get(key);
     if (cached !== undefined) return cached;
     const appender = new PartitionAppender({
-      send: (send) => this.#send(topic, send),
+      send: (batch) => this.#send(topic, batch),
       budget: this.#appendBudget,
       watch: this.#deps.partitionHealth.watch({ operation: 'append', topic, partition }),
       topic: this.#deps.nameOf(topic),
@@ -250,9 +250,9 @@ class KafkaLog implements Log {
     return appender;
   }
 
-  async #send(topic: string, send: PartitionBatch): Promise<number> {
+  async #send(topic: string, batch: PartitionBatch): Promise<number> {
     try {
-      return await this.#producers.send(send);
+      return await this.#producers.send(batch);
     } catch (error) {
       // An operator has lowered the limit or deleted the topic.
       if (hasErrorType(error, 'MESSAGE_TOO_LARGE', 'UNKNOWN_TOPIC_OR_PARTITION'))

@@ -86,9 +86,9 @@ test('rejects appends above the limit of all partitions until memory is free aga
   const waiting = new AppendBudget(100);
   const [one, other] = [aPartition({ waiting }), aPartition({ waiting })];
   const taken = [one.append(records(0, 1), 60), other.append(records(1, 1), 40)];
-  const refused = one.append(records(2, 1), 1);
-  await expect(refused).rejects.toBeInstanceOf(Unavailable);
-  await expect(refused).rejects.toThrow('nothing was appended');
+  const rejected = one.append(records(2, 1), 1);
+  await expect(rejected).rejects.toBeInstanceOf(Unavailable);
+  await expect(rejected).rejects.toThrow('nothing was appended');
   await Promise.all(taken);
   // Larger than the limit, so it is sent alone.
   const large = one.append(records(3, 1), 500);
@@ -102,16 +102,20 @@ test('rejects appends above the limit of all partitions until memory is free aga
 
 test('a partition whose sends hang leaves memory for the others', async () => {
   const waiting = new AppendBudget(100);
-  const [sick, other, well] = [aPartition({ waiting }), aPartition({ waiting }), aPartition({ waiting })];
-  sick.hang();
+  const [failing, other, healthy] = [
+    aPartition({ waiting }),
+    aPartition({ waiting }),
+    aPartition({ waiting }),
+  ];
+  failing.hang();
   other.hang();
-  let refused = 0;
+  let rejected = 0;
   for (let call = 0; call < 20; call += 1) {
-    for (const { append } of [sick, other]) append(records(call, 1), 10).catch(() => (refused += 1));
+    for (const { append } of [failing, other]) append(records(call, 1), 10).catch(() => (rejected += 1));
   }
   await turn();
-  expect(refused).toBeGreaterThan(0);
-  expect(await well.append(records(0, 1), 10)).toEqual({ baseOffset: 0 });
+  expect(rejected).toBeGreaterThan(0);
+  expect(await healthy.append(records(0, 1), 10)).toEqual({ baseOffset: 0 });
 });
 
 test('an append waits at most 16 s, in a hanging send or after it', async () => {
@@ -121,10 +125,10 @@ test('an append waits at most 16 s, in a hanging send or after it', async () => 
   const { append, hang, sends } = aPartition({ waiting });
   const goOn = hang();
   const outcomes: string[] = [];
-  const heard = (text: string) => (error: unknown) => void outcomes.push(`${text}: ${String(error)}`);
-  append(records(0, 1), 10).catch(heard('sent'));
+  const noteError = (text: string) => (error: unknown) => void outcomes.push(`${text}: ${String(error)}`);
+  append(records(0, 1), 10).catch(noteError('sent'));
   await turn();
-  append(records(1, 1), 10).catch(heard('behind'));
+  append(records(1, 1), 10).catch(noteError('behind'));
   vi.advanceTimersByTime(1000);
   const late = append(records(2, 1), 10);
   await turn();
@@ -160,10 +164,10 @@ test('each append has its own deadline of 16 s', async () => {
     [1000, [1, 2]],
     [1000, [1, 2, 3]],
   ];
-  for (const [ms, told] of later) {
+  for (const [ms, reported] of later) {
     vi.advanceTimersByTime(ms);
     await turn();
-    expect(outcomes).toEqual(told);
+    expect(outcomes).toEqual(reported);
   }
   goOn();
   await appender.idle();
@@ -174,15 +178,15 @@ test('each append has its own deadline of 16 s', async () => {
 test('a partition without a response for 2 s is limited and reported until it responds', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
-  const { append, hang, sends, told } = aPartition();
+  const { append, hang, sends, reported } = aPartition();
   const goOn = hang();
   const appended = [append(records(0, 1), 600_000)];
   await turn();
   appended.push(append(records(1, 1), 400_000));
   vi.advanceTimersByTime(1999);
-  expect(told).toEqual([]);
+  expect(reported).toEqual([]);
   vi.advanceTimersByTime(1);
-  expect(told).toEqual(['failed: no answer yet']);
+  expect(reported).toEqual(['failed: no answer yet']);
   await expect(append(records(2, 1), 100_000)).rejects.toMatchObject({
     name: 'Unavailable',
     message: expect.stringContaining('nothing was appended'),
@@ -191,7 +195,7 @@ test('a partition without a response for 2 s is limited and reported until it re
   appended.push(append(records(3, 1), 40_000));
   goOn();
   await Promise.all(appended);
-  expect(told).toEqual(['failed: no answer yet', 'passed']);
+  expect(reported).toEqual(['failed: no answer yet', 'passed']);
   await Promise.all([append(records(4, 1), 900_000), append(records(5, 1), 900_000)]);
   expect(sends.flatMap((send) => send.records.map(({ key }) => key))).toEqual(
     [0, 1, 3, 4, 5].map((call) => `${call}.0`),
@@ -201,15 +205,15 @@ test('a partition without a response for 2 s is limited and reported until it re
 test('a late rejection ends the limits of a partition', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
-  const { append, failNext, hang, told } = aPartition();
+  const { append, failNext, hang, reported } = aPartition();
   const goOn = hang();
   failNext(new Error('too large'));
-  const refused = append(records(0, 1), 10);
+  const rejected = append(records(0, 1), 10);
   await turn();
   vi.advanceTimersByTime(2000);
   goOn();
-  await expect(refused).rejects.toThrow('too large');
-  expect(told).toEqual(['failed: no answer yet', 'passed']);
+  await expect(rejected).rejects.toThrow('too large');
+  expect(reported).toEqual(['failed: no answer yet', 'passed']);
 });
 
 test('a failing partition accepts a limited number of appends, and at least one', async () => {
@@ -232,8 +236,8 @@ test('a failing partition accepts a limited number of appends, and at least one'
 test('pauses with a backoff after failed sends, but not after rejected ones', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
-  const rested: number[] = [];
-  const { append, failNext } = aPartition({ rest: async (ms) => void rested.push(ms) });
+  const pauses: number[] = [];
+  const { append, failNext } = aPartition({ rest: async (ms) => void pauses.push(ms) });
   for (const [call, failure] of [
     ...Array.from({ length: 7 }, () => new Unavailable('away')),
     new Error('too large'),
@@ -244,7 +248,7 @@ test('pauses with a backoff after failed sends, but not after rejected ones', as
     await append(records(call, 1), 10).catch(() => undefined);
     await turn();
   }
-  expect(rested).toEqual([100, 200, 400, 800, 1600, 2000, 2000, 100]);
+  expect(pauses).toEqual([100, 200, 400, 800, 1600, 2000, 2000, 100]);
 });
 
 test('releases the memory of a rejected send', async () => {
@@ -270,7 +274,7 @@ function aPartition({
   waiting = new AppendBudget(),
   rest = (_ms: number) => turn(),
 } = {}) {
-  const told: string[] = [];
+  const reported: string[] = [];
   const sends: PartitionBatch[] = [];
   let [end, inFlight, most] = [0, 0, 0];
   let failure: Error | undefined;
@@ -281,8 +285,8 @@ function aPartition({
     budget: waiting,
     pause: rest,
     watch: {
-      failed: (cause) => void told.push(`failed: ${messageOf(cause)}`),
-      recovered: () => void told.push('passed'),
+      failed: (cause) => void reported.push(`failed: ${messageOf(cause)}`),
+      recovered: () => void reported.push('passed'),
       end: () => undefined,
     },
     send: async (send) => {
@@ -304,7 +308,7 @@ function aPartition({
     append: (records: NewRecord[], bytes: number) =>
       appender.append({ records, bytes, maxSendBytes, deadlineMs: performance.now() + SEND_LIMIT_MS }),
     sends,
-    told,
+    reported,
     isAlone: () => most === 1,
     failNext: (error: Error) => {
       failure = error;

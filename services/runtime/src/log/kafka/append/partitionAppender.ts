@@ -11,7 +11,7 @@ import type { PartitionWatch } from '../client/partitionHealth.ts';
 import type { PartitionBatch } from './partitionProducer.ts';
 
 export interface PartitionAppenderDeps {
-  send(send: PartitionBatch): Promise<number>;
+  send(batch: PartitionBatch): Promise<number>;
   readonly budget: AppendBudget;
   /** Receives failures and recoveries of the partition. */
   readonly watch: PartitionWatch;

@@ -46,8 +46,8 @@ export class PartitionProducer {
     this.#retries = new BrokerRetries(cluster);
   }
 
-  send(send: PartitionBatch): Promise<number> {
-    const sent = this.#last.then(() => this.#send(send));
+  send(batch: PartitionBatch): Promise<number> {
+    const sent = this.#last.then(() => this.#send(batch));
     this.#last = sent.catch(() => undefined);
     return sent;
   }

@@ -46,16 +46,16 @@ test.each<[string, Outcome]>([
   ['is appended while the replicas are late', REQUEST_TIMED_OUT],
   ['is appended before the connection breaks', 'cut'],
 ])('a send that %s is retried unchanged and appended once', async (_, outcome) => {
-  const asked: Produced[] = [];
+  const requested: Produced[] = [];
   const { broker, send } = await wireProducers((produced) => {
-    asked.push(produced);
-    return asked.length === 2 || asked.length === 3 ? outcome : 0;
+    requested.push(produced);
+    return requested.length === 2 || requested.length === 3 ? outcome : 0;
   });
   expect(await send(0, 'before')).toBe(0);
   expect(await send(0, 'a', 'b')).toBe(1);
   expect(await send(0, 'after')).toBe(3);
   expect(broker.values(0)).toEqual(['before', 'a', 'b', 'after']);
-  expect(asked.map(({ producerId, sequence }) => [Number(producerId), sequence])).toEqual([
+  expect(requested.map(({ producerId, sequence }) => [Number(producerId), sequence])).toEqual([
     ...[0, 1, 1, 1, 3].map((sequence) => [1, sequence]),
   ]);
 });
@@ -114,9 +114,9 @@ test('a rejected batch is an error and is not retried', async () => {
     sent += 1;
     return TOPIC_AUTHORIZATION_FAILED;
   });
-  const refused = send(0);
-  await expect(refused).rejects.toThrow('Not authorized');
-  await expect(refused).rejects.not.toBeInstanceOf(Unavailable);
+  const rejected = send(0);
+  await expect(rejected).rejects.toThrow('Not authorized');
+  await expect(rejected).rejects.not.toBeInstanceOf(Unavailable);
   expect(sent).toBe(1);
 });
 
@@ -185,14 +185,14 @@ test('a send before an outage of all brokers has an unknown outcome', async () =
 });
 
 test('waits for running sends when it closes and rejects later ones', async () => {
-  const asked = Promise.withResolvers<void>();
+  const requested = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<Outcome>();
   const { producers, send } = await wireProducers(() => {
-    asked.resolve();
+    requested.resolve();
     return gate.promise;
   });
   const running = send(0);
-  await asked.promise;
+  await requested.promise;
   let isClosed = false;
   const closing = producers.close().then(() => {
     isClosed = true;

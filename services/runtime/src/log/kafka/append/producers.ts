@@ -35,12 +35,12 @@ export class Producers {
    * Returns the offset of the first record when all in-sync replicas have the records.
    * @throws Unavailable if the outcome is unknown; Error if the brokers reject the records.
    */
-  async send(send: PartitionBatch): Promise<number> {
+  async send(batch: PartitionBatch): Promise<number> {
     if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
-    const at = `${send.topic}/${send.partition}`;
+    const at = `${batch.topic}/${batch.partition}`;
     this.#sending += 1;
     try {
-      return await this.#producerOf(at, send.topic).send(send);
+      return await this.#producerOf(at, batch.topic).send(batch);
     } catch (error) {
       const failure = toLogError(error, `${at} did not confirm an append; its outcome is unknown`);
       // No other process knows the id of this new producer, so a fenced producer means that the broker lost its state.

@@ -13,7 +13,7 @@ test('an append without a response of its replicas delays no other partition of 
   const replicas = Promise.withResolvers<number>();
   const { send } = await wireProducers(({ partition }) => (partition === SICK ? replicas.promise : 0));
   let isOut = true;
-  const sick = send(SICK).finally(() => {
+  const failing = send(SICK).finally(() => {
     isOut = false;
   });
   for (let round = 0; round < 3; round += 1) {
@@ -21,15 +21,15 @@ test('an append without a response of its replicas delays no other partition of 
   }
   expect(isOut).toBe(true);
   replicas.resolve(0);
-  expect(await sick).toBe(0);
+  expect(await failing).toBe(0);
 });
 
 test.each([NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR])(
   'a partition that is rejected with %i keeps the producers of the others',
   async (errorCode) => {
-    let isSick = true;
+    let isFailing = true;
     const { broker, send } = await wireProducers(
-      ({ partition }) => (partition === SICK && isSick ? errorCode : 0),
+      ({ partition }) => (partition === SICK && isFailing ? errorCode : 0),
       { sendLimitMs: 1000 },
     );
     expect(await send(1)).toBe(0);
@@ -37,7 +37,7 @@ test.each([NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR])(
     const before = broker.producerIds();
     expect(await send(1)).toBe(1);
     expect(broker.producerIds()).toBe(before);
-    isSick = false;
+    isFailing = false;
     // After the failed send the partition has a new producer. An attempt of the failed send may still be appended.
     const offset = await send(SICK);
     expect(offset).toBe(broker.values(SICK).length - 1);
@@ -51,7 +51,7 @@ async function together(
   options: Parameters<typeof wireProducers>[1] = {},
 ): Promise<WireProducers & { sendAll(...values: readonly string[]): Promise<number[]> }> {
   let isReady = false;
-  const wire = await wireProducers((asked) => (isReady ? produce(asked) : 0), options);
+  const wire = await wireProducers((requested) => (isReady ? produce(requested) : 0), options);
   const sendAll = (...values: readonly string[]) =>
     Promise.all([0, 1, 2].map((partition) => wire.send(partition, ...values)));
   const isShared = (partitions: readonly number[]) => partitions.length > 1;
@@ -90,15 +90,15 @@ test('batches of two brokers use a request per broker', async () => {
 });
 
 test('batches that arrive during a request share the next one', async () => {
-  const [asked, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<number>()];
+  const [requested, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<number>()];
   const { broker, send } = await together(({ values }) => {
     if (values[0] !== 'slow') return 0;
-    asked.resolve();
+    requested.resolve();
     return gate.promise;
   });
   const before = broker.requests.length;
   const first = [send(0, 'slow'), send(1, 'slow')];
-  await asked.promise;
+  await requested.promise;
   const later = send(2);
   gate.resolve(0);
   const next = Promise.all(first).then(() => Promise.all([send(0), send(1)]));
@@ -110,18 +110,18 @@ test('batches that arrive during a request share the next one', async () => {
 });
 
 test('after a timeout each batch is sent separately, and waiting batches are sent at once', async () => {
-  const asked = Promise.withResolvers<void>();
+  const requested = Promise.withResolvers<void>();
   const { broker, send } = await together(
     ({ values }) => {
       if (values[0] !== 'lost') return 0;
-      asked.resolve();
+      requested.resolve();
       return 'silent';
     },
     { sharedWaitMs: 20 },
   );
   const before = broker.requests.length;
   const lost = [send(0, 'lost'), send(1, 'lost')];
-  await asked.promise;
+  await requested.promise;
   expect(await send(2, 'waits')).toBe(broker.values(2).indexOf('waits'));
   expect(await Promise.all(lost)).toEqual(
     [0, 1].map((partition) => broker.values(partition).indexOf('lost')),
@@ -132,23 +132,23 @@ test('after a timeout each batch is sent separately, and waiting batches are sen
 
 test('other partitions wait once for the replicas of a slow partition', async () => {
   const replicas = Promise.withResolvers<number>();
-  let isSick = true;
+  let isFailing = true;
   const { broker, send, sendAll } = await together(
-    ({ partition }) => (partition === SICK && isSick ? replicas.promise : 0),
+    ({ partition }) => (partition === SICK && isFailing ? replicas.promise : 0),
     { sharedWaitMs: 20 },
   );
   let isOut = true;
-  const [sick, ...others] = [SICK, 1, 2].map((partition) => send(partition, 'late'));
-  void sick?.then(() => {
+  const [failing, ...others] = [SICK, 1, 2].map((partition) => send(partition, 'late'));
+  void failing?.then(() => {
     isOut = false;
   });
   const [first = 0] = await Promise.all(others);
   const before = broker.requests.length;
   expect(await Promise.all([send(1), send(2)])).toEqual([first + 1, first + 1]);
   expect([isOut, broker.requests.slice(before)]).toEqual([true, [[1, 2]]]);
-  isSick = false;
+  isFailing = false;
   replicas.resolve(0);
-  expect(await sick).toBe(first);
+  expect(await failing).toBe(first);
   // It was appended by the first request, and not again by its own one.
   expect(broker.values(SICK).filter((value) => value === 'late')).toHaveLength(1);
   const behind = broker.requests.length;
@@ -189,9 +189,9 @@ test.each([
 });
 
 test('a rejected batch is retried separately, and the others get their offsets', async () => {
-  let refused = 0;
+  let rejected = 0;
   const { broker, sendAll } = await together(({ partition }) =>
-    partition === SICK && refused++ === 0 ? NOT_ENOUGH_REPLICAS : 0,
+    partition === SICK && rejected++ === 0 ? NOT_ENOUGH_REPLICAS : 0,
   );
   const before = broker.requests.length;
   const offsets = await sendAll('a');

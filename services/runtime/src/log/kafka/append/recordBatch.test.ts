@@ -15,9 +15,9 @@ test('encodes the same bytes as kafkajs', async () => {
   for (let seed = 0; seed < 150; seed += 1) {
     const batch = aRandomBatch(seed);
     const bytes = (await encodeBatch(batch, ROOM)).subarray(ROOM);
-    const given = batch.records.map(({ key, value, headers = {} }) => ({ key, value, headers }));
+    const original = batch.records.map(({ key, value, headers = {} }) => ({ key, value, headers }));
     expect(bytes.equals(await byKafkajs(batch, bytes)), `seed ${seed}`).toBe(true);
-    expect(readBack(bytes), `seed ${seed}`).toEqual(given);
+    expect(readBack(bytes), `seed ${seed}`).toEqual(original);
   }
 });
 
@@ -106,17 +106,17 @@ function readBack(bytes: Buffer) {
 }
 
 /** Encodes with kafkajs, but with our compressed bytes if they decompress to the same records. */
-async function byKafkajs({ records, producer, ...batch }: NewBatch, ours: Buffer): Promise<Buffer> {
+async function byKafkajs({ records, producer, ...batch }: NewBatch, expected: Buffer): Promise<Buffer> {
   const { RecordBatch } = kafkajsSource('kafkajs/src/protocol/recordBatch/v0');
   const Record = kafkajsSource('kafkajs/src/protocol/recordBatch/record/v0');
   kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({
     compress: ({ buffer }: { readonly buffer: Buffer }) => {
-      const packed = ours.subarray(RECORDS);
+      const packed = expected.subarray(RECORDS);
       return zstdDecompressSync(packed).equals(buffer) ? packed : buffer;
     },
   });
   const { buffer } = await RecordBatch({
-    compression: ours.readInt16BE(ATTRIBUTES) & CODEC,
+    compression: expected.readInt16BE(ATTRIBUTES) & CODEC,
     ...{ firstTimestamp: batch.timestampMs, maxTimestamp: batch.timestampMs },
     transactional: batch.isTransactional,
     ...{ producerId: producer.producerId, producerEpoch: producer.epoch, firstSequence: batch.sequence },

@@ -27,7 +27,7 @@ test('sends each request once and looks up each coordinator once', async () => {
   const { broker, steps } = await wireSteps();
   for (const value of ['a', 'b', 'c']) await transaction(steps, value);
   expect(broker.values(0)).toEqual(['a', 'b', 'c']);
-  expect(broker.asked).toEqual([
+  expect(broker.requested).toEqual([
     'find',
     ...['addPartitions', 'addOffsets', 'find', 'commitOffsets', 'commit'],
     ...STEPS,
@@ -48,13 +48,13 @@ test.each(STEPS)('%s waits for the previous transaction without a new lookup', a
 
 test.each(
   STEPS.flatMap((step) => [NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE].map((code) => [step, code] as const)),
-)('%s that is refused with %i is taken after another look-up', async (refused, code) => {
+)('%s that is refused with %i is taken after another look-up', async (rejected, code) => {
   let refusals = 1;
   const { broker, steps } = await wireSteps({
-    coordinate: (step) => (step === refused && refusals-- > 0 ? code : 0),
+    coordinate: (step) => (step === rejected && refusals-- > 0 ? code : 0),
   });
   await transaction(steps, 'a');
-  expect(countOf(broker, refused)).toBe(2);
+  expect(countOf(broker, rejected)).toBe(2);
   expect(countOf(broker, 'find')).toBeGreaterThan(2);
 });
 
@@ -93,7 +93,7 @@ test('a fenced request is not retried', async () => {
 });
 
 function countOf(broker: WireBroker, step: CoordinatorStep): number {
-  return broker.asked.filter((asked) => asked === step).length;
+  return broker.requested.filter((requested) => requested === step).length;
 }
 
 /** Runs a transaction with one record and the offsets of a group. */

@@ -16,9 +16,9 @@ export interface TransactionSteps {
   /** Fences older producers of the id. */
   initialize(deadlineMs: number): Promise<void>;
   /** Starts a transaction with the partitions of the batches. */
-  begin(sends: readonly PartitionBatch[], deadlineMs: number): Promise<void>;
+  begin(batches: readonly PartitionBatch[], deadlineMs: number): Promise<void>;
   /** @returns the offset of the first record. */
-  send(send: PartitionBatch, deadlineMs: number): Promise<number>;
+  send(batch: PartitionBatch, deadlineMs: number): Promise<number>;
   /** Adds the group's offsets to the transaction. Starts a transaction if none is open. */
   beginOffsets(offsets: GroupOffsets, deadlineMs: number): Promise<void>;
   commitOffsets(offsets: GroupOffsets, deadlineMs: number): Promise<void>;
@@ -73,9 +73,9 @@ class BrokerSteps implements TransactionSteps {
     );
   }
 
-  async begin(sends: readonly PartitionBatch[], deadlineMs: number): Promise<void> {
+  async begin(batches: readonly PartitionBatch[], deadlineMs: number): Promise<void> {
     const partitions = new Map<string, Set<number>>();
-    for (const { topic, partition } of sends) {
+    for (const { topic, partition } of batches) {
       partitions.set(topic, (partitions.get(topic) ?? new Set()).add(partition));
     }
     const topics = [...partitions].map(([topic, own]) => ({ topic, partitions: [...own] }));

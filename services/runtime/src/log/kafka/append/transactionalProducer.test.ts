@@ -46,7 +46,7 @@ test.each(['begin', 'end'] as const)('a lost %s is not followed by an abort', as
 });
 
 test('a failed send, which may still be in progress, is not followed by an abort', async () => {
-  const { producer, done } = aProducer({ send: refused(COORDINATOR_NOT_AVAILABLE) });
+  const { producer, done } = aProducer({ send: rejected(COORDINATOR_NOT_AVAILABLE) });
   await expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Unavailable);
   expect(done).toEqual(['begin', 'close']);
 });
@@ -56,7 +56,7 @@ test('a transaction whose commit is rejected is aborted at once', async () => {
   const { producer, done } = aProducer({
     end: async (outcome) => {
       done.push(outcome);
-      if (++ends === 1) await refused(COORDINATOR_NOT_AVAILABLE)();
+      if (++ends === 1) await rejected(COORDINATOR_NOT_AVAILABLE)();
     },
   });
   await expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Unavailable);
@@ -64,12 +64,12 @@ test('a transaction whose commit is rejected is aborted at once', async () => {
 });
 
 test.each(['begin', 'send', 'end'] as const)('stays fenced after the response to %s', async (step) => {
-  const { producer } = aProducer({ [step]: refused(INVALID_PRODUCER_EPOCH) });
+  const { producer } = aProducer({ [step]: rejected(INVALID_PRODUCER_EPOCH) });
   await expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Fenced);
   await expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Fenced);
 });
 
-function refused(code: number): () => Promise<never> {
+function rejected(code: number): () => Promise<never> {
   return () => Promise.reject(createErrorFromCode(code));
 }
 
@@ -90,9 +90,14 @@ function aProducer(own: Partial<TransactionSteps> = {}) {
     ...own,
   };
   const limits = { topic: 't', partitions: 1, maxBatchBytes: 1_000_000, isCompacted: false };
-  const nobody = async () => Promise.reject(new Error('not asked for'));
+  const unexpectedCall = async () => Promise.reject(new Error('unexpected call'));
   const catalog = {
-    ...{ ranges: nobody, committed: nobody, actualPartitionCounts: nobody, evict: () => undefined },
+    ...{
+      ranges: unexpectedCall,
+      committed: unexpectedCall,
+      actualPartitionCounts: unexpectedCall,
+      evict: () => undefined,
+    },
     limits: async () => limits,
   };
   const deps = { catalog, nameOf: (name: string) => `p-${name}` };

@@ -55,8 +55,8 @@ test('treats socket errors of Node as an outage', () => {
 });
 
 test('recognizes wrong settings in a converted error', () => {
-  const refused = refusedCredentials();
-  expect(isSettingsError(toLogError(refused, 'the connection'))).toBe(true);
+  const rejected = refusedCredentials();
+  expect(isSettingsError(toLogError(rejected, 'the connection'))).toBe(true);
   expect(isSettingsError(toLogError(new kafkajs.KafkaJSConnectionError('gone'), 'the connection'))).toBe(
     false,
   );

@@ -12,11 +12,11 @@ interface Asked {
 }
 
 async function aTokenServer(answer: (count: number) => { status: number; body: string }) {
-  const asked: Asked[] = [];
+  const requested: Asked[] = [];
   const server = createServer((request, response) => {
     void textOf(request).then((body) => {
-      asked.push({ authorization: request.headers.authorization, body });
-      const { status, body: text } = answer(asked.length);
+      requested.push({ authorization: request.headers.authorization, body });
+      const { status, body: text } = answer(requested.length);
       response.writeHead(status, { 'Content-Type': 'application/json' }).end(text);
     });
   });
@@ -24,7 +24,7 @@ async function aTokenServer(answer: (count: number) => { status: number; body: s
   onTestFinished(() => void server.close());
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
-  return { asked, tokenUrl: `http://127.0.0.1:${port}/token` };
+  return { requested, tokenUrl: `http://127.0.0.1:${port}/token` };
 }
 
 async function textOf(request: IncomingMessage): Promise<string> {
@@ -39,7 +39,7 @@ const issued = (count: number) => ({
 });
 
 test('requests a token once and reuses it until shortly before it expires', async () => {
-  const { asked, tokenUrl } = await aTokenServer(issued);
+  const { requested, tokenUrl } = await aTokenServer(issued);
   let nowMs = 0;
   const token = oauthTokens({ ...CREDENTIALS, tokenUrl }, () => nowMs);
   expect(await Promise.all([token(), token(), token()])).toEqual(['token 1', 'token 1', 'token 1']);
@@ -47,21 +47,21 @@ test('requests a token once and reuses it until shortly before it expires', asyn
   expect(await token()).toBe('token 1');
   nowMs = 3_541_000;
   expect(await token()).toBe('token 2');
-  expect(asked).toHaveLength(2);
-  const basic = Buffer.from(asked[0]?.authorization?.replace('Basic ', '') ?? '', 'base64').toString();
+  expect(requested).toHaveLength(2);
+  const basic = Buffer.from(requested[0]?.authorization?.replace('Basic ', '') ?? '', 'base64').toString();
   expect(basic).toBe('game%3A1:so%20secret');
-  expect(asked[0]?.body).toBe('grant_type=client_credentials&scope=kafka');
+  expect(requested[0]?.body).toBe('grant_type=client_credentials&scope=kafka');
 });
 
 test('reports a rejected request without the secret, and requests again', async () => {
-  const { asked, tokenUrl } = await aTokenServer((count) =>
+  const { requested, tokenUrl } = await aTokenServer((count) =>
     count === 1 ? { status: 401, body: '{"error":"invalid_client"}' } : issued(count),
   );
   const token = oauthTokens({ ...CREDENTIALS, tokenUrl });
-  const refused = await token().catch((error: unknown) => error);
-  expect(refused).toBeInstanceOf(Unavailable);
-  expect(String(refused)).toContain('401');
-  expect(String(refused)).not.toContain('so secret');
+  const rejected = await token().catch((error: unknown) => error);
+  expect(rejected).toBeInstanceOf(Unavailable);
+  expect(String(rejected)).toContain('401');
+  expect(String(rejected)).not.toContain('so secret');
   expect(await token()).toBe('token 2');
-  expect(asked).toHaveLength(2);
+  expect(requested).toHaveLength(2);
 });

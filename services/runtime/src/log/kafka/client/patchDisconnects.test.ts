@@ -27,8 +27,8 @@ test('settles a request that is written at any moment of a close', async () => {
     const answered = connection.send(aRequest()).catch((error: Error) => error.name);
     for (let turn = 0; turn < turns; turn += 1) await null;
     await connection.disconnect();
-    const hangs = new Promise((resolve) => setImmediate(resolve, 'hangs'));
-    settled.push([turns, await Promise.race([answered, hangs])]);
+    const isHanging = new Promise((resolve) => setImmediate(resolve, 'hangs'));
+    settled.push([turns, await Promise.race([answered, isHanging])]);
     expect(connection.isConnected()).toBe(false);
   }
   const KNOWN = /^KafkaJS(ConnectionError|ConnectionClosedError|RequestTimeoutError)$/;

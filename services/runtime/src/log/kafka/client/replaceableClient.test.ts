@@ -62,8 +62,8 @@ test('connects once for concurrent callers, and again after a failure', async ()
 
 test('passes on a StartRefused', async () => {
   const { replaceable } = clients();
-  const refused = replaceable.use(1000, () => Promise.reject(new StartRefused('of the settings')));
-  await expect(refused).rejects.toBeInstanceOf(StartRefused);
+  const rejected = replaceable.use(1000, () => Promise.reject(new StartRefused('of the settings')));
+  await expect(rejected).rejects.toBeInstanceOf(StartRefused);
 });
 
 test('waits for running work when it closes and does not reconnect', async () => {

@@ -56,9 +56,9 @@ describe('a cluster with TLS, SASL, and access control', () => {
     expect(await textsToEnd(log, topic)).toEqual([['appended']]);
 
     const group = aName('group');
-    const holder = await aMember(log, group, topic);
-    await untilAssigned(holder, 1);
-    const owned = holder.current(0);
+    const member = await aMember(log, group, topic);
+    await untilAssigned(member, 1);
+    const owned = member.current(0);
     expect((await nextRecords(owned)).map(textOf)).toEqual(['appended']);
     await owned.commit(topic, { offset: 0, metadata: 'started' });
     expect(await log.committed(group, topic)).toEqual([{ offset: 0, metadata: 'started' }]);
@@ -85,7 +85,7 @@ describe('a cluster with TLS, SASL, and access control', () => {
     ],
     ['client secret', withToken, /the token server at \S+ rejects the credentials \(status 401\)$/],
   ])('rejects a start with a wrong %s in a message that does not contain it', async (_, sasl, said) => {
-    const line = await refusal(aLog(withSasl(sasl('wr0ng'))));
+    const line = await rejectionOf(aLog(withSasl(sasl('wr0ng'))));
     expect(line).toMatch(said);
     expect(line).not.toContain('wr0ng');
   });
@@ -93,7 +93,7 @@ describe('a cluster with TLS, SASL, and access control', () => {
   test.each<[what: string, connection: () => KafkaConnection, said: RegExp]>([
     [
       'with another certificate authority',
-      () => ({ ...withSasl(withPassword('plain')), ssl: { ca: anotherAuthority().caPem } }),
+      () => ({ ...withSasl(withPassword('plain')), ssl: { ca: otherAuthority().caPem } }),
       /no trusted connection over TLS: unable to verify the first certificate$/,
     ],
     [
@@ -113,7 +113,7 @@ describe('a cluster with TLS, SASL, and access control', () => {
     ],
     [
       'with a client certificate of another authority',
-      () => withCertificate(anotherAuthority().issue(USER)),
+      () => withCertificate(otherAuthority().issue(USER)),
       /rejects the client certificate or requires one: .*alert certificate unknown$/,
     ],
     [
@@ -127,7 +127,7 @@ describe('a cluster with TLS, SASL, and access control', () => {
       /Kafka rejects the credentials of this process: /,
     ],
   ])('rejects a start %s', async (_, connection, said) => {
-    expect(await refusal(aLog(connection()))).toMatch(said);
+    expect(await rejectionOf(aLog(connection()))).toMatch(said);
   });
 
   test('rejects a start at a broker whose certificate has another host name', async () => {
@@ -137,7 +137,7 @@ describe('a cluster with TLS, SASL, and access control', () => {
     onTestFinished(() => void server.close());
     const { port } = server.address() as AddressInfo;
     const start = aLog(withSasl(withPassword('plain'), `127.0.0.1:${port}`));
-    expect(await refusal(start)).toMatch(/no trusted connection over TLS: .*is not in the cert's list/);
+    expect(await rejectionOf(start)).toMatch(/no trusted connection over TLS: .*is not in the cert's list/);
   });
 
   test('reports the likely cause if a broker closes the connection', async () => {
@@ -148,7 +148,7 @@ describe('a cluster with TLS, SASL, and access control', () => {
   });
 
   test('rejects a start without permission to create topics and names a topic', async () => {
-    const line = await refusal(aLog(withSasl({ mechanism: 'scram-sha-256', ...STRANGER }), 'theirs-'));
+    const line = await rejectionOf(aLog(withSasl({ mechanism: 'scram-sha-256', ...STRANGER }), 'theirs-'));
     expect(line).toMatch(/rejected the creation of the topic theirs-questlog\.log\.v1: Not authorized/);
   });
 
@@ -170,7 +170,7 @@ describe('a cluster with TLS, SASL, and access control', () => {
     await deny(identity, AclOperationTypes.READ);
     const said = (topic: string) =>
       new RegExp(`not let this process read the topic ${topic}: Not authorized`);
-    expect(await refusal(aLog(connection, prefix))).toMatch(said(identity));
+    expect(await rejectionOf(aLog(connection, prefix))).toMatch(said(identity));
     // Includes the topics that services read at startup, and permissions that are revoked later.
     const own = aPrefix();
     const log = await aLog(connection, own);
@@ -181,7 +181,7 @@ describe('a cluster with TLS, SASL, and access control', () => {
     await deny(`${own}${topic}`, AclOperationTypes.READ);
     await expect(before.failed).rejects.toThrow(said(`${own}${topic}`));
     await expect(before.failed).rejects.not.toBeInstanceOf(StartRefused);
-    expect(await refusal(readToEnd(log, topic))).toMatch(said(`${own}${topic}`));
+    expect(await rejectionOf(readToEnd(log, topic))).toMatch(said(`${own}${topic}`));
   });
 
   test.each<[way: string, sasl: () => KafkaSasl]>([
@@ -205,13 +205,13 @@ describe('a cluster with TLS, SASL, and access control', () => {
     const log = await aLog(withSasl(withToken(), there.broker.shortSessions));
     const topic = await aTopic(log);
     await log.append(topic, 0, [aRecord('before')]);
-    there.tokens.refuses = true;
+    there.tokens.isRejecting = true;
     const failures: unknown[] = [];
     await until(async () => {
       await log.append(topic, 0, [aRecord('meanwhile')]).catch((error: unknown) => failures.push(error));
       return failures.length > 0;
     });
-    there.tokens.refuses = false;
+    there.tokens.isRejecting = false;
     expect(failures[0]).toBeInstanceOf(Unavailable);
     await log.append(topic, 0, [aRecord('after')]);
     expect((await textsToEnd(log, topic))[0]?.at(-1)).toBe('after');
@@ -226,24 +226,24 @@ async function appendWhile(
   log: Log,
   topic: string,
   partition: number,
-  goesOn: () => boolean,
+  continues: () => boolean,
 ): Promise<string[]> {
   const numbers: string[] = [];
-  for (let number = 0; goesOn(); number += 1) {
+  for (let number = 0; continues(); number += 1) {
     await log.append(topic, partition, [aRecord(`${number} ${'☃'.repeat((number % 3) * 5_000)}`)]);
     numbers.push(String(number));
   }
   return numbers;
 }
 
-function anotherAuthority(): Authority {
+function otherAuthority(): Authority {
   const authority = anAuthority('another authority');
   if (authority === undefined) throw new Error('there is no openssl');
   return authority;
 }
 
 /** Returns the message of a rejected start. */
-async function refusal(start: Promise<unknown>): Promise<string> {
+async function rejectionOf(start: Promise<unknown>): Promise<string> {
   const error = await start.catch((thrown: unknown) => thrown);
   if (!(error instanceof StartRefused)) throw new Error('the start was not rejected', { cause: error });
   expect(error.message).not.toContain('\n');

@@ -36,7 +36,7 @@ export async function sendRequest<Response extends Throttled>(
   try {
     return await connectionPool.send({
       request: { apiKey, apiVersion, apiName, encode: async () => ({ buf: body, buffer: body }) },
-      response: { decode: async (bytes) => decode(bytes), parse: async (answer) => answer },
+      response: { decode: async (bytes) => decode(bytes), parse: async (response) => response },
     });
   } catch (error) {
     // kafkajs does the same for its own requests.
@@ -64,7 +64,7 @@ interface BrokerInternals {
       };
       readonly response: {
         decode(bytes: Buffer): Promise<Response>;
-        parse(answer: Response): Promise<Response>;
+        parse(response: Response): Promise<Response>;
       };
     }): Promise<Response>;
   };

@@ -57,24 +57,24 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
         await untilLost(partition);
       },
     });
-    const heir = await aMember(own.log, group, topic);
-    onTestFinished(() => heir.consumer.stop());
-    await until(() => heir.consumer.assigned().length === 2 && dying.consumer.assigned().length === 2);
+    const successor = await aMember(own.log, group, topic);
+    onTestFinished(() => successor.consumer.stop());
+    await until(() => successor.consumer.assigned().length === 2 && dying.consumer.assigned().length === 2);
     const its = owned.filter((one) => dying.consumer.assigned().includes(one.partition));
     await Promise.all(its.map((one) => one.commit(topic, { offset: 1, metadata: 'alive' })));
 
     dying.network.disconnect();
     const late = its.map((one) => one.commit(topic, { offset: 2, metadata: 'dead' }));
-    const refused = expect(Promise.any(late)).rejects.toThrow();
-    await untilAssigned(heir, 4);
+    const rejected = expect(Promise.any(late)).rejects.toThrow();
+    await untilAssigned(successor, 4);
     for (const { partition } of its) {
-      const inherited = heir.current(partition);
+      const inherited = successor.current(partition);
       expect(inherited.committed(topic)).toEqual({ offset: 1, metadata: 'alive' });
       expect((await nextRecords(inherited)).map(textOf)).toEqual(['b']);
       await inherited.commit(topic, { offset: 2, metadata: 'heir' });
     }
     await until(() => its.every((one) => one.signal.aborted));
-    await refused;
+    await rejected;
     dying.network.reconnect();
     for (const one of its) {
       await expect(one.commit(topic, { offset: 0, metadata: 'back' })).rejects.toBeInstanceOf(Fenced);
@@ -114,19 +114,19 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
 
   test('restarts work on a partition only after the earlier work has ended', async () => {
     const [topic, group] = [await aTopic(own.log), aName('group')];
-    const [told, ending]: [string[], PromiseWithResolvers<void>] = [[], Promise.withResolvers()];
+    const [reported, ending]: [string[], PromiseWithResolvers<void>] = [[], Promise.withResolvers()];
     const { network, consumer } = await aSeverableMember({
       group,
       topics: [topic],
       process: async (owned) => {
-        told.push('begins');
+        reported.push('begins');
         await untilLost(owned);
         // Simulates an owner whose insert into ClickHouse is still running.
         await ending.promise;
-        told.push('ends');
+        reported.push('ends');
       },
     });
-    await until(() => told.length === 1);
+    await until(() => reported.length === 1);
     network.disconnect();
     await until(() => consumer.assigned().length === 0);
     network.reconnect();
@@ -134,10 +134,10 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     // An earlier request of the new work has a response by then.
     await own.log.committed(group, topic);
     await own.log.startOffsets(topic);
-    expect(told).toEqual(['begins']);
+    expect(reported).toEqual(['begins']);
     ending.resolve();
-    await until(() => told.length === 3);
-    expect(told).toEqual(['begins', 'ends', 'begins']);
+    await until(() => reported.length === 3);
+    expect(reported).toEqual(['begins', 'ends', 'begins']);
   });
 
   test('keeps processing while other members join and leave, and only the owner commits', async () => {
@@ -146,14 +146,14 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     for (const partition of partitions) await own.log.append(topic, partition, [aRecord('x')]);
     const acknowledged = partitions.map(() => 0);
     const unexpected: unknown[] = [];
-    const begun: { member: string; partition: number }[] = [];
+    const started: { member: string; partition: number }[] = [];
     const join = (member: string) =>
       own.log.consume({
         group,
         topics: [topic],
         process: async (owned) => {
           const { partition, signal } = owned;
-          begun.push({ member, partition });
+          started.push({ member, partition });
           let count = Number(owned.committed(topic)?.metadata ?? 0);
           // Every acknowledged record is stored, and nothing else.
           if (count !== acknowledged[partition]) unexpected.push({ partition, count, acknowledged });
@@ -189,7 +189,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     const committed = await own.log.committed(group, topic);
     expect(committed.map((one) => Number(one?.metadata))).toEqual(acknowledged);
     // Two of the three partitions that the first member kept were its own all the time.
-    const counts = kept.map((partition) => begun.filter((one) => one.partition === partition).length);
+    const counts = kept.map((partition) => started.filter((one) => one.partition === partition).length);
     expect(counts.toSorted()).toEqual([1, 1, 3]);
   });
 });

@@ -119,7 +119,7 @@ function aCoordinator(errors: (string | undefined)[]) {
   const opened = new SharedClient(cluster as unknown as Cluster);
   const replaceable = { get: async () => opened, replace: () => undefined };
   const member = aMember();
-  const [limits, committed, actualPartitionCounts] = [unasked, unasked, unasked];
+  const [limits, committed, actualPartitionCounts] = [unexpectedCall, unexpectedCall, unexpectedCall];
   const catalog = {
     ranges: async () => [],
     limits,
@@ -136,8 +136,8 @@ function aCoordinator(errors: (string | undefined)[]) {
   return { commits, member, sent, found: () => found };
 }
 
-async function unasked(): Promise<never> {
-  throw new Error('not asked for');
+async function unexpectedCall(): Promise<never> {
+  throw new Error('unexpected call');
 }
 
 interface FakeMember {

@@ -8,7 +8,7 @@ afterEach(() => void vi.useRealTimers());
 
 test('starts a new session if its coordinator stops responding and ignores the old session', async () => {
   const { kafka, consumers } = silentKafka();
-  const told: string[] = [];
+  const reported: string[] = [];
   const membership = new Membership({
     kafka,
     logger: silentLogger,
@@ -16,35 +16,35 @@ test('starts a new session if its coordinator stops responding and ignores the o
     topics: ['topic'],
     partitions: [0],
     owned: () => [],
-    onJoin: (memberId) => told.push(`${memberId} joins`),
-    onHeartbeat: (memberId) => told.push(`${memberId} is heard`),
-    onLost: () => told.push('lost'),
-    onFailed: () => told.push('failed'),
+    onJoin: (memberId) => reported.push(`${memberId} joins`),
+    onHeartbeat: (memberId) => reported.push(`${memberId} is heard`),
+    onLost: () => reported.push('lost'),
+    onFailed: () => reported.push('failed'),
   });
   await expect.poll(() => consumers[0]?.isRunning).toBe(true);
   consumers[0]?.tell('GROUP_JOIN', { memberId: 'first', memberAssignment: { topic: [0] } });
   await vi.advanceTimersByTimeAsync(20_000);
   consumers[0]?.tell('HEARTBEAT', { memberId: 'first', groupGenerationId: 1 });
   await vi.advanceTimersByTimeAsync(25_000);
-  expect(told).toEqual(['first joins', 'first is heard']);
+  expect(reported).toEqual(['first joins', 'first is heard']);
 
   await vi.advanceTimersByTimeAsync(10_000);
   await expect.poll(() => consumers[1]?.isRunning).toBe(true);
   consumers[0]?.tell('GROUP_JOIN', { memberId: 'first', memberAssignment: { topic: [0] } });
   consumers[1]?.tell('GROUP_JOIN', { memberId: 'second', memberAssignment: { topic: [0] } });
-  expect(told).toEqual(['first joins', 'first is heard', 'lost', 'second joins']);
+  expect(reported).toEqual(['first joins', 'first is heard', 'lost', 'second joins']);
   consumers[1]?.leave();
   await membership.close();
 });
 
 test('starts a new session if a join gets no response; a member that joins late leaves again', async () => {
-  const { kafka, consumers } = silentKafka({ forgets: 1 });
-  const told: string[] = [];
+  const { kafka, consumers } = silentKafka({ lostJoins: 1 });
+  const reported: string[] = [];
   const nothing = () => undefined;
   const membership = new Membership({
     ...{ kafka, logger: silentLogger, group: 'group', topics: ['topic'], partitions: [0], owned: () => [] },
     ...{ onJoin: nothing, onLost: nothing, onFailed: nothing },
-    onHeartbeat: (memberId) => told.push(`${memberId} is heard`),
+    onHeartbeat: (memberId) => reported.push(`${memberId} is heard`),
   });
   await vi.advanceTimersByTimeAsync(35_000);
   await expect.poll(() => consumers[1]?.isRunning).toBe(true);
@@ -54,7 +54,7 @@ test('starts a new session if a join gets no response; a member that joins late 
   await expect.poll(() => consumers[0]?.disconnects).toBe(1);
   consumers[0]?.tell('HEARTBEAT', { memberId: 'late', groupGenerationId: 1 });
   consumers[1]?.tell('HEARTBEAT', { memberId: 'second', groupGenerationId: 2 });
-  expect(told).toEqual(['second is heard']);
+  expect(reported).toEqual(['second is heard']);
   consumers[1]?.leave();
   await membership.close();
 });
@@ -88,19 +88,19 @@ test('marks the offsets as committed at each join, so that kafkajs does not fetc
 
 test('continues after a failed authentication and stops in time without a response to its leave request', async () => {
   const { kafka, consumers } = silentKafka();
-  const told: string[] = [];
+  const reported: string[] = [];
   const nothing = () => undefined;
   const membership = new Membership({
     ...{ kafka, logger: silentLogger, group: 'group', topics: ['topic'], partitions: [0], owned: () => [] },
-    ...{ onJoin: nothing, onHeartbeat: nothing, onLost: () => told.push('lost') },
-    onFailed: () => told.push('failed'),
+    ...{ onJoin: nothing, onHeartbeat: nothing, onLost: () => reported.push('lost') },
+    onFailed: () => reported.push('failed'),
   });
   await expect.poll(() => consumers[0]?.isRunning).toBe(true);
   const error = Object.assign(new Error('Closed connection'), { name: 'KafkaJSSASLAuthenticationError' });
   consumers[0]?.tell('CRASH', { error });
   await vi.advanceTimersByTimeAsync(5_000);
   await expect.poll(() => consumers[1]?.isRunning).toBe(true);
-  expect(told).toEqual(['lost']);
+  expect(reported).toEqual(['lost']);
   const closed = membership.close();
   await vi.advanceTimersByTimeAsync(5_000);
   await closed;
@@ -118,8 +118,8 @@ interface SilentConsumer {
   leave(): void;
 }
 
-/** Consumers that join, except the first `forgets` ones, and then get no responses from the brokers. */
-function silentKafka({ forgets = 0 } = {}): { kafka: Kafka; consumers: SilentConsumer[] } {
+/** Consumers that join, except the first `lostJoins` ones, and then get no responses from the brokers. */
+function silentKafka({ lostJoins = 0 } = {}): { kafka: Kafka; consumers: SilentConsumer[] } {
   const consumers: SilentConsumer[] = [];
   const consumer = ({ partitionAssigners }: ConsumerConfig) => {
     const marked: object[] = [];
@@ -148,7 +148,7 @@ function silentKafka({ forgets = 0 } = {}): { kafka: Kafka; consumers: SilentCon
       connect: async () => undefined,
       subscribe: async () => undefined,
       run: async () => {
-        if (consumers.indexOf(one) < forgets) await joined.promise;
+        if (consumers.indexOf(one) < lostJoins) await joined.promise;
         one.isRunning = true;
       },
       disconnect: () => {

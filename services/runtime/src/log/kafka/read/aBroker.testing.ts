@@ -20,15 +20,17 @@ export interface AnsweredPartition {
 
 /** @param answer returns undefined to omit the partition from the response. */
 export function aBroker(
-  answer: (asked: AskedPartition) => AnsweredPartition | undefined | Promise<AnsweredPartition | undefined>,
+  answer: (
+    requested: AskedPartition,
+  ) => AnsweredPartition | undefined | Promise<AnsweredPartition | undefined>,
   { maxVersion = 17, errorCode = 0 } = {},
-): { broker: Broker; asked: AskedPartition[][] } {
-  const asked: AskedPartition[][] = [];
+): { broker: Broker; requested: AskedPartition[][] } {
+  const requested: AskedPartition[][] = [];
   const send = async ({ request, response }: Exchange) => {
     const partitions = askedIn((await request.encode()).buffer);
     // Simulates the latency of a network.
     await yieldToEventLoop();
-    asked.push(partitions);
+    requested.push(partitions);
     const answered = await Promise.all(partitions.map(async (one) => ({ one, answer: await answer(one) })));
     const topics = answered.flatMap(({ one, answer: own }) =>
       own === undefined ? [] : [topicBytes(one, own)],
@@ -41,7 +43,7 @@ export function aBroker(
     versions: { 1: { minVersion: 4, maxVersion } },
     connectionPool: { send },
   };
-  return { broker: inside as unknown as Broker, asked };
+  return { broker: inside as unknown as Broker, requested };
 }
 
 interface Exchange {

@@ -10,7 +10,7 @@ const HERE = { isAnyExcluded: false };
 
 test('requests all partitions at the ends of their buffers with the previous leader epochs', async () => {
   const [one, other] = [aBuffer(0, 5), aBuffer(1, 2 ** 40)];
-  const { broker, asked } = aBroker(({ offset }) => ({ batches: batchOf(offset, 2, 7) }));
+  const { broker, requested } = aBroker(({ offset }) => ({ batches: batchOf(offset, 2, 7) }));
   expect(await fetchFromBroker(broker, [limited(one), limited(other)], HERE)).toEqual([]);
   expect(one.take(ALL)).toMatchObject({
     records: [{ offset: 5 }, { offset: 6 }],
@@ -19,7 +19,7 @@ test('requests all partitions at the ends of their buffers with the previous lea
   });
   expect(other.take(ALL)).toMatchObject({ records: [{ offset: 2 ** 40 }, { offset: 2 ** 40 + 1 }] });
   await fetchFromBroker(broker, [limited(one)], HERE);
-  expect(asked).toEqual([
+  expect(requested).toEqual([
     [
       { topic: 'prefix.t', partition: 0, offset: 5, leaderEpoch: -1 },
       { topic: 'prefix.t', partition: 1, offset: 2 ** 40, leaderEpoch: -1 },
@@ -102,13 +102,13 @@ test('fails if the whole response has an error', async () => {
 });
 
 test('reports the oldest supported Kafka version', async () => {
-  const { broker, asked } = aBroker(() => ({}), { maxVersion: 11 });
-  const refused = await fetchFromBroker(broker, [limited(aBuffer(0, 0))], HERE).catch(
+  const { broker, requested } = aBroker(() => ({}), { maxVersion: 11 });
+  const rejected = await fetchFromBroker(broker, [limited(aBuffer(0, 0))], HERE).catch(
     (error: unknown) => error,
   );
-  expect(refused).toBeInstanceOf(StartRefused);
-  expect(refused).toMatchObject({ message: expect.stringMatching(/Fetch 4 to 11: .* since Kafka 2\.7/) });
-  expect(asked).toEqual([]);
+  expect(rejected).toBeInstanceOf(StartRefused);
+  expect(rejected).toMatchObject({ message: expect.stringMatching(/Fetch 4 to 11: .* since Kafka 2\.7/) });
+  expect(requested).toEqual([]);
 });
 
 function limited(buffer: PartitionBuffer) {

@@ -162,8 +162,8 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
   });
 
   async function aReader(topic: string) {
-    const holder = await aMember(own.log, aName('group'), topic);
-    await untilAssigned(holder, 1);
-    return { consumer: holder.consumer, owned: holder.current(0) };
+    const member = await aMember(own.log, aName('group'), topic);
+    await untilAssigned(member, 1);
+    return { consumer: member.consumer, owned: member.current(0) };
   }
 });

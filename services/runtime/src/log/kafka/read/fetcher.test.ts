@@ -16,26 +16,23 @@ const OUT_OF_RANGE = 1;
 const DENIED = 29;
 
 test('reads other partitions while one has a lasting error, reports it once, and recovers', async () => {
-  let isSick = true;
-  const {
-    open,
-    told,
-    asked,
-    sick: listed,
-  } = aFetcher(({ partition }) => (partition === 1 && isSick ? { errorCode: STORAGE_ERROR } : undefined));
-  const [well, sick] = [open(0), open(1)];
-  await until(() => asked(1) >= 4 && well.offsets.length > 50);
-  expect(sick.offsets).toEqual([]);
+  let isFailing = true;
+  const { open, reported, requestCount, partitionHealth } = aFetcher(({ partition }) =>
+    partition === 1 && isFailing ? { errorCode: STORAGE_ERROR } : undefined,
+  );
+  const [healthy, failing] = [open(0), open(1)];
+  await until(() => requestCount(1) >= 4 && healthy.offsets.length > 50);
+  expect(failing.offsets).toEqual([]);
   // The partition pauses between its attempts, and the others do not.
-  expect(asked(0)).toBeGreaterThan(2 * asked(1));
+  expect(requestCount(0)).toBeGreaterThan(2 * requestCount(1));
   const place = { operation: 'read', topic: 't', partition: 1 };
-  expect(listed.list()).toMatchObject([place]);
-  isSick = false;
-  await until(() => sick.offsets.length > 5);
-  expect(listed.list()).toEqual([]);
-  expect(sick.offsets.slice(0, 3)).toEqual([0, 1, 2]);
+  expect(partitionHealth.list()).toMatchObject([place]);
+  isFailing = false;
+  await until(() => failing.offsets.length > 5);
+  expect(partitionHealth.list()).toEqual([]);
+  expect(failing.offsets.slice(0, 3)).toEqual([0, 1, 2]);
   expect(
-    told.map(([event, fields]) => [event, fields?.['topic'], fields?.['partition'], fields?.['offset']]),
+    reported.map(([event, fields]) => [event, fields?.['topic'], fields?.['partition'], fields?.['offset']]),
   ).toEqual([
     ['log_reading_interrupted', 't', 1, 0],
     ['log_reading_resumed', 't', 1, 0],
@@ -44,7 +41,7 @@ test('reads other partitions while one has a lasting error, reports it once, and
 
 test('delivers no record of a damaged batch and fetches the same offset again', async () => {
   let broken = 3;
-  const { open, told } = aFetcher(({ partition, offset }) => {
+  const { open, reported } = aFetcher(({ partition, offset }) => {
     if (partition !== 1 || offset !== 2 || broken === 0) return undefined;
     broken -= 1;
     const batches = aBatch({ offset });
@@ -54,7 +51,7 @@ test('delivers no record of a damaged batch and fetches the same offset again', 
   const buffer = open(1);
   await until(() => buffer.offsets.length > 4);
   expect(buffer.offsets.slice(0, 5)).toEqual([0, 1, 2, 3, 4]);
-  expect(told).toMatchObject([
+  expect(reported).toMatchObject([
     [
       'log_reading_interrupted',
       { topic: 't', partition: 1, offset: 2, cause: 'a batch has a wrong checksum' },
@@ -65,24 +62,26 @@ test('delivers no record of a damaged batch and fetches the same offset again', 
 
 test('refreshes the metadata without a warning if a leader moved', async () => {
   let hasMoved = true;
-  const { open, told, refreshes } = aFetcher(({ partition }) => {
+  const { open, reported, refreshes } = aFetcher(({ partition }) => {
     if (partition !== 1 || !hasMoved) return undefined;
     hasMoved = false;
     return { errorCode: NOT_LEADER };
   });
   const buffer = open(1);
   await until(() => buffer.offsets.length > 2);
-  expect([told, refreshes()]).toEqual([[], 1]);
+  expect([reported, refreshes()]).toEqual([[], 1]);
 });
 
 test('abandons a request without a response and continues with a new connection', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
-  let isForgotten = true;
-  const { open, asked, renewals } = aFetcher(() => (isForgotten ? new Promise(() => undefined) : undefined));
+  let isLost = true;
+  const { open, requestCount, renewals } = aFetcher(() =>
+    isLost ? new Promise(() => undefined) : undefined,
+  );
   const buffer = open(0);
-  await expect.poll(() => asked(0)).toBe(1);
-  isForgotten = false;
+  await expect.poll(() => requestCount(0)).toBe(1);
+  isLost = false;
   await vi.advanceTimersByTimeAsync(REQUEST_LIMIT_MS + 1000);
   await expect.poll(() => buffer.offsets.slice(0, 3)).toEqual([0, 1, 2]);
   expect(renewals()).toBe(1);
@@ -90,7 +89,7 @@ test('abandons a request without a response and continues with a new connection'
 
 test('moves back to the offset where the log diverges', async () => {
   let hasDiverged = false;
-  const { open, told } = aFetcher(({ offset }) => {
+  const { open, reported } = aFetcher(({ offset }) => {
     if (offset !== 5 || hasDiverged) return undefined;
     hasDiverged = true;
     return { diverging: { epoch: 0, endOffset: 3 } };
@@ -98,14 +97,14 @@ test('moves back to the offset where the log diverges', async () => {
   const buffer = open(0);
   await until(() => buffer.offsets.length > 9);
   expect(buffer.offsets.slice(0, 10)).toEqual([0, 1, 2, 3, 4, 'truncated at 3', 3, 4, 5, 6]);
-  expect(told).toMatchObject([['log_cut_short', { position: 5, offset: 3 }]]);
+  expect(reported).toMatchObject([['log_cut_short', { position: 5, offset: 3 }]]);
 });
 
 test.each<[string, number[], number]>([
   ['was no longer the leader', [NOT_LEADER, OUT_OF_RANGE], Number.MAX_SAFE_INTEGER],
   ['has fewer records', [OUT_OF_RANGE, NOT_LEADER, OUT_OF_RANGE], 3],
 ])('ignores a truncation from a previous leader that %s', async (_, codes, endOffset) => {
-  const { open, told } = aFetcher(
+  const { open, reported } = aFetcher(
     ({ offset }) => {
       const errorCode = offset === 5 ? codes.shift() : undefined;
       return errorCode === undefined ? undefined : { errorCode };
@@ -115,7 +114,7 @@ test.each<[string, number[], number]>([
   const buffer = open(0);
   await until(() => buffer.offsets.length > 9);
   expect(buffer.offsets.slice(0, 10)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-  expect(told.filter(([event]) => event === 'log_cut_short')).toEqual([]);
+  expect(reported.filter(([event]) => event === 'log_cut_short')).toEqual([]);
 });
 
 test('moves back to the end of a log that ends before the position', async () => {
@@ -128,20 +127,20 @@ test('moves back to the end of a log that ends before the position', async () =>
 });
 
 test('pauses only the partition of a batch with an unsupported codec until the batch is deleted', async () => {
-  let isThere = true;
-  const { open, told, asked, failed, sick } = aFetcher(({ partition, offset }) =>
-    partition === 1 && offset === 2 && isThere ? { batches: aBatch({ offset, codec: 'lz4' }) } : undefined,
+  let hasBatch = true;
+  const { open, reported, requestCount, failed, partitionHealth } = aFetcher(({ partition, offset }) =>
+    partition === 1 && offset === 2 && hasBatch ? { batches: aBatch({ offset, codec: 'lz4' }) } : undefined,
   );
-  const [well, ill] = [open(0), open(1)];
-  await Promise.race([until(() => asked(1) >= 6 && well.offsets.length > 50), failed]);
-  expect(ill.offsets).toEqual([0, 1]);
+  const [healthy, failing] = [open(0), open(1)];
+  await Promise.race([until(() => requestCount(1) >= 6 && healthy.offsets.length > 50), failed]);
+  expect(failing.offsets).toEqual([0, 1]);
   const cause = 'a batch has codec lz4, which Questlog does not support';
-  expect(sick.list()).toMatchObject([{ operation: 'read', topic: 't', partition: 1, cause }]);
-  isThere = false;
-  await until(() => ill.offsets.length > 5);
-  expect(ill.offsets.slice(0, 4)).toEqual([0, 1, 2, 3]);
-  expect(sick.list()).toEqual([]);
-  expect(told).toMatchObject([
+  expect(partitionHealth.list()).toMatchObject([{ operation: 'read', topic: 't', partition: 1, cause }]);
+  hasBatch = false;
+  await until(() => failing.offsets.length > 5);
+  expect(failing.offsets.slice(0, 4)).toEqual([0, 1, 2, 3]);
+  expect(partitionHealth.list()).toEqual([]);
+  expect(reported).toMatchObject([
     ['log_reading_interrupted', { topic: 't', partition: 1, offset: 2, cause }],
     ['log_reading_resumed', { partition: 1, offset: 2 }],
   ]);
@@ -159,12 +158,12 @@ test('fails on a topic without read permission', async () => {
 
 /** Returns a fetcher and a broker that has one record per batch at every offset, unless the test answers otherwise. */
 function aFetcher(
-  answer: (asked: AskedPartition) => AnsweredPartition | undefined | Promise<AnsweredPartition>,
+  answer: (partition: AskedPartition) => AnsweredPartition | undefined | Promise<AnsweredPartition>,
   { range = { startOffset: 0, endOffset: Number.MAX_SAFE_INTEGER } } = {},
 ) {
   let refreshes = 0;
   let renewals = 0;
-  const made = aBroker((asked) => answer(asked) ?? { batches: aBatch({ offset: asked.offset }) });
+  const made = aBroker((partition) => answer(partition) ?? { batches: aBatch({ offset: partition.offset }) });
   const cluster = aCluster(
     made.broker,
     () => {
@@ -174,12 +173,12 @@ function aFetcher(
       renewals += 1;
     },
   );
-  const told: [string, Fields | undefined][] = [];
-  const tell = (event: string, fields?: Fields) => void told.push([event, fields]);
+  const reported: [string, Fields | undefined][] = [];
+  const record = (event: string, fields?: Fields) => void reported.push([event, fields]);
   const logger = {
-    info: tell,
-    warn: tell,
-    error: (event: string, _: unknown, fields?: Fields) => tell(event, fields),
+    info: record,
+    warn: record,
+    error: (event: string, _: unknown, fields?: Fields) => record(event, fields),
   };
   const catalog = {
     limits: async () => ({ topic: 't', partitions: 2, maxBatchBytes: 1_000_000, isCompacted: false }),
@@ -189,12 +188,12 @@ function aFetcher(
     actualPartitionCounts: async () => [],
   };
   const { promise: failed, resolve: onFailed } = Promise.withResolvers<unknown>();
-  const sick = new PartitionHealth(logger);
+  const partitionHealth = new PartitionHealth(logger);
   const deps = {
     kafka: undefined as never,
     catalog,
     logger,
-    partitionHealth: sick,
+    partitionHealth,
     nameOf: (name: string) => `p-${name}`,
   };
   const fetcher = new Fetcher(deps, { cluster, topics: ['t'], onFailed });
@@ -213,8 +212,17 @@ function aFetcher(
     };
     return { offsets };
   };
-  const asked = (partition: number) => made.asked.flat().filter((one) => one.partition === partition).length;
-  return { open, told, asked, failed, sick, refreshes: () => refreshes, renewals: () => renewals };
+  const requestCount = (partition: number) =>
+    made.requested.flat().filter((one) => one.partition === partition).length;
+  return {
+    open,
+    reported,
+    requestCount,
+    failed,
+    partitionHealth,
+    refreshes: () => refreshes,
+    renewals: () => renewals,
+  };
 }
 
 function aCluster(broker: Broker, onRefresh: () => void, renew: () => void): ReplaceableClient<Cluster> {

@@ -368,7 +368,7 @@ interface FailingPartition {
 }
 
 function newFailingPartition(
-  { partitionHealth: sick }: KafkaDeps,
+  { partitionHealth }: KafkaDeps,
   { group }: FetcherOptions,
   { topic, partition, fetchOffset }: PartitionBuffer,
 ): FailingPartition {
@@ -377,7 +377,7 @@ function newFailingPartition(
     failures: 0,
     isOutOfRange: false,
     backoff: new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS),
-    watch: sick.watch({ operation: 'read', topic, partition }, fields),
+    watch: partitionHealth.watch({ operation: 'read', topic, partition }, fields),
   };
 }
 

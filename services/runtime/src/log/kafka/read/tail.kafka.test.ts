@@ -67,9 +67,9 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     });
     onTestFinished(() => tail.close());
     // Proves that the records were readable: the tail of another partition has reached the end.
-    const elsewhere = await aTopic(own.log);
-    await own.log.append(elsewhere, 0, [aRecord('elsewhere')]);
-    expect(await textsToEnd(own.log, elsewhere)).toEqual([['elsewhere']]);
+    const otherTopic = await aTopic(own.log);
+    await own.log.append(otherTopic, 0, [aRecord('elsewhere')]);
+    expect(await textsToEnd(own.log, otherTopic)).toEqual([['elsewhere']]);
     expect([texts, tail.positions()]).toEqual([[], [0]]);
     await open.commit();
     await tail.waitForOffsets([3]);

@@ -27,8 +27,8 @@ const nameOf = (name: string) => `${PREFIX}${name}`;
 const broker = await startDamageableBroker();
 
 describe.runIf(broker !== undefined)('a truncated log on Kafka', () => {
-  const told: [string, Fields | undefined][] = [];
-  const tell = (event: string, fields?: Fields) => void told.push([event, fields]);
+  const reported: [string, Fields | undefined][] = [];
+  const tell = (event: string, fields?: Fields) => void reported.push([event, fields]);
   const logger = {
     info: tell,
     warn: tell,
@@ -50,13 +50,13 @@ describe.runIf(broker !== undefined)('a truncated log on Kafka', () => {
     await appendEach(topic, 'a', 'b', 'c');
     const network = disconnectableKafka(there().address);
     const seen: unknown[] = [];
-    const sick = new PartitionHealth(silentLogger);
+    const failing = new PartitionHealth(silentLogger);
     const tail = await openTail(
       {
         kafka: network.kafka,
         catalog: catalogOf(log()),
         logger: silentLogger,
-        partitionHealth: sick,
+        partitionHealth: failing,
         nameOf,
       },
       {
@@ -107,7 +107,7 @@ describe.runIf(broker !== undefined)('a truncated log on Kafka', () => {
     const topic = await aTopic(log(), { partitions: 2 });
     await log().append(topic, 1, [aRecord('whole'), aRecord('turned')]);
     there().flipBit(nameOf(topic), 1);
-    told.length = 0;
+    reported.length = 0;
     const texts: (string | undefined)[] = [];
     const tail = await log().tail({
       topic,
@@ -115,9 +115,9 @@ describe.runIf(broker !== undefined)('a truncated log on Kafka', () => {
       onBatch: ({ records }) => void texts.push(...records.map(textOf)),
     });
     onTestFinished(() => tail.close());
-    await until(() => told.length > 0);
-    expect(told[0]).toMatchObject(['log_reading_interrupted', { topic, partition: 1, offset: 0 }]);
-    expect(told[0]?.[1]?.['cause']).toContain('checksum');
+    await until(() => reported.length > 0);
+    expect(reported[0]).toMatchObject(['log_reading_interrupted', { topic, partition: 1, offset: 0 }]);
+    expect(reported[0]?.[1]?.['cause']).toContain('checksum');
     await appendEach(topic, 'beside');
     await tail.waitForOffsets([1, 0]);
     expect(texts).toEqual(['beside']);
@@ -147,9 +147,9 @@ describe.runIf(broker !== undefined)('a truncated log on Kafka', () => {
   }
 
   async function aReader(topic: string) {
-    const holder = await aMember(log(), aName('group'), topic);
-    onTestFinished(() => holder.consumer.stop());
-    await untilAssigned(holder, 1);
-    return holder.current(0);
+    const member = await aMember(log(), aName('group'), topic);
+    onTestFinished(() => member.consumer.stop());
+    await untilAssigned(member, 1);
+    return member.current(0);
   }
 });

@@ -35,8 +35,8 @@ export async function leadersOf(
   try {
     await cluster.connect();
     await cluster.addMultipleTargetTopics([topic]);
-    const led = cluster.findTopicPartitionMetadata(topic).filter(({ leader }) => leader !== NO_LEADER);
-    return new Map(led.map(({ partitionId, leader }) => [partitionId, leader]));
+    const withLeader = cluster.findTopicPartitionMetadata(topic).filter(({ leader }) => leader !== NO_LEADER);
+    return new Map(withLeader.map(({ partitionId, leader }) => [partitionId, leader]));
   } finally {
     await cluster.disconnect();
   }

@@ -31,7 +31,7 @@ const TOKEN_CLIENT = {
 
 export interface SecuredDeployments {
   /** False before the first test, and if the broker cannot be started. */
-  readonly isThere: boolean;
+  readonly isRunning: boolean;
   readonly broker: SecuredBroker;
   readonly tokens: TokenServer;
   aPrefix(): string;
@@ -70,7 +70,7 @@ export function securedDeployments(): SecuredDeployments {
   const aPrefix = () => `${PREFIX}${randomUUID()}-`;
   const clientId = 'questlog-tests';
   return {
-    get isThere() {
+    get isRunning() {
       return started !== undefined;
     },
     get broker() {

@@ -4,9 +4,9 @@ import { createServer } from 'node:http';
 export interface TokenServer {
   readonly url: string;
   /** Number of issued tokens. */
-  readonly given: number;
+  readonly issuedCount: number;
   /** Set to true to reject the client. */
-  refuses: boolean;
+  isRejecting: boolean;
   close(): Promise<void>;
 }
 
@@ -21,14 +21,14 @@ export interface TokenClient {
 export async function aTokenServer(client: TokenClient): Promise<TokenServer> {
   const encoded = [client.clientId, client.clientSecret].map(encodeURIComponent).join(':');
   const known = `Basic ${btoa(encoded)}`;
-  const state = { given: 0, refuses: false };
+  const state = { issuedCount: 0, isRejecting: false };
   const server = createServer((request, response) => {
-    if (state.refuses || request.headers.authorization !== known) {
+    if (state.isRejecting || request.headers.authorization !== known) {
       response.writeHead(401, { 'Content-Type': 'application/json' });
       response.end('{"error":"invalid_client"}');
       return;
     }
-    state.given += 1;
+    state.issuedCount += 1;
     const { subject, lifetimeS } = client;
     response.writeHead(200, { 'Content-Type': 'application/json' });
     response.end(

@@ -18,7 +18,7 @@ export interface WireBroker {
   /** Partitions of each Produce request. */
   readonly requests: readonly (readonly number[])[];
   /** Requests to coordinators. */
-  readonly asked: readonly CoordinatorStep[];
+  readonly requested: readonly CoordinatorStep[];
   close(): Promise<void>;
 }
 
@@ -30,7 +30,7 @@ export interface WireBrokerOptions {
   /** Returns the id of the leader, by default the first broker. */
   leader?(partition: number): number;
   /** Returns the response. `silent` appends the batch, and a shared request gets no response. */
-  produce(asked: Produced): Outcome | 'silent' | Promise<Outcome>;
+  produce(requested: Produced): Outcome | 'silent' | Promise<Outcome>;
   /** Returns the id of the coordinator, by default the first broker. */
   coordinator?(): number;
   coordinate?(step: CoordinatorStep): Outcome | Promise<Outcome>;
@@ -76,12 +76,12 @@ const APPENDED = [0, 7, 20];
 export async function startWireBroker(options: WireBrokerOptions): Promise<WireBroker> {
   const sockets = new Set<Socket>();
   const logs = Array.from({ length: options.partitions }, () => new WireLog());
-  const asked: CoordinatorStep[] = [];
+  const requested: CoordinatorStep[] = [];
   const requests: number[][] = [];
   let producerIds = 0;
   const ports: number[] = [];
   const answers: Answers = {
-    ...coordinatorAnswers(options, ports, asked),
+    ...coordinatorAnswers(options, ports, requested),
     [API_VERSIONS]: (_, { version }) => apiVersions(version),
     [METADATA]: () => metadata(options, ports),
     [INIT_PRODUCER_ID]: () => {
@@ -108,7 +108,7 @@ export async function startWireBroker(options: WireBrokerOptions): Promise<WireB
   }
   return {
     address: `127.0.0.1:${ports[0]}`,
-    asked,
+    requested,
     requests,
     producerIds: () => producerIds,
     values: (partition) => logs[partition]?.values ?? [],
@@ -173,17 +173,17 @@ async function taken(
 function coordinatorAnswers(
   { coordinator = () => 1, coordinate = () => 0 }: WireBrokerOptions,
   ports: readonly number[],
-  asked: CoordinatorStep[],
+  requested: CoordinatorStep[],
 ): Answers {
   const answered = async (node: number, step: CoordinatorStep, answer: (errorCode: number) => Buffer) => {
-    asked.push(step);
+    requested.push(step);
     const outcome = node === coordinator() ? await coordinate(step) : NOT_COORDINATOR;
     if (outcome === 'cut') return undefined;
     return typeof outcome === 'number' ? answer(outcome) : outcome;
   };
   return {
     [FIND_COORDINATOR]: () => {
-      asked.push('find');
+      requested.push('find');
       const at = [int32(coordinator()), text('127.0.0.1'), int32(ports[coordinator() - 1] ?? 0)];
       return Buffer.concat([int32(0), int16(0), int16(-1), ...at]);
     },

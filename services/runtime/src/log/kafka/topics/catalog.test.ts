@@ -8,7 +8,7 @@ const COMMITTED = [{ offset: 7, metadata: 'pending' }, undefined];
 
 test('looks up the coordinator of a group once and reuses it', async () => {
   const { catalog, brokers } = aCatalog([]);
-  for (let asked = 0; asked < 3; asked += 1) {
+  for (let requested = 0; requested < 3; requested += 1) {
     expect(await catalog.committed('g', 't')).toEqual(COMMITTED);
   }
   expect(brokers.found).toEqual(['p-g']);

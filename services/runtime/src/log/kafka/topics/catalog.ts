@@ -64,11 +64,11 @@ export class BrokerCatalog {
       const made = this.originalPartitions.get(topic) ?? described.partitions;
       return { ...described, partitions: Math.min(described.partitions, made) };
     });
-    const asked: TopicEntry = { limits, value: undefined };
-    this.#topics.set(topic, asked);
+    const entry: TopicEntry = { limits, value: undefined };
+    this.#topics.set(topic, entry);
     limits.then(
-      (known) => {
-        asked.value = known;
+      (value) => {
+        entry.value = value;
       },
       () => this.evict(topic),
     );
@@ -90,17 +90,19 @@ export class BrokerCatalog {
 
   async startOffsets(topic: string): Promise<number[]> {
     const { partitions: count } = await this.limits(topic);
-    return this.#withRetries(topic, async () => (await this.#fetchOffsets(topic, count, true)).map(known));
+    return this.#withRetries(topic, async () =>
+      (await this.#fetchOffsets(topic, count, true)).map(requireOffset),
+    );
   }
 
   /** Fails if any partition has no leader, because its end offset is unknown. */
   endOffsets(topic: string): Promise<number[]> {
-    return this.#withRetries(topic, async () => (await this.#sharedEndOffsets(topic)).map(known));
+    return this.#withRetries(topic, async () => (await this.#sharedEndOffsets(topic)).map(requireOffset));
   }
 
   endOffset(topic: string, partition: number): Promise<number> {
     return this.#withRetries(topic, async () =>
-      known((await this.#sharedEndOffsets(topic))[partition], partition),
+      requireOffset((await this.#sharedEndOffsets(topic))[partition], partition),
     );
   }
 
@@ -155,18 +157,18 @@ export class BrokerCatalog {
     const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
     const message = `the committed offsets of ${groupId} for ${name} cannot be read`;
     // kafkajs's types require an offset, which is not sent.
-    const asked = numbers(count).map((partition) => ({ partition, offset: NEVER_COMMITTED }));
+    const requested = numbers(count).map((partition) => ({ partition, offset: NEVER_COMMITTED }));
     return withRetries({ message, limitMs: RETRY_LIMIT_MS }, async () => {
       // Rejects for an error of a partition. The client is then replaced, and the coordinator is looked up again.
       const { responses } = await this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
         const coordinator = await this.#coordinator(cluster, groupId);
-        return coordinator.offsetFetch({ groupId, topics: [{ topic: name, partitions: asked }] });
+        return coordinator.offsetFetch({ groupId, topics: [{ topic: name, partitions: requested }] });
       });
-      const answered = responses.find((answer) => answer.topic === name)?.partitions ?? [];
-      return byPartition(count, answered, (answer) =>
-        answer.offset === NEVER_COMMITTED
+      const partitionResponses = responses.find((response) => response.topic === name)?.partitions ?? [];
+      return byPartition(count, partitionResponses, (response) =>
+        response.offset === NEVER_COMMITTED
           ? undefined
-          : { offset: Number(answer.offset), metadata: metadataOf(answer) },
+          : { offset: Number(response.offset), metadata: metadataOf(response) },
       );
     });
   }
@@ -177,9 +179,9 @@ export class BrokerCatalog {
 
   /** Cached, because callers that wait for the projection ask repeatedly. */
   async #coordinator(cluster: Cluster, groupId: string): Promise<Broker> {
-    const known = this.#coordinators.get(groupId);
+    const cached = this.#coordinators.get(groupId);
     // Brokers close idle connections.
-    if (known?.cluster === cluster && known.broker.isConnected()) return known.broker;
+    if (cached?.cluster === cluster && cached.broker.isConnected()) return cached.broker;
     const broker = await cluster.findGroupCoordinator({ groupId });
     this.#coordinators.set(groupId, { cluster, broker });
     return broker;
@@ -208,9 +210,9 @@ export class BrokerCatalog {
     return this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
       const led = await partitionsWithLeader(cluster, name, count);
       const partitions = led.map((partition) => ({ partition }));
-      const answers = await cluster.fetchTopicsOffset([{ topic: name, partitions, fromBeginning }]);
-      const answered = answers.find((answer) => answer.topic === name)?.partitions ?? [];
-      const offsets = new Map(answered.map(({ partition, offset }) => [partition, Number(offset)]));
+      const responses = await cluster.fetchTopicsOffset([{ topic: name, partitions, fromBeginning }]);
+      const partitionResponses = responses.find((response) => response.topic === name)?.partitions ?? [];
+      const offsets = new Map(partitionResponses.map(({ partition, offset }) => [partition, Number(offset)]));
       const missing = led.find((partition) => !offsets.has(partition));
       if (missing !== undefined) throw new Error(`the response lacks partition ${missing}`);
       return numbers(count).map((partition) => offsets.get(partition));
@@ -234,7 +236,7 @@ async function partitionsWithLeader(cluster: Cluster, name: string, count: numbe
   return led();
 }
 
-function known(offset: number | undefined, partition: number): number {
+function requireOffset(offset: number | undefined, partition: number): number {
   if (offset === undefined) throw new Error(`partition ${partition} has no leader`);
   return offset;
 }
@@ -251,20 +253,20 @@ function numbers(count: number): number[] {
 }
 
 /** kafkajs returns `metadata`, although its types lack the field. */
-function metadataOf(answer: object): string {
-  return 'metadata' in answer && typeof answer.metadata === 'string' ? answer.metadata : '';
+function metadataOf(response: object): string {
+  return 'metadata' in response && typeof response.metadata === 'string' ? response.metadata : '';
 }
 
 /** @throws Error if a partition is missing in the response, so that it is not mistaken for offset 0. */
 function byPartition<T extends { partition: number }, U>(
   count: number,
-  answers: readonly T[],
-  pick: (answer: T) => U,
+  responses: readonly T[],
+  pick: (response: T) => U,
 ): U[] {
-  const known = new Map(answers.map((answer) => [answer.partition, answer]));
+  const byNumber = new Map(responses.map((response) => [response.partition, response]));
   return numbers(count).map((partition) => {
-    const answer = known.get(partition);
-    if (answer === undefined) throw new Error(`the response lacks partition ${partition}`);
-    return pick(answer);
+    const response = byNumber.get(partition);
+    if (response === undefined) throw new Error(`the response lacks partition ${partition}`);
+    return pick(response);
   });
 }

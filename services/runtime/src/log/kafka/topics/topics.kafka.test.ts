@@ -119,9 +119,9 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     const log = await aLog();
     const spec = aSpec();
     await log.ensureTopics([spec]);
-    const refused = log.ensureTopics([aSpec(), { ...spec, ...change }]);
-    await expect(refused).rejects.toBeInstanceOf(StartRefused);
-    await expect(refused).rejects.toThrow(spec.name);
+    const rejected = log.ensureTopics([aSpec(), { ...spec, ...change }]);
+    await expect(rejected).rejects.toBeInstanceOf(StartRefused);
+    await expect(rejected).rejects.toThrow(spec.name);
     await log.ensureTopics([spec]);
   });
 
@@ -168,10 +168,10 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     const added = [{ topic: one.name, originalPartitions: 2, partitions: 4, records: 1 }];
     await expect.poll(() => log.addedPartitions(), { timeout: 30_000 }).toEqual(added);
 
-    const refused = log.ensureTopics([
+    const rejected = log.ensureTopics([
       { ...one, partitions: 4 },
       { ...other, partitions: 4 },
     ]);
-    await expect(refused).rejects.toThrow(StartRefused);
+    await expect(rejected).rejects.toThrow(StartRefused);
   });
 });
