@@ -1,10 +1,7 @@
 /** Checks the records of an append before any of them is written, and counts their bytes. */
 import { type NewRecord, RecordTooLarge } from './log.ts';
 
-/**
- * Returns the size of each record: key, value, and headers.
- * @throws RecordTooLarge for the first record above the topic's limit. Any other error is a bug in the caller.
- */
+/** Returns the size of each record. @throws RecordTooLarge for the first record above the topic's limit. */
 export function checkRecords(
   { topic, maxRecordBytes, isCompacted }: { topic: string; maxRecordBytes: number; isCompacted: boolean },
   records: readonly NewRecord[],

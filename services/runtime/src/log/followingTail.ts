@@ -13,7 +13,6 @@ export interface TailSource {
   close?(): Promise<void>;
 }
 
-/** Maximum size of one batch. */
 const MAX_BATCH: ReadBounds = { maxRecords: 1000, maxBytes: 4 * 1024 * 1024 };
 
 export class FollowingTail implements Tail {
@@ -30,7 +29,6 @@ export class FollowingTail implements Tail {
   /** Reason why the tail stopped. Undefined while the tail runs. */
   #end: { readonly cause: unknown } | undefined;
 
-  /** @param ranges current offsets of each partition. */
   constructor(options: TailOptions, ranges: readonly OffsetRange[], source: TailSource) {
     this.#options = options;
     this.#source = source;
@@ -139,10 +137,7 @@ export class FollowingTail implements Tail {
   }
 }
 
-/**
- * Returns the first offset to read in each partition, limited to the offsets that the log has. A larger `from` offset means
- * that the log was truncated.
- */
+/** Returns the start offset of each partition, limited to the offsets that the log has. */
 export function startPositions(ranges: readonly OffsetRange[], { topic, from }: TailOptions): number[] {
   if (from === 'earliest') return ranges.map(({ startOffset }) => startOffset);
   if (from.length !== ranges.length) {

@@ -19,7 +19,6 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
   readonly #notifier = new Notifier();
   #isFenced = false;
   #isReading = false;
-  /** Last call of the owner, and its time. */
   #activity = PROCESSING;
   #sinceMs = performance.now();
   /** Index of the topic that the next read checks first. It rotates so that every topic is read. */
@@ -107,7 +106,6 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     this.release();
   }
 
-  /** Discards records that were read ahead. */
   release(): void {
     for (const { cursor } of this.#topics.values()) cursor.release();
   }
@@ -150,17 +148,13 @@ const COMMITTING = 'commits';
 const PROCESSING = 'works on records';
 export const NOT_OWNED = 'does not own it';
 
-/** Commit of a partition, with the adapter's own cursor. */
 export interface PartitionCommit<AdapterCursor extends Cursor> {
   readonly owner: GroupPartition;
   readonly cursor: AdapterCursor;
   readonly committed: Committed;
 }
 
-/**
- * Returns the commit of a transaction with the cursor type of the adapter.
- * @throws Error if the partition belongs to another log.
- */
+/** Returns a transaction's commit with the adapter's cursor type. @throws Error if the partition belongs to another log. */
 export function toPartitionCommit<AdapterCursor extends Cursor>(
   { owned, topic, committed }: { owned: OwnedPartition; topic: string; committed: Committed },
   cursorClass: new (...of: never[]) => AdapterCursor,
@@ -173,7 +167,6 @@ export function toPartitionCommit<AdapterCursor extends Cursor>(
 }
 
 interface ConsumedTopic<AdapterCursor> {
-  /** Committed offset when the partition was assigned. */
   readonly committed: Committed | undefined;
   readonly cursor: AdapterCursor;
 }
@@ -204,10 +197,7 @@ export function isPartitionLoss(error: unknown, signal: AbortSignal): boolean {
   );
 }
 
-/**
- * Returns the number of partitions that each topic has.
- * @throws Error if the group has no topics or the topics have different partition counts.
- */
+/** Returns the partition count of the topics. @throws Error if the group has no topics or the counts differ. */
 export function commonPartitionCount(
   group: string,
   topics: readonly { readonly name: string; readonly partitions: number }[],

@@ -39,7 +39,6 @@ export interface Log {
   /** Returns start and end offsets per partition. Undefined for a partition without a leader. */
   offsetRanges(topic: string): Promise<(OffsetRange | undefined)[]>;
 
-  /** Returns the topic's current retention. */
   retention(topic: string): Promise<TopicRetention>;
 
   /** Returns, per partition, the group's committed offset. Undefined if the group never committed. */
@@ -71,7 +70,6 @@ export interface OffsetRange {
 
 /** Retention of a topic. Infinity if records do not expire. */
 export interface TopicRetention {
-  /** Time for which a record can be read. */
   readonly retentionMs: number;
   /** Time after which a record is deleted, if every group has read it. */
   readonly deletedAfterMs: number;
@@ -88,10 +86,7 @@ export interface UnavailablePartition {
 export interface TopicSpec {
   readonly name: string;
   readonly partitions: number;
-  /**
-   * `delete` expires records by age, but only records that every group has committed. `compact` keeps each key's last
-   * record.
-   */
+  /** `delete` expires records that every group has committed, by age. `compact` keeps each key's last record. */
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
   /**
@@ -131,7 +126,6 @@ export interface Committed {
   readonly metadata: string;
 }
 
-/** Records of one partition, in offset order. */
 export interface Batch {
   readonly topic: string;
   readonly partition: number;
@@ -193,7 +187,6 @@ export interface ConsumeOptions {
 }
 
 export interface Consumer {
-  /** Returns the partitions that this member owns. */
   assigned(): readonly number[];
   /** Returns what the member does with a partition, as a clause without a subject: "waits for records for 40 s". */
   activity(partition: number): string;
@@ -275,7 +268,6 @@ export class LogTruncated extends Error {
   override readonly name = 'LogTruncated';
   readonly topic: string;
   readonly partition: number;
-  /** First lost offset. */
   readonly offset: number;
   readonly position: number;
 

@@ -16,10 +16,7 @@ export async function waitForTail(
   await waitUnlessAborted(AbortSignal.timeout(limitMs), tail, offsets, message);
 }
 
-/**
- * Resolves when the tail has reached the offsets, however long that takes. Rejects if the tail makes no progress for
- * `limitMs` (at most twice as long) or the signal aborts.
- */
+/** Resolves when the tail has reached the offsets. Rejects after `limitMs` to twice `limitMs` without progress. */
 export async function waitWhileTailMoves(
   tail: Tail,
   offsets: readonly number[],

@@ -21,7 +21,6 @@ export class ConsumerGroup {
   /** Members in the order in which they joined, which determines the assignment. */
   #members: Member[] = [];
 
-  /** @throws Error if the topics have different partition counts. */
   constructor(name: string, topics: readonly TopicState[], deps: ConsumerGroupDeps) {
     const partitions = commonPartitionCount(
       name,
@@ -147,7 +146,6 @@ export class ConsumerGroup {
 
 interface Slot {
   owner: Owner | undefined;
-  /** Set while the partition moves. */
   settling: Promise<void> | undefined;
 }
 

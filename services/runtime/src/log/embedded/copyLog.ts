@@ -5,7 +5,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { MAX_OFFSET } from './topicCatalog.ts';
 
 export interface LogCopy {
-  /** Path of the new file. */
   readonly path: string;
   /**
    * Groups whose commits are copied as of before `beforeCopy`, without metadata, which refers to tables that are not in the
@@ -53,10 +52,7 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
   }
 }
 
-/**
- * Retries the first step while the file is being written: Node fails with the message "not an error". SQLite retries later
- * steps.
- */
+/** Retries the first step if the file is being written. Node then fails with the message "not an error". */
 async function backupWhenUnlocked(sqlite: DatabaseSync, to: string, onStep: () => void): Promise<void> {
   let hasStarted = false;
   const progress = (): void => {
@@ -76,7 +72,6 @@ async function backupWhenUnlocked(sqlite: DatabaseSync, to: string, onStep: () =
 }
 
 const SQLITE_OK = 0;
-/** A write takes milliseconds. */
 const PAUSE_MS = 20;
 const MAX_ATTEMPTS = 250;
 

@@ -20,8 +20,7 @@ export interface LogDatabase {
   emptyWal(): boolean;
   clearPageCache(): void;
   /**
-   * Returns a file descriptor, which stays open until `close`: closing any descriptor of a file drops the process's locks
-   * on the file (POSIX).
+   * Returns a file descriptor that stays open until `close`: a process that closes any descriptor loses its locks (POSIX).
    */
   file(): number;
   /** Reads bytes at the position, and returns the number of bytes read. */
@@ -30,10 +29,7 @@ export interface LogDatabase {
   close(): void;
 }
 
-/**
- * Opens the log's file, or creates it.
- * @throws StartRefused if another process has the directory open or it cannot be used.
- */
+/** Opens or creates the log's file. @throws StartRefused if another process has it open or it cannot be used. */
 export function openDatabase(directory: string): LogDatabase {
   const sqlite = openLocked(directory);
   try {

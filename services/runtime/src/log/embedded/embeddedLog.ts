@@ -41,10 +41,7 @@ export interface EmbeddedLogOptions {
 export interface EmbeddedExtras {
   /** Runs retention and compaction now. They also run on a timer. */
   maintain(): Promise<void>;
-  /**
-   * Deletes a partition's records from the offset on while readers are open, like a restored older file. For drills and
-   * tests. Not for compacted topics.
-   */
+  /** Deletes a partition's records from the offset on, like a restored older file. For drills and tests. */
   truncate(topic: string, partition: number, offset: number): Promise<void>;
   /** True if an older version created the file. Deleted records then leave bytes in it until `questlog compact`. */
   readonly needsCompact: boolean;

@@ -15,9 +15,7 @@ export interface Write<T> {
   apply(scope: WriteScope): T;
 }
 
-/** Operations of a write inside the transaction. */
 export interface WriteScope {
-  /** Returns the offset of the first record. */
   append(partition: PartitionState, records: readonly NewRecord[]): number;
   /** Reserves the offset that a transaction marker takes in Kafka. */
   appendMarker(partition: PartitionState): void;
@@ -130,7 +128,6 @@ export function commitOf({ owner, cursor, committed }: PartitionCommit<RecordCur
   };
 }
 
-/** Estimated size of a commit. */
 const COMMIT_BYTES = 256;
 
 /** Limit of the queue. If it is full, the disk is slower than the callers. */

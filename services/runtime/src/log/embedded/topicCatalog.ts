@@ -21,7 +21,6 @@ export interface PartitionState {
   compactedOffset: number;
   /** Truncations since the file was opened, oldest first. */
   readonly truncations: number[];
-  /** Callbacks that run after each durable append. */
   readonly readers: Set<() => void>;
 }
 

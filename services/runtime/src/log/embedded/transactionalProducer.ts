@@ -9,9 +9,7 @@ import type { TopicCatalog } from './topicCatalog.ts';
 export interface TransactionalProducerDeps {
   readonly catalog: TopicCatalog;
   readonly groupCommit: GroupCommit;
-  /**
-   * Newest producer of each transactional id. Kept in memory, because a process that has lost the file's lock cannot write.
-   */
+  /** Newest producer of each transactional id. Kept in memory, because only the process with the file's lock can write. */
   readonly newest: Map<string, TransactionalProducer>;
 }
 

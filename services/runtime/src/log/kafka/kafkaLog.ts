@@ -112,7 +112,6 @@ class KafkaLog implements Log {
     return this.#id;
   }
 
-  /** Called once, before the log is returned. */
   async identify(): Promise<void> {
     const { id, originalPartitions } = await findOrCreateLog(this, this.#deps.logger);
     for (const [topic, partitions] of originalPartitions)
@@ -299,7 +298,6 @@ const PARTITIONS_KEY = 'partitions/';
 
 interface LogFacts {
   readonly id: string;
-  /** Partition counts by topic. */
   readonly originalPartitions: ReadonlyMap<string, number>;
 }
 

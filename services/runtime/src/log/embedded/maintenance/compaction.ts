@@ -1,7 +1,4 @@
-/**
- * Keeps only the last record of each key in `compact` topics. The table `latest_by_key` has each key's last offset, so a
- * pass reads only new records, one chunk at a time.
- */
+/** Keeps only the last record of each key in `compact` topics. A pass reads only new records, one chunk at a time. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../../process/clock.ts';
 import type { LogDatabase } from '../database.ts';
@@ -11,7 +8,6 @@ import type { PartitionState } from '../topicCatalog.ts';
 export interface CompactionDeps {
   readonly database: LogDatabase;
   readonly clock: Clock;
-  /** Called after each chunk. */
   onDeleted(): void;
 }
 

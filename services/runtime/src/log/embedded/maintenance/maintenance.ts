@@ -41,7 +41,6 @@ export class Maintenance {
     return this.runExclusive(() => this.#run());
   }
 
-  /** Runs `work` while no maintenance runs. */
   runExclusive(work: () => Promise<void>): Promise<void> {
     const running = this.#running.then(work);
     this.#running = running.catch(() => undefined);
@@ -85,8 +84,7 @@ export class Maintenance {
 }
 
 /**
- * Removes one chunk of free pages. Returns true if there may be more. A file without `auto_vacuum`, from an older version,
- * keeps its free pages until `questlog compact`.
+ * Removes one chunk of free pages. Returns true if there may be more. Files without `auto_vacuum` keep their free pages.
  */
 function vacuumChunk(database: LogDatabase): boolean {
   if (!database.returnsSpace) return false;

@@ -1,6 +1,4 @@
-/**
- * Finds the unused bytes of the pages of an SQLite file by its format (https://sqlite.org/fileformat2.html). Pure.
- */
+/** Finds unused bytes in the pages of an SQLite file (https://sqlite.org/fileformat2.html). Pure. */
 
 export interface ByteRange {
   readonly from: number;

@@ -9,7 +9,6 @@ export interface RetentionDeps {
   readonly database: LogDatabase;
   readonly records: RecordStore;
   readonly clock: Clock;
-  /** Called after each chunk. */
   onDeleted(): void;
 }
 

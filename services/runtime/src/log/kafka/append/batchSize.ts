@@ -2,7 +2,6 @@
 import { checkRecords } from '../../checkRecords.ts';
 import type { NewRecord } from '../../log.ts';
 
-/** Limits of a topic, as the brokers report them. */
 export interface TopicLimits {
   /** Topic name without the prefix. */
   readonly topic: string;
@@ -38,7 +37,6 @@ export function checkSizes(
   );
 }
 
-/** Returns the maximum total size of the records in one batch. */
 export function maxRecordsBytes({ maxBatchBytes }: Pick<TopicLimits, 'maxBatchBytes'>): number {
   return maxBatchBytes - BATCH_HEADER_BYTES;
 }

@@ -13,7 +13,6 @@ import type { PartitionBatch } from './partitionProducer.ts';
 export interface PartitionAppenderDeps {
   send(batch: PartitionBatch): Promise<number>;
   readonly budget: AppendBudget;
-  /** Receives failures and recoveries of the partition. */
   readonly watch: PartitionWatch;
   pause?(ms: number): Promise<void>;
   /** Topic name with the prefix. */
@@ -59,7 +58,6 @@ export class PartitionAppender {
     return new Promise((resolve, reject) => this.#queue.push({ ...append, resolve, reject }));
   }
 
-  /** Resolves when no append is pending. */
   async idle(): Promise<void> {
     await this.#running;
   }
@@ -179,10 +177,7 @@ export class AppendBudget {
     this.#maxBytes = maxBytes;
   }
 
-  /**
-   * Returns false if the append must be rejected. An oversized append is accepted if nothing else is pending.
-   * @param partitionBytes bytes that the partition has already reserved.
-   */
+  /** Returns false if the append must be rejected. An oversized append is accepted if no other append is pending. */
   reserve(bytes: number, partitionBytes: number): boolean {
     if (this.#reserved > 0 && partitionBytes + bytes > this.#maxBytes - this.#reserved) return false;
     this.#reserved += bytes;

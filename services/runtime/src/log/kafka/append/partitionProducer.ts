@@ -52,7 +52,6 @@ export class PartitionProducer {
     return sent;
   }
 
-  /** Waits for the running send. */
   close(): Promise<void> {
     return this.#retries.close();
   }
@@ -124,7 +123,6 @@ interface BrokerWithId extends Broker {
 
 interface SequenceState {
   readonly producer: ProducerIdentity;
-  /** Sequence of the next record. */
   sequence: number;
 }
 

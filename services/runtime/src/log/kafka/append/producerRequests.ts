@@ -25,16 +25,12 @@ export interface ProduceResponse extends Throttled {
 interface PartitionResponse {
   /** 0 if all in-sync replicas have the batch. */
   readonly errorCode: number;
-  /** Offset of the first record. */
   readonly baseOffset: number;
 }
 
 const ACKS_ALL = -1;
 
-/**
- * @returns the offset of the first record.
- * @throws the error that the broker returns.
- */
+/** @throws the error that the broker returns. */
 export async function sendProduceRequest(broker: Broker, request: PartitionRequest): Promise<number> {
   const [response] = (await sendRequest(broker, request)).responses;
   // `decodeResponse` guarantees one response per request.
@@ -65,9 +61,7 @@ interface BrokerInternals extends Broker {
   }): Promise<{ readonly producerId: string; readonly producerEpoch: number }>;
 }
 
-/** Produce request for one partition. */
 export interface PartitionRequest extends TopicPartition, Request<ProduceResponse> {
-  /** Part of the body. */
   readonly batch: Buffer;
 }
 

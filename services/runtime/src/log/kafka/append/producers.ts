@@ -22,7 +22,6 @@ export class Producers {
   readonly #deps: ProducersDeps;
   readonly #shared: SharedProduce;
   readonly #producers = new Map<string, PartitionProducer>();
-  /** Number of running sends of all partitions. */
   #sending = 0;
   #isClosed = false;
 
@@ -31,10 +30,7 @@ export class Producers {
     this.#shared = new SharedProduce(deps.kafka, () => this.#sending > 1, deps.sharedWaitMs);
   }
 
-  /**
-   * Returns the offset of the first record when all in-sync replicas have the records.
-   * @throws Unavailable if the outcome is unknown; Error if the brokers reject the records.
-   */
+  /** @throws Unavailable if the outcome is unknown; Error if the brokers reject the records. */
   async send(batch: PartitionBatch): Promise<number> {
     if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
     const at = `${batch.topic}/${batch.partition}`;
@@ -50,7 +46,6 @@ export class Producers {
     }
   }
 
-  /** Waits for the running sends. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all([...this.#producers.values()].map((producer) => producer.close()));

@@ -30,7 +30,6 @@ export interface ProducerIdentity {
 }
 
 export interface NewBatch {
-  /** Not empty. */
   readonly records: readonly NewRecord[];
   readonly producer: ProducerIdentity;
   /** Sequence of the first record: the number of records that the producer has sent to the partition before. */
@@ -89,10 +88,7 @@ const MIN_ASYNC_BYTES = 128 * 1024;
 const NODE_CHUNK_BYTES = 16 * 1024;
 /** Level 1: JSON shrinks to about a sixth. Higher levels cost more than they save. */
 const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
-/**
- * Each chunk is a round trip to the other thread. Differs from `Buffer.poolSize`, so that `freeBytes` can detect shared
- * memory.
- */
+/** Each chunk is a round trip to a thread. The size differs from Node's pool, so that `freeBytes` detects shared memory. */
 const ASYNC_COMPRESSION = { ...COMPRESSION, chunkSize: Buffer.poolSize + 32 * 1024 };
 
 const ZSTD = CODECS.indexOf('zstd');
@@ -117,7 +113,6 @@ function withHeader(bytes: Buffer, prefixBytes: number, batch: NewBatch, codec: 
   return bytes;
 }
 
-/** Writes the records at `start`. */
 function writeRecords(records: readonly NewRecord[], start: number): Buffer {
   const sizes = new Uint32Array(records.length);
   let end = start;
@@ -184,7 +179,6 @@ function writeRecord(
   return at;
 }
 
-/** @param length -1 for null. */
 function fieldSize(length: number): number {
   return length < 0 ? 1 : varintSize(length) + length;
 }

@@ -18,10 +18,7 @@ export class SharedProduce {
   /** Earliest time of the next connection attempt, on the clock of `performance.now()`. */
   #connectAtMs = 0;
 
-  /**
-   * @param hasOtherSends returns true if sends to other partitions are running.
-   * @param waitMs maximum time that a broker waits for the replicas of any partition in the request.
-   */
+  /** @param hasOtherSends returns true if sends to other partitions are running. */
   constructor(kafka: Kafka, hasOtherSends: () => boolean, waitMs = SHARED_WAIT_MS) {
     this.#kafka = kafka;
     this.#hasOtherSends = hasOtherSends;

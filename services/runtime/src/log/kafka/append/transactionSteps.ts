@@ -13,9 +13,7 @@ import type { ProducerIdentity } from './recordBatch.ts';
 
 /** No attempt starts after its deadline, on the clock of `performance.now()`. */
 export interface TransactionSteps {
-  /** Fences older producers of the id. */
   initialize(deadlineMs: number): Promise<void>;
-  /** Starts a transaction with the partitions of the batches. */
   begin(batches: readonly PartitionBatch[], deadlineMs: number): Promise<void>;
   /** @returns the offset of the first record. */
   send(batch: PartitionBatch, deadlineMs: number): Promise<number>;
@@ -24,7 +22,6 @@ export interface TransactionSteps {
   commitOffsets(offsets: GroupOffsets, deadlineMs: number): Promise<void>;
   /** Resolves when the outcome is decided. */
   end(outcome: 'commit' | 'abort', deadlineMs: number): Promise<void>;
-  /** Waits for the running request. */
   close(): Promise<void>;
 }
 

@@ -13,10 +13,7 @@ import { type GroupOffsets, type TransactionSteps, transactionSteps } from './tr
 
 type TransactionDeps = Pick<KafkaDeps, 'kafka' | 'catalog' | 'nameOf'>;
 
-/**
- * Fences older producers of the id, and waits until their transactions are committed or aborted.
- * @throws Unavailable if the brokers cannot do that now.
- */
+/** Fences older producers of the id and waits for their transactions. @throws Unavailable if the brokers cannot do that. */
 export async function openTransactionalProducer(
   deps: TransactionDeps,
   transactionalId: string,
@@ -44,7 +41,6 @@ const COMMIT_LIMIT_MS = 12_000;
 const ABORT_LIMIT_MS = 2000;
 
 export class KafkaTransactionalProducer implements TransactionalProducer {
-  /** Resolves when the producer is closed. */
   readonly closed: Promise<void>;
   readonly #deps: Pick<TransactionDeps, 'catalog' | 'nameOf'>;
   readonly #id: string;
@@ -179,7 +175,6 @@ class RunningTransaction {
 /** The last attempt of a send failed, and an earlier attempt may still be in progress. */
 class SendFailed extends Error {}
 
-/** A checked transaction in the form of its requests. */
 interface PreparedTransaction {
   /** Batches of each append, in order. More than one only if the append exceeds a batch. */
   readonly appends: readonly (readonly PartitionBatch[])[];

@@ -7,7 +7,6 @@ export interface ClusterOptions {
   readonly readUncommitted?: boolean;
 }
 
-/** Returns a cluster that is not connected yet. */
 export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Cluster {
   let captured: Cluster | undefined;
   kafka.consumer({

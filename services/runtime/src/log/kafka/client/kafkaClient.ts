@@ -13,7 +13,6 @@ import {
 export interface KafkaConnection {
   /** Bootstrap brokers as `host:port`. */
   readonly brokers: readonly string[];
-  /** Client id in the brokers' logs and quotas. */
   readonly clientId: string;
   /** True for TLS with the certificate authorities of Node. */
   readonly ssl?: boolean | ConnectionOptions;
@@ -64,7 +63,6 @@ const IGNORED_MESSAGES = [
   'The group coordinator is not available',
   'The coordinator is loading',
   'This is not the correct coordinator',
-  // Members join and leave.
   'The group is rebalancing',
   'Specified group generation id is not valid',
   'The coordinator is not aware of this member',

@@ -118,7 +118,6 @@ interface RequestQueue {
 }
 
 const kafkajs = createRequire(import.meta.url);
-/** One entry per version of the protocol. */
 const metadataResponses: readonly MetadataResponse[] = [0, 1, 2, 3, 4, 5, 6].map((version) =>
   kafkajs(`kafkajs/src/protocol/requests/metadata/v${version}/response`),
 );

@@ -10,7 +10,6 @@ import { TokenRejected } from './oauthTokens.ts';
 export interface BrokerContact {
   readonly connection: KafkaConnection;
   readonly logger: Logger;
-  /** Maximum wait for a broker and for the token server. */
   readonly limitMs?: number;
 }
 

@@ -24,7 +24,6 @@ export class ReplaceableClient<T extends Connectable> {
     this.#options = options;
   }
 
-  /** Undefined while no client is connected. */
   get current(): SharedClient<T> | undefined {
     return this.#current;
   }
@@ -62,7 +61,6 @@ export class ReplaceableClient<T extends Connectable> {
     shared.retire();
   }
 
-  /** Waits for running work. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#opening?.catch(() => undefined);
@@ -92,7 +90,6 @@ export class ReplaceableClient<T extends Connectable> {
 }
 
 export interface ReplaceableClientOptions<T> {
-  /** Prepares a client after it has connected. */
   prepare?(client: T): Promise<void>;
 }
 

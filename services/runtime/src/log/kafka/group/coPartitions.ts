@@ -6,10 +6,7 @@ import { assignPartitions } from './assignPartitions.ts';
 const NAME = 'questlog-co-partitions';
 const VERSION = 1;
 
-/**
- * @param owned returns the member's current partitions, at each join.
- * @param partitions partitions to assign, of each topic. Other partitions stay unassigned.
- */
+/** @param partitions partitions to assign, of each topic. Other partitions stay unassigned. */
 export function coPartitions(
   owned: () => readonly number[],
   partitions: readonly number[],

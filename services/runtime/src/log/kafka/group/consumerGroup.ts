@@ -1,7 +1,4 @@
-/**
- * Member of a consumer group: runs `process` for each partition that the member owns. kafkajs only tracks the membership
- * (`membership.ts`).
- */
+/** Member of a consumer group: runs `process` for each owned partition. kafkajs only tracks the membership. */
 import type { Cluster } from 'kafkajs';
 import { Failure, retryUntilAvailable, settledWithin } from '../../../process/waiting.ts';
 import { commonPartitionCount, GroupPartition, isPartitionLoss, NOT_OWNED } from '../../groupPartition.ts';
@@ -170,10 +167,7 @@ class GroupMember implements Consumer {
     }
   }
 
-  /**
-   * Returns the start offsets per partition. Called after the generation is known, when earlier owners can no longer
-   * commit.
-   */
+  /** Returns the start offsets per partition. Called when earlier owners can no longer commit. */
   async #startingPoints(): Promise<StartingPoint[][]> {
     const { group, topics } = this.#options;
     const { catalog, logger } = this.#deps;
@@ -202,7 +196,6 @@ class GroupMember implements Consumer {
   }
 }
 
-/** Start of one partition when it is assigned. */
 interface StartingPoint {
   readonly topic: string;
   readonly committed: Committed | undefined;

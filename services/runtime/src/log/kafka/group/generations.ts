@@ -4,7 +4,6 @@
  * both. A partition had no other owner in between only if no generation is missing.
  */
 
-/** Generation of the group that a commit names. */
 export interface Generation {
   readonly memberId: string;
   readonly number: number;
@@ -34,7 +33,6 @@ export class Generations {
     return this.#current !== undefined && this.#joined === undefined;
   }
 
-  /** Returns the lost partitions. */
   join(memberId: string, partitions: readonly number[]): number[] {
     const isSame = this.#current?.memberId === memberId;
     const lost = isSame ? this.#drop((one) => !partitions.includes(one)) : this.leave();
@@ -43,10 +41,7 @@ export class Generations {
     return lost;
   }
 
-  /**
-   * Returns the changed partitions, or undefined without news. A partition that is both lost and gained had another owner
-   * in between.
-   */
+  /** Returns the changes, or undefined. A partition that is both lost and gained had another owner in between. */
   heartbeat(memberId: string, number: number): { lost: number[]; gained: number[] } | undefined {
     const [current, joined] = [this.#current, this.#joined];
     const isSame = this.#isRepeatedGeneration(memberId, number);
@@ -67,7 +62,6 @@ export class Generations {
     return { lost, gained };
   }
 
-  /** Returns the lost partitions: all of them. */
   leave(): number[] {
     this.#current = undefined;
     this.#joined = undefined;
@@ -78,10 +72,7 @@ export class Generations {
     return [...this.#owned].sort((a, b) => a - b);
   }
 
-  /**
-   * Returns true if the member rejoined the current generation, for example after the coordinator moved. The first such
-   * heartbeat does not count, because it may have been sent before the join.
-   */
+  /** Returns true if the member rejoined the current generation. The first such heartbeat may be older than the join. */
   #isRepeatedGeneration(memberId: string, number: number): boolean {
     const joined = this.#joined;
     if (joined?.memberId !== memberId || number !== this.#current?.number) return false;

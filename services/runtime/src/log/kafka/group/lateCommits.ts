@@ -1,10 +1,6 @@
-/**
- * Repeats the last commit while an older request of unknown outcome may still arrive. Such a request would move the group
- * back to its older offset, until the next commit.
- */
+/** Repeats the last commit while an older request may still arrive and move the group back to an older offset. */
 
 export interface LastCommit {
-  /** @throws the error of the attempt. */
   resend(): Promise<void>;
   isOwned(): boolean;
 }
@@ -14,7 +10,6 @@ const RESEND_INTERVAL_MS = 3_000;
 const MAX_REQUEST_AGE_MS = 600_000;
 
 export class LateCommits {
-  /** Last commit by partition. */
   readonly #last = new Map<string, LastCommit>();
   readonly #lateUntilMs = new Map<string, number>();
   readonly #isOutcomeUnknown: (error: unknown) => boolean;

@@ -1,7 +1,4 @@
-/**
- * Keeps a member in its group with a kafkajs consumer that only joins, sends heartbeats, and leaves. A crashed consumer is
- * replaced, because kafkajs gives up after some outages and may restart it after the stop.
- */
+/** Keeps a member in its group with a kafkajs consumer that never fetches. Replaces a consumer that crashed. */
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { Backoff, Failure, pause, settledWithin } from '../../../process/waiting.ts';
@@ -25,7 +22,6 @@ export interface MembershipOptions {
   onHeartbeat(memberId: string, generation: number): void;
   /** The session ended. The member owns nothing until the next join. */
   onLost(): void;
-  /** Reports an error that a retry cannot fix. */
   onFailed(error: unknown): void;
 }
 
@@ -46,9 +42,7 @@ const SILENCE_CHECK_INTERVAL_MS = 1000;
 /** A dead coordinator does not respond to the leave request. */
 const LEAVE_LIMIT_MS = 2000;
 
-/**
- * Excludes failed authentication: kafkajs reports other failures as such, and a broker may accept the credentials later.
- */
+/** Authentication errors are excluded: kafkajs reports other failures as such, and a broker may accept a later attempt. */
 const PERMANENT_ERRORS = [
   'INCONSISTENT_GROUP_PROTOCOL',
   'INVALID_GROUP_ID',
@@ -70,7 +64,6 @@ export class Membership {
     this.#ended = this.#run();
   }
 
-  /** Leaves the group. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#ended;

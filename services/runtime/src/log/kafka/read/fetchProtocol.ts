@@ -1,7 +1,4 @@
-/**
- * Encodes Fetch requests of version 12 (Kafka 2.7). They contain the last fetched leader epoch, which the broker compares
- * with its log (KIP-595).
- */
+/** Encodes Fetch 12 (Kafka 2.7), with the last fetched leader epochs, which the broker compares with its log (KIP-595). */
 import type { Request, Throttled } from '../client/sendRequest.ts';
 import type { AbortedTransaction } from './recordBatches.ts';
 

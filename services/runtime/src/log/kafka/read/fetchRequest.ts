@@ -46,9 +46,8 @@ export interface WantedPartition {
 }
 
 /**
- * Fetches the partitions. The first partition with records gets at least one batch, even an oversized one (KIP-74).
- * @returns failures of single partitions. The other partitions received their records.
- * @throws failures of the broker or the connection.
+ * Fetches the partitions. The first one with records gets at least one batch, even an oversized one (KIP-74).
+ * @returns failures of single partitions. @throws failures of the broker or the connection.
  */
 export async function fetchFromBroker(
   broker: Broker,

@@ -1,7 +1,4 @@
-/**
- * Reads ahead for one reader, with one Fetch at a time per leader. A failing partition is retried while the others are
- * read.
- */
+/** Reads ahead for one reader, with one Fetch at a time per leader. Retries failing partitions separately. */
 import type { Cluster } from 'kafkajs';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
 import { Backoff, pause } from '../../../process/waiting.ts';
@@ -119,7 +116,6 @@ export class Fetcher {
     return buffer;
   }
 
-  /** Stops all deliveries. */
   close(): void {
     for (const { watch } of this.#failing.values()) watch.end();
     this.#buffers.clear();
@@ -359,7 +355,6 @@ interface BrokerFailure {
 }
 
 interface FailingPartition {
-  /** Consecutive failures. */
   failures: number;
   /** True if the last failure was OFFSET_OUT_OF_RANGE. */
   isOutOfRange: boolean;

@@ -1,7 +1,4 @@
-/**
- * Buffers fetched records of one partition until the reader takes them.
- * Tracks the leader epochs of the records, so that the broker can detect a truncation.
- */
+/** Buffers fetched records of one partition, and tracks their leader epochs so that a truncation is detected. */
 
 import type { Cursor, ReadBounds } from '../../cursor.ts';
 import { type LogRecord, LogTruncated } from '../../log.ts';

@@ -24,14 +24,12 @@ import {
 } from './batchLayout.ts';
 import { crc32c } from './crc32c.ts';
 
-/** Consecutive records and the offset after them. */
 export interface Chunk {
   readonly records: readonly LogRecord[];
   /** Bytes of key and value, per record. */
   readonly sizes: readonly number[];
   /** End of the last batch. It may be past a marker or compacted records. */
   readonly nextOffset: number;
-  /** Decompressed bytes of the batches. */
   readonly bytes: number;
   /** First offset of each leader epoch (KIP-101) that starts in the chunk, in offset order. */
   readonly epochs: readonly LeaderEpoch[];
@@ -60,10 +58,7 @@ export interface DecodeOptions {
 
 export interface AbortedTransaction {
   readonly producerId: bigint;
-  /**
-   * Offset of the transaction's first record in this partition. The transaction ends at the next abort marker of its
-   * producer.
-   */
+  /** Offset of the transaction's first record. The transaction ends at the next abort marker of its producer. */
   readonly firstOffset: number;
 }
 
@@ -233,10 +228,7 @@ class AbortedTransactions {
   }
 }
 
-/**
- * Returns true for an abort marker. Its key is a version and a type, two bytes each: 0 aborts, 1 commits. Compaction may
- * remove it.
- */
+/** Returns true for an abort marker. Its key is a version and a type (0 aborts, 1 commits) of two bytes each. */
 function isAbortMarker(batch: Buffer): boolean {
   if (batch.readInt32BE(COUNT) === 0) return false;
   const marker = new RecordDecoder(batch.subarray(RECORDS), { baseOffset: 0, baseTimestamp: 0 });

@@ -11,7 +11,6 @@ import { ReplaceableClient } from '../client/replaceableClient.ts';
 import { withRetries } from '../client/retries.ts';
 import { describeTopic, type TopicsDeps } from './topics.ts';
 
-/** Objects that the parts of the adapter share. */
 export interface KafkaDeps {
   readonly kafka: Kafka;
   readonly catalog: KafkaCatalog;
@@ -33,7 +32,6 @@ export interface BrokerCatalogDeps extends TopicsDeps {
 
 interface TopicEntry {
   readonly limits: Promise<TopicLimits>;
-  /** Set when the response has arrived. */
   value: TopicLimits | undefined;
 }
 
@@ -43,7 +41,6 @@ export class BrokerCatalog {
   readonly #deps: BrokerCatalogDeps;
   readonly #topics = new Map<string, TopicEntry>();
   readonly #clusters: ReplaceableClient<Cluster>;
-  /** By topic. */
   readonly #endOffsets = new Map<string, () => Promise<readonly (number | undefined)[]>>();
   /** By group name with the prefix. A broker object works only with its client. */
   readonly #coordinators = new Map<string, { readonly cluster: Cluster; readonly broker: Broker }>();
@@ -75,15 +72,11 @@ export class BrokerCatalog {
     return limits;
   }
 
-  /**
-   * Returns the limits if they are cached. They are set in the turn in which `limits` resolves, so that calls keep their
-   * order.
-   */
+  /** Returns cached limits. They are set in the turn in which `limits` resolves, so that calls keep their order. */
   cachedLimits(topic: string): TopicLimits | undefined {
     return this.#topics.get(topic)?.value;
   }
 
-  /** Removes the topic from the cache. */
   evict(topic: string): void {
     this.#topics.delete(topic);
   }
@@ -204,7 +197,6 @@ export class BrokerCatalog {
     return withRetries({ message, limitMs: RETRY_LIMIT_MS }, look);
   }
 
-  /** Undefined for a partition without a leader. */
   async #fetchOffsets(topic: string, count: number, fromBeginning: boolean): Promise<(number | undefined)[]> {
     const name = this.#deps.nameOf(topic);
     return this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
@@ -220,10 +212,7 @@ export class BrokerCatalog {
   }
 }
 
-/**
- * Returns the partitions with a leader. Refreshes the metadata if a leader is missing, because the metadata may be minutes
- * old.
- */
+/** Returns the partitions with a leader. Refreshes the metadata, which may be minutes old, if a leader is missing. */
 async function partitionsWithLeader(cluster: Cluster, name: string, count: number): Promise<number[]> {
   await cluster.addMultipleTargetTopics([name]);
   await cluster.refreshMetadataIfNecessary();

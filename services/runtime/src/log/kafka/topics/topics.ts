@@ -21,10 +21,7 @@ export interface TopicsDeps {
   nameOf(name: string): string;
 }
 
-/**
- * @param originalPartitions known partition counts with which the topics were created.
- * @throws StartRefused if a topic does not match its specification or the brokers reject its creation.
- */
+/** @throws StartRefused if a topic does not match its specification or the brokers reject its creation. */
 export async function ensureTopics(
   deps: TopicsDeps & { readonly logger: Logger },
   specs: readonly TopicSpec[],
@@ -92,7 +89,6 @@ export async function describeTopic(
 }
 
 export interface TopicDescription extends TopicLimits {
-  /** `cleanup.policy`. */
   readonly policy: string;
   /** Smallest number of replicas of a partition. */
   readonly replicas: number;
@@ -100,7 +96,6 @@ export interface TopicDescription extends TopicLimits {
   readonly minInSync: number;
   /** `retention.ms`. -1 if records do not expire. */
   readonly retentionMs: number;
-  /** `segment.ms`. */
   readonly segmentMs: number;
   /** `max.compaction.lag.ms`. NaN if the brokers do not know the setting. */
   readonly compactionLagMs: number;
@@ -171,7 +166,6 @@ const RESPONSE_LIMIT_MS = 5000;
 /** Maximum wait until all brokers know the new topics. */
 const CREATE_LIMIT_MS = 10_000;
 
-/** Returns the topics that were missing. */
 async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Promise<ReadonlySet<TopicSpec>> {
   const message = 'the topics cannot be created';
   return withRetries({ message, limitMs: LIMIT_MS }, () =>
@@ -262,8 +256,7 @@ const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
 const MAX_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000;
 
 /**
- * Lag above which a start warns. By default, brokers keep other records as long: 7 days, and up to 7 days until the segment
- * is closed.
+ * Lag above which a start warns. It equals the brokers' defaults: 7 days of retention and 7 days until a segment is closed.
  */
 const LONG_COMPACTION_LAG_MS = 14 * MAX_COMPACTION_LAG_MS;
 
