@@ -85,7 +85,7 @@ export class FollowingTail implements Tail {
     const cursor = this.#source.open(partition, position, () => notifier.notify());
     let isAfterExpired = from !== 'earliest' && (from[partition] ?? 0) < position;
     try {
-      // The caller receives the tail before the first batch.
+      // Waits one turn, so that the caller has the tail before the first batch.
       await yieldToEventLoop();
       if (from !== 'earliest' && (from[partition] ?? 0) > position) await onTruncated?.(partition, position);
       while (this.#end === undefined) {

@@ -11,7 +11,7 @@ export interface LogCopy {
    * backup. Other groups keep the commits that match the copied records.
    */
   readonly groups: readonly string[];
-  /** Called after these commits are read and before the file is copied. */
+  /** Called after the commits of `groups` are read and before the file is copied. */
   beforeCopy(): Promise<void>;
   /** Keys whose records are removed from the copy, in compacted topics. */
   readonly excluded: readonly { readonly topic: string; readonly key: string }[];

@@ -12,7 +12,7 @@ export const PAGE_TYPE = { root: 1, free: 2, btree: 5 } as const;
 const PENDING_BYTE = 0x40000000;
 const MAP_ENTRY_BYTES = 5;
 
-/** Returns the number of the pointer map page that describes the page. A pointer map page describes itself. */
+/** Returns the number of the pointer map page that describes the page. For a pointer map page, that is the page itself. */
 export function mapPageOf(page: number, pageBytes: number): number {
   const described = Math.floor(pageBytes / MAP_ENTRY_BYTES) + 1;
   const first = Math.floor((page - 2) / described) * described + 2;

@@ -89,7 +89,10 @@ export class UnusedBytes {
     });
   }
 
-  /** Overwrites in one turn of the event loop with an empty write-ahead log, so that the pages are current. */
+  /**
+   * Overwrites in one turn of the event loop, with an empty write-ahead log, so that the file is current. Only unused bytes
+   * change, so an interrupted write damages nothing.
+   */
   #overwritePages(numbers: readonly number[]): void {
     if (numbers.length === 0) return;
     const database = this.#database;

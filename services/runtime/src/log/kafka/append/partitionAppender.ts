@@ -191,12 +191,12 @@ export class AppendBudget {
 
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
 
-/** Longer than a healthy broker takes, including garbage collection. */
+/** Time without a response after which a partition is limited. A healthy broker is faster, including garbage collection. */
 const FAILING_AFTER_MS = 2000;
 /** Maximum pending bytes of a failing partition. Rejected callers retry later. */
 const MAX_FAILING_BYTES = 1024 * 1024;
 const MAX_FAILING_APPENDS = 1000;
-/** About half the time of a leader election. */
+/** `Retry-After` of rejected appends, about half the time of a leader election. */
 const RETRY_AFTER_SECONDS = 5;
 /** Pause between a failed send and the next one to the same partition. */
 const FIRST_PAUSE_MS = 100;

@@ -73,7 +73,7 @@ export class PartitionProducer {
         ...{ topic, partition, batch, transactionalId: null, waitMs: sendLimitMs },
       });
       const baseOffset = await withRetries((broker) => this.#produce(broker, request));
-      // Safe: a superseded attempt has its own copy, or its broker rejects the changed bytes.
+      // Frees the buffer: a superseded attempt has its own copy, or its broker rejects the changed bytes.
       freeBytes(request.body);
       sequenceState.sequence = nextSequence(sequenceState.sequence, records.length);
       return baseOffset;

@@ -82,7 +82,7 @@ function compressAsync(records: Buffer): Promise<readonly Buffer[]> {
 
 /** Compressing smaller batches costs more than it saves. */
 const MIN_COMPRESSED_BYTES = 1024;
-/** Compressing more takes over 0.25 ms, longer than to use another thread. */
+/** Size above which another thread compresses, because compressing would block the event loop for over 0.25 ms. */
 const MIN_ASYNC_BYTES = 128 * 1024;
 
 const NODE_CHUNK_BYTES = 16 * 1024;

@@ -5,7 +5,7 @@ import { clusterForTopics, type ReplaceableClient } from '../client/replaceableC
 import { protocolError, sendRequest } from '../client/sendRequest.ts';
 import { type PartitionRequest, sharedRequest } from './producerRequests.ts';
 
-/** Healthy replicas need a tenth of this time, including garbage collection. */
+/** Maximum wait for the replicas in a shared request. Healthy replicas need a tenth of it, including garbage collection. */
 export const SHARED_WAIT_MS = 1000;
 
 export class SharedProduce {
@@ -67,7 +67,7 @@ export class SharedProduce {
       await this.#sendRequest(cluster, broker.nodeId, batches);
     } catch (error) {
       for (const { reject } of batches) reject(error);
-      // The broker may be down. Sent separately, each batch fails or moves to the new leader.
+      // Sends the waiting batches separately, because the broker may be down and partitions may have new leaders.
       for (const { resolve } of broker.pending.splice(0)) resolve(undefined);
     }
   }

@@ -52,7 +52,7 @@ const PERMANENT_ERRORS = new Set([
   'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
 ]);
 
-/** Errors that stop the start of a process. A running process retries them, because the token server may be unavailable. */
+/** Authentication errors. They stop a start. A running process retries, because the token server may be unavailable. */
 const CREDENTIALS_ERRORS = [
   'SASL_AUTHENTICATION_FAILED',
   'UNSUPPORTED_SASL_MECHANISM',

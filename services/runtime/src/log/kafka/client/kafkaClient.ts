@@ -48,10 +48,10 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
 
 const CONNECT_LIMIT_MS = 3000;
 
-/** Longer than the session timeout of the brokers (9 s), after which a dead follower leaves the in-sync replicas. */
+/** Longer than the brokers' session timeout (9 s), after which a dead follower leaves the in-sync replicas. */
 const REQUEST_LIMIT_MS = 12_000;
 
-/** About 5 s in total. The first pause decides how long a transaction waits for the previous one to finish. */
+/** Retries for about 5 s in total. The first pause decides how long a transaction waits for the previous one. */
 const RETRY = { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 };
 
 /** Messages of expected conditions, which are not logged. */

@@ -5,7 +5,7 @@ export interface ClientCredentials {
   readonly tokenUrl: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Empty if no scope is requested. */
+  /** OAuth scope. Empty to request no scope. */
   readonly scope: string;
 }
 

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 
 /**
- * Treats a partition without a leader as such. kafkajs fails the whole metadata response instead, and a new producer
+ * Reports a missing leader only for its partition. kafkajs fails the whole metadata response instead, and a new producer
  * requests the metadata of all topics: one dead broker with any unreplicated partition would stop every append.
  */
 export function patchMissingLeaders(): void {

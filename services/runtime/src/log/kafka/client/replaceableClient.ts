@@ -135,7 +135,7 @@ const CONNECT_LIMIT_MS = 3000;
 const MAX_ATTEMPTS = 3;
 /** A client that closes after its last user has finished, because kafkajs would reconnect a closed client on use. */
 export class SharedClient<T extends Connectable> {
-  /** Access to cached metadata. Requests go through `use`. */
+  /** Client for reading cached metadata. Requests go through `use`. */
   readonly client: T;
   readonly closed: Promise<void>;
   readonly #resolveClosed: () => void;

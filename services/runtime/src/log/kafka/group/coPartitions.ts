@@ -2,7 +2,7 @@
 import kafkajs, { type PartitionAssigner } from 'kafkajs';
 import { assignPartitions } from './assignPartitions.ts';
 
-/** Part of the group protocol: all members of a group must use the same name. */
+/** Name of the assigner in the group protocol. All members of a group must use the same name. */
 const NAME = 'questlog-co-partitions';
 const VERSION = 1;
 

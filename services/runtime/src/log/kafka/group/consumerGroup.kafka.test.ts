@@ -24,7 +24,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
   const { nameOf } = own;
 
   /** A member with its own network connection. */
-  async function aSeverableMember(
+  async function aDisconnectableMember(
     options: Parameters<typeof openConsumer>[1],
   ): Promise<{ network: DisconnectableKafka; consumer: Consumer }> {
     const network = disconnectableKafka(brokers);
@@ -49,7 +49,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     for (const partition of [0, 1, 2, 3])
       await own.log.append(topic, partition, [aRecord('a'), aRecord('b')]);
     const owned: OwnedPartition[] = [];
-    const dying = await aSeverableMember({
+    const dying = await aDisconnectableMember({
       group,
       topics: [topic],
       process: async (partition) => {
@@ -87,7 +87,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     const [topic, group] = [await aTopic(own.log), aName('group')];
     await own.log.append(topic, 0, [aRecord('before'), aRecord('after')]);
     const seen: { texts: (string | undefined)[]; from: number }[] = [];
-    const { network, consumer } = await aSeverableMember({
+    const { network, consumer } = await aDisconnectableMember({
       group,
       topics: [topic],
       process: async (owned) => {
@@ -115,7 +115,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
   test('restarts work on a partition only after the earlier work has ended', async () => {
     const [topic, group] = [await aTopic(own.log), aName('group')];
     const [reported, ending]: [string[], PromiseWithResolvers<void>] = [[], Promise.withResolvers()];
-    const { network, consumer } = await aSeverableMember({
+    const { network, consumer } = await aDisconnectableMember({
       group,
       topics: [topic],
       process: async (owned) => {

@@ -34,7 +34,7 @@ const COMMIT_LIMIT_MS = 20_000;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
 
-/** Errors of an ended or new generation. Soon it is known whether the member keeps the partition. */
+/** Errors of an ended generation. After the rebalance it is clear whether the member keeps the partition. */
 const REBALANCE_ERRORS = [
   'ILLEGAL_GENERATION',
   'UNKNOWN_MEMBER_ID',

@@ -1,4 +1,7 @@
-/** Keeps a member in its group with a kafkajs consumer that never fetches. Replaces a consumer that crashed. */
+/**
+ * Keeps a member in its group with a kafkajs consumer that never fetches. A crashed consumer is replaced, because kafkajs
+ * gives up after some outages and may restart it after the stop.
+ */
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { Backoff, Failure, pause, settledWithin } from '../../../process/waiting.ts';
@@ -34,8 +37,8 @@ const HEARTBEAT_MS = 250;
 const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
 
 /**
- * Time without a join or heartbeat response after which the coordinator is looked up again. kafkajs retries a coordinator
- * without power for 90 s. Longer than a rebalance, which has no heartbeats.
+ * Time without a join or heartbeat response after which the member looks up the coordinator again. kafkajs retries a
+ * coordinator without power for 90 s. Longer than a rebalance, which has no heartbeats.
  */
 const SILENCE_LIMIT_MS = SESSION_MS + 2 * REBALANCE_MS;
 const SILENCE_CHECK_INTERVAL_MS = 1000;

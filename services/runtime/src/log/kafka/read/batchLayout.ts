@@ -2,12 +2,12 @@
 
 export const FORMAT = 2;
 
-/** Counts the bytes after this field. */
+/** Position of the batch length, which counts the bytes after this field. */
 export const LENGTH = 8;
 export const LENGTH_END = 12;
 export const LEADER_EPOCH = 12;
 export const MAGIC = 16;
-/** Covers the bytes after this field. */
+/** Position of the checksum, which covers the bytes after this field. */
 export const CRC = 17;
 export const ATTRIBUTES = 21;
 export const LAST_OFFSET_DELTA = 23;

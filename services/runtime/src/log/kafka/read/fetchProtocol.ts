@@ -73,7 +73,7 @@ function encodeFetch({ maxWaitMs, maxBytes, partitionMaxBytes, partitions }: Fet
     writer.int32(partitionMaxBytes);
     writer.bytes(NO_TAGS, NO_TAGS);
   }
-  // No session, so no forgotten partitions. No rack.
+  // Sends no forgotten topics, because there is no fetch session, and no rack.
   writer.count(0);
   writer.text('');
   writer.bytes(NO_TAGS);

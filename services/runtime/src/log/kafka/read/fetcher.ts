@@ -44,7 +44,7 @@ export interface FetcherOptions {
   readonly cluster: ReplaceableClient<Cluster>;
   /** Topic names in logs, without the prefix. */
   readonly topics: readonly string[];
-  /** Undefined for a tail, for which expired records are no loss. */
+  /** Consumer group of the reader. Undefined for a tail, for which expired records are no loss. */
   readonly group?: string;
   /** Receives errors that affect more than one partition and are permanent: missing read permission. */
   onFailed(error: unknown): void;

@@ -323,7 +323,7 @@ class RecordDecoder {
     return end;
   }
 
-  /** Exact up to 2^53. */
+  /** Reads a zigzag varint, which is exact up to 2^53. */
   #varint(): number {
     const first = this.#byte();
     if (first < 0x80) return (first >>> 1) ^ -(first & 1);
