@@ -168,8 +168,7 @@ describe('a cluster with TLS, SASL, and access control', () => {
     const [prefix, connection] = [aPrefix(), withSasl(withPassword('scram-sha-256'))];
     const identity = `${prefix}questlog.log.v1`;
     await deny(identity, AclOperationTypes.READ);
-    const said = (topic: string) =>
-      new RegExp(`not let this process read the topic ${topic}: Not authorized`);
+    const said = (topic: string) => new RegExp(`not authorized to read the topic ${topic}: Not authorized`);
     expect(await rejectionOf(aLog(connection, prefix))).toMatch(said(identity));
     // Includes the topics that services read at startup, and permissions that are revoked later.
     const own = aPrefix();
