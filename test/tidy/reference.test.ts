@@ -1,12 +1,16 @@
 /** Checks that the generated pages match the code. */
+
+import { join } from 'node:path';
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { adminApi } from '@questlog/ingest/http/openapi/openapiAdmin';
 import { expect, test } from 'vitest';
 import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
-import { PERFORMANCE_PAGE, performancePage } from '../bench/path/performancePage.ts';
+import { readResults as readBenchResults } from '../bench/path/pathFigures.ts';
+import { titleOf } from '../bench/path/pathReport.ts';
+import { PERFORMANCE_PAGE, performancePage, RESULTS } from '../bench/path/performancePage.ts';
 import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
 import { readResults } from '../faults/campaign/results.ts';
-import { projectFiles, textOf } from './projectFiles.ts';
+import { projectFiles, ROOT, textOf } from './projectFiles.ts';
 import { REFERENCE, referencePages } from './referencePages.ts';
 import { parseSources } from './sources.ts';
 import { expectNone } from './violations.ts';
@@ -36,6 +40,27 @@ test('the page of the benchmark matches its result file', () => {
   expect(textOf(PERFORMANCE_PAGE), `${PERFORMANCE_PAGE} is not up to date; run: npm run docs:reference`).toBe(
     performancePage(),
   );
+});
+
+test('the summaries have the figures of the results', () => {
+  const runs = readResults().filter(({ isUncommitted }) => !isUncommitted);
+  const millions = (of: 'events' | 'links'): string =>
+    (runs.reduce((total, run) => total + run[of], 0) / 1e6).toFixed(1);
+  expect(textOf('README.md')).toContain(`${millions('events')} million events in ${runs.length} runs`);
+  expect(textOf('docs/reliability.md')).toContain(
+    `${millions('events')} million events and ${millions('links')} million links`,
+  );
+  expect(textOf('docs/reliability.md')).toContain(`in ${runs.length} runs`);
+
+  const { beside } = readBenchResults(join(ROOT, RESULTS));
+  expect(beside?.rows.length).toBeGreaterThan(2);
+  for (const row of beside?.rows ?? []) {
+    const [own, collector] = [row.peers.questlog, row.peers.collector].map(
+      (peer) => peer?.closed.cpuMicrosPerEvent ?? Number.NaN,
+    );
+    const cells = [titleOf(row), own?.toPrecision(3), ((own ?? 0) / (collector ?? 0)).toFixed(2)];
+    expect(textOf('docs/performance.md')).toContain(`| ${cells.join(' | ')} |`);
+  }
 });
 
 test('a parameter is listed with its type at each endpoint, and with its description at the first', () => {

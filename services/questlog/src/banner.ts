@@ -70,6 +70,6 @@ About a second later, show the report with its events. The <id> is in the respon
 
 Or simulate a game:
 
-  ${prefix}npx questlog simulate
+  ${prefix}npx questlog simulate --days 1 --speed max
 `;
 }
