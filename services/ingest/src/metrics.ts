@@ -4,7 +4,7 @@ import { Counter, Gauge, Histogram } from 'prom-client';
 
 export type IngestMetrics = ReturnType<typeof ingestMetrics>;
 
-/** @param exposition source of the text for Prometheus. With several workers it covers all of them. */
+/** @param exposition the text for Prometheus, which covers all workers. */
 export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition = registry) {
   const registers = [registry];
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers });

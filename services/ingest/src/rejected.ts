@@ -8,7 +8,7 @@ export class Rejected extends Error {
   override readonly name = 'Rejected';
   readonly code: ProblemCode;
   readonly errors: readonly ElementProblem[] | undefined;
-  /** Offset in the body at which the fault is. 0 if the fault concerns the whole body. */
+  /** Offset of the fault in the body. 0 for the whole body. */
   readonly failedAt: number;
   /** Response headers that the status requires. */
   readonly headers: Readonly<Record<string, string>>;
@@ -22,8 +22,8 @@ export class Rejected extends Error {
       headers?: Record<string, string>;
     } & ErrorOptions = {},
   ) {
-    // Creates no stack trace, because a rejection's stack trace is never read. It was a tenth of the cost of a
-    // rejection, and its frames kept the whole request in memory.
+    // Skips the stack trace, which nobody reads. It took 10 % of a rejection's time, and its frames kept the request in
+    // memory.
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     super(detail, options);
@@ -35,10 +35,7 @@ export class Rejected extends Error {
   }
 }
 
-/**
- * A bug report that is in the log, although not all of its events are stored or the report could not be read back. The
- * response says how to complete the report.
- */
+/** The report is in the log, but some of its events are not stored, or the report could not be read back. */
 export class IncompleteReport extends Unavailable {
   readonly reportId: string;
 

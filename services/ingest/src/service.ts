@@ -70,10 +70,7 @@ import { watchLag } from './watchLag.ts';
 export interface IngestServiceDeps {
   readonly log: Log;
   readonly store: Store;
-  /**
-   * ClickHouse through a read-only account, for the SQL queries of operators. Undefined if no such account is
-   * configured.
-   */
+  /** ClickHouse through a read-only account, for SQL queries of operators. Undefined if not configured. */
   readonly reader: AddressedStore | undefined;
   /** Undefined if uploads are not configured. */
   readonly uploads: UploadStore | undefined;
@@ -85,41 +82,34 @@ export interface IngestServiceDeps {
   readonly health: Health;
   readonly lifecycle: Lifecycle;
   readonly adminToken: string;
-  /** Pages of the operators' listener. */
   readonly pages: AdminPages;
   readonly settings: {
-    /** True if ClickHouse runs on this machine and shares its CPU cores. */
+    /** True if ClickHouse shares the CPU cores of this machine. */
     readonly isEngineLocal: boolean;
     readonly toGames: ListenAddress;
     readonly toOperators: ListenAddress;
     /** True if this worker serves operators. Only one of several workers does. */
     readonly hasOperators: boolean;
-    /** Allowed `Host` names in addition to the loopback names and the host of `toOperators`. */
+    /** Allowed `Host` names besides the loopback names and `toOperators`. */
     readonly adminAllowedHosts: readonly string[];
     readonly defaultRevision: Revision;
-    /**
-     * Base address at which games reach this ingest, without a trailing slash. If it is empty, the address of each
-     * request is used.
-     */
+    /** Address at which games reach this ingest, without a trailing slash. Empty: the address of each request. */
     readonly publicUrl: string;
     /** Origins whose pages may read the responses to games. */
     readonly corsOrigins: AllowedOrigins;
-    /** True if the games' listener serves the page of its API. */
     readonly hasDocs: boolean;
     /** Maximum number of links that a report gets through its session. */
     readonly maxSessionLinks: number;
-    /** Maximum number of erased sessions and reports, over all erasures. */
+    /** Maximum erased sessions and reports in memory. */
     readonly maxErasedIds: number;
     /** Proxies whose `X-Forwarded-For` header is trusted. */
     readonly trustedProxies: BlockList;
-    /** Undefined if JWTs are not configured. */
     readonly jwt?: JwtOptions | undefined;
   };
 }
 
 export interface IngestService {
   readonly port: number;
-  /** Undefined if this worker does not serve operators. */
   readonly adminPort: number | undefined;
   /** Rejects if a log tail fails that requests depend on. */
   readonly failed: Promise<never>;
@@ -147,7 +137,6 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   registerWarnings(deps);
   startRetention(deps, projections);
 
-  // Entities of a project: the rows in ClickHouse, and the newer records in this process.
   const known = { ...lookUps, sessions, reports, clock, erased: directory.current.erased };
   const [tokens, perReport] = [await openTokens(deps), new KeyedMutex()];
   const [processId, random] = [randomUUID(), new RandomPool()];
@@ -156,7 +145,6 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const limits = openLimits({ clock, metrics, ingestCountOf: watchIngestCount({ ...deps, processId }) });
   const storing = { log, codec, quotas, limits, received, ownAppends, random, metrics, partitions };
   const ingest = { ...known, ...storing, replays, ordinary: new OrdinaryIngest(codec.schemaId) };
-  // Conditions that a read waits for before it queries ClickHouse.
   const settling = { projection: events, waitForLinks: watchLinks(log, links), partitions };
   const shared = { store: fairReads(store, directory.current.projects, settings), cursorCiphers: seals };
   const toGames = gamesHandler({
@@ -191,7 +179,6 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   return { port: open.port, adminPort: admin?.port, failed };
 }
 
-/** Opens the games' listener and, if this worker serves operators, the operators' listener. */
 async function openListeners(
   { settings, lifecycle }: IngestServiceDeps,
   toGames: RequestListener,
@@ -205,7 +192,7 @@ async function openListeners(
   const admin = settings.hasOperators
     ? await listen(operators, settings.toOperators, malformedRequest, undefined, guard)
     : undefined;
-  // Closes both listeners at the same time, because together they have only one stop limit.
+  // Closes both listeners together, because a stop has one time limit.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin?.close()])));
   return [open, admin] as const;
 }
@@ -215,12 +202,11 @@ async function openTokens(deps: IngestServiceDeps) {
   deps.lifecycle.onStop('uses of tokens', () => uses.close());
   const { jwt, trustedProxies } = deps.settings;
   const addresses = openAddressLimits({ ...deps, trustedProxies });
-  // Loads jose only if JWTs are configured, to keep the start short.
+  // Loads jose only if it is needed, because loading takes time.
   const jwts = jwt && (await import('./tokens/jwt/jwtVerifier.ts')).openJwtVerifier(jwt, deps);
   return { uses, addresses, jwts, unauthenticated: openUnauthenticated(deps, jwts) };
 }
 
-/** Limits requests without valid credentials on both listeners. */
 function openUnauthenticated(
   { directory, clock, metrics, settings, adminToken }: IngestServiceDeps,
   jwts: JwtVerifier | undefined,
@@ -286,7 +272,7 @@ async function openCaches(
   };
 }
 
-/** Opens the components that read the log directly. They must exclude erased data themselves. */
+/** Opens the components that read the log directly. They exclude erased data themselves. */
 async function openReaders(
   deps: IngestServiceDeps,
   codec: Codec<EventsAccepted>,
@@ -330,7 +316,7 @@ async function playerKey(deps: IngestServiceDeps): Promise<PlayerKey> {
   return playerKeyOf(await sharedSecret(deps, 'players'));
 }
 
-/** Distributes truncations of the log to all caches of this process. */
+/** Reports truncations of the log to all caches of this process. */
 function watchCuts(deps: IngestServiceDeps, onEventsCut: (partition: number, offset: number) => void) {
   const cuts = watchTruncation({ ...deps, onEventsTruncated: onEventsCut });
   deps.lifecycle.onStop('cuts', () => cuts.close());
@@ -341,7 +327,6 @@ function watchCuts(deps: IngestServiceDeps, onEventsCut: (partition: number, off
   return cuts;
 }
 
-/** Watches how far the projector has written each topic to ClickHouse. */
 function watchProjections({ log, store }: IngestServiceDeps) {
   const deps = { log, tableUuid: cachedTableUuids(store) };
   const watch = (of: Projected) => watchTableProgress(deps, of);
@@ -366,7 +351,6 @@ function registerWarnings(deps: IngestServiceDeps): void {
   });
 }
 
-/** Topics to which requests of games append. */
 const REQUEST_TOPICS = [TOPICS.events, TOPICS.sessions, TOPICS.reportLinks];
 const MAX_NAMED_PARTITIONS = 5;
 

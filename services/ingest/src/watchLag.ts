@@ -1,7 +1,4 @@
-/**
- * Reports the lag of each consumer group. Every ingest reports it, because a projector that is down cannot report its
- * own lag.
- */
+/** Reports the lag of all consumer groups. A projector that is down cannot report its own lag. */
 import { type ConsumerLag, type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
 import { StallDetector } from '@questlog/runtime/consumer/progress';
 import type { Log } from '@questlog/runtime/log/log';
@@ -21,14 +18,11 @@ interface WatchLagDeps {
 }
 
 const INTERVAL_MS = 10_000;
-/** Same threshold as on the page Health of the console. */
+/** Same value as on the page Health of the console. */
 const NEAR_LOSS_RATIO = 0.1;
 const HOUR_MS = 60 * 60 * 1000;
 
-/**
- * Measures the lag periodically. Metrics and warnings show the last measurement, and never wait for the log. @returns a
- * function that stops the measurements.
- */
+/** Measures the lag periodically. @returns a function that stops the measurements. */
 export function watchLag(deps: WatchLagDeps, intervalMs = INTERVAL_MS): () => void {
   const checks = groupLags(deps, false).map((group) => watchGroup(deps, group));
   const checkAll = () => checks.forEach((look) => void look());
@@ -43,7 +37,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
   let warning: string | undefined;
   let worstMs = 0;
   let isRunning = false;
-  // Uses the names that the processes of the group give to their own health checks.
+  // The processes of the group use the same names for their health checks.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
   return async () => {
     if (isRunning) return;
@@ -55,7 +49,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
       worstMs = Math.max(worstMs, lag.lagMs ?? 0);
       warning = standstill.check(lag.partitions, nowMs) ?? nearLoss(lag) ?? retentionTooShort(lag, worstMs);
     } catch {
-      // Keeps the last values and their time. The warning `log` reports the cause.
+      // Keeps the last values with their time. The warning `log` reports the cause.
     } finally {
       isRunning = false;
     }
@@ -76,14 +70,14 @@ function setMetrics(metrics: WatchLagDeps['metrics'], lag: ConsumerLag, nowMs: n
   metrics.groupLagRatio.set(of, shareOfRetention);
 }
 
-/** Warns about a group that processes records too slowly, or that resumed too late. */
+/** Warns about a group that is too slow, or that resumed too late. */
 function nearLoss({ group, topic, lagMs, shareOfRetention }: ConsumerLag): string | undefined {
   if (lagMs === null || shareOfRetention === null || shareOfRetention <= NEAR_LOSS_RATIO) return undefined;
   const share = Math.round(100 * shareOfRetention);
   return `${group} is ${Math.round(lagMs / HOUR_MS)} h behind on ${topic}, which is ${share} % of the retention time of the topic`;
 }
 
-/** Warns if the log keeps records for less than twice the largest lag so far, because the next lag can be larger. */
+/** Warns if the retention time is less than twice the largest lag, because the next lag can be larger. */
 function retentionTooShort({ group, topic, retentionMs }: ConsumerLag, worstMs: number): string | undefined {
   if (retentionMs >= 2 * worstMs) return undefined;
   const [worst, kept] = [worstMs, retentionMs].map((ms) => `${Math.round(ms / HOUR_MS)} h`);

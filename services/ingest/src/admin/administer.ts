@@ -1,7 +1,4 @@
-/**
- * Changes of tenants, projects, and tokens by operators. A change is appended to the directory topic and answered after
- * it was read back.
- */
+/** Changes of tenants, projects, and tokens. A change is answered after it was read back from the directory topic. */
 import { randomUUID } from 'node:crypto';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -29,13 +26,10 @@ import { Rejected } from '../rejected.ts';
 import { expiryOf, formatMillis, rotateToken } from '../tokens/rotateToken.ts';
 import { newToken } from '../tokens/tokenText.ts';
 
-/**
- * Scopes of a published game. Everybody who has the game can read its token, so the token must not allow reading
- * players' data.
- */
+/** Scopes of a published game. Its players can read the token, so the token must not read their data. */
 const DEFAULT_SCOPES: readonly Scope[] = ['events:write', 'reports:write'];
 
-/** @param lastUsedAt returns when a token was last used, as far as this process has read. Null if never. */
+/** @param lastUsedAt returns when a token was last used. Null if never. */
 export function administer(
   directory: DirectoryHandle,
   clock: Clock,
@@ -135,21 +129,18 @@ function limitsFor(patch: LimitsPatch, previous: Pick<Tenant, 'limits' | 'suspen
 
 type LimitsPatch = Pick<TenantPatch, 'limits' | 'suspended'>;
 
-/**
- * Keeps the fields that the patch omits. Returns null if all values are null. @throws Rejected if sessions would expire
- * before the other data.
- */
+/** Keeps omitted fields. Null if no field is set. @throws Rejected if sessions would expire before other data. */
 function retentionFor(patch: ProjectPatch, previous: Project): RetentionDays | null {
   if (patch.retentionDays === undefined) return previous.retentionDays ?? null;
   const merged = { ...(patch.retentionDays === null ? {} : previous.retentionDays), ...patch.retentionDays };
   const { events = null, sessions = null, reports = null, links = null, uploads = null } = merged;
   const days: RetentionDays = { ...merged, events, sessions, reports, links, uploads };
   const isUnlimited = Object.values(days).every((each) => each === null);
-  // Fields of later versions are kept under symbols, which `Object.values` does not return.
+  // Fields of later versions have symbols as keys, which `Object.values` does not return.
   return isUnlimited && Object.getOwnPropertySymbols(days).length === 0 ? null : days;
 }
 
-/** Copies the fields in a fixed order, so that equal windows have equal JSON. */
+/** Uses a fixed order of fields, so that equal windows have equal JSON. */
 function windowOf(given: ReportWindowMs | null | undefined): ReportWindowMs | null {
   return given == null ? null : { beforeMs: given.beforeMs, afterMs: given.afterMs };
 }
@@ -190,7 +181,6 @@ function tokenOperations(
   };
 }
 
-/** Returns each valid UUID once, in lower case. */
 function distinctUuids(ids: readonly string[]): string[] {
   return [...new Set(ids.flatMap((id) => canonicalUuid(id) ?? []))];
 }
@@ -208,7 +198,6 @@ function existing<T>(kind: string, id: string, entity: T | undefined): T {
   return entity;
 }
 
-/** Returns the entity to write and the response. Nothing is written if the entity exists. */
 function createdOrExisting<T extends { readonly createdAt: number }>(
   kind: string,
   previous: T | undefined,
@@ -223,9 +212,7 @@ function updated<T extends { readonly createdAt: number }>(entity: T) {
   return { entity, answer: { status: 200, body: toOutput(entity) } };
 }
 
-/**
- * Returns the stored entity if the request repeats it. @throws Rejected `conflict` if the id belongs to another entity.
- */
+/** Returns the stored entity if the request repeats it. @throws Rejected `conflict` otherwise. */
 function sameOrConflict<T extends { readonly createdAt: number }>(kind: string, previous: T, tenant: T): T {
   const { createdAt } = previous;
   if (JSON.stringify({ ...tenant, createdAt }) === JSON.stringify({ ...previous, createdAt }))

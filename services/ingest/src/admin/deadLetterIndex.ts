@@ -1,6 +1,4 @@
-/**
- * Index of the dead letters in the log and of the decisions about them, without their values, which can be megabytes.
- */
+/** Index of dead letters and decisions, without the values, which can be megabytes. */
 import type { DeadLetterState, ListedDeadLetter } from '@questlog/schemas/http/deadLetter';
 import { DEAD_LETTER_GROUPS } from '@questlog/schemas/topics/topics';
 import { type NewestFirstPage, newestFirstPage, type PagePosition } from '../core/newestFirst.ts';
@@ -14,7 +12,6 @@ export interface IndexedDeadLetter extends Omit<ListedDeadLetter, 'state' | 'dea
 export interface DeadLetterDecision {
   readonly state: Exclude<DeadLetterState, 'open'>;
   readonly atMs: number;
-  /** Offset in the partition of the dead letter. */
   readonly offset: number;
 }
 
@@ -22,9 +19,8 @@ export interface DeadLetterFilters {
   readonly state: DeadLetterState;
   readonly group: string | undefined;
   readonly topic: string | undefined;
-  /** A substring of the reason. */
   readonly cause: string | undefined;
-  /** Range in milliseconds since the epoch. `toMs` is exclusive. */
+  /** Milliseconds since the epoch. `toMs` is exclusive. */
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
 }
@@ -34,11 +30,11 @@ interface Entry {
   decision: DeadLetterDecision | undefined;
 }
 
-/** Maximum number of dead letters in the index. An entry takes less than 1 KiB. */
+/** An entry takes less than 1 KiB. */
 export const MAX_INDEXED_DEAD_LETTERS = 50_000;
 
 export class DeadLetterIndex {
-  /** Entries in the order in which they were read. For duplicate ids, the first dead letter counts. */
+  /** Entries in log order. For duplicate ids, the first one counts. */
   readonly #entries = new Map<string, Entry>();
   readonly #openByGroup = new Map<string, number>();
   readonly #max: number;
@@ -55,7 +51,7 @@ export class DeadLetterIndex {
     if (this.#entries.size > this.#max && oldest !== undefined) this.#remove(oldest);
   }
 
-  /** Sets the decision about a dead letter. Only the first decision counts. Ignores unknown dead letters. */
+  /** Only the first decision about a dead letter counts. */
   decide(id: string, decision: DeadLetterDecision): void {
     const entry = this.#entries.get(id);
     if (entry === undefined || entry.decision !== undefined) return;
@@ -63,7 +59,7 @@ export class DeadLetterIndex {
     this.#addOpen(entry.deadLetter.group, -1);
   }
 
-  /** Removes what was read from the partition at or after the offset, because the log was truncated there. */
+  /** Removes dead letters and decisions at or after the offset, which the log has lost. */
   truncate(partition: number, offset: number): void {
     for (const entry of [...this.#entries.values()]) {
       if (entry.deadLetter.position.partition !== partition) continue;
@@ -75,7 +71,7 @@ export class DeadLetterIndex {
     }
   }
 
-  /** Removes dead letters below these offsets, one offset per partition, because they have expired. */
+  /** Removes expired dead letters: those below the start offset of their partition. */
   expire(starts: readonly number[]): void {
     for (const entry of [...this.#entries.values()]) {
       const { partition, offset } = entry.deadLetter.position;
@@ -87,20 +83,19 @@ export class DeadLetterIndex {
     return this.#entries.get(id);
   }
 
-  /** Returns the dead letters of one topic, including replayed and discarded ones. */
+  /** Returns all dead letters of a topic, also replayed and discarded ones. */
   ofTopic(topic: string): IndexedDeadLetter[] {
     return [...this.#entries.values()]
       .map(({ deadLetter }) => deadLetter)
       .filter((one) => one.topic === topic);
   }
 
-  /** Returns the dead letters without a decision. */
   open(): IndexedDeadLetter[] {
     const open = [...this.#entries.values()].filter(({ decision }) => decision === undefined);
     return open.map(({ deadLetter }) => deadLetter);
   }
 
-  /** Number of open dead letters by consumer group. Groups that are not Questlog's count as `other`. */
+  /** Number of open dead letters by consumer group. */
   get openByGroup(): ReadonlyMap<string, number> {
     return this.#openByGroup;
   }
@@ -130,8 +125,7 @@ export class DeadLetterIndex {
   }
 
   /**
-   * Maps unknown groups to `other`, because every producer can choose a group name, and each name would be a permanent
-   * metric.
+   * Counts unknown groups as `other`, because producers can invent group names, and each would be a permanent metric.
    */
   #addOpen(name: string, change: number): void {
     const group = DEAD_LETTER_GROUPS.includes(name) ? name : 'other';

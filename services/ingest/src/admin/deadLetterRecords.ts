@@ -9,16 +9,14 @@ import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 
-/** `unreadable`: the record does not decode, so only its key identifies the tenant. */
+/** `unreadable` means that the record does not decode, so that only its key identifies the tenant. */
 export type DeadLetterRecord =
   | { readonly state: 'erased' | 'unreadable' }
-  /** `isUnchanged`: true if none of the data was erased. */
   | { readonly state: 'read'; readonly message: unknown; readonly isUnchanged: boolean };
 
 export interface DeadLetterRecords {
-  /** True if records of the topic can be replayed. */
   isReplayable(topic: string): boolean;
-  /** Returns the remaining data of a dead letter's record. The state is `erased` if no data remains. */
+  /** Returns the data of the record that was not erased. The state is `erased` if no data remains. */
   read(erased: ErasedData, deadLetter: DeadLetter): Promise<DeadLetterRecord>;
 }
 
@@ -37,7 +35,7 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
     });
   };
   await add(eventsAccepted, (erased, message) => {
-    // Removes erased events of all tenants, because a replay appends the other events.
+    // A replay appends the remaining events, also of other tenants.
     const remaining = excludeErased(erased, message);
     return remaining !== message && remaining.events.length === 0 ? undefined : remaining;
   });
@@ -49,7 +47,7 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
   return {
     isReplayable: (topic) => readers.has(topic),
     read: async (erased, deadLetter) => {
-      // If the whole tenant is erased, a dead letter with its key is erased, whatever its value is.
+      // A dead letter of an erased tenant is erased even if it does not decode.
       if (isOfErasedTenant(erased, deadLetter)) return { state: 'erased' };
       try {
         return (

@@ -1,7 +1,6 @@
 /**
- * Operations on dead letters: list, inspect, replay once, discard. A decision is a record in the same partition, after
- * its dead letter, so that every ingest reads the decision, and the decision never expires first. Each ingest follows
- * the topic.
+ * Lists, inspects, replays, and discards dead letters. A decision is a record after its dead letter in the same
+ * partition, so every ingest reads it, and it expires later.
  */
 import { isUtf8 } from 'node:buffer';
 import type { Erasures } from '@questlog/runtime/consumer/serviceDeps';
@@ -54,22 +53,16 @@ export interface DeadLetterAdminDeps {
   readonly erased: Pick<Erasures, 'latest'>;
 }
 
-/**
- * Each method takes an id as it is in the path. @throws Rejected; Unavailable if the topic could not be read to its end
- * in time.
- */
+/** @throws Rejected; Unavailable if the topic could not be read to its end in time. */
 export interface DeadLetterAdmin {
   page(filters: DeadLetterFilters, page: NewestFirstPage): Promise<DeadLetterPage>;
-  /** Returns the dead letter without erased data. @throws Rejected `not_found`, also if all of its data was erased. */
+  /** Excludes erased data. @throws Rejected `not_found`, also if all data was erased. */
   inspect(id: string): Promise<InspectedDeadLetter>;
   replay(id: string): Promise<ReplayedDeadLetter>;
   discard(id: string): Promise<void>;
-  /**
-   * Discards the open dead letters whose data is completely erased, whatever their producer or key is. @returns their
-   * number.
-   */
+  /** Discards open dead letters whose data was completely erased. @returns their number. */
   discardErased(erased: ErasedData): Promise<number>;
-  /** Returns the values of a topic's dead letters, including replayed and discarded ones. */
+  /** Returns the values of all dead letters of a topic, also replayed and discarded ones. */
   valuesOf(topic: string): Promise<(Buffer | null)[]>;
   close(): Promise<void>;
 }
@@ -77,24 +70,18 @@ export interface DeadLetterAdmin {
 type DecidedState = DeadLetterDecision['state'];
 
 const TOPIC = TOPICS.deadLetters;
-/** Short limit, because a request waits. */
 const READ_LIMIT = { limitMs: 5_000, message: 'the dead letters were not read to their end in time' };
-/** Maximum size of a value that is shown as decoded. */
 const MAX_SHOWN_BYTES = 1024 * 1024;
 const MAX_RAW_BYTES = 64 * 1024;
 const MAX_KEY_CHARACTERS = 200;
 const MAX_REASON_CHARACTERS = 300;
 
-/** Starts to read the topic in the background. */
 export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<DeadLetterAdmin> {
   const { log, registry, logger } = deps;
   const codec = await createCodec(registry, deadLetter);
   const records = await openDeadLetterRecords(registry);
   const view = new DeadLetterView(deps, codec);
-  /**
-   * Serializes replays of one dead letter. Without it, two replays would both append the record, which consumers count
-   * once, and both would succeed.
-   */
+  /** Serializes the replays of a dead letter, so that only one of them succeeds. */
   const mutex = new KeyedMutex();
 
   const find = async (idText: string) => {
@@ -162,7 +149,7 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
   };
 }
 
-/** Reads dead letters one by one. Skips dead letters that have expired since they were listed. */
+/** Skips dead letters that have expired since they were listed. */
 async function* readMessages(
   deadLetters: readonly IndexedDeadLetter[],
   readMessage: (deadLetter: IndexedDeadLetter) => Promise<DeadLetter>,
@@ -181,7 +168,6 @@ async function valuesIn(
   return values;
 }
 
-/** The dead letter has expired since it was listed. */
 function undefinedIfExpired(error: unknown): undefined {
   if (!(error instanceof Rejected && error.code === 'not_found')) throw error;
 }
@@ -191,9 +177,8 @@ function alreadyDecided({ id }: IndexedDeadLetter, { state, atMs }: DeadLetterDe
 }
 
 /**
- * Appends the unchanged record to its source partition, because a tenant's records can be in any of its lanes. If that
- * partition does not exist, appends the record to the home partition of its key. The header tells the linker to search
- * for links that it may have made before.
+ * Appends the unchanged record to its source partition, because a tenant uses several lanes. If that partition does not
+ * exist, uses the home partition of the key. The header makes the linker search for existing links.
  */
 async function appendToSource(
   log: Log,
@@ -330,7 +315,7 @@ class DeadLetterView {
       return index.decide(headers[DEAD_LETTER_ID_HEADER] ?? '', { state, atMs, offset });
     const id = canonicalUuid(headers[APPEND_ID_HEADER] ?? '');
     if (id === undefined || value === null) return;
-    // Decoding a value of megabytes would delay requests of games.
+    // Decoding megabytes would delay requests of games.
     await yieldToEventLoop();
     try {
       const retry = { signal: this.#stopped.signal, onDelay: (cause: Unavailable) => this.#failed(cause) };
@@ -351,7 +336,7 @@ function openCountOf({ openByGroup: openOf }: DeadLetterIndex): number {
   return [...openOf.values()].reduce((sum, n) => sum + n, 0);
 }
 
-/** Uses the records that were read so far, because a readiness check must not wait for the log. */
+/** Does not wait for the log, because readiness checks must be fast. */
 function openWarning(index: DeadLetterIndex): string | undefined {
   const open = openCountOf(index);
   return open === 0 ? undefined : `${open} dead letters are open: run "questlog dead-letters list"`;
@@ -374,7 +359,7 @@ function indexedDeadLetter(
   };
 }
 
-/** Returns a copy, because a substring keeps the whole string in memory. */
+/** Copies the text, because a substring keeps the whole string in memory. */
 function prefixOf(text: string, characters: number): string {
   return Buffer.from(text.slice(0, characters)).toString();
 }

@@ -6,7 +6,7 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 
-/** Maximum reports of one request. Each report causes one look-up of the linker. */
+/** Each report causes a look-up of the linker. */
 const MAX_REPORTS = 1_000;
 /** Appends that share a commit of the log. */
 const APPENDS_PER_BATCH = 50;
@@ -20,8 +20,8 @@ export async function retryLinks(
     input.projectId === undefined ? '' : 'AND project_id = {projectId:UUID}',
     input.reportId === undefined ? '' : 'AND report_id = {reportId:UUID}',
   ].join(' ');
-  // Selects the reports that were given up first. A retry without a result updates the links, so the next request
-  // selects other reports.
+  // Starts with the reports that were given up first. A vain retry updates the time, so the next request selects
+  // others.
   const rows = await store.query<ReportRow & { unresolved: string }>(
     `WITH waiting AS (
        SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved,

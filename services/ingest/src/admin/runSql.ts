@@ -1,7 +1,4 @@
-/**
- * POST /admin/sql: runs a query of an operator through a read-only account. ClickHouse decides which tables the account
- * may read.
- */
+/** POST /admin/sql: runs an operator's query. ClickHouse decides what the read-only account may read. */
 
 import { type AddressedStore, QueryRejected, type RawResult } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -10,16 +7,14 @@ import { Rejected } from '../rejected.ts';
 
 export const SQL_LIMITS = {
   rows: 100_000,
-  /** Below the request timeout of the client, so that the response states the cause. */
+  /** Shorter than the client's timeout, so that the response states the cause. */
   seconds: 25,
-  /** Limit of the result in ClickHouse's count, and of the response text. */
+  /** Applies to ClickHouse's own count, and to the response text. */
   bytes: 256 * 1024 * 1024,
-  /**
-   * Maximum queries of a process that run or wait for a connection. With more queries, a query would wait for minutes.
-   */
+  /** Queries of a process that run or wait for a connection. Further queries would wait for minutes. */
   maxConcurrent: 32,
 } as const;
-/** Advice for a query that exceeds one of its own limits, by ClickHouse's error code. */
+/** Advice by error code, for queries that exceed their own limits. */
 const ADVICE: Readonly<Record<string, string>> = {
   158: ' Filter, or aggregate less.', // TOO_MANY_ROWS
   159: ' Filter, or aggregate less.', // TIMEOUT_EXCEEDED
@@ -29,7 +24,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 const MEMORY_LIMIT_EXCEEDED = '241';
 const TOO_MANY_ROWS_OR_BYTES = '396';
 
-/** ClickHouse's error codes for missing permissions, and for text that is not a single statement. */
+/** Error codes for missing permissions, and for text that is not a single statement. */
 const NOT_ALLOWED = new Set([
   '48', // NOT_IMPLEMENTED
   '62', // SYNTAX_ERROR

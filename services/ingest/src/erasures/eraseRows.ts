@@ -18,10 +18,7 @@ import {
   ZERO_COUNTS,
 } from './core/scope.ts';
 
-/**
- * Counts the rows of the scope. Queries each table except `events` once, because a project's links require a scan of
- * its events.
- */
+/** Queries each table except `events` once, because the links of a project require a scan of its events. */
 export async function countRows(store: Store, scope: ErasureScope): Promise<ErasureFound> {
   const [row] = await store.query<Record<'ofReports' | 'ofLinks', string[]> & { sessions: string }>(
     `SELECT
@@ -53,10 +50,10 @@ export async function countRows(store: Store, scope: ErasureScope): Promise<Eras
   return { ...ZERO_COUNTS, events, sessions, reports, links, linkedEvents, log };
 }
 
-/** Time limit of a statement. A caller that waits longer would send the statement again, next to its running copy. */
+/** With a longer statement, the client would time out and send a copy of the running statement. */
 const STATEMENT_LIMIT_SECONDS = 25;
 
-/** A project can have as many records as events, so the groups may not fit into the memory of a query. */
+/** A project can have one record per event, so the groups may exceed the memory of a query. */
 const SPILL_GROUPS = 'max_bytes_before_external_group_by = 134217728';
 
 export async function countReports(store: Store, scope: ErasureScope): Promise<number> {
@@ -66,7 +63,6 @@ export async function countReports(store: Store, scope: ErasureScope): Promise<n
   return Number(row?.reports ?? 0);
 }
 
-/** Returns the reports of the scope, and the files that they name. */
 export async function reportsIn(
   store: Store,
   scope: ErasureScope,
@@ -90,10 +86,8 @@ export async function reportsIn(
 }
 
 /**
- * Records how many events the counts include that the rows will no longer have, before the rows are erased. Without
- * these records, `verify` would report the events as missing.
- * @param part position of the scope in the erasure. Events of one log record can be in several scopes, and each scope
- * records its own events.
+ * Records the erased events per log record before they are erased, so that `verify` does not report them as missing.
+ * @param part of the erasure. Events of one log record can be in several parts.
  */
 export async function recordErasedEvents(
   store: Store,
@@ -112,14 +106,11 @@ export async function recordErasedEvents(
   }
 }
 
-/** A mutation of few rows takes about 10 ms, and a mutation of many rows takes minutes. */
+/** A mutation takes between 10 ms and minutes. */
 const FIRST_POLL_MS = 10;
 const POLL_MS = 200;
 
-/**
- * Resolves after queries no longer find rows of the scope. @throws Unavailable if ClickHouse cannot finish a mutation.
- * The step is retried later.
- */
+/** Resolves when queries find no row of the scope. @throws Unavailable if ClickHouse cannot finish a mutation. */
 export async function hideRows(
   store: Store,
   scope: ErasureScope,
@@ -132,7 +123,7 @@ export async function hideRows(
         `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
       );
       if (Number(left?.rows ?? 0) === 0) return true;
-      // Starts no second mutation while another runs. The other mutation may delete these rows or block this one.
+      // A running mutation may delete these rows or block a second one.
       if (!(await isMutating(store, table))) {
         await store.command(
           `DELETE FROM ${table} WHERE ${scope[table]} SETTINGS lightweight_deletes_sync = 0`,
@@ -143,17 +134,16 @@ export async function hideRows(
   }
 }
 
-/** Lifetime of replaced parts on disk during an erasure. ClickHouse's default is 8 minutes. */
+/** ClickHouse's default is 8 minutes. */
 const OLD_PARTS_LIFETIME_SECONDS = 60;
 
 /**
- * Resolves after no file of ClickHouse contains the hidden rows of the tenant. ClickHouse keeps replaced parts for
- * minutes because the new part may not be on disk yet. The shorter lifetime therefore requires that new parts are
- * flushed.
+ * Resolves when no file of ClickHouse contains the hidden rows of the tenant. ClickHouse keeps replaced parts for
+ * minutes because new parts may not be on disk. Flushing new parts makes a shorter lifetime safe.
  */
 export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
   await rejectDetachedParts(store);
-  // Keeps a lifetime that somebody else has set.
+  // Keeps a lifetime that an operator has set.
   const tables = (await settingsOf(store))
     .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN_SETTING))
     .map(({ name }) => name);
@@ -177,14 +167,11 @@ export async function dropFromDisk(store: Store, tenantId: string, signal: Abort
     await pause(PARTS_POLL_MS, signal);
     signal.throwIfAborted();
   }
-  // A restart of ClickHouse may have detached a part in the meantime.
+  // ClickHouse may have detached a part during a restart.
   await rejectDetachedParts(store);
 }
 
-/**
- * Rejects parts that ClickHouse has detached because it considers them broken. No query reads these parts, and only an
- * operator may drop them.
- */
+/** @throws Unavailable if a part is detached. ClickHouse detaches broken parts, and only an operator may drop them. */
 async function rejectDetachedParts(store: Store): Promise<void> {
   const parts = await store.query<{ part: string }>(
     `SELECT concat(table, ' ', name) AS part FROM system.detached_parts
@@ -201,9 +188,8 @@ async function rejectDetachedParts(store: Store): Promise<void> {
 const PARTS_POLL_MS = 2_000;
 
 /**
- * Makes ClickHouse remove old parts. Without work on a table, ClickHouse does so only every ten minutes. It also does
- * so when a partition is dropped, so this drops a partition that no table has. (Tried on 26.7: SYSTEM START MERGES,
- * OPTIMIZE, and mutations have no such effect.)
+ * Drops a partition that does not exist, which makes ClickHouse remove old parts. Otherwise, ClickHouse does so every
+ * ten minutes. (On 26.7, merges, OPTIMIZE, and mutations have no such effect.)
  */
 async function removeOldParts(store: Store): Promise<void> {
   for (const table of ERASED_TABLES)
@@ -213,7 +199,7 @@ async function removeOldParts(store: Store): Promise<void> {
 /** Partition ids are months or `all`. */
 const NO_PARTITION = 'none';
 
-/** Resets the settings of the tables, also those that a killed process has left. */
+/** Also resets settings that a killed process has left. */
 export async function restoreSettings(store: Store): Promise<void> {
   const settings = await settingsOf(store);
   const own = settings.filter(({ engine }) => engine.includes(OWN_SETTING));

@@ -1,6 +1,4 @@
-/**
- * Requests of `/admin/erasures`. An erasure is a record of the directory, so that every process keeps it permanently.
- */
+/** Requests of `/admin/erasures`. The directory keeps erasures permanently. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -24,28 +22,23 @@ export interface ErasureDeps {
   readonly log: Pick<Log, 'retention'>;
   readonly store: Store;
   readonly players: Pick<PlayerSessions, 'sessionsOf'>;
-  /** Projection of the topic of reports. */
   readonly reportProjection: Pick<ProjectionProgress, 'caughtUp'>;
   readonly clock: Clock;
-  /** Maximum erased sessions and reports, over all erasures. */
   readonly maxErasedIds: number;
 }
 
 export interface Erasures {
-  /**
-   * Resolves after the erasure is in the log. @throws Rejected; Unavailable if the sessions of a player cannot be read.
-   */
+  /** Resolves when the erasure is in the log. @throws Rejected; Unavailable if a player's sessions cannot be read. */
   request(input: ErasureInput): Promise<ErasureOutput>;
   /** @throws Rejected `not_found`. */
   find(id: string): ErasureOutput;
-  /** Returns the newest erasures first, at most `MAX_LISTED`. */
+  /** Returns the newest erasures first. */
   list(): ErasureOutput[];
 }
 
 /** Limits the response, because erasures are never removed. */
 export const MAX_LISTED = 1_000;
 
-/** @param onRequest is called after an erasure was requested. */
 export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures {
   const { directory, clock } = deps;
   const { erasures } = directory.current;
@@ -81,7 +74,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
     },
     find: (id) => {
       const named = pathUuid(id);
-      // Finds parts too, because logs and `erased_events` contain the ids of parts.
+      // Accepts ids of parts, because logs and `erased_events` contain them.
       const requestId = requestIdOf(erasures.get(named) ?? { id: named });
       const [first, ...others] = [...erasures.values()].filter((one) => requestIdOf(one) === requestId);
       if (first === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);
@@ -97,10 +90,9 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
   };
 }
 
-/** The last day of RFC 3339 represents an infinite time. */
+/** The last day of RFC 3339 stands for an infinite time. */
 const NEVER_MS = Date.UTC(9999, 11, 31);
 
-/** Uses the current retention settings of the topics. */
 async function logExpiryMs(log: ErasureDeps['log'], requestedAt: number): Promise<number> {
   return Math.min(NEVER_MS, requestedAt + (await maxLogRetentionMs(log)));
 }
@@ -119,15 +111,14 @@ function playerOf({ player }: ErasureInput): ErasedPlayer | null {
   return { externalId: player.externalId ?? null, deviceId: player.deviceId ?? null };
 }
 
-/** @returns null if the erasure covers the whole project or tenant. */
+/** @returns null for a whole project or tenant. */
 async function resolveSessions(
   deps: ErasureDeps,
   target: Owner & Pick<Erasure, 'sessionId' | 'player' | 'requestedAt'>,
   allowsMany: boolean,
 ): Promise<IdsOfProject[] | null> {
   const { tenantId, projectId, sessionId, player } = target;
-  // Waits, because links of a report without a row could not be found. The projector excludes reports of erased
-  // sessions.
+  // The projector excludes reports of erased sessions. Without their rows, their links could not be found.
   if (player !== null || sessionId !== null) await deps.reportProjection.caughtUp('all');
   if (player !== null) return await idsOfPlayer(deps, target, player, allowsMany);
   if (sessionId === null) return null;
@@ -141,10 +132,7 @@ async function resolveSessions(
   return sessions;
 }
 
-/**
- * @throws Rejected if the ids exceed the limit for ids in memory. The erasure of a whole project or tenant needs no
- * ids.
- */
+/** @throws Rejected if the ids of all erasures would exceed the memory limit. */
 async function checkIdLimit(
   { store, directory, maxErasedIds }: ErasureDeps,
   target: Owner & { readonly sessions: readonly IdsOfProject[]; readonly requestedAt: number },

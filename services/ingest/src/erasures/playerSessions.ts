@@ -1,6 +1,6 @@
 /**
- * Finds the sessions of a player: by their rows, by the records of expired sessions, by the registrations in the log and
- * in dead letters, and by earlier erasures of the player that have not ended.
+ * Finds the sessions of a player in the rows, in the records of expired sessions, in registrations in the log and in
+ * dead letters, and in unfinished erasures.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -41,9 +41,8 @@ export interface PlayerSessions {
   /** Finds at most `limit` sessions by rows, and at most `limit` by records. @throws Unavailable if a source cannot be read. */
   sessionsOf(owner: Owner, player: ErasedPlayer, limit: number): Promise<SessionOfPlayer[]>;
   /**
-   * Returns a sentence if sessions have expired whose players were not recorded and whose other rows may belong to the
-   * player. Returns null if the players of all sessions are known. Versions before `expired_sessions` dropped sessions
-   * without a record.
+   * Returns a sentence if sessions of unknown players have expired and other data of these sessions remains. Versions
+   * before `expired_sessions` did not record players. Null if all players are known.
    */
   unresolved(owner: Owner): Promise<string | null>;
 }
@@ -62,11 +61,11 @@ async function sessionsOfPlayer(
   limit: number,
 ): Promise<SessionOfPlayer[]> {
   const { store, directory, sessionProjection } = deps;
-  // Waits, because sessions that were registered before this request must be found.
+  // Sessions that were registered before this request must be found.
   await sessionProjection.caughtUp('all');
   const found = new Map<string, SessionOfPlayer>();
   const add = (session: SessionOfPlayer): void => void found.set(keyOf(session), session);
-  // Reads rows before records, because a session is recorded before its row is dropped.
+  // A session is recorded before its row is dropped, so records are read last.
   (await storedSessions(store, owner, player, limit)).forEach(add);
   (await recordedSessions(store, await deps.playerKey(), { owner, player, limit })).forEach(add);
   const addPlayers = (session: SessionRegistered): void => {
@@ -105,7 +104,7 @@ async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<str
   return `${count} sessions of project ${projects} expired before their players were recorded, and other data of these sessions remains, which may belong to the player. Request the erasure again after this data has expired, or erase these sessions or the project. This query lists the sessions: SELECT DISTINCT project_id, session_id FROM expired_sessions WHERE key_id != ${id}`;
 }
 
-/** Maximum sessions of unknown players in memory. If there are more, the log is not searched for them. */
+/** With more sessions, the log is not searched for them. */
 const MAX_UNKNOWN = 100_000;
 
 export function projectsOf(
@@ -157,7 +156,7 @@ interface Selection {
 
 const PAGE_OF_SESSIONS = 20_000;
 
-/** Reads pages, because this process would serve no other request while it reads an answer of half a million rows. */
+/** Reads pages, because half a million rows at once would block the process. */
 async function readPages(
   store: PlayerSessionsDeps['store'],
   { table, id, where }: Selection,
@@ -182,10 +181,7 @@ async function readPages(
   }
 }
 
-/**
- * Passes the owner's registrations in the log to `take` if their rows may have expired: registrations that were appended
- * before the latest time up to which the sessions of a project have expired.
- */
+/** Passes the owner's registrations in the log to `take`, up to the time at which sessions have expired. */
 async function readRegistrations(
   { store, log, sessionCodec, directory }: PlayerSessionsDeps,
   owner: Owner,
@@ -225,14 +221,13 @@ async function readRegistrations(
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const BYTES_PER_SECOND = 64 * 1024 * 1024;
-/** Number of records that are decoded before requests are served again. */
+/** Records that are decoded before other requests are served. */
 const RECORDS_PER_TURN = 1_000;
 
 function isOwned({ tenantId, projectId }: SessionRegistered, owner: Owner): boolean {
   return tenantId === owner.tenantId && matches(projectId, owner.projectId);
 }
 
-/** Returns undefined if the record does not decode. */
 async function decodedOrUndefined(
   codec: Codec<SessionRegistered>,
   value: Buffer | null,
@@ -249,10 +244,7 @@ function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedP
   return matches(session.playerExternalId, externalId) && matches(session.playerDeviceId, deviceId);
 }
 
-/**
- * Returns the sessions of unfinished erasures of the same player. The rows of these sessions may be hidden already while
- * their events are not.
- */
+/** The rows of these sessions may be hidden while their events are not. */
 function unfinishedErasureSessions(
   { erasures }: Pick<Directory, 'erasures'>,
   owner: Owner,

@@ -1,6 +1,6 @@
 /**
- * Runs the requested erasures one at a time, the oldest first. An interrupted step runs again, also after a kill: each
- * step first looks for remaining data. Therefore two processes can run the same step.
+ * Runs erasures one at a time, the oldest first. Every step checks what remains, so an interrupted step can run again,
+ * and two processes can run the same step.
  */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -43,45 +43,34 @@ export interface ErasureRunDeps {
   readonly store: Store;
   readonly uploads: UploadStore | undefined;
   readonly deadLetters: {
-    /** Discards the open dead letters whose data is completely erased. @returns their number. */
     discardErased(erased: ErasedData): Promise<number>;
   };
-  /** Projections of all topics that are written to ClickHouse. */
   readonly projections: readonly Pick<ProjectionProgress, 'caughtUp'>[];
   readonly players: Pick<PlayerSessions, 'unresolved'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/**
- * The ingest that received the request starts at once. Another ingest takes over an unfinished erasure after this time.
- */
+/** The ingest that received the request starts at once. Other ingests take over after this time. */
 const TAKEOVER_AFTER_MS = 10 * 60_000;
 const POLL_INTERVAL_MS = 60_000;
-/** Limit, because an error of ClickHouse can contain a whole statement. */
+/** An error of ClickHouse can contain a whole statement. */
 const MAX_PROBLEM_CHARACTERS = 2_000;
-/**
- * Maximum wait until the projector has passed the present end of the log. A projector that is always seconds behind
- * gets there.
- */
+/** Long enough for a projector that is always seconds behind. */
 const CATCH_UP_LIMIT_MS = 10 * 60_000;
 
 export interface ErasureRuns {
-  /** Signals that a new erasure was requested. */
   notify(): void;
   close(): Promise<void>;
 }
 
-/**
- * Starts with the erasures that an earlier run of this process may have left. Hiding rows of one erasure does not wait
- * for the disk step of another.
- */
+/** Hiding the rows of an erasure does not wait for the disk step of another one. */
 export function runErasures(deps: ErasureRunDeps): ErasureRuns {
   const drops = runSteps(
     deps,
     ({ hiddenAt }) => hiddenAt !== null,
     async (run) => {
-      // Hides rows that were written in the meantime before it continues.
+      // New rows are hidden before the disk step is repeated.
       if (!(await run.drop())) hides.notify();
     },
   );
@@ -99,7 +88,6 @@ export function runErasures(deps: ErasureRunDeps): ErasureRuns {
   };
 }
 
-/** Runs one step for each erasure that needs it, one at a time. */
 function runSteps(
   deps: ErasureRunDeps,
   isWanted: (erasure: Erasure) => boolean,
@@ -111,11 +99,10 @@ function runSteps(
   const doorbell = new Notifier();
   const backoff = new Backoff();
   let isNotified = true;
-  /** Erasures that wait for an unavailable dependency. Other erasures do not wait with them. */
+  /** Delayed erasures wait for a dependency. Other erasures continue. */
   let delayed = new Map<string, Run>();
   const isDue = ({ state, requestedAt }: Erasure, isOwn: boolean): boolean =>
     (state === 'queued' || state === 'running') && (isOwn || clock.now() - requestedAt > TAKEOVER_AFTER_MS);
-  /** @returns the delayed erasures. */
   const runAll = async (due: readonly Erasure[]): Promise<Map<string, Run>> => {
     const parts = new MergedParts();
     const left = new Map<string, Run>();
@@ -150,10 +137,7 @@ function runSteps(
   };
 }
 
-/**
- * Merges the parts of an erasure once, because a dead letter can have events of several parts. Merging them again for
- * each of 25 parts would take seconds.
- */
+/** Erased data of all parts of an erasure, merged once. Merging 25 parts for each part would take seconds. */
 class MergedParts {
   #asked = '';
   #erased = new ErasedData();
@@ -183,9 +167,9 @@ class Run {
   readonly #deps: ErasureRunDeps;
   readonly #id: string;
   readonly #signal: AbortSignal;
-  /** Counts of the steps that this run has finished. */
+  /** Totals of the finished steps. */
   #found: ErasureFound = ZERO_COUNTS;
-  /** Counts each file once, also if a step fails after a removal and runs again. */
+  /** Counts a file once, also if a step runs again after a removal. */
   readonly #files = new Set<string>();
 
   constructor(deps: ErasureRunDeps, id: string, signal: AbortSignal) {
@@ -194,7 +178,7 @@ class Run {
     this.#signal = signal;
   }
 
-  /** Returns false if a dependency is unavailable and the step must be retried. Any other error fails the erasure. */
+  /** Returns false if a dependency is unavailable and the step must be retried. */
   async runStep(step: () => Promise<void>): Promise<boolean> {
     const { logger, store } = this.#deps;
     try {
@@ -224,15 +208,14 @@ class Run {
     const erasure = this.#erasure();
     await this.#update({ state: 'running' });
     const scopes = scopesOf(erasure);
-    // Deletes links at once, even if the projector is down. The projector may still write links that it planned before
-    // it knew the erasure. Rows of reports and events identify these links, so those rows stay until the projector has
-    // caught up.
+    // Deletes links even if the projector is down. Rows of reports and events stay, because they identify links that
+    // the projector has already planned.
     for (const scope of scopes) await this.#eraseScope(scope);
     await this.#waitForProjections();
     if (erasure.sessions !== null) {
       const { changes } = erased;
       for (const scope of scopes) await this.#eraseScope(scope);
-      // New reports were found. Until now, the projector did not exclude their links.
+      // The projector did not exclude the links of these new reports yet.
       if (erased.changes !== changes) await this.#waitForProjections();
     }
     for (const [part, scope] of scopes.entries()) await this.#eraseScope(scope, part);
@@ -242,7 +225,7 @@ class Run {
     await this.#update({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }
 
-  /** Returns false if new rows were found, inserted by a previous owner of a partition. */
+  /** Returns false if a previous partition owner has inserted new rows. */
   async drop(): Promise<boolean> {
     const { store, directory, clock, logger } = this.#deps;
     const erasure = this.#erasure();
@@ -253,7 +236,7 @@ class Run {
       await this.#update({ hiddenAt: null });
       return false;
     }
-    // An upload address is valid for an hour, even if the upload was removed in the meantime.
+    // An upload address stays valid for an hour, also after a removal.
     const lateAttachments = await this.#removeUnnamed(
       erasure,
       (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_LIFETIME_MS,
@@ -269,7 +252,7 @@ class Run {
     return true;
   }
 
-  /** Waits until the projector has written everything that it planned before this process knew the erasure. */
+  /** Waits for rows that the projector planned before it read the erasure. */
   async #waitForProjections(): Promise<void> {
     await this.#update({ problem: 'waiting until the projector has caught up with the log' });
     for (const projection of this.#deps.projections)
@@ -277,8 +260,8 @@ class Run {
   }
 
   /**
-   * Runs one step: records what was found, and then erases it.
-   * @param part position of a scope that is erased completely. Undefined if only the early tables are erased.
+   * Records what was found, and then erases it.
+   * @param part is erased completely. Undefined if only the early tables are erased.
    */
   async #eraseScope(scope: ErasureScope, part?: number): Promise<void> {
     const { store, uploads } = this.#deps;
@@ -295,10 +278,7 @@ class Run {
     this.#found = found;
   }
 
-  /**
-   * Returns the new reports if they fit into the erasure's record. Otherwise writes them as separate records that need
-   * no further steps.
-   */
+  /** Returns new reports that fit into the erasure's record. Stores further reports in records that need no steps. */
   async #splitReports(reports: readonly IdsOfProject[]): Promise<readonly IdsOfProject[]> {
     const { directory, clock } = this.#deps;
     const erasure = this.#erasure();
@@ -325,7 +305,6 @@ class Run {
     return [];
   }
 
-  /** @returns the total number of files, as `#count`. */
   async #removeUnnamed(erasure: Erasure, sinceMs?: number): Promise<number> {
     const { uploads, directory, clock } = this.#deps;
     const { tenantId, projectId } = erasure;
@@ -340,7 +319,7 @@ class Run {
     return attachments;
   }
 
-  /** @returns the total number of existing files so far, including these files. */
+  /** @returns the number of files so far. */
   async #count(files: readonly UploadKey[]): Promise<number> {
     for (const key of await existingFiles(this.#deps.uploads, files)) this.#files.add(storageKey(key));
     return this.#files.size;
@@ -352,7 +331,6 @@ class Run {
     return erasure;
   }
 
-  /** Writes nothing if nothing has changed or the erasure is done. */
   async #update(progress: ErasureUpdate): Promise<void> {
     await this.#deps.directory.change('erasure', this.#id, (known) => {
       if (known === undefined || known.state === 'done') return { answer: undefined };
@@ -368,7 +346,7 @@ class Run {
 
 function merged(known: readonly IdsOfProject[], more: readonly IdsOfProject[]): IdsOfProject[] {
   const byProject = Map.groupBy([...known, ...more], ({ projectId }) => projectId);
-  // Copies keep fields that only a later version has.
+  // Keeps fields of later versions.
   return [...byProject].map(([projectId, of]) => ({
     ...of[0],
     projectId,

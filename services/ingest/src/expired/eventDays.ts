@@ -1,12 +1,9 @@
 /** Splits a statement over many events into statements that each end within the time limit. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 
-/** Maximum events of one statement, so that a statement ends within the time limit, also on a slow disk. */
+/** A statement with this number of events ends within the time limit, also on a slow disk. */
 const MAX_EVENTS_PER_STATEMENT = 5_000_000;
-/**
- * Returns conditions that together cover all days of the selected events. Each condition covers one day, or several days
- * with at most 5 million events.
- */
+/** Returns conditions that together cover all days of the selected events. */
 export async function dayRangesOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {
   const days = await store.query<{ day: number; events: string }>(
     `SELECT toYYYYMMDD(received_at) AS day, count() AS events FROM events WHERE ${where}

@@ -1,7 +1,7 @@
 /**
- * Keeps a record of each session whose row has expired (`expired_sessions`). With these records, an erasure of a player
- * finds the other data of the sessions. A record is written before the row is dropped, and stays until the session has
- * neither rows nor records in the log. Statements are bounded in time and memory, and each statement can be repeated.
+ * Records of sessions whose rows have expired (`expired_sessions`), so that the erasure of a player finds their other
+ * data. A record is written before the row is dropped. It stays until the log and ClickHouse have no other data of the
+ * session. All statements are bounded, and can be repeated.
  */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
@@ -16,12 +16,11 @@ interface OwnedProject {
   readonly projectId: string;
 }
 
-/** Kind of the retention mark up to which expired sessions have records. */
 export const SESSION_RECORDS = 'session_records';
 
-/** Maximum sessions of one statement. Sets of their ids fit into the memory of a query (448 MiB in the embedded engine). */
+/** A set of these ids fits into the memory of a query (448 MiB in the embedded engine). */
 const MAX_SESSIONS_PER_STATEMENT = 250_000;
-/** Without these settings, an insert collects a block of a million rows in memory. */
+/** Limits an insert's memory. By default, ClickHouse collects blocks of a million rows. */
 const SMALL_BLOCKS =
   'max_insert_threads = 1, min_insert_block_size_rows = 100000, min_insert_block_size_bytes = 16777216';
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -33,7 +32,7 @@ const COLUMNS = `${KEY_COLUMNS}, noted_at`;
 const TABLES = ['events', 'report_versions'] as const;
 type NamingTable = (typeof TABLES)[number];
 
-/** Topics with data of players. The audit topic names operators. */
+/** The audit topic contains only operators. */
 const PLAYER_DATA_TOPICS = [
   TOPICS.events,
   TOPICS.sessions,
@@ -42,16 +41,12 @@ const PLAYER_DATA_TOPICS = [
   TOPICS.deadLetters,
 ];
 
-/**
- * Returns the time in milliseconds after which the log has removed a record of a player, by the present settings of the
- * topics.
- */
+/** Returns the time after which the log contains no record of a player. */
 export async function maxLogRetentionMs(log: Pick<Log, 'retention'>): Promise<number> {
   const kept = await Promise.all(PLAYER_DATA_TOPICS.map((topic) => log.retention(topic)));
   return Math.max(...kept.map(({ deletedAfterMs }) => deletedAfterMs));
 }
 
-/** Records the sessions that a condition on `sessions` selects. */
 export async function recordSessions(
   store: StoreQueries,
   key: PlayerKey,
@@ -69,8 +64,7 @@ export async function recordSessions(
 }
 
 /**
- * Renews the records of sessions that are named by rows about to expire, because the log may keep the records of these
- * rows for longer.
+ * Renews records of sessions that expiring rows name, because the log may keep those rows for longer.
  * @param expired a condition on the table.
  */
 export async function renewNamed(
@@ -87,11 +81,7 @@ interface RenewalRange {
   readonly nowMs: number;
 }
 
-/**
- * Renews the old records of sessions that still have rows. The log no longer has records of the other sessions.
- * @param caughtUp resolves once all records of the log are rows.
- * @returns a condition that selects the records to drop; undefined if there are none.
- */
+/** Renews old records of sessions that still have rows. @returns a condition for the records to drop, if any. */
 export async function renewOld(
   store: StoreQueries,
   {
@@ -117,10 +107,7 @@ export async function renewOld(
   return old;
 }
 
-/**
- * Records sessions that a version without these records has dropped, as sessions of unknown players. These are sessions
- * that rows name and that have no row themselves. Skips projects whose sessions were all recorded.
- */
+/** Records sessions that older versions dropped without a record, as sessions of unknown players. */
 export async function recordUnknown(
   store: StoreQueries,
   projects: readonly OwnedProject[],
@@ -157,7 +144,6 @@ async function recordUnnamed(
   );
 }
 
-/** Returns the projects whose sessions may have expired without a record. */
 async function unrecorded(
   store: StoreQueries,
   projects: readonly OwnedProject[],
@@ -197,7 +183,7 @@ async function renew(store: StoreQueries, { table, where, recorded, nowMs }: Ren
   }
 }
 
-/** Column with the session of a row. A report can also name a session that the project does not know. */
+/** A report can name a session that the project does not know. */
 const SESSION_NAMED_BY = {
   events: 'session_id',
   report_versions: 'coalesce(session_id, named_session_id)',
@@ -205,7 +191,6 @@ const SESSION_NAMED_BY = {
 } as const;
 const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 
-/** Splits by days, because a project can have more events than one statement reads within the time limit. */
 async function spansOf(
   store: StoreQueries,
   table: Renewal['table'],
@@ -214,7 +199,7 @@ async function spansOf(
   return table === 'events' ? await dayRangesOf(store, where) : ['1'];
 }
 
-/** Returns conditions that together select all rows, each for a number of sessions that one statement handles. */
+/** Returns conditions that split the sessions into groups for one statement each. */
 async function slicesOf(store: StoreQueries, id: string, count: string, from: string): Promise<string[]> {
   const [row] = await store.query<{ sessions: string }>(`SELECT ${count} AS sessions FROM ${from}`);
   const slices = Math.ceil(Number(row?.sessions ?? 0) / MAX_SESSIONS_PER_STATEMENT);

@@ -1,11 +1,8 @@
-/**
- * Reads the times up to which the rows and files of a project have expired. Older data that is absent is expired, not
- * missing.
- */
+/** Times up to which data of a project has expired. Older data is expired, not missing. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
 
-/** Times in milliseconds since the epoch: data that was received earlier has expired. 0 if no data has expired. */
+/** Milliseconds since the epoch. 0 if no data has expired. */
 export interface Expiry {
   readonly events: number;
   readonly links: number;
@@ -26,7 +23,7 @@ export async function expiryOf(store: Pick<Store, 'query'>, projectId: string): 
   };
 }
 
-/** True if an id is a UUIDv7, which contains the time of its creation, from before a time. */
+/** True for a UUIDv7 from before the time. */
 export function isMadeBefore(id: string, beforeMs: number): boolean {
   return isUuidV7(id) && millisOf(id) < beforeMs;
 }

@@ -1,11 +1,11 @@
 /**
- * The keyed hash of a player's id, as `expired_sessions` has it: AES-256 of the first 16 bytes of a SHA-256. An HMAC would do,
- * but ClickHouse hides the key from its logs only if it is an argument of `encrypt`.
+ * Keyed hash of a player id in `expired_sessions`: AES-256 of half a SHA-256. ClickHouse hides keys from its logs only
+ * in `encrypt`, so an HMAC is not used.
  */
 import { createCipheriv, createHash } from 'node:crypto';
 
 export interface PlayerKey {
-  /** Identifies the key, so that hashes by another key are recognized. Never 0. */
+  /** Never 0. Identifies the key of a hash. */
   readonly id: number;
   /** 32 bytes. */
   readonly bytes: Buffer;
@@ -20,14 +20,14 @@ export function playerKeyOf(bytes: Buffer): PlayerKey {
   return { id: createHash('sha256').update(bytes).digest().readUInt32BE(0) || 1, bytes };
 }
 
-/** Returns the hash in hexadecimal. Two tenants have different hashes for the same id. */
+/** Returns hexadecimal digits. The hash depends on the tenant. */
 export function playerHash({ bytes }: PlayerKey, kind: PlayerIdKind, tenantId: string, id: string): string {
   const digest = createHash('sha256').update(`${kind}/${tenantId}/${id}`).digest();
   const cipher = createCipheriv(CIPHER, bytes, null).setAutoPadding(false);
   return cipher.update(digest.subarray(0, HASH_BYTES)).toString('hex');
 }
 
-/** Returns the same hash as an expression of ClickHouse. The hash is zeros if the column is NULL. */
+/** Returns the same hash in SQL. NULL has a hash of zeros. */
 export function playerHashSql({ bytes }: PlayerKey, kind: PlayerIdKind, column: string): string {
   const text = `concat('${kind}/', toString(tenant_id), '/', ifNull(${column}, ''))`;
   const digest = `substring(SHA256(${text}), 1, ${HASH_BYTES})`;

@@ -1,7 +1,4 @@
-/**
- * GET /admin/ledger: returns the ledger entries of a time range by tenant and minute, and the difference of the last
- * day.
- */
+/** GET /admin/ledger: returns the entries of a time range, and the difference of the last day. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -10,12 +7,11 @@ import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/t
 import type { TimeRange } from './storedRows.ts';
 
 const MAX_MINUTES = 10_000;
-/** Maximum wait for the projector. Under load it is a second or two behind. */
+/** Under load, the projector is a second or two behind. */
 const PROJECTION_WAIT_MS = 3_000;
 
 export interface LedgerDeps {
   readonly store: Store;
-  /** Projection of the topic of events. */
   readonly projection: { caughtUp(partitions: 'all', limitMs?: number): Promise<void> };
   readonly clock: Clock;
 }

@@ -1,25 +1,19 @@
-/**
- * Reads a range of a topic without a consumer group. Reads one batch at a time and limits the read rate, because the
- * process serves games at the same time.
- */
+/** Reads a range of a topic without a consumer group, at a limited rate, because the process serves games. */
 import type { Batch, Log } from '@questlog/runtime/log/log';
 import { pause, settledWithin } from '@questlog/runtime/process/waiting';
 
 export interface Range {
   readonly topic: string;
-  /** Start offset (inclusive) and end offset (exclusive) of each partition. */
+  /** Start offsets (inclusive) and end offsets (exclusive) by partition. */
   readonly from: readonly number[];
   readonly ends: readonly number[];
-  /** Ends the read of a partition at a record that the log stored at this time or later. */
+  /** A partition ends at a record that the log stored at this time or later. */
   readonly untilMs: number;
   readonly bytesPerSecond: number;
   readonly signal: AbortSignal;
 }
 
-/**
- * Passes the batches to `onBatch`, without records at or after `ends`. @throws the signal's reason if it aborts, and
- * errors of `onBatch`.
- */
+/** @throws the signal's reason if it aborts, and errors of `onBatch`. */
 export async function readRange(
   log: Pick<Log, 'tail'>,
   { topic, from, ends, untilMs, bytesPerSecond, signal }: Range,
@@ -56,7 +50,7 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // Blocks the partition, because no later batch is needed.
+      // Blocks the partition, whose read has ended.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });
@@ -69,14 +63,11 @@ export async function readRange(
   }
 }
 
-/** Size at which the search stops. Reading this number of unneeded records is faster than searching. */
+/** Reading this number of records is faster than another step of the search. */
 const MAX_SKIPPED_RECORDS = 10_000;
 const PROBE_LIMIT_MS = 5_000;
 
-/**
- * Returns for each partition an offset such that the log stored all earlier records before `sinceMs`. Uses a binary
- * search.
- */
+/** Returns offsets before which all records are older than `sinceMs`. Uses binary search. */
 export async function offsetsBefore(
   log: Pick<Log, 'tail'>,
   topic: string,
@@ -100,10 +91,7 @@ export async function offsetsBefore(
   }
 }
 
-/**
- * Returns the time at which the log stored the record at or after each offset. Partitions that take too long are
- * absent.
- */
+/** Returns the log's times at these offsets. Partitions that take too long are absent. */
 async function timestampsAt(
   log: Pick<Log, 'tail'>,
   topic: string,

@@ -1,7 +1,4 @@
-/**
- * Counts the requests that this process received and the records that it appended, for ClickHouse's `ledger`. Best
- * effort: counts can be lost.
- */
+/** Counts received requests and appended records for the table `ledger`. Best effort. */
 import {
   type CountedInsert,
   type FlushDeps,
@@ -13,23 +10,21 @@ import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
 export interface AcceptedEvents {
   readonly receivedAtMs: number;
   readonly events: number;
-  /** Number of these events that a switch excluded from its sample. Undefined if none were excluded. */
+  /** Events outside the sample of a switch. Undefined if none. */
   readonly sampled?: number;
 }
 
-/** An answered request, or an append of events that succeeded or may have succeeded. */
+/** An answered request, or an append that succeeded or may have succeeded. */
 export interface RequestOutcome {
   readonly tenantId: string;
-  /** `accepted`, `replayed`, or a problem code for a request; `logged`, `uncertain`, or `sampled` for events. */
+  /** `accepted`, `replayed`, or a problem code for a request. `logged`, `uncertain`, or `sampled` for events. */
   readonly outcome: string;
-  /** Undefined if no events were stored. */
   readonly accepted: AcceptedEvents | undefined;
 }
 
-/** List to which requests add their outcomes. The outcomes are counted every two seconds, outside the requests. */
+/** Requests add their outcomes here. They are counted every two seconds, outside the requests. */
 export type RequestOutcomes = RequestOutcome[];
 
-/** @param deps `processId` identifies one run of an ingest. */
 export function openRequestOutcomes(deps: FlushDeps & { readonly processId: string }): RequestOutcomes {
   const { clock, dropped, processId } = deps;
   const counts = new ReceivedCounts();

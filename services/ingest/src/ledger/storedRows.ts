@@ -1,14 +1,13 @@
-/** Queries of the verification: the rows that ClickHouse stores for records of the log. */
+/** Queries of the verification for the stored rows of log records. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { VerifySummary } from '@questlog/schemas/http/ledger';
 import { ERASED_EVENT_COUNT } from '@questlog/schemas/tables/erasedEvents';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';
 
-/** Time range of one tenant, or of all tenants. */
 export interface TimeRange {
   readonly fromMs: number;
-  /** End of the range, exclusive. */
+  /** Exclusive. */
   readonly toMs: number;
   readonly tenantId: string | undefined;
 }
@@ -31,21 +30,18 @@ type UncomparedCounts = Pick<VerifySummary, 'expired' | 'cut' | 'ofOtherLogs'>;
 
 export interface StoredRows {
   rowsOf(times: TimeRange, offsets: OffsetRange): Promise<StoredOffset[]>;
-  /** Returns those of the given records without rows whose events were stored by another record. */
+  /** Selects records whose events were stored by another record. */
   storedByOtherRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
-  /** Returns those of the given records without rows that the retention of their project may have removed. */
+  /** Selects records that have expired. */
   expiredRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
-  /**
-   * Counts events whose records cannot be compared: the records have expired, were lost in a truncation, or belong to
-   * another log.
-   */
+  /** Counts events without a record in the log: expired, lost in a truncation, or of another log. */
   countWithoutRecords(
     times: TimeRange,
     log: { readonly logId: string; readonly starts: readonly number[] },
   ): Promise<UncomparedCounts>;
-  /** Returns the minutes whose event count differs from the number of rows in `events`. */
+  /** Returns minutes whose event count differs from the rows in `events`. */
   miscountedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
-  /** Returns the minutes whose ledger entries do not balance. */
+  /** Returns minutes whose ledger does not balance. */
   unbalancedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
 }
 
@@ -142,7 +138,7 @@ async function countWithoutRecords(
 
 async function miscountedMinutes(store: Store, times: TimeRange, limit: number): Promise<MinuteCount[]> {
   const rows = await store.query<MinuteRow>(
-    // During an erasure, its rows may still exist or may already be erased.
+    // During an erasure, its rows can be present or absent.
     `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted,
        sum(gone) AS erased
      FROM (

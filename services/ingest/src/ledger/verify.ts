@@ -1,6 +1,6 @@
 /**
- * POST /admin/verify: compares the records of a time range with the rows in ClickHouse, and reports differences.
- * Duplicate appends, dead letters, unprojected records, and expired records are explained and are not differences.
+ * POST /admin/verify: compares log records with rows in ClickHouse. Duplicate appends, dead letters, unprojected
+ * records, and expired records are no differences.
  */
 import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -31,28 +31,25 @@ export interface VerifyDeps {
   readonly storedRows: StoredRows;
   readonly registry: SchemaRegistry;
   readonly codec: Codec<EventsAccepted>;
-  /** Projection of the topic of events. */
   readonly projection: {
     caughtUp(partitions: 'all', limitMs?: number): Promise<void>;
     projected(): Promise<number[]>;
   };
   readonly clock: Clock;
-  /** Data that ClickHouse no longer has because it was erased. */
   readonly erased: ErasedData;
   readonly limits?: VerifyLimits;
 }
 
 export const VERIFY_LIMITS = {
-  /** Read rate of the log. It takes an eighth of a CPU thread. */
+  /** Read rate of the log, which takes an eighth of a CPU thread. */
   bytesPerSecond: 4 * 1024 * 1024,
-  /** Bytes that are decoded before other requests are served. */
   bytesPerTurn: 256 * 1024,
-  /** Maximum differences of one verification. More differences have a common cause. */
+  /** More differences have a common cause. */
   maxDifferences: 10_000,
-  /** Maximum difference between `receivedAt` and the time at which the log stored the record, in both directions. */
+  /** Maximum difference between `receivedAt` and the log's time. */
   clockSkewMs: 15 * 60_000,
   projectionWaitMs: 5_000,
-  /** Delay of the second check. The counts of a block are written after its rows. */
+  /** The counts of a block are written after its rows. */
   recheckAfterMs: 3_000,
 };
 export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
@@ -65,7 +62,6 @@ export async function openVerifier(deps: VerifyDeps): Promise<Verifier> {
   return new Verifier({ ...deps, deadLetters: await createCodec(deps.registry, deadLetter) });
 }
 
-/** Runs one verification at a time in this process. */
 export class Verifier {
   readonly #deps: VerificationDeps;
   readonly #stop = new AbortController();
@@ -92,13 +88,12 @@ export class Verifier {
     };
   }
 
-  /** Stops the running verification. */
   close(): void {
     this.#stop.abort(new Unavailable('this process is stopping'));
   }
 }
 
-/** A record without rows at its own offset. Its dead letter may explain it. */
+/** A record without rows at its offset. A dead letter may explain it. */
 interface Unexplained {
   readonly difference: Difference;
   readonly events: number;
@@ -116,9 +111,9 @@ class Verification {
     ...{ logged: ZERO_AMOUNT, projected: ZERO_AMOUNT, repeated: ZERO_AMOUNT, dead: ZERO_AMOUNT },
     ...{ pastRetention: ZERO_AMOUNT, notYet: ZERO_AMOUNT },
   };
-  /** Unexplained records by partition and offset. */
+  /** By partition and offset. */
   readonly #unexplained = new Map<string, Unexplained>();
-  /** Append ids of this verification. A duplicate append comes after the original. */
+  /** A duplicate append comes after the original. */
   readonly #appendIds = new Set<string>();
   readonly #read = { records: 0, bytes: 0 };
   #differences = 0;
@@ -161,7 +156,7 @@ class Verification {
     this.#send(summary);
   }
 
-  /** Returns for each partition the offset below which ClickHouse must have all records. */
+  /** Returns the offsets below which ClickHouse must have all records. */
   async #projected(): Promise<number[]> {
     const { projection } = this.#deps;
     await projection.caughtUp('all', this.#limits.projectionWaitMs).catch((error: unknown) => {
@@ -170,7 +165,7 @@ class Verification {
     return await projection.projected();
   }
 
-  /** @returns false if the verification stopped because of too many differences. */
+  /** @returns false if there were too many differences. */
   async #verifyLog(
     starts: readonly number[],
     ends: readonly number[],
@@ -201,7 +196,6 @@ class Verification {
     }
   }
 
-  /** @param start first offset that the batch covers. */
   async #verifyBatch(batch: Batch, start: number, projectedTo: number): Promise<void> {
     const { log, storedRows } = this.#deps;
     const { partition, nextOffset } = batch;
@@ -230,9 +224,7 @@ class Verification {
     for (const difference of differences) this.#reportDifference(difference);
   }
 
-  /**
-   * Decodes the records of the time range. A record that does not decode has the log's time, and the tenant in its key.
-   */
+  /** A record that does not decode counts with the log's time and the tenant in its key. */
   async #decoded({ partition, records }: Batch, projectedTo: number): Promise<LoggedRecord[]> {
     const { codec } = this.#deps;
     const { fromMs, toMs, tenantId } = this.#times;
@@ -262,7 +254,6 @@ class Verification {
     return logged;
   }
 
-  /** Reads the dead letters only if there are unexplained records. */
   async #explainByDeadLetters(): Promise<void> {
     if (this.#unexplained.size === 0) return;
     const { log, deadLetters } = this.#deps;
@@ -304,7 +295,7 @@ class Verification {
     );
   }
 
-  /** Reports minutes that differ in two checks, because a block's rows are written before its counts. */
+  /** Reports minutes that differ twice, because a block's counts are written after its rows. */
   async #reportPersistentDifferences(
     what: Difference['what'],
     settledMs: number,
@@ -344,10 +335,9 @@ class Verification {
   }
 }
 
-/** Same number as the projector remembers. */
+/** Same number as in the projector. */
 const MAX_APPEND_IDS = 50_000;
 
-/** Returns undefined if the record cannot be decoded. */
 async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {
   try {
     return await codec.decode(value);
@@ -357,10 +347,7 @@ async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Pro
   }
 }
 
-/**
- * Returns undefined if the message has values that no table can store. The projector dead-letters such records of other
- * producers.
- */
+/** The projector dead-letters records of other producers with values that no table can store. */
 function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepted | undefined {
   const { tenantId = '', projectId = '', receivedAt = 0, events = [] } = message ?? {};
   const ids = [tenantId, projectId, ...events.slice(0, 1).map(({ id }) => id)];
@@ -368,7 +355,7 @@ function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepte
   return isReadable ? message : undefined;
 }
 
-/** The end of ClickHouse's DateTime, in the year 2106. */
+/** End of ClickHouse's DateTime, in the year 2106. */
 const MAX_MS = 2 ** 32 * 1000;
 
 function loggedRecord(

@@ -15,24 +15,24 @@ export interface GapDeps {
 
 export interface GapRequest {
   readonly projectId: string;
-  /** Position that the client sent; 'start' if the position cannot be read. */
+  /** 'start' if the client's position cannot be read. */
   readonly position: StreamPosition | 'start';
-  /** Offset of each partition at which the stream continues. */
+  /** Offsets at which the stream continues, by partition. */
   readonly offsets: readonly number[];
   /** Partitions in which records after the position have expired. */
   readonly partitions: readonly number[];
 }
 
-/** Maximum delay of a stream. If the range is not found in this time, a wider range is sent. */
+/** Maximum delay of a stream. After it, a wider range is sent. */
 const TIME_LIMIT_MS = 2_000;
 
-/** Returns the range from the last link before the position to the first record that the log keeps. */
+/** Returns the time between the last link before the position and the first stored record. */
 export async function findGap(deps: GapDeps, at: GapRequest): Promise<Gap> {
   const [fromMs, toMs] = await Promise.all([lastLinkMs(deps, at), firstKeptMs(deps, at)]);
   return { fromMs, toMs };
 }
 
-/** Returns undefined if ClickHouse has no such link or does not answer. */
+/** Undefined if ClickHouse has no such link or does not answer. */
 async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<number | undefined> {
   const { projectId, position } = at;
   if (position === 'start' || position.logId !== log.id) return undefined;
@@ -45,10 +45,7 @@ async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<numb
   return row === undefined || Number(row.links) === 0 ? undefined : Number(row.lastMs);
 }
 
-/**
- * Returns the latest time among the first kept records of the partitions. Returns the present time if a partition has no
- * record.
- */
+/** Returns the latest time of the partitions' first records, or the present time if a partition is empty. */
 async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: GapRequest): Promise<number> {
   const times = new Map<number, number>();
   const [isFound, isDone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -56,7 +53,7 @@ async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: Gap
     topic: TOPICS.linkedEvents,
     from: offsets,
     partitions,
-    // Does not resolve until the first record of each partition was found, so that nothing more is read.
+    // Blocks the partition, because one record is enough.
     onBatch: ({ partition, records: [first] }) => {
       if (first === undefined) return;
       times.set(partition, first.timestampMs);

@@ -1,7 +1,4 @@
-/**
- * One client of the stream of linked events. A tail of the topic is written to the connection as fast as the client
- * reads.
- */
+/** Streams linked events to one client, as fast as the client reads. */
 import type { ServerResponse } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
@@ -22,10 +19,9 @@ export interface StreamDeps {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly seal: CursorCipher;
-  /** Erased data, which the log still has. */
   readonly erased: ErasedData;
   readonly heartbeatMs: number;
-  /** Interval between checks of the client's token while no message is sent. */
+  /** Interval of token checks while no message is sent. */
   readonly checkMs: number;
   /** Time after which a client that does not read is disconnected. */
   readonly stalledMs: number;
@@ -33,23 +29,21 @@ export interface StreamDeps {
 
 export interface StreamClient {
   readonly principal: Principal;
-  /** No part of the response has been sent yet. */
   readonly response: ServerResponse;
-  /** True if the client's token still allows it to read. */
   isAllowed(): boolean;
 }
 
 export interface LinkedEventStream {
-  /** Resolves after the connection has ended and its tail is closed. Never rejects. */
+  /** Resolves when the connection and its tail are closed. Never rejects. */
   readonly ended: Promise<void>;
-  /** Ends the stream after a complete message. The client can resume with its last id. */
+  /** Ends the stream after a complete message. */
   end(): void;
 }
 
 /**
- * Starts a stream. Sends the response headers after the log can be read.
- * @param gap time range of the links that expired after the client's position. Undefined if none expired.
- * @throws errors of `log.tail`, before anything is sent.
+ * Starts a stream. The response starts after the log can be read.
+ * @param gap undefined if no link after the client's position has expired.
+ * @throws errors of `log.tail`.
  */
 export async function startLinkedEventStream(
   deps: StreamDeps,

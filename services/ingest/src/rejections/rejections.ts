@@ -1,7 +1,4 @@
-/**
- * Counts rejections and ignored fields, for ClickHouse's table `rejects`. Best effort: responses neither wait for the
- * counts nor fail because of them. Requests without rejections cost nothing.
- */
+/** Counts rejections and ignored fields for the table `rejects`. Best effort: responses never wait for the counts. */
 import { randomUUID } from 'node:crypto';
 import {
   type CountedInsert,
@@ -20,15 +17,13 @@ import {
 } from './core/rejectionCounts.ts';
 
 export interface RejectedRequest {
-  /** Undefined if the request has no valid token. */
   readonly principal: Principal | undefined;
   /** Method and path of the endpoint. Empty if no endpoint has the path. */
   readonly endpoint: string;
-  /** The token that was sent. It must not be stored. */
+  /** The token must not be stored. */
   readonly token: string;
-  /** Undefined if the body was not read or is not the cause. */
   readonly body: Buffer | undefined;
-  /** Offset of the fault in the body. Undefined if the fields of the rejections show the fault. */
+  /** Offset of the fault. Undefined if the fields of the rejections show the fault. */
   readonly failedAt: number | undefined;
   readonly rejections: readonly Rejection[];
 }
@@ -38,7 +33,7 @@ export interface Rejections {
   record(request: RejectedRequest): void;
 }
 
-/** Maximum parts of a request. Each part requires a scan of the body, which delays other requests. */
+/** Each part requires a scan of the body. */
 const MAX_PARTS_PER_REQUEST = 10;
 
 export function openRejections(deps: FlushDeps): Rejections {
@@ -62,7 +57,6 @@ function note(
   nowMs: number,
   { principal, endpoint, token, body, failedAt, rejections: rejects }: RejectedRequest,
 ): number {
-  // The client is a browser or a scanner, and not a game.
   if (endpoint === '' && token === '') return 0;
   const origin = {
     tenantId: principal?.tenant.id ?? NIL_UUID,
@@ -87,7 +81,7 @@ function insertOf(rows: readonly RejectionRow[]): CountedInsert | undefined {
     columns: `tenant_id project_id minute kind code field endpoint count requests last_seen event_type
       sample`.split(/\s+/),
     rows: out.bytes(),
-    // Identifies the insert when it is retried because its outcome is unknown.
+    // Identifies the insert when it is retried.
     deduplicationToken: randomUUID(),
     count: rows.reduce((sum, { count }) => sum + count, 0),
   };

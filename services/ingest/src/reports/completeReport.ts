@@ -1,4 +1,4 @@
-/** Completes a report that was filed earlier: finds its inline events in ClickHouse, and stores the missing ones. */
+/** Completes a filed report: stores those of its inline events that are missing. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -29,17 +29,13 @@ export interface CompleteDeps extends StoreEventsDeps {
 }
 
 export interface CompletedEvents {
-  /** Events in the order of the record's ids. */
   readonly events: readonly AcceptedEvent[];
-  /** True if missing events were stored. */
   readonly isCompleted: boolean;
 }
 
 /**
- * Returns the inline events, and stores missing events of the same request. Reports of any age are completed, because
- * no other request stores these events.
- * @param drafts events of the same request, in the order of the record's ids. Empty if the request differs from the
- * original, because its events have other ids.
+ * Returns the inline events, and stores missing ones. Age does not matter, because only this request has the events.
+ * @param drafts empty if the request differs from the original, because its events have other ids.
  */
 export async function completeEvents(
   deps: CompleteDeps,
@@ -60,7 +56,7 @@ export async function completeEvents(
   const events = ids.flatMap((id, position): AcceptedEvent[] => {
     const [event, draft] = [stored.get(id), drafts[position]];
     if (event !== undefined || draft === undefined) return event ? [event] : [];
-    // The event was stored and has expired.
+    // The event has expired.
     const occurredAt = draft.occurredAt ?? BigInt(filed.receivedAt) * 1000n;
     return [{ ...draft, id, occurredAt, overQuota: false }];
   });
@@ -81,15 +77,15 @@ export async function appendInlineEvents(
   }
 }
 
-/** True if the linker gave up on inline events that are stored by now. */
+/** True if the linker gave up on inline events that are stored now. */
 export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean {
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
-/** Margin before the end of the linker's last look-up, which may have missed events that were just stored. */
+/** The linker's last look-up may have missed events that were just stored. */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
-/** Has the linker look up a report again that it may have closed without its events. */
+/** Requests another look-up of a report that the linker may have closed. */
 export async function appendRetry(
   { reports, clock }: { reports: ReportCache; clock: Clock },
   filed: ReportLink,
@@ -111,10 +107,7 @@ async function storedEvents(
   return new Map(rows.map((row) => [row.id, eventOfRow(row)]));
 }
 
-/**
- * Stores events with the ids and append ids of the first request. If that request is still running, consumers drop the
- * duplicate append.
- */
+/** Uses the original ids and append ids, so that consumers drop a duplicate append. */
 async function storeMissing(
   deps: CompleteDeps,
   principal: Principal,

@@ -1,7 +1,6 @@
 /**
- * POST /v1/ingest/reports: checks the request, appends the report's record, reads it back, and appends its inline
- * events. The record has the ids of the events, so that a retry of an incomplete report stores exactly the missing
- * events.
+ * POST /v1/ingest/reports: checks the request, appends the report, reads it back, and appends its inline events. The
+ * report has the events' ids, so that a retry can store missing events.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -56,18 +55,15 @@ import { attachedBytesProblems, insideEvents, type ReportDraft, readReport } fro
 import { type CreatedExtras, createdReport } from './core/reportAnswer.ts';
 
 export interface ReportDeps extends StoreEventsDeps {
-  /** Maximum number of links that a report gets through its session. */
   readonly maxSessionLinks: number;
   readonly store: Store;
   readonly sessions: SessionCache;
   readonly reports: ReportCache;
   readonly erased: ErasedData;
-  /** Projection of the topic of events. */
   readonly projection: ProjectionProgress;
   readonly clock: Clock;
-  /** Serializes changes of a report, by project and report. */
+  /** Serializes changes of a report, by project and id. */
   readonly perReport: KeyedMutex;
-  /** Checks whether the files of a report exist, belong to its project, and have the stated size. */
   readonly checkAttachments: CheckAttachments;
 }
 
@@ -82,22 +78,19 @@ export interface ReportAnswer {
 interface CheckedReport extends AssignedDrafts {
   readonly draft: ReportDraft;
   readonly id: string;
-  /** Null also if the project does not know the session. */
+  /** Null also for an unknown session. */
   readonly sessionId: string | null;
   readonly sessionLane: number | null;
   readonly buildId: string | null;
   readonly attachments: readonly Attachment[];
   readonly body: Buffer;
-  /**
-   * Error for an invalid report. Not used if the report was already filed, because a retry is accepted whatever its
-   * content is.
-   */
+  /** Error for an invalid report. Retries of a filed report ignore it. */
   readonly rejection?: Rejected;
 }
 
 /**
- * @throws Rejected; Unavailable if the request can be retried, which creates another report unless the request has an
- * id; IncompleteReport if the report exists and a retry completes it.
+ * @throws Rejected; Unavailable if a retry is possible (without an id, a retry creates another report);
+ * IncompleteReport if a retry completes the report.
  */
 export async function createReport(
   deps: ReportDeps,
@@ -118,7 +111,6 @@ export async function createReport(
   return { ...answer, ignored: checked.draft.unknown, warned };
 }
 
-/** A generated id cannot belong to an existing report. */
 function hasGeneratedId({ draft }: CheckedReport): boolean {
   return draft.id === null && draft.clientRequestId === null;
 }
@@ -140,8 +132,8 @@ async function check(
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  // Clients retry a request with a `clientRequestId` until it succeeds, so expired sessions do not cause a rejection.
-  // Erased sessions do, because the retry would store their data again without a session.
+  // Clients retry a request with a `clientRequestId` until it succeeds, so expired sessions are no fault. Erased
+  // sessions are, because the retry would store their data again.
   const isKept = (session: string): boolean =>
     clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
   const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));
@@ -161,14 +153,13 @@ async function check(
   return { ...placed, draft, id, sessionId: knownId, sessionLane, buildId, attachments, body };
 }
 
-/** Returns an invalid report without its content. */
 function malformed(draft: ReportDraft, id: string, body: Buffer): CheckedReport {
   const { problems } = draft;
   const nothing = { drafts: [], attachments: [], sessionId: null, sessionLane: null, buildId: null };
   return { ...nothing, problems, draft, id, body, rejection: bodyRejection(problems) };
 }
 
-/** Derives the id from the request, so that every process recognizes a retry without a look-up. */
+/** A derived id lets every process recognize a retry without a look-up. */
 function idFromClientRequest(projectId: string, clientRequestId: string | null): string | undefined {
   if (clientRequestId === null) return undefined;
   return uuidV8(createHash('sha256').update(`report/${projectId}/${clientRequestId}`).digest());
@@ -184,7 +175,7 @@ function excludeUnknownSession(
   return { ...event, sessionId: null };
 }
 
-/** @throws Rejected naming each missing file, unless the request has a `clientRequestId`. */
+/** @throws Rejected naming missing files, unless the request has a `clientRequestId`. */
 async function checkedAttachments(
   { checkAttachments }: ReportDeps,
   holder: ProjectIds,
@@ -219,7 +210,7 @@ async function fileReport(
   checked: CheckedReport,
 ): Promise<ReportAnswer> {
   const { id, drafts, attachments } = checked;
-  // The sizes in the request were checked earlier, but they are optional.
+  // The sizes in the request are optional.
   const tooLarge = attachedBytesProblems(attachments.filter(({ state }) => state === 'stored'));
   if (tooLarge.length > 0) throw bodyRejection(tooLarge);
   const { rejection: refusal } = deps.limits.acquireEvents(principal, drafts.length, drafts.length);
@@ -254,7 +245,6 @@ async function fileReport(
   };
 }
 
-/** Returns the fields that only the response to the filing request has. */
 function extrasOf({ draft, attachments }: CheckedReport, eventIds: readonly string[]): CreatedExtras {
   const missing = attachments.filter(({ state }) => state === 'missing');
   return {
@@ -297,10 +287,7 @@ function recordOf(
   };
 }
 
-/**
- * Error for a report that would have no content, because all of its events already have the maximum number of open
- * reports.
- */
+/** The report would be empty, because its events already have the maximum number of open reports. */
 function tooManyReports(): Rejected {
   const detail = `each of the events is already named by ${MAX_OPEN_REPORTS_PER_KEY} open reports`;
   return new Rejected('rate_limited', detail, { headers: { 'Retry-After': `${GRACE_MS / 1000}` } });
@@ -321,7 +308,7 @@ const NO_TEXTS = {
   fingerprint: null,
 };
 
-/** Answers a retry. Stores the missing events of an incomplete report if the request is the same. */
+/** Answers a retry, and stores missing events if the request is the same. */
 async function replay(
   deps: ReportDeps,
   principal: Principal,
@@ -348,7 +335,7 @@ async function replay(
   return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, extras) };
 }
 
-/** Adds the reports of each event: its own report, open reports of its session, and reports that name the event. */
+/** Adds the open reports of the session, and the reports that name the event. */
 function withReportIds(
   { reports }: ReportDeps,
   { project, revision }: Principal,
@@ -366,10 +353,7 @@ function requestDigest(body: Buffer): Buffer {
   return createHash('sha256').update(body).digest();
 }
 
-/**
- * True for the same body, also if it additionally has the id that the server generated. A client that learned its
- * report's id from a 503 sends the request again with that id.
- */
+/** True also if the body has the generated id, which the client learned from a 503. */
 function isSameRequest(body: Buffer, idMember: Span | undefined, filed: Buffer | null): boolean {
   if (filed === null) return false;
   if (filed.equals(requestDigest(body))) return true;

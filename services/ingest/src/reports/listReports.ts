@@ -22,7 +22,6 @@ import type { PageQuery } from '../core/pageLimit.ts';
 import { reportHead } from './core/reportAnswer.ts';
 import type { ReportReadDeps } from './readReports.ts';
 
-/** Query parameters. Undefined if absent. */
 export interface ReportQuery
   extends PageQuery,
     Partial<Record<keyof typeof CONDITIONS, string | undefined>> {}
@@ -36,7 +35,7 @@ const CONDITIONS = {
   sessionId: 'session_id = {sessionId:UUID}',
 };
 
-/** Excludes long columns, because `FINAL` reads every selected column of all reports of the project. */
+/** Excludes long columns, because `FINAL` reads them for all reports of the project. */
 const COLUMNS = `${COMMON_COLUMNS}, ${TEXT_COLUMNS}`;
 
 type Head =

@@ -41,9 +41,7 @@ import { reportObject, type ShownContent, withExpired } from './core/reportAnswe
 export interface ReportReadDeps {
   readonly store: Store;
   readonly reports: ReportCache;
-  /** Projection of the topic of events. */
   readonly projection: ProjectionProgress;
-  /** Projection of the topic of reports. */
   readonly reportProjection: ProjectionProgress;
   readonly waitForLinks: WaitForLinks;
   readonly clock: Clock;
@@ -51,7 +49,7 @@ export interface ReportReadDeps {
   readonly cursorCiphers: CursorCiphers;
 }
 
-/** @throws Rejected `not_found` also for a report of another project; Unavailable while the projection lags. */
+/** @throws Rejected `not_found` also for another project's report; Unavailable while the projection lags. */
 export async function readReport(
   deps: ReportReadDeps,
   principal: Principal,
@@ -87,16 +85,16 @@ interface LinkedRow extends PositionedRow {
   readonly link_source: Link['source'];
 }
 
-/** A link to a named event is pending until the event is stored. After that it counts as linked. */
+/** A link to a named event is pending until the event is stored. */
 const LINKS_IN_CLICKHOUSE = `
   SELECT event_id, toString(source) AS way, state != 'pending' AS is_link, 1 AS weight FROM report_link_versions FINAL
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state != 'unresolved'`;
 
-/** Includes events that are already linked, so that a link that is being written is in at least one of the two sets. */
+/** Includes linked events, so that a link that is being written is in at least one set. */
 const LINKS_BY_SESSION = `
   SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM (${sessionEventsQuery()})`;
 
-/** Returns a page of the report's events by `occurredAt`, and in log order for equal times. */
+/** Sorts by `occurredAt`, and then in log order. */
 export async function readReportEvents(
   deps: ReportReadDeps,
   principal: Principal,
@@ -109,7 +107,7 @@ export async function readReportEvents(
   const { filed, retractedAt } = report;
   await waitForProjection(deps, filed);
   const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
-  // The ids select the events by the primary key, which starts with the time in the ids.
+  // The primary key starts with the time in the ids.
   const { page, rows: found } = await queryPage(wanted, (asked, settings) =>
     deps.store.query<LinkedRow>(
       `WITH links AS (
@@ -154,16 +152,13 @@ export async function findReport(
   return report;
 }
 
-/**
- * Waits until the report and its named events are in ClickHouse, and for a short time until the linker has made its
- * links.
- */
+/** Waits until the report and its named events are in ClickHouse, and shortly for their links. */
 async function waitForProjection(
   { projection, reportProjection, waitForLinks, partitions }: ReportReadDeps,
   filed: ReportLink,
 ): Promise<void> {
   const { tenantId, sessionLane, inlineEventIds, eventIds } = filed;
-  // Waits only for the partitions that decide about the report or contain its events.
+  // Waits only for partitions with the report or its events.
   const lanes = [0, sessionLane ?? 0, ...[...inlineEventIds, ...eventIds].map(laneOf)];
   const concerned = partitionsOf(tenantId, lanes, partitions);
   await Promise.all([
@@ -174,9 +169,8 @@ async function waitForProjection(
 }
 
 /**
- * Retracts a report. A token can retract reports that it or its predecessors filed, because everybody has the token of
- * a published game. An operator can retract all reports.
- * @throws Rejected `not_found` also for a report of another project; `forbidden` for a report of another token.
+ * A token can retract reports that it or its predecessors filed, because everybody has the token of a published game.
+ * @throws Rejected `not_found` also for another project's report; `forbidden` for another token's report.
  */
 export async function retractReport(
   deps: { reports: ReportCache; clock: Clock; perReport: KeyedMutex },
@@ -193,7 +187,7 @@ export async function retractReport(
       ...filed,
       kind: 'retracted',
       receivedAt: deps.clock.now(),
-      // The time of a report without `occurredAt` is the receipt of its first record.
+      // Without `occurredAt`, a report has the time of its first record.
       occurredAt: reportTimeOf(filed),
     });
   });

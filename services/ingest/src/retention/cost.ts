@@ -1,4 +1,4 @@
-/** `GET /admin/retention`: how long data is kept, how many bytes it takes now, and how many bytes arrive per month. */
+/** `GET /admin/retention`: retention times, current bytes, and bytes per month. */
 import type { RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -28,7 +28,6 @@ export function costRoute(router: RouterInstance, deps: CostDeps): void {
   });
 }
 
-/** Returns the cost of one project, or of all projects. */
 export async function retentionCost(deps: CostDeps, project: Project | undefined): Promise<RetentionOutput> {
   const { store, log, clock } = deps;
   const nowMs = clock.now();
@@ -44,7 +43,7 @@ export async function retentionCost(deps: CostDeps, project: Project | undefined
       project === undefined ? all : { rows: measurement.rows, bytes: bytesOfRows(all, measurement.rows) };
     tables.push(costOf({ what, name: table, project }, { ...measurement, ...ofIt }, nowMs));
   }
-  // Excludes expired files, because reports still name them.
+  // Reports still name expired files.
   const files = `(
       SELECT project_id, received_at, arrayJoin(attachments) AS file FROM report_versions FINAL
       WHERE ${ofProject(project, 'report_versions')}
@@ -74,7 +73,7 @@ async function wholeTables(
   );
 }
 
-/** @param from a table with conditions. It contains values of the directory, and no text of a caller. */
+/** @param from a table with conditions, without text of a caller. */
 async function measureRows(
   store: CostDeps['store'],
   from: string,

@@ -1,6 +1,6 @@
 /**
- * Removes expired data of projects: rows with one mutation per table, files one by one. Each expiration is recorded
- * first, so that `verify` never reports expired data as missing.
+ * Removes expired rows with one mutation per table, and files one by one. Each expiration is recorded first, so that
+ * `verify` does not report expired data as missing.
  */
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
@@ -23,7 +23,6 @@ import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { DAY_MS, type Expiration, expirationsOf, markKey, type RetainedKind } from './core/expirations.ts';
 
-/** Tables with a retention time, and the column with the time at which a row was received. */
 export const RETAINED_TABLES = {
   events: { table: 'events', at: 'received_at' },
   sessions: { table: 'sessions', at: 'registered_at' },
@@ -36,26 +35,23 @@ const TABLES = Object.entries(RETAINED_TABLES) as readonly [
 ][];
 type RetainedTable = (typeof RETAINED_TABLES)[keyof typeof RETAINED_TABLES];
 
-/** The first run is delayed so that it does not slow down the start. */
+/** The first run is delayed to keep the start fast. */
 const INTERVALS = { firstMs: 60_000, everyMs: 60 * 60 * 1000 };
 const POLL_MS = 1_000;
-/** Maximum projects of one statement, so that its text stays within ClickHouse's limit. */
+/** The text of a statement is limited in ClickHouse. */
 const MAX_PROJECTS_PER_STATEMENT = 1_000;
 
 export interface RetentionDeps {
   readonly store: Pick<Store, 'query' | 'command'>;
-  /** Undefined if uploads are not configured. */
   readonly uploads: Pick<UploadStore, 'list' | 'remove'> | undefined;
   readonly projects: Directory['projects'];
   readonly clock: Clock;
   readonly playerKey: () => Promise<PlayerKey>;
-  /** Returns the time after which the log has removed a record of a player. */
   readonly logRetentionMs: () => Promise<number>;
-  /** Resolves once all events and reports of the log are rows. @throws Unavailable */
+  /** @throws Unavailable */
   readonly caughtUp: () => Promise<void>;
 }
 
-/** Runs a minute after the start, and then every hour. */
 export function openRetention(
   deps: RetentionDeps & { logger: Logger; health: Pick<Health, 'warn'> },
   pace = INTERVALS,
@@ -74,7 +70,7 @@ export function openRetention(
         if (dropped.length > 0) logger.info('expired_dropped', { dropped: dropped.map(named) });
         warning = undefined;
       } catch (error) {
-        // The remaining data is removed an hour later.
+        // The next run removes the remaining data.
         if (signal.aborted) return;
         logger.warn('expired_not_dropped', { cause: messageOf(error) });
         warning = `expired data was not removed: ${messageOf(error)}`;
@@ -120,7 +116,6 @@ export async function dropExpired(
   return dropped;
 }
 
-/** Returns the time before which no data is left, by project and kind. */
 async function marks(store: RetentionDeps['store']): Promise<Map<string, number>> {
   const rows = await store.query<{ projectId: string; what: RetainedKind; beforeMs: string }>(
     `SELECT project_id AS projectId, what, toUnixTimestamp64Milli(max(expired_before)) AS beforeMs
@@ -129,10 +124,7 @@ async function marks(store: RetentionDeps['store']): Promise<Map<string, number>
   return new Map(rows.map(({ projectId, what, beforeMs }) => [markKey(projectId, what), Number(beforeMs)]));
 }
 
-/**
- * Removes expired rows. Checks with queries before and after, because a mutation can report its end before all rows are
- * removed.
- */
+/** Checks with queries before and after, because a mutation can end before all rows are removed. */
 async function dropRows(
   deps: RetentionDeps,
   { what, rows, due }: ExpiredRows,
@@ -142,7 +134,7 @@ async function dropRows(
   const expired = `(${conditionsOf(rows, due).join(') OR (')})`;
   const isLeft = async () =>
     (await store.query(`SELECT 1 FROM ${rows.table} WHERE ${expired} LIMIT 1`)).length > 0;
-  // Another ingest may have started the mutation, or this one before a restart.
+  // Another ingest, or this one before a restart, may have started a mutation.
   await waitForMutations(store, rows.table, signal);
   const hadSome = await isLeft();
   const nowMs = clock.now();
@@ -155,7 +147,7 @@ async function dropRows(
     await mark(store, due, false);
     await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(ignoreUnfinished);
     await waitForMutations(store, rows.table, signal);
-    // A later run removes rows that arrived in the meantime.
+    // The next run removes rows that have just arrived.
     if (await isLeft()) return due;
   }
   await mark(store, due, true);
@@ -169,8 +161,8 @@ interface ExpiredRows {
 }
 
 /**
- * Removes files that expiring reports name and that no later report names, because only reports show whose file it is. A
- * report names files that are at most a day older.
+ * Removes files that only expiring reports name, because only reports show a file's owner. A report names files that
+ * are at most a day older.
  */
 async function dropNamedFiles(
   { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,
@@ -207,10 +199,7 @@ const FIRST_KEY: UploadKey = {
   uploadId: '00000000-0000-0000-0000-000000000000',
 };
 
-/**
- * Removes records of expired sessions without any other data. Returns an empty list, because only rows of games are
- * reported.
- */
+/** Removes records of expired sessions without other data. */
 async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise<readonly Expiration[]> {
   const { store, clock, logRetentionMs, caughtUp } = deps;
   const table = 'expired_sessions';
@@ -222,21 +211,15 @@ async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise
   return [];
 }
 
-/**
- * Ignores that ClickHouse stopped waiting for the mutation, which continues. The remaining rows are queried afterwards.
- */
+/** The mutation continues, and its rows are queried afterwards. */
 function ignoreUnfinished(error: unknown): void {
   const cause: unknown = error instanceof Unavailable ? error.cause : undefined;
   if (!(cause instanceof Error && 'code' in cause && cause.code === UNFINISHED)) throw error;
 }
 
-/** Error code of ClickHouse for an unfinished mutation. */
 const UNFINISHED = '341';
 
-/**
- * Returns one condition per time, with constants, because a mutation that runs again after a restart must select the
- * same rows.
- */
+/** Uses constants, because a mutation that runs again after a restart must select the same rows. */
 function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]): string[] {
   const list = (ids: readonly string[]): string => [...new Set(ids)].map((id) => `'${id}'`).join(', ');
   return [...Map.groupBy(due, ({ beforeMs }) => beforeMs)].map(([beforeMs, some]) => {
@@ -248,10 +231,7 @@ function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]):
   });
 }
 
-/**
- * Waits until no mutation runs on the table, because a mutation can take longer than a request. @throws Unavailable if
- * a mutation fails.
- */
+/** A mutation can take longer than a request. @throws Unavailable if a mutation fails. */
 async function waitForMutations(
   store: RetentionDeps['store'],
   table: string,
@@ -279,7 +259,7 @@ async function mark(
   );
 }
 
-/** Removes expired files by the day in their ids, starting where the last run ended. Reports still name these files. */
+/** Removes expired files by the day in their ids. Reports still name these files. */
 async function dropFiles(
   { uploads, store, projects }: RetentionDeps,
   due: readonly Expiration[],

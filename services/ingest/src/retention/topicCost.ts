@@ -1,6 +1,6 @@
 /**
- * Estimates how many bytes the topics take. The log does not report bytes, so the first records of each partition are
- * extrapolated. The result is the size of one replica, before compression.
+ * Estimates the bytes of topics from the first records of each partition, because the log reports no sizes. Counts one
+ * replica without compression.
  */
 import type { Log } from '@questlog/runtime/log/log';
 import { settledWithin } from '@questlog/runtime/process/waiting';
@@ -9,7 +9,6 @@ import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { bytesPerMonth } from './core/bytesPerMonth.ts';
 import { DAY_MS } from './core/expirations.ts';
 
-/** Totals of the batches of a topic that were read. */
 interface Sample {
   records: number;
   bytes: number;
@@ -44,7 +43,6 @@ export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<Re
 
 type Ranges = Awaited<ReturnType<Log['offsetRanges']>>;
 
-/** Reads one batch of each partition. Returns undefined if no batch arrives in time. */
 async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promise<Sample | undefined> {
   const wanted = new Set(
     ranges.flatMap((range, partition) =>

@@ -1,20 +1,15 @@
-/**
- * The credential in a signed upload address. It identifies the token or JWT with which the address was requested. Pure.
- */
+/** The token or JWT that requested an upload, as its signed address has it. Pure. */
 import { type Directory, type Principal, validToken } from '@questlog/runtime/directory/directory';
 import type { ProjectIds } from '../limits/concurrencyLimit.ts';
 
 const JWT = /^jwt-until-(\d{1,15})$/;
 
-/** Returns the id of the token, or the expiry of a JWT, because a JWT cannot be revoked. */
+/** Returns the token's id. For a JWT, returns its expiry, because it cannot be revoked. */
 export function credentialOf({ tokenId, jwtExpiresAtMs }: Principal): string {
   return jwtExpiresAtMs === undefined ? (tokenId ?? '') : `jwt-until-${jwtExpiresAtMs}`;
 }
 
-/**
- * Returns the owner of an upload, by an address with a valid signature. Returns undefined if the credential has expired
- * or was revoked, or if the project or tenant is suspended.
- */
+/** Returns undefined if the credential is no longer valid, or if the project or tenant is suspended. */
 export function holderOf(
   directory: Directory,
   { tokenId, key: { projectId } }: { tokenId: string; key: { projectId: string } },

@@ -12,9 +12,9 @@ import { Rejected } from '../rejected.ts';
 import { newToken } from './tokenText.ts';
 
 /**
- * Rotates a token. The new token is written first, so that a later failure leaves no game without a token. If the
- * response is lost, the unused successor can itself be rotated.
- * @throws Rejected for an unknown token, or for a token that was already rotated; Unavailable
+ * Writes the new token first, so that no failure leaves a game without a token. If the response is lost, the unused
+ * successor can be rotated.
+ * @throws Rejected for an unknown or already rotated token; Unavailable
  */
 export async function rotateToken(
   { current, change, put }: DirectoryHandle,
@@ -33,7 +33,7 @@ export async function rotateToken(
   const successor = await change('token', id, () => {
     const old = rotatable(current.tokens.get(canonicalUuid(idText) ?? ''));
     const entity: Token = {
-      // Copies all permissions, also fields of later versions.
+      // Keeps fields of later versions.
       ...old,
       ...{ id, sha256: sha256Hex(text) },
       expiresAt: expiresAt == null ? sameLifetime(old, expiresAt, nowMs) : expiryOf(expiresAt, nowMs),
@@ -53,13 +53,12 @@ export async function rotateToken(
       return { entity: { ...old, expiresAt: endsAt, rotatedTo: id }, answer: { status: 201, body } };
     });
   } catch (error) {
-    // Only this error proves that the old token has no reference to the successor.
+    // Only this error proves that the old token does not name the successor.
     if (error instanceof Rejected) await put('token', id, null);
     throw error;
   }
 }
 
-/** @throws Rejected if the time is in the past. */
 export function expiryOf(text: string, nowMs: number): number {
   const expiresAt = Number(timestampField('expiresAt', text) / 1000n);
   if (expiresAt > nowMs) return expiresAt;
@@ -70,7 +69,6 @@ export function formatMillis(millis: number): string {
   return formatMicros(BigInt(millis) * 1000n);
 }
 
-/** @param expiresAt null if the new token does not expire. */
 function sameLifetime(old: Token, expiresAt: null | undefined, nowMs: number): number | null {
   if (expiresAt === undefined && old.rotatedTo != null)
     throw rejectionOf(

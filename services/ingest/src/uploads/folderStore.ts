@@ -1,6 +1,5 @@
 /**
- * Stores uploads in a local folder for one ingest: the bytes in `<day>/<project>/<upload>`, and the description in a
- * `.json` file next to them.
+ * Stores uploads of one ingest in a local folder: `<day>/<project>/<upload>`, and the description in a `.json` file.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -29,7 +28,7 @@ import type { UploadStore } from './uploadStore.ts';
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-/** Folder for unfinished files. Files that a killed process left there are removed. */
+/** Folder for unfinished files, which is emptied at the start. */
 const INCOMING = 'incoming';
 const WRITES = 'writes';
 const SIGNING_KEY = 'signing-key';
@@ -38,28 +37,24 @@ const DESCRIPTION = '.json';
 const COMPARED_BYTES = 64 * 1024;
 
 /**
- * Free disk space that is reserved for events, the log, and ClickHouse, because a token of a published game could fill
- * the disk with files. Small disks reserve a share.
+ * Disk space reserved for events, the log, and ClickHouse, because a game's token could fill the disk. Small disks
+ * reserve a share.
  */
 const RESERVED_BYTES = 1024 * 1024 * 1024;
 const RESERVED_SHARE = 0.1;
-/**
- * Interval between flushes of a file. Flushing a whole file at once would block the disk, and therefore the log, ten
- * times as long.
- */
+/** Flushing a large file at once would block the disk, and therefore the log, for long. */
 const FLUSH_INTERVAL_BYTES = 1024 * 1024;
 
 export interface FolderStoreOptions {
-  /** Used only for uploads. Created if it does not exist. */
   readonly folder: string;
-  /** Key that signs the addresses. If it is empty, a key is generated once and stored in the folder. */
+  /** Signs the addresses. If it is empty, a key is generated once and stored. */
   readonly signingKey: string;
 }
 
 export async function openFolderStore({ folder, signingKey }: FolderStoreOptions): Promise<UploadStore> {
   const incoming = join(folder, INCOMING);
   await mkdir(incoming, { recursive: true, mode: FOLDER_MODE });
-  // Only this process uses the folder, so no other process writes these files.
+  // No other process uses the folder.
   for (const name of await readdir(incoming)) await unlink(join(incoming, name)).catch(undefinedIfMissing);
   const key = signingKey === '' ? await persistedKey(join(folder, SIGNING_KEY)) : Buffer.from(signingKey);
   const files = new UploadFiles(folder);
@@ -96,10 +91,7 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
 
 class UploadFiles {
   readonly #folder: string;
-  /**
-   * Writes one chunk or flushes one file at a time. The log needs the same disk, and inflating bodies of events needs
-   * the same few threads of Node.
-   */
+  /** Limits disk writes to one at a time. The log needs the same disk, and inflating bodies needs the same threads. */
   readonly #writes = new KeyedMutex();
 
   constructor(folder: string) {
@@ -108,10 +100,7 @@ class UploadFiles {
 
   readonly pathOf = (key: UploadKey): string => join(this.#folder, storageKey(key));
 
-  /**
-   * Writes the description without a flush, because a flush would delay events. The description is flushed when the
-   * bytes arrive.
-   */
+  /** Does not flush, because a flush delays events. The description is flushed with the bytes. */
   async describe(key: UploadKey, text: string): Promise<void> {
     const path = this.pathOf(key);
     await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
@@ -121,7 +110,7 @@ class UploadFiles {
     });
   }
 
-  /** @returns the size after the bytes and the description are durable. */
+  /** @returns the size after bytes and description are durable. */
   async receive(key: UploadKey, chunks: AsyncIterable<Buffer>): Promise<number> {
     const path = this.pathOf(key);
     const description = await open(path + DESCRIPTION, constants.O_RDONLY).catch(undefinedIfMissing);
@@ -181,10 +170,7 @@ class UploadFiles {
     return sizeBytes;
   }
 
-  /**
-   * Writes to a temporary file, which gets its final name when it is complete. The temporary file is removed in every
-   * case.
-   */
+  /** A file gets its final name when it is complete. */
   async #withTemporaryFile<T>({ uploadId }: UploadKey, work: (temporary: string) => Promise<T>): Promise<T> {
     const temporary = join(this.#folder, INCOMING, `${uploadId}.${randomUUID()}`);
     try {
@@ -199,10 +185,7 @@ function uploadRemoved(): Rejected {
   return new Rejected('invalid_upload_address', 'the upload was removed; request a new upload');
 }
 
-/**
- * Generates the key at the first start and stores it, so that addresses stay valid after a restart. If two processes
- * start at once, both use the first key.
- */
+/** Generates the key once, so that addresses survive a restart. Concurrent starts use the same key. */
 async function persistedKey(path: string): Promise<Buffer> {
   const kept = await readFile(path).catch(undefinedIfMissing);
   if (kept?.length === SIGNING_KEY_BYTES) return kept;
@@ -233,8 +216,8 @@ async function syncFolder(path: string): Promise<void> {
 }
 
 /**
- * Keeps the first bytes, because a report may already name them. The same bytes are a retry of a client that lost the
- * response. Uses a link, because a rename would replace an existing file.
+ * Keeps the first bytes, which a report may already name. The same bytes again are a retry. A link, unlike a rename,
+ * replaces no file.
  */
 async function keepFirst(temporary: string, path: string): Promise<void> {
   try {
@@ -271,7 +254,7 @@ async function* uploadsOf(folder: string, day: string): AsyncGenerator<UploadKey
   }
 }
 
-/** Errors of a full or broken disk. An operator must fix them, so the client gets a 503. */
+/** Errors that only an operator can fix. Clients get a 503. */
 const DISK_CODES = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE'];
 
 async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
@@ -282,7 +265,7 @@ async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** @throws Unavailable */
+/** @throws Unavailable if the disk is almost full. */
 async function checkFreeSpace(folder: string): Promise<void> {
   const { bavail, blocks, bsize } = await statfs(folder);
   if (bavail * bsize < Math.min(RESERVED_BYTES, blocks * bsize * RESERVED_SHARE)) throw storeUnavailable();

@@ -1,4 +1,4 @@
-/** PUT to an upload address: streams the bytes to the store, with limits for size and rate. */
+/** PUT to an upload address: streams bytes to the store, with limits for size and rate. */
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -9,30 +9,21 @@ import type { UploadTarget } from './core/uploadKey.ts';
 import { essenceOf } from './core/uploadRequest.ts';
 import type { UploadReceiver } from './uploadStore.ts';
 
-/**
- * Maximum concurrent uploads of a process. Each upload has one or two chunks in memory. A tenant can use half of them.
- * Further uploads are rejected with a 503.
- */
+/** Each upload has one or two chunks in memory. A tenant can use half of the limit. */
 const MAX_CONCURRENT_UPLOADS = 512;
-/**
- * Rate limit of all uploads of a process, because they share its thread and its disk with events, which are more
- * urgent.
- */
+/** Rate of all uploads, which share the thread and the disk with events. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
-/** Maximum time that late timers can make up for. */
+/** Maximum delay of a timer that the rate makes up for. */
 const MAX_CATCH_UP_MS = 50;
-/** Time after which a client that sends no data is disconnected. */
 const IDLE_TIMEOUT_MS = 30_000;
 
-/** Interval of the permission check of an upload that sends no data, so that a revocation takes effect within 2 s. */
+/** A revocation takes effect within 2 s, also if an upload sends no data. */
 const CHECK_INTERVAL_MS = 1_000;
 
-/** Limits the number and the rate of the uploads of a process. */
 export class UploadsInFlight {
   readonly #gauge: { set(value: number): void };
   readonly #permits = new ConcurrencyLimit(MAX_CONCURRENT_UPLOADS);
   readonly #turns = new FairQueue('pieces of uploads', 1);
-  /** Time at which the next chunk may be accepted. */
   #nextChunkMs = 0;
 
   constructor(gauge: { set(value: number): void }) {
@@ -51,10 +42,7 @@ export class UploadsInFlight {
     }
   }
 
-  /**
-   * Resolves when a chunk of this size is within the rate limit. Tenants alternate, and the chunks of a tenant stay in
-   * order.
-   */
+  /** Resolves when the chunk is within the rate limit. Tenants alternate. */
   async pace(tenantId: string, bytes: number): Promise<void> {
     await this.#turns.run(tenantId, async () => {
       const nowMs = performance.now();
@@ -66,11 +54,9 @@ export class UploadsInFlight {
 }
 
 /**
- * Receives the bytes of an upload.
- * @param holderOf returns the owner of the upload, or undefined if the upload is no longer allowed.
+ * @param holderOf returns undefined if the upload is no longer allowed.
  * @returns the size of the stored file.
- * @throws Rejected for another media type, a partial file, too many or too few bytes, bytes that differ from the stored
- * ones, and a revoked or suspended owner. Nothing is stored in these cases.
+ * @throws Rejected if the type, the size, the bytes, or the owner is not valid. The store keeps no bytes then.
  */
 export async function receiveUpload(
   receiver: UploadReceiver,
@@ -107,7 +93,7 @@ function checkHead({ headers }: IncomingMessage, { mimeType, maxBytes, isExact }
     throw new Rejected('unsupported_encoding', 'a file must be sent without a Content-Encoding');
   }
   if (headers['content-range'] !== undefined) {
-    // RFC 9110, section 14.5: a server that ignores Content-Range would store the part as the whole file.
+    // RFC 9110, section 14.5: without this check, a part would be stored as the whole file.
     throw new Rejected('invalid_request', 'a file must be sent as a whole, without a Content-Range');
   }
   const contentLength = headers['content-length'];
@@ -124,7 +110,7 @@ async function* bounded(
 ): AsyncGenerator<Buffer> {
   let sizeBytes = 0;
   try {
-    // Keeps the connection open when the iteration ends early, because the response needs it.
+    // The response needs the connection when the iteration ends early.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       const { length } = chunk;
       sizeBytes += length;
@@ -143,10 +129,7 @@ async function* bounded(
   if (holderOf() === undefined) throw tokenRevoked();
 }
 
-/**
- * Frees the memory of a chunk at once. Otherwise chunks cause a full garbage collection once or twice a second, which
- * delays events.
- */
+/** Frees a chunk at once. Otherwise, chunks cause full garbage collections, which delay events. */
 function releaseMemory(chunk: Buffer): void {
   const { buffer } = chunk;
   const isItsOwn = buffer.byteLength === chunk.byteLength;

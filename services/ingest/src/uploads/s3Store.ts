@@ -1,4 +1,4 @@
-/** Stores uploads in a bucket of S3 or of a compatible service. Clients send the bytes directly to the service. */
+/** Stores uploads in an S3 bucket. Clients send the bytes directly to S3. */
 import { Readable } from 'node:stream';
 import {
   DeleteObjectsCommand,
@@ -19,10 +19,10 @@ import { Rejected } from '../rejected.ts';
 import { parseDescription, storageKey, type UploadKey } from './core/uploadKey.ts';
 import type { UploadStore } from './uploadStore.ts';
 
-/** Timeouts of a request, so that games get a 503 in time if the service does not answer. */
+/** Games get a 503 in time if the service does not answer. */
 const CONNECT_TIMEOUT_MS = 3_000;
 const IDLE_TIMEOUT_MS = 10_000;
-/** Twice the number of connections that downloads can hold for an unlimited time. */
+/** Twice the number that downloads can hold without a time limit. */
 const MAX_CONNECTIONS = 128;
 const DESCRIPTION = '.json';
 /** A presigned address limits the upload only by its signed headers. */
@@ -30,18 +30,18 @@ const SIGNED_HEADERS = new Set(['content-length', 'content-type', 'host']);
 const CORS_MAX_AGE_S = 3600;
 
 export interface S3StoreOptions {
-  /** If it is empty, the endpoint of AWS in the region is used. */
+  /** Empty: the endpoint of AWS in the region. */
   readonly endpoint: string;
-  /** Address at which games reach the service. If it is empty, `endpoint` is used. */
+  /** Address at which games reach the service. Empty: `endpoint`. */
   readonly publicEndpoint: string;
   readonly bucket: string;
   readonly region: string;
-  /** If both keys are empty, the AWS SDK finds the credentials of the machine. */
+  /** Both empty: credentials of the machine, as the AWS SDK finds them. */
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
 }
 
-/** @param origins of pages whose games may upload. `*` allows all origins. */
+/** @param origins of pages that may upload. `*` allows all. */
 export function openS3Store(
   options: S3StoreOptions,
   origins: readonly string[],
@@ -50,7 +50,7 @@ export function openS3Store(
   const Bucket = options.bucket;
   const s3 = clientOf(options, options.endpoint);
   const toGames = clientOf(options, options.publicEndpoint || options.endpoint);
-  // Not awaited, because a start only waits for the path of events.
+  // A start waits only for the path of events.
   if (origins.length > 0) void allowBrowsers(s3, Bucket, { origins, logger });
   return {
     isSizeNeeded: true,
@@ -75,7 +75,7 @@ export function openS3Store(
       const text = await described?.Body?.transformToString();
       if (text === undefined) return undefined;
       const description = parseDescription(text);
-      // After a broken connection, a service may keep the received part of the bytes, as versitygw 1.8.0 does.
+      // After a broken connection, versitygw 1.8.0 keeps the received bytes.
       const isWhole = bytes?.ContentLength === description.sizeBytes;
       return { description, sizeBytes: isWhole ? bytes?.ContentLength : undefined };
     },
@@ -101,7 +101,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
     region,
     ...(endpoint !== '' && { endpoint, forcePathStyle: true }),
     ...(accessKeyId !== '' && { credentials: { accessKeyId, secretAccessKey } }),
-    // A checksum in a presigned address would be the checksum of an empty body.
+    // A presigned address would have the checksum of an empty body.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {
@@ -111,7 +111,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
   });
 }
 
-/** Allows games in browsers to upload, unless the bucket has CORS rules or the rules cannot be read. */
+/** Keeps CORS rules that the bucket already has. */
 async function allowBrowsers(
   s3: S3Client,
   Bucket: string,
@@ -137,7 +137,7 @@ async function* uploadsOf(client: S3Client, Bucket: string, day: string): AsyncG
     for (const { Key = '' } of page.Contents ?? []) {
       const [, projectId = '', name = ''] = Key.split('/');
       const uploadId = canonicalUuid(name.replace(DESCRIPTION, '')) ?? '';
-      // Keys are listed in order, so that a description follows its bytes.
+      // Keys are sorted, so a description follows its bytes.
       if (isUuidV7(uploadId) && uploadId !== last) yield { projectId, uploadId };
       last = uploadId;
     }
@@ -153,7 +153,7 @@ async function undefinedIfMissing<T>(request: Promise<T>): Promise<T | undefined
   );
 }
 
-/** Converts all errors of the service to Unavailable, because only the operator can fix them. */
+/** Only an operator can fix errors of the service. */
 async function withServiceErrors<T>(request: Promise<T>): Promise<T> {
   try {
     return await request;

@@ -11,29 +11,22 @@ import type { UploadStore } from './uploadStore.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
-/** A report may name a file of the last 24 h, and its request may have started slightly earlier. */
+/** A report may name a file of the last 24 h, and its request may start earlier. */
 const MIN_AGE_MS = 25 * HOUR_MS;
-/**
- * Number of days that are swept. Older days were swept before. If ClickHouse lost reports, the log restores only 7 days
- * of them, so files of older days must not be removed.
- */
+/** Older days were swept before. The log restores only 7 days of lost reports, so older files may still be named. */
 const SWEPT_DAYS = 6;
-/** The first run is delayed so that it does not slow down the start. */
+/** The first run is delayed to keep the start fast. */
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
-/** Maximum files of one query. */
 const KEYS_PER_QUERY = 1_000;
-/** Longer than the wait of a read. */
 const PROJECTION_WAIT_MS = 10_000;
 
 export interface SweepDeps {
   readonly uploads: UploadStore;
   readonly store: Pick<Store, 'query'>;
-  /** Projection of the topic of reports. */
   readonly projection: Pick<ProjectionProgress, 'caughtUp'>;
   readonly clock: Clock;
 }
 
-/** Runs a minute after the start, and then every hour. */
 export function openSweep(
   deps: SweepDeps & { logger: Logger },
   pace = INTERVALS,
@@ -49,7 +42,7 @@ export function openSweep(
         const removed = await sweepUploads(deps, signal);
         if (removed > 0) logger.info('uploads_removed', { uploads: removed });
       } catch (error) {
-        // The remaining files are removed an hour later.
+        // The next run removes the remaining files.
         if (!signal.aborted) logger.warn('uploads_not_swept', { cause: messageOf(error) });
       }
     }
@@ -66,10 +59,7 @@ function lastDays(nowMs: number): string[] {
   return Array.from({ length: SWEPT_DAYS }, (_, day) => dayOf(nowMs - (day + 1) * DAY_MS));
 }
 
-/**
- * @param signal stops the sweep between two removals.
- * @returns the number of removed uploads.
- */
+/** @returns the number of removed uploads. */
 export async function sweepUploads(
   { uploads, store, projection, clock }: SweepDeps,
   signal?: AbortSignal,
@@ -82,7 +72,7 @@ export async function sweepUploads(
       signal?.throwIfAborted();
       const old = listed.filter(isOld);
       if (old.length === 0) continue;
-      // Waits until ClickHouse has all reports, because reports that can name these files were filed before.
+      // Waits until ClickHouse has all reports that can name these files.
       await projection.caughtUp('all', PROJECTION_WAIT_MS);
       const named = await namedUploads(store, old);
       for (const key of old.filter((each) => !named.has(storageKey(each)))) {
@@ -95,10 +85,7 @@ export async function sweepUploads(
   return removed;
 }
 
-/**
- * Returns the keys of uploads that a report of their project names. Retracted reports count, because they stay
- * readable.
- */
+/** Returns the keys of uploads that reports name, including retracted reports, which stay readable. */
 export async function namedUploads(
   store: Pick<Store, 'query'>,
   uploads: readonly UploadKey[],

@@ -19,9 +19,8 @@ import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
 import type { UploadStore } from './uploadStore.ts';
 
 /**
- * Creates an upload without bytes.
- * @param baseUrl address at which the game reaches this ingest.
- * @throws Rejected naming the invalid field, or for an erased session.
+ * @param baseUrl address at which the game reaches this ingest. @throws Rejected for an invalid field or an erased
+ * session.
  */
 export async function createUpload(
   { store, clock, erased }: { store: UploadStore; clock: Clock; erased: ErasedData },
@@ -60,17 +59,16 @@ export interface StoredUpload {
   read(): Promise<Readable>;
 }
 
-/** Project of an upload, and its retention time for uploads. */
 interface UploadScope {
   readonly projectId: string;
-  /** Days for which the project keeps uploads; forever if null or undefined. */
+  /** Null or undefined if uploads do not expire. */
   readonly days?: number | null | undefined;
   readonly nowMs: number;
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** @throws Rejected `not_found` if the project has no such upload, or its bytes have not arrived. */
+/** @throws Rejected `not_found` if the upload does not exist or has no bytes. */
 export async function findUpload(
   store: UploadStore | undefined,
   { projectId, days = null, nowMs }: UploadScope,
@@ -88,7 +86,7 @@ export async function findUpload(
   return { description: found.description, sizeBytes: found.sizeBytes, read: () => store.read(key) };
 }
 
-/** Maximum time between the request for an upload and the report that names it. */
+/** Time in which a report must name an upload. */
 const MAX_AGE_OF_NAMED_FILE_MS = 24 * 60 * 60 * 1000;
 
 export interface NamedAttachment {
@@ -98,21 +96,13 @@ export interface NamedAttachment {
 
 export type AttachmentState =
   | { readonly state: 'stored'; readonly sizeBytes: number }
-  /**
-   * The bytes never arrived, or the upload was removed, is too old, belongs to another project, or has another size
-   * than stated.
-   */
+  /** The file does not exist, is too old, belongs to another project, or has another size. */
   | { readonly state: 'missing' };
 
-/**
- * Limits concurrent checks, because each file needs one or two requests to the store, and a report can name many files.
- */
+/** Each file needs one or two requests to the store, and a report can name many files. */
 const MAX_CONCURRENT_CHECKS = 16;
 
-/**
- * Checks the files of a report one after another. Tenants alternate. @throws Unavailable if too many checks of a tenant
- * are waiting.
- */
+/** Checks files one after another. Tenants alternate. @throws Unavailable if too many checks wait. */
 export type CheckAttachments = (
   of: ProjectIds,
   named: readonly NamedAttachment[],
@@ -129,8 +119,8 @@ export function openAttachmentChecks(deps: Parameters<typeof checkAttachment>[0]
 }
 
 /**
- * Checks whether a named file exists. A file older than a day is missing, because it can be removed at any time.
- * @param store undefined if uploads are not configured. All files are missing then.
+ * A file older than a day is missing, because it can be removed at any time.
+ * @param store undefined if uploads are not configured.
  */
 export async function checkAttachment(
   { store, clock }: { store: UploadStore | undefined; clock: Clock },

@@ -1,6 +1,6 @@
 /**
- * Converts the types of request bodies to the schemas that clients see. The types are checked after `null` in optional
- * fields was removed, so the schemas must allow `null`. Otherwise generated clients would reject valid requests. Pure.
+ * Converts validated types to the schemas that clients see. Fields are checked after `null` was removed, so the schemas
+ * allow `null`; otherwise generated clients would reject valid requests. Pure.
  */
 
 interface Schema {
@@ -12,7 +12,7 @@ interface Schema {
   readonly required?: readonly string[];
 }
 
-/** @param allowsEmpty true if an empty string in an optional field counts as omitted. */
+/** @param allowsEmpty true if an empty string counts as omitted. */
 export function acceptedSchema(schema: object, allowsEmpty = false): Schema {
   const { properties, required = [], items, anyOf, ...rest }: Schema = schema;
   return {
@@ -40,7 +40,6 @@ function optionalSchema({ description, ...field }: Schema, allowsEmpty: boolean)
   return { ...described, anyOf: [...alternatives, ...empty, ...(isNullable ? [] : [{ type: 'null' }])] };
 }
 
-/** Rules of a report that its type does not express. */
 export const REPORT_RULES = {
   allOf: [
     {

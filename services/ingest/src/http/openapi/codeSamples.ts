@@ -1,7 +1,4 @@
-/**
- * Adds a tag to each operation, an example to each body, and code samples (`x-codeSamples`) to operations with a JSON
- * response. Common documentation tools show this field. All samples of an operation have the same example.
- */
+/** Adds tags, examples, and code samples (`x-codeSamples`, which documentation tools show) to a document. */
 
 export interface Document extends Record<string, unknown> {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
@@ -37,13 +34,12 @@ interface Reference {
 interface Request {
   readonly method: string;
   readonly path: string;
-  /** Undefined if the request has no body. */
   readonly body: unknown;
 }
 
 const JSON_TYPE = 'application/json';
 
-/** Returns a copy of the document with examples. @param document must have an example in each schema of a body. */
+/** @param document must have an example in each schema of a body. @returns a copy. */
 export function withExamples(document: Record<string, unknown>): Document {
   const copy: Document = JSON.parse(JSON.stringify(document));
   for (const [path, operations] of Object.entries(copy.paths)) {
@@ -62,13 +58,12 @@ export function withExamples(document: Record<string, unknown>): Document {
   return copy;
 }
 
-/** Returns the example of the first alternative. */
 function exampleOf({ $ref = '', anyOf }: Reference, document: Document): unknown {
   if (anyOf?.[0] !== undefined) return exampleOf(anyOf[0], document);
   return document.components.schemas[$ref.split('/').at(-1) ?? '']?.examples?.[0];
 }
 
-/** Each sample takes `url` and `token`, the two settings of a game, and prints the response. */
+/** Samples take `url` and `token`, the settings of a game, and print the response. */
 function samplesOf(operation: Request): CodeSample[] {
   const { method, body } = operation;
   const path = operation.path.replaceAll(/\{(\w+)\}/g, '<$1>');
@@ -82,7 +77,7 @@ function samplesOf(operation: Request): CodeSample[] {
   ];
 }
 
-/** Returns a string literal that is also valid in C#, C++, and GDScript. */
+/** The literal is also valid in C#, C++, and GDScript. */
 const quoted = (body: unknown): string => JSON.stringify(JSON.stringify(body));
 
 function curl({ method, path, body }: Request): string {

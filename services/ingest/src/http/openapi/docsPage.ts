@@ -1,7 +1,4 @@
-/**
- * GET /docs: shows the OpenAPI document in Swagger UI, with files of this process only. The files are read at the first
- * request.
- */
+/** GET /docs: the OpenAPI document in Swagger UI, with local files that are read at the first request. */
 import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -32,7 +29,7 @@ const PAGE = `<!doctype html>
 <script src="/docs/docsUi.js"></script>
 `;
 
-/** The page loads nothing from other servers, and no other page may show it in a frame. */
+/** The page loads no content from other servers, and cannot be shown in a frame. */
 const POLICY = [
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'",
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -57,13 +54,13 @@ export function docsRoutes(router: RouterInstance): void {
     if (file === undefined) throw new Rejected('not_found', `there is nothing at ${ctx.path}`);
     const asset = loaded.get(name) ?? load(file.path());
     loaded.set(name, asset);
-    // A failed read, for example because of too many open files, is retried at the next request.
+    // A failed read, for example with too many open files, is retried.
     asset.catch(() => loaded.delete(name));
     answer(ctx, file.type, await asset);
   });
 }
 
-/** Redirects a browser from / to the page. Other clients get a 404 that explains the mistake. */
+/** Redirects browsers from / to the page. Other clients get a 404 with an explanation. */
 export const rootToDocs: Middleware = (ctx, next) => {
   if (ctx.path !== '/') return next();
   if (ctx.method !== 'GET' || !ctx.get('Accept').includes('text/html')) {

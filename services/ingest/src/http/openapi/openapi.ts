@@ -35,7 +35,7 @@ import { reportPaths } from './openapiReports.ts';
 import { sessionPaths } from './openapiSessions.ts';
 import { uploadPaths } from './openapiUploads.ts';
 
-/** @param revision default of the deployment. A project can have the other revision. */
+/** @param revision default of the deployment. */
 export function openApi(revision: Revision): Document {
   return withExamples({
     openapi: '3.1.0',

@@ -149,7 +149,7 @@ const SCHEMAS = {
   DeadLetters: DeadLetterPage,
   DeadLetter: InspectedDeadLetter,
   Replayed: ReplayedDeadLetter,
-  // The scope of a request with both fields would be ambiguous.
+  // A request with both fields would be ambiguous.
   ErasureInput: { ...ErasureInput, not: { required: ['sessionId', 'player'] } },
   Erasure: ErasureOutput,
   Backup,
@@ -280,7 +280,7 @@ function changed(summary: string, name: string): object {
   return { ...written(summary, `${name}Patch`, responses), parameters: [id] };
 }
 
-/** The console serves this operation on the same listener. */
+/** The console serves this operation. */
 function tailOperation(): object {
   const description =
     '`unreadRecords` is the number of records that were skipped so that ingest is not delayed. A payload is a string with the bytes that the game sent.';
@@ -404,7 +404,6 @@ function uploadOperation(): object {
   };
 }
 
-/** Describes an operation that needs no token. */
 function unauthenticated(summary: string, shape?: object): object {
   const text = { description: 'The metrics.', content: { 'text/plain': { schema: { type: 'string' } } } };
   return {

@@ -5,7 +5,6 @@ import { answer, filter, id, PAGE, problem, TIME } from './openapiParts.ts';
 
 const NOT_THERE = problem('The id does not exist.');
 
-/** @param commonResponses responses that all operations can return. */
 export function deadLetterPaths(commonResponses: object): Record<string, object> {
   return {
     '/admin/dead-letters': { get: listOperation(commonResponses) },

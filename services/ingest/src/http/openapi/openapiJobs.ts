@@ -1,7 +1,6 @@
-/** OpenAPI operations of jobs that run in the background: erasures and backups. */
+/** OpenAPI operations of erasures and backups. */
 import { answer, id, problem, ref } from './openapiParts.ts';
 
-/** @param written creates an operation with a body. */
 export function erasurePaths(
   written: (summary: string, input: string, responses: object) => object,
   commonResponses: object,
@@ -48,7 +47,6 @@ export function erasurePaths(
 
 const NOT_EMBEDDED = problem('The log or ClickHouse is not embedded. Back it up with its own tools.');
 
-/** @param commonResponses responses that all operations can return. */
 export function backupPaths(commonResponses: object): Record<string, object> {
   const list = { type: 'array', items: ref('Backup') };
   return {

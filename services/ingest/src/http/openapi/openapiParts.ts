@@ -2,7 +2,6 @@
 
 export const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 const json = (schema: object) => ({ 'application/json': { schema } });
-/** @param shape a schema, or the name of a schema of the document. */
 export const answer = (description: string, shape: object | string) => ({
   description,
   content: json(typeof shape === 'string' ? ref(shape) : shape),
@@ -36,7 +35,6 @@ export const COMMON_RESPONSES = {
   503: problem('A dependency does not answer. Retry after the time in `Retry-After`.'),
 };
 
-/** Responses of operations that write. */
 export const WRITE_RESPONSES = {
   403: problem(
     'The access token lacks the scope or is restricted to other builds (`build_not_allowed`), or the project or its tenant is suspended.',
@@ -55,7 +53,6 @@ export const WRITE_RESPONSES = {
   },
 };
 
-/** Response to too many requests without valid credentials from one address. */
 export function tooMany(credentials: string): object {
   return {
     ...problem(`This address sent too many requests without ${credentials}.`),
@@ -65,7 +62,6 @@ export function tooMany(credentials: string): object {
 
 export const MIB = 1024 * 1024;
 
-/** Responses of operations with a body. */
 export const BODY_TIMEOUT = {
   408: problem('The body did not arrive in time, or was dropped because other requests were waiting.'),
 };
@@ -75,7 +71,6 @@ export const NOT_THERE = { 404: problem('The id does not exist in the project.')
 const LIMIT = query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 });
 const CURSOR = query('cursor', { type: 'string', format: 'cursor' });
 export const PAGE = [LIMIT, CURSOR];
-/** Parameters of a page of events, which can be large. */
 export const EVENT_PAGE = [
   {
     ...LIMIT,
@@ -85,7 +80,6 @@ export const EVENT_PAGE = [
   CURSOR,
 ];
 
-/** Query parameter that filters a list. */
 export const filter = (name: string, description: string, schema: object) => ({
   ...query(name, schema),
   description,
@@ -93,9 +87,9 @@ export const filter = (name: string, description: string, schema: object) => ({
 
 export const UUID_TEXT = { type: 'string', format: 'uuid' };
 const V7 = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}';
-/** A UUIDv7, with or without quotes. An empty header counts as absent. */
+/** Quotes are optional. An empty header counts as absent. */
 export const UUID_V7 = { type: 'string', pattern: `^(${V7}|"${V7}")?$` };
-/** Uses a format of its own, which `Timestamp` describes. */
+/** `Timestamp` describes this format. */
 export const TIME = { type: 'string', format: 'iso-8601', examples: ['2026-11-21T18:30:00Z'] };
 
 export const BAD_PAGE = { 400: problem('The limit or the cursor is not valid.') };
@@ -116,7 +110,6 @@ export function read(
   };
 }
 
-/** @param input a schema of the body, or the name of a schema of the document. */
 export function write(
   texts: { summary: string; description: string; parameters: object[] },
   input: object | string,
@@ -130,7 +123,6 @@ export function write(
   };
 }
 
-/** Response header for a request with a time that is probably wrong. */
 export const CLOCK_SKEW = {
   'Questlog-Clock-Skew': {
     schema: { type: 'string', examples: ['86400;code=time_ahead;times=2'] },

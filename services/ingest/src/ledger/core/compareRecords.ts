@@ -1,7 +1,6 @@
 /** Compares records of the log with their rows in ClickHouse. Pure. */
 import type { Amount, Difference } from '@questlog/schemas/http/ledger';
 
-/** A record of the log that decodes. */
 export interface LoggedRecord {
   readonly partition: number;
   readonly offset: number;
@@ -10,13 +9,12 @@ export interface LoggedRecord {
   readonly receivedAtMs: number;
   readonly appendId: string;
   readonly events: number;
-  /** Number of erased events. Their rows may still exist or may already be erased. */
+  /** Erased events, whose rows may still exist. */
   readonly erased: number;
-  /** Id of the first event that was not erased. If all events were erased, id of the first event. */
+  /** First event that was not erased, if any. */
   readonly firstId: string;
 }
 
-/** The rows in ClickHouse of one offset. */
 export interface StoredOffset {
   readonly offset: number;
   readonly tenantId: string;
@@ -33,7 +31,7 @@ export interface Comparison {
   readonly differences: readonly Difference[];
 }
 
-/** @param logged, stored all records and rows of the same offsets of one partition. */
+/** @param logged, stored all records and rows of the same offsets. */
 export function compare(
   partition: number,
   logged: readonly LoggedRecord[],

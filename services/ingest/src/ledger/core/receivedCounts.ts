@@ -1,9 +1,9 @@
 /** Counts received requests and appended records by tenant and minute. Pure. */
 
-/** Outcomes of appends. Outcomes of requests are `accepted`, `replayed`, and problem codes. */
+/** Outcomes of appends. Requests have `accepted`, `replayed`, or a problem code. */
 export const LOGGED = 'logged';
 export const UNCERTAIN = 'uncertain';
-/** Accepted events that a switch excluded from its sample. */
+/** Accepted events outside the sample of a switch. */
 export const SAMPLED = 'sampled';
 
 export interface ReceivedRow {
@@ -11,7 +11,6 @@ export interface ReceivedRow {
   /** Seconds since the epoch. */
   readonly minuteS: number;
   readonly outcome: string;
-  /** Number of requests or records since the start of the minute. */
   readonly count: number;
   readonly events: number;
 }
@@ -22,24 +21,15 @@ interface Cell {
   isChanged: boolean;
 }
 
-/**
- * Maximum counts of all tenants and minutes. A count takes about 100 bytes. A tenant's minute in memory can exceed the
- * limit, because there are few outcomes.
- */
+/** A count takes about 100 bytes. Tenants that are already counted can exceed the limit slightly. */
 export const MAX_CELLS = 40_000;
-/**
- * Time after which a minute is evicted. Longer than any request, because an evicted minute must not be counted from
- * zero again.
- */
+/** Longer than any request, because an evicted minute must not be counted from zero again. */
 const RETENTION_SECONDS = 15 * 60;
 
 interface Minute {
   /** Counts by tenant and outcome. */
   readonly tenants: Map<string, Map<string, Cell>>;
-  /**
-   * True after the first rejected tenant. A rejected tenant's minute stays uncounted, because a partial count would
-   * look like a difference in the ledger.
-   */
+  /** True after the first rejected tenant. Counting it later would look like a difference in the ledger. */
   isFull: boolean;
 }
 
@@ -47,7 +37,7 @@ export class ReceivedCounts {
   readonly #minutes = new Map<number, Minute>();
   #cells = 0;
 
-  /** @returns false if the outcome is not counted, because the limit is reached or the minute was evicted. */
+  /** @returns false if the limit is reached or the minute was evicted. */
   add(nowMs: number, atMs: number, tenantId: string, outcome: string, events: number): boolean {
     const minuteS = minuteOf(atMs);
     if (minuteS < minuteOf(nowMs) - RETENTION_SECONDS) return false;
@@ -60,10 +50,7 @@ export class ReceivedCounts {
     return true;
   }
 
-  /**
-   * Returns the counts that changed since the last call. A minute is evicted some time after its last change was
-   * returned.
-   */
+  /** Returns the counts that changed since the last call. */
   takeChanged(nowMs: number): ReceivedRow[] {
     const rows: ReceivedRow[] = [];
     for (const [minuteS, { tenants }] of this.#minutes) {
@@ -79,7 +66,6 @@ export class ReceivedCounts {
     return rows;
   }
 
-  /** Returns undefined if the limit is reached. */
   #cellsOf(minuteS: number, tenantId: string): Map<string, Cell> | undefined {
     const minute = this.#minutes.get(minuteS) ?? {
       tenants: new Map<string, Map<string, Cell>>(),
@@ -107,7 +93,6 @@ export class ReceivedCounts {
   }
 }
 
-/** Returns the start of the minute in seconds since the epoch. */
 export function minuteOf(atMs: number): number {
   return Math.floor(atMs / 60_000) * 60;
 }

@@ -1,17 +1,14 @@
 /**
- * Formats a change of a link as a message of a server-sent stream (WHATWG HTML, section 9.2), with the original bytes
- * of the payload. Pure.
- * A payload can contain line ends as JSON whitespace, because line ends in strings are always escaped. Each line end
- * ends a `data` line, and the client joins the lines with LF. An LF therefore arrives unchanged, and a CR or CRLF
- * arrives as LF. The topic and ClickHouse keep the original bytes.
+ * Formats a link change as a server-sent message (WHATWG HTML, section 9.2) with the payload's original bytes. Pure.
+ * A line end in a payload is JSON whitespace. Each line end starts a new `data` line, and clients join lines with LF.
+ * Therefore CR and CRLF arrive as LF. The topic and ClickHouse keep the original bytes.
  */
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { formatMicros } from '../../core/occurredAt.ts';
 
 export interface MessageOptions {
-  /** Position after the message. A client sends it to resume there. */
+  /** Position after the message, for a client that resumes. */
   readonly positionId: string;
-  /** False in revision B, which has no such field. */
   readonly showsOverQuota: boolean;
 }
 
@@ -35,28 +32,25 @@ export function linkedEventText(link: LinkedEvent, { positionId, showsOverQuota 
   ]);
 }
 
-/** The time range of links that expired before the client received them, in milliseconds since the epoch. */
+/** Time range of links that expired before the client received them. */
 export interface Gap {
   /** Undefined if the time is unknown. */
   readonly fromMs: number | undefined;
   readonly toMs: number;
 }
 
-/**
- * Returns the message that reports a gap. Its id is a position after the gap, so that a client that resumes there does
- * not receive the message again.
- */
+/** Formats a gap. Its id is the position after the gap, so a client receives the gap only once. */
 export function gapText({ fromMs, toMs }: Gap, positionId: string): string {
   const from = fromMs === undefined ? 'null' : `"${formatMillis(Math.min(fromMs, toMs))}"`;
   return `event: gap\nid: ${positionId}\ndata: {"from":${from},"to":"${formatMillis(toMs)}"}\n\n`;
 }
 
-/** Returns the first lines of a stream: the reconnection delay and the start position. */
+/** Formats the reconnection delay and the start position. */
 export function openingText(positionId: string, retryMs: number, gap?: Gap): string {
   return `retry: ${retryMs}\n${gap === undefined ? positionText(positionId) : gapText(gap, positionId)}`;
 }
 
-/** Returns a heartbeat, which updates the client's position. Without data, the client dispatches no message. */
+/** Formats a heartbeat. It updates the client's position, and dispatches no message without data. */
 export function heartbeatText(positionId: string): string {
   return `: heartbeat\n${positionText(positionId)}`;
 }
@@ -69,7 +63,7 @@ function formatMillis(millis: number): string {
   return formatMicros(BigInt(millis) * 1000n);
 }
 
-/** Splits the bytes into `data` lines at each CR, LF, and CRLF. */
+/** Starts a new `data` line after each CR, LF, and CRLF. */
 function dataLines(bytes: Buffer): Buffer[] {
   if (!bytes.includes(LF) && !bytes.includes(CR)) return [bytes];
   const parts: Buffer[] = [];

@@ -1,7 +1,4 @@
-/**
- * Ids of the stream of linked events. An id is an encrypted position: a log id and the next offset of each partition.
- * Pure.
- */
+/** Ids of the linked-event stream: encrypted positions, with a log id and the next offset of each partition. Pure. */
 import { type CursorCipher, FORMAT_VERSION, OVERHEAD_BYTES } from '../../core/cursorCipher.ts';
 
 export interface StreamPosition {
@@ -9,17 +6,13 @@ export interface StreamPosition {
   readonly nextOffsets: readonly number[];
 }
 
-/** Range of offsets that the log currently has, by partition. */
 export interface TopicBounds {
   readonly logId: string;
   readonly startOffsets: readonly number[];
   readonly endOffsets: readonly number[];
 }
 
-/**
- * Encodes a position as the 16 bytes of the log id and fixed-length offsets. The encoding is binary because every
- * message has an id.
- */
+/** Encodes the log id and the offsets in a fixed length. Binary, because every message has an id. */
 export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   const bytes = Buffer.alloc(LOG_ID_BYTES + nextOffsets.length * OFFSET_BYTES);
   bytes.write(logId.replaceAll('-', ''), 'hex');
@@ -29,10 +22,10 @@ export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   return bytes;
 }
 
-/** True if the text has the form of an id. Does not check its content. */
+/** Checks the form of an id, and not its content. */
 export function isStreamId(text: string): boolean {
   const bytes = Buffer.from(text, 'base64url');
-  // Rejects truncated or changed ids, because base64url decoding ignores invalid characters.
+  // Rejects changed ids, because base64url decoding ignores invalid characters.
   if (bytes.toString('base64url') !== text) return false;
   if (bytes[0] === UNENCRYPTED) return bytes.length > LOG_ID_BYTES + 1;
   const offsetBytes = bytes.length - OVERHEAD_BYTES - LOG_ID_BYTES;
@@ -40,9 +33,9 @@ export function isStreamId(text: string): boolean {
 }
 
 /**
- * Returns the position of an id. Returns 'start' if the id was encrypted with another key (after a reset of the log) or
- * is an unencrypted id of an earlier version. A client could invent an unencrypted id with any offset and learn the
- * length of the log. A client ignores repeated links by their version, but would miss skipped links forever.
+ * Returns the position of an id. Returns 'start' for an id of another key (after a reset of the log) and for an
+ * unencrypted id of an earlier version, with which clients could learn the length of the log. Clients drop repeated
+ * links by version, but would miss skipped links.
  */
 export function positionIn(id: string, seal: CursorCipher): StreamPosition | 'start' {
   const bytes = seal.decrypt(id);
@@ -58,9 +51,9 @@ export function positionIn(id: string, seal: CursorCipher): StreamPosition | 'st
 }
 
 /**
- * Returns the offsets to read from. Starts at the oldest link if the position belongs to another log, or if an offset
- * is after the end of the log (after a restore from a backup). A client ignores repeated links by their version, but
- * would miss skipped links forever. Returns undefined if the position has another number of partitions.
+ * Returns the offsets to read from. A position of another log or after the end of the log (after a restore) starts at
+ * the oldest link, because clients drop repeated links, but would miss skipped ones. Returns undefined for another
+ * number of partitions.
  */
 export function offsetsFrom(
   from: StreamPosition | 'start' | 'end',
@@ -76,8 +69,8 @@ export function offsetsFrom(
 }
 
 /**
- * Returns the partitions in which records after the position have expired. If the position belongs to another log,
- * returns every partition with expired records.
+ * Returns the partitions with expired records after the position. For a position of another log, returns all partitions
+ * with expired records.
  */
 export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBounds): number[] {
   const isKnown = from !== 'start' && from.logId === topic.logId;
@@ -90,5 +83,5 @@ export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBo
 /** First byte of an id of an earlier version. */
 const UNENCRYPTED = 1;
 const LOG_ID_BYTES = 16;
-/** With a million records per second, 48 bits of offsets last for nine years. */
+/** At a million records per second, 48 bits last for nine years. */
 const OFFSET_BYTES = 6;

@@ -1,13 +1,10 @@
-/**
- * Counts rejections and ignored fields by minute, project, code, and field. A project that sends ever new names reaches
- * only its own limit. Pure.
- */
+/** Counts rejections and ignored fields by minute, project, code, and field. Each project has its own limit. Pure. */
 import type { ProblemCode } from '@questlog/schemas/http/problem';
 import type { TimeWarning } from '../../core/clockSkew.ts';
 import { minuteOf } from '../../ledger/core/receivedCounts.ts';
 import { mask, type OffendingPart, truncateUtf8 } from './offendingPart.ts';
 
-/** Endpoint of a request, and its tenant and project. The ids are zeros if the project is unknown. */
+/** Zeros as ids if the project is unknown. */
 export interface Origin {
   readonly tenantId: string;
   readonly projectId: string;
@@ -19,40 +16,32 @@ export const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 export interface Rejection {
   readonly kind: 'rejected' | 'ignored' | 'warned';
   readonly code: ProblemCode | TimeWarning;
-  /** Position in the request's array. */
   readonly index: number;
   /** JSON pointer (RFC 6901) into the element. Empty for the whole element. */
   readonly pointer: string;
 }
 
 export interface RejectionRow extends Origin, Pick<Rejection, 'kind' | 'code'> {
-  /** Seconds since the epoch. */
   readonly minuteS: number;
   readonly field: string;
   count: number;
   requests: number;
-  /** Seconds since the epoch. */
   lastSeenS: number;
   readonly part: OffendingPart;
 }
 
-/** Maximum fields of a project in a minute. Further fields are counted by code only, as the field `other`. */
+/** Further fields are counted by code only, as the field `other`. */
 export const MAX_FIELDS_PER_MINUTE = 100;
-/** Maximum rows of a project while ClickHouse is unavailable. */
+/** Applies while ClickHouse is unavailable. */
 export const MAX_ROWS_PER_PROJECT = 400;
-/** Maximum rows of all projects. */
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;
-/**
- * Number of characters that are searched for secrets. Larger than the stored length, so that a partly stored secret is
- * recognized.
- */
+/** Longer than the stored name, so that a partly stored secret is recognized. */
 const MAX_POINTER_CHARACTERS = 1_024;
 const OTHER = 'other';
 
 interface RowsOfProject {
   readonly rows: Map<string, RejectionRow>;
-  /** Minute of `fields`, the number of separately counted fields. */
   minuteS: number;
   fields: number;
 }
@@ -62,9 +51,8 @@ export class RejectionCounts {
   #size = 0;
 
   /**
-   * Counts the rejections of one request.
-   * @param partOf is called only for the first rejection of its kind in a minute.
-   * @returns the number of rejections that were not counted because of a limit.
+   * @param partOf is called only for the first rejection of its kind in a minute. @returns the number of dropped
+   * rejections.
    */
   add(
     nowMs: number,
@@ -88,7 +76,7 @@ export class RejectionCounts {
     return dropped;
   }
 
-  /** Returns the counts since the last call. Rows of the current minute stay, with counts of zero. */
+  /** Returns the counts since the last call. Rows of the current minute stay. */
   takeCounts(nowMs: number): RejectionRow[] {
     const counted: RejectionRow[] = [];
     for (const [projectId, { rows }] of this.#projects) {
@@ -151,7 +139,7 @@ export class RejectionCounts {
 
 export const EMPTY_PART: OffendingPart = { sample: '', eventType: '' };
 
-/** Limits the name, because a client can send any name, also one of megabytes. */
+/** Limits the name, which clients choose. */
 function fieldOf(pointer: string): string {
   const path = pointer.slice(0, MAX_POINTER_CHARACTERS).replaceAll(/\/\d+(?=\/|$)/g, '/*');
   return truncateUtf8(Buffer.from(mask(path)), MAX_FIELD_BYTES);

@@ -38,28 +38,23 @@ import {
 } from '../../uploads/core/uploadRequest.ts';
 
 export interface ReportDraft {
-  /** Null if the server creates the id. */
   readonly id: string | null;
-  /** Position of the member `id` in the body. */
   readonly idMember: Span | undefined;
   readonly sessionId: string | null;
-  /** Microseconds since the epoch. Null if the server's time applies. */
+  /** Microseconds since the epoch. Null if omitted. */
   readonly occurredAt: bigint | null;
   readonly times: readonly SentTime[];
   readonly window: Partial<ReportWindowMs>;
-  /** In lower case, without duplicates. */
   readonly eventIds: readonly string[];
-  /** True if earlier ids were dropped, because only the last `MAX_NAMED_EVENTS` ids are used. */
+  /** True if only the last `MAX_NAMED_EVENTS` ids are used. */
   readonly eventIdsTruncated: boolean;
-  /** In lower case. Identifies retries, and determines the id of the report. */
+  /** Identifies retries, and determines the id of the report. */
   readonly clientRequestId: string | null;
   readonly buildId: string | null;
-  /** Texts of the report. Null if the request has no `report`. */
   readonly report: ReportFields['report'] | null;
-  /** A view of the body. */
   readonly context: Buffer | null;
   readonly attachments: readonly AttachmentInput[];
-  /** JSON pointers of the first unknown fields of the report and its events. */
+  /** Pointers of the first unknown fields. */
   readonly unknown: readonly string[];
   readonly drafts: readonly Draft[];
   readonly problems: readonly ElementProblem[];
@@ -117,14 +112,12 @@ function bytesOf(body: Buffer, span: Span | undefined): Buffer | null {
 }
 
 interface InlineEvents {
-  /** The first events, up to the maximum. */
   elements: readonly ScannedElement[];
-  /** Number of all events. */
   count: number;
   unknown: readonly UnknownField[];
 }
 
-/** Uses the ingest scanner for the events, so that their payloads stay unchanged. */
+/** The ingest scanner keeps the payloads of the events unchanged. */
 function scanReport(body: Buffer, maxEvents: number): { scanned: ObjectScan; inline: InlineEvents } {
   const inline: InlineEvents = { elements: [], count: 0, unknown: [] };
   const scanned = scanObject(body, {
@@ -154,10 +147,7 @@ const PARSED = {
 } as const;
 const OPEN_ARRAY = 0x5b;
 
-/**
- * Returns a problem of an inline event. `index` is the position in `events`, and the pointer starts at the root of the
- * body.
- */
+/** Adds the position in the report to a problem of an inline event. */
 export function insideEvents<T extends UnknownField>(problem: T): T {
   return { ...problem, pointer: `/events/${problem.index}${problem.pointer}` };
 }
@@ -171,7 +161,7 @@ function tooLarge({ spans }: ScannedObject, events: number, cap: number): Elemen
   ];
 }
 
-/** True if the field is absent or empty. A value of the wrong type is not empty, because it is a problem of its own. */
+/** A value of the wrong type is not empty, because it is a separate problem. */
 function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FIELDS)[number]): boolean {
   const { fields, repeated, tooDeep } = report;
   if (repeated.has(`/${field}`) || tooDeep.includes(`/${field}`)) return false;
@@ -181,7 +171,7 @@ function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FI
   return value.length === 0 && (field !== 'events' || events === 0);
 }
 
-/** Checks the small fields. An invalid field is excluded, so that the other fields can be checked. */
+/** Excludes invalid fields, so that the other fields can be checked. */
 function smallFields({ fields }: ScannedObject): {
   value: ReportFields;
   occurredAt: bigint | null;
@@ -205,10 +195,7 @@ function smallFields({ fields }: ScannedObject): {
   return { value, occurredAt, eventIdsTruncated, problems };
 }
 
-/**
- * Checks rules that the schema does not express.
- * @param skipped number of ids that were dropped before `eventIds`.
- */
+/** @param skipped number of ids that were dropped before `eventIds`. */
 function valueProblems(
   { id, clientRequestId, eventIds = [], report, attachments = [] }: ReportFields,
   skipped: number,
@@ -242,7 +229,6 @@ function valueProblems(
   return [...found, ...attachedBytesProblems(attachments)];
 }
 
-/** Checks the total size of the files, either the sizes in the request or the stored sizes. */
 export function attachedBytesProblems(
   attachments: readonly { readonly sizeBytes?: number | null | undefined }[],
 ): ElementProblem[] {
@@ -252,7 +238,7 @@ export function attachedBytesProblems(
   return [problem('/attachments', 'field_too_large', detail)];
 }
 
-/** Treats `null` and empty strings in optional fields as omitted, because game plugins send them. */
+/** Game plugins send `null` and empty strings for absent fields. */
 function omitEmptyFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const sentFields = omitEmpty(fields, []);
   for (const name of ['window', 'report'] as const) {

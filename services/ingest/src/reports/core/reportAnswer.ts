@@ -1,7 +1,4 @@
-/**
- * Response bodies that show a bug report: the report, its links, and its events with their original payload bytes.
- * Pure.
- */
+/** Formats bug reports for responses, with the original bytes of payloads and context. Pure. */
 import type { ListedReport } from '@questlog/schemas/http/report';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import type { Attachment, ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -21,7 +18,6 @@ export type ShownContent = Omit<ReportContent, 'attachments'> & {
   })[];
 };
 
-/** Marks files that retention has removed as `expired`. */
 export function withExpired(content: ReportContent, expiry: Pick<Expiry, 'uploads'>): ShownContent {
   const attachments = content.attachments.map((file) =>
     file.state === 'stored' && isMadeBefore(file.uploadId, expiry.uploads)
@@ -31,7 +27,6 @@ export function withExpired(content: ReportContent, expiry: Pick<Expiry, 'upload
   return { ...content, attachments };
 }
 
-/** Returns a report with its content and the sequence of its session. */
 export function reportObject(
   report: AnsweredReport,
   content: ShownContent | null,
@@ -41,15 +36,12 @@ export function reportObject(
   return join([`{${head(report)},`, ...contentOf(content), counted, `,${tail(report)}}`]);
 }
 
-/** Additional fields in the response to the request that files a report. */
 export interface CreatedExtras {
   readonly idempotent?: boolean;
   readonly eventIdsTruncated: boolean;
-  /** Uploads that the request names and that do not exist. */
   readonly attachmentsMissing: readonly string[];
 }
 
-/** Returns a report with its inline events. */
 export function createdReport(
   report: AnsweredReport,
   events: readonly AnsweredEvent[],
@@ -71,7 +63,7 @@ type Filed = Pick<
   'reportId' | 'sessionId' | 'buildId' | 'occurredAt' | 'receivedAt' | 'windowBeforeMs' | 'windowAfterMs'
 >;
 
-/** Returns the fields of a report that all responses have, including lists. */
+/** Returns the fields of a report that all responses have. */
 export function reportHead(filed: Filed, isRetracted: boolean): Omit<ListedReport, 'report'> {
   const { reportId, sessionId, buildId, windowBeforeMs, windowAfterMs } = filed;
   const state = isRetracted ? 'retracted' : 'filed';
@@ -88,7 +80,6 @@ export function reportHead(filed: Filed, isRetracted: boolean): Omit<ListedRepor
   };
 }
 
-/** Returns the content, with the context as it was sent. */
 function contentOf(content: ShownContent | null): (string | Buffer)[] {
   if (content === null) return ['"report":null,"context":null,"attachments":[]'];
   const { namedSessionId: _, context, attachments, ...texts } = content;

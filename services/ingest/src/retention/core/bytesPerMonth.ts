@@ -1,19 +1,15 @@
 /** Estimates how many bytes of a table or topic arrive per month. Pure. */
 import { DAY_MS } from './expirations.ts';
 
-/** Rows or records that exist now, and the number of recent ones. */
 export interface Measurement {
   readonly rows: number;
   readonly bytes: number;
   readonly recentRows: number;
-  /** Time of the first recent row. Undefined if there are none. */
+  /** Undefined if no recent row exists. */
   readonly recentSinceMs: number | undefined;
 }
 
-/**
- * Returns the bytes of a month at the recent rate. The rate is measured over at least a day, because an hour is not
- * representative.
- */
+/** Measures the rate over at least a day, because an hour is not representative. */
 export function bytesPerMonth(
   { rows, bytes, recentRows, recentSinceMs }: Measurement,
   nowMs: number,
@@ -23,7 +19,6 @@ export function bytesPerMonth(
   return Math.round((bytes / rows) * recentRows * (MONTH_MS / overMs));
 }
 
-/** Estimates the bytes of a project's rows in a table. */
 export function bytesOfRows(whole: Pick<Measurement, 'rows' | 'bytes'>, rows: number): number {
   return whole.rows === 0 ? 0 : Math.round((whole.bytes * rows) / whole.rows);
 }

@@ -4,18 +4,18 @@ import type { Project, RetentionDays } from '@questlog/schemas/topics/directoryE
 export type RetainedKind = keyof RetentionDays;
 export const RETAINED_KINDS: readonly RetainedKind[] = ['events', 'sessions', 'reports', 'links', 'uploads'];
 
-/** Data of one kind that a project received before a time, and that has expired. */
+/** Data of one kind that a project received before a time and that has expired. */
 export interface Expiration {
   readonly what: RetainedKind;
   readonly tenantId: string;
   readonly projectId: string;
-  /** Start of a UTC day. Rows of a project are removed once a day, because each removal rewrites parts. */
+  /** Start of a UTC day. Rows are removed once a day, because each removal rewrites parts. */
   readonly beforeMs: number;
-  /** Time before which data was removed earlier. Undefined if no data was removed. */
+  /** Undefined if no data was removed earlier. */
   readonly sinceMs: number | undefined;
 }
 
-/** @param doneMs time before which no data is left, by `markKey`. */
+/** @param doneMs times before which no data is left. */
 export function expirationsOf(
   projects: Iterable<Project>,
   doneMs: ReadonlyMap<string, number>,

@@ -1,7 +1,6 @@
 /**
- * Keys of the JWT issuer, from its JWKS. The keys are refreshed every ten minutes, and for an unknown key at most every
- * 30 s. If the issuer is unavailable, the cached keys are used for an hour. After that, JWTs cannot be verified, and
- * requests get a 503.
+ * Keys of the JWT issuer. They are refreshed every ten minutes, and at most every 30 s for unknown keys. If the issuer
+ * is unavailable, cached keys are used for an hour. After that, requests get a 503.
  */
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -12,7 +11,7 @@ const REFRESH_MS = 10 * 60_000;
 const CACHE_MAX_AGE_MS = 60 * 60_000;
 const COOLDOWN_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5_000;
-/** Delay after a failed request to the issuer, so that requests of games do not each wait for the issuer. */
+/** Requests do not wait for an issuer that has just failed. */
 const RETRY_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
 
@@ -21,9 +20,7 @@ export interface IssuerKeysDeps {
   readonly logger: Logger;
 }
 
-/**
- * @returns a function that finds the key of a token. It throws the errors of jose for an unknown key, or Unavailable.
- */
+/** @returns a function that finds the key of a token. It throws errors of jose, or Unavailable. */
 export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVerifyGetKey {
   let readAtMs = Number.NEGATIVE_INFINITY;
   let failedAtMs = Number.NEGATIVE_INFINITY;
@@ -48,8 +45,7 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
   });
   return async (header, token) => {
     const isOld = clock.now() - readAtMs >= REFRESH_MS && clock.now() - failedAtMs >= RETRY_MS;
-    // Refreshes old keys, because a key may have been revoked. If the refresh fails, the failure is logged and the
-    // cached keys are used.
+    // Refreshes old keys, because a key may have been revoked. Failures are logged.
     const reading = keys.fresh && isOld ? keys.reload().catch(() => undefined) : undefined;
     // Uses the cached keys without waiting while the issuer is unavailable.
     if (failedAtMs < readAtMs) await reading;

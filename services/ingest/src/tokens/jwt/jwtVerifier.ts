@@ -1,7 +1,4 @@
-/**
- * Verifies JWTs of a configured issuer (RFC 7519, RFC 8725), and returns their project and permissions. No response and
- * no log line contains parts of a token.
- */
+/** Verifies JWTs (RFC 7519, RFC 8725). Responses and logs never contain parts of a token. */
 import { createHash } from 'node:crypto';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -16,7 +13,7 @@ export interface JwtOptions {
   readonly jwksUrl: URL;
   readonly issuer: string;
   readonly audience: string;
-  /** Algorithms with public keys. With a symmetric algorithm, a client could sign with the public key. */
+  /** Only public-key algorithms. With a symmetric one, clients could sign with the public key. */
   readonly algorithms: readonly string[];
   readonly clockSkewSeconds: number;
   readonly claims: Readonly<Record<'project' | 'tenant' | 'scopes' | 'builds', string>>;
@@ -26,25 +23,23 @@ export interface VerifiedJwt {
   /** Derived from the issuer and the subject. */
   readonly id: string;
   readonly projectId: string;
-  /** Undefined if the JWT names no tenant. */
   readonly tenantId?: string | undefined;
   readonly scopes: readonly Scope[];
-  /** Builds for which the token may write. Null if all builds are allowed. */
+  /** Null if all builds are allowed. */
   readonly buildIds: readonly string[] | null;
   /** Includes the tolerated clock skew. */
   readonly endsAtMs: number;
 }
 
 export interface JwtVerifier {
-  /** True if a bearer token is a JWT. Tokens of the directory contain no dots. */
+  /** Tokens of the directory contain no dots. */
   isJwt(text: string): boolean;
   /** @throws Rejected 401 with the reason; Unavailable if the issuer's keys cannot be read. */
   verify(text: string): Promise<VerifiedJwt>;
 }
 
-/** Checked before the token is decoded. */
 const MAX_JWT_LENGTH = 8 * 1024;
-/** Limits the lifetime, because a stolen JWT can only expire. */
+/** A stolen JWT can only expire. */
 const MAX_LIFETIME_MS = 24 * 3_600_000;
 
 export function openJwtVerifier(
@@ -65,7 +60,7 @@ export function openJwtVerifier(
       }).catch((error: unknown) => {
         if (error instanceof Unavailable) throw error;
         const reason = reasonOf(error);
-        // Logs a warning for operators, because an unusable key is a fault of the issuer.
+        // An unusable key is a fault of the issuer.
         if (reason === undefined) logger.warn('jwt_key_unusable', { kind: errorNameOf(error) });
         throw invalid(reason ?? 'its key cannot be used');
       });
@@ -99,22 +94,18 @@ function claimsOf(payload: JWTPayload, { claims, clockSkewSeconds }: JwtOptions,
   };
 }
 
-/** Ignores scopes of other services. */
 function scopesIn(claim: unknown): readonly Scope[] {
   const named = listIn(claim) ?? [];
   return SCOPES.filter((scope) => named.includes(scope));
 }
 
-/**
- * Reads a list, either separated by spaces (RFC 8693, section 4.2) or as a JSON array. Any other value is a list with
- * one element.
- */
+/** Accepts JSON arrays and lists that are separated by spaces (RFC 8693, section 4.2). */
 function listIn(claim: unknown): readonly unknown[] | undefined {
   if (claim === undefined || Array.isArray(claim)) return claim;
   return typeof claim === 'string' ? claim.split(' ') : [claim];
 }
 
-/** Returns undefined if the token is not the cause. */
+/** Undefined if the token is not the cause. */
 function reasonOf(error: unknown): string | undefined {
   if (error instanceof errors.JWTExpired) return 'it has expired';
   if (error instanceof errors.JWTClaimValidationFailed) {

@@ -1,17 +1,11 @@
 /** The `Content-Disposition` header of a download (RFC 6266). Pure. */
 
-/**
- * Characters that are not encoded in the extended form (RFC 8187, `attr-char`). Other characters are percent-encoded
- * UTF-8.
- */
+/** RFC 8187, `attr-char`: other characters are percent-encoded. */
 const NOT_ATTR_CHAR = /['()*]/g;
-/** Characters that are replaced in the quoted form, because clients read escapes and `%` differently. */
+/** Clients read escapes and `%` in quoted strings differently. */
 const NOT_PLAIN = /[^\x20-\x7e]|["\\%]/g;
 
-/**
- * Returns a header that makes browsers save the file instead of showing it. The header has an ASCII name for old
- * clients and the exact name for others.
- */
+/** Browsers save the file instead of showing it. Old clients get an ASCII name. */
 export function attachmentNamed(fileName: string): string {
   const encoded = encodeURIComponent(fileName.toWellFormed()).replace(
     NOT_ATTR_CHAR,

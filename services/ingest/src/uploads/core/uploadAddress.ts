@@ -1,7 +1,4 @@
-/**
- * Upload addresses of ingest itself. An address needs no token, because it has an HMAC-SHA-256 signature over its data:
- * upload, media type, size, expiry, and credential. Pure.
- */
+/** Upload addresses of ingest. An address is authorized by an HMAC-SHA-256 over all of its data. Pure. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { Rejected } from '../../rejected.ts';
@@ -9,7 +6,6 @@ import { storageKey, type UploadTarget } from './uploadKey.ts';
 
 export const UPLOAD_PATH = '/v1/uploads/';
 
-/** Returns the path and the query of an address. */
 export function uploadPath(target: UploadTarget, signingKey: Buffer): string {
   const { key, mimeType, maxBytes, isExact, expiresAtMs, tokenId } = target;
   const query = new URLSearchParams({
@@ -23,10 +19,7 @@ export function uploadPath(target: UploadTarget, signingKey: Buffer): string {
   return `${UPLOAD_PATH}${key.uploadId}?${query}`;
 }
 
-/**
- * Reads the data of an address.
- * @throws Rejected `invalid_upload_address` if the address was not signed with this key or has expired.
- */
+/** @throws Rejected `invalid_upload_address` if the signature is invalid or the address has expired. */
 export function readUploadPath(
   id: string,
   query: Readonly<Record<string, string | readonly string[] | undefined>>,
@@ -62,14 +55,14 @@ function isSigned(target: UploadTarget, given: string, signingKey: Buffer): bool
   return signature.length === wanted.length && timingSafeEqual(signature, wanted);
 }
 
-/** Signs JSON, so that two different addresses never have the same signed text. */
+/** With JSON, different addresses never have the same signed text. */
 function signatureOf(target: UploadTarget, signingKey: Buffer): Buffer {
   const { key, mimeType, maxBytes, isExact, expiresAtMs, tokenId } = target;
   const said = JSON.stringify([storageKey(key), mimeType, maxBytes, isExact, expiresAtMs, tokenId]);
   return createHmac('sha256', signingKey).update(said).digest();
 }
 
-/** Returns NaN for other text. No address with NaN is ever signed. */
+/** NaN is never part of a signed address. */
 function wholeNumber(text: string): number {
   return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
 }

@@ -1,4 +1,4 @@
-/** Checks a request for an upload: the size and media type for its kind of file, and the file name. Pure. */
+/** Checks the size, media type, and file name of a requested upload. Pure. */
 import { type AttachmentType, UPLOAD_LIMITS, type UploadInput } from '@questlog/schemas/http/upload';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, rejectionOf } from '../../core/fieldProblems.ts';
@@ -7,20 +7,15 @@ import type { UploadDescription } from './uploadKey.ts';
 const MAX_NAME = 255;
 export const FILE_NAME_RULE = `must be a file name of 1 to ${MAX_NAME} characters without path separators and control characters`;
 export const MEDIA_TYPE_RULE = 'must be a media type, such as text/plain';
-/**
- * Characters that file names must not contain. The length limit below is in code points, because the schema counts
- * graphemes, which can have many code points.
- */
+/** The schema counts graphemes, which can have many code points, so code points are limited too. */
 const NOT_IN_NAMES = /[/\\\p{Cc}\p{Cs}]/u;
-/** RFC 9110, section 8.3.1: type, subtype, and parameters. The value of a parameter is a token or a quoted string. */
+/** RFC 9110, section 8.3.1. */
 const MEDIA_TYPE =
   /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+=(?:[\w!#$%&'*+.^`|~-]+|"[\w !#-[\]-~]*"))*$/;
 
 /**
- * Returns the description of the requested upload.
- * @param isSizeNeeded true if the store can limit the bytes only with a known size.
- * @throws Rejected naming the field: 400; 413 above the limit of the kind; 415 for a media type that the kind does not
- * allow.
+ * @param isSizeNeeded true if the store can limit the bytes only with a stated size.
+ * @throws Rejected naming the field: 400; 413 above the size limit; 415 for a media type that is not allowed.
  */
 export function describedUpload(
   input: UploadInput,
@@ -49,7 +44,7 @@ export function maxBytesOf(attachmentType: AttachmentType): number {
   return UPLOAD_LIMITS[attachmentType].maxBytes;
 }
 
-/** Returns a media type for comparison, without parameters and in lower case. */
+/** Returns the media type in lower case, without parameters. */
 export function essenceOf(mimeType: string): string {
   return (mimeType.split(';', 1)[0] ?? '').trim().toLowerCase();
 }
