@@ -22,8 +22,8 @@ export class Rejected extends Error {
       headers?: Record<string, string>;
     } & ErrorOptions = {},
   ) {
-    // Skips the stack trace, which nobody reads. It took 10 % of a rejection's time, and its frames kept the request in
-    // memory.
+    // Skips the stack trace, which is never read. It took 10 % of a rejection's time, and its frames kept the request
+    // in memory.
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     super(detail, options);

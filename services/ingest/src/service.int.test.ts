@@ -1,7 +1,4 @@
-/**
- * Counts the files whose functions run for one event, between its bytes and its response. Also tests ingest with faults
- * of the log and of ClickHouse.
- */
+/** Counts the files whose functions run for one event, and tests ingest with faults of the log and of ClickHouse. */
 import { createHash, randomUUID } from 'node:crypto';
 import { BlockList } from 'node:net';
 import { Router } from '@koa/router';
@@ -78,7 +75,7 @@ test('a game continues when the log is truncated under ingest, and ingest append
   }
 });
 
-test('a retry of a stored event is answered although the home partition of the report links has no leader', async () => {
+test('answers a retry of a stored event although the home partition of the report links has no leader', async () => {
   const { post, log } = await aGame();
   const sessionId = randomUUID();
   await post('/v1/ingest/sessions', { id: sessionId });
@@ -176,10 +173,10 @@ const keyOf = (n: number): string => `019a1b2c-0000-7000-8000-${String(n).padSta
 const MANY = Array.from({ length: 40 }, (_, n) => n);
 
 test.each([
-  ['sessions that nobody knows, in 40 projects', 40, () => ({})],
-  ['repeats of 40 keys that ClickHouse has', 1, (n: number) => ({ 'Idempotency-Key': keyOf(n) })],
+  ['unknown sessions in 40 projects', 40, () => ({})],
+  ['retries with 40 stored keys', 1, (n: number) => ({ 'Idempotency-Key': keyOf(n) })],
 ])(
-  '%s use few of the connections to ClickHouse, and look-ups of another tenant proceed',
+  '%s use few of the connections to ClickHouse, and lookups of another tenant proceed',
   async (_, projects, headersOf) => {
     const greedy = Array.from({ length: projects }, () => randomUUID());
     const clickhouse = aStallingStore();
@@ -306,7 +303,7 @@ async function anIngest(log: Log, store = EMPTY) {
     },
   });
   const metrics = async () => await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
-  // The first lag measurement has ended. Later queries are those of requests.
+  // The first lag measurement has ended, so later queries belong to requests.
   for (const group of Object.values(GROUPS))
     await expect.poll(metrics).toContain(`questlog_group_lag_records{group="${group}"`);
   const headers = { ...bearer(TOKEN), 'Content-Type': 'application/json' };

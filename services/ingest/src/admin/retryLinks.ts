@@ -6,7 +6,7 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 
-/** Each report causes a look-up of the linker. */
+/** Each report causes one lookup by the linker. */
 const MAX_REPORTS = 1_000;
 /** Appends that share a commit of the log. */
 const APPENDS_PER_BATCH = 50;

@@ -9,10 +9,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** The sweep removes unnamed files within a day and an hour. */
 const UNNAMED_DAYS = 3;
 
-/**
- * Returns the files that exist. Checks one file at a time, because a project can have more files than a process can
- * have open.
- */
+/** Checks one file at a time, because a process can open a limited number of files. */
 export async function existingFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
@@ -22,7 +19,7 @@ export async function existingFiles(
   return existing;
 }
 
-/** Removes files, also bytes that arrived after the description was removed. */
+/** Includes bytes that arrived after the removal of their description. */
 export async function removeFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
@@ -31,10 +28,9 @@ export async function removeFiles(
 }
 
 /**
- * Finds the files that no row of a report names. For sessions, these are files that no report has named yet. For
- * projects, these are also files of expired reports. Also finds bytes that arrived after their description was removed.
- * Such bytes have no owner, because a description is always written before its upload address is given out.
- * @param sinceMs time of the oldest requested file. Undefined if all days must be searched that can have files.
+ * Finds files that no row of a report names: for sessions, new files; for projects, also files of expired reports.
+ * Includes bytes without a description, which arrived after a removal and have no owner.
+ * @param sinceMs time of the oldest requested file. Undefined for all days.
  */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,

@@ -199,7 +199,7 @@ async function removeOldParts(store: Store): Promise<void> {
 /** Partition ids are months or `all`. */
 const NO_PARTITION = 'none';
 
-/** Also resets settings that a killed process has left. */
+/** Includes settings that a killed process has left. */
 export async function restoreSettings(store: Store): Promise<void> {
   const settings = await settingsOf(store);
   const own = settings.filter(({ engine }) => engine.includes(OWN_SETTING));

@@ -32,7 +32,7 @@ interface Around {
   readonly refused?: number;
   /** Other parts of the erasure. */
   readonly parts?: readonly Erasure[];
-  /** Problem for sessions of unknown players; null if there are none. */
+  /** Problem for sessions of unknown players. Null if all players are known. */
   readonly unresolved?: string;
   /** Receives the erased data that dead letters are compared with. */
   readonly judged?: ErasedData[];

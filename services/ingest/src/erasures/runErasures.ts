@@ -1,6 +1,6 @@
 /**
- * Runs erasures one at a time, the oldest first. Every step checks what remains, so an interrupted step can run again,
- * and two processes can run the same step.
+ * Runs erasures one at a time, the oldest first. Every step erases the remaining data, so an interrupted step can run
+ * again, and two processes can run the same step.
  */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';

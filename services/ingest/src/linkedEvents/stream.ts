@@ -23,7 +23,6 @@ export interface StreamDeps {
   readonly heartbeatMs: number;
   /** Interval of token checks while no message is sent. */
   readonly checkMs: number;
-  /** Time after which a client that does not read is disconnected. */
   readonly stalledMs: number;
 }
 
@@ -62,13 +61,12 @@ export async function startLinkedEventStream(
   return connection;
 }
 
-/** Delay before a client reconnects. */
 const RETRY_MS = 1_000;
 
 const HEAD = {
   'Content-Type': 'text/event-stream',
   'Cache-Control': 'no-store',
-  // Disables buffering in proxies such as nginx, which would delay single messages.
+  // Disables buffering in proxies such as nginx, which delays messages.
   'X-Accel-Buffering': 'no',
 };
 
@@ -76,7 +74,7 @@ class Connection implements LinkedEventStream {
   readonly ended: Promise<void>;
   readonly #deps: StreamDeps;
   readonly #client: StreamClient;
-  /** Next offset of each partition, after all messages that were sent or belong to other projects. */
+  /** By partition. Offsets after records that were sent or skipped. */
   readonly #nextOffsets: number[];
   readonly #readToMs: number[] = [];
   readonly #started = Promise.withResolvers<void>();
@@ -95,7 +93,7 @@ class Connection implements LinkedEventStream {
     this.ended = this.#ended.promise;
     client.response.once('close', () => this.#finish());
     client.response.on('error', () => this.#finish());
-    // The client may have disconnected while the start position was determined.
+    // The client may have disconnected in the meantime.
     if (client.response.destroyed) this.#finish();
   }
 
@@ -115,7 +113,7 @@ class Connection implements LinkedEventStream {
     this.#started.resolve();
   }
 
-  /** Called concurrently for several partitions. They alternate when the connection is full. */
+  /** Concurrent calls for several partitions alternate when the connection is full. */
   async writeBatch({ topic, partition, records, nextOffset, isAfterExpired }: Batch): Promise<void> {
     await this.#started.promise;
     if (isAfterExpired) this.#sendGap(partition, records[0]);
@@ -127,7 +125,7 @@ class Connection implements LinkedEventStream {
       while (!this.#isOver && this.#client.response.writableNeedDrain) await this.#drained();
       if (this.#isOver) return;
       if (!this.#client.isAllowed()) return void this.end();
-      // Advances the position together with the message, so that an id never includes a message that was not written.
+      // Advances the position with the message, so that an id never includes an unwritten message.
       this.#nextOffsets[partition] = record.offset + 1;
       const showsOverQuota = this.#client.principal.revision === 'A';
       this.#write(linkedEventText(link, { positionId: this.#positionId(), showsOverQuota }));
@@ -135,7 +133,7 @@ class Connection implements LinkedEventStream {
     this.#nextOffsets[partition] = nextOffset;
   }
 
-  /** Reports records that expired before they were read, because the client or this process was too slow. */
+  /** Reports records that expired before they were read. */
   #sendGap(partition: number, firstKept: LogRecord | undefined): void {
     if (this.#isOver) return;
     const toMs = firstKept?.timestampMs ?? this.#deps.clock.now();
@@ -143,10 +141,7 @@ class Connection implements LinkedEventStream {
     this.#write(gapText({ fromMs: this.#readToMs[partition], toMs }, this.#positionId()));
   }
 
-  /**
-   * Moves the position back after a truncation. With the old position, a client would miss the records that are
-   * appended there.
-   */
+  /** With the old position, a client would miss records that are appended after the truncation. */
   truncate(partition: number, offset: number): void {
     this.#nextOffsets[partition] = Math.min(this.#nextOffsets[partition] ?? 0, offset);
   }
@@ -154,13 +149,13 @@ class Connection implements LinkedEventStream {
   end(): void {
     const { response } = this.#client;
     if (this.#isOver) return;
-    // A client that reads receives the rest and a clean end. A client that does not read is disconnected.
+    // A client that reads receives the rest and a clean end.
     if (response.writableNeedDrain) response.destroy();
     else response.end();
     this.#finish();
   }
 
-  /** Decodes a record that is a link of this client's project. Skips records of other tenants by their key. */
+  /** Skips records of other tenants by their key, without decoding. */
   async #decodeOwnLink(
     record: LogRecord,
     { topic, partition }: { topic: string; partition: number },
@@ -172,7 +167,7 @@ class Connection implements LinkedEventStream {
       const isOwn = link.tenantId === tenant.id && link.projectId === project.id;
       return isOwn && !isErasedLink(this.#deps.erased, link) ? link : undefined;
     } catch (error) {
-      // Skips a record that does not decode. The projector dead-letters it.
+      // The projector dead-letters a record that does not decode.
       if (!(error instanceof Invalid)) throw error;
       const { offset } = record;
       this.#deps.logger.warn('linked_event_skipped', { topic, partition, offset, cause: messageOf(error) });
@@ -180,18 +175,18 @@ class Connection implements LinkedEventStream {
     }
   }
 
-  /** Advances the client's position over links of other projects, so that they are not read again after a reconnect. */
+  /** Advances the client's position over links of other projects. */
   #sendHeartbeat(): void {
     if (!this.#client.response.writableNeedDrain) this.#write(heartbeatText(this.#positionId()));
     if (this.#client.response.writableNeedDrain) void this.#drained();
   }
 
-  /** Ends also idle streams, and streams whose client does not read. */
+  /** Applies also to idle streams, and to streams whose client does not read. */
   #endIfRevoked(): void {
     if (!this.#client.isAllowed()) this.end();
   }
 
-  /** Resolves when the connection accepts more data or has ended. Ends the stream if that takes too long. */
+  /** Resolves when the connection accepts data or has ended. Ends the stream after `stalledMs`. */
   #drained(): Promise<void> {
     this.#draining ??= this.#nextDrain().finally(() => {
       this.#draining = undefined;
@@ -233,7 +228,7 @@ class Connection implements LinkedEventStream {
     this.#closeTail();
   }
 
-  /** Does not wait for the tail, because the tail waits for the current batch, which may be the caller. */
+  /** Does not wait, because the tail waits for the current batch, which may be the caller. */
   #closeTail(): void {
     if (this.#tail === undefined) return;
     this.#tail.close().then(

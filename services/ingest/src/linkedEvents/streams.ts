@@ -1,4 +1,4 @@
-/** The streams of linked events that this process serves: their start positions, limits, and stop. */
+/** The streams of linked events of this process: start positions, limits, and stop. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -19,18 +19,15 @@ import { expiredPartitions, offsetsFrom, positionIn } from './core/streamId.ts';
 import { findGap } from './gap.ts';
 import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './stream.ts';
 
-/** 'start' is the oldest stored link, 'end' is the next link, and an id is a position after a message. */
+/** The oldest stored link, the next link, or the position of an id. */
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
   /**
-   * Answers the client's request with a stream, and resolves after the stream has started. Returns undefined if the
-   * position is not valid for the topic.
-   * @throws Unavailable if there are too many streams, the process stops, or the log cannot be read. In these cases no
-   * part of the response was sent.
+   * Resolves after the stream has started. Returns undefined if the position is not valid for the topic.
+   * @throws Unavailable if the limit is reached, the process stops, or the log cannot be read.
    */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
-  /** Ends all streams, and rejects new ones. */
   close(): Promise<void>;
 }
 
@@ -42,28 +39,24 @@ export interface LinkedEventStreamsDeps {
   readonly seals: CursorCiphers;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
-  /** Erased data, which no client receives. */
   readonly erased: ErasedData;
   readonly limits?: StreamLimits;
 }
 
 export const STREAM_LIMITS = {
   heartbeatMs: 15_000,
-  /** Ensures that a revocation takes effect within 2 s. */
+  /** A revocation must take effect within 2 s. */
   checkMs: 1_000,
   /** Time after which a client that does not read is disconnected. */
   stalledMs: 60_000,
-  /**
-   * Maximum streams of the process. Each stream reads the whole topic, and can hold a batch of 4 MiB for each partition
-   * if its client is slow. A tenant can use half of the streams.
-   */
+  /** A slow stream can hold a batch of 4 MiB per partition. A tenant can use half of the streams. */
   maxStreams: 64,
-  /** Maximum streams of a project, so that reconnecting clients of one project do not use all streams. */
+  /** Keeps streams for other projects when all clients of a project reconnect. */
   maxStreamsOfProject: 16,
 };
 export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 
-/** Longer than for other limits, because streams stay open for a long time. */
+/** Streams stay open for a long time. */
 const FULL_RETRY_AFTER_S = 10;
 const FULL = 'the limit of linked-event streams for this project, its tenant, or this process is reached';
 
@@ -72,10 +65,7 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
   const codec = await createCodec(deps.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
   const permits = new ConcurrencyLimit(limits.maxStreams, limits.maxStreamsOfProject);
-  /**
-   * Counts a stream before it is answered, so that many simultaneous requests do not exceed the limit. @throws
-   * Unavailable
-   */
+  /** Counts a stream before it starts, so that concurrent requests stay within the limit. @throws Unavailable */
   const takePermit = ({ tenant, project }: Principal): (() => void) => {
     const release = permits.acquire({ tenantId: tenant.id, projectId: project.id });
     if (release === undefined) throw new Unavailable(FULL, { retryAfterS: FULL_RETRY_AFTER_S });
@@ -139,7 +129,7 @@ async function startOf(
   const topic = { logId: log.id, startOffsets, endOffsets };
   const offsets = offsetsFrom(from, topic);
   if (offsets === undefined) return undefined;
-  // A client that starts with the oldest kept link has not read any earlier link.
+  // A client that starts with the oldest link has read no earlier link.
   if (typeof requested === 'string' || from === 'end') return { offsets, gap: undefined };
   const partitions = expiredPartitions(from, topic);
   if (partitions.length === 0) return { offsets, gap: undefined };

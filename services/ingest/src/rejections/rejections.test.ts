@@ -50,7 +50,7 @@ function aRequest(of: Partial<RejectedRequest> = {}): RejectedRequest {
   };
 }
 
-test('writes the rejections of many requests in one insert, and writes nothing if there are none', async () => {
+test('writes the rejections of many requests in one insert, and writes nothing without rejections', async () => {
   const { rejects, inserts } = aStart();
   for (let request = 0; request < 50; request++) rejects.record(aRequest());
   await vi.advanceTimersByTimeAsync(FLUSH_MS);

@@ -1,4 +1,4 @@
-/** Completes a filed report: stores those of its inline events that are missing. */
+/** Completes a filed report by storing its missing inline events. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -82,10 +82,10 @@ export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean 
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
-/** The linker's last look-up may have missed events that were just stored. */
+/** The linker's last lookup may have missed events that were just stored. */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
-/** Requests another look-up of a report that the linker may have closed. */
+/** Requests another lookup of a report that the linker may have closed. */
 export async function appendRetry(
   { reports, clock }: { reports: ReportCache; clock: Clock },
   filed: ReportLink,

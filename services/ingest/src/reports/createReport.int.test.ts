@@ -139,7 +139,7 @@ test('answers a retry with other events with the stored events, and stores none 
   expect(await bench.events()).toHaveLength(2);
 });
 
-test('requests no look-up for a completed report that the linker still has open', async () => {
+test('requests no lookup for a completed report that the linker still has open', async () => {
   const bench = await aReportBench();
   const { deps, body } = await aReportCutShort(bench);
   const [filed] = await bench.reports();
@@ -150,7 +150,7 @@ test('requests no look-up for a completed report that the linker still has open'
   expect((await bench.reports()).map(({ kind }) => kind)).toEqual(['filed']);
 });
 
-test('requests no look-up for a completed report that was retracted', async () => {
+test('requests no lookup for a completed report that was retracted', async () => {
   const bench = await aReportBench();
   const { deps, body, id } = await aReportCutShort(bench);
   await retractReport(deps, bench.principal, id);
@@ -161,7 +161,7 @@ test('requests no look-up for a completed report that was retracted', async () =
   expect(storedIds(await bench.events())).toHaveLength(4);
 });
 
-test('the next retry requests a look-up that was lost after the events were stored', async () => {
+test('the next retry requests a lookup that was lost after the events were stored', async () => {
   const bench = await aReportBench();
   const { deps, body } = await aReportCutShort(bench);
   bench.nowMs += 24 * 60 * 60 * 1000;

@@ -159,7 +159,7 @@ function malformed(draft: ReportDraft, id: string, body: Buffer): CheckedReport 
   return { ...nothing, problems, draft, id, body, rejection: bodyRejection(problems) };
 }
 
-/** A derived id lets every process recognize a retry without a look-up. */
+/** A derived id lets every process recognize a retry without a lookup. */
 function idFromClientRequest(projectId: string, clientRequestId: string | null): string | undefined {
   if (clientRequestId === null) return undefined;
   return uuidV8(createHash('sha256').update(`report/${projectId}/${clientRequestId}`).digest());

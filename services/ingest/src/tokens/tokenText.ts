@@ -1,7 +1,7 @@
 /**
- * Text of an access token: `qlt_`, 38 random letters and digits, and a checksum of 6. With the checksum, scanners of
- * repositories recognize a token offline, and a mistyped token is distinguished from an unknown one. Tokens of earlier
- * versions have 43 characters after the prefix and no checksum, and stay valid.
+ * Text of an access token: `qlt_`, 38 random letters and digits, and 6 digits of a checksum, with which scanners
+ * recognize a token, and mistyped tokens are detected. Older tokens have 43 characters after the prefix and no
+ * checksum.
  */
 import { randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
@@ -10,7 +10,6 @@ import { PROJECT_TOKEN } from '@questlog/schemas/tokenPrefixes';
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** 226 bits. */
 const RANDOM_DIGITS = 38;
-/** Enough digits for 32 bits. */
 const CHECKSUM_DIGITS = 6;
 const WITH_CHECKSUM = /^qlt_[0-9A-Za-z]{44}$/;
 
@@ -19,12 +18,11 @@ export function newToken(): string {
   return PROJECT_TOKEN + random + checksumOf(PROJECT_TOKEN + random);
 }
 
-/** True if the checksum shows that a character was changed. */
 export function isMistyped(token: string): boolean {
   return WITH_CHECKSUM.test(token) && !token.endsWith(checksumOf(token.slice(0, -CHECKSUM_DIGITS)));
 }
 
-/** Returns the CRC-32 of the text in base 62, the most significant digit first. */
+/** CRC-32 in base 62, the most significant digit first. */
 function checksumOf(text: string): string {
   let digits = '';
   for (let left = crc32(text); digits.length < CHECKSUM_DIGITS; left = Math.floor(left / DIGITS.length)) {

@@ -1,6 +1,6 @@
 /**
- * Keeps the minute in which each token was last used. A request only notes its use in memory. Once a second, new
- * minutes are appended to the directory topic for the other ingests and for the next start.
+ * Keeps the minute in which each token was last used. New minutes are appended to the directory topic once a second,
+ * for other ingests and the next start.
  */
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -10,20 +10,16 @@ import { settledSoon } from '@questlog/runtime/process/waiting';
 
 export interface TokenUses {
   note(tokenId: string): void;
-  /** The full minute, in milliseconds since the epoch. Null if the token was never used, as far as this ingest knows. */
+  /** Start of the minute in milliseconds since the epoch. Null if this ingest has read no use. */
   lastUsedAt(tokenId: string): number | null;
   close(): Promise<void>;
 }
 
 const MINUTE_MS = 60_000;
-/** Interval between writes. A kill loses the uses of one interval. */
+/** A kill loses the uses of one interval. */
 const WRITE_EVERY_MS = 1_000;
-/**
- * Maximum records per minute. With more active tokens, each token is written less often: the tokens that have waited
- * longest are next.
- */
+/** With more active tokens, each token is written less often, the longest waiting first. */
 export const MAX_WRITES_PER_MINUTE = 1_000;
-/** Records that are appended at once and share a commit of the log. */
 const APPENDS_PER_BATCH = 50;
 
 export interface TokenUsesDeps {
@@ -34,7 +30,7 @@ export interface TokenUsesDeps {
 
 export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): TokenUses {
   const { tokens, uses } = directory.current;
-  /** Full minutes that the directory may not have yet, the longest waiting first. Has at most one entry per token. */
+  /** Minutes that are not written yet, the longest waiting first. At most one entry per token. */
   const noted = new Map<string, number>();
   const thisMinute = (): number => Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;
   const written = { minute: 0, count: 0 };
@@ -50,7 +46,7 @@ export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): Toke
   };
   const put = async ([tokenId, usedAt]: [string, number]): Promise<void> => {
     await directory.put('use', tokenId, { usedAt });
-    // A later minute waits after those of the other tokens.
+    // A later minute waits until the other tokens were written.
     const latest = noted.get(tokenId) ?? usedAt;
     noted.delete(tokenId);
     if (latest > usedAt) noted.set(tokenId, latest);

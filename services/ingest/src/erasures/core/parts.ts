@@ -1,11 +1,10 @@
 /**
- * Splits an erasure whose ids do not fit into one record of the log. Each part runs as an erasure of its own, and all
- * parts are shown as one erasure. Pure.
+ * Splits an erasure whose ids do not fit into one record of the log. The parts are erased separately and shown as one
+ * erasure. Pure.
  */
 import type { Erasure, ErasureState, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import { sumCounts } from './scope.ts';
 
-/** Splits ids into parts of at most `maxIds` ids. */
 export function splitIntoParts(all: readonly IdsOfProject[], maxIds: number): IdsOfProject[][] {
   const parts: IdsOfProject[][] = [];
   let remaining = 0;
@@ -33,12 +32,11 @@ export function requestIdOf({ id, partOf }: Pick<Erasure, 'id' | 'partOf'>): str
   return partOf ?? id;
 }
 
-/** Combines the parts of an erasure. The state is that of the slowest part. */
+/** The state of an erasure is that of its slowest part. */
 export function mergeParts(first: Erasure, others: readonly Erasure[]): Erasure {
   const parts = [first, ...others];
   const id = requestIdOf(first);
-  // The part with the requested id is written last. If that part is missing, the process ended before, and no other
-  // process writes the rest.
+  // The part with the requested id is written last. If that part is missing, no process will write the rest.
   const isComplete = parts.some((one) => one.id === id);
   const problems = new Set(parts.flatMap(({ problem }) => problem ?? []));
   if (!isComplete) problems.add('the request ended before all parts were written: request the erasure again');

@@ -1,12 +1,8 @@
-/**
- * Scope of an erasure as SQL conditions on the tables. All values in the conditions were checked to be UUIDs or
- * numbers. Pure.
- */
+/** Scope of an erasure as SQL conditions. All values in them were checked to be UUIDs or numbers. Pure. */
 import type { Erasure, ErasureFound } from '@questlog/schemas/topics/directoryEntry';
 import { ERASURE_PLACES } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 
-/** Conditions that select the erased rows of each table. */
 export interface ErasureScope {
   readonly events: string;
   readonly sessions: string;
@@ -19,7 +15,7 @@ export interface ErasureScope {
 
 export type ErasedTable = (typeof ERASED_TABLES)[number];
 
-/** Links are first, because rows of the other tables determine which links are erased. */
+/** Links are first, because rows of the other tables identify them. */
 export const ERASED_TABLES = [
   'report_link_versions',
   'report_versions',
@@ -28,17 +24,14 @@ export const ERASED_TABLES = [
   'events',
 ] as const;
 
-/** Tables that are erased while links can still be written, because no link depends on their rows. */
+/** Tables that are erased while links can still be written, because their rows identify no links. */
 export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
-/** Keeps a statement below ClickHouse's limit of 256 KiB. The statement that counts rows contains each id 8 times. */
+/** Keeps a statement below ClickHouse's limit of 256 KiB. One statement contains each id 8 times. */
 const MAX_SESSIONS_PER_STATEMENT = 400;
-/**
- * Maximum sessions of one record of the log, which leaves space for their reports. A player with more sessions must be
- * erased explicitly.
- */
+/** Leaves space in a record for reports. Erasing a player with more sessions requires `many`. */
 export const MAX_SESSIONS_PER_RECORD = 20_000;
-/** Maximum sessions and reports of one record. A record has at most 1 MiB, and an id takes 37 bytes. */
+/** A record has at most 1 MiB, and an id takes 37 bytes. */
 export const MAX_IDS_PER_RECORD = 28_000;
 
 type ErasureRequest = Pick<Erasure, 'tenantId' | 'projectId' | 'sessions' | 'requestedAt'>;
@@ -55,10 +48,10 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         expired_sessions: `${owner} AND registered_at < ${before}`,
         report_versions: `${owner} AND received_at < ${before}`,
       },
-      // Selects links by their own time, because their events and reports can expire earlier.
+      // Events and reports can expire before their links.
       `changed_at < ${before}`,
     );
-    // Includes events that the linker read before it read the erasure. The clock of the linker can also differ.
+    // The linker may have read the event before the erasure, and its clock can differ.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
     return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
@@ -78,7 +71,6 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
   );
 }
 
-/** @param links an additional condition on links. */
 function addLinkCondition(
   owner: string,
   scope: Pick<ErasureScope, 'events' | 'sessions' | 'expired_sessions' | 'report_versions'>,
@@ -90,7 +82,7 @@ function addLinkCondition(
   return { ...scope, report_link_versions: `${owner} AND (${all.join(' OR ')})` };
 }
 
-/** Selects only events with links, because all event ids of a project would not fit into memory. */
+/** Selects events with links, because all event ids of a project would not fit into memory. */
 function isLinkedCondition(owner: string): string {
   return `id IN (SELECT event_id FROM report_link_versions WHERE ${owner})`;
 }
@@ -100,7 +92,7 @@ export function ownerCondition(tenantId: string, projectId: string | null): stri
   return `tenant_id = ${uuidLiteral(tenantId)}${ofProject}`;
 }
 
-/** @throws Error if the id is not a UUID, because the result becomes part of a statement. */
+/** @throws Error for other text, because the result becomes part of a statement. */
 export function uuidLiteral(id: string): string {
   const uuid = canonicalUuid(id);
   if (uuid === undefined) throw new Error(`${id} is not a UUID`);
@@ -119,7 +111,6 @@ export const ZERO_COUNTS: ErasureFound = Object.freeze({
   ...{ sessions: 0, deadLetters: 0, linkedEvents: 0, log: 0 },
 });
 
-/** Returns the counts of the early tables. */
 export function earlyCounts({ sessions, links, linkedEvents }: ErasureFound): ErasureFound {
   return { ...ZERO_COUNTS, sessions, links, linkedEvents, log: sessions };
 }
@@ -128,12 +119,12 @@ export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => one[key] + other[key]);
 }
 
-/** Returns the larger counts. A step that was interrupted runs again and counts only the remaining data. */
+/** An interrupted step runs again and counts only the remaining data, so the larger counts are correct. */
 export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }
 
-/** Returns a copy, with the counts that only a later version has. */
+/** Keeps counts of later versions. */
 function mapCounts(known: ErasureFound, of: (key: keyof ErasureFound) => number): ErasureFound {
   const found: Record<keyof ErasureFound, number> = { ...known };
   for (const key of ERASURE_PLACES) found[key] = of(key);

@@ -383,7 +383,7 @@ function auditOperation(): object {
       ...PAGE,
     ],
     responses: {
-      200: answer('The entries in ClickHouse, normally all except those of the last second.', 'Audit'),
+      200: answer('The entries in ClickHouse. Entries of the last second can be missing.', 'Audit'),
       400: problem('A parameter is not valid. The detail names the parameter and its valid values.'),
       ...COMMON_RESPONSES,
     },

@@ -67,17 +67,17 @@ describe('a sample', () => {
   const jwt = `eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.${'s'.repeat(400)}`;
   test.each([
     ['the request’s own token', `{"a":"x ${TOKEN} y"}`, '/a', TOKEN],
-    ['a token of ours', '{"a":["qlt_0123456789abcdefXYZ"]}', '/a', '0123456789'],
+    ['a token of this service', '{"a":["qlt_0123456789abcdefXYZ"]}', '/a', '0123456789'],
     [
-      'a token of ours that the cut would halve',
+      'a token of this service at the end of the sample',
       `{"a":"${'x'.repeat(245)}qlt_0123456789abcdef"}`,
       '/a',
       '0123',
     ],
     ['a JWT', `{"a":"${jwt}"}`, '/a', 'sss'],
-    ['a header that was put into the body', '{"a":"Authorization: Bearer abc.def"}', '/a', 'abc'],
-    ['a password beside the field', '{"b":{"userPassword" : "hunter\\"2 é"}}', '/b', 'hunter'],
-    ['what stands behind an escaped quote of it', '{"b":{"userPassword" : "hunter\\"2 é"}}', '/b', '2 é'],
+    ['a header in the body', '{"a":"Authorization: Bearer abc.def"}', '/a', 'abc'],
+    ['a password after the field', '{"b":{"userPassword" : "hunter\\"2 é"}}', '/b', 'hunter'],
+    ['the text after an escaped quote in a password', '{"b":{"userPassword" : "hunter\\"2 é"}}', '/b', '2 é'],
     [
       'a password in JSON that was sent as a string',
       '{"b":"{\\"authToken\\":\\"hunter2\\"}"}',

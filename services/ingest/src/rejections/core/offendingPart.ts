@@ -1,22 +1,18 @@
-/**
- * Finds the part of a body that a problem is about, as a short sample without secrets, so that a game team can see its
- * mistake. Pure.
- */
+/** Finds the part of a body that a problem is about, as a short sample without secrets. Pure. */
 import { eachMember } from '../../core/scanObject.ts';
 import { decodeString, FAILED, JsonBytes } from '../../core/scanValue.ts';
 import { pathOf, type UnknownField } from '../../core/unknownFields.ts';
 
 export interface OffendingPart {
-  /** JSON, or its start. Empty if there is nothing to show. */
+  /** JSON, or its start. Empty if unknown. */
   readonly sample: string;
-  /** Event type of the event that contains the part. Empty if the event has none. */
+  /** Type of the event with the part. Empty if unknown. */
   readonly eventType: string;
 }
 
 export const MAX_SAMPLE_BYTES = 256;
-/** Maximum bytes of an event type. The start of a longer name is sufficient. */
 const MAX_TYPE_BYTES = 100;
-/** Maximum length of a secret that is masked completely if it starts in the sample. */
+/** Maximum length of a secret at the end of a sample that is masked completely. */
 const MAX_SECRET_BYTES = 4096;
 
 export class BodyParts {
@@ -29,7 +25,7 @@ export class BodyParts {
     this.#ownToken = ownToken;
   }
 
-  /** Returns the value of a field. If the field is absent, returns the value that should contain it. */
+  /** Returns the value of a field. For an absent field, returns the value that should contain it. */
   at({ index, pointer }: UnknownField): OffendingPart {
     const start = this.#startOf(index);
     if (start === undefined) return this.around(0);
@@ -40,21 +36,18 @@ export class BodyParts {
     return { sample: this.#shown(found.at, this.#json.skipValue(found.at)), eventType };
   }
 
-  /** Returns the text around an offset. */
   around(offset: number): OffendingPart {
     return { sample: this.#shown(Math.max(0, offset - MAX_SAMPLE_BYTES / 2), this.#json.end), eventType: '' };
   }
 
-  /** Returns the start of an element. The body is an array of elements, or a single element. */
+  /** A body is an array of elements, or a single element. */
   #startOf(index: number): number | undefined {
     const json = this.#json;
     const start = json.skipSpace(0);
     return json.at(start) === OPEN_ARRAY ? elementOf(json, start, index) : start;
   }
 
-  /**
-   * Masks also the text before and after the sample, so that a secret is recognized that is only partly in the sample.
-   */
+  /** Masks the surrounding text too, because a secret can be partly in the sample. */
   #shown(start: number, end: number): string {
     const { body } = this.#json;
     const from = Math.max(0, start - MAX_SECRET_BYTES);
@@ -67,7 +60,7 @@ export class BodyParts {
   }
 }
 
-/** Returns the value at the path, or the deepest value that exists on the path. */
+/** Returns the value at the path, or the deepest value on the path. */
 function walk(
   json: JsonBytes,
   start: number,
@@ -86,7 +79,7 @@ function walk(
   return { at, eventType };
 }
 
-/** Returns the last member with the wanted name. */
+/** Uses the last of duplicate members. */
 function membersOf(
   json: JsonBytes,
   at: number,
@@ -119,19 +112,19 @@ function elementOf(json: JsonBytes, at: number, index: number): number | undefin
   return undefined;
 }
 
-/** Returns the start of the text, truncated at the boundary of a character. */
+/** Returns the start of the text without a partial character. */
 export function truncateUtf8(bytes: Buffer, maxBytes: number): string {
   let end = Math.min(bytes.length, maxBytes);
   while (end > 0 && end < bytes.length && isContinuation(bytes[end] ?? 0)) end--;
   return bytes.toString('utf8', 0, end);
 }
 
-/** True for a byte that continues a character (RFC 3629, section 3). */
+/** RFC 3629, section 3. */
 function isContinuation(byte: number): boolean {
   return (byte & 0xc0) === 0x80;
 }
 
-/** Replaces everything that looks like a secret with stars. The length stays the same. */
+/** Replaces everything that looks like a secret with stars. */
 export function mask(text: string, ownToken = ''): string {
   const known = ownToken === '' ? text : text.replaceAll(ownToken, stars);
   return known
