@@ -84,7 +84,7 @@ export interface IngestServiceDeps {
   readonly adminToken: string;
   readonly pages: AdminPages;
   readonly settings: {
-    /** True if ClickHouse shares the CPU cores of this machine. */
+    /** True if ClickHouse runs on this machine and shares its CPU cores. */
     readonly isEngineLocal: boolean;
     readonly toGames: ListenAddress;
     readonly toOperators: ListenAddress;
@@ -100,7 +100,7 @@ export interface IngestServiceDeps {
     readonly hasDocs: boolean;
     /** Maximum number of links that a report gets through its session. */
     readonly maxSessionLinks: number;
-    /** Maximum erased sessions and reports in memory. */
+    /** Maximum erased sessions and reports, whose ids are kept in memory. */
     readonly maxErasedIds: number;
     /** Proxies whose `X-Forwarded-For` header is trusted. */
     readonly trustedProxies: BlockList;

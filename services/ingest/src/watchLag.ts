@@ -18,7 +18,7 @@ interface WatchLagDeps {
 }
 
 const INTERVAL_MS = 10_000;
-/** Same value as on the page Health of the console. */
+/** Share of the retention time from which a lag is a warning. The page Health uses the same value. */
 const NEAR_LOSS_RATIO = 0.1;
 const HOUR_MS = 60 * 60 * 1000;
 

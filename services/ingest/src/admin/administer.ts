@@ -129,7 +129,9 @@ function limitsFor(patch: LimitsPatch, previous: Pick<Tenant, 'limits' | 'suspen
 
 type LimitsPatch = Pick<TenantPatch, 'limits' | 'suspended'>;
 
-/** Keeps omitted fields. Null if no field is set. @throws Rejected if sessions would expire before other data. */
+/**
+ * Keeps omitted fields. Returns null if no field is set. @throws Rejected if sessions would expire before other data.
+ */
 function retentionFor(patch: ProjectPatch, previous: Project): RetentionDays | null {
   if (patch.retentionDays === undefined) return previous.retentionDays ?? null;
   const merged = { ...(patch.retentionDays === null ? {} : previous.retentionDays), ...patch.retentionDays };
@@ -220,7 +222,7 @@ function sameOrConflict<T extends { readonly createdAt: number }>(kind: string, 
   throw new Rejected('conflict', `the id is used by another ${kind}`);
 }
 
-/** Excludes the switches, which have their own route. */
+/** Excludes a project's switches, which have their own route. */
 function toOutput<T extends { readonly createdAt: number }>(
   entity: T,
 ): Omit<T, 'createdAt' | 'switches'> & { createdAt: string } {

@@ -20,7 +20,7 @@ export interface DeadLetterFilters {
   readonly group: string | undefined;
   readonly topic: string | undefined;
   readonly cause: string | undefined;
-  /** Milliseconds since the epoch. `toMs` is exclusive. */
+  /** Time range in milliseconds since the epoch. `toMs` is exclusive. */
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
 }
@@ -30,7 +30,7 @@ interface Entry {
   decision: DeadLetterDecision | undefined;
 }
 
-/** An entry takes less than 1 KiB. */
+/** Maximum dead letters in memory. An entry takes less than 1 KiB. */
 export const MAX_INDEXED_DEAD_LETTERS = 50_000;
 
 export class DeadLetterIndex {

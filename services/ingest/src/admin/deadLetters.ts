@@ -53,10 +53,10 @@ export interface DeadLetterAdminDeps {
   readonly erased: Pick<Erasures, 'latest'>;
 }
 
-/** @throws Rejected; Unavailable if the topic could not be read to its end in time. */
+/** Each method throws Rejected, or Unavailable if the topic could not be read to its end in time. */
 export interface DeadLetterAdmin {
   page(filters: DeadLetterFilters, page: NewestFirstPage): Promise<DeadLetterPage>;
-  /** Excludes erased data. @throws Rejected `not_found`, also if all data was erased. */
+  /** Returns a dead letter without erased data. @throws Rejected `not_found`, also if all data was erased. */
   inspect(id: string): Promise<InspectedDeadLetter>;
   replay(id: string): Promise<ReplayedDeadLetter>;
   discard(id: string): Promise<void>;
@@ -149,7 +149,7 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
   };
 }
 
-/** Skips dead letters that have expired since they were listed. */
+/** Reads dead letters one by one, and skips expired ones. */
 async function* readMessages(
   deadLetters: readonly IndexedDeadLetter[],
   readMessage: (deadLetter: IndexedDeadLetter) => Promise<DeadLetter>,
@@ -247,7 +247,7 @@ async function recordAt(
   }
 }
 
-/** Reads the topic from its start, and follows it. */
+/** Follows the topic of dead letters from its start. */
 class DeadLetterView {
   readonly #deps: DeadLetterAdminDeps;
   readonly #codec: Codec<DeadLetter>;
@@ -295,7 +295,7 @@ class DeadLetterView {
       },
     });
     [this.#index, this.#tail] = [index, tail];
-    // The next request starts a new tail.
+    // The next request opens a new tail of the topic.
     tail.failed.catch((error: unknown) => {
       this.#tail = undefined;
       this.#failed(error);

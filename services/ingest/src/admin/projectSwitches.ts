@@ -31,7 +31,7 @@ export function projectSwitches({ current, change }: DirectoryHandle, clock: Clo
 
 export interface TaggedSwitches {
   readonly switches: SwitchOutput[];
-  /** RFC 9110, section 8.8.3. */
+  /** ETag of the list (RFC 9110, section 8.8.3). */
   readonly etag: string;
 }
 
@@ -40,7 +40,7 @@ function withEtag(project: Project, nowMs: number): TaggedSwitches {
   return { switches, etag: `"${sha256Hex(JSON.stringify(switches)).slice(0, 32)}"` };
 }
 
-/** RFC 9110, section 13.1.1. ETags of this service have no comma and are not weak. */
+/** Compares ETags (RFC 9110, section 13.1.1). ETags of this service have no comma and are not weak. */
 function matchesEtag(header: string, etag: string): boolean {
   const tags = header.split(',').map((tag) => tag.trim());
   return header === '' || tags.some((tag) => tag === '*' || tag === etag);

@@ -6,9 +6,9 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 
-/** Each report causes one lookup by the linker. */
+/** Maximum reports of a request. Each report causes one lookup by the linker. */
 const MAX_REPORTS = 1_000;
-/** Appends that share a commit of the log. */
+/** Number of appends that share a commit of the log. */
 const APPENDS_PER_BATCH = 50;
 
 export async function retryLinks(
@@ -20,8 +20,8 @@ export async function retryLinks(
     input.projectId === undefined ? '' : 'AND project_id = {projectId:UUID}',
     input.reportId === undefined ? '' : 'AND report_id = {reportId:UUID}',
   ].join(' ');
-  // Starts with the reports that were given up first. A vain retry updates the time, so the next request selects
-  // others.
+  // Selects the reports that the linker gave up first. An unsuccessful retry updates that time, so the next request
+  // selects other reports.
   const rows = await store.query<ReportRow & { unresolved: string }>(
     `WITH waiting AS (
        SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved,

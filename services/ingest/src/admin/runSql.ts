@@ -7,14 +7,14 @@ import { Rejected } from '../rejected.ts';
 
 export const SQL_LIMITS = {
   rows: 100_000,
-  /** Shorter than the client's timeout, so that the response states the cause. */
+  /** Time limit of a query, below the client's timeout, so that the response states the cause. */
   seconds: 25,
-  /** Applies to ClickHouse's own count, and to the response text. */
+  /** Limit of a result in ClickHouse's own count, and of the response text. */
   bytes: 256 * 1024 * 1024,
-  /** Queries of a process that run or wait for a connection. Further queries would wait for minutes. */
+  /** Maximum queries of a process that run or wait for a connection. Further queries would wait for minutes. */
   maxConcurrent: 32,
 } as const;
-/** Advice by error code, for queries that exceed their own limits. */
+/** Advice for queries that exceed their own limits, by ClickHouse's error code. */
 const ADVICE: Readonly<Record<string, string>> = {
   158: ' Filter, or aggregate less.', // TOO_MANY_ROWS
   159: ' Filter, or aggregate less.', // TIMEOUT_EXCEEDED
@@ -24,7 +24,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 const MEMORY_LIMIT_EXCEEDED = '241';
 const TOO_MANY_ROWS_OR_BYTES = '396';
 
-/** Error codes for missing permissions, and for text that is not a single statement. */
+/** ClickHouse's error codes for missing permissions, and for text that is not a single statement. */
 const NOT_ALLOWED = new Set([
   '48', // NOT_IMPLEMENTED
   '62', // SYNTAX_ERROR
@@ -54,7 +54,7 @@ export async function runSql(
     };
     return await reader.queryRaw(query, settings, SQL_LIMITS.bytes, parameters, disconnected);
   } catch (error) {
-    // Not an error of ClickHouse, which would count as a 503.
+    // The client caused this error, so it must not count as a 503 of ClickHouse.
     if (disconnected.aborted)
       throw new Rejected('query_failed', 'the client has disconnected', { cause: error });
     if (error instanceof QueryRejected) {

@@ -6,10 +6,10 @@ import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** The sweep removes unnamed files within a day and an hour. */
+/** Age after which the sweep has removed every unnamed file. The sweep takes a day and an hour. */
 const UNNAMED_DAYS = 3;
 
-/** Checks one file at a time, because a process can open a limited number of files. */
+/** Returns existing files. Checks one file at a time, because a process can open a limited number of files. */
 export async function existingFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
@@ -19,7 +19,7 @@ export async function existingFiles(
   return existing;
 }
 
-/** Includes bytes that arrived after the removal of their description. */
+/** Removes files, including bytes that arrived after the removal of their description. */
 export async function removeFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],

@@ -18,7 +18,7 @@ import {
   ZERO_COUNTS,
 } from './core/scope.ts';
 
-/** Queries each table except `events` once, because the links of a project require a scan of its events. */
+/** Counts erased rows. Queries each table except `events` once, because a project's links require a scan of events. */
 export async function countRows(store: Store, scope: ErasureScope): Promise<ErasureFound> {
   const [row] = await store.query<Record<'ofReports' | 'ofLinks', string[]> & { sessions: string }>(
     `SELECT
@@ -50,10 +50,10 @@ export async function countRows(store: Store, scope: ErasureScope): Promise<Eras
   return { ...ZERO_COUNTS, events, sessions, reports, links, linkedEvents, log };
 }
 
-/** With a longer statement, the client would time out and send a copy of the running statement. */
+/** Time limit of a statement, below the timeout of the client, which would send a copy of the running statement. */
 const STATEMENT_LIMIT_SECONDS = 25;
 
-/** A project can have one record per event, so the groups may exceed the memory of a query. */
+/** Writes large groups to disk, because a project can have one record per event. */
 const SPILL_GROUPS = 'max_bytes_before_external_group_by = 134217728';
 
 export async function countReports(store: Store, scope: ErasureScope): Promise<number> {
@@ -106,7 +106,7 @@ export async function recordErasedEvents(
   }
 }
 
-/** A mutation takes between 10 ms and minutes. */
+/** First interval between checks of a mutation, which takes between 10 ms and minutes. */
 const FIRST_POLL_MS = 10;
 const POLL_MS = 200;
 
@@ -134,7 +134,7 @@ export async function hideRows(
   }
 }
 
-/** ClickHouse's default is 8 minutes. */
+/** Lifetime of replaced parts during an erasure. ClickHouse's default is 8 minutes. */
 const OLD_PARTS_LIFETIME_SECONDS = 60;
 
 /**
@@ -143,7 +143,7 @@ const OLD_PARTS_LIFETIME_SECONDS = 60;
  */
 export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
   await rejectDetachedParts(store);
-  // Keeps a lifetime that an operator has set.
+  // Keeps the lifetime of replaced parts if an operator has set it.
   const tables = (await settingsOf(store))
     .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN_SETTING))
     .map(({ name }) => name);
@@ -196,10 +196,10 @@ async function removeOldParts(store: Store): Promise<void> {
     await store.command(`ALTER TABLE ${table} DROP PARTITION ID '${NO_PARTITION}'`);
 }
 
-/** Partition ids are months or `all`. */
+/** An id that no partition has, because partition ids are months or `all`. */
 const NO_PARTITION = 'none';
 
-/** Includes settings that a killed process has left. */
+/** Resets the settings of all tables, including settings that a killed process has left. */
 export async function restoreSettings(store: Store): Promise<void> {
   const settings = await settingsOf(store);
   const own = settings.filter(({ engine }) => engine.includes(OWN_SETTING));

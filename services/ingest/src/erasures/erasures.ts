@@ -1,4 +1,4 @@
-/** Requests of `/admin/erasures`. The directory keeps erasures permanently. */
+/** Requests of `/admin/erasures`. The directory keeps all erasures permanently. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -36,7 +36,7 @@ export interface Erasures {
   list(): ErasureOutput[];
 }
 
-/** Limits the response, because erasures are never removed. */
+/** Maximum erasures of a response. Erasures are never removed. */
 export const MAX_LISTED = 1_000;
 
 export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures {

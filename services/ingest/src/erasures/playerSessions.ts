@@ -104,7 +104,7 @@ async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<str
   return `${count} sessions of project ${projects} expired before their players were recorded, and other data of these sessions remains, which may belong to the player. Request the erasure again after this data has expired, or erase these sessions or the project. This query lists the sessions: SELECT DISTINCT project_id, session_id FROM expired_sessions WHERE key_id != ${id}`;
 }
 
-/** With more sessions, the log is not searched for them. */
+/** Maximum sessions of unknown players in memory. With more sessions, the log is not searched for them. */
 const MAX_UNKNOWN = 100_000;
 
 export function projectsOf(
@@ -156,7 +156,7 @@ interface Selection {
 
 const PAGE_OF_SESSIONS = 20_000;
 
-/** Reads pages, because half a million rows at once would block the process. */
+/** Reads pages of sessions, because half a million rows at once would block the process. */
 async function readPages(
   store: PlayerSessionsDeps['store'],
   { table, id, where }: Selection,
@@ -221,7 +221,7 @@ async function readRegistrations(
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const BYTES_PER_SECOND = 64 * 1024 * 1024;
-/** Records that are decoded before other requests are served. */
+/** Number of records that are decoded before other requests are served. */
 const RECORDS_PER_TURN = 1_000;
 
 function isOwned({ tenantId, projectId }: SessionRegistered, owner: Owner): boolean {
@@ -244,7 +244,7 @@ function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedP
   return matches(session.playerExternalId, externalId) && matches(session.playerDeviceId, deviceId);
 }
 
-/** The rows of these sessions may be hidden while their events are not. */
+/** Returns the sessions of unfinished erasures. Their rows may be hidden while their events are not. */
 function unfinishedErasureSessions(
   { erasures }: Pick<Directory, 'erasures'>,
   owner: Owner,

@@ -51,12 +51,12 @@ export interface ErasureRunDeps {
   readonly logger: Logger;
 }
 
-/** The ingest that received the request starts at once. Other ingests take over after this time. */
+/** Time after which other ingests take over an erasure of the ingest that received the request. */
 const TAKEOVER_AFTER_MS = 10 * 60_000;
 const POLL_INTERVAL_MS = 60_000;
-/** An error of ClickHouse can contain a whole statement. */
+/** Maximum length of a problem, because an error of ClickHouse can contain a whole statement. */
 const MAX_PROBLEM_CHARACTERS = 2_000;
-/** Long enough for a projector that is always seconds behind. */
+/** Maximum wait for the projector. Long enough for a projector that is always seconds behind. */
 const CATCH_UP_LIMIT_MS = 10 * 60_000;
 
 export interface ErasureRuns {
@@ -64,7 +64,7 @@ export interface ErasureRuns {
   close(): Promise<void>;
 }
 
-/** Hiding the rows of an erasure does not wait for the disk step of another one. */
+/** Runs all unfinished erasures. Hiding the rows of one erasure does not wait for the disk step of another. */
 export function runErasures(deps: ErasureRunDeps): ErasureRuns {
   const drops = runSteps(
     deps,
@@ -137,7 +137,9 @@ function runSteps(
   };
 }
 
-/** Erased data of all parts of an erasure, merged once. Merging 25 parts for each part would take seconds. */
+/**
+ * Erased data of all parts of an erasure, merged once, because merging 25 parts again for each part would take seconds.
+ */
 class MergedParts {
   #asked = '';
   #erased = new ErasedData();
@@ -167,7 +169,7 @@ class Run {
   readonly #deps: ErasureRunDeps;
   readonly #id: string;
   readonly #signal: AbortSignal;
-  /** Totals of the finished steps. */
+  /** Counts of all finished steps. */
   #found: ErasureFound = ZERO_COUNTS;
   /** Counts a file once, also if a step runs again after a removal. */
   readonly #files = new Set<string>();
@@ -236,7 +238,7 @@ class Run {
       await this.#update({ hiddenAt: null });
       return false;
     }
-    // An upload address stays valid for an hour, also after a removal.
+    // An upload address stays valid for an hour, even if the upload was removed.
     const lateAttachments = await this.#removeUnnamed(
       erasure,
       (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_LIFETIME_MS,
@@ -319,7 +321,7 @@ class Run {
     return attachments;
   }
 
-  /** @returns the number of files so far. */
+  /** @returns the number of erased files so far. */
   async #count(files: readonly UploadKey[]): Promise<number> {
     for (const key of await existingFiles(this.#deps.uploads, files)) this.#files.add(storageKey(key));
     return this.#files.size;
@@ -346,7 +348,7 @@ class Run {
 
 function merged(known: readonly IdsOfProject[], more: readonly IdsOfProject[]): IdsOfProject[] {
   const byProject = Map.groupBy([...known, ...more], ({ projectId }) => projectId);
-  // Keeps fields of later versions.
+  // Keeps fields that only later versions have.
   return [...byProject].map(([projectId, of]) => ({
     ...of[0],
     projectId,

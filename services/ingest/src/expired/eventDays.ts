@@ -1,7 +1,7 @@
 /** Splits a statement over many events into statements that each end within the time limit. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 
-/** A statement with this number of events ends within the time limit, also on a slow disk. */
+/** Maximum events of a statement, which ends within the time limit, also on a slow disk. */
 const MAX_EVENTS_PER_STATEMENT = 5_000_000;
 /** Returns conditions that together cover all days of the selected events. */
 export async function dayRangesOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {

@@ -18,9 +18,9 @@ interface OwnedProject {
 
 export const SESSION_RECORDS = 'session_records';
 
-/** A set of these ids fits into the memory of a query (448 MiB in the embedded engine). */
+/** Maximum sessions of a statement. Their ids fit into the memory of a query (448 MiB in the embedded engine). */
 const MAX_SESSIONS_PER_STATEMENT = 250_000;
-/** Limits an insert's memory. By default, ClickHouse collects blocks of a million rows. */
+/** Settings that limit an insert's memory. By default, ClickHouse collects blocks of a million rows. */
 const SMALL_BLOCKS =
   'max_insert_threads = 1, min_insert_block_size_rows = 100000, min_insert_block_size_bytes = 16777216';
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -32,7 +32,7 @@ const COLUMNS = `${KEY_COLUMNS}, noted_at`;
 const TABLES = ['events', 'report_versions'] as const;
 type NamingTable = (typeof TABLES)[number];
 
-/** The audit topic contains only operators. */
+/** Topics with data of players. The audit topic contains only operators. */
 const PLAYER_DATA_TOPICS = [
   TOPICS.events,
   TOPICS.sessions,
@@ -183,7 +183,7 @@ async function renew(store: StoreQueries, { table, where, recorded, nowMs }: Ren
   }
 }
 
-/** A report can name a session that the project does not know. */
+/** Session that a row names. A report can name a session that the project does not know. */
 const SESSION_NAMED_BY = {
   events: 'session_id',
   report_versions: 'coalesce(session_id, named_session_id)',

@@ -2,7 +2,7 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
 
-/** Milliseconds since the epoch. 0 if no data has expired. */
+/** Times in milliseconds since the epoch. 0 if no data has expired. */
 export interface Expiry {
   readonly events: number;
   readonly links: number;
@@ -23,7 +23,7 @@ export async function expiryOf(store: Pick<Store, 'query'>, projectId: string): 
   };
 }
 
-/** True for a UUIDv7 from before the time. */
+/** True if the id is a UUIDv7 from before the time. */
 export function isMadeBefore(id: string, beforeMs: number): boolean {
   return isUuidV7(id) && millisOf(id) < beforeMs;
 }

@@ -7,7 +7,7 @@ import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/t
 import type { TimeRange } from './storedRows.ts';
 
 const MAX_MINUTES = 10_000;
-/** Under load, the projector is a second or two behind. */
+/** Maximum wait for the projector. Under load, the projector is a second or two behind. */
 const PROJECTION_WAIT_MS = 3_000;
 
 export interface LedgerDeps {

@@ -7,7 +7,7 @@ export interface Range {
   /** Start offsets (inclusive) and end offsets (exclusive) by partition. */
   readonly from: readonly number[];
   readonly ends: readonly number[];
-  /** A partition ends at a record that the log stored at this time or later. */
+  /** Time at which a partition ends. The log stored the partition's last record at this time or later. */
   readonly untilMs: number;
   readonly bytesPerSecond: number;
   readonly signal: AbortSignal;
@@ -50,7 +50,7 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // Blocks the partition, whose read has ended.
+      // Blocks a partition whose read has ended.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });
@@ -63,7 +63,7 @@ export async function readRange(
   }
 }
 
-/** Reading this number of records is faster than another step of the search. */
+/** Range at which the search stops, because reading it is faster than another step of the search. */
 const MAX_SKIPPED_RECORDS = 10_000;
 const PROBE_LIMIT_MS = 5_000;
 

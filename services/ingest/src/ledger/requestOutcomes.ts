@@ -10,7 +10,7 @@ import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
 export interface AcceptedEvents {
   readonly receivedAtMs: number;
   readonly events: number;
-  /** Events outside the sample of a switch. Undefined if none. */
+  /** Number of events outside the sample of a switch. Undefined if none. */
   readonly sampled?: number;
 }
 

@@ -7,7 +7,7 @@ import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';
 
 export interface TimeRange {
   readonly fromMs: number;
-  /** Exclusive. */
+  /** End of the time range, exclusive. */
   readonly toMs: number;
   readonly tenantId: string | undefined;
 }

@@ -44,12 +44,12 @@ export const VERIFY_LIMITS = {
   /** Read rate of the log, which takes an eighth of a CPU thread. */
   bytesPerSecond: 4 * 1024 * 1024,
   bytesPerTurn: 256 * 1024,
-  /** More differences have a common cause. */
+  /** Maximum differences of a verification. More differences have a common cause. */
   maxDifferences: 10_000,
   /** Maximum difference between `receivedAt` and the log's time. */
   clockSkewMs: 15 * 60_000,
   projectionWaitMs: 5_000,
-  /** The counts of a block are written after its rows. */
+  /** Delay of the second check, because the counts of a block are written after its rows. */
   recheckAfterMs: 3_000,
 };
 export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
@@ -93,7 +93,7 @@ export class Verifier {
   }
 }
 
-/** A record without rows at its offset. A dead letter may explain it. */
+/** A record without rows at its offset. Its dead letter may explain it. */
 interface Unexplained {
   readonly difference: Difference;
   readonly events: number;
@@ -111,9 +111,9 @@ class Verification {
     ...{ logged: ZERO_AMOUNT, projected: ZERO_AMOUNT, repeated: ZERO_AMOUNT, dead: ZERO_AMOUNT },
     ...{ pastRetention: ZERO_AMOUNT, notYet: ZERO_AMOUNT },
   };
-  /** By partition and offset. */
+  /** Unexplained records by partition and offset. */
   readonly #unexplained = new Map<string, Unexplained>();
-  /** A duplicate append comes after the original. */
+  /** Append ids of this verification. A duplicate append comes after the original. */
   readonly #appendIds = new Set<string>();
   readonly #read = { records: 0, bytes: 0 };
   #differences = 0;
@@ -224,7 +224,7 @@ class Verification {
     for (const difference of differences) this.#reportDifference(difference);
   }
 
-  /** A record that does not decode counts with the log's time and the tenant in its key. */
+  /** Decodes the records. A record that does not decode counts with the log's time and the tenant in its key. */
   async #decoded({ partition, records }: Batch, projectedTo: number): Promise<LoggedRecord[]> {
     const { codec } = this.#deps;
     const { fromMs, toMs, tenantId } = this.#times;
@@ -295,7 +295,7 @@ class Verification {
     );
   }
 
-  /** Reports minutes that differ twice, because a block's counts are written after its rows. */
+  /** Reports minutes whose counts differ in two checks, because a block's counts are written after its rows. */
   async #reportPersistentDifferences(
     what: Difference['what'],
     settledMs: number,
@@ -335,7 +335,7 @@ class Verification {
   }
 }
 
-/** Same number as in the projector. */
+/** Number of append ids in memory, the same as in the projector. */
 const MAX_APPEND_IDS = 50_000;
 
 async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {

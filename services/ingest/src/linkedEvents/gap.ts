@@ -15,7 +15,7 @@ export interface GapDeps {
 
 export interface GapRequest {
   readonly projectId: string;
-  /** 'start' if the client's position cannot be read. */
+  /** Position of the client. 'start' if the position cannot be read. */
   readonly position: StreamPosition | 'start';
   /** Offsets at which the stream continues, by partition. */
   readonly offsets: readonly number[];
@@ -23,7 +23,7 @@ export interface GapRequest {
   readonly partitions: readonly number[];
 }
 
-/** Maximum delay of a stream. After it, a wider range is sent. */
+/** Maximum delay of a stream. If the search takes longer, a wider range is sent. */
 const TIME_LIMIT_MS = 2_000;
 
 /** Returns the time between the last link before the position and the first stored record. */

@@ -74,7 +74,7 @@ class Connection implements LinkedEventStream {
   readonly ended: Promise<void>;
   readonly #deps: StreamDeps;
   readonly #client: StreamClient;
-  /** By partition. Offsets after records that were sent or skipped. */
+  /** Next offset of each partition, after all records that were sent or skipped. */
   readonly #nextOffsets: number[];
   readonly #readToMs: number[] = [];
   readonly #started = Promise.withResolvers<void>();
@@ -113,7 +113,7 @@ class Connection implements LinkedEventStream {
     this.#started.resolve();
   }
 
-  /** Concurrent calls for several partitions alternate when the connection is full. */
+  /** Writes links to the connection. Concurrent calls for several partitions alternate when the connection is full. */
   async writeBatch({ topic, partition, records, nextOffset, isAfterExpired }: Batch): Promise<void> {
     await this.#started.promise;
     if (isAfterExpired) this.#sendGap(partition, records[0]);
@@ -141,7 +141,7 @@ class Connection implements LinkedEventStream {
     this.#write(gapText({ fromMs: this.#readToMs[partition], toMs }, this.#positionId()));
   }
 
-  /** With the old position, a client would miss records that are appended after the truncation. */
+  /** Moves the position back after a truncation. Otherwise, a client would miss records that are appended there. */
   truncate(partition: number, offset: number): void {
     this.#nextOffsets[partition] = Math.min(this.#nextOffsets[partition] ?? 0, offset);
   }
@@ -149,13 +149,13 @@ class Connection implements LinkedEventStream {
   end(): void {
     const { response } = this.#client;
     if (this.#isOver) return;
-    // A client that reads receives the rest and a clean end.
+    // A client that reads receives the remaining messages and a clean end.
     if (response.writableNeedDrain) response.destroy();
     else response.end();
     this.#finish();
   }
 
-  /** Skips records of other tenants by their key, without decoding. */
+  /** Decodes a link of the client's project. Skips records of other tenants by their key. */
   async #decodeOwnLink(
     record: LogRecord,
     { topic, partition }: { topic: string; partition: number },
@@ -181,7 +181,7 @@ class Connection implements LinkedEventStream {
     if (this.#client.response.writableNeedDrain) void this.#drained();
   }
 
-  /** Applies also to idle streams, and to streams whose client does not read. */
+  /** Ends a stream whose token was revoked, also if the stream is idle or the client does not read. */
   #endIfRevoked(): void {
     if (!this.#client.isAllowed()) this.end();
   }
@@ -228,7 +228,7 @@ class Connection implements LinkedEventStream {
     this.#closeTail();
   }
 
-  /** Does not wait, because the tail waits for the current batch, which may be the caller. */
+  /** Closes the tail without waiting, because the tail waits for the current batch, which may be the caller. */
   #closeTail(): void {
     if (this.#tail === undefined) return;
     this.#tail.close().then(

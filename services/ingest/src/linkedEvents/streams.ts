@@ -45,18 +45,18 @@ export interface LinkedEventStreamsDeps {
 
 export const STREAM_LIMITS = {
   heartbeatMs: 15_000,
-  /** A revocation must take effect within 2 s. */
+  /** Interval of token checks. A revocation must take effect within 2 s. */
   checkMs: 1_000,
   /** Time after which a client that does not read is disconnected. */
   stalledMs: 60_000,
-  /** A slow stream can hold a batch of 4 MiB per partition. A tenant can use half of the streams. */
+  /** Maximum streams. A slow stream can hold a batch of 4 MiB per partition. A tenant can use half of the streams. */
   maxStreams: 64,
-  /** Keeps streams for other projects when all clients of a project reconnect. */
+  /** Keeps streams for other projects when all clients of one project reconnect. */
   maxStreamsOfProject: 16,
 };
 export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 
-/** Streams stay open for a long time. */
+/** Long, because streams stay open for a long time. */
 const FULL_RETRY_AFTER_S = 10;
 const FULL = 'the limit of linked-event streams for this project, its tenant, or this process is reached';
 

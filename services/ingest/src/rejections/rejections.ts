@@ -23,7 +23,7 @@ export interface RejectedRequest {
   /** The token must not be stored. */
   readonly token: string;
   readonly body: Buffer | undefined;
-  /** Offset of the fault. Undefined if the fields of the rejections show the fault. */
+  /** Offset of the fault in the body. Undefined if the fields of the rejections show the fault. */
   readonly failedAt: number | undefined;
   readonly rejections: readonly Rejection[];
 }
@@ -33,7 +33,7 @@ export interface Rejections {
   record(request: RejectedRequest): void;
 }
 
-/** Each part requires a scan of the body. */
+/** Maximum samples of a request, because each sample requires a scan of the body. */
 const MAX_PARTS_PER_REQUEST = 10;
 
 export function openRejections(deps: FlushDeps): Rejections {

@@ -82,7 +82,7 @@ export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean 
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
-/** The linker's last lookup may have missed events that were just stored. */
+/** Margin before the end of the linker's last lookup, which may have missed events that were just stored. */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
 /** Requests another lookup of a report that the linker may have closed. */
@@ -107,7 +107,7 @@ async function storedEvents(
   return new Map(rows.map((row) => [row.id, eventOfRow(row)]));
 }
 
-/** Uses the original ids and append ids, so that consumers drop a duplicate append. */
+/** Stores missing events with their original ids and append ids, so that consumers drop a duplicate append. */
 async function storeMissing(
   deps: CompleteDeps,
   principal: Principal,

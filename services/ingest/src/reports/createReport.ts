@@ -62,7 +62,7 @@ export interface ReportDeps extends StoreEventsDeps {
   readonly erased: ErasedData;
   readonly projection: ProjectionProgress;
   readonly clock: Clock;
-  /** Serializes changes of a report, by project and id. */
+  /** Mutex for changes of a report, by project and id. */
   readonly perReport: KeyedMutex;
   readonly checkAttachments: CheckAttachments;
 }
@@ -78,7 +78,7 @@ export interface ReportAnswer {
 interface CheckedReport extends AssignedDrafts {
   readonly draft: ReportDraft;
   readonly id: string;
-  /** Null also for an unknown session. */
+  /** Id of a known session. Null for an unknown session. */
   readonly sessionId: string | null;
   readonly sessionLane: number | null;
   readonly buildId: string | null;
@@ -159,7 +159,7 @@ function malformed(draft: ReportDraft, id: string, body: Buffer): CheckedReport 
   return { ...nothing, problems, draft, id, body, rejection: bodyRejection(problems) };
 }
 
-/** A derived id lets every process recognize a retry without a lookup. */
+/** Derives the id of a report, so that every process recognizes a retry without a lookup. */
 function idFromClientRequest(projectId: string, clientRequestId: string | null): string | undefined {
   if (clientRequestId === null) return undefined;
   return uuidV8(createHash('sha256').update(`report/${projectId}/${clientRequestId}`).digest());
@@ -210,7 +210,7 @@ async function fileReport(
   checked: CheckedReport,
 ): Promise<ReportAnswer> {
   const { id, drafts, attachments } = checked;
-  // The sizes in the request are optional.
+  // Checks the stored sizes, because the sizes in the request are optional.
   const tooLarge = attachedBytesProblems(attachments.filter(({ state }) => state === 'stored'));
   if (tooLarge.length > 0) throw bodyRejection(tooLarge);
   const { rejection: refusal } = deps.limits.acquireEvents(principal, drafts.length, drafts.length);
@@ -335,7 +335,7 @@ async function replay(
   return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, extras) };
 }
 
-/** Adds the open reports of the session, and the reports that name the event. */
+/** Adds to each event the open reports of its session, and the reports that name the event. */
 function withReportIds(
   { reports }: ReportDeps,
   { project, revision }: Principal,
@@ -353,7 +353,7 @@ function requestDigest(body: Buffer): Buffer {
   return createHash('sha256').update(body).digest();
 }
 
-/** True also if the body has the generated id, which the client learned from a 503. */
+/** True if the request is the filed one, possibly with the generated id, which a client learns from a 503. */
 function isSameRequest(body: Buffer, idMember: Span | undefined, filed: Buffer | null): boolean {
   if (filed === null) return false;
   if (filed.equals(requestDigest(body))) return true;

@@ -35,7 +35,7 @@ const CONDITIONS = {
   sessionId: 'session_id = {sessionId:UUID}',
 };
 
-/** Excludes long columns, because `FINAL` reads them for all reports of the project. */
+/** Columns of the list. Long columns are excluded, because `FINAL` reads them for all reports of the project. */
 const COLUMNS = `${COMMON_COLUMNS}, ${TEXT_COLUMNS}`;
 
 type Head =

@@ -94,7 +94,7 @@ const LINKS_IN_CLICKHOUSE = `
 const LINKS_BY_SESSION = `
   SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM (${sessionEventsQuery()})`;
 
-/** Sorts by `occurredAt`, and then in log order. */
+/** Returns a page of the report's events, by `occurredAt` and then in log order. */
 export async function readReportEvents(
   deps: ReportReadDeps,
   principal: Principal,
@@ -107,7 +107,7 @@ export async function readReportEvents(
   const { filed, retractedAt } = report;
   await waitForProjection(deps, filed);
   const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
-  // The primary key starts with the time in the ids.
+  // The subquery selects events by the primary key, which starts with the time in the ids.
   const { page, rows: found } = await queryPage(wanted, (asked, settings) =>
     deps.store.query<LinkedRow>(
       `WITH links AS (
@@ -158,7 +158,7 @@ async function waitForProjection(
   filed: ReportLink,
 ): Promise<void> {
   const { tenantId, sessionLane, inlineEventIds, eventIds } = filed;
-  // Waits only for partitions with the report or its events.
+  // Partitions with the report or its events. Other partitions are not waited for.
   const lanes = [0, sessionLane ?? 0, ...[...inlineEventIds, ...eventIds].map(laneOf)];
   const concerned = partitionsOf(tenantId, lanes, partitions);
   await Promise.all([
@@ -169,7 +169,8 @@ async function waitForProjection(
 }
 
 /**
- * A token can retract reports that it or its predecessors filed, because everybody has the token of a published game.
+ * Retracts a report. A token can retract only reports that it or its predecessors filed, because everybody has the
+ * token of a published game.
  * @throws Rejected `not_found` also for another project's report; `forbidden` for another token's report.
  */
 export async function retractReport(

@@ -43,7 +43,7 @@ export async function retentionCost(deps: CostDeps, project: Project | undefined
       project === undefined ? all : { rows: measurement.rows, bytes: bytesOfRows(all, measurement.rows) };
     tables.push(costOf({ what, name: table, project }, { ...measurement, ...ofIt }, nowMs));
   }
-  // Reports still name expired files.
+  // Excludes expired files, which reports still name.
   const files = `(
       SELECT project_id, received_at, arrayJoin(attachments) AS file FROM report_versions FINAL
       WHERE ${ofProject(project, 'report_versions')}

@@ -35,10 +35,10 @@ const TABLES = Object.entries(RETAINED_TABLES) as readonly [
 ][];
 type RetainedTable = (typeof RETAINED_TABLES)[keyof typeof RETAINED_TABLES];
 
-/** The first run is delayed to keep the start fast. */
+/** Intervals of the runs. The first run is delayed to keep the start fast. */
 const INTERVALS = { firstMs: 60_000, everyMs: 60 * 60 * 1000 };
 const POLL_MS = 1_000;
-/** The text of a statement is limited in ClickHouse. */
+/** Maximum projects of a statement, because ClickHouse limits the length of a statement. */
 const MAX_PROJECTS_PER_STATEMENT = 1_000;
 
 export interface RetentionDeps {
@@ -124,7 +124,7 @@ async function marks(store: RetentionDeps['store']): Promise<Map<string, number>
   return new Map(rows.map(({ projectId, what, beforeMs }) => [markKey(projectId, what), Number(beforeMs)]));
 }
 
-/** Checks with queries before and after, because a mutation can end before all rows are removed. */
+/** Removes expired rows. Queries before and after, because a mutation can end before all rows are removed. */
 async function dropRows(
   deps: RetentionDeps,
   { what, rows, due }: ExpiredRows,
@@ -211,7 +211,7 @@ async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise
   return [];
 }
 
-/** The mutation continues, and its rows are queried afterwards. */
+/** Ignores that ClickHouse stopped waiting. The mutation continues, and its rows are queried afterwards. */
 function ignoreUnfinished(error: unknown): void {
   const cause: unknown = error instanceof Unavailable ? error.cause : undefined;
   if (!(cause instanceof Error && 'code' in cause && cause.code === UNFINISHED)) throw error;
@@ -219,7 +219,7 @@ function ignoreUnfinished(error: unknown): void {
 
 const UNFINISHED = '341';
 
-/** Uses constants, because a mutation that runs again after a restart must select the same rows. */
+/** Returns conditions with constants, because a mutation that runs again after a restart must select the same rows. */
 function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]): string[] {
   const list = (ids: readonly string[]): string => [...new Set(ids)].map((id) => `'${id}'`).join(', ');
   return [...Map.groupBy(due, ({ beforeMs }) => beforeMs)].map(([beforeMs, some]) => {
@@ -231,7 +231,7 @@ function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]):
   });
 }
 
-/** A mutation can take longer than a request. @throws Unavailable if a mutation fails. */
+/** Waits for running mutations, which can take longer than a request. @throws Unavailable if a mutation fails. */
 async function waitForMutations(
   store: RetentionDeps['store'],
   table: string,

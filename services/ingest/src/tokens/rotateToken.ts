@@ -33,7 +33,7 @@ export async function rotateToken(
   const successor = await change('token', id, () => {
     const old = rotatable(current.tokens.get(canonicalUuid(idText) ?? ''));
     const entity: Token = {
-      // Keeps fields of later versions.
+      // Keeps fields that only later versions have.
       ...old,
       ...{ id, sha256: sha256Hex(text) },
       expiresAt: expiresAt == null ? sameLifetime(old, expiresAt, nowMs) : expiryOf(expiresAt, nowMs),

@@ -8,7 +8,7 @@ import { crc32 } from 'node:zlib';
 import { PROJECT_TOKEN } from '@questlog/schemas/tokenPrefixes';
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-/** 226 bits. */
+/** Random part of a token, with 226 bits. */
 const RANDOM_DIGITS = 38;
 const CHECKSUM_DIGITS = 6;
 const WITH_CHECKSUM = /^qlt_[0-9A-Za-z]{44}$/;

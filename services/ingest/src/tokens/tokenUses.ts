@@ -16,9 +16,9 @@ export interface TokenUses {
 }
 
 const MINUTE_MS = 60_000;
-/** A kill loses the uses of one interval. */
+/** Interval between writes. A kill loses the uses of one interval. */
 const WRITE_EVERY_MS = 1_000;
-/** With more active tokens, each token is written less often, the longest waiting first. */
+/** Maximum records per minute. With more active tokens, the longest waiting tokens are written first. */
 export const MAX_WRITES_PER_MINUTE = 1_000;
 const APPENDS_PER_BATCH = 50;
 

@@ -42,19 +42,19 @@ const COMPARED_BYTES = 64 * 1024;
  */
 const RESERVED_BYTES = 1024 * 1024 * 1024;
 const RESERVED_SHARE = 0.1;
-/** Flushing a large file at once would block the disk, and therefore the log, for long. */
+/** Interval between flushes of a file. Flushing a large file at once would block the disk, and therefore the log. */
 const FLUSH_INTERVAL_BYTES = 1024 * 1024;
 
 export interface FolderStoreOptions {
   readonly folder: string;
-  /** Signs the addresses. If it is empty, a key is generated once and stored. */
+  /** Key that signs the addresses. If it is empty, a key is generated once and stored. */
   readonly signingKey: string;
 }
 
 export async function openFolderStore({ folder, signingKey }: FolderStoreOptions): Promise<UploadStore> {
   const incoming = join(folder, INCOMING);
   await mkdir(incoming, { recursive: true, mode: FOLDER_MODE });
-  // No other process uses the folder.
+  // No other process uses the folder of unfinished files.
   for (const name of await readdir(incoming)) await unlink(join(incoming, name)).catch(undefinedIfMissing);
   const key = signingKey === '' ? await persistedKey(join(folder, SIGNING_KEY)) : Buffer.from(signingKey);
   const files = new UploadFiles(folder);
@@ -91,7 +91,7 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
 
 class UploadFiles {
   readonly #folder: string;
-  /** Limits disk writes to one at a time. The log needs the same disk, and inflating bodies needs the same threads. */
+  /** Mutex for disk writes. The log needs the same disk, and inflating bodies needs the same threads. */
   readonly #writes = new KeyedMutex();
 
   constructor(folder: string) {
@@ -100,7 +100,7 @@ class UploadFiles {
 
   readonly pathOf = (key: UploadKey): string => join(this.#folder, storageKey(key));
 
-  /** Does not flush, because a flush delays events. The description is flushed with the bytes. */
+  /** Writes a description without a flush, which would delay events. The description is flushed with the bytes. */
   async describe(key: UploadKey, text: string): Promise<void> {
     const path = this.pathOf(key);
     await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
@@ -110,7 +110,7 @@ class UploadFiles {
     });
   }
 
-  /** @returns the size after bytes and description are durable. */
+  /** @returns the size of the file, after bytes and description are durable. */
   async receive(key: UploadKey, chunks: AsyncIterable<Buffer>): Promise<number> {
     const path = this.pathOf(key);
     const description = await open(path + DESCRIPTION, constants.O_RDONLY).catch(undefinedIfMissing);
@@ -170,7 +170,7 @@ class UploadFiles {
     return sizeBytes;
   }
 
-  /** A file gets its final name when it is complete. */
+  /** Writes a temporary file, which gets its final name when it is complete. */
   async #withTemporaryFile<T>({ uploadId }: UploadKey, work: (temporary: string) => Promise<T>): Promise<T> {
     const temporary = join(this.#folder, INCOMING, `${uploadId}.${randomUUID()}`);
     try {
@@ -185,7 +185,7 @@ function uploadRemoved(): Rejected {
   return new Rejected('invalid_upload_address', 'the upload was removed; request a new upload');
 }
 
-/** Generates the key once, so that addresses survive a restart. Concurrent starts use the same key. */
+/** Generates the key at the first start, so that addresses survive a restart. Concurrent starts use the same key. */
 async function persistedKey(path: string): Promise<Buffer> {
   const kept = await readFile(path).catch(undefinedIfMissing);
   if (kept?.length === SIGNING_KEY_BYTES) return kept;
@@ -254,7 +254,7 @@ async function* uploadsOf(folder: string, day: string): AsyncGenerator<UploadKey
   }
 }
 
-/** Errors that only an operator can fix. Clients get a 503. */
+/** Errors of the disk that only an operator can fix. Clients get a 503. */
 const DISK_CODES = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE'];
 
 async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
@@ -279,7 +279,7 @@ function undefinedIfMissing(error: unknown): undefined {
   if (codeOf(error) !== 'ENOENT') throw error;
 }
 
-/** The folder contains another upload. */
+/** The folder is not empty, because it contains another upload. */
 function ignoreInUse(error: unknown): void {
   if (!['ENOTEMPTY', 'EEXIST', 'ENOENT'].includes(codeOf(error))) throw error;
 }

@@ -9,15 +9,15 @@ import type { UploadTarget } from './core/uploadKey.ts';
 import { essenceOf } from './core/uploadRequest.ts';
 import type { UploadReceiver } from './uploadStore.ts';
 
-/** Each upload has one or two chunks in memory. A tenant can use half of the limit. */
+/** Maximum concurrent uploads, each with one or two chunks in memory. A tenant can use half of them. */
 const MAX_CONCURRENT_UPLOADS = 512;
-/** Rate of all uploads, which share the thread and the disk with events. */
+/** Rate limit of all uploads, which share the thread and the disk with events. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
 /** Maximum delay of a timer that the rate makes up for. */
 const MAX_CATCH_UP_MS = 50;
 const IDLE_TIMEOUT_MS = 30_000;
 
-/** A revocation takes effect within 2 s, also if an upload sends no data. */
+/** Interval of permission checks, so that a revocation takes effect within 2 s, also if no data arrives. */
 const CHECK_INTERVAL_MS = 1_000;
 
 export class UploadsInFlight {
@@ -69,7 +69,7 @@ export async function receiveUpload(
   if (holder === undefined) throw tokenRevoked();
   checkHead(request, target);
   return await inFlight.run(holder, async () => {
-    // Both end the connection, so that the iteration throws.
+    // The timeout and the check end the connection, so that the iteration throws.
     request.setTimeout(IDLE_TIMEOUT_MS);
     const check = setInterval(() => holderOf() ?? request.destroy(), CHECK_INTERVAL_MS);
     try {
@@ -93,7 +93,7 @@ function checkHead({ headers }: IncomingMessage, { mimeType, maxBytes, isExact }
     throw new Rejected('unsupported_encoding', 'a file must be sent without a Content-Encoding');
   }
   if (headers['content-range'] !== undefined) {
-    // RFC 9110, section 14.5: without this check, a part would be stored as the whole file.
+    // RFC 9110, section 14.5: without this check, a partial file would be stored as the whole file.
     throw new Rejected('invalid_request', 'a file must be sent as a whole, without a Content-Range');
   }
   const contentLength = headers['content-length'];
@@ -129,7 +129,7 @@ async function* bounded(
   if (holderOf() === undefined) throw tokenRevoked();
 }
 
-/** Frees a chunk at once. Otherwise, chunks cause full garbage collections, which delay events. */
+/** Frees the memory of a chunk. Otherwise, chunks cause full garbage collections, which delay events. */
 function releaseMemory(chunk: Buffer): void {
   const { buffer } = chunk;
   const isItsOwn = buffer.byteLength === chunk.byteLength;

@@ -71,9 +71,9 @@ if (s3 === undefined) {
     });
 
     test.each([
-      ['is not there', { bucket: 'of-nobody' }],
+      ['does not exist', { bucket: 'of-nobody' }],
       ['does not answer', { endpoint: 'http://127.0.0.1:1' }],
-      ['refuses the key', { secretAccessKey: 'wrong' }],
+      ['rejects the key', { secretAccessKey: 'wrong' }],
     ])('that %s is unavailable, and never reports an upload as missing', async (_, of) => {
       const store = openS3Store({ ...(await aBucket(s3)), ...of }, ['*'], silentLogger);
       const { key } = aTarget(1);

@@ -19,10 +19,10 @@ import { Rejected } from '../rejected.ts';
 import { parseDescription, storageKey, type UploadKey } from './core/uploadKey.ts';
 import type { UploadStore } from './uploadStore.ts';
 
-/** Games get a 503 in time if the service does not answer. */
+/** Timeouts of the service, after which games get a 503. */
 const CONNECT_TIMEOUT_MS = 3_000;
 const IDLE_TIMEOUT_MS = 10_000;
-/** Twice the number that downloads can hold without a time limit. */
+/** Maximum connections, twice the number that downloads can hold without a time limit. */
 const MAX_CONNECTIONS = 128;
 const DESCRIPTION = '.json';
 /** A presigned address limits the upload only by its signed headers. */
@@ -30,13 +30,13 @@ const SIGNED_HEADERS = new Set(['content-length', 'content-type', 'host']);
 const CORS_MAX_AGE_S = 3600;
 
 export interface S3StoreOptions {
-  /** Empty: the endpoint of AWS in the region. */
+  /** Address of the service. If it is empty, AWS in the region is used. */
   readonly endpoint: string;
-  /** Address at which games reach the service. Empty: `endpoint`. */
+  /** Address at which games reach the service. If it is empty, `endpoint` is used. */
   readonly publicEndpoint: string;
   readonly bucket: string;
   readonly region: string;
-  /** Both empty: credentials of the machine, as the AWS SDK finds them. */
+  /** If both keys are empty, the AWS SDK finds the credentials of the machine. */
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
 }
@@ -50,7 +50,7 @@ export function openS3Store(
   const Bucket = options.bucket;
   const s3 = clientOf(options, options.endpoint);
   const toGames = clientOf(options, options.publicEndpoint || options.endpoint);
-  // A start waits only for the path of events.
+  // Runs in the background, because a start waits only for the path of events.
   if (origins.length > 0) void allowBrowsers(s3, Bucket, { origins, logger });
   return {
     isSizeNeeded: true,
@@ -101,7 +101,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
     region,
     ...(endpoint !== '' && { endpoint, forcePathStyle: true }),
     ...(accessKeyId !== '' && { credentials: { accessKeyId, secretAccessKey } }),
-    // A presigned address would have the checksum of an empty body.
+    // Disables checksums, because a presigned address would have the checksum of an empty body.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {
@@ -111,7 +111,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
   });
 }
 
-/** Keeps CORS rules that the bucket already has. */
+/** Allows uploads from browsers. Keeps CORS rules that the bucket already has. */
 async function allowBrowsers(
   s3: S3Client,
   Bucket: string,
@@ -153,7 +153,7 @@ async function undefinedIfMissing<T>(request: Promise<T>): Promise<T | undefined
   );
 }
 
-/** Only an operator can fix errors of the service. */
+/** Converts errors of the service to Unavailable, because only an operator can fix them. */
 async function withServiceErrors<T>(request: Promise<T>): Promise<T> {
   try {
     return await request;

@@ -11,9 +11,9 @@ import type { UploadStore } from './uploadStore.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
-/** A report may name a file of the last 24 h, and its request may start earlier. */
+/** Minimum age of a file to remove. A report may name a file of the last 24 h, and its request may start earlier. */
 const MIN_AGE_MS = 25 * HOUR_MS;
-/** Older days were swept before. The log restores only 7 days of lost reports, so older files may still be named. */
+/** Number of days to sweep. The log restores only 7 days of lost reports, so reports may still name older files. */
 const SWEPT_DAYS = 6;
 /** The first run is delayed to keep the start fast. */
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };

@@ -13,18 +13,18 @@ export interface UploadStore {
    */
   address(target: UploadTarget, baseUrl: string): Promise<string>;
   find(key: UploadKey): Promise<FoundUpload | undefined>;
-  /** The caller must read the stream to its end or destroy it. */
+  /** Returns the bytes. The caller must read the stream to its end or destroy it. */
   read(key: UploadKey): Promise<Readable>;
-  /** `day` is `yyyy-mm-dd`. Includes uploads without bytes. */
+  /** Lists the uploads of a day (`yyyy-mm-dd`), including uploads without bytes. */
   list(day: string): AsyncIterable<UploadKey>;
   remove(key: UploadKey): Promise<void>;
-  /** Undefined if the addresses do not lead to ingest. */
+  /** Receiver of the bytes. Undefined if the addresses do not lead to ingest. */
   readonly receiver: UploadReceiver | undefined;
 }
 
 export interface FoundUpload {
   readonly description: UploadDescription;
-  /** Undefined until the bytes have arrived. */
+  /** Size of the stored bytes. Undefined until they have arrived. */
   readonly sizeBytes: number | undefined;
 }
 

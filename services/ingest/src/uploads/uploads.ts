@@ -61,7 +61,7 @@ export interface StoredUpload {
 
 interface UploadScope {
   readonly projectId: string;
-  /** Null or undefined if uploads do not expire. */
+  /** Retention days of uploads. Null or undefined if uploads do not expire. */
   readonly days?: number | null | undefined;
   readonly nowMs: number;
 }
@@ -86,7 +86,7 @@ export async function findUpload(
   return { description: found.description, sizeBytes: found.sizeBytes, read: () => store.read(key) };
 }
 
-/** Time in which a report must name an upload. */
+/** Maximum time until a report names an upload. */
 const MAX_AGE_OF_NAMED_FILE_MS = 24 * 60 * 60 * 1000;
 
 export interface NamedAttachment {
@@ -99,7 +99,7 @@ export type AttachmentState =
   /** The file does not exist, is too old, belongs to another project, or has another size. */
   | { readonly state: 'missing' };
 
-/** Each file needs one or two requests to the store, and a report can name many files. */
+/** Maximum concurrent checks. Each file needs one or two requests to the store. */
 const MAX_CONCURRENT_CHECKS = 16;
 
 /** Checks files one after another. Tenants alternate. @throws Unavailable if too many checks wait. */
@@ -119,7 +119,7 @@ export function openAttachmentChecks(deps: Parameters<typeof checkAttachment>[0]
 }
 
 /**
- * A file older than a day is missing, because it can be removed at any time.
+ * Checks a file of a report. A file older than a day is missing, because it can be removed at any time.
  * @param store undefined if uploads are not configured.
  */
 export async function checkAttachment(

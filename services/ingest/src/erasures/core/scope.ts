@@ -15,7 +15,7 @@ export interface ErasureScope {
 
 export type ErasedTable = (typeof ERASED_TABLES)[number];
 
-/** Links are first, because rows of the other tables identify them. */
+/** Tables in the order of erasure. Links are first, because rows of the other tables identify them. */
 export const ERASED_TABLES = [
   'report_link_versions',
   'report_versions',
@@ -27,11 +27,13 @@ export const ERASED_TABLES = [
 /** Tables that are erased while links can still be written, because their rows identify no links. */
 export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
-/** Keeps a statement below ClickHouse's limit of 256 KiB. One statement contains each id 8 times. */
+/** Maximum sessions of a statement, which contains each id 8 times and is limited to 256 KiB by ClickHouse. */
 const MAX_SESSIONS_PER_STATEMENT = 400;
-/** Leaves space in a record for reports. Erasing a player with more sessions requires `many`. */
+/**
+ * Maximum sessions of a record, which leaves space for reports. To erase more sessions of a player, `many` is required.
+ */
 export const MAX_SESSIONS_PER_RECORD = 20_000;
-/** A record has at most 1 MiB, and an id takes 37 bytes. */
+/** Maximum sessions and reports of a record. A record has at most 1 MiB, and an id takes 37 bytes. */
 export const MAX_IDS_PER_RECORD = 28_000;
 
 type ErasureRequest = Pick<Erasure, 'tenantId' | 'projectId' | 'sessions' | 'requestedAt'>;
@@ -48,7 +50,7 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         expired_sessions: `${owner} AND registered_at < ${before}`,
         report_versions: `${owner} AND received_at < ${before}`,
       },
-      // Events and reports can expire before their links.
+      // Selects links by their own time, because events and reports can expire earlier.
       `changed_at < ${before}`,
     );
     // The linker may have read the event before the erasure, and its clock can differ.
@@ -64,7 +66,7 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         events: `${owner} AND session_id IN (${list})`,
         sessions: `${owner} AND id IN (${list})`,
         expired_sessions: `${owner} AND session_id IN (${list})`,
-        // A later report that only names the session is new data.
+        // A later report that only names the session is new data, and is not erased.
         report_versions: `${owner} AND (session_id IN (${list}) OR named_session_id IN (${list}) AND received_at < ${before})`,
       });
     }),
@@ -92,7 +94,7 @@ export function ownerCondition(tenantId: string, projectId: string | null): stri
   return `tenant_id = ${uuidLiteral(tenantId)}${ofProject}`;
 }
 
-/** @throws Error for other text, because the result becomes part of a statement. */
+/** @throws Error if the text is not a UUID, because the result becomes part of a statement. */
 export function uuidLiteral(id: string): string {
   const uuid = canonicalUuid(id);
   if (uuid === undefined) throw new Error(`${id} is not a UUID`);
@@ -124,7 +126,7 @@ export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }
 
-/** Keeps counts of later versions. */
+/** Keeps counts that only later versions have. */
 function mapCounts(known: ErasureFound, of: (key: keyof ErasureFound) => number): ErasureFound {
   const found: Record<keyof ErasureFound, number> = { ...known };
   for (const key of ERASURE_PLACES) found[key] = of(key);

@@ -77,7 +77,7 @@ function samplesOf(operation: Request): CodeSample[] {
   ];
 }
 
-/** The literal is also valid in C#, C++, and GDScript. */
+/** Returns a string literal that is also valid in C#, C++, and GDScript. */
 const quoted = (body: unknown): string => JSON.stringify(JSON.stringify(body));
 
 function curl({ method, path, body }: Request): string {

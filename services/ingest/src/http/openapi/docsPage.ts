@@ -54,7 +54,7 @@ export function docsRoutes(router: RouterInstance): void {
     if (file === undefined) throw new Rejected('not_found', `there is nothing at ${ctx.path}`);
     const asset = loaded.get(name) ?? load(file.path());
     loaded.set(name, asset);
-    // A failed read, for example with too many open files, is retried.
+    // A failed read of a file, for example with too many open files, is retried.
     asset.catch(() => loaded.delete(name));
     answer(ctx, file.type, await asset);
   });

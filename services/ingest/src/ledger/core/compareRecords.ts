@@ -9,9 +9,9 @@ export interface LoggedRecord {
   readonly receivedAtMs: number;
   readonly appendId: string;
   readonly events: number;
-  /** Erased events, whose rows may still exist. */
+  /** Number of erased events, whose rows may still exist. */
   readonly erased: number;
-  /** First event that was not erased, if any. */
+  /** Id of the first event that was not erased, if any. */
   readonly firstId: string;
 }
 
@@ -20,7 +20,7 @@ export interface StoredOffset {
   readonly tenantId: string;
   readonly receivedAtMs: number;
   readonly rows: number;
-  /** Number of distinct events. */
+  /** Number of distinct events of the rows. */
   readonly events: number;
 }
 

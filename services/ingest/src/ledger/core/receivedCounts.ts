@@ -21,15 +21,15 @@ interface Cell {
   isChanged: boolean;
 }
 
-/** A count takes about 100 bytes. Tenants that are already counted can exceed the limit slightly. */
+/** Maximum counts. A count takes about 100 bytes. Tenants that are already counted can exceed the limit slightly. */
 export const MAX_CELLS = 40_000;
-/** Longer than any request, because an evicted minute must not be counted from zero again. */
+/** Time that a minute stays in memory. No request takes longer, so no minute is counted from zero again. */
 const RETENTION_SECONDS = 15 * 60;
 
 interface Minute {
   /** Counts by tenant and outcome. */
   readonly tenants: Map<string, Map<string, Cell>>;
-  /** True after the first rejected tenant. Counting it later would look like a difference in the ledger. */
+  /** True after the first rejected tenant. Counting a tenant later would look like a difference in the ledger. */
   isFull: boolean;
 }
 
@@ -37,7 +37,7 @@ export class ReceivedCounts {
   readonly #minutes = new Map<number, Minute>();
   #cells = 0;
 
-  /** @returns false if the limit is reached or the minute was evicted. */
+  /** @returns false if the count was dropped, because the limit is reached or the minute was evicted. */
   add(nowMs: number, atMs: number, tenantId: string, outcome: string, events: number): boolean {
     const minuteS = minuteOf(atMs);
     if (minuteS < minuteOf(nowMs) - RETENTION_SECONDS) return false;

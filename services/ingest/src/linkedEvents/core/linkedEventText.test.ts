@@ -77,10 +77,10 @@ test('revision B shows no overQuota', () => {
 
 test.each([
   ['a 64-bit integer, -0 and 1e400', '{"n":18446744073709551615,"z":-0,"x":1e400,"f":1.0}'],
-  ['a key twice', '{"a":1,"a":2}'],
-  ['text beyond ASCII and line separators of Unicode', '{"é":"\u2028\u2029\u0085😀"}'],
+  ['a duplicate key', '{"a":1,"a":2}'],
+  ['non-ASCII text and Unicode line separators', '{"é":"\u2028\u2029\u0085😀"}'],
   ['line feeds, empty lines and indentation', '{\n\n  "a": 1,\n "b":\n2 }'],
-  ['what looks like a field of the stream', '{\n"data: x":\n"event: y"\n}'],
+  ['text that looks like a field of the stream', '{\n"data: x":\n"event: y"\n}'],
   ['escaped line ends', '{"a":"\\r\\n"}'],
 ])('a payload with %s arrives byte for byte', (_, payload) => {
   const sent = linkedEventText(aLinkedEvent({ event: { payload: Buffer.from(payload) } }), OPTIONS);

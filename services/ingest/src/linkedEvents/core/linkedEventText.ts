@@ -7,7 +7,7 @@ import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { formatMicros } from '../../core/occurredAt.ts';
 
 export interface MessageOptions {
-  /** Position after the message, for a client that resumes. */
+  /** Id of the position after the message, for a client that resumes. */
   readonly positionId: string;
   readonly showsOverQuota: boolean;
 }

@@ -12,7 +12,7 @@ export interface TopicBounds {
   readonly endOffsets: readonly number[];
 }
 
-/** Encodes the log id and the offsets in a fixed length. Binary, because every message has an id. */
+/** Encodes a position in a fixed length. The encoding is binary because every message has an id. */
 export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   const bytes = Buffer.alloc(LOG_ID_BYTES + nextOffsets.length * OFFSET_BYTES);
   bytes.write(logId.replaceAll('-', ''), 'hex');
@@ -83,5 +83,5 @@ export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBo
 /** First byte of an id of an earlier version. */
 const UNENCRYPTED = 1;
 const LOG_ID_BYTES = 16;
-/** At a million records per second, 48 bits last for nine years. */
+/** Bytes of an offset. At a million records per second, 48 bits last for nine years. */
 const OFFSET_BYTES = 6;

@@ -14,8 +14,12 @@ describe('the part of a body that a problem is about', () => {
     ['a field of the element', '/sessionId', { sample: '7', eventType: 'b' }],
     ['inside arrays and objects', '/payload/1/x', { sample: '"deep"', eventType: 'b' }],
     ['the element', '', { sample: batch.slice(20, -1), eventType: 'b' }],
-    ['what should hold a field that is missing', '/payload/1/y', { sample: '{"x":"deep"}', eventType: 'b' }],
-    ['the array where an index is not in it', '/payload/9', { sample: '[1,{"x":"deep"}]', eventType: 'b' }],
+    [
+      'the value that should contain a missing field',
+      '/payload/1/y',
+      { sample: '{"x":"deep"}', eventType: 'b' },
+    ],
+    ['the array without the index', '/payload/9', { sample: '[1,{"x":"deep"}]', eventType: 'b' }],
   ])('is %s', (_, pointer, part) => {
     expect(partAt(batch, pointer, 1)).toEqual(part);
   });
@@ -78,19 +82,14 @@ describe('a sample', () => {
     ['a header in the body', '{"a":"Authorization: Bearer abc.def"}', '/a', 'abc'],
     ['a password after the field', '{"b":{"userPassword" : "hunter\\"2 é"}}', '/b', 'hunter'],
     ['the text after an escaped quote in a password', '{"b":{"userPassword" : "hunter\\"2 é"}}', '/b', '2 é'],
+    ['a password in JSON inside a string', '{"b":"{\\"authToken\\":\\"hunter2\\"}"}', '/b', 'hunter'],
+    ['an admin token', '{"a":"qla_0123456789abcdefXYZ"}', '/a', '0123456789'],
+    ['a header with several spaces', '{"a":"bearer   abc.def"}', '/a', 'abc'],
+    ['a field with the name of a secret', '{"apiKey":"hunter2"}', '/apiKey', 'hunter'],
+    ['a value inside such a field', '{"apiKey":{"user":["hunter2"]}}', '/apiKey/user/0', 'hunter'],
+    ['an object with such a field', '{"b":{"apiKey":"hunter2"}}', '/b', 'hunter'],
     [
-      'a password in JSON that was sent as a string',
-      '{"b":"{\\"authToken\\":\\"hunter2\\"}"}',
-      '/b',
-      'hunter',
-    ],
-    ['the token of an operator', '{"a":"qla_0123456789abcdefXYZ"}', '/a', '0123456789'],
-    ['a header with more space in it', '{"a":"bearer   abc.def"}', '/a', 'abc'],
-    ['a field whose own name says it', '{"apiKey":"hunter2"}', '/apiKey', 'hunter'],
-    ['what is inside of it', '{"apiKey":{"user":["hunter2"]}}', '/apiKey/user/0', 'hunter'],
-    ['a field beside it', '{"b":{"apiKey":"hunter2"}}', '/b', 'hunter'],
-    [
-      'whatever is inside such a field',
+      'a value inside an object with the name of a secret',
       '{"credentials":{"user":["hunter2"]}}',
       '/credentials/user/0',
       'hunter',

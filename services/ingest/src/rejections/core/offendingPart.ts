@@ -6,7 +6,7 @@ import { pathOf, type UnknownField } from '../../core/unknownFields.ts';
 export interface OffendingPart {
   /** JSON, or its start. Empty if unknown. */
   readonly sample: string;
-  /** Type of the event with the part. Empty if unknown. */
+  /** Type of the event that contains the part. Empty if unknown. */
   readonly eventType: string;
 }
 
@@ -40,7 +40,7 @@ export class BodyParts {
     return { sample: this.#shown(Math.max(0, offset - MAX_SAMPLE_BYTES / 2), this.#json.end), eventType: '' };
   }
 
-  /** A body is an array of elements, or a single element. */
+  /** Returns the start of an element. A body is an array of elements, or a single element. */
   #startOf(index: number): number | undefined {
     const json = this.#json;
     const start = json.skipSpace(0);
@@ -79,7 +79,7 @@ function walk(
   return { at, eventType };
 }
 
-/** Uses the last of duplicate members. */
+/** Returns a member of an object, and the last one of duplicate members. */
 function membersOf(
   json: JsonBytes,
   at: number,
@@ -119,7 +119,7 @@ export function truncateUtf8(bytes: Buffer, maxBytes: number): string {
   return bytes.toString('utf8', 0, end);
 }
 
-/** RFC 3629, section 3. */
+/** True for a byte that continues a character (RFC 3629, section 3). */
 function isContinuation(byte: number): boolean {
   return (byte & 0xc0) === 0x80;
 }

@@ -4,7 +4,7 @@ import type { TimeWarning } from '../../core/clockSkew.ts';
 import { minuteOf } from '../../ledger/core/receivedCounts.ts';
 import { mask, type OffendingPart, truncateUtf8 } from './offendingPart.ts';
 
-/** Zeros as ids if the project is unknown. */
+/** Endpoint, tenant, and project of a request. The ids are zeros if the project is unknown. */
 export interface Origin {
   readonly tenantId: string;
   readonly projectId: string;
@@ -30,13 +30,15 @@ export interface RejectionRow extends Origin, Pick<Rejection, 'kind' | 'code'> {
   readonly part: OffendingPart;
 }
 
-/** Further fields are counted by code only, as the field `other`. */
+/** Maximum fields of a project in a minute. Further fields are counted by code only, as the field `other`. */
 export const MAX_FIELDS_PER_MINUTE = 100;
-/** Applies while ClickHouse is unavailable. */
+/** Maximum rows of a project while ClickHouse is unavailable. */
 export const MAX_ROWS_PER_PROJECT = 400;
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;
-/** Longer than the stored name, so that a partly stored secret is recognized. */
+/**
+ * Characters of a field name that are searched for secrets. More than are stored, so that every secret is recognized.
+ */
 const MAX_POINTER_CHARACTERS = 1_024;
 const OTHER = 'other';
 
@@ -139,7 +141,7 @@ export class RejectionCounts {
 
 export const EMPTY_PART: OffendingPart = { sample: '', eventType: '' };
 
-/** Limits the name, which clients choose. */
+/** Shortens a field name, because clients choose the names. */
 function fieldOf(pointer: string): string {
   const path = pointer.slice(0, MAX_POINTER_CHARACTERS).replaceAll(/\/\d+(?=\/|$)/g, '/*');
   return truncateUtf8(Buffer.from(mask(path)), MAX_FIELD_BYTES);

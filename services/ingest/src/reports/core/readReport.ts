@@ -41,20 +41,20 @@ export interface ReportDraft {
   readonly id: string | null;
   readonly idMember: Span | undefined;
   readonly sessionId: string | null;
-  /** Microseconds since the epoch. Null if omitted. */
+  /** Microseconds since the epoch. Null if the report has no time. */
   readonly occurredAt: bigint | null;
   readonly times: readonly SentTime[];
   readonly window: Partial<ReportWindowMs>;
   readonly eventIds: readonly string[];
   /** True if only the last `MAX_NAMED_EVENTS` ids are used. */
   readonly eventIdsTruncated: boolean;
-  /** Identifies retries, and determines the id of the report. */
+  /** Identifies retries of a report, and determines its id. */
   readonly clientRequestId: string | null;
   readonly buildId: string | null;
   readonly report: ReportFields['report'] | null;
   readonly context: Buffer | null;
   readonly attachments: readonly AttachmentInput[];
-  /** Pointers of the first unknown fields. */
+  /** JSON pointers of the first unknown fields. */
   readonly unknown: readonly string[];
   readonly drafts: readonly Draft[];
   readonly problems: readonly ElementProblem[];
@@ -117,7 +117,7 @@ interface InlineEvents {
   unknown: readonly UnknownField[];
 }
 
-/** The ingest scanner keeps the payloads of the events unchanged. */
+/** Scans the report. The ingest scanner keeps the payloads of the events unchanged. */
 function scanReport(body: Buffer, maxEvents: number): { scanned: ObjectScan; inline: InlineEvents } {
   const inline: InlineEvents = { elements: [], count: 0, unknown: [] };
   const scanned = scanObject(body, {
@@ -147,7 +147,7 @@ const PARSED = {
 } as const;
 const OPEN_ARRAY = 0x5b;
 
-/** Adds the position in the report to a problem of an inline event. */
+/** Converts the position of a problem in an inline event to its position in the report. */
 export function insideEvents<T extends UnknownField>(problem: T): T {
   return { ...problem, pointer: `/events/${problem.index}${problem.pointer}` };
 }
@@ -161,7 +161,7 @@ function tooLarge({ spans }: ScannedObject, events: number, cap: number): Elemen
   ];
 }
 
-/** A value of the wrong type is not empty, because it is a separate problem. */
+/** True if the field is absent or empty. A value of the wrong type is not empty, because it is a separate problem. */
 function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FIELDS)[number]): boolean {
   const { fields, repeated, tooDeep } = report;
   if (repeated.has(`/${field}`) || tooDeep.includes(`/${field}`)) return false;
@@ -171,7 +171,7 @@ function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FI
   return value.length === 0 && (field !== 'events' || events === 0);
 }
 
-/** Excludes invalid fields, so that the other fields can be checked. */
+/** Checks the small fields. Invalid fields are excluded, so that the other fields can be checked. */
 function smallFields({ fields }: ScannedObject): {
   value: ReportFields;
   occurredAt: bigint | null;
@@ -238,7 +238,7 @@ export function attachedBytesProblems(
   return [problem('/attachments', 'field_too_large', detail)];
 }
 
-/** Game plugins send `null` and empty strings for absent fields. */
+/** Removes `null` and empty strings from optional fields, which game plugins send for absent values. */
 function omitEmptyFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const sentFields = omitEmpty(fields, []);
   for (const name of ['window', 'report'] as const) {

@@ -5,11 +5,11 @@ export interface Measurement {
   readonly rows: number;
   readonly bytes: number;
   readonly recentRows: number;
-  /** Undefined if no recent row exists. */
+  /** Time of the first recent row. Undefined if no recent row exists. */
   readonly recentSinceMs: number | undefined;
 }
 
-/** Measures the rate over at least a day, because an hour is not representative. */
+/** Measures the recent rate over at least a day, because an hour is not representative. */
 export function bytesPerMonth(
   { rows, bytes, recentRows, recentSinceMs }: Measurement,
   nowMs: number,

@@ -11,7 +11,7 @@ export interface Expiration {
   readonly projectId: string;
   /** Start of a UTC day. Rows are removed once a day, because each removal rewrites parts. */
   readonly beforeMs: number;
-  /** Undefined if no data was removed earlier. */
+  /** Time before which data was removed earlier. Undefined if no data was removed. */
   readonly sinceMs: number | undefined;
 }
 

@@ -11,7 +11,7 @@ const REFRESH_MS = 10 * 60_000;
 const CACHE_MAX_AGE_MS = 60 * 60_000;
 const COOLDOWN_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5_000;
-/** Requests do not wait for an issuer that has just failed. */
+/** Delay before another request to an issuer that has failed, so that requests of games do not wait. */
 const RETRY_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
 

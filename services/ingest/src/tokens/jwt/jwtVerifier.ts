@@ -13,7 +13,7 @@ export interface JwtOptions {
   readonly jwksUrl: URL;
   readonly issuer: string;
   readonly audience: string;
-  /** Only public-key algorithms. With a symmetric one, clients could sign with the public key. */
+  /** Only public-key algorithms. With a symmetric algorithm, clients could sign with the public key. */
   readonly algorithms: readonly string[];
   readonly clockSkewSeconds: number;
   readonly claims: Readonly<Record<'project' | 'tenant' | 'scopes' | 'builds', string>>;
@@ -25,21 +25,21 @@ export interface VerifiedJwt {
   readonly projectId: string;
   readonly tenantId?: string | undefined;
   readonly scopes: readonly Scope[];
-  /** Null if all builds are allowed. */
+  /** Builds for which the token may write. Null if all builds are allowed. */
   readonly buildIds: readonly string[] | null;
-  /** Includes the tolerated clock skew. */
+  /** Expiry of the JWT, including the tolerated clock skew. */
   readonly endsAtMs: number;
 }
 
 export interface JwtVerifier {
-  /** Tokens of the directory contain no dots. */
+  /** True if a bearer token is a JWT. Tokens of the directory contain no dots. */
   isJwt(text: string): boolean;
   /** @throws Rejected 401 with the reason; Unavailable if the issuer's keys cannot be read. */
   verify(text: string): Promise<VerifiedJwt>;
 }
 
 const MAX_JWT_LENGTH = 8 * 1024;
-/** A stolen JWT can only expire. */
+/** Maximum lifetime of a JWT, because a stolen JWT can only expire. */
 const MAX_LIFETIME_MS = 24 * 3_600_000;
 
 export function openJwtVerifier(
@@ -105,7 +105,7 @@ function listIn(claim: unknown): readonly unknown[] | undefined {
   return typeof claim === 'string' ? claim.split(' ') : [claim];
 }
 
-/** Undefined if the token is not the cause. */
+/** Returns the fault of a token. Undefined if the token is not the cause. */
 function reasonOf(error: unknown): string | undefined {
   if (error instanceof errors.JWTExpired) return 'it has expired';
   if (error instanceof errors.JWTClaimValidationFailed) {

@@ -1,11 +1,11 @@
 /** The `Content-Disposition` header of a download (RFC 6266). Pure. */
 
-/** RFC 8187, `attr-char`: other characters are percent-encoded. */
+/** Characters that are also percent-encoded (RFC 8187, `attr-char`). */
 const NOT_ATTR_CHAR = /['()*]/g;
-/** Clients read escapes and `%` in quoted strings differently. */
+/** Characters that clients read differently in quoted strings. */
 const NOT_PLAIN = /[^\x20-\x7e]|["\\%]/g;
 
-/** Browsers save the file instead of showing it. Old clients get an ASCII name. */
+/** Returns a header that makes browsers save the file. Old clients get an ASCII name. */
 export function attachmentNamed(fileName: string): string {
   const encoded = encodeURIComponent(fileName.toWellFormed()).replace(
     NOT_ATTR_CHAR,

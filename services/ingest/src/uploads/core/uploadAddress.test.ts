@@ -78,7 +78,7 @@ test('accepts an address until it expires, and rejects it from that instant', ()
 
 test.each([
   ['expired', target.expiresAtMs, signingKey],
-  ['another key’s', NOW, Buffer.alloc(32, 8)],
+  ['signed with another key', NOW, Buffer.alloc(32, 8)],
 ])('all rejected addresses have the same code: %s', (_, nowMs, key) => {
   expect(() => read(uploadPath(target, key), nowMs)).toThrow(
     expect.objectContaining({ code: 'invalid_upload_address' }),

@@ -55,14 +55,14 @@ function isSigned(target: UploadTarget, given: string, signingKey: Buffer): bool
   return signature.length === wanted.length && timingSafeEqual(signature, wanted);
 }
 
-/** With JSON, different addresses never have the same signed text. */
+/** Signs JSON, because then different addresses never have the same signed text. */
 function signatureOf(target: UploadTarget, signingKey: Buffer): Buffer {
   const { key, mimeType, maxBytes, isExact, expiresAtMs, tokenId } = target;
   const said = JSON.stringify([storageKey(key), mimeType, maxBytes, isExact, expiresAtMs, tokenId]);
   return createHmac('sha256', signingKey).update(said).digest();
 }
 
-/** NaN is never part of a signed address. */
+/** Returns NaN for other text, which no signed address contains. */
 function wholeNumber(text: string): number {
   return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
 }

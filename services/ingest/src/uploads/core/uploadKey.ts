@@ -4,18 +4,18 @@ import { millisOf } from '@questlog/schemas/uuid';
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 
-/** Ids in lower case. The project is part of the key, so other projects cannot find the upload. */
+/** Key of an upload, with ids in lower case. It contains the project, so other projects cannot find the upload. */
 export interface UploadKey {
   readonly projectId: string;
   readonly uploadId: string;
 }
 
-/** `<day of the id>/<project>/<upload>`. The description has the suffix `.json`. */
+/** Returns `<day of the id>/<project>/<upload>`. The description's key has the suffix `.json`. */
 export function storageKey({ projectId, uploadId }: UploadKey): string {
   return `${dayOf(millisOf(uploadId))}/${projectId}/${uploadId}`;
 }
 
-/** `yyyy-mm-dd`, in UTC. */
+/** Returns a UTC day as `yyyy-mm-dd`. */
 export function dayOf(millis: number): string {
   return new Date(millis).toISOString().slice(0, 10);
 }
@@ -24,7 +24,7 @@ export const UploadDescription = Type.Object({
   attachmentType: AttachmentType,
   fileName: Type.String(),
   mimeType: Type.String(),
-  /** Null if the request stated no size. */
+  /** Size of the file. Null if the request stated no size. */
   sizeBytes: Type.Union([Type.Integer(), Type.Null()]),
   sessionId: Type.Union([Type.String(), Type.Null()]),
   expiresAt: Type.String(),

@@ -7,9 +7,9 @@ import type { UploadDescription } from './uploadKey.ts';
 const MAX_NAME = 255;
 export const FILE_NAME_RULE = `must be a file name of 1 to ${MAX_NAME} characters without path separators and control characters`;
 export const MEDIA_TYPE_RULE = 'must be a media type, such as text/plain';
-/** The schema counts graphemes, which can have many code points, so code points are limited too. */
+/** Characters that a file name must not contain. */
 const NOT_IN_NAMES = /[/\\\p{Cc}\p{Cs}]/u;
-/** RFC 9110, section 8.3.1. */
+/** A media type (RFC 9110, section 8.3.1). */
 const MEDIA_TYPE =
   /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+=(?:[\w!#$%&'*+.^`|~-]+|"[\w !#-[\]-~]*"))*$/;
 
