@@ -1,8 +1,8 @@
-/** Holds what ClickHouse has to what the clients sent and were told. Every finding is a sentence; none is right. */
+/** Compares the rows of ClickHouse with the requests and responses of the clients. Each finding is a sentence. */
 import type { Product } from '../e2e/product.ts';
 import type { SentEvent, SentLedger } from './ledger.ts';
 
-/** The product to query. */
+/** Product to query. */
 export type Asked = Pick<Product, 'sql'>;
 
 export interface StoredRow {
@@ -11,14 +11,14 @@ export interface StoredRow {
   readonly project_id: string;
   readonly session_id: string | null;
   readonly sha256: string;
-  /** Of the log; of what a cut log has lost, the cut's own. */
+  /** Id of the log; records that a truncated log has lost have the id of the truncation. */
   readonly log_id: string;
   readonly log_partition: number;
   readonly log_offset: number;
   readonly log_index: number;
 }
 
-/** Fewer than the 100,000 rows that one query may return. */
+/** Rows of one page, less than the 100,000 rows that a query may return. */
 const PAGE_ROWS = 50_000;
 
 export async function storedRows(product: Asked): Promise<StoredRow[]> {
@@ -35,7 +35,10 @@ export async function storedRows(product: Asked): Promise<StoredRow[]> {
   return rows;
 }
 
-/** Acknowledged events once each, payload bytes as sent, requests whole, nothing that nobody sent. */
+/**
+ * Checks that each acknowledged event is stored once with its payload bytes, that requests are complete, and that no other
+ * events exist.
+ */
 export function auditEvents(ledger: SentLedger, rows: readonly StoredRow[]): string[] {
   const findings: string[] = [];
   const stored = new Set<SentEvent>();
@@ -76,7 +79,7 @@ export function auditOrder(ledger: SentLedger, rows: readonly StoredRow[]): stri
   for (const row of rows) {
     const { session_id: session, log_partition: partition } = row;
     if (session === null) continue;
-    // What was cut off has no place among what came into its offsets.
+    // Lost records have no order relative to the records that reuse their offsets.
     if (row.log_id !== logId) latest.clear();
     logId = row.log_id;
     const sequence = ledger.bySha256.get(row.sha256)?.sequence ?? -1;
@@ -104,7 +107,7 @@ const TOTALS = {
   appends: 'SELECT toString(tenant_id) AS name, toString(sum(events)) AS total FROM appends GROUP BY name',
 } as const;
 
-/** Every count that the product keeps says what the rows say, per tenant. */
+/** Checks that every count of the product matches the rows, per tenant. */
 export async function auditCounts(product: Asked, rows: readonly StoredRow[]): Promise<string[]> {
   const findings: string[] = [];
   const expected = new Map<string, number>();
@@ -136,7 +139,7 @@ export async function auditCounts(product: Asked, rows: readonly StoredRow[]): P
   return findings;
 }
 
-/** Acknowledged sessions once each, and none that nobody registered. */
+/** Checks that each acknowledged session is stored once and that no other sessions exist. */
 export async function auditSessions(product: Asked, ledger: SentLedger): Promise<string[]> {
   const findings: string[] = [];
   const rows = await product.sql<{ id: string; project_id: string }>('SELECT id, project_id FROM sessions');

@@ -1,4 +1,4 @@
-/** Suites that break brokers, one after the other on one stack: two cores cannot carry a second stack. */
+/** Runs the suites that break brokers in turn on one stack, because two cores cannot run a second stack. */
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { describe } from 'vitest';
 import { ownStack } from '../stack/ownStack.ts';
@@ -14,6 +14,6 @@ describeKafka('a stack that is broken', (engines) => {
   const own = ownStack(engines);
   describe('while brokers are killed, the log', () => killedBrokers(own));
   describe('a partition without a leader', () => leaderless(own));
-  describe('a broker that stands still', () => sickPartition(own));
+  describe('a stopped broker', () => sickPartition(own));
   describe(`the short form of the campaign (QUESTLOG_SEED=${seed})`, () => shortForm(own, seed));
 });

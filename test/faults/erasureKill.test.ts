@@ -1,4 +1,4 @@
-/** An erasure goes on where a kill has ended it, and a ClickHouse that is made anew from the log has nothing of it. */
+/** Tests that an erasure continues after a kill, and that a ClickHouse that is rebuilt from the log has no erased rows. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
@@ -7,7 +7,7 @@ import { anEvent, aProject, events, eventually, onto } from '../e2e/builders.ts'
 import * as erasing from '../e2e/erasing.ts';
 import { bugsIn, type Product, removeDataDir, startProduct } from '../e2e/product.ts';
 
-test('a project is erased up to the request, by a process that is killed on the way, and stays erased in a ClickHouse that is made anew', async () => {
+test('erases a project up to the request although the process is killed, also in a ClickHouse that is rebuilt from the log', async () => {
   let product = await startProduct();
   onTestFinished(async () => {
     await product.stop();
@@ -46,7 +46,7 @@ test('a project is erased up to the request, by a process that is killed on the 
   await erasing.verified(product);
 });
 
-/** ClickHouse is lost, and made anew from the log. */
+/** Deletes ClickHouse and rebuilds it from the log. */
 async function madeAnew(product: Product): Promise<Product> {
   expect(await product.stop()).toBe(0);
   const { dataDir } = product;

@@ -1,4 +1,4 @@
-/** Ctrl-C in the terminal of `npm start`: every process of its group gets the signal, and npm sends on what it got. */
+/** Tests Ctrl-C in the terminal of `npm start`: every process of the group gets the signal, and npm forwards it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { expect, test } from 'vitest';
 import { collectOutput, ownEnvironment, ready } from '../e2e/product.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** It crashed in six of ten: that none of four would is one chance in 39. */
+/** Number of repetitions. An earlier bug crashed six of ten stops; four repetitions miss such a bug once in 39 runs. */
 const TIMES = 4;
 const READY_WITHIN_MS = 60_000;
 
@@ -36,7 +36,7 @@ test(`Ctrl-C under npm start stops with status 0, ${TIMES} times of ${TIMES}`, {
   }
 });
 
-/** Detached: in a process group of its own, as a shell gives to each command. */
+/** Starts `npm start` in its own process group, like a shell. */
 function npmStart(dataDir: string): ChildProcess {
   const npm = spawn('npm', ['start'], {
     cwd: ROOT,
@@ -48,10 +48,10 @@ function npmStart(dataDir: string): ChildProcess {
     try {
       process.kill(-(npm.pid ?? 0), 'SIGKILL');
     } catch {
-      // It is gone, which is the rule.
+      // The group has already ended, which is the normal case.
     }
   };
-  // Whatever a failed test has left behind ends with the tests; of an npm that was killed, what it has started.
+  // Kills the processes of a failed test at exit, including children of a killed npm.
   process.once('exit', killGroup);
   npm.once('exit', killGroup);
   return npm;

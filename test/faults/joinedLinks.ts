@@ -1,4 +1,4 @@
-/** The links that ClickHouse has, and those that must be by brute force: every event against every report, as many as it may have. */
+/** Compares the links in ClickHouse with a brute-force join of events and reports, up to the maximum of each report. */
 import type { Asked } from './audit.ts';
 
 /** Pairs of a report and an event, sorted. */
@@ -7,7 +7,7 @@ export interface JoinedLinks {
   readonly links: string[];
 }
 
-/** @param where a condition on `project_id`; all projects without it. */
+/** @param where condition on `project_id`; all projects without it */
 export async function joinAndLinks(product: Asked, where = '1'): Promise<JoinedLinks> {
   const join = await product.sql<{ pair: string }>(
     `SELECT concat(toString(report), ' ', toString(event)) AS pair FROM

@@ -1,4 +1,4 @@
-/** Acknowledged events survive a `kill -9` at any instant: once, whole, in order and counted. */
+/** Tests that acknowledged events survive a `kill -9` at any instant: once, complete, in order, and counted. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { auditCounts, auditEvents, auditOrder, auditSessions, type StoredRow, storedRows } from './audit.ts';
 import { Campaign, quotaOf, SOFT_QUOTA } from './killCampaign.ts';
@@ -6,7 +6,7 @@ import { seedOfRun } from './seeded.ts';
 
 const KILLS = 12;
 const RUN_WITHIN_MS = 240_000;
-/** A run with fewer has proved nothing. */
+/** Minimum acknowledged events, because fewer prove nothing. */
 const MIN_ACKNOWLEDGED = 1_000;
 
 const seed = seedOfRun();
@@ -26,13 +26,13 @@ describe(`after ${KILLS} kills under load (QUESTLOG_SEED=${seed})`, () => {
 
   afterAll(() => campaign.end());
 
-  it('has answered only success or 503, and every retry with the same ids', () => {
+  it('answered only success or 503, and every retry with the same ids', () => {
     expect(ledger.violations).toEqual([]);
     expect(ledger.retries).toBeGreaterThan(KILLS);
     expect(ledger.acknowledged).toBeGreaterThan(MIN_ACKNOWLEDGED);
   });
 
-  it('has every acknowledged event once, its payload to the byte, and no request in part', () => {
+  it('has every acknowledged event once with its payload bytes, and no incomplete request', () => {
     expect(auditEvents(ledger, rows)).toEqual([]);
   });
 
@@ -44,7 +44,7 @@ describe(`after ${KILLS} kills under load (QUESTLOG_SEED=${seed})`, () => {
     expect(await auditSessions(campaign.product, ledger)).toEqual([]);
   });
 
-  it('counts what is stored: the quota, the minutes, the ledger of appends', async () => {
+  it('counts the stored events in the quota, the minutes, and the ledger of appends', async () => {
     expect(await auditCounts(campaign.product, rows)).toEqual([]);
   });
 

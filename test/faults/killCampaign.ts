@@ -1,4 +1,4 @@
-/** Clients at play while the product is killed and started again; ends with a product that runs and has caught up. */
+/** Kills and restarts the product under load, and ends with a running product that has caught up. */
 import { once } from 'node:events';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,15 +10,18 @@ import { KillClient } from './killClient.ts';
 import { SentLedger } from './ledger.ts';
 import { type Random, seeded } from './seeded.ts';
 
-/** Within reach of the load, so that the flags change in the middle of it. */
+/** Quota that the load reaches, so that the flags change during the load. */
 export const SOFT_QUOTA = 2_000;
 
-/** The longest load before the product is killed. */
+/** Maximum load before a kill. */
 const MAX_LOAD_MS = 900;
-/** A start takes about half a second on a quiet machine; kills of this kind fall into it. */
+/** Maximum time before a kill during the start, which takes about half a second on an idle machine. */
 const MAX_START_MS = 700;
 const START_KILL_SHARE = 0.25;
-/** After the other starts, the load resumes at once, while the projector is behind. */
+/**
+ * Share of restarts after which the campaign searches for duplicates; after the others, the load resumes while the projector is
+ * behind.
+ */
 const LOOK_SHARE = 0.5;
 const CLIENTS_PER_PROJECT = 3;
 const CAUGHT_UP_WITHIN_MS = 60_000;
@@ -28,14 +31,14 @@ export class Campaign {
   readonly #random: Random;
   readonly #dataDir = mkdtempSync(join(tmpdir(), 'questlog-kill-'));
   #product: Product | undefined;
-  /** The first one's tenant has a quota of `SOFT_QUOTA`. */
+  /** Projects of the load. The tenant of the first project has the quota `SOFT_QUOTA`. */
   #projects: readonly TestProject[] = [];
 
   constructor(seed: number) {
     this.#random = seeded(seed);
   }
 
-  /** The one that runs now. */
+  /** Running product. */
   get product(): Product {
     if (this.#product === undefined) throw new Error('the campaign has not been run');
     return this.#product;
@@ -45,7 +48,7 @@ export class Campaign {
     return this.#projects;
   }
 
-  /** @param kills under load; some are followed by another one in the middle of the next start. */
+  /** @param kills number of kills under load; some are followed by a kill during the next start */
   async run(kills: number): Promise<void> {
     const random = this.#random;
     await this.#start();
@@ -73,9 +76,9 @@ export class Campaign {
     this.#product = await startProduct({ dataDir: this.#dataDir });
   }
 
-  /** Call it right after recovery: a later merge would remove second rows. */
+  /** Searches for duplicate rows right after the recovery, because a later merge would remove them. */
   async #lookForDuplicates(): Promise<void> {
-    // A quota is answered once the projection has passed what was in the log.
+    // The quota is answered after the projection has processed the log.
     for (const { token } of this.#projects) await quotaOf(this.product, token);
     const rows = await this.product.sql<{ id: string }>(
       'SELECT id FROM events GROUP BY id HAVING count() > 1 LIMIT 100',
@@ -90,7 +93,7 @@ export async function quotaOf(product: Product, token: string): Promise<{ month:
   return (await eventually(look, ({ status }) => status === 200, CAUGHT_UP_WITHIN_MS)).json();
 }
 
-/** Two projects of one tenant, and one of a tenant whose sessions are spread over the partitions. */
+/** Creates two projects of one tenant, and one of a tenant whose sessions are spread over the partitions. */
 export async function someProjects(product: Product): Promise<TestProject[]> {
   const first = await aProject(product, { revision: 'A', monthlySoftQuota: SOFT_QUOTA });
   return [
@@ -121,7 +124,7 @@ async function killUnderLoad(
   afterMs: number,
 ): Promise<void> {
   const playing = clients.map((client) => client.play(product));
-  // Not a wait for anything: the instant is what the test varies.
+  // Not a wait for a condition: the test varies the time of the kill.
   await delay(afterMs);
   await product.kill();
   await Promise.all(playing);

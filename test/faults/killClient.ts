@@ -1,13 +1,13 @@
 /**
- * A game client as it should be: one request after the other, its sessions in order, and a keyed request whose answer
- * did not come is sent again before anything new.
+ * A correct game client: sends one request at a time and its sessions in order, and repeats an unanswered keyed request before
+ * other requests.
  */
 import { aKey } from '../e2e/builders.ts';
 import type { Answer, Product } from '../e2e/product.ts';
 import { type SentEvent, type SentLedger, type SentRequest, sha256Of } from './ledger.ts';
 import type { Random } from './seeded.ts';
 
-/** The target of the requests. */
+/** Target of the requests. */
 type Played = Pick<Product, 'request'>;
 
 export interface ClientOptions {
@@ -15,18 +15,18 @@ export interface ClientOptions {
   readonly tenantId: string;
   readonly projectId: string;
   readonly token: string;
-  /** Revision B takes events without a session; those have no order to keep. */
+  /** True if events may have no session (revision B). Such events have no order. */
   readonly mayOmitSession: boolean;
-  /** Events of one request at most. */
+  /** Maximum events of one request. */
   readonly maxBatch?: number;
-  /** Of the client's clock, which its keys tell. */
+  /** Offset of the client's clock, which the keys contain, in milliseconds. */
   readonly shiftMs?: number;
   readonly random: Random;
   readonly ledger: SentLedger;
 }
 
 const MAX_BATCH = 200;
-/** Acknowledged keyed requests that may be sent once more later. */
+/** Maximum acknowledged keyed requests that the client may repeat later. */
 const MAX_REMEMBERED = 20;
 const VALUES = [
   '18446744073709551616',
@@ -50,12 +50,12 @@ export class KillClient {
     this.#session = this.#newSession();
   }
 
-  /** Sends until the product is gone. */
+  /** Sends until the product is killed. */
   async play(product: Played): Promise<void> {
     while (await this.#step(product));
   }
 
-  /** Gets an answer to what is still open, on a product that is not killed any more. */
+  /** Repeats unanswered requests on a running product. */
   async finish(product: Played): Promise<void> {
     while (this.#unfinished !== undefined) await this.#send(product, this.#unfinished);
   }
@@ -88,7 +88,7 @@ export class KillClient {
     return true;
   }
 
-  /** False once the product is gone. What was under way then is open: stored or not, nobody knows. */
+  /** Sends a request. False if the product was killed; then the request may or may not be stored. */
   async #send(product: Played, request: SentRequest): Promise<boolean> {
     const { ledger } = this.#options;
     if (request.key !== undefined) this.#unfinished = request;
@@ -97,7 +97,7 @@ export class KillClient {
       ...(request.isLenient ? { Prefer: 'handling=lenient' } : {}),
     });
     if (answer === undefined) return false;
-    // The client's right to be told to come again; an unkeyed request is then open, as after a crash.
+    // After a 503, the client may send again; an unkeyed request then counts as unanswered.
     if (answer.status === 503) return true;
     this.#unfinished = undefined;
     if (answer.status !== 201 && answer.status !== 200 && answer.status !== 207)
@@ -138,7 +138,7 @@ export class KillClient {
     const { maxBatch = MAX_BATCH, shiftMs = 0 } = this.#options;
     const isKeyed = random.chance(0.35);
     const isLenient = isKeyed && random.chance(0.2);
-    // A lenient request has one bad element more.
+    // A lenient request has one more element, which is invalid.
     const count = random.chance(0.5) ? 1 : random.between(2, isLenient ? maxBatch - 1 : maxBatch);
     const sessionId = mayOmitSession && random.chance(0.5) ? null : this.#session.id;
     const events: SentEvent[] = [];

@@ -1,4 +1,4 @@
-/** Brokers are killed under load: what was acknowledged is there, once, in order, at the offset that was answered. */
+/** Kills brokers under load: acknowledged appends must exist once, in order, at the answered offset. */
 import { randomUUID } from 'node:crypto';
 import { aName, aRecord, readToEnd, textOf, until } from '@questlog/runtime/log/contract/harness';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
@@ -17,7 +17,7 @@ export function killedBrokers(own: OwnStack): void {
   const stack = (...command: string[]): Promise<string> => own.commands.do(...command);
 
   test(
-    'a killed broker loses, repeats and moves no acknowledged append',
+    'keeps every acknowledged append once at its offset when a broker is killed',
     async () => {
       const { log, topic } = await aLoadedTopic(own);
       const loads = Array.from(
@@ -36,7 +36,7 @@ export function killedBrokers(own: OwnStack): void {
   );
 
   test(
-    'an outage is told as such, and what was acknowledged before and after it is there',
+    'reports an outage as unavailable, and keeps appends that were acknowledged before and after it',
     async () => {
       const { log, topic } = await aLoadedTopic(own);
       const loads = Array.from(
@@ -56,12 +56,12 @@ export function killedBrokers(own: OwnStack): void {
   );
 
   test(
-    'a killed broker halves no transaction, and loses and repeats none',
+    'keeps every transaction complete and once when a broker is killed',
     async () => {
       const { log, topic } = await aLoadedTopic(own);
       const loads = [0, 1].map((partition) => new TransactionalLoad(log, topic, partition));
       start(loads);
-      // Two, so that one of them is likely to lead what coordinates them.
+      // Kills two brokers, so that one of them probably leads the transaction coordinator.
       for (const victim of ['broker-3', 'broker-1']) {
         await untilAcknowledged(loads, BEFORE / 10);
         await stack('kill', victim);
@@ -69,7 +69,7 @@ export function killedBrokers(own: OwnStack): void {
         await stack('start', victim);
       }
       await finish(loads);
-      // First, the last transaction of unknown outcome is aborted or committed.
+      // Opens new producers first, which aborts or commits the last transaction of unknown outcome.
       for (const load of loads) await load.open();
       const partitions = await readToEnd(log, topic);
       expectKept(loads, partitions);
@@ -78,7 +78,7 @@ export function killedBrokers(own: OwnStack): void {
           records.map(textOf).filter((text) => text?.startsWith(name)),
         );
         const [own] = texts.filter(({ length }) => length > 0);
-        // The partition that both write to beside their own.
+        // Partition to which both loads write, in addition to their own partitions.
         expect(texts[PARTITIONS - 1]).toEqual(own);
       }
     },
@@ -86,7 +86,7 @@ export function killedBrokers(own: OwnStack): void {
   );
 }
 
-/** Writes to one partition as fast as it is answered, until it is stopped. */
+/** Writes to one partition at full speed until it is stopped. */
 abstract class Load {
   readonly partition: number;
   /** Outcomes in the order of the calls. */
@@ -114,7 +114,7 @@ abstract class Load {
     this.isRunning = false;
   }
 
-  /** @throws what the load ended with: it is never to end before it is stopped. */
+  /** @throws the error that ended the load before it was stopped */
   check(): void {
     if (this.#failure !== undefined) throw this.#failure;
   }
@@ -128,7 +128,7 @@ abstract class Load {
   protected abstract run(): Promise<void>;
 }
 
-/** Appends, eight at a time, each tried once. */
+/** Appends with eight concurrent calls, each tried once. */
 class AppendLoad extends Load {
   protected override async run(): Promise<void> {
     for (let round = 0; this.isRunning; round += 1) {
@@ -147,7 +147,7 @@ class AppendLoad extends Load {
   }
 }
 
-/** Commits the same record to a partition of its own and to the last one, each tried once. */
+/** Commits the same record to its own partition and to the last one, each tried once. */
 class TransactionalLoad extends Load {
   readonly name = `of ${this.partition}: `;
 
@@ -162,7 +162,7 @@ class TransactionalLoad extends Load {
         const [own] = await producer.commit({ appends });
         this.acknowledged.push({ text, offset: own?.baseOffset ?? -1 });
       } catch (error) {
-        // It may fence itself: a broker that starts may take the first of its two tries to open last.
+        // A load can fence itself: a starting broker may process the first of two open requests last.
         if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
         this.rejected += 1;
         await producer.close();
@@ -172,7 +172,7 @@ class TransactionalLoad extends Load {
     await producer.close();
   }
 
-  /** Retries like an owner after a failure, until the brokers can. */
+  /** Opens the producer, and retries like a partition's owner until the brokers are available. */
   async open(): Promise<TransactionalProducer> {
     for (;;) {
       try {
@@ -205,7 +205,7 @@ function start(loads: readonly Load[]): void {
   for (const load of loads) load.start();
 }
 
-/** So many more on every partition. */
+/** Waits until each load has `more` further acknowledged appends. */
 async function untilAcknowledged(loads: readonly Load[], more: number): Promise<void> {
   const before = loads.map((load) => load.acknowledged.length);
   await untilAll(loads, (load, at) => load.acknowledged.length >= (before[at] ?? 0) + more);

@@ -1,4 +1,4 @@
-/** A dead broker that alone had a partition, of a stranger or of ours: only what needs that partition waits for it. */
+/** Kills the only replica of a partition of another application or of Questlog: only operations on that partition may wait. */
 import { randomUUID } from 'node:crypto';
 import { watchProgress } from '@questlog/ingest/entityCache/projectionProgress';
 import { openSessionCache } from '@questlog/ingest/entityCache/sessionCache';
@@ -27,7 +27,7 @@ import type { OwnStack } from '../stack/ownStack.ts';
 
 const TEST_LIMIT_MS = 300_000;
 const VICTIM = 3;
-/** On three brokers: each leads the partition of its number, less one. */
+/** Partition of the victim: each of the three brokers leads the partition of its number, minus one. */
 const OF_VICTIM = VICTIM - 1;
 
 export function leaderless(own: OwnStack): void {
@@ -49,7 +49,7 @@ export function leaderless(own: OwnStack): void {
   };
 
   test(
-    'that is a stranger’s stops no start, no append, no transaction and no reader of ours',
+    'of another application stops no start, append, transaction, or reader of Questlog',
     async () => {
       const theirs = aName('theirs');
       await unreplicated().create(theirs);
@@ -86,7 +86,7 @@ export function leaderless(own: OwnStack): void {
   );
 
   test(
-    'that is ours fails what needs it, until its broker is back',
+    'of Questlog fails only its own operations until its broker is back',
     async () => {
       const prefix = `leaderless-${randomUUID()}-`;
       const spec = aSpec(3);
@@ -106,7 +106,7 @@ export function leaderless(own: OwnStack): void {
       const onBatch: Parameters<Log['tail']>[0]['onBatch'] = ({ partition, records }) =>
         void texts[partition]?.push(...records.map(textOf));
       const tail = await before.tail({ topic: name, from: 'earliest', onBatch });
-      // What is not read before its leader dies cannot be read until it is back.
+      // Reads the first records before the leader dies, because they cannot be read until it is back.
       await Promise.race([until(() => texts.every(({ length }) => length === 1)), tail.failed]);
 
       await killLeaderOf(`${prefix}${name}`);
@@ -118,7 +118,7 @@ export function leaderless(own: OwnStack): void {
       const refused = Promise.allSettled(
         [before, log].map((one) => one.append(name, OF_VICTIM, [aRecord('refused')])),
       );
-      // Meanwhile, and after: the failures have producers replaced under the others.
+      // Appends during and after the outage; the failures replace producers of other partitions.
       for (const text of ['meanwhile', 'after']) {
         for (const one of [before, log]) {
           for (const partition of [0, 1]) await one.append(name, partition, [aRecord(text)]);
@@ -149,7 +149,7 @@ export function leaderless(own: OwnStack): void {
       await Promise.race([until(() => texts[2]?.length === 3), tail.failed]);
       await Promise.race([until(() => late[2]?.length === 3), lateTail.failed]);
       await until(() => ingest.register(OF_VICTIM).catch(() => false));
-      // Refused appends reached no reader.
+      // Readers have no rejected appends.
       expect([texts[2], late[2]]).toEqual([
         ['before', 'back', 'back'],
         ['before', 'back', 'back'],
@@ -164,7 +164,7 @@ const SESSIONS = topicDefinitions(3).filter(
   ({ name }) => name === TOPICS.sessions || name === TOPICS.schemas,
 );
 
-/** What an ingest opens of the sessions at its start, and a tenant at home in each partition. */
+/** Opens the sessions like an ingest, with one tenant per home partition. */
 async function anIngest(log: Log) {
   const of = { log, clock: steadyClock, group: GROUPS.projectSessions, topic: TOPICS.sessions };
   const sessions = await openSessionCache({
@@ -180,13 +180,13 @@ async function anIngest(log: Log) {
   };
   return {
     find: (partition: number) => sessions.find(tenantOf(partition), randomUUID(), [randomUUID()]),
-    /** Returns whether it is read back as the first of its id. */
+    /** Returns true if the registration is read back as the first of its id. */
     register: async (partition: number): Promise<boolean> =>
       (await sessions.register(aSession({ tenantId: tenantOf(partition), projectId: randomUUID() }))).isOwn,
   };
 }
 
-/** Reads the partitions with a new group until it has this many records of each. */
+/** Reads the partitions with a new group until each has this number of records. */
 async function consumed(
   log: Log,
   topic: string,

@@ -1,16 +1,16 @@
-/** The clients' requests and answers: the truth that the product is checked against afterwards. */
+/** Records the requests and responses of the clients, against which the product is checked. */
 import { createHash } from 'node:crypto';
 
-/** One event as it was sent; nothing else in a run has its payload. */
+/** Event as sent; its payload is unique in a run. */
 export interface SentEvent {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessionId: string | null;
-  /** Of the payload's bytes. */
+  /** SHA-256 of the payload's bytes. */
   readonly sha256: string;
-  /** Its place in what its client sent for its session, from 0 on. */
+  /** Position in the events that its client sent for its session, from 0. */
   readonly sequence: number;
-  /** The answered value; undefined without an answer. */
+  /** Id of the response. Undefined without a response. */
   id: string | undefined;
 }
 
@@ -18,7 +18,7 @@ export interface SentRequest {
   readonly key: string | undefined;
   readonly isLenient: boolean;
   readonly body: Buffer;
-  /** In the order of the body; a lenient request has a bad element behind them. */
+  /** Events in the order of the body; a lenient request has an invalid element after them. */
   readonly events: readonly SentEvent[];
 }
 
@@ -26,7 +26,7 @@ export class SentLedger {
   readonly requests: SentRequest[] = [];
   readonly sessions = new Map<string, { projectId: string; isAcknowledged: boolean }>();
   readonly bySha256 = new Map<string, SentEvent>();
-  /** Whatever a client saw that it must never see. */
+  /** Violations of the contract that a client observed. */
   readonly violations: string[] = [];
   retries = 0;
   repeats = 0;
@@ -36,7 +36,7 @@ export class SentLedger {
     for (const event of request.events) this.bySha256.set(event.sha256, event);
   }
 
-  /** The ids of an answer, which an earlier answer to the same request must have given too. */
+  /** Records the ids of a response. An earlier response to the same request must have the same ids. */
   acknowledge(request: SentRequest, ids: readonly unknown[]): void {
     if (ids.length !== request.events.length) {
       this.violations.push(`${request.events.length} events were answered with ${ids.length}`);

@@ -1,4 +1,7 @@
-/** The projector and the linker on the real log and the real engine, each started and stopped alone, on a clock moved by hand. */
+/**
+ * Runs the projector and the linker on the real log and the real engine, each started and stopped separately, with a manual
+ * clock.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -53,17 +56,20 @@ export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) 
   };
   return {
     clock,
-    /** ClickHouse does not answer the linker; so many transactions of its log fail; the projector seems to be behind. */
+    /**
+     * Faults: ClickHouse does not answer the linker, a number of transactions of its log fail, and the projector seems to be
+     * behind.
+     */
     outage,
     ...services,
-    /** One more member of the linker's group. */
+    /** Starts another member of the linker's group. */
     anotherLinker: () => startLinker(ofLinker),
     appendEvents: (message: EventsAccepted, lane = 0) =>
       append(eventsAccepted, message.tenantId, partitionOf(message.tenantId, lane, partitions), message),
-    /** At home, unless a foreign producer's partitioner thought otherwise. */
+    /** Appends a report to its home partition, or to another one like a foreign producer. */
     appendReport: (record: ReportLink, partition = partitionOf(record.tenantId, 0, partitions)) =>
       append(reportLinks, record.tenantId, partition, record),
-    /** Every report was let go, and everything that came of it is projected. */
+    /** Closes every report, and waits until everything is projected. */
     letGo: async () => {
       clock.aheadMs += MAX_OPEN_WITH_GRACE_MS;
       await eventually(
@@ -79,16 +85,16 @@ export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) 
       ),
     statesOf: (report: ReportLink) => statesOf(store, report),
     openAndAsked: () => openAndAsked(shared),
-    /** Reports of the project that are matched as events come. */
+    /** Returns the number of open reports of the project. */
     openReportsOf: async (projectId: string) =>
       (await openReports(shared)).filter(({ record }) => record.projectId === projectId).length,
-    /** From here on the projector seems to have come no further than to the end that the topic has now. */
+    /** Makes the projector seem to stop at the current end of the topic. */
     holdProjector: async (topic: string, partition: number) => {
       outage.projected.set(`${topic}/${partition}`, (await log.endOffsets(topic))[partition] ?? 0);
     },
-    /** What makes the linker's process not ready. */
+    /** Returns the problems of the linker's readiness. */
     problems: async () => (await shared.health.state()).problems,
-    /** What a bug tracker reads of the project, in the order of each partition. */
+    /** Returns the messages that a bug tracker reads, in the order of each partition. */
     streamOf: (projectId: string) => streamOf(shared, projectId),
     close: async () => {
       await services.stopLinker();
@@ -101,7 +107,7 @@ export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) 
   };
 }
 
-/** The log and the engine on a directory of their own. */
+/** Opens the log and the engine on a temporary directory. */
 async function openParts(partitions: number, bounds: LinkerBounds) {
   const directory = mkdtempSync(join(tmpdir(), 'questlog-links-'));
   const clock = { aheadMs: 0, now: (): number => Date.now() + clock.aheadMs };
@@ -179,7 +185,7 @@ async function areConsumed(
   return true;
 }
 
-/** Latest states of the report's links, by event. */
+/** Returns the latest states of the report's links, by event. */
 async function statesOf(store: Store, { projectId, reportId }: ReportLink): Promise<Record<string, string>> {
   const rows = await store.query<{ event_id: string; how: string }>(
     `SELECT event_id, concat(toString(source), ' ', toString(state)) AS how FROM report_links
@@ -200,12 +206,12 @@ async function streamOf(shared: Shared, projectId: string): Promise<LinkedEvent[
   return links;
 }
 
-/** Reports, retractions and late sessions that some linker still holds. */
+/** Returns the number of reports, retractions, and late sessions in the state of the linkers. */
 async function statesLeft(shared: Shared): Promise<number> {
   return [...(await heldEntries(shared)).keys()].filter((key) => !/^(append\/|position$)/.test(key)).length;
 }
 
-/** Reports that are matched as events come and wait for no look-up. */
+/** Returns the number of open reports that wait for no lookup. */
 async function openAndAsked(shared: Shared): Promise<number> {
   return (await openReports(shared)).filter(({ askAt }) => askAt === null).length;
 }

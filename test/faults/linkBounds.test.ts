@@ -1,4 +1,7 @@
-/** The linker gets slower beyond its bounds, and when ClickHouse, the log or the clock fail; it leaves nothing out. */
+/**
+ * Tests the linker beyond its limits, and during failures of ClickHouse, the log, and the clock: it gets slower, but misses no
+ * link.
+ */
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { GRACE_MS } from '@questlog/schemas/reportWindow';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -18,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-/** Behind an outage first the projector and then the look-ups have pauses of five seconds. */
+/** Time limit after an outage: the projector and then the lookups pause for five seconds each. */
 const LINKED_WITHIN_MS = 30_000;
 
 const untilLinked = ({ report, links }: ReturnType<typeof aGame>) =>
@@ -49,7 +52,7 @@ test('reads uncommitted records again, also in a partition that never committed'
   await bench.letGo();
 });
 
-test('a clock that is set back an hour keeps no link back', async () => {
+test('creates all links after the clock was set back an hour', async () => {
   bench.clock.aheadMs += 2 * HOUR_MS;
   const game = aGame();
   await bench.appendReport(game.report);
@@ -60,7 +63,7 @@ test('a clock that is set back an hour keeps no link back', async () => {
   await bench.letGo();
 });
 
-test('a report beyond the bound of open reports gets its events by look-ups, before and after it', async () => {
+test('links events before and after a report above the limit of open reports by lookups', async () => {
   const { aheadMs } = bench.clock;
   const [first, second] = [aGame(), aGame()];
   await bench.appendReport(first.report);
@@ -72,7 +75,7 @@ test('a report beyond the bound of open reports gets its events by look-ups, bef
   await bench.untilConsumed();
   for (const { events } of [first, second]) for (const message of events) await bench.appendEvents(message);
   const isLinked = async (): Promise<boolean> => {
-    // Time passes only here: a report that is not matched as events come is looked up every ten seconds.
+    // Time passes only here: a report above the limit of open reports is looked up every ten seconds.
     bench.clock.aheadMs += ASKED_EVERY_MS;
     return Object.keys(await bench.statesOf(second.report)).length === 2;
   };
@@ -85,13 +88,13 @@ test('a report beyond the bound of open reports gets its events by look-ups, bef
   }
 });
 
-test('without ClickHouse, events are linked to open reports; the other links follow', async () => {
+test('links events to open reports during an outage of ClickHouse, and creates the other links afterwards', async () => {
   await bench.letGo();
   const [open, filed] = [aGame(), aGame()];
   const [before, after] = filed.events;
   if (before === undefined || after === undefined) throw new Error('a game has two events');
   await bench.appendReport(open.report);
-  // Open, and what came before it was looked up.
+  // Waits until the report is open and its earlier events were looked up.
   await eventually(
     () => bench.openAndAsked(),
     (count) => count === 1,

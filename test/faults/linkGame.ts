@@ -1,4 +1,4 @@
-/** One game in the tests of links: its records, and what its links must be. */
+/** One game in the tests of links: its records and its expected links. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -18,7 +18,7 @@ export class LinkGame {
     this.#bench = bench;
   }
 
-  /** Ids of events to come, or for a record of events. */
+  /** Returns ids of future events, or for a record of events. */
   newIds(count: number, lane = 0): string[] {
     return Array.from({ length: count }, () => eventId(this.#bench.clock.now(), lane, randomBytes(8)));
   }
@@ -44,7 +44,7 @@ export class LinkGame {
     return this.aReport({ sessionId: this.sessionId, sessionLane: 0, ...of });
   }
 
-  /** The report's links are these, and the stream told each change of them once. */
+  /** Expects exactly these links of the report, and one message of the stream per change. */
   async expectLinks(
     report: ReportLink,
     states: Record<string, string>,
@@ -71,7 +71,7 @@ export class LinkGame {
   }
 }
 
-/** The same state for all of these events. */
+/** Returns the same state for all events. */
 export function all(ids: readonly string[], state: string): Record<string, string> {
   return Object.fromEntries(ids.map((id) => [id, state]));
 }

@@ -1,4 +1,7 @@
-/** Links outlive a `kill -9` at any instant: those that ClickHouse has are the join of its events and reports, and a bug tracker that resumes has read each once. */
+/**
+ * Tests that links survive a `kill -9` at any instant: ClickHouse has exactly the join of events and reports, and a bug tracker
+ * that resumes reads each link once.
+ */
 import { randomUUID } from 'node:crypto';
 import { type Followed, follow, untilHas } from '@questlog/ingest/linkedEvents/streamClient.testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -15,7 +18,7 @@ const random = seeded(seed);
 
 let product: Product;
 let game: TestProject;
-/** Ids of links as the tracker was told of them. */
+/** Ids of the links that the bug tracker received. */
 const seen: string[] = [];
 let position: string | undefined;
 
@@ -33,7 +36,7 @@ function look(): Promise<JoinedLinks> {
   return joinAndLinks(product, `project_id = '${game.projectId}'`);
 }
 
-/** A bug tracker: it goes on behind the last message that it has. */
+/** A bug tracker that resumes after its last message. */
 async function track(): Promise<Followed> {
   const at = position === undefined ? { from: 'start' } : { lastEventId: position };
   return await follow(product.credentials.baseUrl, { ...game }, at);
@@ -45,7 +48,7 @@ function keep(stream: Followed): void {
   position = stream.messages.at(-1)?.id ?? position;
 }
 
-/** Events and reports at once, each keyed, so that one whose answer was lost is sent again in the next life. */
+/** Sends events and reports concurrently with keys, so that a request without a response is repeated after the restart. */
 function requests(sessions: readonly [string, ...string[]], events: string[]) {
   return Array.from({ length: REQUESTS_A_LIFE }, (_, i) => {
     const sessionId = random.pick(sessions);
@@ -62,7 +65,7 @@ function requests(sessions: readonly [string, ...string[]], events: string[]) {
   });
 }
 
-test('after kills under load no link is missing, none is twice and none is invented', async () => {
+test('has no missing, duplicate, or false link after kills under load', async () => {
   const sessions = await Promise.all([game.session(), game.session(), game.session()]);
   const events: string[] = [];
   let unanswered: (() => Promise<{ status: number }>)[] = [];

@@ -1,4 +1,4 @@
-/** A projector that is behind keeps back the look-ups that need what it has not projected yet, and no others. */
+/** Tests that a lagging projector delays only the lookups that need its unprojected records. */
 
 import { partitionOf } from '@questlog/schemas/partition';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -9,11 +9,11 @@ import { all, LinkGame } from './linkGame.ts';
 
 const PARTITIONS = 2;
 const HALF_A_MINUTE_MS = 30_000;
-/** One question to ClickHouse may go unanswered beside stacks that are killed; it is asked again. */
+/** Time limit of a lookup. A query can time out while other stacks are killed; the query is repeated. */
 const ANSWERED_WITHIN_MS = 90_000;
 
 let bench: LinkBench;
-/** The process's own clock is ahead by so much. */
+/** Offset of the process's clock. */
 let aheadMs = 0;
 
 beforeAll(async () => {
@@ -29,7 +29,7 @@ afterEach(async () => {
 });
 afterAll(() => bench.close());
 
-/** Whose home is the partition. */
+/** Returns a game whose home is the partition. */
 function aGameAt(partition: number): LinkGame {
   for (;;) {
     const game = new LinkGame(bench);
@@ -40,7 +40,7 @@ function aGameAt(partition: number): LinkGame {
 const lookUpProblem = async (): Promise<string | undefined> =>
   (await bench.problems())['questlog-link look-ups'];
 
-test('reports are let go while the projector is behind with the events of another partition', async () => {
+test('closes reports while the projector lags on the events of another partition', async () => {
   const [game, other] = [aGameAt(0), aGameAt(1)];
   await bench.holdProjector(TOPICS.events, 1);
   await bench.appendEvents(other.eventsOf(other.newIds(1)));
@@ -51,7 +51,7 @@ test('reports are let go while the projector is behind with the events of anothe
   await game.expectLinks(report, all(ids, 'named unresolved'));
 });
 
-test("late events are linked while the projector is behind with the reports of another tenant's home", async () => {
+test("links late events while the projector lags on the reports of another tenant's home", async () => {
   const [game, other] = [aGameAt(0), aGameAt(1)];
   const occurredAtMs = bench.clock.now();
   const report = game.aReportOfSession();
@@ -64,7 +64,7 @@ test("late events are linked while the projector is behind with the reports of a
   await game.expectLinks(report, all(ids, 'session linked'));
 });
 
-test('a report is opened while the projector is behind with the events of its partition', async () => {
+test('opens a report while the projector lags on the events of its partition', async () => {
   const game = aGameAt(0);
   await bench.holdProjector(TOPICS.events, 0);
   await bench.appendEvents(game.eventsOf(game.newIds(1)));
@@ -73,7 +73,7 @@ test('a report is opened while the projector is behind with the events of its pa
   await untilOpen(game, 1);
 });
 
-test('a look-up that the projector keeps waiting lets others pass and goes on from where it began', async () => {
+test('a lookup that waits for the projector lets other lookups pass, and continues from its start', async () => {
   const game = aGameAt(0);
   const [before, after] = [game.newIds(1), game.newIds(1)];
   await bench.holdProjector(TOPICS.events, 0);
@@ -99,7 +99,7 @@ test('a look-up that the projector keeps waiting lets others pass and goes on fr
     await game.expectLinks(report, all([...before, ...after], 'session linked'));
 });
 
-test('a look-up that waits for 30 s is a problem that names what it waits for, until it is answered', {
+test('reports a lookup that waits for 30 s as a problem with the reason, until the lookup ends', {
   timeout: 2 * ANSWERED_WITHIN_MS,
 }, async () => {
   const game = aGameAt(0);
@@ -126,7 +126,7 @@ test('a look-up that waits for 30 s is a problem that names what it waits for, u
   await eventually(lookUpProblem, (sentence) => sentence === undefined, ANSWERED_WITHIN_MS);
 });
 
-/** Time passes only here. */
+/** Waits until the game has `count` open reports. Time passes only here. */
 async function untilOpen(game: LinkGame, count: number): Promise<void> {
   await eventually(
     () => {

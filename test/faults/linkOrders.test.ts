@@ -1,4 +1,4 @@
-/** Each pair is linked once, in any order of reports and events, and through restarts. */
+/** Tests that each pair is linked once, in any order of reports and events, and through restarts. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
 import { type LinkBench, openLinkBench } from './linkBench.ts';
@@ -20,7 +20,7 @@ beforeEach(async () => {
   await bench.startLinker();
 });
 
-test('an event that comes after the report that names it is linked', async () => {
+test('links an event that arrives after the report that names it', async () => {
   const ids = game.newIds(1);
   const report = game.aReport({ eventIds: ids });
   await bench.appendReport(report);
@@ -29,7 +29,7 @@ test('an event that comes after the report that names it is linked', async () =>
   await game.expectLinks(report, all(ids, 'named linked'));
 });
 
-test('an event that came before the report of its session is linked', async () => {
+test('links an event that arrived before the report of its session', async () => {
   const ids = game.newIds(2);
   await bench.appendEvents(game.eventsOf(ids));
   await bench.untilConsumed();
@@ -38,7 +38,7 @@ test('an event that came before the report of its session is linked', async () =
   await game.expectLinks(report, all(ids, 'session linked'));
 });
 
-test('events and report that all come between two blocks of the projector are linked', async () => {
+test('links events and a report that arrive between two blocks of the projector', async () => {
   await bench.stopProjector();
   const [before, after] = [game.newIds(2), game.newIds(2)];
   await bench.appendEvents(game.eventsOf(before));
@@ -51,7 +51,7 @@ test('events and report that all come between two blocks of the projector are li
 });
 
 test.each(['Projector', 'Linker'] as const)(
-  'a restart of the %s between report and events leaves no link out and makes none twice',
+  'creates every link once if the %s restarts between report and events',
   async (service) => {
     const [first, second, named] = [game.newIds(2), game.newIds(2), game.newIds(1)];
     await bench.appendEvents(game.eventsOf(first));
@@ -70,7 +70,7 @@ test.each(['Projector', 'Linker'] as const)(
   },
 );
 
-test('an event a day late is linked to the report of its session, which was let go long ago', async () => {
+test('links an event that arrives a day late to the closed report of its session', async () => {
   const report = game.aReportOfSession();
   const occurredAtMs = bench.clock.now();
   await bench.appendReport(report);
@@ -81,7 +81,7 @@ test('an event a day late is linked to the report of its session, which was let 
   await game.expectLinks(report, all(ids, 'session linked'));
 });
 
-test('a report that is retracted while its event is pending is never linked to it', async () => {
+test('never links a pending event to a report that was retracted', async () => {
   const [pending, linked] = [game.newIds(1), game.newIds(1)];
   await bench.appendEvents(game.eventsOf(linked));
   const report = game.aReport({ eventIds: [...pending, ...linked] });
@@ -97,7 +97,7 @@ test('a report that is retracted while its event is pending is never linked to i
   );
 });
 
-test('200 reports that name one event are all linked to it', async () => {
+test('links 200 reports that name one event', async () => {
   const ids = game.newIds(1);
   const reports = Array.from({ length: 200 }, () => game.aReport({ eventIds: ids }));
   for (const report of reports.slice(0, 100)) await bench.appendReport(report);
@@ -115,7 +115,7 @@ test('200 reports that name one event are all linked to it', async () => {
   await game.expectLinks(reports[0] ?? game.aReport({}), all(ids, 'named linked'));
 });
 
-test('a report that names 500 events, in several lanes, is linked to those that came before and after', async () => {
+test('links a report that names 500 events in several lanes to earlier and later events', async () => {
   const lanes = [0, 1, 2, 3].map((lane) => ({ lane, ids: game.newIds(125, lane) }));
   const ids = lanes.flatMap((one) => one.ids);
   const report = game.aReport({ eventIds: ids });
@@ -125,7 +125,7 @@ test('a report that names 500 events, in several lanes, is linked to those that 
   await game.expectLinks(report, all(ids, 'named linked'));
 });
 
-test('the same report twice is one report', async () => {
+test('treats the same report twice as one report', async () => {
   const ids = game.newIds(2);
   await bench.appendEvents(game.eventsOf(ids));
   const report = game.aReportOfSession();
@@ -138,7 +138,7 @@ test('the same report twice is one report', async () => {
   await game.expectLinks(report, all(ids, 'session linked'));
 });
 
-test('the first of two reports with one id is linked, also when the other comes a day later', async () => {
+test('links the first of two reports with one id, even if the other arrives a day later', async () => {
   const [mine, other, later] = [game.newIds(1), game.newIds(1), game.newIds(1)];
   await bench.appendEvents(game.eventsOf([...mine, ...other, ...later]));
   const report = game.aReport({ eventIds: mine });
@@ -150,7 +150,7 @@ test('the first of two reports with one id is linked, also when the other comes 
   await game.expectLinks(report, all(mine, 'named linked'));
 });
 
-test('an event that comes after its name’s grace is unresolved until the report is retried', async () => {
+test('an event that arrives after the grace period stays unresolved until the report is retried', async () => {
   const ids = game.newIds(1);
   const report = game.aReport({ eventIds: ids });
   await bench.appendReport(report);
@@ -163,7 +163,7 @@ test('an event that comes after its name’s grace is unresolved until the repor
   await game.expectLinks(report, all(ids, 'named linked'));
 });
 
-test('a report that a foreign producer put into another partition is linked all the same', async () => {
+test('links a report that a foreign producer appended to another partition', async () => {
   const ids = game.newIds(2, 1);
   await bench.appendEvents(game.eventsOf(ids), 1);
   for (let partition = 0; partition < PARTITIONS; partition++) {
@@ -173,7 +173,7 @@ test('a report that a foreign producer put into another partition is linked all 
   }
 });
 
-test('an append that comes twice is linked once', async () => {
+test('links a duplicate append once', async () => {
   const ids = game.newIds(1);
   const report = game.aReportOfSession();
   await bench.appendReport(report);
@@ -187,7 +187,7 @@ test('an append that comes twice is linked once', async () => {
   await game.expectLinks(report, all(ids, 'session linked'));
 });
 
-test('partitions that move between linkers again and again leave no link out and make none twice', async () => {
+test('creates every link once while partitions move between linkers', async () => {
   const report = game.aReportOfSession();
   await bench.appendReport(report);
   const ids: string[] = [];

@@ -1,4 +1,4 @@
-/** A log and a store that fail, and a projector that is behind, when a test says so. */
+/** Wraps a log and a store so that a test can make them fail or make the projector seem to lag. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
@@ -32,7 +32,7 @@ export function withOutage(store: Store, outage: { readonly isOn: boolean }): St
   };
 }
 
-/** The projector seems to be no further than a test says. @param held offsets by `topic/partition`. */
+/** Makes the projector seem to have stopped. @param held offsets by `topic/partition` */
 export function withProjectorHeld(log: Log, held: ReadonlyMap<string, number>): Log {
   return withMethods(log, {
     committed: async (group, topic) => {

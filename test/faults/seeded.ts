@@ -1,9 +1,9 @@
-/** Random numbers that a seed brings back: a failed run prints its seed, `QUESTLOG_SEED` repeats its plan. */
+/** Random numbers with a seed: a failed run prints its seed, and `QUESTLOG_SEED` repeats its plan. */
 
 export interface Random {
-  /** A number from 0 (included) to 1 (excluded). */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   next(): number;
-  /** A whole number from `from` to `to`, both included. */
+  /** Returns an integer from `from` to `to`, both inclusive. */
   between(from: number, to: number): number;
   chance(probability: number): boolean;
   pick<T>(items: readonly [T, ...T[]]): T;

@@ -1,4 +1,4 @@
-/** A broker that stands still, and that two partitions need: nobody else waits for it, before Kafka itself notices. */
+/** Stops a broker that two partitions need: other partitions must not wait before Kafka detects the failure. */
 import { randomUUID } from 'node:crypto';
 import { aName, aRecord, textsToEnd, until } from '@questlog/runtime/log/contract/harness';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
@@ -10,9 +10,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { OwnStack } from '../stack/ownStack.ts';
 
 const VICTIM = 3;
-/** Waits for the victim as a follower, and has too few replicas without it. */
+/** Partition that the victim follows; without the victim it has too few replicas. */
 const FOLLOWED = 0;
-/** Is the victim's alone. */
+/** Partition with the victim as the only replica. */
 const LED = 1;
 const WELL = [2, 3, 4];
 const REPLICAS = [
@@ -29,7 +29,7 @@ const CONFIG = {
 };
 
 export function sickPartition(own: OwnStack): void {
-  test('holds up nobody who does without it, and its partitions go on when it does', async () => {
+  test('does not delay other partitions, and its partitions continue when it resumes', async () => {
     const brokers = own.engines?.brokers.split(',') ?? [];
     const prefix = `sick-${randomUUID()}-`;
     const cleanup = { policy: 'delete', retentionMs: 3_600_000 } as const;
@@ -53,11 +53,11 @@ export function sickPartition(own: OwnStack): void {
     const outcomes = Promise.allSettled(sick);
     await until(() => sickOf(log).length === 2);
     expect(sickOf(log)).toEqual([FOLLOWED, LED]);
-    // Few: within nine seconds the cluster gives what the broker leads to another.
+    // Few rounds, because the cluster elects other leaders within nine seconds.
     for (let round = 0; round < 3; round += 1) {
       await Promise.all(WELL.map((partition) => append(partition, `meanwhile ${round}`)));
     }
-    // Nobody has noticed yet: without a victim the partition has another leader, or none.
+    // The cluster has not noticed the failure yet; partitions without the victim keep their leaders.
     const toOthers = unreplicatedTopics(brokers.slice(0, 1));
     expect(await toOthers.leaderOf(`${prefix}${name}`, LED)).toBe(VICTIM);
     expect(sickOf(log)).toEqual([FOLLOWED, LED]);
@@ -75,7 +75,7 @@ export function sickPartition(own: OwnStack): void {
     }
     expect(sickOf(log)).toEqual([]);
     const texts = await textsToEnd(log, name);
-    // One without an answer may be there, too.
+    // An append without a response may exist too.
     const answered = texts.map((own, partition) =>
       own.filter((text) => kept[partition]?.includes(text ?? '')),
     );

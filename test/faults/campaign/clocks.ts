@@ -1,4 +1,4 @@
-/** Rows of the campaign: clocks that differ, and a month that ends. */
+/** Rows of the campaign: clocks that differ, and the end of a month. */
 import { fileURLToPath } from 'node:url';
 import type { Deployment, ServiceName } from '../../cluster/deployment.ts';
 import { type Ground, Lacking, type OwnEngines, type Row } from './row.ts';
@@ -7,7 +7,7 @@ const CLOCK = fileURLToPath(new URL('./shiftedClock.ts', import.meta.url));
 const RUNS = 5;
 const APART_MS = 600_000;
 const SERVICES: readonly ServiceName[] = ['ingest', 'linker', 'projector'];
-/** From the start of the services on: in the middle of the load, also on a busy machine. */
+/** Time from the start of the services to the end of the month, so that the month ends during the load also on a busy machine. */
 const ENDS_AFTER_MS = 60_000;
 
 export const CLOCKS: readonly Row[] = [
@@ -51,7 +51,7 @@ function clockEnv(shiftMs: number): Record<string, string> {
   return { NODE_OPTIONS: `--import=${CLOCK}`, TEST_CLOCK_SHIFT_MS: String(shiftMs) };
 }
 
-/** Clocks that all show the same: a little before midnight UTC of a month's last day. */
+/** Sets all clocks to shortly before midnight UTC of a month's last day. */
 async function shortlyBeforeMonthEnd({ engines }: OwnEngines): Promise<Ground> {
   const now = new Date();
   const next = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
@@ -60,7 +60,7 @@ async function shortlyBeforeMonthEnd({ engines }: OwnEngines): Promise<Ground> {
   return { engines, env: clockEnv(shiftMs), shiftMs, endsAtMs, end: async () => {} };
 }
 
-/** Both months have events, and the quota counts each event in its own. */
+/** Checks that both months have events, and that the quota counts each event in its month. */
 async function monthsOf(deployment: Deployment): Promise<string[]> {
   const months = await deployment.sql<{ month: string; used: string; events: string }>(
     `SELECT toString(month) AS month, sum(used) AS used, sum(events) AS events FROM

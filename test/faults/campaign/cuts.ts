@@ -1,4 +1,4 @@
-/** Rows of the campaign: a power loss takes the end of a partition from every broker. What was lost must be named. */
+/** Rows of the campaign: a power loss removes the end of a partition from every broker. The product must name the lost records. */
 import { readdirSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -9,7 +9,7 @@ import type { Row, Site } from './row.ts';
 
 const BROKERS = ['broker-1', 'broker-2', 'broker-3'] as const;
 const RUNS = 10;
-/** As many appends of a partition at most are cut off, but for what stands in a batch with them. */
+/** Maximum appends that a truncation removes, not counting other appends in the same batch. */
 const MAX_CUT = 20;
 const REPAIRED_WITHIN_MS = 90_000;
 
@@ -26,13 +26,13 @@ function cutRow(name: string, when: string, down: readonly ServiceName[]): Row {
     runs: RUNS,
     plant: async (site) => {
       const { deployment, load, settle } = site.trial;
-      // So that all of it is in the tables: what they hold is what must be named.
+      // Projects everything first, so that the tables show which records must be named as lost.
       await settle();
       const gone = down.flatMap((service) => deployment.running(service));
       for (const service of gone) await service.kill();
       const doubled = await secondRows(deployment);
       const { lost, noted, isRepaired } = await cutEvents(site);
-      // Of those whose rows a repair moves it waits for the merges.
+      // A repair waits for the merges of the parts whose rows it moves.
       await deployment.command('SYSTEM START MERGES');
       await deployment.startAll(...gone.map((service) => service.name));
       load.start();
@@ -56,11 +56,11 @@ function cutRow(name: string, when: string, down: readonly ServiceName[]): Row {
 }
 
 interface Cut {
-  /** The append ids of what is gone. */
+  /** Append ids of the lost records. */
   readonly lost: readonly string[];
-  /** What the product says is gone, whatever the repair is at. */
+  /** Returns the truncations that the product has recorded, in any state of the repair. */
   noted(): Promise<NotedCut[]>;
-  /** Of this one. */
+  /** True if the product has repaired this truncation. */
   isRepaired(cut: NotedCut): boolean;
 }
 
@@ -68,11 +68,11 @@ interface NotedCut {
   readonly partition: number;
   readonly first: number;
   readonly repaired: number;
-  /** Of appends. */
+  /** Append ids. */
   readonly ids: readonly string[];
 }
 
-/** Takes the last appends of a partition of the events away, on every broker. */
+/** Removes the last appends of a partition of the events on every broker. */
 async function cutEvents({ trial: { deployment, log }, stack, random }: Site): Promise<Cut> {
   const ends = await log.endOffsets(TOPICS.events);
   const partition = ends.indexOf(Math.max(...ends));
@@ -81,7 +81,7 @@ async function cutEvents({ trial: { deployment, log }, stack, random }: Site): P
   const folder = `${deployment.prefix}${TOPICS.events}-${partition}`;
   const folders = BROKERS.map((broker) => join(stack.dataDir, 'stack/cluster', broker, 'log', folder));
   const [first = 0, ...others] = folders.map((of) => cutFile(of, wanted));
-  // Before anybody repairs.
+  // Reads the appends before a repair starts.
   const appends = await deployment.sql<{ id: string }>(
     `SELECT DISTINCT toString(append_id) AS id FROM appends
      WHERE log_id = '${log.id}' AND log_partition = ${partition} AND log_offset >= ${first}`,
@@ -98,12 +98,12 @@ async function cutEvents({ trial: { deployment, log }, stack, random }: Site): P
         `SELECT log_partition AS partition, toUInt32(first_offset) AS first, repaired, ids
          FROM truncations FINAL WHERE topic = '${TOPICS.events}'`,
       ),
-    // It begins lower where what stands below it were repeats: they have no rows that tell that they are still there.
+    // The recorded truncation can start at a lower offset if the records below are duplicate appends, which have no rows.
     isRepaired: (cut) => cut.partition === partition && cut.first <= first && cut.repaired === 1,
   };
 }
 
-/** The rows of before a merge hides what is there twice. */
+/** Reads the rows before a merge removes duplicates. */
 async function secondRows(deployment: Deployment): Promise<string[]> {
   const rows = await deployment.sql<{ id: string }>(
     'SELECT id FROM events GROUP BY id HAVING count() > 1 LIMIT 10',
@@ -111,7 +111,7 @@ async function secondRows(deployment: Deployment): Promise<string[]> {
   return rows.map(({ id }) => `event ${id} was there twice before the cut`);
 }
 
-/** Takes away the batches that begin at the offset or behind it, and the last one at least. @returns where the log ends then. */
+/** Removes the batches from the offset on, at least the last batch. @returns the new end offset of the log */
 function cutFile(folder: string, offset: number): number {
   const segment = readdirSync(folder)
     .filter((name) => name.endsWith('.log'))
@@ -131,7 +131,7 @@ function cutFile(folder: string, offset: number): number {
   return end;
 }
 
-/** Of a record batch, version 2. */
+/** Position of the length in a record batch, version 2. */
 const BATCH_LENGTH = 8;
 const BATCH_HEAD = 12;
 const LAST_OFFSET_DELTA = 23;

@@ -1,4 +1,4 @@
-/** Rows of the campaign: a small disk under a broker or under ClickHouse is full for a while. */
+/** Rows of the campaign: a small disk of a broker or of ClickHouse is full for a while. */
 import { spawnSync } from 'node:child_process';
 import {
   closeSync,
@@ -22,12 +22,12 @@ import { Lacking, type Row, type Site } from './row.ts';
 
 const RUNS = 5;
 const MIB = 1024 ** 2;
-/** What is free on the disk before it is full. */
+/** Free bytes before the disk is full. */
 const ROOM_BYTES = 64 * MIB;
 const GONE_WITHIN_MS = 120_000;
 const FULL_MS = 10_000;
 const PROBES = 4;
-/** The single process: its disk, its load before that is full, and what must be taken once there is room. */
+/** Sizes for the single process: its disk, the load before the disk is full, and the load that must succeed afterwards. */
 const EMBEDDED_BYTES = 128 * MIB;
 const EMBEDDED_LOADED_MS = 3_000;
 const EMBEDDED_MORE = 500;
@@ -114,7 +114,7 @@ const embeddedDisk: NonNullable<Row['alone']> = async ({ random, wait }) => {
     isOver = true;
     await Promise.all(playing);
     for (const client of clients) await client.finish(product);
-    // Answered once the projection has passed what is in the log.
+    // The quota is answered after the projection has processed the log.
     for (const { token } of projects) await quotaOf(product, token);
     const drainSeconds = Math.round((performance.now() - roomMs) / 100) / 10;
     const rows = await storedRows(product);
@@ -144,12 +144,15 @@ const embeddedDisk: NonNullable<Row['alone']> = async ({ random, wait }) => {
 };
 
 interface SmallDisk {
-  /** Takes what is free, to the last byte. */
+  /** Fills the disk to the last byte. */
   fill(): void;
   empty(): void;
 }
 
-/** Has a node of the stack on a disk of little room while `work` runs, and back where it was afterwards. @throws Lacking */
+/**
+ * Moves a node of the stack to a small disk while `work` runs, and back afterwards. @throws Lacking if the machine does not
+ * allow mounts
+ */
 async function onSmallDisk<T>(
   { stack }: Site,
   node: string,
@@ -179,7 +182,7 @@ async function onSmallDisk<T>(
     if ((await stack.status())[node]?.state === 'up') await stack.do('kill', node);
     rmSync(join(folder, BALLAST), { force: true });
     run('cp', '-a', '--sparse=always', folder, aside);
-    // A process that is ending may still have files open.
+    // An ending process may still have open files.
     run('umount', '-l', folder);
     rmSync(folder, { recursive: true });
     renameSync(aside, folder);
@@ -208,7 +211,7 @@ function diskAt(folder: string): SmallDisk {
   };
 }
 
-/** @throws Lacking where it cannot. */
+/** @throws Lacking if mounting is not possible */
 function mount(folder: string, bytes: number): void {
   const { status, stderr, error } = spawnSync(
     'mount',

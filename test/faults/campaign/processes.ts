@@ -1,4 +1,4 @@
-/** Rows of the campaign: processes that are killed, and such as stand still and go on. */
+/** Rows of the campaign: processes that are killed, and processes that are stopped and resumed. */
 import { keepSecondRows } from '../../cluster/auditDeployment.ts';
 import type { Service, ServiceName } from '../../cluster/deployment.ts';
 import { aKey, eventually, type TestProject } from '../../e2e/builders.ts';
@@ -12,7 +12,10 @@ const BROKERS = ['broker-1', 'broker-2', 'broker-3'] as const;
 const NODES = ['broker', 'registry', 'clickhouse'] as const;
 const RUNS = 20;
 const AWAY_MS = 20_000;
-/** In the short form for as long as another takes over what it had: it goes on with its next write. */
+/**
+ * Duration of a stop in milliseconds. The short form lasts until another process has taken over, so that the resumed process is
+ * fenced.
+ */
 const STILL_MS = { least: 1_000, most: 60_000, inShort: 14_000 };
 const REFUSED_WITHIN_MS = 60_000;
 
@@ -65,15 +68,15 @@ export const PROCESSES: readonly Row[] = [
     runs: RUNS,
     plant: async ({ trial: { deployment, load, projects }, stack, random, wait, isShort }) => {
       const [game] = projects as [TestProject];
-      // An ingest that has started since may have to ask ClickHouse for the session, and for the quota's count.
+      // A newly started ingest may have to read the session and the quota's count from ClickHouse.
       for (const ingest of deployment.running('ingest')) await load.probe(game, { at: ingest });
       await stack.do('kill', 'clickhouse');
-      // At both ingests, with a new Idempotency-Key and without one.
+      // Sends the request to both ingests, with a new Idempotency-Key and without one.
       const answers: Answer[] = [];
       for (const key of [undefined, undefined, aKey(), aKey()]) answers.push(await load.probe(game, { key }));
       await wait(random.between(0, isShort ? AWAY_MS / 10 : AWAY_MS));
       await stack.do('start', 'clickhouse');
-      // It has forgotten that it must not merge.
+      // The restarted ClickHouse merges again, so merges are stopped again.
       await keepSecondRows(deployment);
       const findings = answers
         .filter(({ status }) => status !== 201)
@@ -90,7 +93,7 @@ function killedService(name: ServiceName): Row {
     name: `kill-${name}`,
     does: `Kills one of two ${name} processes and starts another.`,
     runs: RUNS,
-    // What it had not answered yet.
+    // Requests that the process had not answered yet.
     ...(name === 'ingest' ? { cutsOff: true as const } : {}),
     plant: async (site) => {
       await pickOf(site, name).kill();
@@ -135,7 +138,7 @@ function subjectOf(kind: (typeof NODES)[number]): string {
   return kind === 'registry' ? 'the schema registry' : 'ClickHouse';
 }
 
-/** @returns for how long, in seconds. */
+/** Stops the process. @returns the duration in seconds */
 async function stands({ random, isShort, wait }: Site): Promise<number> {
   const millis = isShort ? STILL_MS.inShort : random.between(STILL_MS.least, STILL_MS.most);
   await wait(millis);

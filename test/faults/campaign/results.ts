@@ -1,4 +1,4 @@
-/** The result file: a JSON object a line, one for each run, with what it ran on. Lines are only ever added. */
+/** Reads and writes the result file: one JSON object per line and run, with its machine. Lines are only appended. */
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
@@ -12,7 +12,7 @@ const POM = 'deploy/kafka-local/pom.xml';
 
 export interface Surroundings {
   readonly commit: string;
-  /** Files differed from that commit: such a run does not count on the page. */
+  /** True if files differed from the commit. Such a run does not count on the page. */
   readonly isUncommitted: boolean;
   readonly cpus: number;
   readonly memoryGiB: number;
@@ -23,21 +23,21 @@ export interface Surroundings {
 }
 
 export interface Result extends Outcome, Surroundings {
-  /** Several of one ground that had one deployment, one after the other. */
+  /** Rows of the same environment that shared one deployment, one after the other. */
   readonly rows: readonly string[];
   readonly form: 'long' | 'short';
   readonly seed: number;
-  /** ISO 8601, the run's end. */
+  /** Time of the end of the run, ISO 8601. */
   readonly at: string;
 }
 
-/** What repeats a run. */
+/** Returns the arguments that repeat a run. */
 export function argumentsOf({ rows, form, seed }: Pick<Result, 'rows' | 'form' | 'seed'>): string {
   const together = rows.length > 1 ? ' --together' : '';
   return `--row ${rows.join(',')}${form === 'short' ? ' --short' : together} --seed ${seed}`;
 }
 
-/** A finding that begins with the name of a row is of that row alone. */
+/** True if the row failed. A finding that starts with the name of a row belongs to that row only. */
 export function hasFailed(name: string, { rows, findings }: Pick<Result, 'rows' | 'findings'>): boolean {
   const isOf = (row: string, finding: string) => finding.startsWith(`${row}: `);
   return findings.some((finding) => isOf(name, finding) || !rows.some((row) => isOf(row, finding)));

@@ -1,32 +1,35 @@
-/** A row of the campaign: a fault, and how often it is tried. */
+/** Defines a row of the campaign: a fault and the number of its runs. */
 import type { ServiceName } from '../../cluster/deployment.ts';
 import type { Trial } from '../../cluster/trial.ts';
 import type { StackCommands, StackEngines } from '../../stack/stackCommands.ts';
 import type { Random } from '../seeded.ts';
 
-/** Among the counts of a run, what its machine could do; the load is half of it. */
+/** Count of a run: peak throughput of the machine. The load is half of the peak. */
 export const PEAK = 'requests a second at the peak';
 
 export interface Row {
-  /** As `--row` takes it. */
+  /** Name for `--row`. */
   readonly name: string;
-  /** What happens, as a sentence of the page. */
+  /** Description of the fault, a sentence of the page. */
   readonly does: string;
-  /** Of the long form; the short one tries a row once, if at all. */
+  /** Number of runs of the long form. The short form runs a row once, or not at all. */
   readonly runs: number;
-  /** Of the fault alone, where that is minutes. */
+  /** Duration of the fault. Undefined if the fault takes less than a minute. */
   readonly lastsMs?: number;
-  /** Requests that are under way may stay without an answer. */
+  /** True if requests may stay without a response. */
   readonly cutsOff?: true;
-  /** What the deployment stands on; without one, the stack itself. The short form tries rows of the same ground in a row. */
+  /**
+   * Prepares the environment of the deployment. Undefined if the deployment uses the stack directly. The short form runs rows of
+   * the same environment one after the other.
+   */
   readonly ground?: (own: OwnEngines) => Promise<Ground>;
-  /** Plants the fault under load, and returns when everything that it broke is whole again. */
+  /** Injects the fault under load, and returns after the recovery. */
   readonly plant?: (site: Site) => Promise<Planted>;
-  /** Instead: tries it on a product of its own. */
+  /** Runs the row on a separate product instead. */
   readonly alone?: (chances: Chances) => Promise<Held>;
 }
 
-/** A stack that may be broken, of three brokers. */
+/** Stack of three brokers that may be broken. */
 export interface OwnEngines {
   readonly engines: StackEngines;
   readonly stack: StackCommands;
@@ -37,49 +40,49 @@ export interface Ground {
   /** Settings of all services. */
   readonly env?: Readonly<Record<string, string>>;
   readonly services?: readonly ServiceName[];
-  /** The file that starts them, of another version. */
+  /** File that starts the services, for another version. */
   readonly entry?: string;
-  /** Of the clocks of services and games, where they are not those of this machine. */
+  /** Offset of the clocks of services and games, in milliseconds. Undefined if they use this machine's clock. */
   readonly shiftMs?: number;
-  /** When a month ends by those, by this machine's clock. */
+  /** Time at which a month ends by those clocks, by this machine's clock. */
   readonly endsAtMs?: number;
   end(): Promise<void>;
 }
 
-/** What a fault is planted in: a deployment under load. */
+/** Deployment under load for a fault. */
 export interface Site extends OwnEngines {
   readonly trial: Trial;
   readonly ground: Ground | undefined;
-  /** All of a run's chances, but for the load's own. */
+  /** Random numbers of the run, except for the load's. */
   readonly random: Random;
   readonly isShort: boolean;
-  /** Lets the load go on for so long: as a rule a drawn time. */
+  /** Continues the load for a time, usually a random one. */
   wait(millis: number): Promise<void>;
 }
 
 export type Chances = Pick<Site, 'random' | 'isShort' | 'wait'>;
 
-/** What came of a run, but for its time. */
+/** Result of a run, without its duration. */
 export interface Held {
-  /** What is wrong, as sentences; none: everything is as it must be. */
+  /** Findings as sentences; empty if the run passed. */
   readonly findings: readonly string[];
-  /** What the tables held at the end, all of it audited. */
+  /** Number of audited events in the tables at the end. */
   readonly events: number;
   readonly links: number;
-  /** Answers of 503, and requests without an answer. */
+  /** Number of 503 responses and of requests without a response. */
   readonly refused: number;
   readonly unanswered: number;
-  /** The longest time from the end of a fault until everything of before it was processed. */
+  /** Maximum time from the end of a fault until all earlier records were processed. */
   readonly drainSeconds: number;
   readonly counts: Readonly<Record<string, number>>;
 }
 
 export interface Planted {
-  /** What was done and what was caught, by name: the page adds them up. */
+  /** Counts by name, which the page sums. */
   readonly counts: Readonly<Record<string, number>>;
-  /** What must be true of it once everything is processed; sentences of what is not. Services still run. */
+  /** Checks a condition after everything is processed, while the services run. @returns findings as sentences */
   check?(): Promise<string[]>;
 }
 
-/** A row cannot be tried on this machine, which is no failure. */
+/** Thrown if a row cannot run on this machine, which is not a failure. */
 export class Lacking extends Error {}

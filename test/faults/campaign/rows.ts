@@ -1,4 +1,4 @@
-/** The rows of the campaign, in the order of the page. */
+/** Lists the rows of the campaign in the order of the page. */
 import { NETWORK } from '../proxy/networkRows.ts';
 import { CLOCKS } from './clocks.ts';
 import { CUTS } from './cuts.ts';
@@ -18,18 +18,18 @@ export const GROUPS_OF_ROWS: Readonly<Record<string, readonly Row[]>> = {
 
 export const ROWS: readonly Row[] = Object.values(GROUPS_OF_ROWS).flat();
 
-/** @throws where there is none of this name. */
+/** @throws Error if there is no row with the name */
 export function rowNamed(name: string): Row {
   const row = ROWS.find((one) => one.name === name);
   if (row === undefined) throw new Error(`there is no row ${name}; --list names all of them`);
   return row;
 }
 
-/** What leaves a deployment as it was. */
+/** Rows that leave a deployment unchanged. */
 const PASSING = new Set([...PROCESSES, ...NETWORK].filter(({ lastsMs }) => lastsMs === undefined));
 const MAX_TOGETHER = 20;
 
-/** Passing rows of one ground, a few to a deployment; every other row has one of its own. */
+/** Groups rows of one environment that leave the deployment unchanged; every other row gets its own deployment. */
 export function together(rows: readonly Row[]): Row[][] {
   const groups = Map.groupBy(rows, (row) => (PASSING.has(row) ? row.ground : row));
   return [...groups.values()].flatMap((those) =>
@@ -37,13 +37,13 @@ export function together(rows: readonly Row[]): Row[][] {
   );
 }
 
-/** What takes seconds; together they stay under eight minutes where nothing else runs. */
+/** Fast rows; together they take less than eight minutes on an idle machine. */
 const SHORT = [
   ...['kill-ingest', 'kill-linker', 'kill-projector', 'still-linker', 'still-projector'],
   ...['kill-broker', 'kill-registry', 'kill-clickhouse', 'offsets-deleted', 'cut-running'],
 ];
 
-/** The short form: rows of the same ground have one deployment, one after the other. */
+/** Returns the runs of the short form: rows of the same environment share a deployment. */
 export function shortRuns(): readonly (readonly Row[])[] {
   return [...Map.groupBy(SHORT.map(rowNamed), ({ ground }) => ground).values()];
 }

@@ -1,4 +1,4 @@
-/** `npm run test:faults`: tries the rows of the campaign, and adds a line for each run to the result file. */
+/** `npm run test:faults`: runs the rows of the campaign, and appends a line for each run to the result file. */
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -19,7 +19,7 @@ const USAGE = `usage: npm run test:faults -- [--list] [--row NAME[,NAME…]] [--
   --together rows that leave nothing behind share deployments, and each deployment has one verdict
   --missing  what a commit (this one, unless one is given) lacks of its good runs`;
 
-/** Of a row, beside the fault's own time: most take about one, on a busy machine two. */
+/** Time limit of a run, in addition to the fault's duration. Most runs take about one minute, two on a busy machine. */
 const RUN_WITHIN_MS = 600_000;
 
 interface Asked {
@@ -51,7 +51,7 @@ async function run(): Promise<void> {
   const asked = whatToTry();
   process.stderr.write(`${asked.length} runs\n`);
   if (asked.length === 0) return;
-  // The services that are running end with an exit, not with a signal.
+  // Exits on signals, because the exit handlers stop the services.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
   const stack = new SharedStack((line) => process.stderr.write(`${line}\n`));
   try {
@@ -103,7 +103,7 @@ async function tryOne({ engines, stack }: OwnEngines, asked: Asked, at: string):
   }
 }
 
-/** One entry a run. */
+/** Returns the runs, one entry per run. */
 function whatToTry(): Asked[] {
   const named = values.row?.split(',').map(rowNamed);
   const times = values.runs === undefined ? undefined : Number(values.runs);
@@ -123,7 +123,7 @@ function whatToTry(): Asked[] {
   return chains.map((rows) => ({ rows, isShort: false }));
 }
 
-/** Good ones: one that failed is to be run again. */
+/** Returns the number of passed runs; a failed run is repeated. */
 function done({ name }: Row): number {
   const commit = values.commit ?? surroundings('').commit;
   return readResults().filter(

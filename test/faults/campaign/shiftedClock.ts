@@ -1,4 +1,4 @@
-/** Loaded before a service of a test by `NODE_OPTIONS=--import`: its clock is wrong by so many milliseconds. */
+/** Shifts the clock of a service. A test loads this module with `NODE_OPTIONS=--import`. */
 const { now } = Date;
 const shiftMs = Number(process.env['TEST_CLOCK_SHIFT_MS'] ?? 0);
 

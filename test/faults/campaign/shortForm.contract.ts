@@ -1,4 +1,4 @@
-/** The short form of the campaign: each row once, those of one ground one after the other, with one verdict. */
+/** Runs the short form of the campaign: each row once, with one result for the rows of one environment. */
 import { expect, test } from 'vitest';
 import type { OwnStack } from '../../stack/ownStack.ts';
 import { Lacking } from './row.ts';

@@ -1,4 +1,4 @@
-/** Rows of the campaign: forgotten positions, strange batches, strange partitions, restless groups. */
+/** Rows of the campaign: deleted offsets, foreign batches, added partitions, and rebalances. */
 import { readToEnd } from '@questlog/runtime/log/contract/harness';
 import { plainClient } from '@questlog/runtime/log/kafka/testing/plainClient';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -10,7 +10,7 @@ const RUNS = 10;
 const BATCH_RECORDS = 130_000;
 const PARTITIONS = 4;
 const STORM = { moves: 30, movesInShort: 4, runs: 3 };
-/** A killed member is one until its session ends. */
+/** Time until a group is empty: a killed member stays until its session ends. */
 const EMPTY_WITHIN_MS = 60_000;
 
 export const THE_LOG: readonly Row[] = [
@@ -72,14 +72,14 @@ export const THE_LOG: readonly Row[] = [
   },
 ];
 
-/** Repeats of an append that everybody has had already: nothing may come of them. */
+/** Appends a large batch of duplicate appends, which must have no effect. */
 async function plantBigBatch({ trial, ground, engines }: Site): Promise<Planted> {
   const { deployment, load, log, projects } = trial;
   const [game] = projects as [TestProject];
   await load.probe(game);
   const partitions = await readToEnd(log, TOPICS.events);
   const records = partitions.flatMap((those, partition) => those.map((record) => ({ ...record, partition })));
-  // What it inflates to must be what a reader takes.
+  // The inflated size must be below the limit of the reader.
   const [smallest] = records.toSorted((a, b) => (a.value?.length ?? 0) - (b.value?.length ?? 0));
   if (smallest === undefined) throw new Error('the events topic is empty');
   const client = plainClient((ground?.engines ?? engines).brokers);

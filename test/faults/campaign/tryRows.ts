@@ -1,4 +1,4 @@
-/** One run of the campaign: a deployment under load, one fault or several in a row, and the verdict of what came of it. */
+/** Runs rows of the campaign: a deployment under load, faults in turn, and one result. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { VerifyLine } from '@questlog/schemas/http/ledger';
@@ -30,19 +30,18 @@ const TWO_OF_EACH: readonly ServiceName[] = [
   'projector',
   'projector',
 ];
-/** The load before a fault, at most. */
+/** Maximum load before a fault. */
 const LOADED_MS = 5_000;
 const DRAINED_WITHIN_S = 60;
 const READY_WITHIN_MS = 90_000;
-/** A run with fewer has proved nothing. */
+/** Minimum events of a run, because fewer prove nothing. */
 const MIN_EVENTS = 500;
 const MIN_LINKS = 20;
 const MAX_FINDINGS = 20;
 
 /**
- * @param rows of one ground.
- * @param isShort shorter waits, the pace of a test, and no bound on the time to drain: other tests run beside it.
- * @throws Lacking where this machine cannot.
+ * @param rows rows of one environment. @param isShort true for shorter waits, a lower rate, and no limit for the recovery,
+ * because other tests run too. @throws Lacking if a row cannot run on this machine
  */
 export async function tryRows(
   own: OwnEngines,
@@ -70,7 +69,7 @@ async function onDeployment(
     say('the load has begun');
     return await new Run({ ...own, ...chances, trial, ground }, rows, say).outcome();
   } finally {
-    // That it cannot be taken away is no finding: whether the stack is whole is looked at before the next run.
+    // A failed cleanup is not a finding, because the next run checks the stack.
     await trial?.end().catch((error: unknown) => say(`it cannot be removed: ${messageOf(error)}`));
     await ground?.end();
   }
@@ -94,7 +93,7 @@ class Run {
     const { trial, stack } = this.#site;
     const { load } = trial;
     const held = await this.#run().catch(async (error: unknown) => {
-      // What the fault has left broken.
+      // Repairs what the fault left broken.
       await stack.do('up').catch((left: unknown) => this.#findings.push(messageOf(left)));
       if (error instanceof Lacking) throw error;
       this.#findings.unshift(messageOf(error), ...trial.deployment.services.flatMap(lastErrors));
@@ -160,8 +159,8 @@ class Run {
   }
 
   /**
-   * What the product says of itself, by each ingest: a recount ends at the time of its own clock.
-   * @returns the events that the latest knows of; undefined where all broke off.
+   * Runs `verify` at each ingest, because a recount ends at the time of the ingest's clock. @returns the events of the latest
+   * recount. Undefined if all were aborted
    */
   async #verify(): Promise<number | undefined> {
     const held: number[] = [];
@@ -189,10 +188,10 @@ class Run {
 
 const HOUR_MS = 3_600_000;
 
-/** As the logger begins it. */
-const ERROR_LINE = '{"level":50,';
+/** Start of an error entry in the JSON log. */
+const ERROR_LINE = '{"level":"error",';
 
-/** What a process has logged last as errors: why a run broke off is often told there. */
+/** Returns the last error entries of a process, which often show the cause of an aborted run. */
 function lastErrors({ name, stderr }: Service): string[] {
   const errors = stderr()
     .split('\n')
@@ -200,7 +199,7 @@ function lastErrors({ name, stderr }: Service): string[] {
   return errors.slice(-2).map((line) => `${name} logged ${line}`);
 }
 
-/** Whatever `/readyz` says of these. */
+/** Returns the problems that `/readyz` reports for the services. */
 async function problemsOf(services: readonly Service[]): Promise<string[]> {
   const answers = await Promise.all(services.filter(({ isUp }) => isUp).map((service) => service.readyz()));
   return answers.flatMap(({ problems }) => Object.values(problems));

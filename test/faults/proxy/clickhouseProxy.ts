@@ -1,4 +1,7 @@
-/** Stands before ClickHouse as a load balancer may: it gives up on inserts that run on, and lets nobody through for a while. */
+/**
+ * Proxy in front of ClickHouse that behaves like a load balancer: it times out long inserts, and rejects all requests for a
+ * while.
+ */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, request as requestTo, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
@@ -11,21 +14,21 @@ export type InsertFault = keyof typeof INSERT_FAULTS;
 
 export interface PlannedInsertFault {
   readonly fault: InsertFault;
-  /** Left out: any. */
+  /** Table of the inserts. Undefined for all tables. */
   readonly table?: string;
-  /** @param nth of the inserts that fit, from 1. */
+  /** @param nth number of the matching insert, from 1 */
   when(nth: number): boolean;
 }
 
 export interface InsertPlan {
-  /** So many inserts were hit. */
+  /** Number of inserts that the plan hit. */
   readonly hits: number;
-  /** Resolves with what ClickHouse answered to all that were hit. Nothing is hit any more. */
+  /** Ends the plan. Resolves with the statuses of ClickHouse for the inserts that were hit. */
   release(): Promise<readonly number[]>;
 }
 
 export interface Refusal {
-  /** So many requests were refused. */
+  /** Number of rejected requests. */
   readonly refused: number;
   mend(): void;
 }
@@ -33,12 +36,12 @@ export interface Refusal {
 export interface ClickHouseProxy {
   readonly url: string;
   plan(fault: PlannedInsertFault): InsertPlan;
-  /** Requests break as they come, until it is mended. */
+  /** Breaks all requests until the end of the fault. */
   refuse(): Refusal;
   close(): void;
 }
 
-/** @param target its URL; the account and the database stay the clients'. */
+/** @param target URL of ClickHouse; account and database come from the clients */
 export async function startClickHouseProxy(target: string): Promise<ClickHouseProxy> {
   const plans = new Set<RunningInsertPlan>();
   let refusal: { refused: number } | undefined;
@@ -98,7 +101,7 @@ class RunningInsertPlan implements InsertPlan {
     return this.#planned.when(this.#fitting);
   }
 
-  /** Counted once the client has its 504. */
+  /** Counts the insert after the client has received its 504. */
   async fail(target: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const bytes = await buffer(request);
     const passedOn = passOn(target, request);
@@ -140,7 +143,7 @@ function passOn(target: string, { method = 'GET', url = '', headers: given }: In
   return requestTo(new URL(url, target), { method, headers });
 }
 
-/** The client sends a statement in the URL where its body is rows. */
+/** Returns the statement, which is in the URL if the body contains rows. */
 function statementOf({ url = '' }: IncomingMessage): string {
   return new URL(url, 'http://clickhouse').searchParams.get('query')?.trim() ?? '';
 }

@@ -1,4 +1,4 @@
-/** A load balancer before ClickHouse gives up on inserts: each block is visible once, and counted once. */
+/** Tests a load balancer that times out inserts: each block is visible once and counted once. */
 import { randomUUID } from 'node:crypto';
 import { type Bench, openBench } from '@questlog/projector/testing/projectorBench';
 import { openStore } from '@questlog/runtime/clickhouse/store';
@@ -26,12 +26,12 @@ test.each<[string, InsertFault]>([
   const plan = proxy.plan({ fault, table, when: (nth) => nth === 1 });
   await bench.projectAll(store);
   expect(plan.hits).toBe(1);
-  // It comes when everything that it brings is there.
+  // ClickHouse answers after the rows are stored.
   expect(await plan.release()).toEqual([200]);
   expect(await countsOf(project)).toEqual({ rows: 5, ids: 5, appends: 2, minutes: 5, used: 5 });
 });
 
-test('a ClickHouse that refuses everybody is waited for, and what came meanwhile is visible once', async () => {
+test('waits for a ClickHouse that rejects all requests, and writes the waiting events once', async () => {
   const { proxy, store } = await throughProxy();
   const projector = await bench.start(store);
   onTestFinished(() => projector.stop());
@@ -54,7 +54,7 @@ async function throughProxy() {
   return { proxy, store };
 }
 
-/** @returns a project, and a tenant of the same id, with five events in two appends. */
+/** Appends five events in two appends. @returns a project, and a tenant with the same id */
 async function anAppendedProject(): Promise<string> {
   const project = randomUUID();
   const of = { tenantId: project, projectId: project, receivedAt: Date.now() };

@@ -1,6 +1,6 @@
-/** Kafka's requests and answers on a connection: where one ends, what it asks, and the brokers' ports in it. */
+/** Parses Kafka's requests and responses: the end of a frame, the kind of a request, and the brokers' ports. */
 
-/** The protocol's numbers of the requests that a fault may be planned for. */
+/** API keys of the requests that a fault can hit. */
 export const APIS = {
   Produce: 0,
   Fetch: 1,
@@ -22,20 +22,19 @@ export interface RequestHead {
   readonly correlationId: number;
 }
 
-/** @param frame with its length in front, as all here. */
+/** @param frame frame with its length prefix, as everywhere in this file */
 export function requestHead(frame: Buffer): RequestHead {
   return { apiKey: frame.readInt16BE(4), correlationId: frame.readInt32BE(8) };
 }
 
-/** The number of the request that it answers. */
+/** Returns the correlation id of the request that a response answers. */
 export function answeredId(frame: Buffer): number {
   return frame.readInt32BE(4);
 }
 
 /**
- * The answer with other ports. In each version of the answers that name brokers, a port of four bytes stands right behind
- * its host: as long as the host stays the same, nothing else of the answer changes.
- * @param ports the new ones by the old ones.
+ * Returns the response with other ports. In each version of the responses that name brokers, a port of four bytes follows the
+ * host, so that the rest of the response stays the same if the host does. @param ports new ports by the old ports
  */
 export function withPorts(frame: Buffer, host: string, ports: ReadonlyMap<number, number>): Buffer {
   const changed = Buffer.from(frame);
@@ -47,7 +46,7 @@ export function withPorts(frame: Buffer, host: string, ports: ReadonlyMap<number
   return changed;
 }
 
-/** Cuts what a socket brings into frames. */
+/** Splits the bytes of a socket into frames. */
 export class FrameCutter {
   #chunks: Buffer[] = [];
   #bytes = 0;

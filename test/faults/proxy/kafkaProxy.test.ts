@@ -1,11 +1,11 @@
-/** A fault hits what it is planned for and nothing else: otherwise a test through the proxy would show nothing. */
+/** Tests that a fault of the proxy hits only the planned requests. */
 import { once } from 'node:events';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { APIS, type Api, answeredId, FrameCutter, requestHead } from './kafkaFrames.ts';
 import { type KafkaProxy, startKafkaProxy } from './kafkaProxy.ts';
 
-test('finds frames in whatever pieces they come', () => {
+test('finds frames in arbitrary chunks', () => {
   const frames = ['one', 'x'.repeat(3000), ''].map((text, id) => aRequest('Produce', id, text));
   const bytes = Buffer.concat(frames);
   for (const size of [1, 2, 5, 14, 1000, bytes.length]) {
@@ -17,7 +17,7 @@ test('finds frames in whatever pieces they come', () => {
   }
 });
 
-test('passes requests and answers as they are', async () => {
+test('forwards requests and responses unchanged', async () => {
   const broker = await aBroker();
   const client = await aClient(await aProxy(broker));
   const requests = ['one', 'x'.repeat(200_000), ''].map((text, id) => aRequest('Produce', id, text));
@@ -28,7 +28,7 @@ test('passes requests and answers as they are', async () => {
   expect(client.answers.map((answer) => answer.length)).toEqual([11, 200_008, 8]);
 });
 
-test('names its own ports where an answer names brokers, and nowhere else', async () => {
+test('replaces ports only in responses that name brokers', async () => {
   const [one, other] = [await aBroker(), await aBroker()];
   const proxy = await aProxy(one, other);
   const client = await aClient(proxy);
@@ -43,7 +43,7 @@ test('names its own ports where an answer names brokers, and nowhere else', asyn
   expect(texts).toEqual([expected, expected, named]);
 });
 
-test('loses the answer to the planned request, which the broker has done', async () => {
+test('drops the response to the planned request after the broker has processed it', async () => {
   const broker = await aBroker();
   const proxy = await aProxy(broker);
   const plan = proxy.plan({ api: 'Produce', fault: 'answerLost', names: 'topic', when: (nth) => nth === 2 });
@@ -59,7 +59,7 @@ test('loses the answer to the planned request, which the broker has done', async
   await expect.poll(() => next.answers.length).toBe(1);
 });
 
-test('holds an answer and what comes behind it, until it is released', async () => {
+test('holds a response and later frames until it is released', async () => {
   const broker = await aBroker();
   const proxy = await aProxy(broker);
   const plan = proxy.plan({ api: 'OffsetCommit', fault: 'answerHeld', when: (nth) => nth === 1 });
@@ -72,7 +72,7 @@ test('holds an answer and what comes behind it, until it is released', async () 
   await expect.poll(() => client.answers.map(answeredId)).toEqual([0, 1, 2]);
 });
 
-test('holds a request and what comes behind it, until it is released', async () => {
+test('holds a request and later frames until it is released', async () => {
   const broker = await aBroker();
   const proxy = await aProxy(broker);
   const plan = proxy.plan({ api: 'EndTxn', fault: 'requestHeld', when: (nth) => nth === 1 });
@@ -85,7 +85,7 @@ test('holds a request and what comes behind it, until it is released', async () 
   await expect.poll(() => client.answers.map(answeredId)).toEqual([0, 1, 2]);
 });
 
-test('brings a late request to the broker after its client has gone, and tells when the broker has done it', async () => {
+test('delivers a late request after its client has disconnected, and reports when the broker has processed it', async () => {
   const broker = await aBroker();
   const proxy = await aProxy(broker);
   const plan = proxy.plan({ api: 'EndTxn', fault: 'requestLate', when: () => true });
@@ -97,11 +97,11 @@ test('brings a late request to the broker after its client has gone, and tells w
   plan.release();
   await expect.poll(() => plan.answered).toBe(1);
   expect(broker.requests.at(-1)?.subarray(12).toString()).toBe('late');
-  // No connection is left behind.
+  // The connection to the broker is closed.
   await expect.poll(() => broker.connections).toBe(1);
 });
 
-test('a black hole breaks no connection, takes new ones, and gives back what it has swallowed', async () => {
+test('a blocked broker keeps connections, accepts new ones, and receives the held frames later', async () => {
   const [sick, well] = [await aBroker(), await aBroker()];
   const proxy = await aProxy(sick, well);
   const before = await aClient(proxy);
@@ -125,7 +125,7 @@ interface FakeBroker {
   readonly connections: number;
 }
 
-/** Answers each request with what it said behind its number. */
+/** Starts a broker that answers each request with the bytes after its correlation id. */
 async function aBroker(): Promise<FakeBroker> {
   const requests: Buffer[] = [];
   const sockets = new Set<Socket>();
@@ -171,7 +171,7 @@ async function aClient(proxy: KafkaProxy, broker = 0) {
   return { socket, answers, closed };
 }
 
-/** What was sent on other connections before has come by then, as far as it comes. */
+/** Sends a request, so that everything that was sent earlier on other connections has arrived. */
 async function roundTrip(proxy: KafkaProxy, broker = 0): Promise<void> {
   const client = await aClient(proxy, broker);
   client.socket.write(aRequest('Fetch', ROUND_TRIP));
@@ -196,7 +196,7 @@ function int32(value: number): Buffer {
   return bytes;
 }
 
-/** As answers name a broker: its host, then its port. */
+/** Encodes a broker like a response: its host, then its port. */
 function nameOf(port: number): string {
   return `127.0.0.1${int32(port).toString('latin1')}`;
 }

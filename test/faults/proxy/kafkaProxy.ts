@@ -1,6 +1,6 @@
 /**
- * Stands between clients and brokers, and does to single requests what a network may do to them. Each broker has a port
- * here, and answers that name brokers name these ports. Without TLS: it reads what it passes on.
+ * Proxy between clients and brokers that applies network faults to single requests. Each broker has a port here, and responses
+ * that name brokers name these ports. Works without TLS, because it parses the frames.
  */
 import { once } from 'node:events';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
@@ -17,35 +17,34 @@ export type KafkaFault = keyof typeof KAFKA_FAULTS;
 export interface PlannedFault {
   readonly api: Api;
   readonly fault: KafkaFault;
-  /** What the request names: a topic, a group, a transactional id. Left out: any. */
+  /** Topic, group, or transactional id of the request. Undefined for all names. */
   readonly names?: string;
-  /** @param nth of the requests that fit, from 1. */
+  /** @param nth number of the matching request, from 1 */
   when(nth: number): boolean;
 }
 
 export interface Plan {
-  /** So many requests were hit. */
+  /** Number of requests that the plan hit. */
   readonly hits: number;
-  /** So many of these has the broker answered, whether anybody hears of it or not. */
+  /** Number of these requests that the broker has answered, whether or not the client got the response. */
   readonly answered: number;
-  /** What was held goes where it was to go; nothing is hit any more. */
+  /** Forwards held frames and ends the plan. */
   release(): void;
 }
 
 export interface KafkaProxy {
-  /** `host:port` for clients, in the order of the brokers, separated by commas. */
+  /** Brokers for clients, `host:port`, in the order of the brokers, separated by commas. */
   readonly brokers: string;
   plan(fault: PlannedFault): Plan;
   /**
-   * Nothing passes to the broker or from it, and no connection breaks: as for one that is stopped. What was sent
-   * meanwhile arrives when it is healed.
-   * @param port the broker's own. @returns heals.
+   * Blocks all frames from and to the broker without breaking connections, as if the broker were stopped. Frames arrive after
+   * the block ends. @param port port of the broker. @returns a function that ends the block
    */
   blackHole(port: number): () => void;
   close(): Promise<void>;
 }
 
-/** @param brokers `host:port` as they name themselves to clients, separated by commas. */
+/** @param brokers advertised addresses of the brokers, `host:port`, separated by commas */
 export async function startKafkaProxy(brokers: string): Promise<KafkaProxy> {
   const addresses = brokers.split(',').map((address) => address.split(':') as [string, string]);
   const plans = new Set<RunningPlan>();
@@ -112,12 +111,12 @@ interface FrontDeps {
   change(answer: Buffer): Buffer;
 }
 
-/** What stands before one broker. */
+/** The proxy's listener for one broker. */
 class BrokerFront {
   readonly #deps: FrontDeps;
   readonly #server: Server;
   readonly #passages = new Set<Passage>();
-  /** Heal the passages of a black hole; undefined: there is none. */
+  /** Functions that unblock the connections. Undefined if the broker is not blocked. */
   #heals: (() => void)[] | undefined;
 
   constructor(deps: FrontDeps) {
@@ -129,7 +128,7 @@ class BrokerFront {
     return this.#deps.port;
   }
 
-  /** @returns the port for clients. */
+  /** Returns the port for clients. */
   async listen(): Promise<number> {
     await once(this.#server.listen(0, this.#deps.host), 'listening');
     const address = this.#server.address();
@@ -160,16 +159,16 @@ class BrokerFront {
   }
 }
 
-/** One connection of a client, and the one to the broker that stands behind it. */
+/** One connection of a client with its connection to the broker. */
 class Passage {
-  /** Resolves when both connections are. */
+  /** Resolves when both connections are closed. */
   readonly gone: Promise<unknown>;
   readonly #client: Socket;
   readonly #broker: Socket;
   readonly #deps: FrontDeps;
   readonly #up: Lane;
   readonly #down: Lane;
-  /** By the request's number. */
+  /** Requests by correlation id. */
   readonly #asked = new Map<number, { readonly apiKey: number; readonly plan: RunningPlan | undefined }>();
 
   constructor(client: Socket, broker: Socket, deps: FrontDeps) {
@@ -193,7 +192,7 @@ class Passage {
     );
   }
 
-  /** @returns lets everything go on. */
+  /** Holds both directions. @returns a function that releases them */
   hold(): () => void {
     const releases = [this.#up.hold(), this.#down.hold()];
     return () => {
@@ -231,7 +230,7 @@ class Passage {
     if (this.#client.destroyed) this.#endIfDone();
   }
 
-  /** The client has gone; what it has asked still reaches the broker. */
+  /** Closes the broker's connection after the client has closed its connection and the broker has received all requests. */
   #endIfDone(): void {
     if (this.#asked.size === 0) this.#up.end();
   }
@@ -253,7 +252,7 @@ class Lane {
     this.#go();
   }
 
-  /** @returns releases. */
+  /** Holds the direction. @returns a function that releases it */
   hold(): () => void {
     this.#holds += 1;
     return () => {

@@ -1,4 +1,4 @@
-/** What a network may do to single requests and answers of ours: nothing that was confirmed is lost, nothing is there twice. */
+/** Tests network faults of single requests and responses: no confirmed append is lost or duplicated. */
 import { randomUUID } from 'node:crypto';
 import { keyOf } from '@questlog/linker/core/decision';
 import { positionEntry } from '@questlog/linker/core/linkerState';
@@ -32,7 +32,7 @@ import { type KafkaFault, startKafkaProxy } from './kafkaProxy.ts';
 describeKafka('a network that', ({ brokers }) => {
   const { aPrefix, aLog, admin } = deployments(brokers);
 
-  /** A log with the proxy before its brokers, and the same one without. */
+  /** Opens a log through the proxy, and the same log directly. */
   async function aProxiedLog() {
     const prefix = aPrefix();
     const direct = await aLog(prefix);
@@ -47,7 +47,7 @@ describeKafka('a network that', ({ brokers }) => {
   }
 
   test.each<KafkaFault>(['answerLost', 'requestLate'])(
-    'has an append done or brought late, and breaks the connection (%s): it is there once, in its place',
+    'stores an append once at its offset if its response is lost or its request is late (%s)',
     async (fault) => {
       const { direct, proxy, log } = await aProxiedLog();
       const topic = await aTopic(direct, { partitions: 2 });
@@ -64,7 +64,7 @@ describeKafka('a network that', ({ brokers }) => {
     },
   );
 
-  test('loses the answers to commits: each is made, and told as made', async () => {
+  test('confirms commits whose responses are lost', async () => {
     const { direct, proxy, log } = await aProxiedLog();
     const [topic, group] = [await aTopic(direct), aName('group')];
     await direct.append(
@@ -89,7 +89,7 @@ describeKafka('a network that', ({ brokers }) => {
     await holder.consumer.stop();
   });
 
-  test('brings a commit late, behind a newer one of the same member: the newer one stays the group’s', async () => {
+  test('keeps the newer commit if an older commit of the same member arrives late', async () => {
     const { direct, proxy, log } = await aProxiedLog();
     const [topic, group] = [await aTopic(direct), await aName('group')];
     await direct.append(topic, 0, [aRecord('first'), aRecord('second')]);
@@ -106,7 +106,7 @@ describeKafka('a network that', ({ brokers }) => {
     await holder.current(0).commit(topic, newer);
     late.release();
     await until(() => late.answered === 1);
-    // Nothing more is committed: who waits for the newer one would wait for ever.
+    // No further commit follows, so a wait for the newer commit would never end if it were lost.
     await until(async () => (await direct.committed(group, topic))[0]?.offset === newer.offset);
     expect(await direct.committed(group, topic)).toEqual([newer]);
     await holder.consumer.stop();
@@ -139,7 +139,7 @@ describeKafka('a network that', ({ brokers }) => {
     };
     await link();
     for (let round = 0; round < 3; round += 1) {
-      // Only after a transaction that was given up is there a new producer.
+      // A new producer exists only after an aborted transaction.
       const given =
         api === 'InitProducerId' &&
         proxy.plan({ api: 'EndTxn', fault: 'requestLate', names: prefix, when: (nth) => nth === 1 });
@@ -153,7 +153,7 @@ describeKafka('a network that', ({ brokers }) => {
     await until(() => hasRead(TOPICS.events));
   });
 
-  test('brings the end of a transaction when the next one is half written: it is refused, and neither is halved', async () => {
+  test('rejects the late end of a transaction during the next one, and keeps both complete', async () => {
     const { direct, proxy, log } = await aProxiedLog();
     const [first, second] = [await aTopic(direct), await aTopic(direct)];
     const id = aName('producer');
@@ -177,7 +177,7 @@ describeKafka('a network that', ({ brokers }) => {
     await until(() => half.hits === 1);
     late.release();
     await until(() => late.answered === 1);
-    // Behind what may have been committed by mistake.
+    // Appends after records that may have been committed by mistake.
     await direct.append(first, 0, [aRecord('barrier')]);
     half.release();
     await committed;
@@ -187,7 +187,7 @@ describeKafka('a network that', ({ brokers }) => {
     expect(await textsToEnd(direct, second)).toEqual([['whole']]);
   });
 
-  test('swallows what goes to one broker: its appends are given up, the others go on, and so do all once it is back', async (context) => {
+  test('fails appends to an unreachable broker, continues with the others, and recovers when it is back', async (context) => {
     const { prefix, direct, proxy, log } = await aProxiedLog();
     const { brokers: nodes } = await admin((one) => one.describeCluster());
     if (nodes.length < 2) context.skip('the run has one broker only: no other could go on');
@@ -220,7 +220,7 @@ describeKafka('a network that', ({ brokers }) => {
     appends.expectKept(await readToEnd(direct, topic));
   });
 
-  test('goes silent: the log is closed within what a stop may take', async () => {
+  test('closes the log within the stop timeout if all brokers are unreachable', async () => {
     const { direct, proxy, log } = await aProxiedLog();
     const topic = await aTopic(direct);
     const holder = await aMember(log, aName('group'), topic);
@@ -239,7 +239,7 @@ describeKafka('a network that', ({ brokers }) => {
 
 const APPENDS_A_SEND = 3;
 
-/** Appends of texts that are nowhere else, each tried once. */
+/** Appends unique texts, each tried once. */
 class Appends {
   readonly acknowledged: { readonly text: string; readonly partition: number; readonly offset: number }[] =
     [];
@@ -252,7 +252,7 @@ class Appends {
     this.#topic = topic;
   }
 
-  /** Some to each of the partitions at once; returns when all are confirmed or given up. */
+  /** Appends to each of the partitions concurrently; returns when all appends are confirmed or have failed. */
   async send(partitions: readonly number[]): Promise<void> {
     const appends = partitions.flatMap((partition) =>
       Array.from({ length: APPENDS_A_SEND }, async () => {
@@ -268,7 +268,7 @@ class Appends {
     }
   }
 
-  /** Each once, each acknowledged one at its offset. */
+  /** Expects each append at most once, and each acknowledged append at its offset. */
   expectKept(partitions: readonly (readonly LogRecord[])[]): void {
     const texts = partitions.flat().map(textOf);
     expect(texts.length).toBe(new Set(texts).size);
@@ -279,7 +279,7 @@ class Appends {
   }
 }
 
-/** A log of one open report, of a session whose events a linker links. */
+/** Creates a log with one open report and a session whose events a linker links. */
 async function anOpenReport(log: Log) {
   await log.ensureTopics(topicDefinitions(1));
   const deps = await partitionDeps(log);
@@ -294,14 +294,14 @@ async function anOpenReport(log: Log) {
   await append(TOPICS.linkerState, deps.codecs.state.encode(entry), `report/${keyOf(record)}`);
   return {
     deps,
-    /** @returns the event's id. */
+    /** Returns the id of the event. */
     anAppend: async (): Promise<string> => {
       const events = [{ sessionId, occurredAt: BigInt(receivedAt) * 1000n }];
       const record = anEventsRecord({ ...owner, receivedAt, events });
       await append(TOPICS.events, deps.codecs.events.encode(record));
       return record.id(0);
     },
-    /** The events of the stream of links, in its order. */
+    /** Returns the events of the stream of links, in order. */
     linked: async (): Promise<string[]> => {
       const [records = []] = await readToEnd(log, TOPICS.linkedEvents);
       const links = await Promise.all(records.map(({ value }) => deps.codecs.links.decode(value)));

@@ -1,4 +1,4 @@
-/** Rows of the campaign: answers and requests that a network loses or brings late, a broker that nothing reaches, gateways. */
+/** Rows of the campaign: lost and late requests and responses, an unreachable broker, and gateways. */
 
 import type { Ground, OwnEngines, Row, Site } from '../campaign/row.ts';
 import type { Random } from '../seeded.ts';
@@ -6,16 +6,16 @@ import { type ClickHouseProxy, type InsertFault, startClickHouseProxy } from './
 import type { Api } from './kafkaFrames.ts';
 import { type KafkaFault, type KafkaProxy, startKafkaProxy } from './kafkaProxy.ts';
 
-/** Of so many hundred requests one is hit. */
+/** Percentage of requests that a fault hits. */
 const PERCENT_HIT = { least: 2, most: 30 };
 const BAD_MS = { least: 3_000, most: 20_000, mostInShort: 4_000 };
 const SWALLOWED_MS = { least: 1_000, most: 60_000, mostInShort: 6_000 };
 const REFUSED_MS = 600_000;
 const REFUSED_IN_SHORT_MS = 30_000;
-/** An append is given up after 16 s, and what is asked beside it takes its time too. */
+/** Time limit for a response: an append fails after 16 s, and other requests take time too. */
 const ANSWERED_WITHIN_MS = 40_000;
 
-/** Proxies before all three brokers and before ClickHouse. */
+/** Environment with proxies in front of all three brokers and of ClickHouse. */
 class ProxiedGround implements Ground {
   readonly engines: OwnEngines['engines'];
   readonly kafka: KafkaProxy;
@@ -136,7 +136,7 @@ function inserts(name: string, does: string, fault: InsertFault): Row {
   };
 }
 
-/** The first one in any case. */
+/** Selects random requests, and always the first. */
 function hits(random: Random): (nth: number) => boolean {
   const probability = random.between(PERCENT_HIT.least, PERCENT_HIT.most) / 100;
   return (nth) => nth === 1 || random.chance(probability);
@@ -146,7 +146,7 @@ async function proves(name: string, hit: number): Promise<string[]> {
   return hit > 0 ? [] : [`${name}: nothing was hit`];
 }
 
-/** @returns for how long, in seconds. */
+/** Keeps the fault for a random time. @returns the seconds */
 async function lasts(
   { random, isShort, wait }: Site,
   {

@@ -1,6 +1,6 @@
 /**
- * A process for one run of the campaign: whatever a run has left open ends with it. It is sent what to try, and tells
- * how far it is and what came of it.
+ * Process for one run of the campaign, so that everything that the run leaves open ends with it. Receives the run, and reports
+ * progress and the result.
  */
 import { messageOf } from '@questlog/runtime/process/errors';
 import { stackCommands } from '../../../stack/stackCommands.ts';
@@ -9,7 +9,7 @@ import { rowNamed } from '../rows.ts';
 import { tryRows } from '../tryRows.ts';
 import type { Told, ToTry } from './ownProcessRun.ts';
 
-// The services end with an exit, not with a signal.
+// Exits on signals, because the exit handlers stop the services.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
 process.once('disconnect', () => process.exit(1));
 
@@ -24,7 +24,7 @@ process.once('message', async (toTry: ToTry) => {
   }
 });
 
-/** Anything but what is said is the end. */
+/** Reports a message; every message except progress is the last one. */
 function tell(told: Told): void {
   process.send?.(told, () => {
     if (!('said' in told)) process.exit();

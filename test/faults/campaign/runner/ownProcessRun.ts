@@ -1,4 +1,4 @@
-/** Has a process of its own try rows, for a bounded time. */
+/** Runs rows in a separate process with a time limit. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -8,14 +8,14 @@ import type { Outcome } from '../tryRows.ts';
 
 export interface ToTry {
   readonly engines: StackEngines;
-  /** Of the stack. */
+  /** Data folder of the stack. */
   readonly dataDir: string;
   readonly rows: readonly string[];
   readonly seed: number;
   readonly isShort: boolean;
 }
 
-/** What the process tells, one of these at a time; the run breaks where it could not come to a verdict. */
+/** Message of the process. The run is aborted if it could not reach a result. */
 export type Told =
   | { readonly said: string }
   | { readonly outcome: Outcome }
@@ -25,9 +25,8 @@ export type Told =
 const RUN = fileURLToPath(new URL('./oneRun.ts', import.meta.url));
 
 /**
- * @param withinMs then the run has failed.
- * @returns a failure also of a run that breaks, hangs or dies.
- * @throws Lacking where this machine cannot.
+ * @param withinMs time limit, after which the run has failed. @returns a failure also if the run aborts, hangs, or dies. @throws
+ * Lacking if the row cannot run on this machine
  */
 export async function runInOwnProcess(
   toTry: ToTry,

@@ -1,4 +1,4 @@
-/** The stack that the runs of a campaign share for as long as each of them leaves it whole. */
+/** Keeps the stack that the runs of a campaign share while it is intact. */
 import { messageOf } from '@questlog/runtime/process/errors';
 import { PARTS } from '../../../engines/choice.ts';
 import { keepEngines } from '../../../engines/keepEngines.ts';
@@ -18,7 +18,7 @@ export class SharedStack {
     this.#say = say;
   }
 
-  /** For the next run: the one of the run before, or a new one where that is broken. */
+  /** Returns the stack of the previous run, or a new stack if that one is broken. */
   async whole(): Promise<OwnEngines> {
     const broken = this.#shared && (await whatIsBroken(this.#shared));
     if (broken !== undefined) {
@@ -36,7 +36,7 @@ export class SharedStack {
 }
 
 async function start(): Promise<Shared> {
-  // It ends with this process, however this one ends.
+  // The stack ends with this process in any case.
   const { addresses, stackDir, stop } = await keepEngines('local', PARTS);
   const engines = {
     brokers: addresses.KAFKA_BROKERS ?? '',
@@ -46,7 +46,7 @@ async function start(): Promise<Shared> {
   return { engines, stack: stackCommands(stackDir), stop };
 }
 
-/** A node that does not answer, or brokers that do not take a record as one. */
+/** Returns the problem if a node does not answer or the brokers do not accept a record. */
 async function whatIsBroken({ engines, stack }: OwnEngines): Promise<string | undefined> {
   const down = Object.entries(await stack.status()).flatMap(([name, { state }]) =>
     state === 'up' ? [] : name,
