@@ -113,7 +113,8 @@ test('prints no warning, and nothing but log lines to standard error', () => {
     .stderr()
     .split('\n')
     .filter((line) => line !== '');
-  for (const line of lines) expect(JSON.parse(line)).toMatchObject({ level: 30, event: expect.any(String) });
+  for (const line of lines)
+    expect(JSON.parse(line)).toMatchObject({ level: 'info', event: expect.any(String) });
 });
 
 test('writes the credentials of a demo, for the owner’s eyes only', () => {

@@ -94,6 +94,6 @@ async function lastWords(product: Reached, output: string): Promise<string> {
   const ready = await fetch(`${product.credentials.adminUrl}/readyz`)
     .then((answer) => answer.text())
     .catch(String);
-  const lines = output.split('\n').filter((line) => !line.includes('"level":30'));
+  const lines = output.split('\n').filter((line) => !line.includes('"level":"info"'));
   return `the product is: ${ready}\nand said:\n${lines.join('\n')}`;
 }

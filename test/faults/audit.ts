@@ -45,7 +45,7 @@ export function auditEvents(ledger: SentLedger, rows: readonly StoredRow[]): str
   for (const row of rows) {
     const sent = ledger.bySha256.get(row.sha256);
     if (sent === undefined) {
-      findings.push(`event ${row.id} has a payload that nobody sent`);
+      findings.push(`event ${row.id} has a payload that no client sent`);
       continue;
     }
     if (stored.has(sent)) findings.push(`event ${row.id} is stored again`);
@@ -85,7 +85,7 @@ export function auditOrder(ledger: SentLedger, rows: readonly StoredRow[]): stri
     const sequence = ledger.bySha256.get(row.sha256)?.sequence ?? -1;
     const before = latest.get(session);
     if (before !== undefined && (before.partition !== partition || before.sequence >= sequence)) {
-      findings.push(`session ${session}: event ${sequence} comes after ${before.sequence}`);
+      findings.push(`session ${session}: event ${sequence} is stored after event ${before.sequence}`);
     }
     latest.set(session, { sequence, partition });
   }
@@ -116,7 +116,7 @@ export async function auditCounts(product: Asked, rows: readonly StoredRow[]): P
     const totals = new Map((await product.sql<Total>(query)).map(({ name, total }) => [name, Number(total)]));
     for (const tenant of new Set([...expected.keys(), ...totals.keys()])) {
       const [is, shall] = [totals.get(tenant) ?? 0, expected.get(tenant) ?? 0];
-      if (is !== shall) findings.push(`${what} of tenant ${tenant}: ${is}, and there are ${shall} events`);
+      if (is !== shall) findings.push(`${what} of tenant ${tenant}: counts ${is}, expected ${shall} events`);
     }
   }
   const differing = await product.sql<{ name: string }>(

@@ -39,13 +39,13 @@ export class SentLedger {
   /** Records the ids of a response. An earlier response to the same request must have the same ids. */
   acknowledge(request: SentRequest, ids: readonly unknown[]): void {
     if (ids.length !== request.events.length) {
-      this.violations.push(`${request.events.length} events were answered with ${ids.length}`);
+      this.violations.push(`${request.events.length} events got ${ids.length} ids`);
     }
     for (const [i, event] of request.events.entries()) {
       const id = ids[i];
       if (typeof id !== 'string') continue;
       if (event.id !== undefined && event.id !== id) {
-        this.violations.push(`an event was answered as ${event.id} and then as ${id}`);
+        this.violations.push(`a retry returned the id ${id} for event ${event.id}`);
       }
       event.id = id;
     }

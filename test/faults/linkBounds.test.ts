@@ -80,7 +80,9 @@ test('links events before and after a report above the limit of open reports by 
     return Object.keys(await bench.statesOf(second.report)).length === 2;
   };
   await eventually(isLinked, (isDone) => isDone, 20_000);
-  expect(bench.clock.aheadMs - aheadMs, 'the last look-up would find them anyway').toBeLessThan(GRACE_MS);
+  expect(bench.clock.aheadMs - aheadMs, 'the last lookup would find the events anyway').toBeLessThan(
+    GRACE_MS,
+  );
   for (const { report, links } of [first, second]) {
     expect(await bench.statesOf(report)).toEqual(links);
     const told = (await bench.streamOf(report.projectId)).map(({ event }) => event.id);

@@ -108,7 +108,7 @@ async function secondRows(deployment: Deployment): Promise<string[]> {
   const rows = await deployment.sql<{ id: string }>(
     'SELECT id FROM events GROUP BY id HAVING count() > 1 LIMIT 10',
   );
-  return rows.map(({ id }) => `event ${id} was there twice before the cut`);
+  return rows.map(({ id }) => `event ${id} was stored twice before the truncation`);
 }
 
 /** Removes the batches from the offset on, at least the last batch. @returns the new end offset of the log */

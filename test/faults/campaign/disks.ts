@@ -125,7 +125,7 @@ const embeddedDisk: NonNullable<Row['alone']> = async ({ random, wait }) => {
       ...auditOrder(ledger, rows),
       ...(await auditSessions(product, ledger)),
       ...(await auditCounts(product, rows)),
-      ...(refused === 0 ? ['the full disk was noticed by nobody'] : []),
+      ...(refused === 0 ? ['no request was rejected while the disk was full'] : []),
     ];
     return {
       findings,

@@ -7,9 +7,9 @@ import { createConnection, createServer, type Server, type Socket } from 'node:n
 import { APIS, type Api, answeredId, FrameCutter, requestHead, withPorts } from './kafkaFrames.ts';
 
 export const KAFKA_FAULTS = {
-  answerLost: 'the broker has done it, and the connection breaks before it can say so',
-  answerHeld: 'the answer, and what comes behind it, waits to be released',
-  requestHeld: 'the request, and what comes behind it, waits to be released',
+  answerLost: 'the broker processes the request, and the connection breaks before the response',
+  answerHeld: 'the response and later frames wait until they are released',
+  requestHeld: 'the request and later frames wait until they are released',
   requestLate: 'the connection breaks, and the request reaches the broker when it is released',
 } as const;
 export type KafkaFault = keyof typeof KAFKA_FAULTS;

@@ -190,7 +190,7 @@ describeKafka('a network that', ({ brokers }) => {
   test('fails appends to an unreachable broker, continues with the others, and recovers when it is back', async (context) => {
     const { prefix, direct, proxy, log } = await aProxiedLog();
     const { brokers: nodes } = await admin((one) => one.describeCluster());
-    if (nodes.length < 2) context.skip('the run has one broker only: no other could go on');
+    if (nodes.length < 2) context.skip('the run has only one broker, so no other broker could continue');
     const topic = await aTopic(direct, { partitions: 3 });
     const { topics } = await admin((one) => one.fetchTopicMetadata({ topics: [prefix + topic] }));
     const leaders = topics[0]?.partitions ?? [];
