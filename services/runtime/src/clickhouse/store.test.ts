@@ -32,10 +32,10 @@ test.each(['before', 'during'])(
     });
     const gone = new AbortController();
     const asked = store.queryRaw('SELECT sleep(3)', {}, 1024, {}, gone.signal);
-    const refused = expect(asked).rejects.toThrow(Unavailable);
+    const rejected = expect(asked).rejects.toThrow(Unavailable);
     await begun.promise;
     gone.abort();
-    await Promise.all([refused, ended.promise]);
+    await Promise.all([rejected, ended.promise]);
   },
 );
 
@@ -62,10 +62,10 @@ test('disables deduplication for an INSERT in a statement, if the server knows t
     const { searchParams } = new URL(String(request.url), 'http://clickhouse');
     const words = ['deduplicate_insert', 'insert_deduplicate'].map((name) => searchParams.get(name));
     asked.push(words);
-    const isRefused = !knowsIt && words[0] !== null;
+    const isRejected = !knowsIt && words[0] !== null;
     request.resume().on('end', () => {
-      if (isRefused) response.writeHead(404, { 'X-ClickHouse-Exception-Code': '115' });
-      response.end(isRefused ? REFUSAL : '');
+      if (isRejected) response.writeHead(404, { 'X-ClickHouse-Exception-Code': '115' });
+      response.end(isRejected ? REFUSAL : '');
     });
   });
   await store.command('\n INSERT INTO t SELECT 1');

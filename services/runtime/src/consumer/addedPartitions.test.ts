@@ -8,12 +8,12 @@ const added = (topic: string, records: number) => ({ topic, originalPartitions: 
 
 test('names each topic with its partitions and the number of unread records', () => {
   expect(addedWarning([])).toBeUndefined();
-  const said = addedWarning([
+  const warning = addedWarning([
     added(TOPICS.reportLinks, 3),
     added(TOPICS.events, 5),
     added(TOPICS.sessions, 0),
   ]);
-  expect(said).toBe(
+  expect(warning).toBe(
     `${TOPICS.reportLinks} was created with 2 partitions and has 4; ` +
       `${TOPICS.events} was created with 2 partitions and has 4: no consumer reads the 5 records in partitions 2 to 3; ` +
       `${TOPICS.sessions} was created with 2 partitions and has 4. ` +

@@ -85,13 +85,13 @@ async function aProjection() {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics([topicSpec(TOPIC)]);
   const tables = new Tables();
-  const cuts: { cut: Truncation; records: number }[] = [];
-  const said: [event: string, fields: unknown][] = [];
-  const logger: Logger = { ...silentLogger, error: (event, _, fields) => void said.push([event, fields]) };
+  const truncations: { cut: Truncation; records: number }[] = [];
+  const logged: [event: string, fields: unknown][] = [];
+  const logger: Logger = { ...silentLogger, error: (event, _, fields) => void logged.push([event, fields]) };
   const committed = async () => (await log.committed(GROUP, TOPIC))[0]?.offset;
   const clock = new ReadDrivenClock();
   return {
-    ...{ log, tables, cuts, said, committed },
+    ...{ log, tables, cuts: truncations, said: logged, committed },
     /** Appends records with these names. The names are also the append ids. */
     append: async (...names: string[]) => {
       for (const name of names)
@@ -117,7 +117,7 @@ async function aProjection() {
             onWritten: () => {},
             publishStart: async () => {},
             onProjected: () => {},
-            onTruncation: (cut, records) => void cuts.push({ cut, records }),
+            onTruncation: (cut, records) => void truncations.push({ cut, records }),
           }),
       }),
     /** Runs until every record is committed, or an error occurs. */
@@ -138,7 +138,7 @@ test.each(['runs', 'is down'])(
   'after a truncation while the consumer %s, current records have rows, lost records keep theirs, and it is logged',
   async (when) => {
     const projection = await aProjection();
-    const { log, tables, cuts, said, append } = projection;
+    const { log, tables, cuts: truncations, said: logged, append } = projection;
     await append('a', 'b', 'c', 'd');
     await projection.run();
     const running = when === 'runs' ? await projection.start() : undefined;
@@ -149,8 +149,8 @@ test.each(['runs', 'is down'])(
     await running?.stop();
     expect(tables.names()).toEqual(['a', 'B', 'C', 'D', 'E', 'F']);
     expect(tables.moved.map(({ name }) => name)).toEqual(['b', 'c', 'd']);
-    expect(cuts).toEqual([{ cut: { offset: 1, end: 4, lost: 'd' }, records: 3 }]);
-    expect(said).toContainEqual([
+    expect(truncations).toEqual([{ cut: { offset: 1, end: 4, lost: 'd' }, records: 3 }]);
+    expect(logged).toContainEqual([
       'log_truncated',
       { topic: TOPIC, partition: 0, offset: 1, end: 4, records: 3 },
     ]);
@@ -202,26 +202,26 @@ test('waits with a repair until ClickHouse is available, and does not repair a l
   await projection.run();
   await log.truncate(TOPIC, 0, 1);
   await append('B', 'C');
-  let isAway = true;
+  let isUnavailable = true;
   tables.amidRepair = () => {
-    if (!isAway) return;
-    isAway = false;
+    if (!isUnavailable) return;
+    isUnavailable = false;
     throw new Unavailable('ClickHouse is away');
   };
-  const asked = Promise.withResolvers<void>();
+  const requested = Promise.withResolvers<void>();
   const consumer = await projection.start((owned) =>
     withMethods(owned, {
       commit: async () => {
-        asked.resolve();
+        requested.resolve();
         throw new Fenced('the partition is another’s');
       },
     }),
   );
-  await asked.promise;
+  await requested.promise;
   await consumer.stop();
   expect(tables.repairs).toEqual([]);
   await projection.run();
-  expect(isAway).toBe(false);
+  expect(isUnavailable).toBe(false);
   expect(tables.names()).toEqual(['a', 'B', 'C']);
 });
 
@@ -313,8 +313,8 @@ test('ignores the lower end that a former leader reports while the pending block
   const { log, tables, append } = projection;
   await append('a', 'b', 'c');
   await announce(projection, { pendingTo: 3, last: { offset: 2, id: 'c' } });
-  const told = vi.spyOn(log, 'endOffset').mockResolvedValueOnce(2);
-  onTestFinished(() => told.mockRestore());
+  const endOffset = vi.spyOn(log, 'endOffset').mockResolvedValueOnce(2);
+  onTestFinished(() => endOffset.mockRestore());
   let isSlow = true;
   await projection.run((owned) =>
     withMethods(owned, {
@@ -325,7 +325,7 @@ test('ignores the lower end that a former leader reports while the pending block
       },
     }),
   );
-  expect(told).toHaveBeenCalled();
+  expect(endOffset).toHaveBeenCalled();
   expect([tables.names(), tables.repairs]).toEqual([['a', 'b', 'c'], []]);
 });
 

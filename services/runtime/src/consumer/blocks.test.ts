@@ -208,13 +208,13 @@ test('stores each row once if offsets are lost while an insert of the previous o
   // A timer can fire a millisecond early. The rest of the time is then waited, too.
   const [behind, waits] = ['group_offset_behind_tables', 'waits_for_inserts_of_before'];
   expect(warnings.join(' ')).toMatch(new RegExp(`^(${behind} ${waits} )+${behind}$`));
-  const told = warnings.length;
+  const logged = warnings.length;
   // Later owners do not wait.
   await append(5);
   lateRows = [];
   await consumeUntil(15, table, { insertsEndWithinMs: WITHIN_MS, logger });
   expect(table.rows).toHaveLength(15);
-  expect(warnings).toHaveLength(told);
+  expect(warnings).toHaveLength(logged);
 });
 
 test('an owner of a new partition and its successor build the same first block', async () => {
@@ -318,7 +318,7 @@ test.each([
   ['a moment', 1_000, 'reported', 'announced'],
 ])(
   'after a pause for %s before an insert (%i ms) and with the loss of the partition %s, the block is %s',
-  async (_, stoppedMs, told, then) => {
+  async (_, stoppedMs, logged, then) => {
     const clock = { aheadMs: 0, now: () => systemClock.now() + clock.aheadMs };
     const table = new BlockTable();
     await append(5);
@@ -336,13 +336,13 @@ test.each([
         const plan = async (block: Block): Promise<Block> => {
           clock.aheadMs += stoppedMs;
           isLost = true;
-          if (told === 'reported') revoked.abort();
+          if (logged === 'reported') revoked.abort();
           return block;
         };
         const openWriter = async () => ({ ...table.writer(), plan });
         // A view in which no row is stored yet.
-        const held = new BlockTable().storedRows();
-        const options = { ...blockOptions(log, TOPIC, table), held, clock, openWriter };
+        const storedRows = new BlockTable().storedRows();
+        const options = { ...blockOptions(log, TOPIC, table), storedRows, clock, openWriter };
         await runBlocks(withMethods(owned, { commit, signal: revoked.signal }), options);
         ended.resolve();
       },
@@ -382,17 +382,17 @@ test('passes transaction markers without writing anything', async () => {
 
 test('plans a block again if the first plan fails temporarily, and dead-letters no record', async () => {
   const table = new BlockTable();
-  let refusals = 2;
-  const said: string[] = [];
-  const error = (event: string, cause: unknown): void => void said.push(`${event}: ${cause}`);
+  let failures = 2;
+  const entries: string[] = [];
+  const error = (event: string, cause: unknown): void => void entries.push(`${event}: ${cause}`);
   await append(5);
   const plan = async (block: Block): Promise<Block> => {
-    if (refusals-- > 0) throw new Unavailable('the registry is away');
+    if (failures-- > 0) throw new Unavailable('the registry is away');
     return block;
   };
   await consumeUntil(5, table, { plan, logger: { ...silentLogger, error } });
-  expect(refusals).toBeLessThan(0);
-  expect(said).toContain('block_delayed: Unavailable: the registry is away');
+  expect(failures).toBeLessThan(0);
+  expect(entries).toContain('block_delayed: Unavailable: the registry is away');
   expect(table.rows).toEqual(upTo(5));
   expect(table.deadLettered).toEqual([]);
 });

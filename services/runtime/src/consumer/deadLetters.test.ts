@@ -27,12 +27,12 @@ async function aGroup({ group = 'group', on = (log: Log): Log => log } = {}) {
   const whole = await aLog();
   await whole.ensureTopics(topicDefinitions(PARTITIONS));
   const registry = await openLogRegistry(whole);
-  const said: unknown[] = [];
+  const logged: unknown[] = [];
   const clock = new ManualClock();
   const open = async (name: string) => {
     const openLetters = await openDeadLetters({
       ...{ log: on(whole), registry, clock, group: name },
-      logger: { ...silentLogger, error: (_, __, fields) => void said.push(fields) },
+      logger: { ...silentLogger, error: (_, __, fields) => void logged.push(fields) },
     });
     return (signal = new AbortController().signal) => openLetters(signal);
   };
@@ -55,13 +55,13 @@ async function aGroup({ group = 'group', on = (log: Log): Log => log } = {}) {
     await tail.close();
     return found;
   };
-  return { logId: whole.id, said, clock, open, openLetters: await open(group), letters };
+  return { logId: whole.id, said: logged, clock, open, openLetters: await open(group), letters };
 }
 
 test('logs a dead letter without the record, which contains players’ data and may be large', async () => {
-  const { openLetters, said, letters } = await aGroup();
+  const { openLetters, said: logged, letters } = await aGroup();
   await openLetters().send(SOURCE, aRecord(7), unreadable(), false);
-  expect(said).toEqual([{ ...SOURCE, offset: 7, group: 'group' }]);
+  expect(logged).toEqual([{ ...SOURCE, offset: 7, group: 'group' }]);
   expect((await letters()).map(({ reason }) => reason)).toEqual(['unreadable']);
 });
 
@@ -102,13 +102,13 @@ test('searches for a dead letter that may exist, and sends it only if it is miss
   await openLetters().send({ ...SOURCE, partition: 0 }, aRecord(1), unreadable(), false);
   await openLetters().send(SOURCE, aRecord(1), unreadable(), false);
   // Another process takes over.
-  const heir = openLetters();
-  for (const offset of [1, 2, 2, 1]) await heir.send(SOURCE, aRecord(offset), unreadable(), true);
+  const successor = openLetters();
+  for (const offset of [1, 2, 2, 1]) await successor.send(SOURCE, aRecord(offset), unreadable(), true);
   expect((await letters()).map(({ sourceOffset }) => Number(sourceOffset)).sort()).toEqual([1, 1, 2]);
   expect(tails).toBe(0);
   // The same offset of another partition, topic, or group is another record.
-  await heir.send({ ...SOURCE, partition: 1 }, aRecord(1), unreadable(), true);
-  await heir.send({ ...SOURCE, topic: 'other' }, aRecord(1), unreadable(), true);
+  await successor.send({ ...SOURCE, partition: 1 }, aRecord(1), unreadable(), true);
+  await successor.send({ ...SOURCE, topic: 'other' }, aRecord(1), unreadable(), true);
   await (await open('other'))().send(SOURCE, aRecord(1), unreadable(), true);
   const all = await letters();
   expect(all).toHaveLength(6);
@@ -122,21 +122,21 @@ test('sends and searches while another partition of the dead letters has no lead
 });
 
 test('searches again after a failed append, because the record may have been stored', async () => {
-  let isAway = false;
+  let isUnavailable = false;
   const failing = (log: Log): Log =>
     withMethods(log, {
       append: async (topic, partition, records) => {
         const appended = await log.append(topic, partition, records);
-        if (isAway) throw new Unavailable('the answer was lost');
+        if (isUnavailable) throw new Unavailable('the answer was lost');
         return appended;
       },
     });
   const { openLetters, letters } = await aGroup({ on: failing });
   const one = openLetters();
   await one.send(SOURCE, aRecord(1), unreadable(), true);
-  isAway = true;
+  isUnavailable = true;
   await expect(one.send(SOURCE, aRecord(2), unreadable(), true)).rejects.toBeInstanceOf(Unavailable);
-  isAway = false;
+  isUnavailable = false;
   await one.send(SOURCE, aRecord(2), unreadable(), true);
   expect(await letters()).toHaveLength(2);
 });
@@ -198,11 +198,11 @@ test('keeps the source and, if it fits, the key of a record that is too large fo
 });
 
 test('counts a dead letter once, however many attempts it takes', async () => {
-  let isAway = false;
+  let isUnavailable = false;
   const failing = (log: Log): Log =>
     withMethods(log, {
       append: async (...append) => {
-        if (isAway) throw new Unavailable('away');
+        if (isUnavailable) throw new Unavailable('away');
         return await log.append(...append);
       },
     });
@@ -214,10 +214,10 @@ test('counts a dead letter once, however many attempts it takes', async () => {
   };
   const first = Array.from({ length: 100 }, (_, offset) => offset);
   await sendAll(first);
-  isAway = true;
+  isUnavailable = true;
   for (let outage = 0; outage < 100; outage++)
     await expect(sendAll([...first, 100])).rejects.toBeInstanceOf(Unavailable);
-  isAway = false;
+  isUnavailable = false;
   await sendAll([...first, 100]);
   expect(await letters()).toHaveLength(101);
 });

@@ -43,7 +43,7 @@ function aReader(names: readonly string[]): OwnedPartition {
   });
 }
 
-function rowsHeld(rows: readonly StoredRow[]): StoredRows {
+function storedRowsOf(rows: readonly StoredRow[]): StoredRows {
   const nothing = async () => undefined;
   return {
     hasRowsFrom: async (offset) => rows.some((row) => row.offset >= offset),
@@ -63,7 +63,7 @@ const run = fc.record({
   written: fc.integer({ min: 1, max: 60 }),
   /** Written records without rows: duplicates or dead letters. */
   bare: fc.array(fc.nat(59), { maxLength: 40 }),
-  cut: fc.nat(60),
+  truncatedAt: fc.nat(60),
   grown: fc.nat(80),
   start: fc.nat(20),
   isProven: fc.boolean(),
@@ -72,30 +72,30 @@ const run = fc.record({
 test('the truncation that is found is below every row of a lost record and above every row of a kept one', async () => {
   await fc.assert(
     fc.asyncProperty(run, async ({ written, bare, grown, isProven, ...at }) => {
-      const cut = Math.min(at.cut, written);
-      const start = Math.min(at.start, cut);
+      const truncatedAt = Math.min(at.truncatedAt, written);
+      const start = Math.min(at.start, truncatedAt);
       const old = Array.from({ length: written }, (_, offset) => `old ${offset}`);
-      const now = [...old.slice(0, cut), ...Array.from({ length: grown }, (_, i) => `new ${i}`)];
+      const now = [...old.slice(0, truncatedAt), ...Array.from({ length: grown }, (_, i) => `new ${i}`)];
       const rows = old
         .map((name, offset) => ({ offset, name }))
         .filter(({ offset }) => !bare.includes(offset));
       const last = { offset: written - 1, id: `old ${written - 1}` };
       // The log reports the truncation to a reader beyond its end.
-      const told = now.length < written ? now.length : Infinity;
+      const reported = now.length < written ? now.length : Infinity;
       const found = await findTruncation(
         {
           log: aLog(start, now.length),
-          ...{ owned: aReader(now), topic: 't', storedRows: rowsHeld(rows), recordIdOf: idOf },
+          ...{ owned: aReader(now), topic: 't', storedRows: storedRowsOf(rows), recordIdOf: idOf },
         },
         { offset: written, ...(isProven ? { last } : {}) },
-        told,
+        reported,
       );
-      const isSeen = isProven || told < written || rows.some(({ offset }) => offset >= cut);
-      if (cut === written || !isSeen) {
+      const isSeen = isProven || reported < written || rows.some(({ offset }) => offset >= truncatedAt);
+      if (truncatedAt === written || !isSeen) {
         expect(found).toBeUndefined();
         return;
       }
-      const keptRows = rows.filter(({ offset }) => offset >= start && offset < cut);
+      const keptRows = rows.filter(({ offset }) => offset >= start && offset < truncatedAt);
       expect(found).toMatchObject({
         offset: Math.max(start, (keptRows.at(-1)?.offset ?? -1) + 1),
         end: written,
@@ -111,21 +111,21 @@ async function find({
   start = 0,
   rows = OLD.map((name, offset) => ({ offset, name })),
   note = { offset: 5, last: { offset: 4, id: 'old 4' } },
-  told = Infinity,
+  reported = Infinity,
   owned = aReader(now),
 }: {
   now?: readonly string[];
   start?: number;
   rows?: readonly StoredRow[];
   note?: CommitMetadata;
-  told?: number;
+  reported?: number;
   owned?: OwnedPartition;
 }) {
   const log = aLog(start, now.length);
   return await findTruncation(
-    { log, owned, topic: 't', storedRows: rowsHeld(rows), recordIdOf: idOf },
+    { log, owned, topic: 't', storedRows: storedRowsOf(rows), recordIdOf: idOf },
     note,
-    told,
+    reported,
   );
 }
 const OLD = ['old 0', 'old 1', 'old 2', 'old 3', 'old 4'];
@@ -138,28 +138,31 @@ test('finds a truncation of records without rows by the last record alone, after
 });
 
 test('reads only rows above the last record if that record is unchanged', async () => {
-  const held = rowsHeld(OLD.map((name, offset) => ({ offset, name })));
-  const asked: number[] = [];
-  const watched = { ...held, highestRow: (above: number) => held.highestRow(asked.push(above) && above) };
+  const storedRows = storedRowsOf(OLD.map((name, offset) => ({ offset, name })));
+  const lookups: number[] = [];
+  const watched = {
+    ...storedRows,
+    highestRow: (above: number) => storedRows.highestRow(lookups.push(above) && above),
+  };
   const log = aLog(0, 5);
   const deps = { log, owned: aReader(OLD), topic: 't', storedRows: watched, recordIdOf: idOf };
   await findTruncation(deps, { offset: 5, last: { offset: 4, id: 'old 4' } });
   await findTruncation(deps, { offset: 5 });
-  expect(asked).toEqual([4, -1]);
+  expect(lookups).toEqual([4, -1]);
 });
 
 test.each([3, 4])(
   'trusts a truncation that the log reports, although offset %i looks unchanged',
-  async (told) => {
-    expect(await find({ told })).toEqual({ offset: told, end: 5, lost: 'old 4' });
-    expect(await find({ told: 5 })).toBeUndefined();
+  async (reported) => {
+    expect(await find({ reported })).toEqual({ offset: reported, end: 5, lost: 'old 4' });
+    expect(await find({ reported: 5 })).toBeUndefined();
   },
 );
 
 test('without a last record, the newest row determines the end and the last lost record', async () => {
   const now = ['old 0', 'new 1'];
   expect(await find({ now, note: { offset: 1 } })).toEqual({ offset: 1, end: 5, lost: 'old 4' });
-  expect(await find({ now, rows: [], note: { offset: 5 }, told: 2 })).toEqual({
+  expect(await find({ now, rows: [], note: { offset: 5 }, reported: 2 })).toEqual({
     offset: 0,
     end: 5,
     lost: '',
@@ -210,10 +213,10 @@ test('does not report a truncation for expired or compacted records, or for a ma
 });
 
 test('waits for a slow record only while the log contains it', async () => {
-  let tries = 0;
-  const slow = aReaderThat((offset) => (tries++ < 3 ? 'nothing' : { record: offset, next: offset + 1 }));
+  let attempts = 0;
+  const slow = aReaderThat((offset) => (attempts++ < 3 ? 'nothing' : { record: offset, next: offset + 1 }));
   expect(await find({ owned: slow })).toBeUndefined();
-  expect(tries).toBeGreaterThan(3);
+  expect(attempts).toBeGreaterThan(3);
   const gone = aReaderThat((offset) => (offset >= 4 ? 'nothing' : { record: offset, next: offset + 1 }));
   expect(await find({ owned: gone, now: OLD.slice(0, 4) })).toEqual({ offset: 4, end: 5, lost: 'old 4' });
 });

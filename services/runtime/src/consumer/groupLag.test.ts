@@ -72,23 +72,23 @@ test('returns the lag of the other partitions while one has no leader', async ()
   const { log, clock, append, at, look } = await aWatchedLog();
   for (const partition of [0, 1, 1]) await append(partition, 1);
   at(60);
-  const sick = withoutLeader(log, 1);
-  const groups = groupLags({ log: sick.log, clock });
+  const leaderless = withoutLeader(log, 1);
+  const groups = groupLags({ log: leaderless.log, clock });
   expect(await look(groups)).toMatchObject({
     ...{ lagRecords: 1, lagMs: 60_000 },
     partitions: [{ partition: 0, offset: 0, lagRecords: 1 }],
   });
-  sick.electLeader();
+  leaderless.electLeader();
   expect(await look(groups)).toMatchObject({ lagRecords: 3, lagMs: 60_000 });
 });
 
 test('returns the used share of the current retention, and the records that expired unread', async () => {
   const { log, clock, state, append, at, look } = await aWatchedLog();
-  let asked = 0;
+  let requestCount = 0;
   const kept = { retentionMs: 100_000, deletedAfterMs: 100_000 };
   const watched = withMethods(log, {
     retention: async () => {
-      asked += 1;
+      requestCount += 1;
       return kept;
     },
     offsetRanges: async (topic) => {
@@ -111,7 +111,7 @@ test('returns the used share of the current retention, and the records that expi
   expect(await look(groups)).toMatchObject({ retentionMs: 100_000 });
   at(70);
   expect(await look(groups)).toMatchObject({ retentionMs: 50_000, shareOfRetention: 1.4 });
-  expect(asked).toBe(2);
+  expect(requestCount).toBe(2);
   // A group beyond the start has lost nothing.
   state.next = 3;
   expect(await look(groups)).toMatchObject({ lagRecords: 1, lostRecords: 0 });
@@ -158,15 +158,15 @@ test('does not know the age of many records that arrived between two reads', asy
 
 test('estimates nothing for a partition that had no leader at the last measurement', async () => {
   const { log, clock, state, append, at, look } = await aWatchedLog();
-  const sick = withoutLeader(log, 1);
-  const groups = groupLags({ log: sick.log, clock }, false).filter(
+  const leaderless = withoutLeader(log, 1);
+  const groups = groupLags({ log: leaderless.log, clock }, false).filter(
     ({ group }) => group === GROUPS.projectEvents,
   );
   await look(groups);
   at(5);
   await append(1, 1);
   at(20);
-  sick.electLeader();
+  leaderless.electLeader();
   expect(await look(groups)).toMatchObject({ lagRecords: 1, lagMs: 15_000 });
   expect(state.read).toBe(1);
 });

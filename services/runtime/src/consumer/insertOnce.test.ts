@@ -18,7 +18,7 @@ interface Attempted {
   confirm?(): Promise<void>;
 }
 
-const unasked = async (): Promise<void> => {
+const notConfirmed = async (): Promise<void> => {
   throw new Error('there is nothing to insert');
 };
 
@@ -146,7 +146,7 @@ test('confirms the ownership of the partition before each insert, and inserts no
     expect(table.inserts).toEqual([]);
   }
   const whole = new TokenTable(BLOCK);
-  await whole.insertBlock({ verify: true, confirm: unasked });
+  await whole.insertBlock({ verify: true, confirm: notConfirmed });
 });
 
 test('inserts nothing for a block without rows', async () => {
@@ -160,7 +160,7 @@ test('inserts nothing for a block without rows', async () => {
   await insertOnce(
     table.store,
     { ...insert, encodeRows: () => Buffer.alloc(0) },
-    { verify: false, confirm: unasked },
+    { verify: false, confirm: notConfirmed },
   );
   expect(table.inserts).toEqual([]);
 });

@@ -38,8 +38,8 @@ export async function insertOnce(
   // never has the last token, which is random. Rows older than the table's TTL are never stored.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
-    const held = await insert.storedOffsets();
-    const rows = insert.encodeRows((offset) => !held.has(offset));
+    const stored = await insert.storedOffsets();
+    const rows = insert.encodeRows((offset) => !stored.has(offset));
     if (rows.length === 0) return;
     await send(rows, next);
   }

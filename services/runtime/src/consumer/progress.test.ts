@@ -88,21 +88,21 @@ test('ignores a partition without a leader, and watches the others', async () =>
   await log.ensureTopics([{ name: topic, partitions: 2, cleanup, maxRecordBytes: 1e6 }]);
   for (const partition of [0, 1, 1])
     await log.append(topic, partition, [{ key: null, value: Buffer.from('x') }]);
-  const sick = withoutLeader(log, 1);
-  const look = watchProgress({ log: sick.log, clock, group: 'g', topic });
+  const leaderless = withoutLeader(log, 1);
+  const look = watchProgress({ log: leaderless.log, clock, group: 'g', topic });
   expect(await look()).toEqual({ lagRecords: 1, problem: undefined });
   nowMs += HOUR_MS;
   expect((await look()).problem).toContain('has not advanced on two/0');
-  sick.electLeader();
+  leaderless.electLeader();
   expect((await look()).lagRecords).toBe(3);
 });
 
 test('does not count the time in which a partition had no leader', async () => {
   let isLed = true;
-  const sick = withMethods(log, {
+  const leaderless = withMethods(log, {
     offsetRanges: async (topic) => (isLed ? await log.offsetRanges(topic) : [undefined]),
   });
-  const look = watchProgress({ log: sick, clock, group: 'g', topic: TOPIC });
+  const look = watchProgress({ log: leaderless, clock, group: 'g', topic: TOPIC });
   await append();
   expect((await look()).problem).toBeUndefined();
   isLed = false;
@@ -115,21 +115,21 @@ test('does not count the time in which a partition had no leader', async () => {
 });
 
 test('a group’s position is its commit or the start of the partition', async () => {
-  const asked: string[] = [];
+  const requests: string[] = [];
   const of = {
     committed: async () => [{ offset: 7, metadata: '' }, undefined, { offset: 0, metadata: '' }],
     offsetRanges: async () => {
-      asked.push('offsetRanges');
+      requests.push('offsetRanges');
       return [3, 4, 5].map((startOffset) => ({ startOffset, endOffset: 9 }));
     },
   };
   expect(await positionsOf(of, 'g', TOPIC)).toEqual([7, 4, 0]);
-  expect(asked).toHaveLength(1);
+  expect(requests).toHaveLength(1);
   // A start offset costs a request to every broker.
   expect(await positionsOf(of, 'g', TOPIC, (partition) => partition !== 1)).toEqual([7, 0, 0]);
-  expect(asked).toHaveLength(1);
-  const sick = { ...of, offsetRanges: async () => [undefined, undefined, undefined] };
-  expect(await positionsOf(sick, 'g', TOPIC)).toEqual([7, 0, 0]);
+  expect(requests).toHaveLength(1);
+  const leaderless = { ...of, offsetRanges: async () => [undefined, undefined, undefined] };
+  expect(await positionsOf(leaderless, 'g', TOPIC)).toEqual([7, 0, 0]);
 });
 
 test('measures progress by itself, so that the first request reports a partition that has long been stalled', async () => {

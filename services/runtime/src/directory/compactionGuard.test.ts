@@ -20,11 +20,11 @@ test('compaction does not restore an ineffective creation that was answered with
   const first = await opened({ log, registry });
   const meanwhile = () => first.change('tenant', id, () => ({ entity: named(id, 'first'), answer: 201 }));
   const second = await opened({ log: beforeItsAppend(log, meanwhile), registry });
-  const refused = second.change('tenant', id, (known) => {
+  const rejected = second.change('tenant', id, (known) => {
     if (known !== undefined) throw new Error('conflict');
     return { entity: named(id, 'second'), answer: 201 };
   });
-  await expect(refused).rejects.toThrow('conflict');
+  await expect(rejected).rejects.toThrow('conflict');
   await log.maintain();
   const later = await opened({ log, registry });
   expect(later.current.tenants.get(id)).toMatchObject({ name: 'first' });
@@ -77,14 +77,14 @@ test('appends the copy of the effective record once the log is available', async
   const append = await appender({ log, registry }, id);
   await append('counts', '');
   await append('lost', '');
-  let refused = 0;
-  const away = withMethods(log, {
+  let rejected = 0;
+  const unavailable = withMethods(log, {
     append: async (...args) => {
-      if (refused++ < 2) throw new Unavailable('the log is away');
+      if (rejected++ < 2) throw new Unavailable('the log is away');
       return await log.append(...args);
     },
   });
-  await opened({ log: away, registry, ...SOON });
+  await opened({ log: unavailable, registry, ...SOON });
   await expect.poll(() => log.endOffsets(TOPICS.directory)).toEqual([3]);
   await log.maintain();
   const later = await opened({ log, registry });
@@ -123,9 +123,9 @@ test('three processes that change, crash, and compact at random agree in the end
       const all = [await one(), await one(), await one()];
       for (const [n, { changes, killed, isCompacted }] of steps.entries()) {
         if (killed !== null) all[killed]?.kill();
-        const made = changes.map(({ by, key, isTombstone }, place) => {
+        const made = changes.map(({ by, key, isTombstone }, index) => {
           const id = ids[key] ?? '';
-          const entity = isTombstone ? null : named(id, `${n} ${place}`);
+          const entity = isTombstone ? null : named(id, `${n} ${index}`);
           return all[by]?.directory.change('tenant', id, () => ({ entity, answer: undefined }));
         });
         await Promise.allSettled(made);

@@ -17,12 +17,12 @@ test('keeps working while the registry is unavailable, and reads a tenant of a n
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);
   const own = await openLogRegistry(log);
-  let isAway = false;
+  let isUnavailable = false;
   let delays = 0;
   const registry = {
     ...own,
     schemaById: async (id: number) => {
-      if (isAway) throw new Unavailable('the registry is away');
+      if (isUnavailable) throw new Unavailable('the registry is away');
       return await own.schemaById(id);
     },
   };
@@ -36,12 +36,12 @@ test('keeps working while the registry is unavailable, and reads a tenant of a n
 
   const schema = JSON.stringify({ ...JSON.parse(directoryEntry.schema), doc: 'the next version' });
   const newer = await createCodec(own, { ...directoryEntry, schema });
-  isAway = true;
+  isUnavailable = true;
   const tenant = { id: randomUUID(), name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 };
   const value = newer.encode({ tenant, project: null, token: null });
   await log.append(TOPICS.directory, 0, [{ key: entityKey('tenant', tenant.id), value }]);
   await expect.poll(() => failure ?? delays).toBeGreaterThan(1);
-  isAway = false;
+  isUnavailable = false;
   await expect.poll(() => directory.current.tenants.get(tenant.id)).toMatchObject({ name: 'T' });
   expect(failure).toBeUndefined();
 });
@@ -49,17 +49,17 @@ test('keeps working while the registry is unavailable, and reads a tenant of a n
 test('waits for the leader of its topic, and logs the topic', async () => {
   const { log, registry } = await anEmptyTopic();
   let isLed = false;
-  const said: unknown[] = [];
-  const sick = withMethods(log, {
+  const logged: unknown[] = [];
+  const leaderless = withMethods(log, {
     endOffset: async (topic, partition) => {
       if (!isLed) throw new Unavailable('it has no leader');
       return await log.endOffset(topic, partition);
     },
   });
-  const warn = (_: string, fields?: object) => void said.push(fields);
-  const opening = openDirectory({ log: sick, registry, logger: { ...silentLogger, warn } });
-  await Promise.race([opening, expect.poll(() => said.length).toBeGreaterThan(1)]);
-  expect(said[0]).toMatchObject({ topic: TOPICS.directory, partition: 0, cause: 'it has no leader' });
+  const warn = (_: string, fields?: object) => void logged.push(fields);
+  const opening = openDirectory({ log: leaderless, registry, logger: { ...silentLogger, warn } });
+  await Promise.race([opening, expect.poll(() => logged.length).toBeGreaterThan(1)]);
+  expect(logged[0]).toMatchObject({ topic: TOPICS.directory, partition: 0, cause: 'it has no leader' });
   isLed = true;
   await (await opening).close();
 });

@@ -24,29 +24,29 @@ const SOON = { copyAfterMs: 20 };
 test('keeps a token that a truncation removed valid in every process, and a revoked token revoked', async () => {
   const topic = await aTopic();
   const [one, other] = [await topic.start(), await topic.start()];
-  const [given, revoked] = [aToken(), aToken()];
+  const [valid, revoked] = [aToken(), aToken()];
   await one.put('token', revoked.id, revoked);
-  await one.put('token', given.id, given);
+  await one.put('token', valid.id, valid);
   await one.put('token', revoked.id, null);
-  for (const { change } of [one, other]) await change('token', given.id, () => ({ answer: undefined }));
+  for (const { change } of [one, other]) await change('token', valid.id, () => ({ answer: undefined }));
   await topic.log.truncate(TOPICS.directory, 0, 1);
   const tokens = ({ current }: DirectoryHandle) => [...current.tokens.keys()];
   do {
-    for (const process of [one, other]) expect(tokens(process)).toEqual([given.id]);
+    for (const process of [one, other]) expect(tokens(process)).toEqual([valid.id]);
     await yieldToEventLoop();
-  } while (one.cuts.length + other.cuts.length < 2);
-  for (const { cuts } of [one, other]) {
-    expect(cuts).toMatchObject([{ offset: 1, missing: expect.arrayContaining([`token:${given.id}`]) }]);
+  } while (one.repairs.length + other.repairs.length < 2);
+  for (const { repairs } of [one, other]) {
+    expect(repairs).toMatchObject([{ offset: 1, missing: expect.arrayContaining([`token:${valid.id}`]) }]);
   }
-  for (const process of [one, other, await topic.start()]) expect(tokens(process)).toEqual([given.id]);
+  for (const process of [one, other, await topic.start()]) expect(tokens(process)).toEqual([valid.id]);
 });
 
 test('serves the cached directory while the log rejects appends, and appends the lost records afterwards', async () => {
   const topic = await aTopic();
   let isDown = false;
-  let refused = 0;
+  let rejections = 0;
   const append: Log['append'] = async (...args) => {
-    if (isDown) throw new Unavailable(`the log is away, ${refused++}`);
+    if (isDown) throw new Unavailable(`the log is away, ${rejections++}`);
     return await topic.log.append(...args);
   };
   const one = await topic.start(withMethods(topic.log, { append }));
@@ -54,34 +54,34 @@ test('serves the cached directory while the log rejects appends, and appends the
   await one.put('token', token.id, token);
   isDown = true;
   await topic.log.truncate(TOPICS.directory, 0, 0);
-  await expect.poll(() => refused).toBeGreaterThan(1);
+  await expect.poll(() => rejections).toBeGreaterThan(1);
   expect([...one.current.tokens.keys()]).toEqual([token.id]);
   isDown = false;
-  await expect.poll(() => one.cuts.length).toBe(1);
+  await expect.poll(() => one.repairs.length).toBe(1);
   expect([...(await topic.start()).current.tokens.keys()]).toEqual([token.id]);
 });
 
 test('does not undo a change after the truncation by restoring an older lost record', async () => {
   const topic = await aTopic();
-  const held = Promise.withResolvers<void>();
-  let isHeld = false;
+  const released = Promise.withResolvers<void>();
+  let isBlocked = false;
   const append: Log['append'] = async (...args) => {
-    if (isHeld) await held.promise;
+    if (isBlocked) await released.promise;
     return await topic.log.append(...args);
   };
   const one = await topic.start(withMethods(topic.log, { append }));
   const id = randomUUID();
   await one.put('tenant', id, { ...aTenant(id), name: 'kept' });
   await one.put('tenant', id, { ...aTenant(id), name: 'lost' });
-  isHeld = true;
+  isBlocked = true;
   await topic.log.truncate(TOPICS.directory, 0, 1);
   const later = await topic.start();
   await later.change('tenant', id, () => ({
     entity: { ...aTenant(id), name: 'changed since' },
     answer: undefined,
   }));
-  held.resolve();
-  await expect.poll(() => one.cuts.length).toBe(1);
+  released.resolve();
+  await expect.poll(() => one.repairs.length).toBe(1);
   for (const { current } of [one, later, await topic.start()]) {
     await expect.poll(() => current.tenants.get(id)?.name).toBe('changed since');
   }
@@ -123,13 +123,13 @@ test('processes that change, start, and meet truncations at random agree in the 
       for (const [n, { before, cut, meanwhile }] of steps.entries()) {
         await make(before, `${n} before`);
         for (const one of all) await one.change('tenant', ids[0] ?? '', () => ({ answer: undefined }));
-        const [known, heard] = [names(all[0] ?? fail()), all.map(({ cuts }) => cuts.length)];
+        const [known, heard] = [names(all[0] ?? fail()), all.map(({ repairs }) => repairs.length)];
         const [end = 0] = await topic.log.endOffsets(TOPICS.directory);
         await topic.log.truncate(TOPICS.directory, 0, Math.max(0, end - cut));
         await make(meanwhile, `${n} meanwhile`);
         if (cut > 0 && end > 0) {
           await expect
-            .poll(() => all.every(({ cuts }, i) => cuts.length > (heard[i] ?? 0)), { interval: 1 })
+            .poll(() => all.every(({ repairs }, i) => repairs.length > (heard[i] ?? 0)), { interval: 1 })
             .toBe(true);
         }
         // Every entity stays, unless a later change replaces it.
@@ -158,7 +158,7 @@ function fail(): never {
 }
 
 interface Started extends DirectoryHandle {
-  readonly cuts: RepairedTruncation[];
+  readonly repairs: RepairedTruncation[];
 }
 
 interface Topic {
@@ -174,9 +174,9 @@ async function aTopic(): Promise<Topic> {
   const registry = await openLogRegistry(log);
   const start = async (on: Log = log): Promise<Started> => {
     const directory = await opened({ log: on, registry, ...SOON });
-    const cuts: RepairedTruncation[] = [];
-    directory.onTruncation((cut) => void cuts.push(cut));
-    return { ...directory, cuts };
+    const repairs: RepairedTruncation[] = [];
+    directory.onTruncation((cut) => void repairs.push(cut));
+    return { ...directory, repairs };
   };
   return { log, registry, start };
 }

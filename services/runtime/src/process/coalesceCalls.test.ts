@@ -28,10 +28,10 @@ test('never runs two at once, even if a caller arrives as one ends', async () =>
     return rounds;
   });
   const reader = async (): Promise<void> => {
-    for (let asked = 0; asked < 20; asked += 1) {
-      const begun = rounds;
+    for (let calls = 0; calls < 20; calls += 1) {
+      const startedRuns = rounds;
       // A run that started before the call does not answer the call.
-      expect(await ask()).toBeGreaterThan(begun);
+      expect(await ask()).toBeGreaterThan(startedRuns);
     }
   };
   await Promise.all([reader(), reader(), reader().then(reader)]);

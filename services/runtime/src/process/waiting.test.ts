@@ -29,10 +29,10 @@ it('wakes a waiter once, even if the wait begins after the notification', async 
 it('runs at most the limit at a time and the rest in order, also after a failure', async () => {
   const inTurn = limitConcurrency(2);
   const ends: PromiseWithResolvers<void>[] = [];
-  const begun: number[] = [];
+  const started: number[] = [];
   const all = [0, 1, 2, 3, 4].map((n) =>
     inTurn(async () => {
-      begun.push(n);
+      started.push(n);
       const end = Promise.withResolvers<void>();
       ends.push(end);
       await end.promise;
@@ -40,14 +40,14 @@ it('runs at most the limit at a time and the rest in order, also after a failure
   );
   const settled = Promise.allSettled(all);
   await yieldToEventLoop();
-  expect(begun).toEqual([0, 1]);
+  expect(started).toEqual([0, 1]);
   ends[1]?.reject(new Error('it failed'));
   await yieldToEventLoop();
-  expect(begun).toEqual([0, 1, 2]);
+  expect(started).toEqual([0, 1, 2]);
   ends[0]?.resolve();
   ends[2]?.resolve();
   await yieldToEventLoop();
-  expect(begun).toEqual([0, 1, 2, 3, 4]);
+  expect(started).toEqual([0, 1, 2, 3, 4]);
   for (const { resolve } of ends) resolve();
   expect((await settled).map(({ status }) => status).filter((status) => status === 'rejected')).toHaveLength(
     1,

@@ -43,13 +43,13 @@ test.each([
   ['BACKWARD', 'BACKWARD_TRANSITIVE'],
   ['FULL', 'BACKWARD_TRANSITIVE'],
   ['BACKWARD_TRANSITIVE', 'FULL_TRANSITIVE'],
-] as const)('refuses to start under %s where %s is needed', async (held, needed) => {
+] as const)('refuses to start under %s where %s is needed', async (current, needed) => {
   const stub = await aRegistryStub();
-  stub.levels.set('s', held);
-  const refused = registryAt(stub.url).register('s', SCHEMA, needed);
-  await expect(refused).rejects.toThrow(
+  stub.levels.set('s', current);
+  const rejected = registryAt(stub.url).register('s', SCHEMA, needed);
+  await expect(rejected).rejects.toThrow(
     new StartRefused(
-      `the subject s has the compatibility ${held} in the schema registry; set it to ${needed}`,
+      `the subject s has the compatibility ${current} in the schema registry; set it to ${needed}`,
     ),
   );
   expect(stub.schemas).toEqual([]);
@@ -59,7 +59,7 @@ test('rejects a start with an incompatible schema, with the registry’s reason 
   const stub = await aRegistryStub();
   stub.respond = ({ method }) =>
     method === 'POST' ? errorResponse(409, 409, 'Schema being registered\nis incompatible') : undefined;
-  const error = await refusalOf(registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE'));
+  const error = await rejectionOf(registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE'));
   // The stub also rejects the lookup of the schema's id, because the subject does not have the schema.
   expect(error.message).toMatch(/^the schema registry rejects a schema for s: .*registered is incompatible$/);
 });
@@ -77,8 +77,12 @@ test.each([401, 403])(
   async (status) => {
     const stub = await aRegistryStub();
     stub.respond = () => ({ status, body: '<html>no</html>' });
-    const refused = registryAt(stub.url, { startTimeoutMs: 60_000 }).register('s', SCHEMA, 'FULL_TRANSITIVE');
-    await expect(refused).rejects.toThrow(/rejects these credentials/);
+    const rejected = registryAt(stub.url, { startTimeoutMs: 60_000 }).register(
+      's',
+      SCHEMA,
+      'FULL_TRANSITIVE',
+    );
+    await expect(rejected).rejects.toThrow(/rejects these credentials/);
   },
 );
 
@@ -91,7 +95,7 @@ test('waits during its start for a registry that is starting', async () => {
 
 test('ends a start without a registry after the timeout, and names the registry without its password', async () => {
   const registry = registryAt('http://someone:pass%40word@127.0.0.1:9/sub/');
-  const error = await refusalOf(registry.register('s', SCHEMA, 'FULL_TRANSITIVE'));
+  const error = await rejectionOf(registry.register('s', SCHEMA, 'FULL_TRANSITIVE'));
   expect(error.message).toMatch(
     /^the schema registry at http:\/\/127\.0\.0\.1:9\/sub does not answer: .+0\.3 s$/,
   );
@@ -163,7 +167,7 @@ test('uses TLS with a configured certificate authority and credentials', async (
   await expect(registryAt(stub.url, credentials).schemaById(1)).rejects.toThrow(/certificate/);
 });
 
-async function refusalOf(start: Promise<unknown>): Promise<StartRefused> {
+async function rejectionOf(start: Promise<unknown>): Promise<StartRefused> {
   const error = await start.catch((thrown: unknown) => thrown);
   if (error instanceof StartRefused) return error;
   throw new Error('the start was not refused', { cause: error });

@@ -25,7 +25,7 @@ const other = JSON.stringify({ type: 'record', name: 'Other', fields: [{ name: '
 class Registry implements SchemaRegistry {
   readonly schemas: string[] = [];
   isAway = false;
-  asked = 0;
+  lookups = 0;
 
   async register(_subject: string, schema: string): Promise<number> {
     if (!this.schemas.includes(schema)) this.schemas.push(schema);
@@ -33,7 +33,7 @@ class Registry implements SchemaRegistry {
   }
 
   async schemaById(id: number): Promise<string | undefined> {
-    this.asked++;
+    this.lookups++;
     if (this.isAway) throw new Unavailable('the registry is away');
     return this.schemas[id];
   }
@@ -88,7 +88,7 @@ test('requests a schema once, however many records name it', async () => {
   const id = await registry.register('others', other);
   const foreign = Buffer.concat([Buffer.from([0, 0, 0, 0, id]), Buffer.from([4])]);
   for (let i = 0; i < 10; i++) await expect(older.decode(foreign)).rejects.toBeInstanceOf(Invalid);
-  expect(registry.asked).toBe(1);
+  expect(registry.lookups).toBe(1);
 });
 
 test('rejects a record of a few bytes that declares more items than it contains', async () => {
@@ -150,19 +150,19 @@ test('a tail’s record waits for the registry until the tail closes', async () 
 
   const unknown = openTailDecoder({ codec: await createCodec(registry, note), logger, topic: 'notes' });
   registry.isAway = true;
-  const cut = expect(unknown.decode(record, 0)).rejects.toBeInstanceOf(Unavailable);
+  const closed = expect(unknown.decode(record, 0)).rejects.toBeInstanceOf(Unavailable);
   unknown.close();
-  await cut;
+  await closed;
 });
 
 test('limits the number of cached schemas, so that invalid records cannot fill the memory', async () => {
-  let asked = 0;
-  const memory = new SchemaCache(async (id) => `${id} ${++asked}`, new ManualClock());
+  let lookups = 0;
+  const memory = new SchemaCache(async (id) => `${id} ${++lookups}`, new ManualClock());
   for (let id = 0; id <= MAX_CACHED_SCHEMAS; id++) await memory.get(id);
   await memory.get(MAX_CACHED_SCHEMAS);
-  expect(asked).toBe(MAX_CACHED_SCHEMAS + 1);
+  expect(lookups).toBe(MAX_CACHED_SCHEMAS + 1);
   await memory.get(0);
-  expect(asked).toBe(MAX_CACHED_SCHEMAS + 2);
+  expect(lookups).toBe(MAX_CACHED_SCHEMAS + 2);
 });
 
 test('the registry in the log rejects a schema that cannot read the log’s records', async () => {

@@ -19,7 +19,7 @@ const STAYS = `process.on('message', () => process.send({ stopping: true })); pr
 /** Starts a child for each script in turn, and the last one repeatedly. */
 async function supervised(scripts: readonly string[], options: Partial<ChildOptions<string>> = {}) {
   const children: ChildProcess[] = [];
-  const told: [event: string, fields: object | undefined][] = [];
+  const logged: [event: string, fields: object | undefined][] = [];
   const one: SupervisedChild<string> = await superviseChild<string>({
     name: 'the child',
     spawn: (first) => {
@@ -34,35 +34,35 @@ async function supervised(scripts: readonly string[], options: Partial<ChildOpti
     events: { ended: 'ended', notStarted: 'not_started' },
     logger: {
       ...silentLogger,
-      error: (event, _, fields) => told.push([event, fields]),
-      warn: (event, fields) => told.push([event, fields]),
+      error: (event, _, fields) => logged.push([event, fields]),
+      warn: (event, fields) => logged.push([event, fields]),
     },
     times: { probeMs: 50, startMs: 20_000 },
     retryMs: [1, 4],
     ...options,
   });
   onTestFinished(() => one.close());
-  return { one, children, told };
+  return { one, children, told: logged };
 }
 
 test('restarts a killed child with the first child’s result, and requests its stop at the end', async () => {
-  const { one, children, told } = await supervised([USUAL]);
+  const { one, children, told: logged } = await supervised([USUAL]);
   children[0]?.kill('SIGKILL');
   await expect.poll(() => children.length).toBe(2);
   await expect.poll(() => one.problem()).toBeUndefined();
 
   expect(one.first).toBe('new.');
   expect(children[1]?.spawnargs.at(-1)).toBe('new..');
-  expect(told).toEqual([['ended', { code: null, signal: 'SIGKILL' }]]);
+  expect(logged).toEqual([['ended', { code: null, signal: 'SIGKILL' }]]);
   await one.close();
   expect(children.map(({ exitCode }) => exitCode)).toEqual([null, 0]);
 });
 
 test('kills and restarts a child that does not answer probes', async () => {
-  const { children, told } = await supervised([HANGS, USUAL]);
+  const { children, told: logged } = await supervised([HANGS, USUAL]);
   await expect.poll(() => children.length).toBe(2);
 
-  expect(told[0]).toEqual(['ended', { code: null, signal: 'SIGKILL' }]);
+  expect(logged[0]).toEqual(['ended', { code: null, signal: 'SIGKILL' }]);
 });
 
 test('kills a child that cannot stop, before its own time limit ends', async () => {
@@ -74,9 +74,9 @@ test('kills a child that cannot stop, before its own time limit ends', async () 
   child.onStop('hangs', () => new Promise(() => {}));
   const parent = createLifecycle(silentLogger);
   parent.onStop('child', () => one.close());
-  const told = once(children[0] as ChildProcess, 'message');
+  const logged = once(children[0] as ChildProcess, 'message');
   const stopped = parent.stop();
-  await told;
+  await logged;
   const hung = child.stop().catch(messageOf);
 
   await vi.advanceTimersByTimeAsync(13_000);
@@ -99,10 +99,10 @@ test('ignores other messages of a child that starts', async () => {
 
 test('restarts a child that exits soon after each start with growing pauses, and then gives up', async () => {
   const failures = { withinMs: 60_000, most: 5 };
-  const { one, told } = await supervised([ENDS, ENDS, REFUSES, ENDS], { failures });
+  const { one, told: logged } = await supervised([ENDS, ENDS, REFUSES, ENDS], { failures });
 
   await expect(one.failed).rejects.toThrow('the child failed 5 times: it exited with 3');
-  const pauses = told.filter(([event]) => event === 'not_started').map(([, fields]) => fields);
+  const pauses = logged.filter(([event]) => event === 'not_started').map(([, fields]) => fields);
   expect(pauses).toEqual([
     { cause: 'it exited with 3', backoffMs: 1 },
     { cause: 'it exited with 3', backoffMs: 2 },
@@ -112,10 +112,10 @@ test('restarts a child that exits soon after each start with growing pauses, and
 });
 
 test('restarts at once after a run that was long enough, which is not a failure', async () => {
-  const { children, told } = await supervised([ENDS, ENDS, ENDS, USUAL], {
+  const { children, told: logged } = await supervised([ENDS, ENDS, ENDS, USUAL], {
     failures: { withinMs: 0, most: 1 },
   });
   await expect.poll(() => children.length).toBe(4);
 
-  expect(told.map(([event]) => event)).toEqual(['ended', 'ended', 'ended']);
+  expect(logged.map(([event]) => event)).toEqual(['ended', 'ended', 'ended']);
 });

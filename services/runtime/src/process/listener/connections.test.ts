@@ -12,7 +12,7 @@ import { yieldToEventLoop } from '../waiting.ts';
 const SOON = { interval: 5, timeout: 20_000 };
 const HEAD = 'POST / HTTP/1.1\r\nHost: x\r\n';
 
-function refuse(response: ServerResponse): void {
+function rejectRequest(response: ServerResponse): void {
   response.statusCode = 401;
   response.end('no');
 }
@@ -60,7 +60,7 @@ test.each([
 ])(
   'does not read the rest of a body after the response, which the client can still read: %s',
   async (_, framing, begin) => {
-    const open = await aListener((__, response) => refuse(response));
+    const open = await aListener((__, response) => rejectRequest(response));
     const socket = open(`${HEAD}${framing}\r\n${begin}`);
     const answer = allOf(socket);
     let sent = 0;
@@ -78,7 +78,7 @@ test.each([
 );
 
 test('closes the connection of a client that sends nothing more after the response', async () => {
-  const open = await aListener((_, response) => refuse(response));
+  const open = await aListener((_, response) => rejectRequest(response));
   const socket = open(`${HEAD}Content-Length: 2\r\n\r\n`);
   expect(await text(socket)).toContain('no');
 });
@@ -91,21 +91,21 @@ test('sends no second response to a slow request whose response has begun', asyn
     () => false,
   );
   const socket = open(`${HEAD}Content-Length: 2\r\n\r\na`);
-  const said = allOf(socket);
+  const received = allOf(socket);
   await once(socket, 'data');
   vi.advanceTimersByTime(70_000);
 
-  expect((await said).match(/HTTP/g)).toHaveLength(1);
+  expect((await received).match(/HTTP/g)).toHaveLength(1);
 });
 
 test('closes the connection of a slow client that does not read the response', async () => {
-  const { promise: begun, resolve } = Promise.withResolvers<IncomingMessage>();
+  const { promise: started, resolve } = Promise.withResolvers<IncomingMessage>();
   const open = await aListener((request, response) => {
     response.end(Buffer.alloc(64 * MIB));
     resolve(request);
   });
   open(`${HEAD}Content-Length: 2\r\n\r\na`);
-  const { socket } = await begun;
+  const { socket } = await started;
   // Emitted by Node when the time limit of a request expires.
   const tooSlow = Object.assign(new Error('too slow'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
   (socket as Socket & { server?: Server }).server?.emit('clientError', tooSlow, socket);
@@ -114,11 +114,11 @@ test('closes the connection of a slow client that does not read the response', a
 });
 
 test('closes the connection of a client that reads no part of its response, but not of a client that waits for a response', async () => {
-  const begun: ServerResponse[] = [];
-  const open = await aListener((_, response) => void begun.push(response));
+  const started: ServerResponse[] = [];
+  const open = await aListener((_, response) => void started.push(response));
   const client = open('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
-  await vi.waitFor(() => expect(begun).toHaveLength(1), SOON);
-  const [answer] = begun as [ServerResponse];
+  await vi.waitFor(() => expect(started).toHaveLength(1), SOON);
+  const [answer] = started as [ServerResponse];
   expect(answer.socket?.timeout).toBeGreaterThan(0);
   answer.socket?.emit('timeout');
   await yieldToEventLoop();
@@ -136,19 +136,19 @@ test('closes the connection of a client that reads no part of its response, but 
 
 test('closes the connection of a client that reads no part of a file, but keeps a stream that has no data yet', async () => {
   const file = new Readable({ read: () => void file.push(Buffer.alloc(MIB)) });
-  const begun: ServerResponse[] = [];
+  const started: ServerResponse[] = [];
   const open = await aListener((request, response) => {
-    begun.push(response);
+    started.push(response);
     if (request.url === '/file') file.pipe(response);
     else response.write('event');
   });
   open('GET /file HTTP/1.1\r\nHost: x\r\n\r\n').pause();
   await once(open('GET /events HTTP/1.1\r\nHost: x\r\n\r\n'), 'data');
   await vi.waitFor(() => expect(file.isPaused()).toBe(true), SOON);
-  for (const { socket } of begun) socket?.emit('timeout');
+  for (const { socket } of started) socket?.emit('timeout');
 
-  await vi.waitFor(() => expect(begun.filter(({ destroyed }) => destroyed)).toHaveLength(1), SOON);
-  expect(begun.find(({ destroyed }) => destroyed)?.req.url).toBe('/file');
+  await vi.waitFor(() => expect(started.filter(({ destroyed }) => destroyed)).toHaveLength(1), SOON);
+  expect(started.find(({ destroyed }) => destroyed)?.req.url).toBe('/file');
 });
 
 test.each([
@@ -236,18 +236,18 @@ test.each([
     });
   });
   const socket = open(sent);
-  const said = await text(socket);
+  const received = await text(socket);
 
-  expect(said).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+  expect(received).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
   for (const line of [
     'Connection: close',
     'Content-Type: application/problem+json',
     'Cache-Control: no-store',
     'X-Content-Type-Options: nosniff',
   ]) {
-    expect(said).toContain(`${line}\r\n`);
+    expect(received).toContain(`${line}\r\n`);
   }
-  expect(said.split('\r\n\r\n')[1]).toBe('{"code":"malformed"}');
+  expect(received.split('\r\n\r\n')[1]).toBe('{"code":"malformed"}');
   expect(answered).toEqual([]);
 });
 
@@ -282,23 +282,23 @@ test('sends 100 Continue once the handler reads the body', async () => {
 });
 
 test('sends no 100 Continue after a rejected head, and does not parse what the client sends anyway', async () => {
-  let begun = 0;
+  let started = 0;
   const open = await aListener((_, response) => {
-    begun += 1;
-    refuse(response);
+    started += 1;
+    rejectRequest(response);
   });
   const socket = open(EXPECTING.replace('Connection: close\r\n', ''));
   const answer = allOf(socket);
   socket.write(requests(2));
 
   expect(await answer).toMatch(/^HTTP\/1\.1 401 .*no$/s);
-  expect(begun).toBe(1);
+  expect(started).toBe(1);
 });
 
 test('reads all rejected clients that keep sending at a limited rate, and delivers their responses', async () => {
-  const open = await aListener((_, response) => refuse(response));
+  const open = await aListener((_, response) => rejectRequest(response));
   const more = Buffer.alloc(MIB);
-  const begun = performance.now();
+  const started = performance.now();
   const answers = await Promise.all(
     Array.from({ length: 4 }, () => {
       // This client does not react to the end of the connection either.
@@ -314,5 +314,5 @@ test('reads all rejected clients that keep sending at a limited rate, and delive
 
   for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 401 /);
   // 16 MiB of each connection. The burst is 16 MiB and the rate 32 MiB per second, for all together.
-  expect(performance.now() - begun).toBeGreaterThan(1_200);
+  expect(performance.now() - started).toBeGreaterThan(1_200);
 });

@@ -11,10 +11,10 @@ import { checkAddress, checkAddresses } from './listenAddress.ts';
 test('a request has a minute to arrive, and more if it may take long', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
-  let begun = 0;
+  let started = 0;
   const listener = await listen(
     (request, response) => {
-      begun += 1;
+      started += 1;
       request.resume().on('end', () => response.end('whole'));
     },
     { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } },
@@ -30,11 +30,11 @@ test('a request has a minute to arrive, and more if it may take long', async () 
   };
   const [slow, file] = [begin('/other'), begin('/file')];
   const answered = text(slow);
-  await expect.poll(() => begun, { interval: 5 }).toBe(2);
+  await expect.poll(() => started, { interval: 5 }).toBe(2);
 
   vi.advanceTimersByTime(30_000);
   const quick = begin('/other');
-  await expect.poll(() => begun, { interval: 5 }).toBe(3);
+  await expect.poll(() => started, { interval: 5 }).toBe(3);
   vi.advanceTimersByTime(40_000);
   expect(await answered).toMatch(/^HTTP\/1\.1 408 /);
   for (const socket of [quick, file]) {
@@ -114,12 +114,12 @@ test('names every address in use at once, with the settings that change it', asy
 
 test('keeps headers that the response sets itself', async () => {
   const otherwise = { 'Cache-Control': ['no-cache'], 'X-Content-Type-Options': ['nosniff'] };
-  const said = { 'Cache-Control': 'no-cache' };
+  const received = { 'Cache-Control': 'no-cache' };
 
   expect(
-    await headersOf((response) => response.setHeaders(new Map(Object.entries(said))).end()),
+    await headersOf((response) => response.setHeaders(new Map(Object.entries(received))).end()),
   ).toMatchObject(otherwise);
-  expect(await headersOf((response) => response.writeHead(200, said).end())).toMatchObject(otherwise);
+  expect(await headersOf((response) => response.writeHead(200, received).end())).toMatchObject(otherwise);
 });
 
 /** Returns each header with all of its values. */

@@ -18,12 +18,12 @@ const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) =
 
 /** Requests to `/held` are answered when the test decides, others at once. */
 async function aSlowListener() {
-  const held: ServerResponse[] = [];
+  const pending: ServerResponse[] = [];
   const open = await aListener((request, response) => {
-    if (request.url?.startsWith('/held') === true) held.push(response);
+    if (request.url?.startsWith('/held') === true) pending.push(response);
     else response.end('at once');
   });
-  return { held, open };
+  return { held: pending, open };
 }
 
 /** Answers each request with its path and the length of its body, in a later turn of the event loop. */
@@ -37,17 +37,17 @@ async function anEcho() {
 }
 
 test('one request of a connection runs at a time', async () => {
-  const { held, open } = await aSlowListener();
+  const { held: pending, open } = await aSlowListener();
   const socket = open(requests(50));
   const answers: string[] = [];
   socket.on('data', (chunk) => answers.push(...(String(chunk).match(/answer \d+/g) ?? [])));
-  await expect.poll(() => held.length, { interval: 5 }).toBeGreaterThan(0);
+  await expect.poll(() => pending.length, { interval: 5 }).toBeGreaterThan(0);
   expect(await text(open(END))).toContain('at once');
-  expect(held).toHaveLength(1);
+  expect(pending).toHaveLength(1);
 
   for (let i = 0; i < 50; i += 1) {
-    await expect.poll(() => held, { interval: 1 }).toHaveLength(i + 1);
-    held[i]?.end(`answer ${i}`);
+    await expect.poll(() => pending, { interval: 1 }).toHaveLength(i + 1);
+    pending[i]?.end(`answer ${i}`);
   }
   await expect.poll(() => answers, { interval: 5 }).toHaveLength(50);
   expect(answers).toEqual(upTo(50).map((i) => `answer ${i}`));
@@ -57,9 +57,9 @@ test.each([1, 2, MAX_WAITING, MAX_WAITING + 1, MAX_WAITING + 2, 65, 1_600])(
   '%i requests that are sent at once are all answered, in order',
   async (count) => {
     const { open } = await anEcho();
-    const said = await allOf(open(requests(count) + END));
+    const received = await allOf(open(requests(count) + END));
 
-    expect(said.match(/<[^>]*>/g)).toEqual([...upTo(count).map((i) => `</held${i} 0>`), '</end 0>']);
+    expect(received.match(/<[^>]*>/g)).toEqual([...upTo(count).map((i) => `</held${i} 0>`), '</end 0>']);
   },
 );
 
@@ -72,16 +72,16 @@ test('each pipelined request gets its own body, for every length and framing', a
     if (i % 2 === 0 || length === 0) return `${head}Content-Length: ${length}\r\n\r\n${body}`;
     return `${head}Transfer-Encoding: chunked\r\n\r\n${length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
   });
-  const said = await allOf(open(sent.join('') + END));
+  const received = await allOf(open(sent.join('') + END));
 
-  expect(said.match(/<[^>]*>/g)).toEqual([...lengths.map((n, i) => `</${i} ${n}>`), '</end 0>']);
+  expect(received.match(/<[^>]*>/g)).toEqual([...lengths.map((n, i) => `</${i} ${n}>`), '</end 0>']);
 });
 
 test('above 16 waiting requests the socket is not read, and nothing more is parsed', async () => {
-  const { held, open } = await aSlowListener();
+  const { held: pending, open } = await aSlowListener();
   const flood = open(requests(1));
-  await vi.waitFor(() => expect(held).toHaveLength(1), SOON);
-  const { socket } = held[0] as ServerResponse;
+  await vi.waitFor(() => expect(pending).toHaveLength(1), SOON);
+  const { socket } = pending[0] as ServerResponse;
   const piece = requests(1_000);
   // Waits until neither the socket nor the kernel accepts more bytes.
   let isFull = false;
@@ -96,23 +96,23 @@ test('above 16 waiting requests the socket is not read, and nothing more is pars
   expect(socket?.bytesRead).toBe(read);
   expect(read).toBeLessThan(256 * 1024);
   expect(flood.destroyed).toBe(false);
-  expect(held).toHaveLength(1);
+  expect(pending).toHaveLength(1);
   socket?.destroy();
 });
 
 test('waiting requests begin in turns, so that other connections are served in between', async () => {
-  let begun = 0;
+  let started = 0;
   let most = 0;
   const open = await aListener((_, response) => {
-    begun += 1;
+    started += 1;
     response.end('at once');
   });
   let isOver = false;
   const countTurns = async (): Promise<void> => {
     while (!isOver) {
-      const before = begun;
+      const before = started;
       await yieldToEventLoop();
-      most = Math.max(most, begun - before);
+      most = Math.max(most, started - before);
     }
   };
   const counted = countTurns();
@@ -120,22 +120,22 @@ test('waiting requests begin in turns, so that other connections are served in b
   isOver = true;
   await counted;
 
-  expect(begun).toBe(8 * 201);
+  expect(started).toBe(8 * 201);
   // Four waiting requests, and the first request of each connection.
   expect(most).toBeLessThanOrEqual(4 + 8);
 });
 
 test('a request after a request that ends the connection does not begin', async () => {
-  const begun: string[] = [];
+  const started: string[] = [];
   const open = await aListener((request, response) => {
-    begun.push(request.url ?? '');
+    started.push(request.url ?? '');
     response.setHeader('Connection', 'close').end('the last');
   });
-  const said = await allOf(open(requests(3_000)));
+  const received = await allOf(open(requests(3_000)));
 
-  expect(begun).toEqual(['/held0']);
+  expect(started).toEqual(['/held0']);
   // The answer is not lost in a reset, although most of the requests were not read.
-  expect(said).toMatch(/the last$/);
+  expect(received).toMatch(/the last$/);
 });
 
 const POST = 'POST /first HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}';
@@ -150,36 +150,36 @@ test.each([
 ])('answers a request, and then rejects the bytes after it: %s', async (_, broken) => {
   for (const count of [0, 3, 40]) {
     const { open } = await anEcho();
-    const said = await allOf(open(POST + requests(count) + broken + requests(3)));
+    const received = await allOf(open(POST + requests(count) + broken + requests(3)));
 
-    expect(said.match(/<[^>]*>/g)).toEqual(['</first 2>', ...upTo(count).map((i) => `</held${i} 0>`)]);
-    expect(said.match(/HTTP\/1\.1 \d+/g)).toEqual([
+    expect(received.match(/<[^>]*>/g)).toEqual(['</first 2>', ...upTo(count).map((i) => `</held${i} 0>`)]);
+    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual([
       ...upTo(count + 1).map(() => 'HTTP/1.1 200'),
       'HTTP/1.1 400',
     ]);
-    expect(said).toMatch(/Connection: close\r\n[^<]*\{"code":"malformed"\}$/);
+    expect(received).toMatch(/Connection: close\r\n[^<]*\{"code":"malformed"\}$/);
   }
 });
 
 test('rejects broken bytes after a request only after its answer, however long the answer takes', async () => {
-  const { held, open } = await aSlowListener();
+  const { held: pending, open } = await aSlowListener();
   const socket = open(`${requests(1)}no request\r\n\r\n`);
-  const said = allOf(socket);
-  await vi.waitFor(() => expect(held).toHaveLength(1), SOON);
-  held[0]?.write('begun, ');
+  const received = allOf(socket);
+  await vi.waitFor(() => expect(pending).toHaveLength(1), SOON);
+  pending[0]?.write('begun, ');
   await once(socket, 'data');
   expect(await text(open(END))).toContain('at once');
-  held[0]?.end('ended');
+  pending[0]?.end('ended');
 
-  expect(await said).toMatch(/^HTTP\/1\.1 200 .*begun, .*ended.*HTTP\/1\.1 400 .*"malformed"\}$/s);
+  expect(await received).toMatch(/^HTTP\/1\.1 200 .*begun, .*ended.*HTTP\/1\.1 400 .*"malformed"\}$/s);
 });
 
 test('rejects a body in too many small chunks after the answers to the requests before it', async () => {
   const { open } = await anEcho();
   const chunked = 'POST /second HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n';
-  const said = await allOf(open(`${POST}${chunked}${'1\r\nx\r\n'.repeat(10_000)}0\r\n\r\n`));
+  const received = await allOf(open(`${POST}${chunked}${'1\r\nx\r\n'.repeat(10_000)}0\r\n\r\n`));
 
-  expect(said).toMatch(/^HTTP\/1\.1 200 .*<\/first 2>.*HTTP\/1\.1 400 .*"smallChunks"\}$/s);
+  expect(received).toMatch(/^HTTP\/1\.1 200 .*<\/first 2>.*HTTP\/1\.1 400 .*"smallChunks"\}$/s);
 });
 
 test('chunks are not parsed before the handler reads the body, and never after an answer', async () => {
@@ -194,27 +194,27 @@ test('chunks are not parsed before the handler reads the body, and never after a
   });
   const chunked = (url: string): string =>
     `POST ${url} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(3_000)}0\r\n\r\n`;
-  const said = await allOf(open(chunked('/read') + chunked('/read') + chunked('/refused') + requests(3)));
+  const received = await allOf(open(chunked('/read') + chunked('/read') + chunked('/refused') + requests(3)));
 
   expect(parsed).toEqual([0, 0, 0]);
-  expect(said.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 401']);
-  expect(said.match(/<\d+>/g)).toEqual(['<3000>', '<3000>']);
+  expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 401']);
+  expect(received.match(/<\d+>/g)).toEqual(['<3000>', '<3000>']);
 });
 
 test('drops the waiting requests of a client that has disconnected', async () => {
-  const { held, open } = await aSlowListener();
+  const { held: pending, open } = await aSlowListener();
   const flood = open(requests(1_600));
-  await vi.waitFor(() => expect(held).toHaveLength(1), SOON);
+  await vi.waitFor(() => expect(pending).toHaveLength(1), SOON);
   flood.resetAndDestroy();
   // The connection is not read, so that the server notices the reset when it answers.
-  held[0]?.end('gone');
-  await once(held[0] as ServerResponse, 'close');
+  pending[0]?.end('gone');
+  await once(pending[0] as ServerResponse, 'close');
   await vi.waitFor(() => {
-    held.at(-1)?.end('gone');
-    expect(held.at(-1)?.socket?.destroyed ?? true).toBe(true);
+    pending.at(-1)?.end('gone');
+    expect(pending.at(-1)?.socket?.destroyed ?? true).toBe(true);
   }, SOON);
-  const begun = held.length;
+  const started = pending.length;
   expect(await text(open(END))).toContain('at once');
 
-  expect(held).toHaveLength(begun);
+  expect(pending).toHaveLength(started);
 });

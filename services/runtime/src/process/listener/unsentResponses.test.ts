@@ -25,9 +25,9 @@ test('limits the memory of unread responses, and answers the other clients', asy
   for (let i = 0; i < 20; i++) open(request('/16')).pause();
   await vi.waitFor(() => expect(answers).toHaveLength(20), SOON);
 
-  const held = () => answers.reduce((bytes, { socket }) => bytes + (socket?.writableLength ?? 0), 0);
-  await vi.waitFor(() => expect(held()).toBeLessThanOrEqual((128 + 16 + 1) * MIB), SOON);
-  expect(held()).toBeGreaterThan(64 * MIB);
+  const unsentBytes = () => answers.reduce((bytes, { socket }) => bytes + (socket?.writableLength ?? 0), 0);
+  await vi.waitFor(() => expect(unsentBytes()).toBeLessThanOrEqual((128 + 16 + 1) * MIB), SOON);
+  expect(unsentBytes()).toBeGreaterThan(64 * MIB);
   expect((await text(open(request('/0')))).length).toBeGreaterThan(0);
   expect((await text(open(request('/16')))).length).toBeGreaterThan(16 * MIB);
 });
