@@ -51,7 +51,7 @@ await consumer.run({
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void consumer.disconnect());
 
-/** Formats microseconds since 1970, which a `Date` cannot represent. */
+/** Formats a time in microseconds since 1970, because a `Date` has only milliseconds. */
 function isoOf(micros: number): string {
   const millis = Math.floor(micros / 1_000);
   const rest = String(micros - millis * 1_000).padStart(3, '0');

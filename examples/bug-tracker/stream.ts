@@ -41,7 +41,7 @@ async function follow(): Promise<number> {
       signal: silence.signal,
     });
     if (response.status === 503) return 1_000 * Number(response.headers.get('Retry-After') ?? 1);
-    // Retrying does not turn any other answer into a stream.
+    // A retry cannot help after any other error status.
     if (!response.ok || response.body === null) giveUp(`${response.status}: ${await response.text()}`);
     let rest = '';
     for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
@@ -56,7 +56,7 @@ async function follow(): Promise<number> {
   }
 }
 
-/** Prints the changed reports, each once, then saves both. A crash in between only prints them again. */
+/** Prints each changed report once, then saves the links and the position. A crash in between only repeats the output. */
 function receive(messages: readonly Message[]): void {
   const changed = new Set<string>();
   for (const { event, id, data } of messages) {

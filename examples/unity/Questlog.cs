@@ -149,7 +149,7 @@ public sealed class Questlog
         catch (Exception error) { return Failed(Outcome.Waits, error.GetBaseException().Message); }
         var code = Regex.Match(answer, Problem).Groups[1].Value;
         var isOk = status >= 200 && status < 300;
-        // Another server can store the files. Its responses contain no ids.
+        // A file can be uploaded to another server, such as S3, whose response contains no id.
         if (isOk && (isFile || Regex.IsMatch(answer, "\"(id|uploadId)\":"))) return Reached(Outcome.Stored);
         if (Regex.IsMatch(code, Stops))
         {

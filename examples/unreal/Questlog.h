@@ -141,7 +141,7 @@ private:
 		const FString Answer = Response->GetContentAsString();
 		const FString Code = CodeOf(Answer);
 		const bool bPicture = Step == EStep::Picture;
-		// Another server can store the files. Its responses contain no ids.
+		// A file can be uploaded to another server, such as S3, whose response contains no id.
 		const bool bIds = bPicture || Answer.Contains(TEXT("\"id\":")) || Answer.Contains(TEXT("\"uploadId\":"));
 		if (Status >= 200 && Status < 300 && bIds) return Done(Answer, true);
 		if (Stops.Contains(Code))
@@ -238,7 +238,7 @@ private:
 			&& IFileManager::Get().Move(*Path, *Part));
 	}
 
-	/** Drops the oldest events if the queue is full. Returns false if that is not enough. */
+	/** Drops the oldest events of a full queue. Returns false if the new call still does not fit. */
 	bool HasRoom(int64 Bytes)
 	{
 		for (const FString& File : Queued(TEXT("*.*"))) Bytes += IFileManager::Get().FileSize(*(Folder / File));

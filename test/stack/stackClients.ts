@@ -10,7 +10,7 @@ export interface StackClients extends PlainClient {
   query(sql: string): Promise<string>;
 }
 
-/** @param env environment variables that `up` printed. */
+/** Creates the clients. @param env environment variables that `npm run stack -- up` printed. */
 export function clientsOf(env: Readonly<Record<string, string>>): StackClients {
   const { username, password, host, pathname } = new URL(env['CLICKHOUSE_URL'] ?? '');
   const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;

@@ -26,7 +26,7 @@ export function completionScript(program: Command, shell: Shell): string {
   return shell === 'bash' ? bash(levels) : `autoload -U +X bashcompinit && bashcompinit\n${bash(levels)}`;
 }
 
-/** Words that can follow a path such as `tenants create`. */
+/** Words that can follow the words of a command, such as `tenants create`. */
 interface Level {
   readonly path: readonly string[];
   readonly commands: readonly Command[];

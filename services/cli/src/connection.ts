@@ -15,7 +15,7 @@ export class Endpoint {
     this.#token = token;
   }
 
-  /** Address with the token after `#`, which a browser does not send. */
+  /** Address of the console with the token after `#`. Browsers do not send this part to a server. */
   get signInUrl(): string {
     return `${this.url}/#token=${encodeURIComponent(this.#token)}`;
   }

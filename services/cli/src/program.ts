@@ -41,7 +41,11 @@ send, trail and simulate.`,
   for (const service of SERVICES) {
     program
       .command(service)
-      .description(service === 'standalone' ? 'run all services in one process' : `run ${service} alone`)
+      .description(
+        service === 'standalone'
+          ? 'run all services in one process'
+          : `run the ${service} in a separate process`,
+      )
       .helpOption(false)
       .allowUnknownOption()
       .allowExcessArguments()

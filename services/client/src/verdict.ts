@@ -43,7 +43,7 @@ export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const problem = { code, message: fieldOf(body, 'message') ?? '' };
   if (status === 429) return { kind: 'tooFast' };
   if (code.endsWith('_encoding') && mayGzip) return { kind: 'encoding' };
-  // Browsers and Node drop the token in a redirect to another host.
+  // A rejection after a redirect does not mean an invalid token, because a redirect to another host drops the token.
   if (STOP_CODES.includes(code) && !reply.isRedirected) return { kind: 'stopped', ...problem };
   if (isRejected && ![...NOT_ABOUT_ENTRIES, ...STOP_CODES].includes(code))
     return { kind: 'refused', ...problem };

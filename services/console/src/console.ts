@@ -26,7 +26,7 @@ export interface ConsoleDependencies {
 }
 
 export interface Console {
-  /** Must run before the check of the admin token. */
+  /** Middleware that must run before the check of the admin token. */
   readonly signIn: Middleware;
   /** Public pages, and routes under `/admin/` that need the admin token. */
   readonly router: RouterInstance;

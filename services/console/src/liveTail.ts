@@ -128,7 +128,7 @@ export class LiveTail {
     }
   }
 
-  /** Returns undefined if the record is invalid, which becomes a dead letter elsewhere, or its schema is unavailable. */
+  /** Returns undefined for an invalid record, which the projector turns into a dead letter, or if its schema is unavailable. */
   async #decoded({ value }: LogRecord): Promise<EventsAccepted | undefined> {
     try {
       return await this.#deps.codec.decode(value);

@@ -72,7 +72,7 @@ export function axisTimes(seconds: readonly number[], stepSeconds: number): stri
   });
 }
 
-/** Returns the indices of values without a neighbor, which a line does not show. */
+/** Returns the indices of single values between gaps, because a line chart does not show them. */
 export function lonePoints(values: ArrayLike<number | null | undefined>): number[] {
   return Array.from(values).flatMap((value, i) =>
     value != null && values[i - 1] == null && values[i + 1] == null ? [i] : [],

@@ -7,7 +7,7 @@ export function addressHasToken(): boolean {
   return /^#token=./.test(location.hash);
 }
 
-/** Returns the token after `#`, which a browser does not send. Removes it from the address and the history. */
+/** Returns the token after `#` in the address, which browsers do not send. Removes the token from the address and the history. */
 function takeTokenFromAddress(): string {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1] ?? '';
   if (token !== '') history.replaceState(null, '', '#/tail');

@@ -28,7 +28,7 @@ export interface Advice {
   readonly todo: string;
 }
 
-/** Lag that counts as a problem. Events are normally in ClickHouse within ten seconds. */
+/** Lag above which the console shows advice. Events are normally in ClickHouse within ten seconds. */
 const MAX_LAG_MS = 30_000;
 const MAX_RETENTION_SHARE = 0.1;
 const MAX_P99_MS = 1_000;

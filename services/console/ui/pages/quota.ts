@@ -64,7 +64,7 @@ function endOfMonth(nowMs: number): number {
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
 }
 
-/** Returns the used share of the quota. Tenants without a quota are last. */
+/** Returns the used share of the quota. Returns -1 without a quota, so that such tenants are last. */
 function share({ used, monthlySoftQuota }: Usage): number {
   return monthlySoftQuota === null ? -1 : used / Math.max(monthlySoftQuota, 1);
 }

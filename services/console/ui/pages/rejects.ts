@@ -149,7 +149,7 @@ function RejectTables({
   </div>`;
 }
 
-/** Times that were stored unchanged, although the clock of the client is probably wrong. */
+/** Lists times that were stored unchanged although the clock of the client is probably wrong. */
 function Warnings(props: { rows: readonly RejectedField[]; columns: Column<RejectedField>[] }): VNode {
   return html`<div>
     <h2>Warnings</h2>
@@ -199,6 +199,6 @@ function chartOf(steps: readonly Step[], nowMs: number, { seconds, stepSeconds }
     // Removes line breaks, because the field names come from clients.
     return { name: name.replaceAll(/\s+/g, ' '), values: times.map((time) => at.get(time) ?? 0) };
   });
-  // A row at the edge of the range can lie outside the chart.
+  // Removes series without values, because a row at the edge of the range can be outside of the chart.
   return { times, series: series.filter(({ values }) => values.some((value) => value > 0)) };
 }
