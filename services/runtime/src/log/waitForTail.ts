@@ -2,10 +2,7 @@
 import { Unavailable } from '../process/errors.ts';
 import type { Tail } from './log.ts';
 
-/**
- * Resolves when the tail has read everything below the offsets, one per partition.
- * @throws Unavailable with `message` after `limitMs`; the error of a failed tail.
- */
+/** Waits until the tail has read everything below the offsets. @throws Unavailable with `message` after `limitMs`. */
 export async function waitForTail(
   tail: Tail,
   offsets: readonly number[],

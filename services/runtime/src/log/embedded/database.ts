@@ -19,9 +19,7 @@ export interface LogDatabase {
   /** Moves the write-ahead log into the file and empties it. Returns false if a reader prevents that. */
   emptyWal(): boolean;
   clearPageCache(): void;
-  /**
-   * Returns a file descriptor that stays open until `close`: a process that closes any descriptor loses its locks (POSIX).
-   */
+  /** Returns a file descriptor that stays open until `close`, because closing any descriptor drops the locks (POSIX). */
   file(): number;
   /** Reads bytes at the position, and returns the number of bytes read. */
   readFile(into: Buffer, position: number): Promise<number>;

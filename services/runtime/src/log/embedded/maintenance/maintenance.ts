@@ -83,9 +83,7 @@ export class Maintenance {
   }
 }
 
-/**
- * Removes one chunk of free pages. Returns true if there may be more. Files without `auto_vacuum` keep their free pages.
- */
+/** Removes one chunk of free pages. Returns true if there may be more. Files without `auto_vacuum` keep free pages. */
 function vacuumChunk(database: LogDatabase): boolean {
   if (!database.returnsSpace) return false;
   const count = (pragma: string): number =>

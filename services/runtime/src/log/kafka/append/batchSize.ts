@@ -17,10 +17,7 @@ export interface TopicLimits {
  */
 export const BATCH_OVERHEAD_BYTES = 1024;
 
-/**
- * Returns the maximum uncompressed size of each record in a batch.
- * @throws RecordTooLarge for the first record above the topic's limit. Any other error is a bug in the caller.
- */
+/** Returns the maximum uncompressed size of each record. @throws RecordTooLarge for a record above the topic's limit. */
 export function checkSizes(
   { topic, partitions, maxBatchBytes, isCompacted }: TopicLimits,
   partition: number,

@@ -166,8 +166,8 @@ export class PartitionAppender {
 }
 
 /**
- * Memory for pending appends, shared by all partitions. A partition can use as much as stays free after it: one failing
- * partition uses at most half, and other partitions always have some left.
+ * Memory for pending appends, shared by all partitions. A partition can reserve at most as much as stays free afterwards,
+ * so one failing partition uses at most half.
  */
 export class AppendBudget {
   readonly #maxBytes: number;

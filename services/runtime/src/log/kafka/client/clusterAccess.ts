@@ -25,10 +25,7 @@ export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Clust
   return captured;
 }
 
-/**
- * Marks the group's offsets as committed, so that kafkajs does not fetch them. Call after every join. Otherwise kafkajs
- * fetches offsets even while all partitions are paused, and retries without a pause while a partition has no leader.
- */
+/** Marks offsets as committed after a join. Otherwise kafkajs fetches them, without a pause if a leader is missing. */
 export function skipOffsetFetch(cluster: Cluster, group: string, topics: readonly string[]): void {
   for (const topic of topics) {
     for (const { partitionId: partition } of cluster.findTopicPartitionMetadata(topic)) {

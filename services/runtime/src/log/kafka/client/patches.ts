@@ -2,8 +2,8 @@
 import { createRequire } from 'node:module';
 
 /**
- * Reports a missing leader only for its partition. kafkajs fails the whole metadata response instead, and a new producer
- * requests the metadata of all topics: one dead broker with any unreplicated partition would stop every append.
+ * Reports a missing leader only for its partition. kafkajs fails the whole metadata response instead. A new producer
+ * requests the metadata of all topics, so one dead broker with an unreplicated partition would stop every append.
  */
 export function patchMissingLeaders(): void {
   for (const response of metadataResponses) {

@@ -126,8 +126,8 @@ export function withinTimeout<T>(work: Promise<T>, limitMs: number): Promise<T> 
 export class RequestTimedOut extends Error {}
 
 /**
- * Time after which a request is abandoned together with its client. kafkajs fails a request after 12 s and retries it with
- * another broker or connection. It sometimes loses a request, which then never settles.
+ * Time after which a request is abandoned together with its client. kafkajs fails a request after 12 s and retries it, but
+ * sometimes loses a request, which then never settles.
  */
 export const REQUEST_LIMIT_MS = 30_000;
 /** Maximum time of one attempt, including the first requests. */

@@ -1,7 +1,4 @@
-/**
- * Commits offsets at the group coordinator with an exact generation. kafkajs's `commitOffsets` silently does nothing while
- * the consumer is not running, and waits for a running join.
- */
+/** Commits offsets with an exact generation. kafkajs's `commitOffsets` does nothing while the consumer is stopped. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Broker, Cluster } from 'kafkajs';
 import { messageOf, Unavailable } from '../../../process/errors.ts';

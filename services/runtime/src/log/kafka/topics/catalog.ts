@@ -50,10 +50,7 @@ export class BrokerCatalog {
     this.#clusters = new ReplaceableClient(() => createCluster(deps.kafka, { readUncommitted: true }));
   }
 
-  /**
-   * Returns the same promise to all callers, so that they continue in the order of their calls.
-   * @throws Error if the topic is missing; Unavailable if no broker responds.
-   */
+  /** Returns one promise to all callers, so that they continue in call order. @throws Error if the topic is missing. */
   limits(topic: string): Promise<TopicLimits> {
     const before = this.#topics.get(topic);
     if (before !== undefined) return before.limits;

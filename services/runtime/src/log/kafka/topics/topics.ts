@@ -255,9 +255,7 @@ const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
  */
 const MAX_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000;
 
-/**
- * Lag above which a start warns. It equals the brokers' defaults: 7 days of retention and 7 days until a segment is closed.
- */
+/** Lag above which a start warns: the brokers' defaults of 7 days of retention and 7 days until a segment is closed. */
 const LONG_COMPACTION_LAG_MS = 14 * MAX_COMPACTION_LAG_MS;
 
 function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
