@@ -3,18 +3,12 @@
  * external memory, which was a third of the cost of a request with 500 events.
  */
 
-/**
- * Allocates a buffer. From 4 KiB on, the buffer has its own memory, because a buffer from Node's pool (below 32 KiB)
- * cannot be freed. Smaller buffers are cheaper from the pool.
- */
+/** Allocates a buffer, from 4 KiB on with its own memory: a buffer from Node's pool cannot be freed. */
 export function allocateBytes(length: number): Buffer {
   return length < MIN_SEPARATE_BYTES ? Buffer.allocUnsafe(length) : Buffer.allocUnsafeSlow(length);
 }
 
-/**
- * Frees the buffer's memory immediately. The buffer, and every other view of its memory, is empty afterwards.
- * @param bytes a buffer that is the only user of its memory; it may be shorter than the memory
- */
+/** Frees the memory of a buffer that is its only user. All views of the memory are empty afterwards. */
 export function freeBytes(bytes: Buffer): void {
   const { buffer } = bytes;
   // A buffer from the pool shares its memory with other buffers.
@@ -23,10 +17,7 @@ export function freeBytes(bytes: Buffer): void {
   if (isFreed) buffer.transfer(0);
 }
 
-/**
- * Frees a chunk of a stream. A chunk that does not fill its memory stays, because the stream may still write behind
- * it.
- */
+/** Frees a chunk of a stream if it fills its memory. Otherwise the stream may still write behind it. */
 export function freeChunk(chunk: Buffer): void {
   if (chunk.length === chunk.buffer.byteLength) freeBytes(chunk);
 }

@@ -1,7 +1,4 @@
-/**
- * Computes the id of a build: a UUIDv8 (RFC 9562) that is a hash of the build's fields. Two clients of one build
- * therefore compute the same id without a lookup.
- */
+/** Computes the id of a build: a UUIDv8 (RFC 9562) that every client computes without a lookup. */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from './uuid.ts';
 

@@ -5,7 +5,6 @@ export class ByteWriter {
   #buffer: Buffer;
   #length = 0;
 
-  /** @param bytes estimated number of bytes to write */
   constructor(bytes: number) {
     this.#buffer = allocateBytes(bytes);
   }
@@ -15,7 +14,6 @@ export class ByteWriter {
     return this.#buffer.subarray(0, this.#length);
   }
 
-  /** Appends the text as UTF-8. */
   text(text: string): void {
     if (text.length <= MAX_LOOP_COPY_BYTES && this.#ascii(text)) return;
     // A UTF-16 code unit takes at most 3 bytes. The exact length is computed only if this estimate does not fit.
@@ -54,7 +52,6 @@ export class ByteWriter {
     this.#length = at;
   }
 
-  /** Appends the byte as two hexadecimal digits. */
   hexByte(byte: number): void {
     this.#ensureCapacity(2);
     this.#buffer[this.#length++] = DIGITS[byte >>> 4] ?? 0;
@@ -76,10 +73,7 @@ export class ByteWriter {
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
   }
 
-  /**
-   * Appends the value as a varint (LEB128): seven bits per byte, low bits first.
-   * @param value not negative, at most `Number.MAX_SAFE_INTEGER`
-   */
+  /** Appends a non-negative safe integer as a varint (LEB128): seven bits per byte, low bits first. */
   varint(value: number): void {
     this.#ensureCapacity(MAX_VARINT_BYTES);
     const buffer = this.#buffer;
@@ -94,7 +88,6 @@ export class ByteWriter {
     buffer[this.#length++] = low;
   }
 
-  /** Appends a value of any size as a varint. */
   bigVarint(value: bigint): void {
     for (; value >= 0x80n; value >>= 7n) this.uint8(Number(value & 0x7fn) | 0x80);
     this.uint8(Number(value));

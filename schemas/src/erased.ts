@@ -5,7 +5,6 @@ import type { EventsRecord } from './topics/eventsRecord.ts';
 import type { LinkedEvent } from './topics/linkedEvents.ts';
 import type { ReportLink } from './topics/reportLinks.ts';
 
-/** The fields of an event, a session, or a report that the rule needs. */
 export interface Erasable {
   readonly tenantId: string;
   readonly projectId: string;
@@ -16,13 +15,9 @@ export interface Erasable {
 
 type Tombstone = Pick<Erasure, 'id' | 'requestedAt'>;
 
-/** Erasure of a whole project or tenant. */
 type WholeTombstone = Tombstone & Pick<Erasure, 'hiddenAt'>;
 
-/**
- * Maximum number of erased sessions and reports. Every process keeps their ids in memory forever, about 100 bytes
- * each.
- */
+/** Maximum erased sessions and reports. Every process keeps their ids in memory, about 100 bytes each. */
 export const DEFAULT_MAX_ERASED_IDS = 500_000;
 
 /**
@@ -30,10 +25,7 @@ export const DEFAULT_MAX_ERASED_IDS = 500_000;
  * project or tenant covers the data that was received before the request.
  */
 export class ErasedData {
-  /**
-   * By tenant and project, then by id. The maps share the id strings of the erasure; combined keys would double the
-   * memory.
-   */
+  /** By tenant and project, then by id. Combined keys would double the memory. */
   readonly #sessions = new Map<string, Map<string, Tombstone>>();
   readonly #reports = new Map<string, Map<string, Tombstone>>();
   /** Erasures of whole projects and tenants by `tenant` or `tenant/project`, the earliest first. */
@@ -65,7 +57,6 @@ export class ErasedData {
     );
   }
 
-  /** Number of erased sessions and reports. */
   get ids(): number {
     return this.#ids;
   }
@@ -108,15 +99,11 @@ export class ErasedData {
     return this.#reports.get(nameOf(tenantId, projectId))?.has(reportId) ?? false;
   }
 
-  /** True if the project or its tenant was ever erased as a whole. */
   hasProject(tenantId: string, projectId: string): boolean {
     return this.#wholeScopes.has(tenantId) || this.#wholeScopes.has(nameOf(tenantId, projectId));
   }
 
-  /**
-   * True if rows of an erased project or tenant may still be visible. Only the last erasure counts: it covers the
-   * earlier erasures, one of which may have failed permanently.
-   */
+  /** True if erased rows may still be visible. The last erasure covers earlier ones, which may have failed. */
   isHiding(tenantId: string, projectId: string): boolean {
     let last: WholeTombstone | undefined;
     for (const scope of [tenantId, nameOf(tenantId, projectId)]) {
@@ -144,7 +131,6 @@ export class ErasedData {
   }
 }
 
-/** Returns the append without its erased events. */
 export function excludeErased(erased: ErasedData, message: EventsAccepted): EventsAccepted {
   if (erased.isEmpty) return message;
   const { tenantId, projectId, receivedAt } = message;
@@ -153,7 +139,6 @@ export function excludeErased(erased: ErasedData, message: EventsAccepted): Even
   return message.events.every(isKept) ? message : { ...message, events: message.events.filter(isKept) };
 }
 
-/** Returns the record without its erased events. */
 export function excludeErasedEvents(erased: ErasedData, record: EventsRecord): EventsRecord {
   if (erased.isEmpty) return record;
   const { tenantId, projectId, receivedAt, count } = record;
@@ -165,7 +150,6 @@ export function excludeErasedEvents(erased: ErasedData, record: EventsRecord): E
   return kept.length === count ? record : record.select(kept);
 }
 
-/** True if the link's event or report was erased. */
 export function isErasedLink(
   erased: ErasedData,
   { tenantId, projectId, reportId, event: { sessionId, receivedAt } }: LinkedEvent,
@@ -176,10 +160,7 @@ export function isErasedLink(
   );
 }
 
-/**
- * True if the record belongs to an erased report, as far as the record shows: a notice has its own time, not the
- * report's.
- */
+/** True if the record belongs to an erased report. A notice contains its own time, not the report's. */
 export function isErasedReport(erased: ErasedData, record: ReportLink): boolean {
   const { tenantId, projectId, reportId } = record;
   return erased.hasReport(tenantId, projectId, reportId) || erased.erasureOf(record) !== undefined;

@@ -21,7 +21,6 @@ export class MultiMap<T extends object> {
     }
   }
 
-  /** Returns the values of the key in insertion order. */
   get(key: string): Iterable<T> {
     const existing = this.#values.get(key);
     if (existing === undefined) return EMPTY;

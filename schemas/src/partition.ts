@@ -15,7 +15,6 @@ export function partitionFromHome(home: number, lane: number, partitions: number
   return (home + lane) % partitions;
 }
 
-/** Returns the partitions of several lanes, without duplicates. */
 export function partitionsOf(tenantId: string, lanes: readonly number[], partitions: number): number[] {
   return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];
 }

@@ -31,10 +31,7 @@ export function isInWindow(occurredAt: bigint, { fromMicros, toMicros }: ReportW
 
 /** Time after the window in which a report still accepts late events. */
 export const GRACE_MS = 15 * 60 * 1000;
-/**
- * Maximum time that a report stays open, for a game clock that is a day ahead. After this time, a later window is
- * matched only for events whose clock is off.
- */
+/** Maximum time until a report closes, for a game clock that is a day ahead. */
 const MAX_OPEN_MS = 2 * MAX_WINDOW_MS;
 
 /**
@@ -46,13 +43,9 @@ export function closesAtMs(report: Timed): number {
   return lastMs + GRACE_MS;
 }
 
-/** Maximum time that a report stays open after its receipt. */
 export const MAX_OPEN_WITH_GRACE_MS = MAX_OPEN_MS + GRACE_MS;
 
-/**
- * Clock difference from which an event may belong to a report that is already closed. Far less than `GRACE_MS`, so
- * that an event with a correct clock finds its reports open.
- */
+/** Clock difference from which an event may belong to a closed report; far less than `GRACE_MS`. */
 export const MAX_CLOCK_SKEW_MS = 5 * 60 * 1000;
 
 /** Returns the events that the report names, each with its source. `inline` has precedence over `named`. */

@@ -13,7 +13,6 @@ export const UUID_PATTERN = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a
 /** Number of lanes that fit in 12 bits of an event's id. */
 export const MAX_LANES = 4096;
 
-/** Returns the UUID in lower case. Undefined if the text is not a UUID. */
 export function canonicalUuid(text: string): string | undefined {
   if (CANONICAL.test(text)) return text;
   return ANY_CASE.test(text) ? text.toLowerCase() : undefined;
@@ -23,15 +22,11 @@ export function isUuidV7(canonical: string): boolean {
   return VERSION_7.test(canonical);
 }
 
-/**
- * Returns an event's id. The last 62 bits come from 8 bytes of `tail`, whose first two bits are replaced by the
- * variant. `millis` is taken modulo 2^48.
- */
+/** Returns an event's id with 62 bits of `tail` after the variant. `millis` is taken modulo 2^48. */
 export function eventId(millis: number, lane: number, tail: Buffer, tailOffset = 0): string {
   return idHead(millis, lane) + idTail(tail, tailOffset);
 }
 
-/** Returns the id up to its tail, including the hyphen. */
 export function idHead(millis: number, lane: number): string {
   return `${idTime(millis)}7${hex(lane, 3)}-`;
 }
@@ -54,20 +49,15 @@ export function uuidV8(bytes: Buffer, at = 0): string {
   return `${text.slice(0, 8)}-${text.slice(8, 12)}-8${text.slice(13, 16)}-a${text.slice(17, 20)}-${text.slice(20)}`;
 }
 
-/** Returns the milliseconds since the epoch in a UUIDv7. */
 export function millisOf(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
 
-/** Returns the lane in an event's id. */
 export function laneOf(id: string): number {
   return Number.parseInt(id.slice(15, 18), 16);
 }
 
-/**
- * Returns the last 62 bits and the variant as text. The tails of two events of one idempotency key differ, whatever
- * their lane.
- */
+/** Returns the last 62 bits and the variant, which differ between two events of one key in any lane. */
 export function tailOf(id: string): string {
   return id.slice(19);
 }

@@ -24,10 +24,7 @@ const burstSeconds = Type.Integer({
   maximum: 3600,
   description: 'Unused capacity of this many seconds can be used at once.',
 });
-/**
- * Rejects unknown fields, because a misspelled limit, filter, or switch would otherwise have no effect or too much
- * effect.
- */
+/** Rejects unknown fields: a misspelled limit, filter, or switch would have no effect or too much effect. */
 const noOtherFields = { additionalProperties: false };
 const perSecond = Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 100_000_000_000 })));
 const limits = Nullable(
@@ -215,7 +212,6 @@ export const TokenRotated = Type.Object({
   scopes: Type.Array(scope),
   expiresAt: Nullable(Timestamp),
   rotatedFrom: Uuid,
-  /** Time after which the old token gets a 401. */
   oldExpiresAt: Timestamp,
 });
 export const TokenCreated = Type.Object({

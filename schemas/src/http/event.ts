@@ -24,9 +24,7 @@ const INPUT_EXAMPLE = {
   examples: [{ sessionId: EXAMPLE_SESSION, eventType: 'checkpoint', payload: { level: 3 } }],
 };
 
-/** One element of a request in revision A: the session is required. */
 export const EventInputA = Type.Object({ sessionId: Uuid, eventType, ...optional }, INPUT_EXAMPLE);
-/** One element of a request in revision B. */
 export const EventInputB = Type.Object(
   { sessionId: Type.Optional(Uuid), eventType, ...optional },
   INPUT_EXAMPLE,
@@ -66,8 +64,6 @@ export const BATCH_CAP = { A: 500, B: 200 } as const;
 
 const KIB = 1024;
 export const LIMITS = {
-  /** Maximum bytes of a request body after decompression. */
   maxBodyBytes: 8 * KIB * KIB,
-  /** Maximum bytes of one element of a body, as sent. */
   maxEventBytes: 256 * KIB,
 } as const;

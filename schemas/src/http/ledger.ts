@@ -12,7 +12,6 @@ export const VerifyInput = Type.Object(
 );
 export type VerifyInput = Static<typeof VerifyInput>;
 
-/** Message for each kind of difference. */
 export const DIFFERENCES = {
   missing: 'ClickHouse lacks events of a record in the log',
   twice: 'ClickHouse has events of a record more than once',
@@ -25,13 +24,11 @@ export const DIFFERENCES = {
 export interface Difference {
   readonly kind: 'difference';
   readonly what: keyof typeof DIFFERENCES;
-  /** Null if the record does not contain a tenant. */
   readonly tenantId: string | null;
   readonly minute: string;
   /** Events in the log; for `miscounted`, rows in `events`. */
   readonly expected: number;
   readonly found: number;
-  /** Partition of the events topic; null for a count. */
   readonly partition: number | null;
   readonly offset: number | null;
   readonly appendId: string | null;
@@ -49,19 +46,16 @@ export interface VerifySummary {
   /** Records of the log in this time range: the sum of the following amounts and of the differences. */
   readonly logged: Amount;
   readonly projected: Amount;
-  /** Duplicate appends, which the projector dropped. */
   readonly repeated: Amount;
   /** Dead letters. Events are counted if the record can be decoded. */
   readonly dead: Amount;
   /** Expired by the retention of their project, so that ClickHouse drops them. */
   readonly pastRetention: Amount;
-  /** Records that are not projected yet. */
   readonly notYet: Amount;
   /** Events in ClickHouse whose records have expired in the log. */
   readonly expired: number;
   /** Events in ClickHouse whose records were lost in a truncation of the log; see the table `truncations`. */
   readonly cut: number;
-  /** Events in ClickHouse from an earlier log. */
   readonly ofOtherLogs: number;
   readonly differences: number;
   /** False if verification stopped early because of too many differences. */

@@ -64,7 +64,6 @@ export const PROBLEMS = {
 export type ProblemCode = keyof typeof PROBLEMS;
 
 export interface ElementProblem {
-  /** Position in the request's array; 0 for a single object. */
   readonly index: number;
   /** JSON pointer (RFC 6901) into the element. */
   readonly pointer: string;

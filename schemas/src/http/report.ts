@@ -44,9 +44,7 @@ const attachment = Type.Object({
 export type AttachmentInput = Static<typeof attachment>;
 
 export const REPORT_LIMITS = {
-  /** UTF-8 bytes. */
   maxDescriptionBytes: 64 * 1024,
-  /** Bytes of the object as sent. */
   maxContextBytes: 64 * 1024,
   maxAttachments: 50,
 } as const;
@@ -109,10 +107,7 @@ export const ReportInput = Type.Object(
   },
 );
 
-/**
- * Fields that are validated together. Events and event ids are validated separately, so that the answer names each
- * bad one.
- */
+/** Fields that are validated together. Events and event ids are validated one by one. */
 export const ReportFields = Type.Object({
   ...optional,
   events: Type.Optional(Type.Array(Type.Unknown())),

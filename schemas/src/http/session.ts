@@ -2,7 +2,6 @@
 import Type, { type Static } from 'typebox';
 import { EXAMPLE_SESSION, NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
-/** Maximum characters of each text of a build or player. */
 const MAX_TEXT_CHARS = 255;
 export const MAX_METADATA_BYTES = 64 * 1024;
 
@@ -109,7 +108,6 @@ const LISTED = {
 export const ListedSession = Type.Object(LISTED, { examples: [LISTED_EXAMPLE] });
 export type ListedSession = Static<typeof ListedSession>;
 
-/** Maximum gaps in one answer. */
 export const MAX_GAPS = 1_000;
 
 /** An array, because TypeBox writes a tuple as JSON Schema before OpenAPI 3.1. */
@@ -134,7 +132,6 @@ const sequenceOutput = Type.Object({
 });
 export type SequenceOutput = Static<typeof sequenceOutput>;
 
-/** Sequence of a session, also in a report with a session. */
 export const SessionSequence = Type.Union([sequenceOutput, Type.Null()], {
   description:
     'Completeness of the session’s events by the client’s `sequence` numbers. Null if no event has a `sequence`, or if all events have expired.',

@@ -14,10 +14,8 @@ export const UPLOAD_LIMITS = {
   other: { maxBytes: 50 * MIB, mimeTypes: undefined },
 } as const satisfies Record<string, { maxBytes: number; mimeTypes: readonly string[] | undefined }>;
 
-/** Maximum bytes of all files of one bug report. */
 export const MAX_UPLOAD_BYTES_PER_REPORT = 600 * MIB;
 
-/** Lifetime of an upload address. */
 export const UPLOAD_ADDRESS_LIFETIME_MS = 60 * 60 * 1000;
 
 export const AttachmentType = Type.Enum(['screenshot', 'video', 'save_state', 'log_bundle', 'other'], {

@@ -16,6 +16,5 @@ export const LEDGER_DIFFERENCE = `
 
 export interface LedgerDifferenceRow {
   readonly events: string;
-  /** Meaningless if `events` is 0. */
   readonly sinceS: number;
 }

@@ -9,11 +9,9 @@ export interface StoredReport {
   readonly filed: ReportLink;
   /** Milliseconds since the epoch. */
   readonly retractedAt: number | null;
-  /** Position of the record in the log. */
   readonly position: { readonly logId: string; readonly partition: number; readonly offset: number };
 }
 
-/** Columns that every answer about a report contains. */
 export const COMMON_COLUMNS = `id AS reportId, session_id AS sessionId, build_id AS buildId,
   toUnixTimestamp64Micro(occurred_at) AS occurredAt, toUnixTimestamp64Milli(received_at) AS receivedAt,
   window_before_ms AS windowBeforeMs, window_after_ms AS windowAfterMs,
@@ -54,7 +52,6 @@ export function storedReport(row: ReportRow): StoredReport {
   return { filed, retractedAt: retractedAt === null ? null : Number(retractedAt), position };
 }
 
-/** Text columns of a report; empty if not sent. */
 export const TEXT_COLUMNS =
   'title, severity, reporter_type AS reporterType, source_channel AS sourceChannel, fingerprint';
 

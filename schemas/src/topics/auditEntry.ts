@@ -13,10 +13,7 @@ export interface AuditEntry {
   readonly kind: AuditKind;
   /** Milliseconds since the epoch. */
   readonly at: number;
-  /**
-   * Null: not answered yet, or the process ended before it could write the outcome. For a count of rejections: the
-   * last one.
-   */
+  /** Null: not answered yet, or the outcome is unknown. For a count of rejections: the last one. */
   readonly doneAt: number | null;
   /** Distinguishes credentials without revealing them. */
   readonly actor: string;
@@ -27,13 +24,11 @@ export interface AuditEntry {
   readonly target: string | null;
   readonly tenantId: string | null;
   readonly projectId: string | null;
-  /** JSON without secrets. */
   readonly body: string | null;
   /** JSON of the tenant, project, or token in the directory. */
   readonly before: string | null;
   readonly after: string | null;
   readonly status: number | null;
-  /** Problem code of the answer. */
   readonly code: string | null;
   /** Number of rejections that this record counts. */
   readonly count: number;

@@ -1,7 +1,4 @@
-/**
- * Checks whether a schema may follow an earlier version under its subject, for a registry and for Questlog's own
- * reader.
- */
+/** Checks whether a schema may follow an earlier version, for a registry and for Questlog's own reader. */
 import avsc from 'avsc';
 import { type Compatibility, parseSchema } from './contract.ts';
 

@@ -8,11 +8,8 @@ import { canonicalUuid } from '../uuid.ts';
 
 export interface MessageContract<T> {
   readonly topic: string;
-  /** Subject in the registry (Confluent's TopicNameStrategy). */
   readonly subject: string;
-  /** Schema as registered: canonical JSON text. */
   readonly schema: string;
-  /** Compatibility of the schema's versions, which the registry enforces. */
   readonly compatibility: Compatibility;
   readonly type: MessageType<T>;
   /** Encodes and frames a value, if `type` is too slow for it. */
@@ -42,7 +39,6 @@ interface AvroField {
   readonly doc?: string;
 }
 
-/** Avro record of a topic's messages. */
 interface MessageRecord {
   readonly name: string;
   readonly doc?: string;
@@ -58,7 +54,6 @@ export function messageContract<T>(
   return { topic, subject: `${topic}-value`, schema, compatibility, type: parseSchema(schema) };
 }
 
-/** Returns a nested record type. */
 export function record(name: string, fields: readonly AvroField[]): avsc.schema.RecordType {
   return { type: 'record', name, fields: [...fields] };
 }
@@ -68,10 +63,7 @@ export function optional(name: string, type: avsc.schema.DefinedType): AvroField
   return { name, type: ['null', type], default: null };
 }
 
-/**
- * Parses a schema into an Avro type with Questlog's in-process shapes: `rawJson` strings as bytes, microseconds as
- * bigint.
- */
+/** Parses a schema into an Avro type with in-process shapes: `rawJson` as bytes, microseconds as bigint. */
 export function parseSchema<T>(schema: string): MessageType<T> {
   const type = avsc.Type.forSchema(JSON.parse(schema), { typeHook: inProcessType, logicalTypes: CHECKED });
   const known = new Map<avsc.Type, number>();
@@ -82,10 +74,7 @@ export function parseSchema<T>(schema: string): MessageType<T> {
   return type;
 }
 
-/**
- * Maximum fields of a record including nested records. Fifty records of a foreign schema, each used twice by the next
- * one, have 2^50 fields and need no byte.
- */
+/** Maximum fields of a record with nested records. A foreign schema can have 2^50 fields without a byte. */
 const MAX_FIELDS = 1_000;
 
 function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> {
@@ -158,7 +147,6 @@ export const SHA_256 = { type: 'fixed', name: 'Sha256', size: 32 } as const;
 export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const;
 /** Time of a game's clock. A bigint, because microseconds exceed 2^53 from the year 2255 on. */
 export const MICROS = { type: 'long', logicalType: 'timestamp-micros' } as const;
-/** An integer from 1 to 2^53 - 1. */
 export const COUNTED = { type: 'long', logicalType: 'counted' } as const;
 /** Share of similar events that was kept. One kept event represents 1 / rate events. */
 export const SAMPLE_RATE = { type: 'double', logicalType: 'sample-rate' } as const;
@@ -168,10 +156,7 @@ export const END_OF_MILLIS = Date.UTC(2100, 0, 1);
 export const START_OF_MICROS = BigInt(Date.UTC(1900, 0, 1)) * 1000n;
 export const END_OF_MICROS = BigInt(Date.UTC(2300, 0, 1)) * 1000n;
 
-/**
- * Logical types with checks, because records of foreign producers can contain values that Avro's types alone would
- * accept.
- */
+/** Logical types with checks, because foreign records can contain values that Avro's types accept. */
 const CHECKED = {
   uuid: checked((value) => (typeof value === 'string' ? canonicalUuid(value) : undefined)),
   'timestamp-millis': checked((value) =>
@@ -222,7 +207,6 @@ function checked(read: (value: unknown) => unknown) {
   };
 }
 
-/** A 64-bit integer without a range check. */
 const uncheckedLong = avsc.types.LongType.__with({
   fromBuffer: (bytes: Buffer) => {
     const value = bytes.readBigInt64LE();
@@ -272,10 +256,7 @@ class OptionalType extends avsc.types.UnwrappedUnionType {
   }
 }
 
-/**
- * An array that is bounded by its bytes. avsc's own array reads as many items as a block claims, even 2^52, and
- * blocks the process.
- */
+/** An array bounded by its bytes. avsc's own array reads as many items as a block claims, even 2^52. */
 class BoundedArray extends avsc.types.ArrayType {
   /** Called by avsc. In a resolver, which inherits this method, `itemsType` decodes the items of another version. */
   _read(tap: Tap): unknown[] {
@@ -334,10 +315,7 @@ function moreItemsThanBytes(): RangeError {
   return new RangeError('an array or a map has more items than bytes');
 }
 
-/**
- * Cursor with which avsc reads and writes a value. Beyond the end it reads zeros, and avsc reports the error at the
- * end.
- */
+/** Cursor with which avsc reads and writes. It reads zeros beyond the end, and avsc reports that at the end. */
 interface Tap {
   readonly buf: Buffer;
   readonly pos: number;
@@ -371,10 +349,7 @@ function inProcessType(schema: avsc.Schema, options: avsc.ForSchemaOptions): avs
   return undefined;
 }
 
-/**
- * True if the bytes are a JSON object. Foreign producers can write any text, and answers contain these bytes
- * unchanged.
- */
+/** True for a JSON object in UTF-8. Foreign producers can write any text, and answers contain it. */
 export function isObjectText(text: Buffer): boolean {
   if (!isUtf8(text)) return false;
   try {

@@ -12,7 +12,6 @@ export interface DeadLetter {
   readonly sourceTopic: string;
   readonly sourcePartition: number;
   readonly sourceOffset: number;
-  /** Consumer group that dead-lettered the record. */
   readonly group: string;
   readonly reason: string;
   readonly key: string | null;

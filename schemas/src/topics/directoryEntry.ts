@@ -46,7 +46,6 @@ export interface Project {
   readonly limits?: RateLimits | null;
   /** True: its tokens cannot write. */
   readonly suspended?: boolean;
-  /** Null or absent: nothing expires. */
   readonly retentionDays?: RetentionDays | null;
   /** The first switch that matches an event decides; empty or absent: all events are accepted. */
   readonly switches?: readonly Switch[];
@@ -66,7 +65,6 @@ export interface RetentionDays {
 export interface Switch {
   readonly eventType: string | null;
   readonly buildId: string | null;
-  /** Share of the players that the switch matches. */
   readonly playerShare: number | null;
   readonly action: 'reject' | 'sample';
   /** Share of the sessions that `sample` keeps; null for `reject`. */
@@ -94,14 +92,9 @@ export interface Token {
   readonly addressRequestsPerSecond?: number | null;
   /** Builds that the token can write for; null or absent: all builds. */
   readonly buildIds?: readonly string[] | null;
-  /** Token that this token replaced; null or absent: none. */
   readonly rotatedFrom?: string | null;
-  /** Token that replaced this token; null or absent: none. */
   readonly rotatedTo?: string | null;
-  /**
-   * First token of the rotation chain. A token can retract the reports of its whole chain. Null or absent: the token
-   * itself.
-   */
+  /** First token of the rotation chain, whose reports the token can retract; null or absent: itself. */
   readonly firstId?: string | null;
   readonly createdAt: number;
 }
@@ -122,7 +115,6 @@ export interface Secret {
 export interface Erasure {
   readonly id: string;
   readonly tenantId: string;
-  /** Null: all projects of the tenant. */
   readonly projectId: string | null;
   readonly sessionId: string | null;
   readonly player: ErasedPlayer | null;
@@ -141,10 +133,7 @@ export interface Erasure {
   readonly goneAt: number | null;
   /** Time at which topic retention removes the last record of the data. */
   readonly logExpiresAt: number;
-  /**
-   * Id of the requested erasure, if its ids do not fit into one record. Null or absent: this is the requested
-   * erasure.
-   */
+  /** Requested erasure, if its ids do not fit into one record; null or absent: this erasure. */
   readonly partOf?: string | null;
 }
 

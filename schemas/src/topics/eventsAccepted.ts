@@ -26,7 +26,6 @@ export interface AcceptedEvent {
   readonly sessionId: string | null;
   readonly buildId: string | null;
   readonly eventType: string;
-  /** Microseconds since the epoch, UTC. */
   readonly occurredAt: bigint;
   /** The JSON object exactly as the game sent it, UTF-8. */
   readonly payload: Buffer;
@@ -85,13 +84,9 @@ const contract = messageContract<EventsAccepted>(TOPICS.events, {
   ],
 });
 
-/**
- * The contract. Every incoming event is encoded by hand, because avsc is too slow for it; avsc decodes events one by
- * one.
- */
+/** The contract, with a hand-written encoder, because avsc is too slow for every incoming event. */
 export const eventsAccepted = { ...contract, framed: framedEvents };
 
-/** A record without its events but with their number. */
 export interface RecordHead extends Omit<EventsAccepted, 'events'> {
   readonly count: number;
 }
@@ -105,10 +100,7 @@ function framedEvents(schemaId: number, { events, ...head }: EventsAccepted): Bu
   return endRecord(out);
 }
 
-/**
- * Encodes a record up to its events. The caller appends the events as `writeEvent` does.
- * @param bytes total bytes of the events' types and payloads
- */
+/** Encodes a record up to its events. @param bytes total bytes of the events' types and payloads */
 export function beginRecord(schemaId: number, head: RecordHead, bytes: number): ByteWriter {
   const { appendId, tenantId, projectId, receivedAt, revision, idempotency, count } = head;
   const out = new ByteWriter(RECORD_BYTES + count * EVENT_BYTES + bytes);
@@ -173,7 +165,6 @@ export function writeLong(out: ByteWriter, value: number): void {
   else out.bigVarint(value < 0 ? -2n * BigInt(value) - 1n : 2n * BigInt(value));
 }
 
-/** Branches of a union with null. */
 export const [NULL, VALUE] = [0, 1];
 /** Maximum bytes of an event's fields, without `eventType` and `payload`. */
 const EVENT_BYTES = 160;

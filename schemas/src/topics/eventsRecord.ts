@@ -34,14 +34,12 @@ export function recordOf(message: EventsAccepted): EventsRecord {
 }
 
 export class EventsRecord {
-  /** Avro's binary encoding in this version's canonical form. */
   readonly bytes: Buffer;
   readonly appendId: string;
   readonly tenantId: string;
   readonly projectId: string;
   /** Milliseconds since the epoch: the server's clock at the decision. */
   readonly receivedAt: number;
-  /** Number of events. Event indexes start at 0. */
   readonly count: number;
   readonly #idempotencyAt: number;
   readonly #fields: Int32Array;
@@ -64,7 +62,6 @@ export class EventsRecord {
     return { key: uuidText(this.bytes, at), digest: this.bytes.subarray(digestAt, digestAt + DIGEST_BYTES) };
   }
 
-  /** Returns the byte position of the event's id. */
   idAt(event: number): number {
     return this.#field(event, ID);
   }
@@ -198,11 +195,9 @@ const KIND_OF_BYTE = Uint8Array.from({ length: 256 }, (_, byte) => {
 const UUID_LENGTH = 2 * UUID_CHARACTERS;
 const UUID_FIELD = 1 + UUID_CHARACTERS;
 const APPEND_AT = 1;
-/** Fixed positions in every record. */
 export const TENANT_AT = APPEND_AT + UUID_FIELD;
 export const PROJECT_AT = TENANT_AT + UUID_FIELD;
 const DIGEST_BYTES = 32;
-/** An id and one byte for each other field. */
 const MIN_EVENT_BYTES = UUID_FIELD + 8;
 
 /**
@@ -252,7 +247,6 @@ class Reader {
   readonly #bytes: Buffer;
   at: number;
   isIrregular = false;
-  /** Halves of the last 64-bit number that was read. */
   low = 0;
   high = 0;
 
@@ -261,7 +255,6 @@ class Reader {
     this.at = at;
   }
 
-  /** Reads a UUID and returns the position of its text. */
   uuid(): number {
     const at = this.at + 1;
     if (this.#bytes[this.at] !== UUID_LENGTH || !hasUuidAt(this.#bytes, at)) this.isIrregular = true;
@@ -281,14 +274,12 @@ class Reader {
     if (flag !== 0 && flag !== 1) this.isIrregular = true;
   }
 
-  /** Skips bytes and returns the position of the first. */
   skip(length: number): number {
     const { at } = this;
     this.at += length;
     return at;
   }
 
-  /** Reads a length that must fit into the record. */
   length(): number {
     const length = this.long();
     if (length >= 0 && length <= this.#bytes.length - this.at) return length;
@@ -382,7 +373,6 @@ function hexAt(bytes: Buffer, from: number, to: number): number {
   return value;
 }
 
-/** True if a UUID in lower case starts at the position. */
 function hasUuidAt(bytes: Buffer, at: number): boolean {
   let others = 0;
   for (let i = 0; i < UUID_CHARACTERS; i++) {

@@ -12,10 +12,7 @@ import { TOPICS } from './topics.ts';
 /** Reason why an event belongs to a report. If several reasons apply, the first in this list counts. */
 export type LinkSource = 'inline' | 'named' | 'session';
 
-/**
- * Versions of a link's states. A link passes through the states only in this order, so the largest version is the
- * latest state, in whatever order the records are read.
- */
+/** Versions of a link's states, in the only possible order. The largest version is the latest state. */
 export const LINK_VERSIONS = { pending: 0, unresolved: 1, linked: 2, retracted: 3 } as const;
 export type LinkState = keyof typeof LINK_VERSIONS;
 
@@ -25,13 +22,9 @@ export interface StoredEvent extends AcceptedEvent {
 }
 
 export interface LinkedEvent {
-  /** Id of the pair of a report and an event. */
   readonly linkId: string;
   readonly kind: 'linked' | 'unlinked';
-  /**
-   * Version of the link, which only grows. A consumer ignores a record whose version is not larger than the known
-   * version.
-   */
+  /** Version of the link, which only grows. A consumer ignores a record whose version is not larger. */
   readonly version: number;
   readonly tenantId: string;
   readonly projectId: string;

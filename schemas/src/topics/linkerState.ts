@@ -10,12 +10,10 @@ import { TOPICS } from './topics.ts';
 /** A report for which the linker still expects events. */
 export interface TrackedReport {
   readonly record: ReportLink;
-  /** Offset of the report's record in this partition. */
   readonly offset: number;
   /**
-   * `waiting`: the linker does not know yet whether this is the first record of its report id. `open`: the linker
-   * matches the report with each event. `spilled`: too many reports are open, so the linker looks this one up
-   * periodically.
+   * `waiting`: may not be the first of its id. `open`: matched with each event. `spilled`: looked up periodically,
+   * because too many reports are open.
    */
   readonly phase: 'waiting' | 'open' | 'spilled';
   /** Time of the next lookup, in milliseconds since the epoch. Null: only the last lookup, at `closesAt`. */
@@ -29,7 +27,6 @@ export interface SessionLinkCount {
   readonly count: number;
 }
 
-/** A retraction that has not retracted all links yet. */
 export interface PendingRetraction {
   readonly record: ReportLink;
   readonly offset: number;
@@ -42,7 +39,6 @@ export interface LateSession {
   readonly sessionId: string;
   readonly fromMicros: bigint;
   readonly toMicros: bigint;
-  /** Offset of the last of these events. */
   readonly offset: number;
 }
 
@@ -56,20 +52,14 @@ export interface LinkerEntry {
   readonly sessionLinks: SessionLinkCount | null;
 }
 
-/**
- * The next offsets to read. The effects of all records below them are in the other entries and in the links. The
- * linker may have read further records that changed nothing.
- */
+/** The next offsets to read. The effects of all records below them are in the other entries and in the links. */
 export interface LinkerPosition {
   readonly events: number;
   readonly reportLinks: number;
   /** Kafka's leader epoch of the last record below each offset, which reveals a truncated log; null: unknown. */
   readonly eventsEpoch: number | null;
   readonly reportLinksEpoch: number | null;
-  /**
-   * Upper bounds of these epochs, if the epochs are unknown: after a truncation and inside a batch. No record below
-   * the offset has a newer epoch. Null: unknown, or the epoch itself is known.
-   */
+  /** Upper bounds of these epochs if the epochs are unknown, after a truncation and inside a batch; otherwise null. */
   readonly eventsUpToEpoch: number | null;
   readonly reportLinksUpToEpoch: number | null;
 }
@@ -82,13 +72,11 @@ export const NO_EPOCHS = {
   reportLinksUpToEpoch: null,
 } as const;
 
-/** Key of the entry that contains the position. */
 export const POSITION_KEY = 'position';
 
 /** Append ids that one commit added, or the ids of one slot as the previous version wrote them. */
 export interface SeenAppends {
   readonly ids: readonly string[];
-  /** Arrival time of the first append, in milliseconds since the epoch. */
   readonly since: number;
 }
 

@@ -24,10 +24,7 @@ export interface ReportLink {
   readonly tenantId: string;
   readonly projectId: string;
   readonly reportId: string;
-  /**
-   * Milliseconds since the epoch: receipt of the report, or the time of the decision for `retracted` and
-   * `unresolved`.
-   */
+  /** Milliseconds since the epoch: receipt of the report, or decision about `retracted` and `unresolved`. */
   readonly receivedAt: number;
   /** The report's own time in microseconds since the epoch; null: `receivedAt`. */
   readonly occurredAt: bigint | null;
@@ -40,7 +37,6 @@ export interface ReportLink {
   readonly windowAfterMs: number;
   /** Maximum links by session and window, the first in the log. Events that the report names are not counted. */
   readonly maxSessionLinks: number;
-  /** Ids of the events that were sent inside the report. */
   readonly inlineEventIds: readonly string[];
   /** Ids of the events that the report names. For `unresolved`: the ids of the missing events. */
   readonly eventIds: readonly string[];
@@ -57,16 +53,13 @@ export interface ReportLink {
 export interface ReportContent {
   readonly title: string | null;
   readonly description: string | null;
-  /** Value of `SEVERITIES` if ingest wrote the record. */
   readonly severity: string | null;
-  /** Value of `REPORTER_TYPES` if ingest wrote the record. */
   readonly reporterType: string | null;
   readonly sourceChannel: string | null;
   /** Reports of one project with the same fingerprint describe the same problem. */
   readonly fingerprint: string | null;
   /** Session that the client named. If the project does not know it, `sessionId` is null. */
   readonly namedSessionId: string | null;
-  /** The JSON object with its bytes as sent. */
   readonly context: Buffer | null;
   readonly attachments: readonly Attachment[];
 }

@@ -20,7 +20,6 @@ export interface SessionRegistered {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessionId: string;
-  /** Id of `build` if `build` is set. */
   readonly buildId: string | null;
   /** Microseconds since the epoch, as sent; null: `registeredAt` counts. */
   readonly startedAt: bigint | null;

@@ -25,18 +25,13 @@ export const GROUPS = {
 /** Reads partitions that were added to the topic of report links, which the linker does not join. */
 export const REROUTE_GROUP = 'questlog-carry-reports';
 
-/** Groups that write dead letters. */
 export const DEAD_LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), REROUTE_GROUP];
 
 /** Header with the append id (a UUID), which identifies a duplicate append without decoding it. */
 export const APPEND_ID_HEADER = 'questlog-append-id';
 
-/**
- * Header with a dead letter's append id: on the record that an operator replayed from it, and on a decision about it.
- * A decision is a record without a value after the dead letter in its partition.
- */
+/** Header with a dead letter's append id, on the replayed record and on the decision, which has no value. */
 export const DEAD_LETTER_ID_HEADER = 'questlog-dead-letter';
-/** Header of a decision: `replayed` or `discarded`. */
 export const DECISION_HEADER = 'questlog-decision';
 
 const MIB = 1024 * 1024;

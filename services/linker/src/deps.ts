@@ -28,16 +28,12 @@ export interface PartitionDeps extends LinkerDeps {
     readonly links: Codec<LinkedEvent>;
     readonly state: Codec<LinkerEntry>;
   };
-  /** Number of partitions of each joined topic. */
   readonly partitions: number;
-  /** Opens the dead letters of one partition. */
   readonly deadLettersFor: (signal: AbortSignal) => DeadLetters;
-  /** Session filter that all partitions of the process share. */
   readonly sessions: SharedSessions;
   /** Returns the UUID of the table with this name, at most one second old. */
   readonly tableUuid: (table: string) => Promise<string>;
   /** Runs a restore in a queue, because each restore keeps the records that it has read ahead in memory. */
   readonly queueRestore: <T>(work: () => Promise<T>) => Promise<T>;
-  /** Partitions that this process owns now. */
   readonly activePartitions: Map<number, { problem(): string | undefined }>;
 }

@@ -1,7 +1,4 @@
-/**
- * The linker: events and report links → linked events. A member of one consumer group; each partition runs
- * independently.
- */
+/** The linker: events and report links → linked events. Each partition runs independently. */
 import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
@@ -20,7 +17,6 @@ import { linkPartition } from './partition.ts';
 import { startRerouting } from './rerouteReports.ts';
 
 export interface Linker {
-  /** Rejects after a bug. */
   readonly failed: Promise<never>;
   stop(): Promise<void>;
 }
@@ -67,7 +63,6 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
 /** Maximum concurrent restores. More would not be faster on one core and would keep more changelogs in memory. */
 const MAX_CONCURRENT_RESTORES = 4;
 
-/** Creates the dependencies that all partitions of a process share. */
 export function sharedDeps({
   bounds,
   store,

@@ -57,10 +57,7 @@ async function restoreOutbox(
   return outbox;
 }
 
-/**
- * Returns the group's offsets for a changelog without a position, which older versions did not write. Without
- * commits, all records of the partition are read again.
- */
+/** Returns the group's offsets for a changelog without a position, which older versions did not write. */
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
@@ -69,13 +66,11 @@ async function groupPosition(log: Log, partition: number): Promise<LinkerPositio
 }
 
 export class Outbox {
-  /** State including all decisions that were added. */
   readonly state: LinkerState;
   readonly #owned: OwnedPartition;
   readonly #deps: PartitionDeps;
   readonly #producer: TransactionalProducer;
   readonly #positions = new Map<string, number>();
-  /** Position of the next transaction. */
   #nextPosition: LinkerPosition;
   #committed: CommittedPosition;
   #links: NewRecord[] = [];
@@ -99,12 +94,10 @@ export class Outbox {
     this.#committed = { ...known, links: linksEnd };
   }
 
-  /** True if there are links or notices to commit. */
   get hasOutput(): boolean {
     return this.#links.length > 0 || this.#notices.length > 0;
   }
 
-  /** True if the transaction must be committed before more decisions are added. */
   get isFull(): boolean {
     return this.#bytes >= MAX_TRANSACTION_BYTES;
   }
@@ -194,10 +187,7 @@ export class Outbox {
     return this.#producer.close();
   }
 
-  /**
-   * Returns the records of the transaction. Links come first, because their offset is the new end of the partition's
-   * links.
-   */
+  /** Returns the records of the transaction. Links come first: their offset is the new end of the links. */
   #takeAppends(): { topic: string; partition: number; records: readonly NewRecord[] }[] {
     const { partition } = this.#owned;
     const { state } = this.#deps.codecs;

@@ -20,29 +20,19 @@ import { type Outbox, openOutbox } from './outbox.ts';
 
 /** Small, because the process may also serve games, and one read blocks the event loop while it is decoded. */
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
-/**
- * Maximum delay of a commit without output. A transaction also rewrites changed state entries, so fewer commits are
- * cheaper.
- */
+/** Maximum delay of a commit without output. Fewer commits rewrite fewer state entries. */
 const COMMIT_EVERY_MS = 200;
-/** Maximum delay of a lookup that becomes due by time. */
 const DUE_WAIT_MS = 500;
 /** Maximum wait if no lookup can become due. A new record ends the wait early. */
 const IDLE_WAIT_MS = 30_000;
 
-/**
- * Maximum tracked reports and retractions, including spilled ones, and maximum events that they name. Above it, no
- * more reports are read.
- */
+/** Maximum tracked reports and retractions, and events that they name. Above it, no reports are read. */
 const MAX_TRACKED = 500_000;
 const MAX_TRACKED_EVENT_IDS = 2_000_000;
 /** Maximum sessions with late events. Above it, no more events are read. */
 const MAX_LATE_SESSIONS = 50_000;
 
-/**
- * Runs until the partition is lost.
- * @throws errors other than `Unavailable` and `Fenced`
- */
+/** Runs until the partition is lost. @throws errors other than `Unavailable` and `Fenced` */
 export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps): Promise<void> {
   const { logger, activePartitions: watched } = deps;
   const { partition, signal } = owned;
@@ -81,7 +71,6 @@ interface Run {
   readonly lookUps: LookUpRunner;
 }
 
-/** @param onCommit called after each commit */
 async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
   const { owned, deps, outbox, lookUps } = run;
   const { cached } = deps.erased;
@@ -134,10 +123,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
   }
 }
 
-/**
- * Returns the topics to read. A topic whose bound is reached is paused, except that a last lookup needs the events
- * before it.
- */
+/** Returns the topics whose bounds are not reached. A last lookup needs the events before it. */
 function topicsToRead(
   { reports, retractions, late, trackedEventIds: heldEventIds }: LinkerState,
   isClosing: boolean,

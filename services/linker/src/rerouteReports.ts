@@ -25,7 +25,6 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { REROUTE_GROUP, TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface Rerouter {
-  /** Rejects after a bug. */
   readonly failed: Promise<never>;
   stop(): Promise<void>;
 }

@@ -3,7 +3,6 @@ import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blockWriter';
 import type { DecodedRecord, Source } from './writer.ts';
 
-/** Entities of one kind and the table of their first records. */
 export interface EntityTable<Message> {
   readonly store: Store;
   readonly source: Source;
@@ -37,7 +36,6 @@ export async function firstRecords<Message>(
   });
 }
 
-/** Returns the offsets of the block that have rows in the table. */
 export async function storedFirstOffsets<Message>(
   entities: EntityTable<Message>,
   block: Block,
@@ -53,7 +51,6 @@ export function keyOf({ projectId, id }: EntityId): string {
   return `${projectId}/${id}`;
 }
 
-/** Log position of the record of a row. */
 interface StoredRow extends EntityId {
   readonly logId: string;
   readonly partition: number;
@@ -76,10 +73,7 @@ async function storedRows<Message>(
   return stored;
 }
 
-/**
- * True if the row belongs to a record of the block. The query also returns rows of other logs and of other projects
- * with the same id.
- */
+/** True if the row belongs to the block. The query also returns rows of other logs and projects. */
 function isOfBlock({ logId, partition, offset }: StoredRow, source: Source, block: Block): boolean {
   const isOfSource = logId === source.logId && partition === source.partition;
   return isOfSource && Number(offset) >= block.start && Number(offset) < block.end;

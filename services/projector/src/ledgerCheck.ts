@@ -14,16 +14,9 @@ type LedgerCheckDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> &
   readonly metrics: ProjectorMetrics;
 };
 
-/**
- * Interval of the checks. The ledger counts by minute, and a difference is reported at the second check after the
- * minute is settled.
- */
+/** Interval of the checks. A difference is reported at the second check after its minute is settled. */
 const CHECK_INTERVAL_MS = 60_000;
 
-/**
- * Starts the checks.
- * @returns a function that stops them
- */
 export function startLedgerChecks(deps: LedgerCheckDeps): () => void {
   const check = createLedgerCheck(deps);
   let isChecking = false;

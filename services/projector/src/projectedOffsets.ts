@@ -15,7 +15,6 @@ const PUBLISH_EVERY_MS = 1_000;
 /** Maximum time that a stop waits for the last insert. */
 const LAST_INSERT_MS = 3_000;
 
-/** The offsets of one owner of a partition. */
 export interface PartitionOffsets {
   /**
    * Starts a new generation, which replaces all offsets of earlier owners, including offsets that they publish later.
@@ -34,12 +33,10 @@ export class OffsetPublisher {
   readonly #generations: () => Promise<Generations>;
   readonly #insertStarting: () => Promise<void>;
   readonly #starting: Row[] = [];
-  /** The newest offset of each partition that is not published yet. */
   #waiting = new Map<string, Row>();
   #timer: NodeJS.Timeout | undefined;
   #lastAtMs = Number.NEGATIVE_INFINITY;
   #inserting: Promise<void> = Promise.resolve();
-  /** True if the last insert failed. */
   #isFailing = false;
   #isStopped = false;
 
@@ -70,7 +67,6 @@ export class OffsetPublisher {
     };
   }
 
-  /** Publishes the waiting offsets if ClickHouse answers in time. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
@@ -116,7 +112,6 @@ interface Row extends TopicSource {
   readonly lost: { readonly byLogId: string; readonly from: number } | undefined;
 }
 
-/** Last generation by the name of the partition. */
 type Generations = ReadonlyMap<string, number>;
 
 async function generationsOf(store: Store, logId: string): Promise<Generations> {

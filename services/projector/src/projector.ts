@@ -52,10 +52,7 @@ export interface Projector {
   stop(): Promise<void>;
 }
 
-/**
- * Cache time of table UUIDs. A partition without records detects a restored table after this time and its own wait,
- * within 30 seconds.
- */
+/** Cache time of table UUIDs, so that an idle partition detects a restored table within 30 seconds. */
 const TABLE_UUID_CACHE_MS = 15_000;
 
 export async function startProjector(options: ProjectorDeps): Promise<Projector> {
@@ -89,10 +86,7 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   };
 }
 
-/**
- * Registers a health warning about truncations. A health check returns the last known result, so that it does not
- * wait for ClickHouse.
- */
+/** Registers a health warning, which returns the last known result without waiting for ClickHouse. */
 function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   let warning: string | undefined;
   const refresh = async (): Promise<void> => {
@@ -104,10 +98,7 @@ function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   });
 }
 
-/**
- * Queries that all partitions of the process share. A query starts after it was requested, except that `recentUuidOf`
- * may return a cached UUID.
- */
+/** Queries that all partitions share. Only `recentUuidOf` may return a cached result. */
 interface SharedQueries {
   readonly uuidOf: (table: string) => Promise<string>;
   readonly recentUuidOf: (table: string) => Promise<string>;

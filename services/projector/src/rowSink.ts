@@ -14,7 +14,6 @@ export interface RowTable<Row> {
   bytesOf?(row: Row): number;
 }
 
-/** Encoder of each column, by column name. */
 type Columns<Row> = Readonly<Record<string, (out: RowBinaryWriter, row: Row) => void>>;
 
 export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Row> {
@@ -38,17 +37,14 @@ export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Ro
   };
 }
 
-/** Log position of the record of a row. */
 interface Positioned {
   readonly position: Source & { readonly offset: number };
 }
 
-/** A record with its log position. */
 export interface RecordRow<Message> extends Positioned {
   readonly message: Message;
 }
 
-/** Columns with a record's log position. */
 export const POSITION_COLUMNS: Columns<Positioned> = {
   log_id: (out, { position }) => out.uuid(position.logId),
   log_partition: (out, { position }) => out.uint32(position.partition),
@@ -59,7 +55,6 @@ interface BlockInsert<Row> {
   readonly source: Source;
   readonly block: Block;
   readonly records: readonly Row[];
-  /** Returns the offsets of the block that have rows in the table. */
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
 
@@ -84,13 +79,9 @@ export async function insertBlock<Row extends DecodedRecord<unknown>>(
   await insertOnce(store, { table, columns, token, encodeRows: rowsOf, storedOffsets: held }, attempt);
 }
 
-/** Size of a row of ids and numbers with a short text. */
 const ESTIMATED_ROW_BYTES = 256;
 
-/**
- * Maximum bytes of one insert, plus one row. A small retraction repeats a long report, so the rows of a block can be
- * a hundred times larger than the block.
- */
+/** Maximum bytes of one insert, plus one row. Rows of retractions can be much larger than their block. */
 const MAX_INSERT_BYTES = 8 * 1024 * 1024;
 
 /**
@@ -123,7 +114,6 @@ export class RowSink<Row> {
   }
 }
 
-/** Writes all rows with a `RowSink`. */
 export async function writeRows<Row>(store: Store, table: RowTable<Row>, rows: Iterable<Row>): Promise<void> {
   const sink = new RowSink(store, table);
   await sink.add(rows);

@@ -21,13 +21,11 @@ export interface WriterDeps<Message> {
   readonly logId: string;
   readonly partition: number;
   readonly orphanIds: readonly string[];
-  /** Number of partitions of the topic. */
   readonly partitions: number;
   /** Counts records by outcome. `ignored`: a record for other consumers, or without effect. */
   onOutcome(outcome: 'written' | 'repeated' | 'ignored' | 'dead', records: number): void;
 }
 
-/** The projected partition of a log. */
 export interface Source {
   readonly logId: string;
   readonly partition: number;
@@ -48,10 +46,7 @@ export interface Projection<Message, Plan> {
   faultOf?(message: Message): string | undefined;
   /** Counts the messages of a block that is dead-lettered as a whole, before the dead letters are sent. */
   countDead?(decoded: readonly DecodedRecord<Message>[]): Promise<void>;
-  /**
-   * Describes the valid parts of a message that wait in its dead letter. Undefined if the rejected part is the whole
-   * message.
-   */
+  /** Describes the valid parts of a message that wait in its dead letter; undefined without valid parts. */
   describeWaiting?(message: Message): string | undefined;
 }
 

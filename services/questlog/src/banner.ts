@@ -3,10 +3,7 @@ import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
 import type { LocalState, Ready } from './wiring.ts';
 
-/**
- * Returns the text.
- * @param isTerminal false for a log file, which must not contain the admin token
- */
+/** Returns the text. @param isTerminal false for a log file, which must not contain the admin token */
 export function banner(
   ready: Ready,
   { revision, seconds, isTerminal }: { revision: string; seconds: number; isTerminal: boolean },
@@ -39,7 +36,6 @@ function dataDirPrefix({ dataDir }: LocalState): string {
   return dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR=${shellQuoted(dataDir)} `;
 }
 
-/** Returns the text quoted as one word for a POSIX shell. */
 function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

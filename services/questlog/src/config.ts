@@ -1,7 +1,4 @@
-/**
- * Settings of all services. A service ignores settings that it does not use, so that all services can share one
- * environment.
- */
+/** Settings of all services. A service ignores the settings that it does not use. */
 import { join, resolve } from 'node:path';
 import { setting } from '@questlog/runtime/process/config';
 import { LOG_FORMATS, LOG_LEVELS } from '@questlog/runtime/process/logger';
@@ -156,7 +153,6 @@ export function isOnKafka({ log, kafkaBrokers }: Settings): boolean {
   return log === 'kafka' || (log === 'auto' && kafkaBrokers !== '');
 }
 
-/** Returns the addresses on which the process listens, each with the names of its settings. */
 export function addressesOf({ host, port, adminHost, adminPort, clickhousePort }: Settings) {
   const ofGames = { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' };
   const ofOperators = { host: 'QUESTLOG_ADMIN_HOST', port: 'QUESTLOG_ADMIN_PORT' };

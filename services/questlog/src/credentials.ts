@@ -37,13 +37,9 @@ export type Credentials = Static<typeof Credentials>;
 
 const FILE = 'dev-credentials.json';
 const fileForLog = (log: string): string => `dev-credentials.${log}.json`;
-/** Possible file names for a deployment on the embedded log. */
 export const EMBEDDED_CREDENTIALS: readonly string[] = [FILE, fileForLog('embedded')];
 
-/**
- * Returns the path of the credentials file. A deployment on the embedded log and a deployment on Kafka can share a
- * folder, so the second one has its own file.
- */
+/** Returns the path of the credentials file, one for each log in the folder. */
 export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
   const log = isOnKafka ? 'kafka' : 'embedded';
   const path = join(dataDir, FILE);
@@ -64,10 +60,7 @@ export function latestCredentialsPath(dataDir: string): string | undefined {
     .sort((a, b) => startedMs(b) - startedMs(a))[0];
 }
 
-/**
- * Returns the credentials of an earlier start, or new ones. Addresses, and the accounts of an external ClickHouse,
- * are filled in later.
- */
+/** Returns the credentials of an earlier start, or new ones without addresses. */
 export function loadCredentials(path: string): Credentials {
   return readCredentials(path) ?? newCredentials();
 }
@@ -85,10 +78,7 @@ export function readCredentials(path: string): Credentials | undefined {
   );
 }
 
-/**
- * True if the value matches the schema, which contains only objects, strings, and a choice. TypeBox's own check takes
- * longer to load than the rest of a command.
- */
+/** True if the value matches the schema. TypeBox's own check takes long to load. */
 function matches(schema: TSchema, value: unknown): boolean {
   if (Type.IsUnion(schema)) return schema.anyOf.some((one) => matches(one, value));
   if (Type.IsLiteral(schema)) return value === schema.const;

@@ -4,9 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 
 const SUBFOLDERS = ['log', 'clickhouse', 'uploads'] as const;
-/** Default folder of backups. */
 export const BACKUPS = 'backups';
-/** File that exists while a restore is running. */
 export const UNFINISHED_RESTORE = 'unfinished-restore';
 const OWN_NAMES = /^(log|clickhouse|uploads|backups|dev-credentials\..*)$/;
 const GROUP_AND_OTHERS = 0o077;
@@ -31,7 +29,6 @@ export function openDataDir(setting: string, subfolders: readonly (typeof SUBFOL
   return dataDir;
 }
 
-/** True if the folder contains an embedded log. */
 export function hasEmbeddedLog(dataDir: string): boolean {
   const subfolder = join(dataDir, 'log');
   return statSync(subfolder, { throwIfNoEntry: false }) !== undefined && readdirSync(subfolder).length > 0;
@@ -41,18 +38,15 @@ const MIB = 1024 * 1024;
 /** Minimum free bytes; on a small disk, one twentieth of the disk. */
 const MIN_FREE_BYTES = 1024 * MIB;
 
-/** Returns the bytes that must stay free on a disk of the given size. */
 export function minFreeBytesOf(bytes: number): number {
   return Math.min(MIN_FREE_BYTES, bytes / 20);
 }
 
-/** Returns the bytes that must stay free on the folder's disk. */
 export function reservedBytesOf(folder: string): number {
   const { blocks, bsize } = statfsSync(folder);
   return minFreeBytesOf(blocks * bsize);
 }
 
-/** Returns a warning if little disk space is free. */
 export function lowDiskWarning(dataDir: string): string | undefined {
   const { bavail, bsize } = statfsSync(dataDir);
   const free = bavail * bsize;

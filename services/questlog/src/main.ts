@@ -1,8 +1,5 @@
 #!/usr/bin/env node
-/**
- * The command `questlog [standalone | ingest | linker | projector]`: reads the settings, starts and stops the
- * services.
- */
+/** The command `questlog [standalone | ingest | linker | projector]`: starts and stops the services. */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
@@ -97,19 +94,13 @@ try {
   process.exit(1);
 }
 
-/**
- * Parses the arguments.
- * @throws StartRefused with the usage
- */
 function commandLine(args: string[]) {
   try {
     const { positionals, values } = parseArgs({ args, allowPositionals: true, options: FLAGS });
     const [requested = 'standalone', ...more] = positionals;
     const service = SERVICES.find((name) => name === requested);
     if (service !== undefined && more.length === 0) return { service, flags: values };
-  } catch {
-    // An unknown flag, or a flag with a value.
-  }
+  } catch {}
   throw new StartRefused(`usage: ${USAGE}`);
 }
 

@@ -14,7 +14,6 @@ import type { LocalState, ProcessDeps, Running } from './wiring.ts';
 
 const MIN_ADMIN_TOKEN = 16;
 
-/** Checks the settings, opens the engines, and starts the services. */
 export async function startServices(deps: ProcessDeps): Promise<Running> {
   const { service, settings, choice, logger, lifecycle } = deps;
   await checkStart(deps);
@@ -36,7 +35,6 @@ export async function startServices(deps: ProcessDeps): Promise<Running> {
   return await wireServices({ ...deps, engines, local, ownReader, adminToken });
 }
 
-/** Checks the number of workers and the addresses before anything starts. */
 async function checkStart({ service, settings, choice, worker }: ProcessDeps): Promise<void> {
   if (service === 'standalone' && settings.workers > 1) {
     throw new StartRefused(
@@ -52,10 +50,7 @@ async function checkStart({ service, settings, choice, worker }: ProcessDeps): P
   ]);
 }
 
-/**
- * Returns the port of the last start, so that BI tools find ClickHouse again. Returns 0 if another process uses that
- * port.
- */
+/** Returns the port of the last start, so that BI tools find ClickHouse again, or 0 if it is in use. */
 async function portFor(address: ListenAddress, { clickhouse }: Credentials): Promise<number> {
   const last = Number(URL.parse(clickhouse.url)?.port ?? 0);
   if (address.port !== 0 || last === 0) return address.port;
@@ -65,10 +60,7 @@ async function portFor(address: ListenAddress, { clickhouse }: Credentials): Pro
   );
 }
 
-/**
- * Opens the data folder and loads the credentials. Undefined for a service without a data folder: only `standalone`,
- * and `ingest` with a demo, have one.
- */
+/** Opens the data folder of `standalone`, or of `ingest` with a demo. Undefined for other services. */
 function openLocalState(
   service: ServiceName,
   settings: Settings,

@@ -39,9 +39,7 @@ const STANDALONE_FLUSH_INTERVAL_MS = 500;
 export interface Ready {
   readonly service: ServiceName;
   readonly adminUrl: string;
-  /** Address of the listener for games; undefined without ingest. */
   readonly baseUrl?: string;
-  /** Local state in the data folder; undefined without a data folder. */
   readonly local?: LocalState;
 }
 
@@ -63,9 +61,7 @@ export interface ProcessDeps {
   readonly choice: EngineChoice;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
-  /** Version of Questlog, for the metric `questlog_build_info`. */
   readonly version: string;
-  /** Undefined if the process is not a worker. */
   readonly worker?: CurrentWorker | undefined;
 }
 
@@ -146,15 +142,10 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   return { service, baseUrl, adminUrl, failed, local: { ...local, credentials } };
 }
 
-/** Readiness check until all parts have started. */
 const START = 'start';
-/** Readiness check until the demo session is registered. */
 const DEMO = 'demo';
 
-/**
- * Serves health checks from the beginning, because the start waits while the directory has no leader, and a
- * supervisor must see that the process is alive.
- */
+/** Serves health checks from the beginning, because the start waits while the directory has no leader. */
 async function serveHealth(
   { settings, logger, lifecycle }: ProcessDeps,
   health: Health,
@@ -202,10 +193,7 @@ async function openUploads(
   return await openFolderStore({ folder, signingKey: uploads.signingKey });
 }
 
-/**
- * Starts the consumers of the service.
- * @returns promises that reject if a consumer fails permanently
- */
+/** Starts the consumers. @returns promises that reject if a consumer fails permanently */
 async function startConsumers(
   { service, lifecycle }: ProcessDeps,
   shared: ServiceDeps,

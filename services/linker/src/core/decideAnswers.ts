@@ -11,7 +11,6 @@ import { ownersOf } from './ownership.ts';
 /** Interval of the lookups of a report that is not matched with incoming events. */
 export const SPILLED_LOOK_UP_INTERVAL_MS = 10_000;
 
-/** State and time at which an answer is applied. */
 export interface AnswerContext {
   readonly state: LinkerState;
   readonly nowMs: number;
@@ -63,10 +62,7 @@ function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, 
   return report.logId === logId ? report.offset >= offset : !report.isRetracted;
 }
 
-/**
- * Returns the record with its session's lane. An unregistered session has no events, so the report keeps only the
- * events that it names.
- */
+/** Returns the record with its session's lane. A report of an unregistered session keeps its named events. */
 function withSessionLane(record: ReportLink, sessionLane: number | null): ReportLink {
   return sessionLane === null ? { ...record, sessionId: null, sessionLane } : { ...record, sessionLane };
 }
@@ -99,7 +95,6 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
 /** Links the found events. The last lookup closes its reports and reports which of their named events are missing. */
 function decideAsk({ state, nowMs }: AnswerContext, answer: AnswerTo<'ask' | 'close'>): Decision {
   const { kind, reports, isComplete: isWhole, missing, below } = answer;
-  // A report that was retracted meanwhile gets no more links.
   const found = answer.found.filter(({ key }) => state.reports.has(key) && reports.has(key));
   const budget = new SessionLinkBudget(state, answer.linkCounts);
   const fits = ({ key, record, source }: Pick<FoundEvent, 'key' | 'record' | 'source'>): boolean =>

@@ -20,7 +20,6 @@ export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
 
 interface Match {
   readonly report: OpenReport;
-  /** Index of the event in the record. */
   readonly event: number;
   readonly source: LinkSource;
 }
@@ -40,7 +39,6 @@ export function decideEvents(
   const late = lateSessions(state, offset, isReplayed ? Number.MAX_SAFE_INTEGER : arrivedAtMs, record);
   if (isDuplicate && !state.wasTruncated && !isReplayed) return { ...EMPTY_DECISION, changes: late };
   const matches: Match[] = [];
-  // Skips all events in the usual case that no report is open.
   const events = state.open.reports === 0 ? 0 : record.count;
   for (let event = 0; event < events; event++) collectMatches(state, record, event, matches);
   const changes: Change[] = [
@@ -82,10 +80,7 @@ export function requestLookUps(state: LinkerState, keys: Iterable<string>): Chan
   return changes;
 }
 
-/**
- * True if the append may be a duplicate whose first append was evicted: the key of such a request is older than the
- * cache.
- */
+/** True if the append may be a duplicate of an evicted one: its key is older than the cache. */
 function mayBeDuplicate({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
   return idempotency !== null && millisOf(idempotency.key) <= appends.since;
 }
@@ -118,10 +113,7 @@ function fanOutBytes(record: EventsRecord, matches: readonly Match[]): number {
   return matches.reduce((sum, { event }) => sum + record.payloadBytes(event) + LINK_OVERHEAD_BYTES, 0);
 }
 
-/**
- * Returns the sessions of events whose clock is off, or that arrived long after their receipt. Such events may belong
- * to closed reports.
- */
+/** Returns sessions with events whose clock is off or that arrived late. Their reports may be closed. */
 function lateSessions(
   state: LinkerState,
   offset: number,

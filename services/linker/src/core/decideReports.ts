@@ -43,10 +43,6 @@ export function noticesToOwners(
     .map((partition) => ({ partition, record: { ...record, content: null, isForwarded: true } }));
 }
 
-/**
- * Returns changes that remove erased reports and retractions. No more events are linked to them, and their records
- * leave the changelog.
- */
 export function removeErased(state: LinkerState, isErased: (record: ReportLink) => boolean): Change[] {
   const erasedOf = (entries: ReadonlyMap<string, { readonly record: ReportLink }>): string[] =>
     [...entries].filter(([, { record }]) => isErased(record)).map(([key]) => key);
@@ -115,10 +111,7 @@ function decideRetraction(state: LinkerState, offset: number, record: ReportLink
   return { ...EMPTY_DECISION, changes };
 }
 
-/**
- * Removes digest and content. They are views of the record's bytes, would keep all of these bytes in memory, and
- * links do not need them.
- */
+/** Removes digest and content, which are views of the record's bytes and would keep them in memory. */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, requestDigest: null, content: null };
 }

@@ -26,14 +26,10 @@ export type Change =
   | { readonly entry: 'retraction'; readonly key: string; readonly value: PendingRetraction | null }
   | { readonly entry: 'late'; readonly key: string; readonly value: LateSession | null }
   | { readonly entry: 'held'; readonly key: string; readonly link: DeferredLink }
-  /** A lookup saw more links than the state has counted. */
   | { readonly entry: 'sessionLinks'; readonly key: string; readonly atLeast: number }
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
 
-/**
- * A link of an event after the offset of its report's running lookup. It is made after the links of the lookup. It
- * exists only in memory; a new owner's lookup finds it.
- */
+/** A link of an event after its report's running lookup. Kept in memory until that lookup is answered. */
 export interface DeferredLink {
   readonly offset: number;
   readonly event: StoredEvent;

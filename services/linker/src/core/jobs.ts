@@ -17,15 +17,11 @@ export type Job =
   | { readonly kind: 'unlink'; readonly retractions: ReadonlyMap<string, PendingRetraction> }
   /** Finds events of the reports that are not linked yet. */
   | { readonly kind: 'ask'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /**
-   * The last `ask` of a report, after all events that were in the log at the end of the grace period are processed or
-   * projected.
-   */
+  /** The last `ask` of a report, after all events of its grace period are processed or projected. */
   | { readonly kind: 'close'; readonly reports: ReadonlyMap<string, TrackedReport> }
   /** Finds events of these sessions that belong to closed reports. */
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
 
-/** Query for the events of one report. */
 export interface LinkQuery {
   readonly key: string;
   readonly record: ReportLink;
@@ -47,15 +43,10 @@ export interface FoundEvent {
   readonly source: LinkSource;
 }
 
-/** A report in ClickHouse. */
 export interface ProjectedReport {
-  /**
-   * Record of the report with its session's lane, even if the producer did not set it. Null only for an unregistered
-   * session.
-   */
+  /** Record with its session's lane; null only for an unregistered session. */
   readonly record: ReportLink;
   readonly logId: string;
-  /** Offset of the record that filed the report. */
   readonly offset: number;
   readonly isRetracted: boolean;
 }
@@ -74,7 +65,6 @@ export interface FoundLinks {
 
 export type JobOf<K> = Extract<Job, { kind: K }>;
 
-/** A lookup with its result. */
 export type Answer =
   | (JobOf<'check'> & { readonly projected: ProjectedReports })
   | (JobOf<'unlink'> & { readonly projected: ProjectedReports } & Pick<FoundLinks, 'found' | 'isComplete'>)
@@ -101,10 +91,7 @@ export interface HeavyProjects {
 }
 export const NO_HEAVY_PROJECTS: HeavyProjects = { projects: new Map(), isNext: false };
 
-/**
- * Returns the heavy projects after an answer. An incomplete answer halves the maximum reports of its project; a
- * complete one doubles it.
- */
+/** Halves the limit of a project after an incomplete answer, and doubles it after a complete one. */
 export function heavyProjectsAfter(heavy: HeavyProjects, answer: Answer): HeavyProjects {
   if (answer.kind === 'check') return heavy;
   const projects = new Map(heavy.projects);
@@ -114,7 +101,6 @@ export function heavyProjectsAfter(heavy: HeavyProjects, answer: Answer): HeavyP
   const [heaviest] = [...queried].toSorted((a, b) => foundCount(b) - foundCount(a));
   for (const project of queried) {
     const max = projects.get(project);
-    // Moves the project to the end of the queue.
     projects.delete(project);
     if (answer.isComplete && max !== undefined && max * 2 < MAX_ENTRIES_PER_JOB)
       projects.set(project, max * 2);
@@ -129,7 +115,6 @@ function keysOf(job: Exclude<Job, { kind: 'check' }>): Iterable<string> {
   return job.kind === 'unlink' ? job.retractions.keys() : job.reports.keys();
 }
 
-/** Lookups that were started and wait for the projector. */
 export type SuspendedJobs = ReadonlyMap<Job['kind'], { readonly job: Job }>;
 
 /**

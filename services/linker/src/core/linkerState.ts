@@ -19,26 +19,15 @@ import { OpenReports } from './openReports.ts';
 import { RecentAppends } from './recentAppends.ts';
 import { SessionFilter, SessionsWithReports } from './sessionFilter.ts';
 
-/** Bounds of one partition. */
 export const LINKER_BOUNDS = {
-  /**
-   * Maximum reports that are matched with incoming events. Further reports are looked up periodically instead
-   * (`spilled`).
-   */
+  /** Maximum reports that are matched with incoming events. Further reports are `spilled`. */
   openReports: 50_000,
-  /** Maximum events that these reports name in total. */
   openEventIds: 500_000,
-  /**
-   * Number of append ids that remain after an eviction. The previous version evicts only above this number, and
-   * concludes from a higher count that ids were evicted. The number must not change while both versions run.
-   */
+  /** Append ids that remain after an eviction. The previous version takes more ids as proof of an eviction. */
   appends: 50_800,
   /** Maximum bytes of deferred links. Above it, the lookup is repeated instead. */
   deferredLinkBytes: 16 * 1024 * 1024,
-  /**
-   * Maximum sessions with reports in the filter of a process. With more sessions, every event whose clock is off is
-   * looked up.
-   */
+  /** Maximum sessions in the filter of a process. Above it, every event whose clock is off is looked up. */
   sessionsWithReports: 800_000,
 };
 export type LinkerBounds = Readonly<typeof LINKER_BOUNDS>;
@@ -56,20 +45,15 @@ export class LinkerState {
   readonly partition: number;
   readonly partitions: number;
   readonly reports = new Map<string, TrackedReport>();
-  /** Reports that are matched with incoming events. */
   readonly open: OpenReports;
   readonly retractions = new Map<string, PendingRetraction>();
   readonly late = new Map<string, LateSession>();
   readonly deferredLinks = new Map<string, DeferredLink[]>();
-  /** Number of links by session of each tracked report. */
   readonly sessionLinks = new Map<string, number>();
   /** Sessions of all reports, open or closed. Restored from the projected reports, not from the changelog. */
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
-  /**
-   * True after a truncation of the events topic: lost events may be appended again, for reports that were filed
-   * meanwhile. The next owner of the partition does not know this; its last lookups find such events.
-   */
+  /** True after a truncation: lost events may be appended again, for reports that were filed meanwhile. */
   wasTruncated = false;
   /** Times of the next lookup of each report, by kind. */
   readonly waiting = new DueTimes();
@@ -116,7 +100,6 @@ export class LinkerState {
     }
   }
 
-  /** Counts a link. The link and its count are in the same commit. */
   countLink(link: LinkedEvent): void {
     const key = keyOf(link);
     if (link.kind === 'linked' && link.source === 'session') {
@@ -129,7 +112,6 @@ export class LinkerState {
     return (this.sessionLinks.get(key) ?? 0) < maxSessionLinks;
   }
 
-  /** Returns the changed changelog entries with their latest values. */
   drain(): { key: string; entry: LinkerEntry | null }[] {
     const entries = [...this.#changed].map((key) => ({ key, entry: this.#entryOf(key) }));
     this.#changed.clear();
@@ -150,7 +132,6 @@ export class LinkerState {
     if (entry.appends !== null) this.appends.restore(name, entry.appends);
   }
 
-  /** Number of events that all tracked reports name, in any phase. */
   get trackedEventIds(): number {
     return this.#trackedEventIds;
   }
@@ -238,13 +219,8 @@ function copyOf(bytes: Buffer): Buffer {
 /** Keys with due times. A query is free while no key is due. */
 class DueTimes {
   readonly #times = new Map<string, number>();
-  /** Lower bound of all due times. */
   #earliestMs = Number.POSITIVE_INFINITY;
 
-  /**
-   * Sets the due time of a key.
-   * @param atMs milliseconds since the epoch; undefined: never
-   */
   set(key: string, atMs: number | undefined): void {
     if (atMs === undefined) {
       this.#times.delete(key);
@@ -254,7 +230,6 @@ class DueTimes {
     this.#earliestMs = Math.min(this.#earliestMs, atMs);
   }
 
-  /** Returns the due keys, the earliest first. */
   due(nowMs: number): string[] {
     if (nowMs < this.#earliestMs) return [];
     const due: [key: string, atMs: number][] = [];
@@ -294,10 +269,7 @@ export class SessionLinkBudget {
     return true;
   }
 
-  /**
-   * Returns changes for links that the lookup saw and the state had not counted. New links are counted when they are
-   * made.
-   */
+  /** Returns changes for links that the lookup saw and the state had not counted. */
   changes(): Change[] {
     const { sessionLinks } = this.#state;
     return [...this.#seenCounts]

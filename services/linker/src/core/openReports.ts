@@ -27,12 +27,10 @@ export class OpenReports {
     return this.#reports.size;
   }
 
-  /** Number of named events that this partition owns. */
   get eventIds(): number {
     return this.#eventIds;
   }
 
-  /** Returns the reports that name the event, if this partition owns it. */
   reportsNaming(eventId: string): Iterable<OpenReport> {
     return this.#byEvent.get(eventId);
   }

@@ -28,7 +28,6 @@ export function ownsSession(record: ReportLink, partition: number, partitions: n
   return partitionOf(record.tenantId, record.sessionLane ?? 0, partitions) === partition;
 }
 
-/** Returns all partitions that own a part of the report. */
 export function ownersOf(record: ReportLink, partitions: number): Set<number> {
   const home = partitionOf(record.tenantId, 0, partitions);
   const owners = new Set<number>();

@@ -3,7 +3,6 @@
  * which take a quarter of the memory of strings in a set. Pure.
  */
 
-/** Words of one row: the 128 bits of the id, and the number of its entry. */
 const WORDS_PER_ROW = 5;
 const ENTRY_WORD = 4;
 const INITIAL_CAPACITY = 256;
@@ -12,7 +11,6 @@ const FREE = 0;
 
 export class PackedIds {
   #capacity = INITIAL_CAPACITY;
-  /** Ring buffer of rows. */
   #rows = new Uint32Array(INITIAL_CAPACITY * WORDS_PER_ROW);
   #times = new Float64Array(INITIAL_CAPACITY);
   #index = new Int32Array(INITIAL_CAPACITY * 2);
@@ -33,10 +31,6 @@ export class PackedIds {
     return { entry, since: this.#times[this.#first] ?? 0, count };
   }
 
-  /**
-   * True if the id is present.
-   * @param id a UUID in lower case
-   */
   has(id: string): boolean {
     setWords(this.#idWords, id);
     const mask = this.#index.length - 1;
@@ -81,10 +75,7 @@ export class PackedIds {
     this.#index[slot] = row + 1;
   }
 
-  /**
-   * Removes the row from the index and moves following rows up, so that no free slot separates a row from its
-   * preferred slot.
-   */
+  /** Removes the row from the index and moves up the following rows. */
   #removeFromIndex(row: number): void {
     const mask = this.#index.length - 1;
     let hole = preferredSlotOf(this.#rows, row * WORDS_PER_ROW) & mask;
@@ -122,10 +113,7 @@ function setWords(words: Uint32Array, id: string): void {
   words[3] = Number.parseInt(id.slice(28), 16);
 }
 
-/**
- * Returns the preferred slot of an id. Most bits of an id are random or hashed; the multiplications spread the bits
- * of times and counters.
- */
+/** Returns the preferred slot of an id. The multiplications spread the bits of times and counters. */
 function preferredSlotOf(words: Uint32Array, at: number): number {
   const high = Math.imul((words[at] ?? 0) ^ (words[at + 2] ?? 0), 0x85ebca6b);
   const low = Math.imul((words[at + 1] ?? 0) ^ (words[at + 3] ?? 0), 0x9e3779b1);

@@ -15,7 +15,6 @@ const MAX_IDS_PER_ENTRY = 1_000;
  */
 const ENTRY_PREFIX = '#';
 
-/** A changelog entry; null: a tombstone. */
 type AppendsEntry = readonly [name: string, held: SeenAppends | null];
 
 export class RecentAppends {
@@ -23,7 +22,6 @@ export class RecentAppends {
   readonly #saved = new PackedIds();
   /** Ids that are not in the changelog yet, or only in slots of the previous version, each with its arrival time. */
   readonly #unsaved = new Map<string, number>();
-  /** Slots of the previous version that the next entries replace. */
   readonly #oldSlots: string[] = [];
   #nextEntry = 0;
 
@@ -66,10 +64,7 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /**
-   * Evicts the oldest entries while more ids than the bound remain. A new owner, also of the previous version,
-   * concludes from a count above the bound that ids were evicted.
-   */
+  /** Evicts entries while more ids than the bound remain. A count above the bound shows that ids were evicted. */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

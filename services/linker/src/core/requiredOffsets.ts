@@ -31,7 +31,6 @@ export interface CommittedPosition
 
 /** End offsets at the start of the lookup, by partition. Empty if the lookup does not need them. */
 export interface EndOffsets {
-  /** End of the events, for a last lookup. */
   readonly events: readonly number[];
   /** Ends of the home partitions (`homePartitionsOf`), for filed reports and retractions. */
   readonly reports: readonly number[];
@@ -72,10 +71,7 @@ export function requiredOffsetsOf(
   }
 }
 
-/**
- * Returns the home partitions of the tenants whose reports a lookup reads from ClickHouse: for copied retractions,
- * spilled reports, and sessions with late events.
- */
+/** Returns the home partitions of the reports that a lookup reads from ClickHouse. */
 export function homePartitionsOf(job: Job, partitions: number): ReadonlySet<number> {
   const homes = (of: Iterable<{ readonly tenantId: string }>) =>
     new Set([...of].map(({ tenantId }) => partitionOf(tenantId, 0, partitions)));
@@ -102,7 +98,6 @@ export function needsSessionLanes(job: Job): boolean {
   );
 }
 
-/** Returns the offset after the last of the records, which are all in this partition. */
 function endOffsetOf(
   entries: ReadonlyMap<string, { readonly record: ReportLink; readonly offset: number }>,
 ): number {

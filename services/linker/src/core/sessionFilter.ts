@@ -10,7 +10,6 @@ const BITS_PER_SESSION = 10;
 const HASHES = 7;
 
 export class SessionFilter {
-  /** Maximum number of sessions for which the filter is useful. */
   readonly maxSessions: number;
   readonly #bits: Uint8Array;
 
@@ -51,7 +50,6 @@ export class SessionsWithReports {
     this.filter = filter;
   }
 
-  /** Marks the filter as complete: a session that was not added has no report. */
   complete(): void {
     this.#isComplete = true;
   }

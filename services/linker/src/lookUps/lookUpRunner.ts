@@ -16,7 +16,6 @@ import type { PartitionDeps } from '../deps.ts';
 import type { Outbox } from '../outbox.ts';
 import { LookUp, type LookUps, OVERDUE_AFTER_MS } from './lookUps.ts';
 
-/** Interval between two checks of suspended lookups. */
 const SUSPENDED_POLL_MS = 250;
 
 export class LookUpRunner {
@@ -24,11 +23,9 @@ export class LookUpRunner {
   readonly #outbox: Outbox;
   readonly #lookUps: LookUps;
   #running: LookUp | undefined;
-  /** Overdue lookups that wait for the projector. */
   readonly #suspended = new Map<Job['kind'], LookUp>();
   #lastKind: Job['kind'] | undefined;
   #heavyProjects = NO_HEAVY_PROJECTS;
-  /** Time of the monotonic clock. */
   #nextStartMs = 0;
   readonly #backoff = new Backoff();
   #failingSinceMs: number | undefined;
@@ -46,15 +43,11 @@ export class LookUpRunner {
     return this.#running?.pollMs ?? waiting;
   }
 
-  /** True if a last lookup is running. */
   get isClosing(): boolean {
     return this.#suspended.has('close') || this.#running?.job.kind === 'close';
   }
 
-  /**
-   * Returns a problem if a lookup has waited, or lookups have failed, for a long time. Links that need a lookup are
-   * then delayed.
-   */
+  /** Returns a problem if a lookup has waited, or lookups have failed, for a long time. */
   problem(): string | undefined {
     const { partition } = this.#outbox.state;
     const active = [...(this.#running === undefined ? [] : [this.#running]), ...this.#suspended.values()];
@@ -74,7 +67,6 @@ export class LookUpRunner {
     for (const lookUp of [this.#running, ...this.#suspended.values()]) lookUp?.restart();
   }
 
-  /** Starts the next lookup, or applies the result of the running one. */
   async next(): Promise<void> {
     const running = this.#running;
     if (running === undefined) return await this.#start();
@@ -142,7 +134,6 @@ export class LookUpRunner {
       if (this.#outbox.isFull) await this.#outbox.commit();
     }
     this.#outbox.put({ ...decision, links: [] });
-    // The next lookup, and suspended lookups, must see the links of this one.
     await this.#outbox.commit();
     if (decision.links.length > 0) {
       for (const lookUp of this.#suspended.values()) lookUp.includeLinksBelow(this.#outbox.committed.links);
@@ -154,10 +145,7 @@ export class LookUpRunner {
     this.#maxEntries = Math.min(this.#maxEntries * 2, MAX_ENTRIES_PER_JOB);
   }
 
-  /**
-   * Schedules a new lookup after a failure, with half as many entries, because the query may have been too large.
-   * Incoming events are still linked.
-   */
+  /** Schedules a new lookup with half as many entries, because the query may have been too large. */
   #retryLater({ job: { kind } }: LookUp, failure: unknown): void {
     if (!(failure instanceof Unavailable)) throw failure;
     const { logger, metrics } = this.#deps;

@@ -70,10 +70,6 @@ export class LookUps {
     }
   }
 
-  /**
-   * Waits until all filed reports are projected.
-   * @throws Unavailable after a timeout
-   */
   async #waitForReports(filed: ReadonlyMap<number, RequiredOffset>): Promise<void> {
     const untilMs = performance.now() + SESSIONS_RETRY_MS;
     for (;;) {
@@ -169,10 +165,7 @@ export class LookUps {
     return `${GROUPS.link} on ${TOPICS.events}/${this.#partition}`;
   }
 
-  /**
-   * Returns what is not projected yet, for the log. Undefined if everything is projected.
-   * @param mayBeTruncated true: required records that a truncation has removed are ignored
-   */
+  /** Returns what is not projected yet. @param mayBeTruncated true: ignores records that were truncated */
   async #unprojected(
     of: Projected,
     needs: ReadonlyMap<number, RequiredOffset>,
@@ -197,10 +190,7 @@ export class LookUps {
     return await this.#pendingTable(of, tableUuids);
   }
 
-  /**
-   * Returns a reason to wait if the commits belong to another table than the current one. Undefined otherwise.
-   * @param tableUuids UUIDs in the commits
-   */
+  /** Returns a reason to wait if the commits, which contain `tableUuids`, belong to another table. */
   async #pendingTable(of: Projected, tableUuids: readonly string[]): Promise<string | undefined> {
     if (tableUuids.length === 0) return undefined;
     const { group, table } = PROJECTED[of];
@@ -271,21 +261,13 @@ export const OVERDUE_AFTER_MS = 30_000;
 /** A lookup from its start to its answer, possibly over several attempts. */
 export class LookUp {
   readonly job: Job;
-  /**
-   * End offsets at the start of the lookup, unchanged in later attempts, so that a projector with constant lag passes
-   * them.
-   */
+  /** End offsets at the start of the lookup, so that a projector with constant lag passes them. */
   ends: EndOffsets | undefined;
   position: CommittedPosition | undefined;
   turns = 0;
-  /** Result of the last attempt; undefined while it is running. */
   outcome: 'suspended' | { readonly answer: Answer } | { readonly failure: unknown } | undefined;
-  /**
-   * Reason of the wait, for the log: a group with a partition, or a table. Undefined if the lookup waits only for its
-   * answer.
-   */
+  /** Awaited group and partition, or table. Undefined if the lookup waits only for its answer. */
   waitsFor: string | undefined;
-  /** Time of the monotonic clock. */
   readonly #startedMs = performance.now();
 
   constructor(job: Job) {
@@ -311,7 +293,6 @@ export class LookUp {
     this.position = undefined;
   }
 
-  /** Extends the required links, because another lookup made links since this one started. */
   includeLinksBelow(links: number): void {
     if (this.position !== undefined) this.position = { ...this.position, links };
   }

@@ -17,7 +17,6 @@ import {
   LOCATION_COLUMNS,
 } from './storedEvents.ts';
 
-/** The partition of the lookups, and its ClickHouse. */
 export interface LookUpSource {
   readonly store: Store;
   readonly logId: string;
@@ -34,11 +33,7 @@ interface Pair {
 /** Maximum rows of one query. If a query returns as many, there may be more. */
 const MAX_PAIRS = 20_000;
 
-/**
- * Returns unlinked events.
- * @param below offset below which the partition's own events are included; later events are linked when they are
- * processed
- */
+/** Returns unlinked events. @param below exclusive end offset of the partition's own events */
 export async function unlinkedPairs(
   source: LookUpSource,
   queries: readonly LinkQuery[],
@@ -57,7 +52,6 @@ export async function unlinkedPairs(
   };
 }
 
-/** A pair in `report_link_versions`. */
 interface LinkRow {
   readonly projectId: string;
   readonly reportId: string;
@@ -106,7 +100,6 @@ export async function linkedPairs(
   return { found, isComplete: isComplete && rows.length < MAX_PAIRS };
 }
 
-/** Returns unlinked events by session, with several queries if necessary. */
 async function sessionPairs(
   source: LookUpSource,
   queries: readonly LinkQuery[],
@@ -130,7 +123,6 @@ interface SessionQuery {
   readonly key: string;
   readonly record: ReportLink;
   readonly session: NonNullable<LinkQuery['session']>;
-  /** Number of links that the report can still get. */
   readonly remaining: number;
 }
 
@@ -222,7 +214,6 @@ function ascending(a: bigint, b: bigint): number {
   return a < b ? -1 : Number(a > b);
 }
 
-/** Returns unlinked named events, and the missing named events of each report. */
 async function namedPairs(
   source: LookUpSource,
   queries: readonly LinkQuery[],

@@ -6,7 +6,6 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { millisOf } from '@questlog/schemas/uuid';
 import { LINK_OVERHEAD_BYTES } from '../core/decision.ts';
 
-/** Position and size of an event, without its payload. */
 export interface EventLocation {
   readonly id: string;
   readonly tenantId: string;
@@ -22,14 +21,12 @@ export const LOCATION_COLUMNS = `events.id AS id, events.tenant_id AS tenantId, 
   length(events.payload) AS payloadBytes, events.log_id AS logId, events.log_partition AS logPartition,
   events.log_offset AS logOffset, events.log_index AS logIndex`;
 
-/** Compares events by their position in the log. */
 export function byLogPosition(a: EventLocation, b: EventLocation): number {
   return (
     a.logPartition - b.logPartition || Number(a.logOffset) - Number(b.logOffset) || a.logIndex - b.logIndex
   );
 }
 
-/** Returns the stored events by `project/id`. */
 export async function eventLocations(
   store: Store,
   reports: readonly ReportLink[],
@@ -47,10 +44,7 @@ interface FullRow extends EventRow {
   readonly receivedAt: string;
 }
 
-/**
- * Returns complete events up to the byte limit.
- * @param links the event of each link in order; an event can occur several times
- */
+/** Returns complete events, up to the byte limit. @param links the event of each link, in order */
 export async function fullEvents(
   store: Store,
   links: readonly EventLocation[],
@@ -73,10 +67,6 @@ export async function fullEvents(
   return { events: new Map(events), taken };
 }
 
-/**
- * Returns events by id.
- * @param owners tenants and projects of the events
- */
 async function eventsById<Row>(
   store: Store,
   columns: string,

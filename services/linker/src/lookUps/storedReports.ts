@@ -7,7 +7,6 @@ import { keyOf } from '../core/decision.ts';
 import type { ProjectedReport } from '../core/jobs.ts';
 import type { SessionFilter } from '../core/sessionFilter.ts';
 
-/** Returns the projected reports by project and id. */
 export async function projectedReports(
   store: Store,
   requested: readonly { readonly record: ReportLink }[],
@@ -52,13 +51,9 @@ export async function reportsOfSessions(
   );
 }
 
-/** Maximum sessions of one query. */
 const MAX_SESSIONS_PER_QUERY = 50_000;
 
-/**
- * Adds all sessions with reports to the filter. Resolves with false if there are too many; then every session may
- * have a report.
- */
+/** Adds all sessions with reports to the filter. Resolves with false if there are too many. */
 export async function addSessionsWithReports(store: Store, filter: SessionFilter): Promise<boolean> {
   const [count] = await store.query<{ sessions: string }>(
     'SELECT uniq(session_id) AS sessions FROM report_versions',

@@ -14,10 +14,7 @@ import {
   type QuotaKey,
 } from './core/planEvents.ts';
 
-/**
- * Encodes a record's events from the record's bytes. Columns that are equal for all events are encoded once and
- * copied.
- */
+/** Encodes a record's events from its bytes. Columns that are equal for all events are encoded once. */
 export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'erased'>> = {
   table: 'events',
   columns: `tenant_id project_id received_at log_id log_partition log_offset log_index id id_at session_id
@@ -47,7 +44,6 @@ export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'er
 /** Bytes of a row in addition to its event in the record, whose ids are text. */
 const ROW_OVERHEAD_BYTES = 96;
 
-/** Encodes the first six columns. */
 function sharedColumnsOf(
   { bytes, receivedAt }: EventsRecord,
   position: RecordRow<unknown>['position'],

@@ -24,19 +24,14 @@ import {
 /** Maximum keys of one query. Each key has two or three ids. */
 const MAX_KEYS_PER_QUERY = 1_000;
 const MAX_CACHED_KEYS = 100_000;
-/** Event types are free text and part of a key. */
 const MAX_CACHED_KEY_CHARACTERS = 16 * 1024 * 1024;
 
 export interface CountCache<Key> {
   readonly rollup: Rollup<Key>;
-  /**
-   * Loads these keys into the rollup.
-   * @throws Unavailable; the rollup may then have only some of them
-   */
+  /** Loads these keys into the rollup. @throws Unavailable, possibly after loading some of them */
   load(keys: readonly Key[]): Promise<void>;
 }
 
-/** A key with its count, as ClickHouse returns it. */
 type CountRow<Key> = Key & { readonly count: string; readonly lastOffset: string };
 
 export function openQuotaCounts(store: Store, source: Source): CountCache<QuotaKey> {
@@ -56,10 +51,7 @@ export function openQuotaCounts(store: Store, source: Source): CountCache<QuotaK
   });
 }
 
-/**
- * Opens the minute counts. Queries use digests of the event types, because a minute can have any number of types of
- * any length, and the size of an answer is limited.
- */
+/** Queries digests of the event types, because types have any length and an answer is limited. */
 export function openMinuteCounts(store: Store, source: Source): CountCache<MinuteKey> {
   return countCache(nameOfMinuteKey, async (keys) => {
     const types = new Map(keys.map(({ eventType }) => [digestOf(eventType), eventType]));
@@ -143,10 +135,7 @@ function distinct<T>(values: readonly T[]): T[] {
 const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 
-/**
- * Returns the append ids below an offset, the oldest first. The block itself is excluded, so that a replayed block
- * does not drop its own records.
- */
+/** Returns the append ids below an offset, the oldest first, without those of a replayed block. */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(
     `SELECT append_id AS id FROM appends
@@ -157,7 +146,6 @@ export async function recentAppendIds(store: Store, source: Source, start: numbe
   return rows.map(({ id }) => id).reverse();
 }
 
-/** Returns those ids that are in `appends` below the offset. */
 export async function storedAppendIdsOf(
   store: Store,
   source: Source,
@@ -235,10 +223,7 @@ export async function partiallyStoredEvents(
   return new Set(rows.map(({ id }) => id));
 }
 
-/**
- * Returns the offsets of the block that have rows in the table. The condition on `received_at` lets ClickHouse skip
- * table partitions.
- */
+/** Returns the offsets of the block with rows. `received_at` lets ClickHouse skip table partitions. */
 export async function storedOffsets(
   store: Store,
   table: string,

@@ -43,10 +43,7 @@ interface EventsPlan {
   readonly excluded: readonly Counted<ExcludedKey>[];
 }
 
-/**
- * Opens the writer of a partition.
- * @param start first offset; the state below it is read from the tables
- */
+/** Opens the writer of a partition. @param start first offset; the state below it is read from the tables */
 export async function openEventsWriter(
   deps: WriterDeps<EventsRecord>,
   start: number,
@@ -126,10 +123,7 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
-/**
- * Maximum age of a record whose first append is certainly in `appends`: the table keeps three days, and a duplicate
- * arrives within one day.
- */
+/** Maximum age of an append that is certainly in `appends`, which keeps three days. */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
 /**
@@ -149,10 +143,7 @@ function needEventLookUp(
   );
 }
 
-/**
- * Returns the keyed appends to look up in `appends`. They can be retried hours later, and the cache may not contain
- * all append ids.
- */
+/** Returns keyed appends that the cache may not contain, because they can be retried hours later. */
 function keyedAppendIds(accepted: readonly AcceptedRecord[], recent: RecentAppends): string[] {
   if (recent.isComplete) return [];
   return accepted.flatMap(({ message: { appendId, idempotency } }) =>

@@ -10,7 +10,6 @@ import { linkTable } from './rows.ts';
 export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unknown> {
   return writerOf<LinkedEvent, readonly LinkRow[]>(deps, {
     faultOf,
-    // The plan does not keep the events' payloads.
     plan: async (_, decoded) => {
       const erased = await deps.erased.latest();
       const notErased = decoded.filter(({ message }) => !isErasedLink(erased, message));
@@ -26,7 +25,6 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
   });
 }
 
-/** Maximum of the table's column. */
 const MAX_VERSION = 255;
 
 function faultOf({ version }: LinkedEvent): string | undefined {

@@ -25,7 +25,6 @@ import {
 import { linkTable, REPORTS } from './rows.ts';
 
 interface ReportsPlan {
-  /** First record of each report. */
   readonly filed: readonly ReportRecord[];
   readonly repeated: number;
   readonly later: readonly ReportRecord[];
@@ -67,10 +66,7 @@ function idOf({ projectId, reportId }: ReportLink): EntityId {
   return { projectId, id: reportId };
 }
 
-/**
- * Writes reports and links.
- * @returns the number of records without effect: retractions of no report, and records about erased reports
- */
+/** Writes reports and links. @returns the number of records without effect */
 async function writeReports(
   store: Store,
   source: Source,
@@ -116,10 +112,7 @@ async function writeReports(
   return ignoredCount;
 }
 
-/**
- * True if the report was erased. A record about a report does not contain the report's time. If the report is not
- * stored, only an erasure of the whole project counts.
- */
+/** True if the report was erased. For an unknown report, only an erasure of its project counts. */
 function isErased(
   erased: ErasedData,
   report: StoredReport | undefined,
@@ -136,7 +129,6 @@ function reportOf(source: Source, { offset, message }: ReportRecord): StoredRepo
 /** Maximum reports whose content is read in one query. A content can have 200 KB. */
 const MAX_CONTENTS_PER_QUERY = 40;
 
-/** Returns the reports with their filed content. At most `MAX_CONTENTS_PER_QUERY`. */
 async function withContent(store: Store, retracted: readonly StoredReport[]): Promise<StoredReport[]> {
   const rows = await store.query<ContentRow & { projectId: string; id: string }>(
     `SELECT project_id AS projectId, id, ${CONTENT_COLUMNS} FROM reports
@@ -157,7 +149,6 @@ async function withContent(store: Store, retracted: readonly StoredReport[]): Pr
 /** Maximum reports of one query. Each report can name 2,000 events, which are 80 kB of the answer. */
 const MAX_REPORTS_PER_QUERY = 250;
 
-/** Returns the stored reports by `keyOf` their ids. At most `MAX_REPORTS_PER_QUERY` ids. */
 async function storedReports(store: Store, names: readonly EntityId[]): Promise<Map<string, StoredReport>> {
   if (names.length === 0) return new Map();
   const rows = await store.query<ReportRow>(

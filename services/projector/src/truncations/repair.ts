@@ -11,18 +11,13 @@ import type { TopicSource } from './truncations.ts';
 export interface RepairMove {
   readonly source: TopicSource;
   readonly orphanId: string;
-  /** Offset of the first row that moves. */
   readonly offset: number;
 }
 
 /** A mutation, after which no row meets its condition, so that a repetition has no effect; or an INSERT. */
 type Step = { readonly table: string; readonly change: string; readonly where: string } | string;
 
-/**
- * Runs the steps of the repair.
- * @param confirm awaited before each statement
- * @throws Unavailable while ClickHouse still runs a step
- */
+/** Runs the repair. @throws Unavailable while ClickHouse still runs a step */
 export async function repair(
   store: Store,
   tables: TopicTables<never>,
@@ -38,10 +33,7 @@ export async function repair(
   }
 }
 
-/**
- * Checks that no mutation of an earlier attempt is running. A mutation can outlast the wait for its answer, and a
- * second one would queue behind it.
- */
+/** Checks that no mutation of an earlier attempt is running, which a second one would queue behind. */
 async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSource): Promise<void> {
   const [running] = await store.query<{ table: string; command: string; reason: string }>(
     `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
@@ -93,9 +85,7 @@ function stepsOf(
 
 interface RollupTable {
   readonly table: string;
-  /** Each count column as SQL over `events`. */
   readonly counts: Readonly<Record<string, string>>;
-  /** Each key column as SQL over `events`. */
   readonly key: Readonly<Record<string, string>>;
 }
 

@@ -1,7 +1,4 @@
-/**
- * Reads the stored rows of one partition of a topic, to find out whether the log still has their records, and repairs
- * them after a truncation.
- */
+/** Reads and repairs the stored rows of one partition of a topic, whose records the log may have lost. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { StoredRows, Truncation } from '@questlog/runtime/consumer/findTruncation';

@@ -10,36 +10,26 @@ export interface TopicTables<Message> {
   readonly rows: Rows;
   /** Table in which the highest offset is found faster, except for a block that ended after its first insert. */
   readonly newest?: Rows;
-  /**
-   * SQL conditions for rows at or after `{offset}`, which prove that records were projected whose rows must not be
-   * written again.
-   */
+  /** SQL conditions for rows at or after `{offset}`, which prove that records were already projected. */
   readonly verified: readonly Pick<Rows, 'table' | 'where'>[];
-  /** Returns the names of a message's rows. */
   namesOf(message: Message): readonly string[];
   /** SQL over `rows`: the ids of lost records, and their time. */
   readonly ids: string;
   readonly at: string;
   /** Further tables whose rows move, with a condition for the topic's rows. */
   readonly otherTables: readonly Pick<Rows, 'table' | 'where'>[];
-  /** True if `appends` and the counts must also be repaired. */
   readonly hasCounts: boolean;
 }
 
 export interface Rows {
   readonly table: string;
-  /** SQL for the name of a row. */
   readonly name: string;
-  /** SQL condition for the rows of the topic. */
   readonly where: string;
 }
 
 const ALL = '1';
 const FROM_OFFSET = 'log_offset >= {offset:UInt64}';
-/**
- * Range of a search, several times the records of a block. Without an upper bound, ClickHouse would read the whole
- * table of events.
- */
+/** Range of a search, several times a block. Without it, ClickHouse would read the whole table. */
 export const SEARCH_RANGE_RECORDS = 250_000;
 
 export const EVENT_TABLES: TopicTables<EventsRecord> = {

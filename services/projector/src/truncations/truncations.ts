@@ -27,10 +27,7 @@ export interface LostRecords {
   readonly lastMs: string | null;
 }
 
-/**
- * Inserts a truncation. A repeated insert writes the same row. The row must never be recomputed, because the lost
- * records can no longer be counted after the repair.
- */
+/** Inserts a truncation. It must not change later, because lost records cannot be counted after a repair. */
 export async function insertTruncation(store: Store, truncation: Truncation): Promise<void> {
   await writeRows(store, TRUNCATIONS, [truncation]);
 }
@@ -53,10 +50,7 @@ export interface TruncationRow {
 /** Returns the truncations of a partition that the projector detected, the oldest first. */
 export type TruncationQuery = (source: TopicSource) => Promise<TruncationRow[]>;
 
-/**
- * Returns a query that concurrent callers share. The query starts after they called and reads the truncations of all
- * partitions.
- */
+/** Returns a query of all partitions' truncations that concurrent callers share. */
 export function sharedTruncationQuery(store: Pick<Store, 'query'>, logId: string): TruncationQuery {
   const query = coalesceCalls(() =>
     store.query<TruncationRow & { readonly topic: string; readonly partition: number }>(
@@ -72,7 +66,6 @@ export function sharedTruncationQuery(store: Pick<Store, 'query'>, logId: string
     (await query()).filter((row) => row.topic === topic && row.partition === partition);
 }
 
-/** Returns a warning if the log lost records within the last day. */
 export async function truncationWarning(store: Store, logId: string): Promise<string | undefined> {
   const [row] = await store.query<{ cuts: string; lost: string; where: string }>(
     `SELECT count() AS cuts, sum(records) AS lost,

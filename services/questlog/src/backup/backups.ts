@@ -15,9 +15,7 @@ import { bytesOf, readManifest } from './manifest.ts';
 
 export interface BackupDeps {
   readonly router: RouterInstance;
-  /** Undefined if the engines are not embedded. */
   readonly source: BackupSource | undefined;
-  /** Folder of all backups. */
   readonly into: string;
   readonly logger: Logger;
 }
@@ -77,10 +75,7 @@ class Backups {
     return [...byId.values()].sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
   }
 
-  /**
-   * Returns the backups in the folder. Each manifest is read once, because it names every upload and clients poll
-   * twice per second.
-   */
+  /** Returns the backups in the folder. Each manifest is read once, because it lists every upload. */
   async #finished(): Promise<Backup[]> {
     const { into } = this.#deps;
     const names = (await readdir(into).catch(() => [])).filter((name) => !name.startsWith('.')).sort();

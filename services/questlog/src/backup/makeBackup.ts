@@ -19,7 +19,6 @@ export interface BackupSource {
   readonly log: Pick<Log & EmbeddedExtras, 'id' | 'copy'>;
   readonly store: Pick<Store, 'command' | 'query' | 'database'>;
   readonly dataDir: string;
-  /** The credentials file of the deployment. */
   readonly credentialsPath: string;
 }
 
@@ -30,10 +29,7 @@ export interface FinishedBackup {
 
 /** Folder of incomplete uploads, which are not copied. */
 const INCOMING_FOLDER = 'incoming';
-/**
- * Prefix of the folder of an unfinished backup, followed by the log id, because deployments can share the folder. The
- * next backup deletes the folder. It is never listed.
- */
+/** Prefix of an unfinished backup's folder, followed by the log id. The next backup deletes the folder. */
 const UNFINISHED = '.questlog-unfinished-';
 const POLL_MS = 100;
 const STOP_TIMEOUT_MS = 10_000;
@@ -41,11 +37,7 @@ const MIB = 1024 * 1024;
 
 const { link: _, ...PROJECTORS } = GROUPS;
 
-/**
- * Creates a backup.
- * @param into folder of all backups
- * @throws Unavailable if a disk or an engine fails; the unfinished backup is then deleted
- */
+/** Creates a backup in `into`. @throws Unavailable if a disk or an engine fails; no files are left */
 export async function makeBackup(
   source: BackupSource,
   header: Omit<Manifest, 'format' | 'files' | 'endedAt' | 'logId'>,
@@ -83,7 +75,6 @@ export async function makeBackup(
   }
 }
 
-/** Throws if the backup would fill the disk. */
 async function checkDiskSpace(dataDir: string, into: string): Promise<void> {
   await mkdir(into, { recursive: true, mode: 0o700 });
   let needed = 0;
@@ -149,10 +140,7 @@ async function statusOf(store: Pick<Store, 'query'>, id: string): Promise<Status
   return status;
 }
 
-/**
- * Stops the statement, so that it no longer writes to the files that are deleted next. After the timeout, ClickHouse
- * finishes alone.
- */
+/** Stops the statement, so that it no longer writes to files that are deleted next. */
 async function stopStatement(store: Pick<Store, 'command' | 'query'>, id: string): Promise<void> {
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   try {

@@ -11,7 +11,6 @@ import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { EMBEDDED_CREDENTIALS } from '../credentials.ts';
 
-/** File names in a backup and in a data folder. */
 export const PARTS = { log: 'log/questlog.db', clickhouse: 'clickhouse.tar', uploads: 'uploads' } as const;
 
 const FILE = 'manifest.json';
@@ -23,7 +22,6 @@ const Manifest = Type.Object({
   id: Type.String(),
   /** Log id of the deployment, because deployments can share a folder of backups. */
   logId: Type.String(),
-  /** Version of Questlog that created the backup. */
   version: Type.String(),
   startedAt: Type.String(),
   endedAt: Type.String(),
@@ -33,7 +31,6 @@ export type Manifest = Static<typeof Manifest>;
 
 const validator = Compile(Manifest);
 
-/** Writes the manifest after all files of the folder are on the disk. */
 export async function writeManifest(
   folder: string,
   header: Omit<Manifest, 'format' | 'files'>,
@@ -60,10 +57,7 @@ export async function writeManifest(
   return manifest;
 }
 
-/**
- * Reads the manifest.
- * @throws StartRefused if this version cannot read a manifest in the folder
- */
+/** Reads the manifest. @throws StartRefused if the folder has none that this version can read */
 export async function readManifest(folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, FILE), 'utf8').catch((cause: unknown) => {
     throw new StartRefused(`${folder} is not a complete backup: it has no ${FILE}`, { cause });
@@ -80,10 +74,7 @@ export async function readManifest(folder: string): Promise<Manifest> {
   return parsed;
 }
 
-/**
- * Verifies size and SHA-256 of every file.
- * @throws StartRefused that names the first changed, missing, or unexpected file
- */
+/** Verifies size and SHA-256 of every file. @throws StartRefused that names the first wrong file */
 export async function checkFiles(folder: string, { files }: Manifest): Promise<void> {
   const reject = (what: string): never => {
     throw new StartRefused(`the backup ${folder} was changed: ${what}`);
@@ -104,10 +95,7 @@ export async function checkFiles(folder: string, { files }: Manifest): Promise<v
   if (extra !== undefined) reject(`${extra} was added`);
 }
 
-/**
- * True if a backup can contain the file. Any other path could overwrite a file of the data folder, for example of
- * ClickHouse.
- */
+/** True if a backup can contain the file. Other paths could overwrite files of the data folder. */
 function isBackupFile(path: string): boolean {
   if (path.startsWith(`${PARTS.uploads}/`)) return true;
   return [PARTS.log, PARTS.clickhouse, ...EMBEDDED_CREDENTIALS].includes(path);

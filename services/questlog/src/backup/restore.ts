@@ -14,10 +14,7 @@ const DATABASE = 'questlog';
 /** Names that an empty target folder may contain: older backups, and a file system's own folder. */
 const IGNORED_NAMES = [BACKUPS, 'lost+found'];
 
-/**
- * Restores a backup.
- * @throws StartRefused if the backup is not complete or the folder is not empty; nothing was written then
- */
+/** Restores a backup. @throws StartRefused for an incomplete backup or a folder with files */
 export async function restoreBackup(from: string, to: string, logger: Logger): Promise<Manifest> {
   const folder = resolve(from);
   const manifest = await readManifest(folder);

@@ -10,10 +10,6 @@ const DEFAULT_DATABASE = 'questlog';
 /** Valid database names, because DDL statements contain the name unquoted. */
 const DATABASE = /^[A-Za-z_]\w{0,127}$/;
 
-/**
- * Returns ClickHouse's address and account.
- * @throws StartRefused that names the invalid setting
- */
 export function clickhouseAddress(settings: Settings): StoreOptions {
   const url = addressOf('CLICKHOUSE_URL', settings.clickhouseUrl);
   const database = settings.clickhouseDatabase || segments(url)[0] || DEFAULT_DATABASE;
@@ -31,10 +27,7 @@ export function clickhouseAddress(settings: Settings): StoreOptions {
   };
 }
 
-/**
- * Returns the read-only account. Undefined if none is set.
- * @throws StartRefused
- */
+/** Returns the read-only account. Undefined if none is set. @throws StartRefused */
 export function readerAccount(settings: Settings): (Account & { url: string }) | undefined {
   if (settings.clickhouseReaderUrl === '') return undefined;
   const {

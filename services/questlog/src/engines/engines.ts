@@ -45,7 +45,6 @@ export interface Engines {
   readonly store: Store;
   /** ClickHouse with the read-only account; undefined if none is set. */
   readonly reader: AddressedStore | undefined;
-  /** Address and account of ClickHouse. */
   readonly clickhouse: StoreOptions;
   /** Returns the current problem of the embedded ClickHouse. Undefined for an external ClickHouse. */
   readonly problem: (() => string | undefined) | undefined;
@@ -61,13 +60,10 @@ export interface Engines {
 export interface EngineChoice {
   /** Store of uploaded files; undefined: uploads are off. */
   readonly uploads: UploadChoice | undefined;
-  /** Origins whose web pages can read the responses to games. */
   readonly corsOrigins: AllowedOrigins;
   /** Public address without a trailing slash; empty if not set. */
   readonly publicUrl: string;
-  /** Undefined if JWTs are not configured. */
   readonly jwt: JwtOptions | undefined;
-  /** Proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: BlockList;
   readonly kafka: KafkaConnection | undefined;
   readonly address: StoreOptions | undefined;
@@ -135,10 +131,7 @@ function openReader(
   return reader;
 }
 
-/**
- * Validates the settings before anything starts.
- * @throws StartRefused that names every invalid setting
- */
+/** Validates the settings before anything starts. @throws StartRefused that names every invalid setting */
 export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): EngineChoice {
   const problems: string[] = [];
   const checked = <T>(work: () => T): T | undefined => {
@@ -183,10 +176,7 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   return { kafka, address, reader, uploads, corsOrigins, publicUrl, jwt, trustedProxies };
 }
 
-/**
- * Returns the store of uploaded files. A folder serves only one ingest process, so it must be set explicitly with
- * Kafka.
- */
+/** Returns the store of uploaded files. With Kafka, a folder must be set explicitly: it serves one ingest. */
 function uploadChoice(settings: Settings, isEmbedded: boolean): UploadChoice | undefined {
   const { uploads, uploadSigningKey: signingKey } = settings;
   if (uploads === 's3' || (uploads === 'auto' && settings.s3Bucket !== '')) {
@@ -262,10 +252,7 @@ async function warnAboutOtherLogs(log: Log, store: Store, logger: Logger): Promi
   logger.warn('clickhouse_holds_another_log', { log: log.id, others: others.map(({ id }) => id) });
 }
 
-/**
- * Returns a warning if ClickHouse detached broken parts. ClickHouse detaches unreadable parts at its start and then
- * answers as if their rows had never existed.
- */
+/** Returns a warning if ClickHouse detached unreadable parts at its start, whose rows are then missing. */
 export async function findBrokenParts(
   store: Pick<Store, 'query'>,
   logger: Logger,
@@ -288,7 +275,6 @@ export async function findBrokenParts(
 
 interface OpenedLog {
   readonly log: Log;
-  /** The same log, if it is embedded. */
   readonly embeddedLog: (Log & EmbeddedExtras) | undefined;
 }
 
@@ -340,10 +326,7 @@ async function embeddedClickHouse(deps: EngineDeps): Promise<Pick<Engines, 'clic
   };
 }
 
-/**
- * Returns the options of embedded engines. It throws only because of a bug: `checkedChoice` allows embedded engines
- * only in processes with a data folder.
- */
+/** Returns the options of embedded engines, which `checkedChoice` allows only with a data folder. */
 function embeddedOf({ embedded }: EngineDeps): NonNullable<EngineDeps['embedded']> {
   if (embedded === undefined) throw new Error('an embedded engine has no data folder here');
   return embedded;

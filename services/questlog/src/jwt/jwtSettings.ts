@@ -4,10 +4,7 @@ import { setting } from '@questlog/runtime/process/config';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import Type, { type Static } from 'typebox';
 
-/**
- * Signature algorithms with a public key. With a secret-key algorithm, any client that knows the public key could
- * sign a JWT.
- */
+/** Algorithms with a public key. With a secret-key algorithm, the public key could sign a JWT. */
 const JWT_ALGORITHMS: readonly string[] = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ];
@@ -65,10 +62,7 @@ export const jwtSettings = {
 
 const schema = Type.Object(jwtSettings);
 
-/**
- * Returns the JWT options. Undefined if JWTs are not configured.
- * @throws StartRefused that names the invalid setting
- */
+/** Returns the JWT options. Undefined if JWTs are not configured. @throws StartRefused */
 export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOptions | undefined {
   const { jwksUrl, jwtIssuer: issuer, jwtAudience: audience } = settings;
   if (jwksUrl === '') {
@@ -98,10 +92,7 @@ export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOption
   };
 }
 
-/**
- * Returns the address of the keys. It must be `https` or local, because an attacker who replaces the keys in transit
- * can sign any token.
- */
+/** Returns the address of the keys: `https` or local, so that the keys cannot be replaced in transit. */
 function keysAddress(text: string): URL {
   const url = URL.parse(text);
   const isHere = url !== null && ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);

@@ -14,10 +14,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import type { Ready, Running } from '../wiring.ts';
 import { FIRST_WORKER, type FromWorker, WORKER_ENV } from './worker.ts';
 
-/**
- * Minimum and maximum delay before a restart. A worker that ran for a long time is restarted at once. Repeated
- * failures end the process after about half a minute.
- */
+/** Minimum and maximum delay before a restart. A worker that ran for long is restarted at once. */
 const RESTART_DELAYS_MS = [500, 16_000] as const;
 const FAILURE_LIMIT = { withinMs: 60_000, most: 7 };
 
@@ -27,20 +24,13 @@ export interface WorkersDeps {
   readonly lifecycle: Lifecycle;
 }
 
-/**
- * Starts the workers. Resolves with the first worker's state once all are ready.
- * @throws StartRefused if a worker cannot start
- */
+/** Starts the workers. Resolves once all are ready. @throws StartRefused if a worker cannot start */
 export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): Promise<Running> {
   const children = new Map<number, ChildProcess>();
-  /**
-   * The last process of each worker that was ready. A worker that is not ready gets no requests, so operators see
-   * that it is missing.
-   */
+  /** The last ready process of each worker. A worker that is not ready gets no requests. */
   const ready = new Map<number, ChildProcess>();
   const supervised: SupervisedChild<Ready>[] = [];
   lifecycle.onStop('workers', async () => {
-    // Includes workers that are still starting.
     for (const child of children.values()) child.kill('SIGTERM');
     await Promise.all(supervised.map((one) => one.close()));
   });

@@ -1,7 +1,4 @@
-/**
- * The worker's side of `startWorkers.ts`: reports its state to the parent, and combines health and metrics of all
- * workers for operators.
- */
+/** The worker's side of `startWorkers.ts`: combines health and metrics of all workers. */
 import cluster from 'node:cluster';
 import type { FromChild, Probe } from '@questlog/runtime/process/children/supervisedChild';
 import type { Health } from '@questlog/runtime/process/health';
@@ -9,9 +6,7 @@ import type { Exposition, MetricsRegistry } from '@questlog/runtime/process/metr
 import { withinLimit } from '@questlog/runtime/process/waiting';
 import { mergedMetrics } from './mergedMetrics.ts';
 
-/** Environment variable with the number of the worker. */
 export const WORKER_ENV = 'WORKER_OF_QUESTLOG';
-/** Number of the worker that serves operators. */
 export const FIRST_WORKER = 1;
 /** A request of one worker to all others, and the response of one worker. */
 type WorkerRequest = { readonly request: 'health' | 'metrics'; readonly id: number };
@@ -21,20 +16,16 @@ export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
 /** Kubernetes waits one second, and the warnings take half of it. */
 const HEALTH_TIMEOUT_MS = 700;
-/** Prometheus waits for 10 s. */
 const METRICS_TIMEOUT_MS = 3_000;
 
 type HealthState = Awaited<ReturnType<Health['state']>>;
 
 export interface CurrentWorker {
   readonly number: number;
-  /** True for the worker that serves operators. */
   readonly isFirst: boolean;
-  /** Resolves once the message is sent. */
   send(message: FromChild<unknown>): Promise<void>;
 }
 
-/** Returns this worker. Undefined if the process is not a worker. */
 export function currentWorker(env: NodeJS.ProcessEnv): CurrentWorker | undefined {
   if (!cluster.isWorker) return undefined;
   const number = Number(env[WORKER_ENV]);

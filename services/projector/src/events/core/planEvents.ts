@@ -8,16 +8,12 @@ export interface AcceptedRecord {
   readonly message: EventsRecord;
 }
 
-/** A record and its erased events. */
 export interface FilteredRecord extends AcceptedRecord {
   /** Erasure id by the index of each erased event. */
   readonly erased?: ReadonlyMap<number, string>;
 }
 
-/**
- * Number of a record's events that one erasure covers and that have no rows. `event_counts_by_minute` counts these
- * events, `events` does not contain them.
- */
+/** Events of a record that one erasure covers: counted in `event_counts_by_minute`, not in `events`. */
 export interface ErasedCount {
   readonly erasureId: string;
   readonly tenantId: string;
@@ -47,7 +43,6 @@ export interface ExcludedKey {
   readonly what: (typeof EXCLUSIONS)[number];
 }
 
-/** Kinds of records without rows, in the order of the table's enum. */
 export const EXCLUSIONS = [
   'repeated_records',
   'repeated_events',
@@ -59,7 +54,6 @@ export const EXCLUSIONS = [
 const DAY_MS = 24 * 60 * 60 * 1000;
 const MINUTE_MS = 60 * 1000;
 
-/** Returns the records of a block without duplicate appends. */
 export function dropDuplicates<T extends AcceptedRecord>(
   records: readonly T[],
   seen: (message: EventsRecord) => boolean,
@@ -90,7 +84,6 @@ export function markErased(
   });
 }
 
-/** Returns the number of the record's events for each erasure. */
 export function erasedCountsOf({
   offset,
   message: { tenantId, receivedAt },
@@ -111,7 +104,6 @@ export function firstStoredEvent({ message: { count }, erased }: FilteredRecord)
   return event < count ? event : undefined;
 }
 
-/** True if at least one event of the record gets a row. */
 export function hasRows({ message: { count }, erased }: FilteredRecord): boolean {
   return erased === undefined || erased.size < count;
 }
@@ -128,7 +120,6 @@ interface MinuteCount {
   readonly weight: number;
 }
 
-/** Returns the number of the record's events by type, in the record's minute. */
 export function minuteCountsOf(message: EventsRecord, types: EventTypeCache): MinuteCount[] {
   const { tenantId, projectId, count } = message;
   const minuteS = minuteOf(message.receivedAt);
@@ -176,7 +167,6 @@ function isAt(bytes: Buffer, at: number, part: Buffer): boolean {
   return true;
 }
 
-/** Returns the counts that a duplicate or dead record adds. */
 export function excludedCountsOf(
   { offset, message: { tenantId, receivedAt, count } }: AcceptedRecord,
   why: 'repeated' | 'dead',
@@ -266,7 +256,6 @@ export class RecentAppends {
   }
 }
 
-/** Number of events of a key in one partition of the log, up to an offset. */
 export interface Count {
   readonly count: number;
   /** Number of events that the counted events represent as a sample. Undefined: no event is a sample. */
@@ -315,7 +304,6 @@ export class Rollup<Key> {
     this.#changed.add(name);
   }
 
-  /** Returns the rows to write: all counts that changed. */
   drain(): Counted<Key>[] {
     const rows = [...this.#changed].flatMap((name) => this.#counts.get(name) ?? []);
     this.#changed.clear();

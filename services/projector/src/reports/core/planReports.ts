@@ -61,16 +61,12 @@ export function retractionOf(
   return first && { ...report, retractedAt: first.message.receivedAt };
 }
 
-/**
- * True if the retraction is after the report. A retraction in another partition of this log is not in the home
- * partition. Every record of an older log is earlier.
- */
+/** True if the retraction is after the report. Every record of an older log is earlier. */
 function isLater(place: StoredReport['position'], report: StoredReport['position']): boolean {
   if (place.logId !== report.logId) return true;
   return place.partition === report.partition && place.offset > report.offset;
 }
 
-/** A row of `report_link_versions`. */
 export interface LinkRow {
   readonly tenantId: string;
   readonly projectId: string;
@@ -80,11 +76,9 @@ export interface LinkRow {
   readonly source: LinkSource;
   readonly version: number;
   readonly changedAt: number;
-  /** Offset of the record with this state. */
   readonly offset: number;
 }
 
-/** Returns a pending link for every event that the filed report names. */
 export function pendingLinks(filed: ReportRecord): LinkRow[] {
   return [...namedEventsOf(filed.message)].map(([eventId, source]) =>
     unlinkedRow(filed, eventId, 'pending', source),
