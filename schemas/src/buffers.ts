@@ -1,7 +1,4 @@
-/**
- * Allocates and frees large buffers outside the garbage collector: V8 marks its whole heap for every 64 MiB of
- * external memory, which was a third of the cost of a request with 500 events.
- */
+/** Allocates and frees large buffers, because V8 collects its whole heap for every 64 MiB of external memory. */
 
 /** Allocates a buffer, from 4 KiB on with its own memory: a buffer from Node's pool cannot be freed. */
 export function allocateBytes(length: number): Buffer {

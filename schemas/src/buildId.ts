@@ -13,9 +13,9 @@ export interface Build {
 const RULE = 'questlog build 1';
 
 /**
- * Returns the first 16 bytes of a SHA-256 as a UUIDv8. The hash input is the rule's name, the project id in lower
- * case, the version, the platform, the commit, and the channel. Each part is its length in UTF-8 bytes (4 bytes,
- * big-endian), followed by these bytes. An omitted part has length 0.
+ * Returns 16 bytes of a SHA-256 as a UUIDv8. The input is the rule's name, the project id in lower case, version,
+ * platform, commit, and channel, each as its length in UTF-8 bytes (4 bytes, big-endian; 0 if omitted) and these
+ * bytes.
  */
 export function buildIdOf(projectId: string, { version, platform, gitCommit, channel }: Build): string {
   const hash = createHash('sha256');

@@ -1,7 +1,6 @@
 /**
- * Determines a record's partition. The key is the tenant. The partition is the tenant's home partition (Kafka's
- * default partitioner: murmur2 of the key) plus a lane. A large tenant can use several partitions, and each session
- * keeps its order.
+ * Determines a record's partition: its tenant's home partition (Kafka's default partitioner: murmur2 of the key) plus
+ * a lane. A large tenant can use several partitions, and each session keeps its order.
  */
 import { createHash } from 'node:crypto';
 

@@ -1,7 +1,4 @@
-/**
- * Decides whether an event belongs to a report of its session. Ingest uses the rule for its answers, the linker for
- * the links. An event without a session belongs to no report by session.
- */
+/** Decides whether an event belongs to a report of its session, for ingest's answers and the linker's links. */
 import type { LinkSource } from './topics/linkedEvents.ts';
 import { MAX_WINDOW_MS, type ReportLink } from './topics/reportLinks.ts';
 

@@ -1,7 +1,4 @@
-/**
- * Rows of the table `reports` (`deploy/clickhouse/006-reports.sql`, `010-report-content.sql`), as services read them.
- * The content is read separately, because it has up to 200 KB per report and links do not need it.
- */
+/** Rows of the table `reports`. The content, up to 200 KB per report, is read separately. */
 import type { Attachment, ReportContent, ReportLink } from '../topics/reportLinks.ts';
 
 export interface StoredReport {

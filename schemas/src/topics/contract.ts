@@ -86,8 +86,7 @@ function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> 
 
 /**
  * Returns the number of fields that are decoded even if no byte is left. Beyond the end, avsc reads zeros: the first
- * branch of a union, and an empty array or map. A recursive type counts once, because its decoding ends with the
- * stack.
+ * branch of a union, and an empty array or map. A recursive type counts once.
  */
 function minFieldCountOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
   const before = known.get(type);
@@ -110,10 +109,7 @@ function partsOf(type: avsc.Type): readonly avsc.Type[] {
   return type instanceof types.MapType ? [type.valuesType] : [];
 }
 
-/**
- * Parses a schema into a type that decodes and re-encodes any value unchanged, for records that only another version
- * understands. Integers that are not safe become bigint.
- */
+/** Parses a schema into a type that re-encodes any value unchanged. Integers that are not safe become bigint. */
 export function parseUnchecked(schema: string): MessageType<unknown> {
   return avsc.Type.forSchema(JSON.parse(schema), {
     typeHook: (part, options) => (isLong(part) ? uncheckedLong : inProcessType(part, options)),
@@ -242,10 +238,7 @@ function countedInRange(value: number): number {
   throw new RangeError('a number lies outside 1 to 2^53 - 1');
 }
 
-/**
- * A nullable value, whose branch follows from the value. avsc's own union checks a value against every branch with a
- * logical type, even if it is null. Without these checks, encoding a record of events is a fifth faster.
- */
+/** A nullable value. Without avsc's check of each branch, encoding a record of events is a fifth faster. */
 class OptionalType extends avsc.types.UnwrappedUnionType {
   /** Called by avsc to write a value. avsc's declarations omit it. */
   _write(tap: Tap, value: unknown): void {
@@ -292,10 +285,7 @@ class BoundedMap extends avsc.types.MapType {
   }
 }
 
-/**
- * Visits the items of all blocks of an array or a map. Each item takes at least one byte, so the time is bounded by
- * the bytes. Questlog's schemas have no items without bytes.
- */
+/** Visits all items of an array or a map. Each item takes at least one byte, which bounds the time. */
 function eachItem(tap: Tap, take: () => void): void {
   for (let count = tap.readLong(); count !== 0; count = tap.readLong()) {
     // The size of the block in bytes is ignored, because a wrong size could point backwards.

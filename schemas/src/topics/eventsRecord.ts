@@ -1,6 +1,6 @@
 /**
- * A record of `questlog.events.v1` for readers: its bytes and the positions of each event's fields in them. A block
- * has tens of thousands of events, and creating objects and strings for them would take most of a reader's time.
+ * A record of `questlog.events.v1` for readers: its bytes and the positions of the fields, because creating objects
+ * is slow.
  */
 import { isUtf8 } from 'node:buffer';
 import {
@@ -200,10 +200,7 @@ export const PROJECT_AT = TENANT_AT + UUID_FIELD;
 const DIGEST_BYTES = 32;
 const MIN_EVENT_BYTES = UUID_FIELD + 8;
 
-/**
- * Reads a record in canonical form. Undefined if the record is damaged, or if another producer encoded it
- * differently; avsc then decodes or rejects it. A record that this function accepts means the same to avsc.
- */
+/** Reads a record in canonical form. Undefined for other or damaged encodings, which avsc decodes or rejects. */
 function readCanonical(bytes: Buffer): EventsRecord | undefined {
   const reader = new Reader(bytes, 0);
   for (let i = 0; i < 3; i++) reader.uuid();

@@ -1,7 +1,7 @@
 /**
  * `questlog.linked-events.v1`: a link between a bug report and an event, or its retraction. Key: the tenant.
- * Partition: the event's partition, so that the records of one session are in order. A `read_committed` consumer sees
- * each change once.
+ * Partition: the event's, so that the records of one session are in order. A `read_committed` consumer sees each
+ * change once.
  */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from '../uuid.ts';

@@ -1,7 +1,6 @@
 /**
  * `questlog.linker-state.v1`: the linker's state of one partition, compacted by entry. An entry is written in the
- * transaction that makes it true. Only the linker reads the topic. Key: the entry. Partition: the linker's partition.
- * A tombstone deletes an entry.
+ * transaction that makes it true. Key: the entry. A tombstone deletes an entry.
  */
 import { MICROS, messageContract, optional, record, UUID } from './contract.ts';
 import { type ReportLink, reportLinks } from './reportLinks.ts';

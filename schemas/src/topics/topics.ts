@@ -49,10 +49,7 @@ export interface TopicDefinition {
   readonly compression?: 'zstd';
 }
 
-/**
- * Returns the topics of a deployment. Joined topics (events, sessions, report links) and their results have the same
- * number of partitions. The directory has one partition, so that its records are in one order.
- */
+/** Returns the topics. Joined topics (events, sessions, report links) and their results have equal partitions. */
 export function topicDefinitions(partitions: number): TopicDefinition[] {
   const week = { policy: 'delete', retentionMs: 7 * DAY_MS } as const;
   return [

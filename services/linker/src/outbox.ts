@@ -1,8 +1,7 @@
 /**
- * Commits the decisions of one partition: links, notices, changelog entries, and offsets are one transaction. A new
- * owner first initializes the producer, which fences the previous owner, and then reads what that owner committed.
- * The position is a changelog entry, and only this entry counts, because the group's offsets can be lost or reset.
- * They are also committed, for lag metrics and Kafka tools.
+ * Commits links, notices, changelog entries, and offsets of one partition in one transaction. A new owner initializes
+ * the producer, which fences the previous owner. The position in the changelog counts, not the group's offsets, which
+ * can be lost.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
@@ -16,10 +15,7 @@ import type { PartitionDeps } from './deps.ts';
 
 const MAX_TRANSACTION_BYTES = 8 * 1024 * 1024;
 
-/**
- * Initializes the producer, restores the state with its position, and seeks.
- * @throws Unavailable if the log does not answer; the signal's reason if the partition is lost meanwhile
- */
+/** Initializes the producer, restores the state, and seeks. @throws Unavailable if the log does not answer */
 export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
   const producer = await deps.log.transactionalProducer(`${GROUPS.link}-${owned.partition}`);
   try {
@@ -152,9 +148,8 @@ export class Outbox {
   }
 
   /**
-   * Moves the position back after a truncation. The next commit always writes the position, because a restart would
-   * otherwise skip records. It includes the highest known epoch, because otherwise a second truncation at a lower
-   * offset would not be detected before the next read.
+   * Moves the position back after a truncation. The next commit writes it with the highest known epoch, so that a
+   * restart skips no records and a second truncation is detected.
    */
   rewind(topic: string, offset: number): void {
     const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#nextPosition;
@@ -224,10 +219,7 @@ export class Outbox {
 /** Time without a record after which a restore gives its place in the queue to another partition. */
 const STALLED_AFTER_MS = 10_000;
 
-/**
- * Restores the state from the latest entry of each key, in the order in which they were written. Only these entries
- * are decoded, because most records of a changelog can be outdated: only closed segments are compacted.
- */
+/** Restores the state from the latest entry of each key. Older entries are not decoded. */
 async function restoredState(
   deps: PartitionDeps,
   { partition, signal }: OwnedPartition,

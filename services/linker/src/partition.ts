@@ -1,7 +1,4 @@
-/**
- * Runs one partition of the linker: read → decide → append. State and offsets are in one transaction. After a failed
- * transaction, the run restarts from the changelog.
- */
+/** Runs one partition: read → decide → append. After a failed transaction, it restarts from the changelog. */
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
@@ -146,8 +143,8 @@ async function processBatch(run: Run, batch: Batch | undefined): Promise<void> {
 }
 
 /**
- * Decides on one record. A record that does not decode has no links; the projector dead-letters it. A report that is
- * too large for its home partition is dead-lettered here.
+ * Decides on one record. The projector dead-letters a record that does not decode; this function dead-letters a
+ * report that is too large for its home partition.
  */
 async function decide(
   { owned, deps, deadLetters, outbox }: Run,

@@ -1,7 +1,7 @@
 /**
- * Moves reports from partitions that were added to `questlog.report-links.v1` to the home partition of their key. The
- * linker does not join added partitions, because no partition of the other topics matches them. After a crash, a
- * record can be moved twice, which is the same as a duplicate report of any producer.
+ * Moves reports from partitions that were added to `questlog.report-links.v1` to the home partition of their key,
+ * because the linker does not join added partitions. After a crash, a record can be moved twice, like any duplicate
+ * report.
  */
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';

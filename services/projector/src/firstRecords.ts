@@ -17,10 +17,7 @@ export interface EntityId {
   readonly id: string;
 }
 
-/**
- * Returns the first record of each entity. A record is dropped if its entity has an earlier record, in this block or
- * in the table. Rows of this block do not count as earlier.
- */
+/** Returns the first record of each entity, unless the table has an earlier record from another block. */
 export async function firstRecords<Message>(
   entities: EntityTable<Message>,
   block: Block,

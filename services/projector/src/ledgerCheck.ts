@@ -1,7 +1,6 @@
 /**
- * Publishes the ledger difference as metrics: events that the log confirmed and that are neither projected,
- * duplicates, nor dead letters. Runs in the projector, because a minute can be checked only after its projection, and
- * ingest must not lose time.
+ * Publishes the ledger difference as metrics: confirmed events that are neither projected, duplicates, nor dead
+ * letters.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
@@ -34,10 +33,7 @@ export function startLedgerChecks(deps: LedgerCheckDeps): () => void {
   return () => clearInterval(timer);
 }
 
-/**
- * Returns a function that runs one check. Everything that the log stored before `settledMs` is projected, because all
- * members of the groups have passed the end offsets of that time.
- */
+/** Returns a function that runs one check, for minutes before a time whose end offsets are projected. */
 export function createLedgerCheck({ log, store, clock, metrics }: LedgerCheckDeps): () => Promise<void> {
   let end: { readonly offsets: readonly number[]; readonly atMs: number } | undefined;
   let settledMs: number | undefined;

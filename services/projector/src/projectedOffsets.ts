@@ -18,8 +18,8 @@ const LAST_INSERT_MS = 3_000;
 export interface PartitionOffsets {
   /**
    * Starts a new generation, which replaces all offsets of earlier owners, including offsets that they publish later.
-   * @param confirm confirms that this process owns the partition. It runs after the last generation was read, so that
-   * an earlier owner cannot replace this generation with a generation that it read before.
+   * @param confirm confirms the ownership after the last generation was read, so that an earlier owner cannot replace
+   * this generation
    */
   start(nextOffset: number, tableUuid: string, confirm: () => Promise<void>): Promise<void>;
   /** Publishes a later offset of the same generation soon; call it after the commit. */
@@ -127,10 +127,7 @@ function nameOf({ topic, partition }: Pick<TopicSource, 'topic' | 'partition'>):
   return `${topic}/${partition}`;
 }
 
-/**
- * Returns a row for the lost records of each truncation. These rows are inserted together with the row of the partition,
- * so that a reader that sees an offset after a truncation also sees which records were lost.
- */
+/** Returns a row for the lost records of each truncation, which is inserted together with the partition's row. */
 function lostOf(row: Row, truncations: readonly TruncationRow[]): Row[] {
   return truncations.map(({ orphanId, offset, endOffset }) => ({
     ...row,

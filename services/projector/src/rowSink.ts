@@ -85,9 +85,8 @@ const ESTIMATED_ROW_BYTES = 256;
 const MAX_INSERT_BYTES = 8 * 1024 * 1024;
 
 /**
- * Writes rows that can be written repeatedly: the same key, version, and content, so that the table merges duplicates
- * and its views never show them. Deduplication tokens and reads of stored rows are therefore not needed, and rows can
- * be split into inserts at any point.
+ * Writes rows repeatably: with the same key, version, and content, so that the table merges duplicates. Deduplication
+ * tokens and reads of stored rows are not needed.
  */
 export class RowSink<Row> {
   readonly #store: Store;

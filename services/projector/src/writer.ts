@@ -1,7 +1,4 @@
-/**
- * The common part of all projection writers: dependencies, decoding, and dead letters. Records that do not decode or
- * are invalid become dead letters after the rest of the block is written.
- */
+/** The common part of all projection writers: dependencies, decoding, and dead letters. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';

@@ -1,7 +1,4 @@
-/**
- * The file `dev-credentials.json` with addresses and tokens of the deployment, for new users, tests, and commands
- * such as `npm run sql`. The first start creates it; later starts keep it.
- */
+/** The file `dev-credentials.json` with addresses and tokens of the deployment. The first start creates it. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -49,8 +46,8 @@ export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
 }
 
 /**
- * Returns the path of the credentials file of the deployment that was started last in the folder. A command in
- * another shell does not have the settings that name Kafka. Undefined if no deployment was started in the folder.
+ * Returns the credentials file of the deployment that was started last in the folder. Undefined if there was no
+ * start.
  */
 export function latestCredentialsPath(dataDir: string): string | undefined {
   const startedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;

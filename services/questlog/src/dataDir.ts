@@ -9,11 +9,7 @@ export const UNFINISHED_RESTORE = 'unfinished-restore';
 const OWN_NAMES = /^(log|clickhouse|uploads|backups|dev-credentials\..*)$/;
 const GROUP_AND_OTHERS = 0o077;
 
-/**
- * Creates the data folder and restricts access to it.
- * @param subfolders one subfolder for each embedded engine of this process
- * @throws StartRefused if the folder cannot be created or contains other files
- */
+/** Creates the data folder and restricts access to it. @param subfolders for each embedded engine */
 export function openDataDir(setting: string, subfolders: readonly (typeof SUBFOLDERS)[number][]): string {
   const dataDir = resolve(setting);
   if (existsSync(join(dataDir, UNFINISHED_RESTORE))) {
@@ -84,9 +80,8 @@ function codeOf(error: unknown): unknown {
 }
 
 /**
- * Removes access of other users that an older version or a shell's umask left. A folder is restricted after its
- * contents, so a restricted folder is complete. If the folder has foreign files (for example `/tmp` or the root of a
- * volume), only Questlog's files in it are restricted.
+ * Removes access of other users. A folder is restricted after its contents, so a restricted folder is complete. In a
+ * folder with foreign files (for example `/tmp`), only Questlog's files are restricted.
  */
 function restrictAccess(dataDir: string): void {
   const names = readdirSync(dataDir);

@@ -6,11 +6,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import type { Credentials } from './credentials.ts';
 
-/**
- * Creates the demo tenant, project, and token. The tenant is written last. If it exists, nothing is created, so that
- * a revoked demo token stays revoked.
- * @returns true if the demo was created now
- */
+/** Creates the demo, the tenant last. If the tenant exists, returns false, so that a revoked token stays revoked. */
 export async function ensureDemo(
   directory: DirectoryHandle,
   { tenantId, projectId, token }: Credentials,
@@ -45,10 +41,7 @@ export async function ensureDemo(
   return true;
 }
 
-/**
- * Registers the demo session over HTTP, as a game does. A revoked token is ignored. If the log is unavailable, the
- * start continues and the next start registers the session.
- */
+/** Registers the demo session over HTTP. A revoked token is ignored; an unavailable log is left to the next start. */
 export async function ensureDemoSession({ baseUrl, token, sessionId }: Credentials): Promise<void> {
   const response = await fetch(`${baseUrl}/v1/ingest/sessions`, {
     method: 'POST',

@@ -53,10 +53,7 @@ function decideCheck(
   return { ...EMPTY_DECISION, notices, changes };
 }
 
-/**
- * True if the report is the first record of its id in the log. A stored report with a higher offset is the same
- * report, read again after a truncation. A row of another log belongs to a record that is not in this log.
- */
+/** True if the report is the first record of its id. After a truncation, its row may have another offset or log. */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
   return report.logId === logId ? report.offset >= offset : !report.isRetracted;
@@ -138,9 +135,8 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
 }
 
 /**
- * Links late events. Open reports are included: the lookup saw all of their links, so no event is linked twice.
- * Reports with a pending retraction are left out, and their sessions wait until the lookup of the retraction has
- * decided.
+ * Links late events, also to open reports, whose links the lookup saw. A session with a report whose retraction is
+ * pending waits.
  */
 function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): Decision {
   const { sessions, found, isComplete: isWhole } = answer;

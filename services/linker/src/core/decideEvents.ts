@@ -25,9 +25,8 @@ interface Match {
 }
 
 /**
- * Decides on one append of events.
  * @param arrivedAtMs time at which the log stored the append, milliseconds since the epoch
- * @param isReplayed true if the record comes from the dead letters: its events may be linked, and its reports closed
+ * @param isReplayed true for a replayed dead letter: its events may be linked, and its reports closed
  */
 export function decideEvents(
   state: LinkerState,

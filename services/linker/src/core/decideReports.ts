@@ -67,9 +67,8 @@ export function openReport(state: LinkerState, offset: number, record: ReportLin
 }
 
 /**
- * Decides on a filed or retried report. The projected report shows whether the record is the first of its id, or was
- * retracted before the retry. A copy was already checked at the tenant's home. A record of a tracked report is the
- * same report, another report with the same id, or a request for a new lookup.
+ * Tracks a filed or retried report until it is projected, which shows whether it is the first of its id. A copy was
+ * already checked at the tenant's home. A tracked report is ignored or looked up again.
  */
 function decideFiled(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);

@@ -1,6 +1,5 @@
 /**
- * Chooses the next lookup. A partition runs one lookup at a time, and each lookup sees all links that the partition
- * made before. A lookup can therefore search all events of a report repeatedly and returns only events that are not
+ * Chooses the next lookup. A partition runs one lookup at a time, and each lookup returns only events that are not
  * linked. A lookup that waits for the projector can be suspended, so that others can overtake it. Pure.
  */
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
@@ -81,10 +80,7 @@ const MAX_EVENT_IDS_PER_JOB = 20_000;
 
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
-/**
- * Projects with more data than one lookup returns, and their maximum reports per lookup. The project that has waited
- * longest is first. They get every second lookup, one project at a time, so that they do not delay other projects.
- */
+/** Projects with more data than one lookup returns, by wait, with their limits. They get every second lookup. */
 export interface HeavyProjects {
   readonly projects: ReadonlyMap<string, number>;
   readonly isNext: boolean;
@@ -118,11 +114,9 @@ function keysOf(job: Exclude<Job, { kind: 'check' }>): Iterable<string> {
 export type SuspendedJobs = ReadonlyMap<Job['kind'], { readonly job: Job }>;
 
 /**
- * Returns the next lookup. The kinds alternate, so that no kind waits forever.
+ * Returns the next lookup. The kinds alternate.
  * @param after kind of the previous lookup
- * @param max maximum reports, retractions, or sessions; less than `MAX_ENTRIES_PER_JOB` after a failed lookup
- * @param suspended suspended lookups, which continue when their kind is next
- * @param heavy result of `heavyProjectsAfter` for the last answer
+ * @param max maximum entries; less than `MAX_ENTRIES_PER_JOB` after a failed lookup
  */
 export function nextJob(
   state: LinkerState,
@@ -147,9 +141,8 @@ export function nextJob(
 }
 
 /**
- * True if a lookup of this kind may overtake the suspended ones. Links of events that arrived after the start of a
- * suspended `ask` or `close` are deferred until it is answered. A later lookup would find these events too and link
- * them twice. Only `check` and `unlink` may overtake.
+ * True if a lookup of this kind may overtake the suspended ones. Later links are deferred while an `ask` or `close`
+ * is suspended, and another lookup would make these links too.
  */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));

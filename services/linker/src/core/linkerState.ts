@@ -1,7 +1,6 @@
 /**
- * The linker's state of one partition: tracked reports by event and session, pending lookups, and recent appends, but
- * no events. `evolve` is the only way to change it. Every change is a changelog entry, from which a new owner
- * restores the same state. Pure.
+ * The linker's state of one partition: tracked reports, pending lookups, and recent appends, but no events. A new
+ * owner restores it from the changelog. Pure.
  */
 
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -244,9 +243,8 @@ class DueTimes {
 }
 
 /**
- * Counts the links by session that a report can still get: the first in the log, up to the maximum in its record.
- * Links of named events are few and not limited. One partition owns a session, so one counter is enough. A budget
- * belongs to one step and counts the step's links immediately.
+ * Counts the links by session that a report can still get within one step: the first in the log, up to the maximum in
+ * its record. Links of named events are not limited.
  */
 export class SessionLinkBudget {
   readonly #state: LinkerState;

@@ -1,7 +1,6 @@
 /**
- * Determines the partition that owns a pair of a report and an event. Each pair has one owner, so that its link is
- * made in one sequence of steps. A named event belongs to the partition of the lane in its id; every other event of
- * the report's session belongs to the partition of the session's lane. Pure.
+ * Determines the one partition that owns a pair of a report and an event: the partition of the lane in a named
+ * event's id, otherwise the partition of the session's lane. Pure.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import { namedEventsOf } from '@questlog/schemas/reportWindow';

@@ -1,7 +1,4 @@
-/**
- * Ids in insertion order, each with the number of its entry, and a hash index. Both are stored as numbers in buffers,
- * which take a quarter of the memory of strings in a set. Pure.
- */
+/** Ids with the number of their entry and a hash index, in a quarter of the memory of strings in a set. Pure. */
 
 const WORDS_PER_ROW = 5;
 const ENTRY_WORD = 4;

@@ -1,7 +1,6 @@
 /**
- * The recent append ids of one partition. The ids of a commit are one changelog entry, which is never rewritten. The
- * oldest entries are evicted and newer entries reuse their keys, so that the changelog contains only the cached ids.
- * Pure.
+ * The recent append ids of one partition. The ids of a commit are one changelog entry. The oldest entries are evicted
+ * and newer entries reuse their keys. Pure.
  */
 import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 import { PackedIds } from './packedIds.ts';
@@ -9,9 +8,8 @@ import { PackedIds } from './packedIds.ts';
 /** A commit with more ids has several entries, each far below the topic's record limit. */
 const MAX_IDS_PER_ENTRY = 1_000;
 /**
- * Prefix of the keys of this version. The previous version used numbered slots and rewrote a slot with each commit.
- * It treats an entry whose name is not a number as ids that are never evicted, so that neither version misses appends
- * of the other.
+ * Prefix of the keys of this version. The previous version used numbered slots, and never evicts the ids of an entry
+ * with another name, so that neither version misses appends of the other.
  */
 const ENTRY_PREFIX = '#';
 

@@ -1,10 +1,6 @@
 /**
- * Determines which offsets must be projected before a lookup may query ClickHouse. Only the partitions that the
- * lookup reads count, so that a partition with projector lag delays no other partition. Pure.
- *
- * For events, this is only the partition itself, whatever the tenant's spread was: an event is in the lane in its id,
- * and a partition looks up only events of its own lanes (`ownership.ts`). For reports, these are the home partitions
- * of the tenants, where reports are decided and projected.
+ * Determines which offsets must be projected before a lookup may query ClickHouse. Events need the partition itself,
+ * because an event is in the lane in its id; reports need the tenants' home partitions. Pure.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import type { Projected } from '@questlog/schemas/tables/projected';

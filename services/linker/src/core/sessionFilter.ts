@@ -1,8 +1,6 @@
 /**
- * A Bloom filter of the sessions with reports. A game that sends its local time as UTC sends many events whose clock
- * is off, but few sessions have a report. Only events of such sessions need a lookup. All partitions of a process
- * share one filter: entries of other partitions cause an occasional lookup, while one filter per partition would take
- * a MiB each. Pure.
+ * A Bloom filter of the sessions with reports. Many events can have a wrong clock, but only events of these sessions
+ * need a lookup. All partitions of a process share one filter, because each would take a MiB. Pure.
  */
 
 /** With 10 bits per session, about 1 % of other sessions are false positives. */

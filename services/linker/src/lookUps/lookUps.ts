@@ -1,7 +1,4 @@
-/**
- * Lookups in ClickHouse. A lookup waits until the projector has passed the required offsets
- * (`core/requiredOffsets.ts`): the partition's consumed events, its links, and the reports of the lookup.
- */
+/** Lookups in ClickHouse, which wait until the projector has passed the required offsets. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { leaderEpochOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
@@ -48,9 +45,8 @@ export class LookUps {
   }
 
   /**
-   * Loads the sessions with reports; until then every session may have a report. The process's earlier filter is not
-   * enough, because the previous owner of the partition may have closed reports since. A restored table that lacks
-   * reports is not enough either.
+   * Loads the sessions with reports after all reports are projected, because the previous owner may have closed
+   * reports since, and a restored table may lack reports.
    */
   async loadSessions(): Promise<void> {
     const { sessions, logger, log } = this.#deps;
@@ -81,9 +77,8 @@ export class LookUps {
   }
 
   /**
-   * Runs a lookup. Resolves with undefined if the projector has lag and the lookup is overdue; a later call continues
-   * the same lookup.
-   * @throws Unavailable if ClickHouse or the log does not answer; a new lookup is then started
+   * Runs a lookup. Resolves with undefined if it is overdue; a later call continues it.
+   * @throws Unavailable if ClickHouse or the log does not answer
    */
   async answer(lookUp: LookUp): Promise<Answer | undefined> {
     const { job } = lookUp;
@@ -209,9 +204,7 @@ export class LookUps {
 
 /**
  * True if the commit reached the offset, but its last record has an older leader epoch than a required record before
- * it. The log was then truncated and has grown again, and the projector has not noticed. For a block that is being
- * written, the last record is after the commit; it still proves that the projector read the records below from the
- * same log.
+ * it. The log was then truncated and has grown again, and the projector has not noticed.
  */
 function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null): boolean {
   const known = leaderEpoch === null || commit === undefined ? undefined : leaderEpochOf(commit);

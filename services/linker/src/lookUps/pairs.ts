@@ -1,8 +1,4 @@
-/**
- * Finds events of reports: unlinked events by session and window, unlinked named events, and linked events to
- * retract. A first query returns pairs of report and event, a second one the events, up to the byte limit of an
- * answer.
- */
+/** Finds the unlinked events of reports by session or name, and linked events to retract: first pairs, then events. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { partitionOf } from '@questlog/schemas/partition';
 import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';

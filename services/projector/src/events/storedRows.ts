@@ -135,7 +135,7 @@ function distinct<T>(values: readonly T[]): T[] {
 const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 
-/** Returns the append ids below an offset, the oldest first, without those of a replayed block. */
+/** Returns the append ids below an offset, the oldest first; a replayed block must not drop its own records. */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(
     `SELECT append_id AS id FROM appends
@@ -164,10 +164,7 @@ export async function storedAppendIdsOf(
   return found;
 }
 
-/**
- * Returns the append ids whose events are stored below the offset, for appends that are no longer in `appends`. A
- * duplicate has the same event ids, so one event per append is enough. An erased event has no row.
- */
+/** Returns the append ids whose events are stored below the offset, found by one event id per append. */
 export async function appendIdsOfStoredEvents(
   store: Store,
   source: Source,
@@ -202,10 +199,7 @@ export async function appendIdsOfStoredEvents(
   return found;
 }
 
-/**
- * Returns the first event of each lost record without a row in `appends`: the projector ended while it was writing
- * the block. A duplicate of the record has the same events.
- */
+/** Returns the first event of lost records without a row in `appends`, which were being written at a crash. */
 export async function partiallyStoredEvents(
   store: Store,
   { partition, orphanIds }: Source,

@@ -126,10 +126,7 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
 /** Maximum age of an append that is certainly in `appends`, which keeps three days. */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
-/**
- * Returns records whose first append may be missing in `appends`: records that are projected late or again, and
- * records replayed from the dead letters, whose rows `events` may have accepted and `appends` rejected.
- */
+/** Returns records whose first append `appends` may lack: old records, and records replayed from the dead letters. */
 function needEventLookUp(
   accepted: readonly FilteredRecord[],
   nowMs: number,

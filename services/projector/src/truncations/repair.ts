@@ -1,7 +1,6 @@
 /**
- * Moves the rows of lost records: they get a log id of their own, so that they are not mistaken for rows of the new
- * records at the same offsets. Counts that included these rows are recomputed from the events. Every step can be
- * repeated.
+ * Moves the rows of lost records to a log id of their own, so that they are not mistaken for rows of new records at
+ * the same offsets, and recomputes their counts. Every step can be repeated.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -107,10 +106,7 @@ const ROLLUPS: readonly RollupTable[] = [
   },
 ];
 
-/**
- * Returns the steps that recompute a rollup. A count with a higher offset would replace the new count, so it is
- * deleted first. The counts of the moved rows show which counts were deleted.
- */
+/** Returns the steps that recompute a rollup. A count with a higher offset would win, so it is deleted first. */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>

@@ -50,7 +50,7 @@ async function stored() {
   return Object.fromEntries(Object.entries(row ?? {}).map(([name, count]) => [name, Number(count)]));
 }
 
-/** Expects the two events of each append once, counted once. One of the two is a sample of four events. */
+/** Expects the two events of each append once, counted once. The weight of the second event is four. */
 function once(...appends: EventsAccepted[][]) {
   const { size } = new Set(appends.flat().map(({ appendId }) => appendId));
   return { events: 2 * size, ids: 2 * size, minutes: 2 * size, used: 2 * size, weighted: 5 * size };

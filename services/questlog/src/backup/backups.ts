@@ -1,7 +1,4 @@
-/**
- * Serves `/admin/backups`: creates backups, one at a time, in the folder that a setting names. A caller cannot choose
- * the folder, because the admin token alone must not allow writes to any path of the machine.
- */
+/** Serves `/admin/backups`. A caller cannot choose the folder, because the token must not allow writes to any path. */
 import { randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,7 +1,4 @@
-/**
- * The manifest of a backup, which lists every file with its size and SHA-256. It is written last, after all files are
- * on the disk. A folder without a manifest, or with other files, is not a valid backup.
- */
+/** The manifest of a backup: every file with its size and SHA-256, written last. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';

@@ -85,8 +85,7 @@ export interface EngineDeps {
 }
 
 /**
- * Resolves as soon as the log is open. The caller can do other work while ClickHouse starts. The inner promise
- * `engines` is wrapped in an object, because `await` would otherwise also wait for it.
+ * Resolves once the log is open, while ClickHouse starts. The object keeps `await` from waiting for `engines`.
  * @throws StartRefused if an engine cannot be opened; Unavailable if an engine does not answer
  */
 export async function openEngines(deps: EngineDeps): Promise<{ readonly engines: Promise<Engines> }> {
@@ -220,9 +219,8 @@ function checkedPublicUrl(text: string): string {
 }
 
 /**
- * Rejects the start if the log is empty but ClickHouse has rows. Tenants, projects, and tokens are only in the log:
- * if its file was lost, Questlog would seem ready and reject every game. A rejected start writes nothing to the
- * directory, so that the next start is rejected as well.
+ * Rejects the start if the log is empty but ClickHouse has rows. Tenants, projects, and tokens are only in the log,
+ * so that without its file Questlog would seem ready and reject every game.
  */
 async function rejectEmptyLog(log: Log, store: Store, dataDir: string): Promise<void> {
   if ((await log.endOffset(TOPICS.directory, 0)) > 0) return;
@@ -238,10 +236,7 @@ async function rejectEmptyLog(log: Log, store: Store, dataDir: string): Promise<
   );
 }
 
-/**
- * Warns if ClickHouse has rows of another log. This is normal only right after a move to another log. Otherwise two
- * deployments write to one database, and both lack data.
- */
+/** Warns if ClickHouse has rows of another log: after a move, or because two deployments share the database. */
 async function warnAboutOtherLogs(log: Log, store: Store, logger: Logger): Promise<void> {
   const others = await store.query<{ id: string }>(
     `SELECT DISTINCT log_id AS id FROM appends

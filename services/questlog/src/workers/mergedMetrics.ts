@@ -1,9 +1,6 @@
 /** Merges the metrics of several processes. */
 
-/**
- * Returns one exposition in which each family occurs once, with the series of all processes.
- * @param expositions texts in Prometheus’ format as prom-client writes them, with an empty line between families
- */
+/** Returns one exposition with each family once. @param expositions texts as prom-client writes them */
 export function mergedMetrics(expositions: readonly string[]): string {
   const families = new Map<string, string[]>();
   for (const family of expositions.flatMap((text) => text.trimEnd().split('\n\n'))) {

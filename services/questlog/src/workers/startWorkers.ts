@@ -71,11 +71,7 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
   return { ...first, failed: Promise.race(supervised.map(({ failed }) => failed)) };
 }
 
-/**
- * Closes the connection that node:cluster handed to a worker that was killed before it accepted the connection.
- * node:cluster waits for the worker forever: the port would stay open without a server, and the client would wait as
- * well.
- */
+/** Closes the connection that a killed worker had not accepted. node:cluster would wait for it forever. */
 function releaseConnectionOnExit(fork: Worker): void {
   const child = fork.process;
   const { send } = child;

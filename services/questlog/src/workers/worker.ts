@@ -32,11 +32,7 @@ export function currentWorker(env: NodeJS.ProcessEnv): CurrentWorker | undefined
   return { number, isFirst: number === FIRST_WORKER, send };
 }
 
-/**
- * Answers requests of the other workers and probes of the parent.
- * @param count number of all workers
- * @returns the warnings and metrics of all workers; readiness is the readiness of this worker
- */
+/** Answers the other workers and the parent. @returns warnings and metrics of all workers, own readiness */
 export function combineWorkers(
   count: number,
   health: Health,

@@ -267,10 +267,7 @@ export interface Counted<Key> extends Count {
   readonly key: Key;
 }
 
-/**
- * Counts of one partition by key, and the keys that changed since the last drain. A record at or below a count's
- * offset is already included, so the same records can be applied repeatedly.
- */
+/** Counts of one partition by key. A record at or below a count's offset is included and can be applied again. */
 export class Rollup<Key> {
   readonly #counts = new Map<string, Counted<Key>>();
   readonly #changed = new Set<string>();

@@ -17,9 +17,8 @@ export interface SortedReports {
 }
 
 /**
- * Sorts the records of a block. Reports are decided in their tenant's home partition. The linker forwards reports and
- * retractions from other partitions to the home partition, and copies from the home partition are only for linkers.
- * Notices of the linker count in any partition.
+ * Sorts the records of a block. Reports and retractions count only in their tenant's home partition and not as
+ * copies. Notices of the linker count in any partition.
  */
 export function sortReports(
   records: readonly ReportRecord[],
@@ -44,11 +43,7 @@ export function sortReports(
   return { filed, later, ignored };
 }
 
-/**
- * Returns the report as retracted by the first later retraction. Undefined if there is none, or if the report was
- * already retracted.
- * @param notes records about the report, in log order
- */
+/** Returns the report as retracted by the first later retraction. Undefined if there is none. */
 export function retractionOf(
   report: StoredReport,
   notes: readonly ReportRecord[],
@@ -86,9 +81,8 @@ export function pendingLinks(filed: ReportRecord): LinkRow[] {
 }
 
 /**
- * Returns unresolved links for missing events. A notice does not contain the source of the link; the report does. If
- * the report is not projected yet, the event was most likely named by id, because inline events arrive with the
- * report.
+ * Returns unresolved links. An event of an unknown report was most likely named by id, because inline events arrive
+ * with it.
  */
 export function unresolvedLinks(notes: readonly ReportRecord[], report: StoredReport | undefined): LinkRow[] {
   const sources = report === undefined ? undefined : namedEventsOf(report.filed);
