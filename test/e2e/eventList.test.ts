@@ -123,8 +123,11 @@ describe.concurrent('a filter of events', () => {
     ['since=', 'since: an ISO 8601 timestamp in the years 1900 to 2299'],
     ['until=2300-01-01', 'until: an ISO 8601 timestamp in the years 1900 to 2299'],
     ['limit=0', 'limit: a whole number from 1 to 1000'],
-    ['cursor=x', 'cursor: not one that an earlier page gave'],
-    [`cursor=${Buffer.from('1.0.0.0').toString('base64url')}`, 'cursor: not one that an earlier page gave'],
+    ['cursor=x', 'cursor: must be the value of next from an earlier page'],
+    [
+      `cursor=${Buffer.from('1.0.0.0').toString('base64url')}`,
+      'cursor: must be the value of next from an earlier page',
+    ],
   ])('%s is a 400 that says what it may be', async (query, detail) => {
     const answer = await game.get(`/v1/events?${query}`);
 

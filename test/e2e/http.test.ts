@@ -54,8 +54,8 @@ describe('a path that does not exist', () => {
   });
 
   test.each([
-    ['/readyz', 'the listener of operators has it (QUESTLOG_ADMIN_PORT'],
-    ['/admin/tenants', 'the listener of operators has it (QUESTLOG_ADMIN_PORT'],
+    ['/readyz', "the operators' listener serves it (QUESTLOG_ADMIN_PORT"],
+    ['/admin/tenants', "the operators' listener serves it (QUESTLOG_ADMIN_PORT"],
   ])('is told where it is: %s', async (path, hint) => {
     expect((await game.request('GET', path)).json().detail).toContain(hint);
   });

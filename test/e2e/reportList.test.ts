@@ -169,7 +169,7 @@ describe.concurrent('a filter of reports', () => {
     ['fingerprint=', 'fingerprint: 1 to 255 characters'],
     [`fingerprint=${'x'.repeat(256)}`, 'fingerprint: 1 to 255 characters'],
     ['limit=1001', 'limit: a whole number from 1 to 1000'],
-    ['cursor=x', 'cursor: not one that an earlier page gave'],
+    ['cursor=x', 'cursor: must be the value of next from an earlier page'],
   ])('%s is a 400 that says what it may be', async (query, detail) => {
     const answer = await own.get(`/v1/reports?${query}`);
 

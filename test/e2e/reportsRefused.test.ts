@@ -61,7 +61,7 @@ describe.concurrent('a report is refused', () => {
       { report: { title: 't' }, context: { x: 'x'.repeat(64 * 1024) } },
       413,
       'field_too_large',
-      /context takes at most 65536/,
+      /context may have at most 65536/,
     ],
     ['no session and no event', {}, 400, 'empty_report', /sessionId, events, or eventIds/],
     [

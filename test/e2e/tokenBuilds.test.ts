@@ -48,7 +48,7 @@ test('a token for a build writes what is of that build or of none, and its succe
       const answer = (await send(path, body)).json();
       expect(answer).toMatchObject({ status: 403, code: 'build_not_allowed', errors: [{ pointer }] });
       expect(answer.detail).toContain(
-        `${pointer.split('/').at(-1)}: the access token writes for other builds`,
+        `${pointer.split('/').at(-1)}: the access token may not write for build`,
       );
     }
     const lenient = await send('events', [event, anEvent({ buildId: other })], {

@@ -43,7 +43,7 @@ describe.concurrent('a rotated token', () => {
     const [refused] = await load.untilRefused;
     expect(refused?.status).toBe(401);
     expect(refused?.json().detail).toBe(
-      'the access token has expired; it was rotated, and another one has taken its place',
+      'the access token has expired; it was rotated and replaced by another token',
     );
     expect(Date.now()).toBeGreaterThanOrEqual(endsAtMs);
     expect(load.taken()).toBeGreaterThan(10);
@@ -229,7 +229,7 @@ describe('a JWT of the issuer', () => {
     const refused = await post(aJwt({ questlog_tenant: elsewhere.tenantId }));
     expect([refused.status, refused.json().detail]).toEqual([
       401,
-      'the project that the JWT names is not of the tenant that it names',
+      'the project that the JWT names does not belong to the tenant that it names',
     ]);
     expect((await post(aJwt({ questlog_project: anUnknownId() }))).status).toBe(401);
   });

@@ -1,6 +1,6 @@
 /**
- * Reports truncations of the log once each: in the log, a metric, and a warning. Tails detect those of the topics that ingest
- * reads; own appends show those of the events topic.
+ * Reports each truncation of the log once: in the log, a metric, and a warning. Tails detect truncations of the topics that
+ * ingest reads; own appends detect truncations of the events topic.
  */
 import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';

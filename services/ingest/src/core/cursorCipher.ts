@@ -1,4 +1,4 @@
-/** Format of encrypted cursors. `cursors` implements the encryption. Pure. */
+/** Format of encrypted cursors, which `cursors/cursorCiphers.ts` encrypts. Pure. */
 
 export interface CursorCipher {
   /** Returns a different text each time, so that equal positions look different. */

@@ -37,7 +37,7 @@ export function timestampField(field: string, text: string): bigint {
 /** @param reason the result of `parseOccurredAt` */
 export function timestampProblem(field: string, reason: 'format' | 'range'): ElementProblem {
   return reason === 'range'
-    ? problem(`/${field}`, 'timestamp_out_of_range', `${field} must lie in the years 1900 to 2299`)
+    ? problem(`/${field}`, 'timestamp_out_of_range', `${field} must be in the years 1900 to 2299`)
     : problem(
         `/${field}`,
         'invalid_timestamp',
@@ -62,7 +62,7 @@ export function timestampIn(
 export function objectOf(scan: ObjectScan): ScannedObject {
   if (!scan.ok) throw notJson(scan);
   if (scan.kind === 'object') return scan.object;
-  throw new Rejected('invalid_request', `the body is an object, not a value of type ${scan.kind}`);
+  throw new Rejected('invalid_request', `the body must be an object, not a value of type ${scan.kind}`);
 }
 
 export function notJson({ offset, detail }: { offset: number; detail: string }): Rejected {
@@ -75,7 +75,7 @@ export function structureProblems({ repeated, tooDeep }: ScannedObject): Element
       problem(pointer, 'field_repeated', `${nameOf(pointer)} occurs more than once`),
     ),
     ...tooDeep.map((pointer) =>
-      problem(pointer, 'nested_too_deep', `a value nests at most ${MAX_DEPTH} levels`),
+      problem(pointer, 'nested_too_deep', `a value may have at most ${MAX_DEPTH} levels of nesting`),
     ),
   ];
 }
@@ -101,13 +101,13 @@ export function loneSurrogates(fields: object, inside = ''): ElementProblem[] {
     const pointer = `${inside}/${name}`;
     if (isObject(value)) return loneSurrogates(value, pointer);
     if (typeof value !== 'string' || value.isWellFormed()) return [];
-    const detail = `${nameOf(pointer)} holds a surrogate without its other half, which UTF-8 cannot carry`;
+    const detail = `${nameOf(pointer)} contains a lone surrogate, which UTF-8 cannot represent`;
     return [problem(pointer, 'lone_surrogate', detail)];
   });
 }
 
 export function sizeProblems(pointer: string, bytes: number, maxBytes: number): ElementProblem[] {
-  const detail = `${nameOf(pointer)} takes at most ${maxBytes} bytes, this one has ${bytes}`;
+  const detail = `${nameOf(pointer)} may have at most ${maxBytes} bytes; this one has ${bytes}`;
   return bytes > maxBytes ? [problem(pointer, 'field_too_large', detail)] : [];
 }
 

@@ -21,7 +21,7 @@ const CURSOR_FORMAT = /^(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 export function readNewestFirst({ limit, cursor }: PageQuery): NewestFirstPage {
   const before = cursor === undefined ? NEWEST : parsePosition(cursor);
   if (before === undefined) {
-    throw new Rejected('invalid_request', 'cursor: not one that an earlier page gave');
+    throw new Rejected('invalid_request', 'cursor: must be the value of next from an earlier page');
   }
   return { limit: readLimit(limit), before };
 }

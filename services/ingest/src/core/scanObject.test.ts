@@ -115,7 +115,7 @@ test.each([
   ['{id:1}', 1, 'a name in quotes was expected'],
   ['{"id" 1}', 6, 'a colon was expected'],
   ['{"id":1;"a":2}', 7, 'a comma or the end of the object was expected'],
-  ['{} x', 3, 'something follows the document'],
+  ['{} x', 3, 'there is content after the document'],
 ])('tells where %j is no JSON, and why', (text, offset, detail) => {
   expect(scanObject(Buffer.from(text), SHAPE)).toEqual({ ok: false, offset, detail });
 });

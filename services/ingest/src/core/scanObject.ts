@@ -61,7 +61,7 @@ export function scanObject(body: Buffer, shape: ObjectShape): ObjectScan {
   if (end !== FAILED) {
     const rest = json.skipSpace(end);
     if (rest === json.end) return { ok: true, kind, object };
-    json.fail(rest, 'something follows the document');
+    json.fail(rest, 'there is content after the document');
   }
   return { ok: false, offset: json.failedAt, detail: json.detail };
 }

@@ -63,7 +63,7 @@ export class JsonBytes {
       while (IS_PLAIN[body[i] ?? 0] === 1) i++;
       const byte = body[i];
       if (byte === QUOTE) return i + 1;
-      if (byte !== BACKSLASH) return this.fail(i, 'a control character stands in a string');
+      if (byte !== BACKSLASH) return this.fail(i, 'a string contains a control character');
       i = this.skipEscape(i + 1);
       if (i === FAILED) return FAILED;
     }
@@ -101,7 +101,7 @@ export class JsonBytes {
           while (IS_PLAIN[body[i] ?? 0] === 1) i++;
           byte = body[i] ?? 0;
           if (byte === QUOTE) break;
-          if (byte !== BACKSLASH) return this.fail(i, 'a control character stands in a string');
+          if (byte !== BACKSLASH) return this.fail(i, 'a string contains a control character');
           i = this.skipEscape(i + 1);
           if (i === FAILED) return FAILED;
         }
@@ -256,7 +256,7 @@ const IS_HEX = tableOf(/[0-9a-fA-F]/);
 const IS_ESCAPED = tableOf(/["\\/bfnrt]/);
 /** ASCII characters of a string that need no decoding. */
 const IS_PLAIN_ASCII = tableOf(/[ !#-[\]-\x7f]/);
-/** Also includes the bytes of multi-byte characters. */
+/** ASCII as above, and the bytes of multi-byte characters. */
 const IS_PLAIN = tableOf(/[ !#-[\]-\xff]/);
 
 /** Returns a lookup table: 1 for each byte whose Latin-1 character matches. */

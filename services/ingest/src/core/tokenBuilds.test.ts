@@ -9,7 +9,7 @@ test('a token that writes for some builds is refused the first field that names 
       index: 3,
       pointer: '/sessionId',
       code: 'build_not_allowed',
-      detail: `sessionId: the access token writes for other builds than ${OTHER}`,
+      detail: `sessionId: the access token may not write for build ${OTHER}`,
     },
   ]);
   expect(buildProblems([], { buildId: OWN })).toMatchObject([{ index: 0, pointer: '/buildId' }]);

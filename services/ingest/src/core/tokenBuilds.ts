@@ -14,7 +14,7 @@ export function buildProblems(
 ): ElementProblem[] {
   for (const [field, buildId] of Object.entries(builds)) {
     if (buildIds === undefined || buildId == null || buildIds.includes(buildId)) continue;
-    const detail = `${field}: the access token writes for other builds than ${buildId}`;
+    const detail = `${field}: the access token may not write for build ${buildId}`;
     return [{ index, pointer: `/${field}`, code: 'build_not_allowed', detail }];
   }
   return [];

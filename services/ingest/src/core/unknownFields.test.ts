@@ -31,8 +31,8 @@ test.each([
 });
 
 test.each([
-  ['/session_id', 1, 'sessionId is required; is it what session_id means?'],
-  ['/SESSIONID', 1, 'sessionId is required; is it what SESSIONID means?'],
+  ['/session_id', 1, 'sessionId is required; session_id looks like a misspelling of it'],
+  ['/SESSIONID', 1, 'sessionId is required; SESSIONID looks like a misspelling of it'],
   ['/sess', 1, 'sessionId is required'],
   ['/session_id', 2, 'sessionId is required'],
   ['/payload/session_id', 1, 'sessionId is required'],
@@ -58,7 +58,7 @@ test.each([
 test('a field that is missing in an object of an object is looked for there', () => {
   const missing = { index: 0, code: 'field_required', detail: 'id is required' } as const;
   const found = withNearMisses([{ ...missing, pointer: '/a/b/id' }], [{ index: 0, pointer: '/a/b/Id' }]);
-  expect(found[0]?.detail).toBe('id is required; is it what Id means?');
+  expect(found[0]?.detail).toBe('id is required; Id looks like a misspelling of it');
 });
 
 test('the header names the first ten, each once', () => {

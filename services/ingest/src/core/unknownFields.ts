@@ -41,7 +41,10 @@ export function withNearMisses(
       return isSibling && nearestName(other.at(-1) ?? '', [name], MAX_EDITS) !== undefined;
     });
     if (near === undefined) return problem;
-    return { ...problem, detail: `${problem.detail}; is it what ${pathOf(near.pointer).at(-1)} means?` };
+    return {
+      ...problem,
+      detail: `${problem.detail}; ${pathOf(near.pointer).at(-1)} looks like a misspelling of it`,
+    };
   });
 }
 

@@ -70,9 +70,9 @@ export interface EntityCache<Message, Entity> {
 /** Thrown if a record is in the log, but this process has not read it back. */
 export class ReadBackTimeout extends Unavailable {}
 
-const LAGGING = 'this process has not read yet what the log has; try again';
+const LAGGING = 'this process has not read the end of the log yet; try again';
 const CACHE_FULL =
-  'ClickHouse lags so far behind the log that nothing new is registered for now; try again later';
+  'ClickHouse lags too far behind the log, so new registrations are rejected; try again later';
 
 export interface EntityCacheDeps {
   readonly log: Log;
@@ -316,7 +316,7 @@ async function followPartitions<Message, Entity>(
         const { offset } = record;
         try {
           const message = await decoder.decode(record, partition);
-          // Also keeps records that this cache ignores: nothing else stores the copies that linkers forward to each other.
+          // Keeps records that this cache ignores too: nothing else stores the copies that linkers forward to each other.
           repair.add(partition, record);
           const entity = type.entityOf(message, partition, partitions);
           if (entity === undefined) continue;

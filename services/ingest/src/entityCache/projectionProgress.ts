@@ -142,7 +142,7 @@ export function watchLinks(log: Log, links: ProjectionProgress): WaitForLinks {
         events.caughtUp(partitions, remainingMs()),
         reports.caughtUp(partitions, remainingMs()),
       ]);
-      // Again, because the linker of the tenant's home partition forwards reports to their sessions' partitions.
+      // Waits again, because the linker of the tenant's home partition forwards reports to their sessions' partitions.
       await reports.caughtUp(partitions, remainingMs());
       await links.caughtUp(partitions, remainingMs());
     } catch (error) {

@@ -59,7 +59,7 @@ export async function openReportCache(
   const openReports = new OpenReports(undefined, isErased);
   const projects = new Set<string>();
   const cache = await openEntityCache(deps, reportType({ store, openReports, projects, clock, isErased }));
-  // Otherwise, any project may have reports that were not in the table.
+  // If it was not complete, any project may have reports that were not in the table.
   const wasComplete = await checkComplete(() => cache.errorIfIncomplete());
   return {
     failed: cache.failed,

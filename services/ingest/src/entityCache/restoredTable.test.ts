@@ -97,7 +97,7 @@ test('a session that memory has and ClickHouse has not is gone by retention, or 
   clickHouse.rows.length = 0;
   await expect(read()).rejects.toMatchObject({ code: 'unknown_session' });
   clickHouse.restore(0);
-  await expect(read()).rejects.toThrow('ClickHouse was restored and does not have this session again yet');
+  await expect(read()).rejects.toThrow('ClickHouse was restored and does not have this session yet');
 });
 
 /** Two sessions are registered and projected. */

@@ -60,7 +60,7 @@ export function watchRestoredTable(
     });
     if (incomplete === -1) return undefined;
     const missing = `${topic}/${incomplete}, which it had up to offset ${below[incomplete]}`;
-    const message = `ClickHouse's table ${table} was restored and does not have all of ${missing}; what is not in it may come back`;
+    const message = `ClickHouse's table ${table} was restored and does not have all rows of ${missing} yet; missing rows may come back`;
     return new TableIncomplete(message, { retryAfterS: RETRY_AFTER_S });
   };
   const errorIfIncomplete = async (below: readonly number[]): Promise<Unavailable | undefined> => {
@@ -76,7 +76,7 @@ export function watchRestoredTable(
     });
     return incompletenessOf(current, below);
   };
-  const timedOut = () => new Unavailable('whether ClickHouse has what it had is not known yet; try again');
+  const timedOut = () => new Unavailable('ClickHouse has not yet shown if its table is complete; try again');
   return {
     errorIfIncomplete: (below) =>
       withinLimit(errorIfIncomplete(below), CHECK_TIMEOUT_MS, timedOut).catch((cause: unknown) => {

@@ -17,7 +17,7 @@ import { type CachedSession, PackedSessions } from './core/packedSessions.ts';
 import { type RecentSession, RecentSessions } from './core/recentSessions.ts';
 import { type EntityCache, type EntityCacheDeps, type EntityType, openEntityCache } from './entityCache.ts';
 
-/** Without it, requests with unknown sessions kept half of two cores busy with queries. */
+/** Requests with unknown sessions kept half of two cores busy with queries before this pause existed. */
 const PAUSE_AFTER_UNKNOWN_MS = 50;
 
 export function cachedSession(session: SessionRegistered): CachedSession {
@@ -112,7 +112,7 @@ export async function rejectUntilHidden(
   id: string,
 ): Promise<void> {
   if (!(await records.hasErased(projectId, id))) return;
-  throw new Unavailable(`${id} of before the erasure is still being hidden; try again`, { retryAfterS: 5 });
+  throw new Unavailable(`${id} still has a row from before the erasure; try again`, { retryAfterS: 5 });
 }
 
 /** Hides erased sessions, because acknowledged data of theirs would disappear. */

@@ -52,7 +52,7 @@ export async function reportLostAppends(
 }
 
 const APPENDS_LOST =
-  'the log was cut: appends that had been acknowledged are neither in it nor in ClickHouse; see the table truncations';
+  'acknowledged appends were lost in a truncation: they are neither in the log nor in ClickHouse; see the table truncations';
 
 async function projected(store: Pick<Store, 'query'>, lost: readonly OwnAppend[]): Promise<Set<string>> {
   const projectedIds = new Set<string>();

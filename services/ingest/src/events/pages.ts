@@ -35,7 +35,8 @@ const START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0
 export function readPage({ limit, cursor }: PageQuery, cipher: CursorCipher): Page {
   const after = cursor === undefined ? START : parseCursor(cursor, cipher);
   const rows = readLimit(limit);
-  if (after === undefined) throw new Rejected('invalid_request', 'cursor: not one that an earlier page gave');
+  if (after === undefined)
+    throw new Rejected('invalid_request', 'cursor: must be the value of next from an earlier page');
   return { limit: rows, after, cipher };
 }
 
@@ -62,7 +63,7 @@ export async function queryPage<P extends { readonly limit: number }, Row>(
 const REDUCED_LIMIT = 100;
 const RESULT_LIMITS = { max_result_bytes: 32 * 1024 * 1024, result_overflow_mode: 'throw' } as const;
 
-/** Also true if ClickHouse is out of memory. */
+/** True if the result exceeds the limits, or ClickHouse is out of memory. */
 function isTooLarge(error: unknown): boolean {
   if (error instanceof QueryRejected) return error.code === TOO_MANY_BYTES;
   return error instanceof Unavailable && codeOf(error.cause) === OUT_OF_MEMORY;

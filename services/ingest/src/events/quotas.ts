@@ -22,7 +22,7 @@ export interface Quotas {
 }
 
 interface TrackedQuota {
-  /** As of the last request. */
+  /** The tenant's entry in the directory at the last request. */
   tenant: Tenant;
   readonly month: string;
   readonly ledger: QuotaLedger;
@@ -105,7 +105,7 @@ async function readFirst(deps: QuotaDeps, entry: TrackedQuota): Promise<void> {
     if (!(error instanceof Unavailable)) throw error;
     deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
   });
-  // Without offsets, because there are no own appends yet.
+  // Passes no offsets, because there are no own appends yet.
   await refresh(deps, [entry], []);
   entry.opening = undefined;
 }

@@ -37,7 +37,7 @@ export interface Replays {
 export type Claim = Replay | ClaimedKey;
 
 interface Replay {
-  /** Nothing is missing; there is no claim to complete. */
+  /** All events are stored; there is no claim to complete. */
   readonly isReplay: true;
   readonly stored: readonly StoredElement[];
 }
@@ -133,7 +133,7 @@ class ReplayCache {
     this.#requests.set(name, entry);
     const release = (): void => {
       reject(
-        new Error('the request that had this key stored nothing, or a cut of the log may have taken it'),
+        new Error('the request with this key stored nothing, or a truncation may have removed its events'),
       );
       this.#remove(name);
     };
@@ -244,5 +244,5 @@ function matchByTail(request: KeyedRequest, rows: readonly StoredRow[]): StoredE
 }
 
 function keyReused(): Rejected {
-  return new Rejected('idempotency_key_reused', 'this Idempotency-Key came with another body before');
+  return new Rejected('idempotency_key_reused', 'this Idempotency-Key was used with another body');
 }

@@ -39,7 +39,7 @@ export class RandomPool {
   #pool = Buffer.alloc(0);
 
   take(bytes: number): Buffer {
-    // In its own memory, so that unused bytes cannot be read through another buffer.
+    // Uses its own memory, so that unused bytes cannot be read through another buffer.
     if (this.#pool.length < bytes)
       this.#pool = randomFillSync(Buffer.allocUnsafeSlow(Math.max(bytes, POOL_BYTES)));
     const taken = this.#pool.subarray(0, bytes);

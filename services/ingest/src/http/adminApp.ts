@@ -247,7 +247,7 @@ function sqlRoute(router: RouterInstance, reader: AddressedStore | undefined): v
   router.post('/admin/sql', jsonBody(), async (ctx) => {
     const input = sqlBody(ctx.request.body);
     if (running >= SQL_LIMITS.maxConcurrent)
-      throw new Unavailable(`${SQL_LIMITS.maxConcurrent} questions are being asked already`);
+      throw new Unavailable(`${SQL_LIMITS.maxConcurrent} SQL queries are already running`);
     const closed = new AbortController();
     ctx.res.once('close', () => closed.abort());
     running++;
@@ -268,7 +268,7 @@ function requireKnownHost(hosts: readonly string[]): Middleware {
     const host = hostName(ctx.get('Host'));
     const isAllowed = allowed.has(host) || host === hostName(ctx.socket.localAddress ?? '');
     if ((isAllowed && host !== '') || ANY_HOST.has(ctx.path)) return next();
-    const detail = 'operators name this listener by its address, or by one of QUESTLOG_ADMIN_ALLOWED_HOSTS';
+    const detail = "the Host header must be this listener's address, or one of QUESTLOG_ADMIN_ALLOWED_HOSTS";
     const games = gamesHint(ctx.path);
     throw new Rejected('misdirected_request', games === undefined ? detail : `${detail}; ${games}`);
   };

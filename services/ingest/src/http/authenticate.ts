@@ -157,15 +157,14 @@ export function bearerToken(header: string | undefined): string {
 }
 
 const UNKNOWN_TOKEN = 'the access token is unknown, or was revoked';
-const MISTYPED_TOKEN =
-  'the access token is not one that was made: a character is wrong, as its checksum tells';
+const MISTYPED_TOKEN = 'the access token is mistyped: its checksum is wrong';
 
 function principalOfToken(id: string, { directory, nowMs, defaultRevision }: CallerDeps): Principal {
   const token = directory.tokens.get(id);
   const principal = token && principalOf(directory, token, defaultRevision);
   if (token === undefined || principal === undefined) throw invalidToken(UNKNOWN_TOKEN);
   if (token.expiresAt === null || token.expiresAt > nowMs) return principal;
-  const suffix = token.rotatedTo == null ? '' : '; it was rotated, and another one has taken its place';
+  const suffix = token.rotatedTo == null ? '' : '; it was rotated and replaced by another token';
   throw invalidToken(`the access token has expired${suffix}`);
 }
 
@@ -173,10 +172,10 @@ function principalOfJwt(jwt: VerifiedJwt, { directory, nowMs, defaultRevision }:
   const { endsAtMs, tenantId } = jwt;
   if (endsAtMs <= nowMs) throw invalidToken('the access token has expired');
   const principal = principalOf(directory, jwt, defaultRevision);
-  if (principal === undefined) throw invalidToken('there is no project as the JWT names it');
+  if (principal === undefined) throw invalidToken('the project that the JWT names does not exist');
   if (tenantId === undefined || tenantId === principal.tenant.id)
     return { ...principal, jwtExpiresAtMs: endsAtMs };
-  throw invalidToken('the project that the JWT names is not of the tenant that it names');
+  throw invalidToken('the project that the JWT names does not belong to the tenant that it names');
 }
 
 function invalidToken(detail: string): Rejected {

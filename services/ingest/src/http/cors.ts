@@ -20,7 +20,7 @@ function originOf(text: string): string {
   const isOrigin = host !== '' && !host.includes('*');
   if (isOrigin && (href === origin || href === `${origin}/`)) return origin;
   throw new StartRefused(
-    `QUESTLOG_CORS_ORIGINS: ${JSON.stringify(text)} is no origin; give *, off, or a list such as https://game.example,http://localhost:3000`,
+    `QUESTLOG_CORS_ORIGINS: ${JSON.stringify(text)} is not an origin; use *, off, or a list such as https://game.example,http://localhost:3000`,
   );
 }
 

@@ -35,7 +35,7 @@ export function ledgerRoutes(router: RouterInstance, { verifier, ledger, logger 
     const verify = verifier.start();
     const lines = new PassThrough();
     const closed = new AbortController();
-    ctx.res.once('close', () => closed.abort(new Unavailable('nobody waits for the answer any more')));
+    ctx.res.once('close', () => closed.abort(new Unavailable('the client has disconnected')));
     const write = (line: VerifyLine) => void lines.write(`${JSON.stringify(line)}\n`);
     verify(times, closed.signal, write)
       .catch((error: unknown) => {
@@ -60,7 +60,7 @@ interface TimeRangeInput {
 function timesOf({ from, to, tenantId }: TimeRangeInput, nowMs: number): TimeRange {
   const fromMs = millisOf('from', from);
   const toMs = Math.min(to == null ? nowMs : millisOf('to', to), nowMs);
-  if (fromMs >= toMs) throw new Rejected('invalid_request', 'from must lie before to, and in the past');
+  if (fromMs >= toMs) throw new Rejected('invalid_request', 'from must be before to, and in the past');
   const wholeMs = Math.ceil(toMs / MINUTE_MS) * MINUTE_MS;
   const times = { fromMs: Math.floor(fromMs / MINUTE_MS) * MINUTE_MS, toMs: wholeMs };
   return { ...times, tenantId: tenantId == null ? undefined : canonicalUuid(tenantId) };

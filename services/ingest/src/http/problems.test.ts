@@ -8,7 +8,7 @@ import { malformedRequest, rejectLimitedAddresses } from './problems.ts';
 test.each<[RejectionReason, number, string, RegExp]>([
   ['malformed', 400, 'invalid_request', /not valid HTTP, or its head is too large$/],
   ['tooSlow', 408, 'request_timeout', /took too long/],
-  ['smallChunks', 400, 'invalid_request', /small chunks.* 4096, and one more for each 256 bytes$/],
+  ['smallChunks', 400, 'invalid_request', /small chunks.* 4096 are allowed, and one more per 256 bytes$/],
 ])('a request that could not be read is told why: %s', (why, status, code, detail) => {
   const refusal = malformedRequest(why);
   expect(refusal.status).toBe(status);

@@ -103,7 +103,7 @@ export function recordRequest(
 /** RFC 9110, section 10.1.1 defines no other expectation. */
 function checkExpectation(expected: string): void {
   if (expected === '' || expected.toLowerCase() === '100-continue') return;
-  throw new Rejected('expectation_failed', 'Expect: nothing but 100-continue is met here');
+  throw new Rejected('expectation_failed', 'Expect: only 100-continue is supported');
 }
 
 /** Maps an error to a rejection: the caller's fault, an unavailable dependency, or a bug. A bug's cause is only logged. */
@@ -128,7 +128,7 @@ export function rejectedFor(error: unknown, logger: Logger, requestId: string): 
 function unavailableDetail(error: Unavailable): string {
   return error.cause === undefined || error instanceof IncompleteReport
     ? error.message
-    : 'a dependency does not answer or takes no more; try again';
+    : 'a dependency is unavailable; try again';
 }
 
 /** Returns the response to a request that could not be parsed, which no middleware sees. */
@@ -141,7 +141,7 @@ export function malformedRequest(why: RejectionReason, headers: Rejection['heade
 const MALFORMED_DETAILS: Readonly<Record<RejectionReason, string>> = {
   malformed: 'the request is not valid HTTP, or its head is too large',
   tooSlow: 'the request took too long to arrive',
-  smallChunks: `the body comes in too many small chunks: it may have ${MAX_SMALL_CHUNKS}, and one more for each ${MEAN_CHUNK_BYTES} bytes`,
+  smallChunks: `the body has too many small chunks: ${MAX_SMALL_CHUNKS} are allowed, and one more per ${MEAN_CHUNK_BYTES} bytes`,
 };
 
 /** Returns a response of type `PROBLEM_TYPE`. */

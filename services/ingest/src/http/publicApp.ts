@@ -112,7 +112,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
 /** Returns a hint for a probe or a scraper that uses the games' port. */
 function operatorsHint(path: string): string | undefined {
   if (!/^\/(healthz|readyz|metrics|admin|login)(\/|$)/.test(path)) return undefined;
-  return 'the listener of operators has it (QUESTLOG_ADMIN_PORT, 8081 unless set); GET /health answers here';
+  return "the operators' listener serves it (QUESTLOG_ADMIN_PORT, default 8081); this listener has GET /health";
 }
 
 /** Handles requests that the hot route leaves to Koa because of their headers. */

@@ -100,7 +100,7 @@ export class BodyBudget {
 }
 
 const NO_MEMORY = 'too many request bodies at once';
-const STALLED = 'the body came to a halt while others waited for its place';
+const STALLED = 'the body stalled while other requests waited for memory';
 
 /**
  * Limits the body bytes per turn of the event loop, which the projector and the linker may share. If eight large bodies were
@@ -236,7 +236,7 @@ async function collect(
     return inflated.copy();
   } catch (cause) {
     if (cause instanceof Rejected || cause instanceof Unavailable) throw cause;
-    throw new Rejected('invalid_encoding', 'the body does not decode as its Content-Encoding says', {
+    throw new Rejected('invalid_encoding', 'the body does not match its Content-Encoding', {
       cause,
     });
   } finally {
@@ -319,14 +319,17 @@ function collectChunks(
 }
 
 function tooLarge(): Rejected {
-  return new Rejected('body_too_large', `a body takes at most ${LIMITS.maxBodyBytes} bytes once inflated`);
+  return new Rejected(
+    'body_too_large',
+    `a body may have at most ${LIMITS.maxBodyBytes} bytes after decompression`,
+  );
 }
 
 function aborted(cause?: unknown): Rejected {
   return new Rejected('invalid_request', 'the request ended before its body was complete', { cause });
 }
 
-/** Returns the content coding; undefined if there is none. @throws Rejected if it is unknown */
+/** Returns the content coding; undefined for `identity`. @throws Rejected if it is unknown */
 function codingOf(header: string): string | undefined {
   const name = header.trim().toLowerCase();
   if (name === 'identity' || name === '') return undefined;

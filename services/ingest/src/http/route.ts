@@ -85,7 +85,7 @@ export function jsonBody(): Middleware {
     onerror: (error) => {
       const status: unknown = Reflect.get(error, 'status');
       if (status === 413)
-        throw new Rejected('body_too_large', `a body takes at most ${MAX_JSON_BYTES} bytes here`);
+        throw new Rejected('body_too_large', `a body may have at most ${MAX_JSON_BYTES} bytes here`);
       if (status === 415) throw new Rejected('unsupported_encoding', 'the Content-Encoding is not supported');
       throw new Rejected('invalid_json', 'the body is not valid JSON', { cause: error });
     },
@@ -106,7 +106,7 @@ export function checkedBody<T extends TSchema>(
   const validator = Compile(schema);
   return (body) => {
     if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-      throw new Rejected('invalid_request', 'the body is an object');
+      throw new Rejected('invalid_request', 'the body must be an object');
     }
     const value = isExact ? body : omitNulls(schema, body);
     if (validator.Check(value)) return validator.Parse(value);

@@ -40,7 +40,7 @@ export interface UploadRouteDeps {
 }
 
 const NOT_SET_UP =
-  'uploads are not set up here: QUESTLOG_S3_BUCKET names a bucket for them; QUESTLOG_UPLOADS=folder keeps them in the data folder, where there is one ingest';
+  'uploads are not configured: set QUESTLOG_S3_BUCKET to use a bucket, or QUESTLOG_UPLOADS=folder to use the data folder of a single ingest';
 
 /** A host and a port, without characters that could change the address's meaning (RFC 9110, section 7.2). */
 const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
@@ -157,7 +157,7 @@ async function stored(
   if (receiver === undefined) {
     throw new Rejected(
       'invalid_upload_address',
-      'files do not come here; an uploadUrl leads to where they go',
+      'this server does not receive files; send them to the uploadUrl',
     );
   }
   const options = { signingKey: receiver.signingKey, nowMs: clock.now() };

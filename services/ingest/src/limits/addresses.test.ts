@@ -122,7 +122,7 @@ test.each(['10.0.0', '10.0.0.0/33', '::/129', '10.0.0.0/8/8', 'proxy.local', '10
   '%s is no proxy',
   (text) => {
     expect(() => parseTrustedProxies(`127.0.0.1, ${text}`)).toThrow(
-      `QUESTLOG_TRUSTED_PROXIES: ${text} is no address`,
+      `QUESTLOG_TRUSTED_PROXIES: ${text} is not an address`,
     );
   },
 );

@@ -60,7 +60,7 @@ export function parseTrustedProxies(text: string): BlockList {
     const maxPrefix = family === 'ipv4' ? 32 : 128;
     const prefix = bits === undefined ? maxPrefix : /^\d{1,3}$/.test(bits) ? Number(bits) : Number.NaN;
     if (isIP(address) === 0 || more.length > 0 || !(prefix <= maxPrefix)) {
-      throw new Error(`QUESTLOG_TRUSTED_PROXIES: ${part} is no address and no network, such as 10.0.0.0/8`);
+      throw new Error(`QUESTLOG_TRUSTED_PROXIES: ${part} is not an address or a network, such as 10.0.0.0/8`);
     }
     proxies.addSubnet(address, prefix, family);
   }

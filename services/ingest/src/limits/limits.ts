@@ -72,7 +72,7 @@ export function openLimits({ clock, metrics, ingestCountOf }: LimitsDeps): Limit
       const kind = suspendedOwner(principal);
       if (kind !== undefined) {
         metrics.rateLimited.inc({ limit: `${kind}-suspended` });
-        throw new Rejected('suspended', `the ${kind} is suspended: its tokens may read, and write nothing`);
+        throw new Rejected('suspended', `the ${kind} is suspended: its tokens may only read`);
       }
       acquireAll(principal, 'requests', 1);
       acquireAll(principal, 'bytes', Number(headers['content-length'] ?? 0));
@@ -141,7 +141,7 @@ function rejectionOf(
     return { policy, level, seconds: Math.max(0, seconds) };
   });
   const [longest] = waits.toSorted((a, b) => b.seconds - a.seconds);
-  if (longest === undefined) throw new Error('no limit refuses');
+  if (longest === undefined) throw new Error('no limit is exceeded');
   const { owner, name, perSecond } = longest.policy;
   const seconds = Math.max(1, longest.seconds);
   const policies = states.map(({ policy }) => {

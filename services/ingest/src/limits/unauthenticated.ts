@@ -51,7 +51,7 @@ export class UnauthenticatedLimit implements AddressGuard {
     this.#deps = deps;
   }
 
-  /** Returns the 429 of a request without valid credentials whose address is rejected. Undefined if the request may go on. */
+  /** Returns the 429 of a request without valid credentials whose address is rejected. Otherwise undefined. */
   rejectionOf(request: IncomingMessage): Rejected | undefined {
     if (this.#isAdmitted(request)) return undefined;
     const { metrics, trustedProxies } = this.#deps;

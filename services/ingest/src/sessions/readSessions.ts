@@ -41,7 +41,7 @@ const COLUMNS = `id, build_id AS buildId, toUnixTimestamp64Micro(ifNull(started_
   toUnixTimestamp64Milli(registered_at) AS registeredAtMillis, version, platform, git_commit AS gitCommit, channel,
   player_external_id AS externalId, player_device_id AS deviceId`;
 
-const SESSION_NOT_RESTORED = 'ClickHouse was restored and does not have this session again yet';
+const SESSION_NOT_RESTORED = 'ClickHouse was restored and does not have this session yet';
 
 /** @throws Rejected `unknown_session` also for a session of another project; Unavailable while the projection lags. */
 export async function readSession(

@@ -55,5 +55,8 @@ function createdSession({ sessionId, buildId, startedAt }: CachedSession): Sessi
 
 function sameOrConflict(existing: CachedSession, requested: CachedSession): SessionCreated {
   if (existing.content === requested.content) return createdSession(existing);
-  throw new Rejected('conflict', `session ${existing.sessionId} is registered with other content`);
+  throw new Rejected(
+    'conflict',
+    `session ${existing.sessionId} is already registered with different content`,
+  );
 }

@@ -126,7 +126,7 @@ export class PackedSessions {
     }
     if (table.size === previous) return;
     this.#size -= previous - table.size;
-    // Also closes gaps, because a lookup stops at a free slot.
+    // Closes gaps, because a lookup stops at a free slot.
     this.#resize(table, table.size);
   }
 

@@ -58,7 +58,12 @@ test('a payload that nests too deep is refused, with the place and the limit', (
   const payload = `${'[{"a":'.repeat(33)}1${'}]'.repeat(33)}`;
   const { problems } = read(`{"sessionId":"${SESSION}","eventType":"x","payload":{"b":${payload}}}`);
   expect(problems).toEqual([
-    { index: 0, pointer: '/payload', code: 'nested_too_deep', detail: 'a value nests at most 64 levels' },
+    {
+      index: 0,
+      pointer: '/payload',
+      code: 'nested_too_deep',
+      detail: 'a value may have at most 64 levels of nesting',
+    },
   ]);
 });
 

@@ -116,23 +116,19 @@ export function problemsOf(element: ScannedElement, revision: Revision, index: n
     add(
       '',
       'event_too_large',
-      `an event takes at most ${LIMITS.maxEventBytes} bytes, this one has ${element.end - element.start}`,
+      `an event may have at most ${LIMITS.maxEventBytes} bytes; this one has ${element.end - element.start}`,
     );
   }
   if (element.kind !== 'object') {
-    add('', 'field_type', `an event is an object, not a value of type ${element.kind}`);
+    add('', 'field_type', `an event must be an object, not a value of type ${element.kind}`);
     return problems;
   }
   for (const field of element.repeated) add(`/${field}`, 'field_repeated', `${field} occurs more than once`);
   for (const field of element.loneSurrogate) {
-    add(
-      `/${field}`,
-      'lone_surrogate',
-      `${field} holds a surrogate without its other half, which UTF-8 cannot carry`,
-    );
+    add(`/${field}`, 'lone_surrogate', `${field} contains a lone surrogate, which UTF-8 cannot represent`);
   }
   if (element.tooDeep !== undefined) {
-    add(element.tooDeep, 'nested_too_deep', `a value nests at most ${MAX_DEPTH} levels`);
+    add(element.tooDeep, 'nested_too_deep', `a value may have at most ${MAX_DEPTH} levels of nesting`);
   }
   const envelope = envelopeOf(element);
   const validator = validators[revision];

@@ -166,9 +166,9 @@ test('400 wins over 413, which wins over 404, and every problem is named', () =>
   expect(codes.map(({ code }) => code)).toEqual(['invalid_elements', 'event_too_large', 'unknown_session']);
   expect(codes).toMatchObject([3, 2, 1].map((count) => ({ errors: problems.slice(0, count) })));
   expect(codes.map(({ message }) => message.slice(0, 28))).toEqual([
-    '3 of the elements are not ac',
-    '2 of the elements are not ac',
-    '1 of the elements is not acc',
+    '3 of the elements are invali',
+    '2 of the elements are invali',
+    '1 of the elements is invalid',
   ]);
 });
 

@@ -33,7 +33,7 @@ export function scanBody(body: Buffer, options: { maxElements: number }): ScanRe
     const end = json.skipSpace(result.end);
     const { elements, count, unknown } = result;
     if (end === json.end) return { ok: true, isArray, elements, count, unknown };
-    json.fail(end, 'something follows the document');
+    json.fail(end, 'there is content after the document');
   }
   return { ok: false, reason: 'syntax', offset: json.failedAt, detail: json.detail };
 }
@@ -98,16 +98,16 @@ export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray
   if (scanned.count > cap) {
     throw new Rejected(
       'batch_too_large',
-      `an array takes at most ${cap} events, this one has ${scanned.count}`,
+      `an array may have at most ${cap} events; this one has ${scanned.count}`,
     );
   }
   if (scanned.isArray && scanned.count === 0)
-    throw new Rejected('empty_batch', 'an array takes at least one event');
+    throw new Rejected('empty_batch', 'an array must have at least one event');
   const [only] = scanned.elements;
   if (!scanned.isArray && only !== undefined && only.kind !== 'object') {
     throw new Rejected(
       'invalid_body',
-      `the body is an object or an array of objects, not a value of type ${only.kind}`,
+      `the body must be an object or an array of objects, not a value of type ${only.kind}`,
     );
   }
   return scanned;
@@ -118,7 +118,7 @@ export function elementsRejection(problems: readonly ElementProblem[]): Rejected
   const statuses = new Set(problems.map(({ code }) => statusOf(code)));
   const elements = new Set(problems.map(({ index }) => index)).size;
   const [first] = problems;
-  const detail = `${elements} of the elements ${elements === 1 ? 'is' : 'are'} not acceptable; nothing was stored. First: element ${first?.index}, ${first?.detail}`;
+  const detail = `${elements} of the elements ${elements === 1 ? 'is' : 'are'} invalid; nothing was stored. First: element ${first?.index}, ${first?.detail}`;
   const errors = problems;
   if (statuses.has(400)) return new Rejected('invalid_elements', detail, { errors });
   if (statuses.has(413)) return new Rejected('event_too_large', detail, { errors });

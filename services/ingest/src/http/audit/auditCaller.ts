@@ -19,7 +19,7 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
 };
 /** SHA-256 digits that distinguish credentials, but do not help to guess one. */
 const DIGEST_DIGITS = 8;
-/** With eight digits, a holder of the admin token could imitate another session within hours. */
+/** A holder of the admin token could imitate another session within hours if this were eight. */
 const SESSION_DIGEST_DIGITS = 16;
 
 /** Undefined if no route has the path and the method. */

@@ -32,7 +32,7 @@ test('what is refused is told why, and the others are kept as they came', () => 
     rejectedElements: refused,
   } = switchEvents([aSwitch({ eventType: 'frame', reason: 'floods' })], drafts, AT);
   expect([kept, sampledOut]).toEqual([[drafts[1]], []]);
-  const detail = 'an operator has switched such events off: floods';
+  const detail = 'an operator has switched these events off: floods';
   expect(refused).toEqual([{ index: 4, pointer: '', code: 'switched_off', detail }]);
 });
 

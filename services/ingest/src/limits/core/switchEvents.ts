@@ -42,7 +42,7 @@ export function switchEvents<T extends Switchable>(
     const found = active.find((one) => matches(one, draft, fallbackKey));
     if (found === undefined) kept.push(draft);
     else if (found.action === 'reject') {
-      const detail = `an operator has switched such events off: ${found.reason}`;
+      const detail = `an operator has switched these events off: ${found.reason}`;
       rejectedElements.push({ index, pointer: '', code: 'switched_off', detail });
     } else {
       const sampleRate = found.sampleRate ?? 1;

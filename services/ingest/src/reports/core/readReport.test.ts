@@ -71,7 +71,7 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
   ['/report/title', 'field_required', { report: {} }, /^report.title is required/],
   ['/report/title', 'field_invalid', { report: { title: '' } }, /^report.title .* 1 /],
   ['/report/title', 'field_invalid', { report: { title: 'x'.repeat(501) } }, /^report.title .* 500 /],
-  ['/report/title', 'lone_surrogate', { report: { title: '\ud800' } }, /^report.title holds a surrogate/],
+  ['/report/title', 'lone_surrogate', { report: { title: '\ud800' } }, /^report.title contains a lone surrogate/],
   [
     '/report/severity',
     'field_invalid',
@@ -101,7 +101,7 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
     '/context',
     'field_too_large',
     { context: { x: 'x'.repeat(64 * 1024 - 7) } },
-    /^context takes at most 65536 .* 65537/,
+    /^context may have at most 65536 .* 65537/,
   ],
   ['/attachments', 'batch_too_large', { attachments: Array(51).fill(FILE) }, /at most 50 files, but has 51/],
   [
@@ -295,7 +295,7 @@ test.each(['', '{', '[1', '{"id":"a"} x'])('%j is not JSON', (text) => {
 });
 
 test.each(['[]', '[{}]', '7', 'null'])('%s is not a report', (text) => {
-  expect(() => read(text)).toThrow(/the body is an object/);
+  expect(() => read(text)).toThrow(/the body must be an object/);
 });
 
 test('an inline event keeps every byte of its payload', () => {

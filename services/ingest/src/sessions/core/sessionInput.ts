@@ -47,7 +47,7 @@ const validator = Compile(SessionInput);
 /** @throws Rejected naming every invalid field */
 export function readSessionInput(body: Buffer, projectId: string, isStrict: boolean): SessionDraft {
   if (body.length > MAX_BODY_BYTES) {
-    throw new Rejected('body_too_large', `a body takes at most ${MAX_BODY_BYTES} bytes here`);
+    throw new Rejected('body_too_large', `a body may have at most ${MAX_BODY_BYTES} bytes here`);
   }
   const scanned = objectOf(scanObject(body, SHAPE));
   const fields = omitEmpty(scanned.fields);
