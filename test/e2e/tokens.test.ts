@@ -159,7 +159,7 @@ describe.concurrent('a token', () => {
     const mistyped = token.slice(0, -1) + (token.endsWith('x') ? 'y' : 'x');
 
     expect(token).toMatch(/^qlt_[0-9A-Za-z]{44}$/);
-    expect((await get(mistyped)).json().detail).toContain('a character is wrong');
+    expect((await get(mistyped)).json().detail).toContain('the access token is mistyped');
     expect((await get('qlt_nobody')).json().detail).toBe('the access token is unknown, or was revoked');
     const ofOperators = await get(shared.product.credentials.adminToken);
     expect([ofOperators.status, ofOperators.json().detail]).toEqual([
