@@ -71,7 +71,12 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
   ['/report/title', 'field_required', { report: {} }, /^report.title is required/],
   ['/report/title', 'field_invalid', { report: { title: '' } }, /^report.title .* 1 /],
   ['/report/title', 'field_invalid', { report: { title: 'x'.repeat(501) } }, /^report.title .* 500 /],
-  ['/report/title', 'lone_surrogate', { report: { title: '\ud800' } }, /^report.title contains a lone surrogate/],
+  [
+    '/report/title',
+    'lone_surrogate',
+    { report: { title: '\ud800' } },
+    /^report.title contains a lone surrogate/,
+  ],
   [
     '/report/severity',
     'field_invalid',
