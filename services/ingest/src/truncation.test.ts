@@ -14,7 +14,7 @@ import { watchTruncation } from './truncation.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-test('an own append that lies before another one tells of a cut there', () => {
+test('detects a truncation by an append below an earlier one', () => {
   const { cuts, found } = aProcess();
   cuts.ownAppends.confirmed(0, 10, appends(3));
   cuts.ownAppends.confirmed(1, 2, appends(1));
@@ -25,7 +25,7 @@ test('an own append that lies before another one tells of a cut there', () => {
   expect(found).toEqual([[0, 12]]);
 });
 
-test('an end that is before an own append tells of a cut, unless the next look finds it further on', async () => {
+test('detects a truncation by an end offset below an append, unless the next check finds a higher one', async () => {
   const { cuts, found, looked, end } = aProcess({ lookEveryMs: 1 });
   end.offset = 9;
   cuts.ownAppends.confirmed(0, 8, appends(2));
@@ -39,7 +39,7 @@ test('an end that is before an own append tells of a cut, unless the next look f
   expect(found).toEqual([[0, 9]]);
 });
 
-test('a cut is told once, though an own append finds it while the end is asked for', async () => {
+test('reports a truncation once, also if an append detects it during a check', async () => {
   const { cuts, found, looked, end } = aProcess({ lookEveryMs: 1 });
   end.offset = 9;
   cuts.ownAppends.confirmed(0, 8, appends(5));
@@ -53,7 +53,7 @@ test('a cut is told once, though an own append finds it while the end is asked f
   expect(found).toEqual([[0, 9]]);
 });
 
-test('a partition without a leader hides no cut of another', async () => {
+test('detects a truncation while another partition has no leader', async () => {
   const { cuts, found, end } = aProcess({ lookEveryMs: 1 });
   cuts.ownAppends.confirmed(1, 8, appends(2));
   cuts.ownAppends.confirmed(0, 8, appends(2));
@@ -61,14 +61,14 @@ test('a partition without a leader hides no cut of another', async () => {
   await expect.poll(() => found).toEqual([[0, 9]]);
 });
 
-test('a process that has appended nothing asks for no end', async () => {
+test('requests no end offsets before the first append', async () => {
   const [idle, busy] = [aProcess({ lookEveryMs: 1 }), aProcess({ lookEveryMs: 1 })];
   busy.cuts.ownAppends.confirmed(0, 0, appends(1));
   await busy.looked(3);
   expect(idle.end.looks).toBe(0);
 });
 
-test('a stop does not wait for brokers that are silent', async () => {
+test('a stop does not wait for silent brokers', async () => {
   const { cuts, looked, end } = aProcess({ lookEveryMs: 1 });
   const silent = Promise.withResolvers<void>();
   onTestFinished(() => silent.resolve());
@@ -79,7 +79,7 @@ test('a stop does not wait for brokers that are silent', async () => {
   expect(await stopsInTime(() => cuts.close())).toBe(true);
 });
 
-test('a cut is told in the log, counted, and a warning for a day', async () => {
+test('a truncation is logged, counted, and a warning for a day', async () => {
   const { cuts, found, told, metrics, health, clock } = aProcess();
   const warning = async () => (await health.state()).warnings['log_cut_short'];
   expect(await warning()).toBeUndefined();
@@ -96,7 +96,7 @@ test('a cut is told in the log, counted, and a warning for a day', async () => {
   expect(found).toEqual([]);
 });
 
-test('appends that a cut took before they were projected are named, others and those of another partition are not', async () => {
+test('reports unprojected appends of the truncated partition only', async () => {
   const { cuts, told, metrics, store } = aProcess({ lookAfterMs: 0 });
   const [kept, projected, ...lost] = appends(4, 3);
   if (kept === undefined || projected === undefined) throw new Error('four appends');
@@ -121,7 +121,7 @@ test('appends that a cut took before they were projected are named, others and t
   expect((await metrics.lostAppends.get()).values).toMatchObject([{ value: 3 }]);
 });
 
-test('of more appends than are remembered the latest are', () => {
+test('reports the latest appends if there are more than it remembers', () => {
   const found: (readonly string[])[] = [];
   const own = new OwnAppends((_partition, _offset, lost) => found.push(lost.map(idOf)), 3);
   const all = appends(5);

@@ -31,7 +31,7 @@ function toldOf(body: object): string[][] {
   return found.map(({ pointer, code, detail }) => [pointer, code, detail]).toSorted();
 }
 
-test('a field that is missing is named with the object that lacks it', () => {
+test('names a missing field with its object', () => {
   expect(toldOf({})).toEqual([['/build', 'field_required', 'build is required']]);
   expect(toldOf({ build: {} })).toEqual([['/build/version', 'field_required', 'build.version is required']]);
 });
@@ -48,16 +48,16 @@ test.each([
     { build: { version: '1', channel: 'x' } },
     ['/build/channel', 'field_invalid', 'build.channel must be one of prod, beta'],
   ],
-])('of %j one problem is told', (wrong, told) => {
+])('reports one problem of %j', (wrong, told) => {
   expect(toldOf({ build: { version: '1' }, ...wrong })).toEqual([told]);
 });
 
-test('a field with a problem is left out, so that the others can be judged', () => {
+test('omits a field with a problem, so that the others can be checked', () => {
   const given = { build: { version: '1' }, id: 'x' };
   expect(checkedFields(Compile(SCHEMA), given).value).toEqual({ build: { version: '1' } });
 });
 
-test('a verdict has the code of its only kind of problem, counts the others, and says that nothing was stored', () => {
+test('a rejection has the code of its only kind of problem, and counts the others', () => {
   const tooLarge = (name: string) => problem(`/${name}`, 'field_too_large', `${name} is too large`);
   const [large, larger] = [tooLarge('f1'), tooLarge('f2')];
   const wrong = problem('/f3', 'field_invalid', 'f3 is wrong');
@@ -83,7 +83,7 @@ test('a verdict has the code of its only kind of problem, counts the others, and
   expect(told(elsewhere, forbidden, large)[0]).toBe('field_too_large');
 });
 
-test('a body that is no JSON is told where it fails, one that is no object what it is', () => {
+test('reports the offset of invalid JSON, and the kind of a body that is not an object', () => {
   const object = (text: string) => () => objectOf(scanObject(Buffer.from(text), {}));
   expect(object('{"a":')).toThrow(expect.objectContaining({ code: 'invalid_json', failedAt: 5 }));
   expect(object('[]')).toThrow(expect.objectContaining({ code: 'invalid_request' }));
@@ -91,7 +91,7 @@ test('a body that is no JSON is told where it fails, one that is no object what 
   expect([{}, [], null, 'text'].map(isObject)).toEqual([true, false, false, false]);
 });
 
-test('a timestamp is in microseconds, or refused by its name', () => {
+test('parses a timestamp to microseconds, or rejects it by its name', () => {
   expect(timestampField('since', '1970-01-01T00:00:01Z')).toBe(1_000_000n);
   const refused = (text: string) => () => timestampField('since', text);
   const naming = (code: string) => expect.objectContaining({ errors: [expect.objectContaining({ code })] });

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { Rejected } from '../rejected.ts';
 import { choiceFilter, textFilter, timeFilter, uuidFilter, whereClause } from './listFilters.ts';
 
-test('only the conditions of given filters are asked, an empty text too', () => {
+test('uses only the conditions of given filters, including an empty text', () => {
   const conditions = { a: 'a = {a:String}', b: 'b = {b:String}', c: 'c = {c:String}' };
   expect(whereClause({ a: '', b: undefined, c: 'x' }, conditions)).toBe(
     'AND a = {a:String} AND c = {c:String}',
@@ -11,7 +11,7 @@ test('only the conditions of given filters are asked, an empty text too', () => 
   expect(whereClause({ a: undefined, b: undefined, c: undefined }, conditions)).toBe('');
 });
 
-test('a filter that is not given is no filter', () => {
+test('ignores an omitted filter', () => {
   const none = [uuidFilter('x', undefined), timeFilter('x', undefined), textFilter('x', undefined, 1)];
   expect([...none, choiceFilter('x', undefined, ['y'])]).toEqual([
     undefined,
@@ -21,16 +21,16 @@ test('a filter that is not given is no filter', () => {
   ]);
 });
 
-test('a time is in microseconds, also before 1970', () => {
+test('parses a time to microseconds, also before 1970', () => {
   expect(timeFilter('since', '1969-12-31T23:59:59.999999Z')).toBe('-1');
 });
 
-test('a text is counted in characters, not in units of UTF-16', () => {
+test('counts characters of a text, not UTF-16 units', () => {
   expect(textFilter('fingerprint', '🎮🎮', 2)).toBe('🎮🎮');
   expect(() => textFilter('fingerprint', '🎮🎮🎮', 2)).toThrow(Rejected);
 });
 
-test('a filter that is no filter is refused by its name', () => {
+test('rejects an invalid filter by its name', () => {
   const refusal = (message: string) => expect.objectContaining({ code: 'invalid_request', message });
   expect(() => uuidFilter('sessionId', 'x')).toThrow(
     refusal('sessionId: a UUID, such as 7846b5f4-39dd-4381-b200-dbc9f59749ad'),
@@ -39,7 +39,7 @@ test('a filter that is no filter is refused by its name', () => {
   expect(() => textFilter('title', '', 9)).toThrow(refusal('title: 1 to 9 characters'));
 });
 
-test('a filter is taken as the table has it', () => {
+test('normalizes a filter as the table does', () => {
   expect(uuidFilter('sessionId', '7846B5F4-39DD-4381-B200-DBC9F59749AD')).toBe(
     '7846b5f4-39dd-4381-b200-dbc9f59749ad',
   );

@@ -5,7 +5,7 @@ import { newestFirstPage, newestFirstParams, readNewestFirst } from './newestFir
 
 const ROWS = Array.from({ length: 3 }, (_, n) => ({ id: randomUUID(), millis: String(1_000 - n) }));
 
-test('the cursor of a page leads to what comes behind its last row', () => {
+test('the cursor of a page continues after its last row', () => {
   const first = readNewestFirst({ limit: '2', cursor: undefined });
   const { rows, next } = newestFirstPage(ROWS, first, (row) => row);
   expect(rows).toEqual(ROWS.slice(0, 2));
@@ -13,18 +13,18 @@ test('the cursor of a page leads to what comes behind its last row', () => {
   expect(newestFirstParams(second)).toEqual({ ...ROWS[1], limit: 3 });
 });
 
-test('a page of one row ends with it', () => {
+test('a page of one row ends with that row', () => {
   const page = readNewestFirst({ limit: '1', cursor: undefined });
   const { next } = newestFirstPage(ROWS, page, (row) => row);
   expect(readNewestFirst({ limit: '1', cursor: next ?? undefined }).before).toEqual(ROWS[0]);
 });
 
-test('a page that has all that is left has no next one', () => {
+test('the last page has no cursor', () => {
   const page = readNewestFirst({ limit: '3', cursor: undefined });
   expect(newestFirstPage(ROWS, page, (row) => row)).toEqual({ rows: ROWS, next: null });
 });
 
-test('the first page begins behind everything, and a limit is 100 unless one is given', () => {
+test('the first page starts with the newest row, and the default limit is 100', () => {
   const first = readNewestFirst({ limit: undefined, cursor: undefined });
   expect(newestFirstParams(first)).toEqual({
     millis: '9223372036854775807',
@@ -42,13 +42,13 @@ test.each([
   Buffer.from(`1.${randomUUID()};DROP`).toString('base64url'),
   Buffer.from(`x1.${randomUUID()}`).toString('base64url'),
   'é',
-])('%j is no cursor', (cursor) => {
+])('%j is not a valid cursor', (cursor) => {
   expect(() => readNewestFirst({ limit: undefined, cursor })).toThrow(
     expect.objectContaining({ code: 'invalid_request' }),
   );
 });
 
-test.each(['0', '1001', '-1', '1.5', 'x', ''])('%j is no limit', (limit) => {
+test.each(['0', '1001', '-1', '1.5', 'x', ''])('%j is not a valid limit', (limit) => {
   expect(() => readNewestFirst({ limit, cursor: undefined })).toThrow(
     expect.objectContaining({ code: 'invalid_request', message: expect.stringMatching(/from 1 to 1000/) }),
   );

@@ -34,7 +34,7 @@ describe('parseOccurredAt', () => {
     ['decimals of zero', '2025-06-15T15:07:41.000000000Z'],
     ['decimals behind a comma', '2025-06-15T15:07:41,0Z'],
     ['decimals that end before an offset', '2025-06-15T17:07:41.0+02'],
-  ])('takes %s for the same moment', (_, text) => {
+  ])('reads %s as the same moment', (_, text) => {
     expect(parseOccurredAt(text)).toEqual({ ok: true, micros: 1_750_000_061_000_000n });
   });
 
@@ -47,18 +47,18 @@ describe('parseOccurredAt', () => {
     ['9999999', 999_999n],
     ['1234567890123', 123_456n],
     ['9'.repeat(100_000), 999_999n],
-  ])('keeps decimals to the microsecond and cuts off the rest: .%s', (decimals, micros) => {
+  ])('truncates decimals to microseconds: .%s', (decimals, micros) => {
     expect(parseOccurredAt(`1970-01-01T00:00:00.${decimals}Z`)).toEqual({ ok: true, micros });
     expect(parseOccurredAt(`1970-01-01T00:00:00,${decimals}Z`)).toEqual({ ok: true, micros });
   });
 
-  test('cuts off towards the past before 1970 too', () => {
+  test('truncates towards the past, also before 1970', () => {
     expect(parseOccurredAt('1969-12-31T23:59:59.9999999Z')).toEqual({ ok: true, micros: -1n });
     expect(parseOccurredAt('1969-12-31T23:59:59.0000009Z')).toEqual({ ok: true, micros: -1_000_000n });
   });
 
   test.each(['2024-02-29', '2000-02-29', '2025-01-31', '2025-04-30', '2025-12-31', '1904-02-29'])(
-    'knows that %s is a day',
+    'accepts the day %s',
     (text) => {
       expect(parseOccurredAt(text)).toEqual({ ok: true, micros: BigInt(Date.parse(text)) * 1000n });
     },
@@ -72,7 +72,7 @@ describe('parseOccurredAt', () => {
     '2025-04-31',
     '2025-06-31',
     '2025-09-31',
-  ])('knows that %s is no day', (text) => {
+  ])('rejects the day %s', (text) => {
     expect(parseOccurredAt(text)).toEqual({ ok: false, reason: 'format' });
   });
 
@@ -81,7 +81,7 @@ describe('parseOccurredAt', () => {
     '2025-12-31T24:00Z',
     '2025-12-31T24:00:00.000Z',
     '2026-01-01T01:00:00+01:00',
-  ])('takes %s for the midnight that follows', (text) => {
+  ])('reads %s as the next midnight', (text) => {
     expect(parseOccurredAt(text)).toEqual(parseOccurredAt('2026-01-01'));
   });
 
@@ -90,7 +90,7 @@ describe('parseOccurredAt', () => {
     '2016-12-31T23:59:60.999999Z',
     '2016-12-31T15:59:60-08:00',
     '2017-01-01T05:29:60.5+0530',
-  ])('takes the leap second %s for the start of the second that follows', (text) => {
+  ])('reads the leap second %s as the start of the next second', (text) => {
     expect(parseOccurredAt(text)).toEqual(parseOccurredAt('2017-01-01'));
   });
 
@@ -101,7 +101,7 @@ describe('parseOccurredAt', () => {
     '2016-12-31T23:59:60+01:00',
     '2016-12-31T23:59:61Z',
     '2016-12-31T24:00:60Z',
-  ])('knows that %s is no leap second', (text) => {
+  ])('rejects the leap second %s', (text) => {
     expect(parseOccurredAt(text)).toEqual({ ok: false, reason: 'format' });
   });
 
@@ -204,7 +204,7 @@ describe('parseOccurredAt', () => {
     '2025-+6-15',
     '2025-06-15T-1:00:00Z',
     'Sun, 15 Jun 2025 15:07:41 GMT',
-  ])('refuses %j', (text) => {
+  ])('rejects %j', (text) => {
     expect(parseOccurredAt(text)).toEqual({ ok: false, reason: 'format' });
   });
 });

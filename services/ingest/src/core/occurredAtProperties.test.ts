@@ -16,7 +16,7 @@ describe('against the engine’s calendar', () => {
       .map((second) => second * 1_000_000n + 999_999n),
   );
 
-  test('writes every moment as the engine does, with three digits more where there are any', () => {
+  test('formats every moment as the engine does, with three more digits if necessary', () => {
     fc.assert(
       fc.property(micros, (moment) => {
         expect(formatMicros(moment)).toBe(expectedText(moment));
@@ -25,7 +25,7 @@ describe('against the engine’s calendar', () => {
     );
   });
 
-  test('reads every moment, at every offset and precision', () => {
+  test('parses every moment, at every offset and precision', () => {
     const offset = fc.integer({ min: -1439, max: 1439 });
     fc.assert(
       fc.property(micros, offset, fc.stringMatching(/^[0-9]{0,6}$/), (moment, minutes, more) => {
@@ -39,7 +39,7 @@ describe('against the engine’s calendar', () => {
     );
   });
 
-  test('accepts of any date and time just those that the engine’s calendar has', () => {
+  test('accepts exactly the dates and times of the engine’s calendar', () => {
     const part = fc.tuple(
       fc.integer({ min: 0, max: 13 }),
       fc.integer({ min: 0, max: 32 }),

@@ -23,7 +23,7 @@ function scanned(text: string): ScannedObject {
   return scan.object;
 }
 
-test('a field that is kept as bytes keeps every one of them', () => {
+test('keeps every byte of a field that is read as bytes', () => {
   const context = '{ "a":1e400,"a":-0, "é":"\\ud800" }';
   const body = `{"sessionId":"é","context" : ${context} ,"id":null}`;
   const { fields, spans } = scanned(body);
@@ -32,13 +32,13 @@ test('a field that is kept as bytes keeps every one of them', () => {
   expect(scanned('{"context":{},"context":null}')).toMatchObject({ fields: {}, spans: {} });
 });
 
-test('a field is found however its name is written, and null is as if it were omitted', () => {
+test('finds a field with an escaped name, and treats null as omitted', () => {
   const { fields } = scanned('{"\\u0069d":"a","sessionId":null,"window":{"beforeMs":1},"other":{"id":2}}');
   expect(fields).toEqual({ id: 'a', window: { beforeMs: 1 } });
   expect(scanned('{"id":null,"events":null}').fields).toEqual({});
 });
 
-test('known names that stand twice in their object are named, each once, however they are written', () => {
+test('reports repeated known names once, with or without escapes', () => {
   const { repeated } = scanned(
     '{"id":1,"id":2,"\\u0069d":3,"events":[],"events":[],"x":1,"x":2,"beforeMs":1,' +
       '"window":{"beforeMs":[1,{"afterMs":1}],"before\\u004ds":3,"afterMs":4,"y":1,"y":2},' +
@@ -49,7 +49,7 @@ test('known names that stand twice in their object are named, each once, however
     expect(scanned(`{"window":${window}}`).repeated.size).toBe(0);
 });
 
-test('unknown names are told as pointers, each once, up to ten', () => {
+test('reports up to ten unknown names as pointers, without duplicates', () => {
   const inside =
     '"window":{"befroeMs":1},"files":[{"name":1},{"naem":1},[{"any":1}]],"context":{"any":1},' +
     '"events":[{"any":1}],"id":{"any":1}';
@@ -62,14 +62,14 @@ test('unknown names are told as pointers, each once, up to ten', () => {
   expect(scanned(`{${many}}`).unknown).toHaveLength(10);
 });
 
-test('a member that nests deeper than 64 levels is named and never parsed', () => {
+test('reports a member with more than 64 levels, and does not parse it', () => {
   const deep = '['.repeat(MANY) + ']'.repeat(MANY);
   const { tooDeep, fields, spans } = scanned(`{"window":${deep},"a/b":${deep},"context":${deep}}`);
   expect(tooDeep).toEqual(['/window', '/a~1b', '/context']);
   expect([fields, spans]).toEqual([{}, {}]);
 });
 
-test('64 levels are not too deep, in any field', () => {
+test('accepts 64 levels in any field', () => {
   const deep = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
   const { tooDeep, fields } = scanned(`{"window":${deep(64)},"context":${deep(64)},"events":${deep(65)}}`);
   expect(tooDeep).toEqual([]);
@@ -77,14 +77,14 @@ test('64 levels are not too deep, in any field', () => {
   expect(scanned(`{"window":${deep(65)}}`).tooDeep).toEqual(['/window']);
 });
 
-test('of an array the names of the first hundred elements are looked at', () => {
+test('checks the names of an array’s first hundred elements', () => {
   const unknownBehind = (elements: number) =>
     scanned(`{"files":[${'{},'.repeat(elements)}{"naem":1}]}`).unknown;
   expect(unknownBehind(99)).toEqual(['/files/99/naem']);
   expect(unknownBehind(100)).toEqual([]);
 });
 
-test.each(['[]', '"x"', '7', 'null', ' true '])('tells that %s is no object', (text) => {
+test.each(['[]', '"x"', '7', 'null', ' true '])('reports that %s is not an object', (text) => {
   expect(scanObject(Buffer.from(text), SHAPE)).toMatchObject({
     ok: true,
     kind: expect.not.stringMatching('object'),
@@ -101,7 +101,7 @@ test.each([
   '{"id":1 "a":2}',
   '',
   '{"events":[{}]',
-])('refuses %j, as the engine does', (text) => {
+])('rejects %j, as the engine does', (text) => {
   expect(scanObject(Buffer.from(text), SHAPE)).toMatchObject({
     ok: false,
     detail: expect.any(String),
@@ -116,11 +116,11 @@ test.each([
   ['{"id" 1}', 6, 'a colon was expected'],
   ['{"id":1;"a":2}', 7, 'a comma or the end of the object was expected'],
   ['{} x', 3, 'there is content after the document'],
-])('tells where %j is no JSON, and why', (text, offset, detail) => {
+])('reports where %j is invalid JSON, and why', (text, offset, detail) => {
   expect(scanObject(Buffer.from(text), SHAPE)).toEqual({ ok: false, offset, detail });
 });
 
-test('takes exactly what the engine takes, as a member of any kind', () => {
+test('accepts exactly what the engine accepts, as a member of any kind', () => {
   for (const { name, bytes } of [...validJson, ...invalidJson]) {
     if (bytes.length > MANY) continue;
     for (const [before, after] of [
@@ -153,11 +153,11 @@ test.each([
   ['{\n  "id": null,\n  "x": 1\n}', '{\n  "x": 1\n}'],
   ['{\n  "x": 1,\n  "id": "a"\n}', '{\n  "x": 1\n}'],
   ['{ "id": "a" }', '{  }'],
-])('the id can be taken out of %j', (text, without) => {
+])('the id can be removed from %j', (text, without) => {
   const { start, end } = scanned(text).idMember ?? { start: 0, end: 0 };
   expect(text.slice(0, start) + text.slice(end)).toBe(without);
 });
 
-test('a body that names no id has none to take out', () => {
+test('a body without an id has no span of an id', () => {
   expect(scanned('{"ids":["id"],"x":{"id":1}}').idMember).toBeUndefined();
 });

@@ -3,7 +3,7 @@ import { buildProblems } from './tokenBuilds.ts';
 
 const [OWN, OTHER] = ['b4d2e1c0-0000-4000-8000-000000000001', 'b4d2e1c0-0000-4000-8000-000000000002'];
 
-test('a token that writes for some builds is refused the first field that names another', () => {
+test('rejects the first field that names a build the token may not write', () => {
   expect(buildProblems([OWN], { buildId: OWN, sessionId: OTHER, events: OTHER }, 3)).toEqual([
     {
       index: 3,
@@ -15,7 +15,7 @@ test('a token that writes for some builds is refused the first field that names 
   expect(buildProblems([], { buildId: OWN })).toMatchObject([{ index: 0, pointer: '/buildId' }]);
 });
 
-test('a token for all builds may write all, and what is of no build is refused to nobody', () => {
+test('a token for all builds may write all, and every token may write without a build', () => {
   expect(buildProblems(undefined, { buildId: OTHER })).toEqual([]);
   expect(buildProblems([OWN], { buildId: null, sessionId: undefined })).toEqual([]);
   expect(buildProblems([OWN], { buildId: OWN })).toEqual([]);

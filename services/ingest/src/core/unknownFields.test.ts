@@ -24,7 +24,7 @@ test.each([
   ['/constructor', 'there is no field constructor'],
   ['/a~1b~0c', 'there is no field a/b~c'],
   ['/', 'there is no field '],
-])('%s is a problem that names it and what was meant', (pointer, detail) => {
+])('%s is a problem that names the field and a suggestion', (pointer, detail) => {
   expect(unknownFieldProblems([{ index: 7, pointer }], REPORT)).toEqual([
     { index: 7, pointer, code: 'field_unknown', detail },
   ]);
@@ -36,7 +36,7 @@ test.each([
   ['/sess', 1, 'sessionId is required'],
   ['/session_id', 2, 'sessionId is required'],
   ['/payload/session_id', 1, 'sessionId is required'],
-])('a field that is missing beside %s of element %i', (pointer, index, detail) => {
+])('a missing field with the similar field %s in element %i', (pointer, index, detail) => {
   const missing = {
     index: 1,
     pointer: '/sessionId',
@@ -55,13 +55,13 @@ test.each([
   ).toEqual([{ ...missing, detail }, other]);
 });
 
-test('a field that is missing in an object of an object is looked for there', () => {
+test('looks for a missing field in its own object', () => {
   const missing = { index: 0, code: 'field_required', detail: 'id is required' } as const;
   const found = withNearMisses([{ ...missing, pointer: '/a/b/id' }], [{ index: 0, pointer: '/a/b/Id' }]);
   expect(found[0]?.detail).toBe('id is required; Id looks like a misspelling of it');
 });
 
-test('the header names the first ten, each once', () => {
+test('the header names the first ten fields, without duplicates', () => {
   const pointers = Array.from({ length: 30 }, (_, n) => `/f${n % 15}`);
   const named = Array.from({ length: 10 }, (_, n) => `"/f${n}"`);
   expect(ignoredFieldsHeader(pointers)).toBe(named.join(', '));
@@ -75,18 +75,18 @@ test.each([
   ['/a\r\nSet-Cookie: x', '"/a%0D%0ASet-Cookie:%20x"'],
   ['/\ud800', '"/%EF%BF%BD"'],
   ['/a~1b', '"/a~1b"'],
-])('any name fits the header: %j', (pointer, text) => {
+])('any name is valid in the header: %j', (pointer, text) => {
   expect(ignoredFieldsHeader([pointer])).toBe(text);
 });
 
-test('the header stays short whatever the names are', () => {
+test('the header is short for any names', () => {
   const long = Array.from({ length: 10 }, (_, n) => `/${n}${'ü'.repeat(1_000_000)}`);
   const header = ignoredFieldsHeader(long);
   expect(header.length).toBeLessThanOrEqual(1024);
   expect(header).toMatch(/^("\/\d(%[0-9A-F]{2})+"(, )?)+$/);
 });
 
-test('of the members that a schema does not have the first ten are named, of a long name the begin', () => {
+test('names the first ten unknown members, and truncates long names', () => {
   const body = { title: 1, ['x'.repeat(100)]: 1, 'a/b': 1 };
   expect(unknownMembers(body, REPORT)).toEqual([`/${'x'.repeat(64)}`, '/a~1b']);
   const many = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`f${n}`, n]));

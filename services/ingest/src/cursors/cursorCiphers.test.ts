@@ -10,7 +10,7 @@ const PLACE = Buffer.from('partition 3, offset 70000');
 const sealsOf = async (topic: Awaited<ReturnType<typeof anEmptyTopic>>) =>
   openCursorCiphers({ directory: await opened(topic), clock: systemClock });
 
-test('what one ingest closed another one opens, also where both begin at once, and after a restart', async () => {
+test('one ingest decrypts what another one encrypted, also if both start at once, and after a restart', async () => {
   const topic = await anEmptyTopic();
   const [a, b] = [await sealsOf(topic), await sealsOf(topic)];
   const [ofA, ofB] = await Promise.all([a.for('stream', 'p'), b.for('stream', 'p')]);
@@ -23,14 +23,14 @@ test('what one ingest closed another one opens, also where both begin at once, a
   expect(await topic.log.endOffsets(TOPICS.directory)).toEqual(end);
 });
 
-test('a text opens for its use and its project alone', async () => {
+test('decrypts a text only for its use and project', async () => {
   const seals = testCursorCiphers();
   const text = (await seals.for('stream', 'mine')).encrypt(PLACE);
   expect((await seals.for('page', 'mine')).decrypt(text)).toBeUndefined();
   expect((await seals.for('stream', 'yours')).decrypt(text)).toBeUndefined();
 });
 
-test('the same place is another text each time, and no changed byte of it opens', async () => {
+test('encrypts a position to a different text each time, and rejects a text with a changed byte', async () => {
   const seal = await testCursorCipher();
   const text = seal.encrypt(PLACE);
   expect(seal.encrypt(PLACE)).not.toBe(text);

@@ -22,7 +22,7 @@ const lookUps = () =>
     return ids.filter((id) => stored.includes(id));
   }, PAUSE_MS);
 
-test('what comes while a query runs is answered by the next one', async () => {
+test('answers lookups that arrive during a query with the next one', async () => {
   stored = ['a', 'b', 'c'];
   const lookUp = lookUps();
   const first = lookUp('p', ['a']);
@@ -32,7 +32,7 @@ test('what comes while a query runs is answered by the next one', async () => {
   expect(asked).toHaveLength(2);
 });
 
-test('behind a query that found nothing the next one of its project waits, and no other project’s does', async () => {
+test('pauses a project after a query without rows, and no other project', async () => {
   stored = ['b'];
   const lookUp = lookUps();
   expect(await lookUp('p', ['unknown'])).toEqual([]);
@@ -47,7 +47,7 @@ test('behind a query that found nothing the next one of its project waits, and n
   expect(await lookUp('p', ['b'])).toEqual(['b']);
 });
 
-test('where more wait than one query takes, none pauses', async () => {
+test('does not pause if more ids wait than one query takes', async () => {
   const lookUp = lookUps();
   const many = (of: string) => Array.from({ length: MAX_IDS_PER_QUERY }, (_, i) => `${of}${i}`);
   const all = Promise.all([lookUp('p', ['unknown']), lookUp('p', many('a')), lookUp('p', many('b'))]);
@@ -58,7 +58,7 @@ test('where more wait than one query takes, none pauses', async () => {
   expect(asked).toHaveLength(3);
 });
 
-test('a query that fails keeps no other waiting', async () => {
+test('runs the next query after one that fails', async () => {
   const failing = batchedLookups<string>(() => Promise.reject(new Error('it is away')), PAUSE_MS);
   await expect(failing('p', ['a'])).rejects.toThrow('it is away');
   await expect(failing('p', ['a'])).rejects.toThrow('it is away');

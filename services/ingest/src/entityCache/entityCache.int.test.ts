@@ -20,7 +20,7 @@ const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 /** More than come between two questions for what is projected. */
 const MANY = 300;
 
-test('with its memory full ingest registers on while Kafka is silent, and later forgets what ClickHouse has', async () => {
+test('registers sessions with a full cache while Kafka is silent, and later evicts projected ones', async () => {
   const { register, lookedUp, kafka } = await ingest({ maxWeight: 10, maxUnprojectedWeight: 10 });
   const first = await register(MANY);
   await register(1);
@@ -31,7 +31,7 @@ test('with its memory full ingest registers on while Kafka is silent, and later 
   await expect.poll(async () => (await lookedUp(first)).length).toBeGreaterThan(MANY / 2);
 });
 
-test('with no room for more ingest refuses, and registers again once Kafka tells what ClickHouse has', async () => {
+test('rejects registrations if the cache is full, until the projection progresses', async () => {
   const { register, kafka } = await ingest({
     maxWeight: 10,
     maxUnprojectedWeight: 10,
@@ -43,7 +43,7 @@ test('with no room for more ingest refuses, and registers again once Kafka tells
   await register(1);
 });
 
-test('a session whose record a cut took is not remembered either by what events ask first', async () => {
+test('a truncation also removes a session from the cache of recent sessions', async () => {
   const log = await aLog();
   await log.ensureTopics(topicDefinitions(1));
   let cut = (): void => {};
@@ -68,7 +68,7 @@ test('a session whose record a cut took is not remembered either by what events 
   expect(peeked()).toBeUndefined();
 });
 
-test('while this process has not heard of a cut it does not take what it has read for all that the log has', async () => {
+test('is Unavailable while it has not detected a truncation yet', async () => {
   const log = await aLog();
   await log.ensureTopics(topicDefinitions(1));
   const heard = Promise.withResolvers<void>();
@@ -114,7 +114,7 @@ test('while this process has not heard of a cut it does not take what it has rea
   expect([...(await sessions.find(TENANT, PROJECT, ids)).keys()].sort()).toEqual(ids.toSorted());
 });
 
-test('a cut of a partition that gets its leader after the start is found as at a start', async () => {
+test('detects a truncation of a partition that gets its leader after the start', async () => {
   const whole = await aLog();
   await whole.ensureTopics(topicDefinitions(2));
   const home = partitionOf(TENANT, 0, 2);

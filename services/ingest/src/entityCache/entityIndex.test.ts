@@ -32,7 +32,7 @@ function found(memory: EntityIndex<Known>, id: string): Known | undefined {
   return all.get(id);
 }
 
-test('the first of two records of one id counts, and its offset tells whose it was', () => {
+test('keeps the first of two records with one id, and its offset', () => {
   const memory = aMemory();
   memory.putRecord(P, 'a', at(made('first'), 3));
   memory.putRecord(P, 'a', at(made('second'), 4));
@@ -40,7 +40,7 @@ test('the first of two records of one id counts, and its offset tells whose it w
   expect(memory.get(P, 'a')?.firstOffset).toBe(3);
 });
 
-test('an id of another project is another id', () => {
+test('separates equal ids of different projects', () => {
   const memory = aMemory();
   memory.putRecord('other', 'a', at(made('first'), 3));
   expect(found(memory, 'a')).toBeUndefined();
@@ -52,7 +52,7 @@ test('adds later changes to a known entity', () => {
   expect(memory.putRecord(P, 'a', at(OVER, 4))).toEqual({ made: 'first', isOver: true });
 });
 
-test('ignores changes before the first record, and still recognises the first record', () => {
+test('ignores changes before the first record, and still recognizes the first record', () => {
   const memory = aMemory();
   memory.putRecord(P, 'a', at(OVER, 3));
   memory.putRecord(P, 'a', at(made('first'), 4));
@@ -60,7 +60,7 @@ test('ignores changes before the first record, and still recognises the first re
   expect(memory.get(P, 'a')?.firstOffset).toBe(4);
 });
 
-test('an entity of which only the end was read is looked up, and ends', () => {
+test('looks up an entity of which only the end was read, and merges the end', () => {
   const memory = aMemory();
   memory.putRecord(P, 'a', at(OVER, 3));
   expect(found(memory, 'a')).toBeUndefined();
@@ -68,7 +68,7 @@ test('an entity of which only the end was read is looked up, and ends', () => {
   expect(found(memory, 'a')).toEqual({ made: 'stored', isOver: true });
 });
 
-test('a look-up does not hide records that the tail read meanwhile', () => {
+test('a lookup does not hide records that the tail read meanwhile', () => {
   const memory = aMemory();
   memory.putStored(P, 'a', made('stored'));
   memory.putRecord(P, 'a', at(OVER, 9));
@@ -76,7 +76,7 @@ test('a look-up does not hide records that the tail read meanwhile', () => {
   expect(found(memory, 'a')).toEqual({ made: 'stored', isOver: true });
 });
 
-test('beyond its bound it forgets only what ClickHouse has', () => {
+test('evicts only projected entities above the limit', () => {
   const memory = aMemory();
   const bound = 100_000;
   for (let i = 0; i < bound; i++) memory.putRecord(P, `${i}`, at(made(`${i}`), i));
@@ -86,7 +86,7 @@ test('beyond its bound it forgets only what ClickHouse has', () => {
   expect(kept).toEqual([false, false, false, true, true]);
 });
 
-test('beyond its bound what was asked for lately stays', () => {
+test('keeps recently used entities above the limit', () => {
   const memory = aMemory();
   const bound = 100_000;
   for (let i = 0; i < bound; i++) memory.putStored(P, `${i}`, made(`${i}`));
@@ -96,7 +96,7 @@ test('beyond its bound what was asked for lately stays', () => {
   expect([found(memory, '0'), found(memory, '1')]).toEqual([made('0'), undefined]);
 });
 
-test('a heavy entry counts by its weight, and evicts light ones', () => {
+test('counts a heavy entry by its weight, and evicts light ones for it', () => {
   const memory = aMemory();
   const bound = 100_000;
   const heavy = { ...made('heavy'), ids: 99 };
@@ -114,7 +114,7 @@ test('a heavy entry counts by its weight, and evicts light ones', () => {
   expect(kept()).toBe(bound / 2 - 100);
 });
 
-test('while ClickHouse is away all that the log brings stays, and there is an end to what is registered', () => {
+test('keeps all entities of the log while ClickHouse is unavailable, and limits registrations', () => {
   const memory = aMemory({ maxWeight: 4, maxUnprojectedWeight: 10 });
   for (let i = 0; i < 10; i++) {
     expect(memory.isFull).toBe(false);
@@ -133,7 +133,7 @@ test('while ClickHouse is away all that the log brings stays, and there is an en
   expect([found(memory, '0'), found(memory, '1')]).toEqual([undefined, made('a')]);
 });
 
-test('what comes behind a cut is not taken for projected, though the log had been projected further', () => {
+test('does not treat records after a truncation as projected', () => {
   const memory = aMemory({ maxWeight: 1, maxUnprojectedWeight: 10 });
   memory.projected = [100];
   memory.truncate(0, 50);
@@ -141,7 +141,7 @@ test('what comes behind a cut is not taken for projected, though the log had bee
   expect(['a', 'b', 'c'].map((id) => found(memory, id))).toEqual(['a', 'b', 'c'].map(made));
 });
 
-test('what was read behind a cut is forgotten, in its partition only, and what ClickHouse told stays', () => {
+test('a truncation removes the lost entities of its partition, and keeps stored ones', () => {
   const memory = aMemory();
   memory.putStored(P, 'stored', made('stored'));
   memory.putStored(P, 'stored and over', made('stored'));
@@ -184,7 +184,7 @@ describe('of sessions', () => {
     return ids;
   };
 
-  test('what ClickHouse may lack is packed beyond the bound, and forgotten once ClickHouse has it', () => {
+  test('packs unprojected sessions above the limit, and removes them after they are projected', () => {
     const memory = sessionsMemory({ maxWeight: 2, maxUnprojectedWeight: 2, maxPackedBytes: 12_000 });
     const ids = read(memory, 100);
     expect(foundOf(memory, ids)).toEqual(ids.map((id) => aSession(id)));
@@ -200,7 +200,7 @@ describe('of sessions', () => {
     expect(foundOf(memory, ids.slice(0, 98))).toEqual(left.slice(0, -2).map((id) => aSession(id)));
   });
 
-  test('there is an end to what is registered by the bytes of what is packed, and none to what is read', () => {
+  test('limits registrations, but not the tail, by the bytes of packed sessions', () => {
     const memory = sessionsMemory({ maxWeight: 2, maxUnprojectedWeight: 2, maxPackedBytes: 12_000 });
     const ids = read(memory, 300);
     expect(memory.isFull).toBe(true);
@@ -210,7 +210,7 @@ describe('of sessions', () => {
     expect(memory.isFull).toBe(false);
   });
 
-  test('a packed session is what its first record says, also where it is read again', () => {
+  test('a packed session keeps its first record, also if it is read again', () => {
     const memory = sessionsMemory({ maxWeight: 2, maxUnprojectedWeight: 2 });
     const ids = read(memory, 10);
     const repeat = { entity: aSession('0', 99n), partition: 0, offset: 10 };
@@ -222,7 +222,7 @@ describe('of sessions', () => {
     expect(foundOf(memory, ['0'])).toEqual([aSession('0', 5n)]);
   });
 
-  test('what was read behind a cut is forgotten of what is packed too, and what comes there instead is not', () => {
+  test('a truncation removes packed sessions, and keeps the sessions that replace them', () => {
     const memory = sessionsMemory({ maxWeight: 2, maxUnprojectedWeight: 2 });
     const ids = read(memory, 100);
     memory.projected = [50, 0];
@@ -236,7 +236,7 @@ describe('of sessions', () => {
     expect(foundOf(memory, ['new 20', 'new 39']).length).toBe(2);
   });
 
-  test('a session that was registered again stays where a cut takes the second record only', () => {
+  test('keeps a session if a truncation removes only its second record', () => {
     const memory = sessionsMemory({ maxWeight: 2, maxUnprojectedWeight: 2 });
     memory.putRecord(P, 'a', { entity: aSession('a'), partition: 0, offset: 5 });
     memory.putRecord(P, 'a', { entity: aSession('a'), partition: 0, offset: 9 });

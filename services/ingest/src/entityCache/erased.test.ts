@@ -27,7 +27,7 @@ function anErasure(): Directory {
   return directory;
 }
 
-test('an erased session is unknown though memory has it, and its id is not taken again', async () => {
+test('an erased session is unknown although it is cached, and its id is rejected', async () => {
   const registered: string[] = [];
   const all: Pick<SessionCache, 'find' | 'register'> = {
     find: async (tenantId, projectId, ids) =>
@@ -50,7 +50,7 @@ test('an erased session is unknown though memory has it, and its id is not taken
   expect(registered).toEqual([LEFT]);
 });
 
-test('a report of an erased session is not there though memory has it', async () => {
+test('a report of an erased session does not exist although it is cached', async () => {
   const filed = aReportLink({ tenantId: TENANT, projectId: PROJECT, sessionId: GONE });
   const reportOf = async (sessionId: string) => {
     const find: ReportCache['find'] = async () => ({ filed: { ...filed, sessionId }, retractedAt: null });

@@ -22,7 +22,7 @@ test.each([
   ['its tenant', null, {}],
   ['the project, with all that is packed', PROJECT, { bounds: { maxWeight: 1, maxUnprojectedWeight: 1 } }],
 ])(
-  'of %s a session is unknown once it is erased, and registered again with a row',
+  'after an erasure of %s, a session is unknown, and can be registered again',
   async (_, projectId, bounds) => {
     const { deps, directory, principal, erase, clock } = await aProcess();
     const sessions = excludeErasedSessions(await openSessionCache({ ...deps, ...bounds }), directory);
@@ -50,7 +50,7 @@ test.each([
   },
 );
 
-test('a session whose row is not hidden yet is unknown, too, and not registered again', async () => {
+test('a session whose row is not hidden yet is unknown, and cannot be registered again', async () => {
   const { deps, directory, principal, erase, clock } = await aProcess();
   const id = randomUUID();
   const row = { projectId: PROJECT, sessionId: id, buildId: null, lane: 0, startedAt: null };
@@ -77,7 +77,7 @@ test('a session whose row is not hidden yet is unknown, too, and not registered 
   expect(await register(unasked, {})).toMatchObject({ status: 201 });
 });
 
-test('a report whose row is not hidden yet is not filed again, and any other is', async () => {
+test('a report whose row is not hidden yet cannot be filed again, and any other can', async () => {
   const { deps, directory, erase, clock } = await aProcess();
   const reports = excludeErasedReports(await openReportCache({ ...deps, clock }), directory.erased);
   onTestFinished(() => reports.close());
@@ -92,7 +92,7 @@ test('a report whose row is not hidden yet is not filed again, and any other is'
   expect(await reports.file(again)).toMatchObject({ isOwn: true, report: { filed: again } });
 });
 
-test('what is hidden is registered again though the rest of its project is not: memory has it, and its row is gone', async () => {
+test('registers a hidden session again while other rows of its project are not hidden', async () => {
   const { deps, projected, directory, principal, erase, clock } = await aProcess();
   const sessions = excludeErasedSessions(await openSessionCache(deps), directory);
   const reports = excludeErasedReports(await openReportCache({ ...deps, clock }), directory.erased);
@@ -111,7 +111,7 @@ test('what is hidden is registered again though the rest of its project is not: 
   expect([await register(), await file()]).toEqual([201, true]);
 });
 
-test('an event is of no report that was erased, though the report’s window is open and it names the event', async () => {
+test('an event does not belong to an erased report whose window is open and that names the event', async () => {
   const { deps, erase, clock } = await aProcess();
   const reports = await openReportCache({ ...deps, clock });
   onTestFinished(() => reports.close());

@@ -8,13 +8,13 @@ import { type ProjectionProgress, watchProgress } from './projectionProgress.ts'
 /** A read that need not wait is over long before, on a busy machine too. */
 const LONG_MS = 200;
 
-test('a read of what is projected asks once for the end and once for the commits, and not for the start', async () => {
+test('a read requests the end offsets and the commits once, and no start offsets', async () => {
   const { projection, asked } = aLog({ ends: [5, 3], commits: [5, 3] });
   await projection.caughtUp('all');
   expect(asked).toEqual({ endOffsets: 1, committed: 1, offsetRanges: 0 });
 });
 
-test('a read waits until the partitions that matter are projected, and for no other', async () => {
+test('a read waits for its own partitions only', async () => {
   const { projection, state } = aLog({ ends: [5, 3], commits: [4, 0] });
   let isDone = false;
   const reading = projection.caughtUp([0]).then(() => {
@@ -27,14 +27,14 @@ test('a read waits until the partitions that matter are projected, and for no ot
   await reading;
 });
 
-test('a partition without a commit has what lies below its start, where retention took everything', async () => {
+test('a partition without a commit is projected up to its start offset', async () => {
   const { projection, asked } = aLog({ ends: [5, 7], commits: [5, undefined], starts: [0, 7] });
   await projection.caughtUp('all');
   expect(asked.offsetRanges).toBe(1);
   expect(await projection.projected()).toEqual([5, 7]);
 });
 
-test('a partition without a commit that does not matter, or is empty, is not asked about', async () => {
+test('requests no start offset of an empty or other partition without a commit', async () => {
   const { projection, asked } = aLog({ ends: [5, 7, 0], commits: [5, undefined, undefined] });
   await projection.caughtUp([0]);
   await projection.caughtUp([0, 2]);
@@ -50,7 +50,7 @@ test('a read of partitions with leaders does not wait for one without', async ()
 });
 
 test.each(['endOffsets', 'committed'] as const)(
-  'a wait for all ends by its limit while the brokers do not answer: %s',
+  'a wait for all partitions ends at its timeout while the brokers do not answer: %s',
   async (question) => {
     const { log } = aLog({ ends: [5], commits: [5] });
     const silent = { ...log, [question]: () => new Promise<never>(() => undefined) };
@@ -58,7 +58,7 @@ test.each(['endOffsets', 'committed'] as const)(
   },
 );
 
-test('a long wait ends once it is called off', async () => {
+test('a long wait ends when it is aborted', async () => {
   const { projection } = aLog({ ends: [5], commits: [4] });
   const off = new AbortController();
   const reading = projection.caughtUp('all', 60_000, off.signal);
@@ -66,7 +66,7 @@ test('a long wait ends once it is called off', async () => {
   await expect(reading).rejects.toBeInstanceOf(Unavailable);
 });
 
-test('all who wait share the polls', async () => {
+test('concurrent waits share polls', async () => {
   const { projection, asked, state } = aLog({ ends: [5], commits: [4] });
   const reading = Array.from({ length: 50 }, () => projection.caughtUp('all'));
   await expect.poll(() => state.polls).toBeGreaterThan(2);
@@ -75,7 +75,7 @@ test('all who wait share the polls', async () => {
   expect(asked.committed).toBeLessThan(50);
 });
 
-test('a commit beyond the end is of a log that was cut, and no read believes it', async () => {
+test('does not trust a commit above the end of a truncated log', async () => {
   const given = { ends: [5, 3], commits: [9, 3] };
   const { projection, state } = aLog(given);
   await projection.caughtUp([1]);
@@ -85,14 +85,14 @@ test('a commit beyond the end is of a log that was cut, and no read believes it'
   await reading;
 });
 
-test('a commit beyond the end as it was is one of what came since', async () => {
+test('accepts a commit above the old end if the log has grown', async () => {
   const given = { ends: [5], commits: [6] };
   const { projection, asked } = aLog(given, () => asked.endOffsets > 1 && given.ends.splice(0, 1, 6));
   await projection.caughtUp('all');
   expect(asked.endOffsets).toBe(2);
 });
 
-test('a read waits while a commit means the table from before a restore, and takes one that names no table', async () => {
+test('waits while a commit names the table from before a restore, and accepts one that names no table', async () => {
   const { log, state } = aLog({ ends: [5, 3], commits: [5, 3] });
   const projection = watch(log, async () => 'restored');
   state.tables = ['restored', 'of before'];

@@ -24,7 +24,7 @@ function aReport(of: Partial<ReportLink> = {}): ReportLink {
   return aReportLink({ tenantId, projectId, sessionId: SESSION, ...of });
 }
 
-test('windows of before and of since are open, those that were retracted since are not', async () => {
+test('opens windows from before and after the start, except retracted ones', async () => {
   const [before, since, takenBack] = [aReport(), aReport(), aReport()];
   const reports = await started({
     stored: [before, takenBack],
@@ -33,7 +33,7 @@ test('windows of before and of since are open, those that were retracted since a
   expect(reports.reportsOf(projectId, EVENT)).toEqual([before.reportId, since.reportId].toSorted());
 });
 
-test('an event has the reports of the log that name it, and none that was taken back, though its link is stored', async () => {
+test('an event has the reports that name it, except retracted ones with stored links', async () => {
   const [naming, takenBack] = [aReport({ eventIds: [EVENT.id] }), aReport({ eventIds: [EVENT.id] })];
   const reports = await started({
     stored: [],
@@ -43,13 +43,13 @@ test('an event has the reports of the log that name it, and none that was taken 
   expect(reports.reportsOf(projectId, event, [takenBack.reportId])).toEqual([naming.reportId]);
 });
 
-test('a report that ClickHouse gets while ingest starts is not lost between the two', async () => {
+test('does not lose a report that is projected during the start', async () => {
   const late = aReport();
   const reports = await started({ stored: [], inLog: [], projectedMeanwhile: late });
   expect(reports.reportsOf(projectId, EVENT)).toEqual([late.reportId]);
 });
 
-test('a report of before is found with its retraction of since', async () => {
+test('finds a stored report with a later retraction', async () => {
   const [kept, takenBack] = [aReport(), aReport()];
   const reports = await started({
     stored: [kept, takenBack],
@@ -61,7 +61,7 @@ test('a report of before is found with its retraction of since', async () => {
   expect(await found(aReport())).toBeUndefined();
 });
 
-test('copies, retries, notices, faults and records of other partitions are no reports', async () => {
+test('ignores copies, retries, notices, invalid records, and records of other partitions', async () => {
   const records = [
     aReport({ isForwarded: true }),
     aReport({ kind: 'retried' }),
@@ -76,7 +76,7 @@ test('copies, retries, notices, faults and records of other partitions are no re
   expect(reports.reportsOf(projectId, EVENT)).toEqual([]);
 });
 
-test('a retraction of a report that is filed only later retracts nothing', async () => {
+test('a retraction before its report has no effect', async () => {
   const report = aReport();
   const reports = await started({ stored: [], inLog: [{ ...report, kind: 'retracted' }, report] });
   expect(await reports.find(tenantId, projectId, report.reportId)).toMatchObject({ retractedAt: null });

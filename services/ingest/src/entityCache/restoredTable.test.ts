@@ -19,7 +19,7 @@ const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 const OF_SESSIONS = { group: GROUPS.projectSessions, topic: TOPICS.sessions };
 
 test.each(['that runs', 'that starts then'])(
-  'an ingest %s calls no session unknown from a restore until the projector is where it was',
+  'an ingest %s calls no session unknown between a restore and the end of its projection',
   async (which) => {
     const product = await aProduct();
     const { clickHouse, find, isLacking } = product;
@@ -42,7 +42,7 @@ test.each(['that runs', 'that starts then'])(
   },
 );
 
-test('an ingest that starts while the projector reads the log again knows from the log what is not back', async () => {
+test('an ingest that starts during a new projection finds missing sessions in the log', async () => {
   const product = await aProduct();
   const { clickHouse, find } = product;
   clickHouse.restore(0);
@@ -53,7 +53,7 @@ test('an ingest that starts while the projector reads the log again knows from t
   ]);
 });
 
-test('offsets that an operator has set back, beside a disk of before, are believed by an ingest that starts then', async () => {
+test('an ingest that starts after an operator has reset offsets trusts these offsets', async () => {
   const product = await aProduct();
   await product.startIngest();
   product.clickHouse.rows.length = 1;
@@ -66,18 +66,15 @@ test('offsets that an operator has set back, beside a disk of before, are believ
 test.each([
   ['unknown', 2],
   ['unavailable', 1],
-])(
-  'sessions that nobody knows cost one question about the table a second where they are %s',
-  async (is, rows) => {
-    const product = await aProduct();
-    await product.startIngest();
-    if (rows < 2) product.clickHouse.restore(rows);
-    for (let i = 0; i < 20; i++) expect(await product.find(randomUUID())).toBe(is);
-    expect(product.clickHouse.asked).toBe(1);
-  },
-);
+])('unknown sessions cost one table check per second if they are %s', async (is, rows) => {
+  const product = await aProduct();
+  await product.startIngest();
+  if (rows < 2) product.clickHouse.restore(rows);
+  for (let i = 0; i < 20; i++) expect(await product.find(randomUUID())).toBe(is);
+  expect(product.clickHouse.asked).toBe(1);
+});
 
-test('a table does not lack what was projected and has left memory since the last look', async () => {
+test('a table is complete if entities were projected and evicted since the last check', async () => {
   const { project, table } = await aProduct();
   await project(1);
   expect(await table.errorIfIncomplete([1])).toBeUndefined();
@@ -85,14 +82,14 @@ test('a table does not lack what was projected and has left memory since the las
   expect(await table.errorIfIncomplete([2])).toBeUndefined();
 });
 
-test('what a cut has taken from the log is not waited for', async () => {
+test('does not wait for records that a truncation removed', async () => {
   const { project, table } = await aProduct();
   expect(await table.errorIfIncomplete([5])).toBeUndefined();
   await project(1);
   expect(await table.errorIfIncomplete([5])).toBeInstanceOf(Unavailable);
 });
 
-test('a session that memory has and ClickHouse has not is gone by retention, or not back from a restore yet', async () => {
+test('a cached session without a row has expired, or is not restored yet', async () => {
   const { clickHouse, read } = await aProduct();
   clickHouse.rows.length = 0;
   await expect(read()).rejects.toMatchObject({ code: 'unknown_session' });

@@ -14,7 +14,7 @@ const NOON_MS = Date.UTC(2026, 10, 21, 12);
 const LATER_MS = NOON_MS + 60 * 60 * 1000;
 const shared = sharedStore();
 
-test('a start knows the latest of a day’s reports, each once and latest first, without a large answer', async () => {
+test('a start reads the latest reports of a day, without duplicates, in small responses', async () => {
   const { store } = shared;
   const projectId = randomUUID();
   const count = 25_000;
@@ -35,7 +35,7 @@ test('a start knows the latest of a day’s reports, each once and latest first,
   expect(await storedOpenReports(store, { sinceMs: NOON_MS + 7, limit: 100_000 })).toHaveLength(1_000);
 });
 
-test('reports that stay unresolved do not keep the others from being retried', async () => {
+test('unresolved reports do not prevent retries of other reports', async () => {
   const { store } = shared;
   const projectId = randomUUID();
   await addReports(store, { projectId, count: 2_500, receivedAt: `${NOON_MS} + number` });
@@ -54,7 +54,7 @@ test('reports that stay unresolved do not keep the others from being retried', a
   expect(retried.size).toBe(2_500);
 });
 
-test('a report with more links than an answer shows says so', async () => {
+test('a report with more links than a response shows is marked as truncated', async () => {
   const { store } = shared;
   const projectId = randomUUID();
   const link = { projectId, state: 'linked', changedAt: NOON_MS } as const;
@@ -73,7 +73,7 @@ test('a report with more links than an answer shows says so', async () => {
   expect(await shown(3)).toEqual([0, false]);
 });
 
-test('only a fresh report has the events of its session searched, in which it may not be linked yet', async () => {
+test('searches the session’s events only for a fresh report', async () => {
   const { store } = shared;
   const filed = aReportLink({ sessionId: randomUUID(), receivedAt: NOON_MS });
   const questions = async (nowMs: number, of = filed): Promise<number> => {

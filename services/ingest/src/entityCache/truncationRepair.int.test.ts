@@ -32,7 +32,7 @@ function session(of: Partial<SessionRegistered> = {}): SessionRegistered {
   return aSession({ tenantId: TENANT, projectId: PROJECT, ...of });
 }
 
-test('sessions that a cut took before ClickHouse had them go on at every process, and are in the log again', async () => {
+test('restores unprojected sessions that a truncation removed, at every process and in the log', async () => {
   const topic = await aTopic();
   const [one, other] = [await topic.start(), await topic.start()];
   const [kept, ...lost] = [session(), session(), session()];
@@ -52,7 +52,7 @@ test('sessions that a cut took before ClickHouse had them go on at every process
   expect([again.isOwn, again.registered]).toEqual([false, cachedSession(lost[0] ?? kept)]);
 });
 
-test('a session that another record was faster to register is what the log says', async () => {
+test('a session that another record registered first is what the log says', async () => {
   const topic = await aTopic();
   const one = await topic.start();
   const [mine, theirs] = [session(), session()];
@@ -68,7 +68,7 @@ test('a session that another record was faster to register is what the log says'
   expect(found.get(mine.sessionId)).toEqual(cachedSession(other));
 });
 
-test('while the log takes nothing, a session that it lost is not unknown: the answer waits', async () => {
+test('waits instead of calling a lost session unknown while the log is unavailable', async () => {
   const topic = await aTopic();
   const one = await topic.start({ waitMs: 50 });
   const [kept, lost] = [session(), session()];
@@ -82,7 +82,7 @@ test('while the log takes nothing, a session that it lost is not unknown: the an
   await expect.poll(() => topic.known(one, [lost]).catch(() => [])).toEqual([idOf(lost)]);
 });
 
-test('a session that ClickHouse has is known by that, whatever the log has lost of it', async () => {
+test('finds a projected session in ClickHouse although the log has lost it', async () => {
   const topic = await aTopic();
   const one = await topic.start();
   const stored = session();
@@ -97,7 +97,7 @@ test('a session that ClickHouse has is known by that, whatever the log has lost 
 test.each([
   ['ends before what was projected', 0],
   ['has grown past what was projected', 4],
-])('a log that was cut before this process and %s is read from its start', async (_, more) => {
+])('reads a log from its start that was truncated before this process started and %s', async (_, more) => {
   const topic = await aTopic();
   const before = [session(), session(), session()];
   for (const each of before) await topic.append(each);
@@ -111,7 +111,7 @@ test.each([
   expect(one.cuts).toHaveLength(1);
 });
 
-test('a start whose last projected record is where it was begins there', async () => {
+test('starts at the last projected record if it is unchanged', async () => {
   const topic = await aTopic();
   const [first, second] = [session(), session()];
   const headers = { 'questlog-append-id': randomUUID() };
@@ -125,7 +125,7 @@ test('a start whose last projected record is where it was begins there', async (
   expect(await topic.known(one, [first, second])).toEqual([idOf(second)]);
 });
 
-test('a start does not wait for the last projected record where retention has removed it and all behind it', async () => {
+test('does not wait for the last projected record if retention has removed it', async () => {
   const topic = await aTopic();
   const old = session();
   await topic.append(old);
@@ -138,7 +138,7 @@ test('a start does not wait for the last projected record where retention has re
   expect(await topic.known(one, [old])).toEqual([idOf(old)]);
 });
 
-test('a copy for another linker that a cut took is in the log again', async () => {
+test('appends a linker’s copy again that a truncation removed', async () => {
   const { log, registry } = await topics();
   let again = 0;
   const projection = projectedUpTo(() => 0);
@@ -150,7 +150,7 @@ test('a copy for another linker that a cut took is in the log again', async () =
   await expect.poll(() => again).toBe(1);
 });
 
-test('reports and retractions that a cut took go on, with their links', async () => {
+test('restores reports and retractions that a truncation removed, with their links', async () => {
   const { log, registry } = await topics();
   const clock = { now: () => report.receivedAt };
   const report = aReportLink({ tenantId: TENANT, projectId: PROJECT, sessionId: randomUUID() });

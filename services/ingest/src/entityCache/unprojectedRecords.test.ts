@@ -12,7 +12,7 @@ function textsOf(records: readonly { readonly value: Buffer | null }[]): (string
   return records.map(({ value }) => value?.toString());
 }
 
-test('a cut gives back what the partition had from its offset on, as it was and in its order, once', () => {
+test('a truncation returns the partition’s records from its offset on, unchanged and once', () => {
   const kept = new UnprojectedRecords();
   for (const offset of [3, 4, 5]) kept.put(1, aRecord(offset));
   kept.put(0, aRecord(9));
@@ -24,7 +24,7 @@ test('a cut gives back what the partition had from its offset on, as it was and 
   expect(textsOf(kept.truncate(0, 0))).toEqual(['9']);
 });
 
-test('the record that is kept is not the one whose buffer is used again', () => {
+test('keeps a copy of a record, because its buffer is reused', () => {
   const kept = new UnprojectedRecords();
   const record = aRecord(0, 'as it was');
   kept.put(0, record);
@@ -32,7 +32,7 @@ test('the record that is kept is not the one whose buffer is used again', () => 
   expect(textsOf(kept.truncate(0, 0))).toEqual(['as it was']);
 });
 
-test('the answer of one question is used at the next, and not across a cut', () => {
+test('uses the progress of one update at the next update, except after a truncation', () => {
   const kept = new UnprojectedRecords({ recordsPerUpdate: 2 });
   for (const offset of [0, 1, 2]) kept.put(0, aRecord(offset));
   expect(kept.needsProjected).toBe(true);
@@ -49,7 +49,7 @@ test('the answer of one question is used at the next, and not across a cut', () 
   expect(textsOf(kept.truncate(0, 0))).toEqual(['0', '1']);
 });
 
-test('nothing that may be missing in ClickHouse is let go within the bound, and nothing is kept beyond it', () => {
+test('keeps all unprojected records within the limit, and none above it', () => {
   const step = fc.oneof(
     fc.record({
       kind: fc.constant('put' as const),

@@ -10,7 +10,7 @@ import { reportLostAppends } from './lostAppends.ts';
 
 const shared = sharedStore();
 
-test('a row of `truncations` names them, and their time', async () => {
+test('writes the lost appends and their times to `truncations`', async () => {
   const [logId, ids] = [randomUUID(), [randomUUID(), randomUUID()]];
   const lost = ids.map((appendId, i) => ({ appendId, events: 3, receivedAt: 1_790_000_000_000 + i }));
   const deps = {

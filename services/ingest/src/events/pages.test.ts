@@ -4,12 +4,12 @@ import { answeredEvent, encodePage, formatCursor, parseCursor } from './pages.ts
 
 const CURSOR = { micros: '-2208988800000000', partition: 3, offset: '12345678901', index: 499 };
 
-test('a cursor comes back as it went out, also before 1970', async () => {
+test('a cursor survives encryption and decryption, also before 1970', async () => {
   const seal = await testCursorCipher();
   expect(parseCursor(formatCursor(CURSOR, seal), seal)).toEqual(CURSOR);
 });
 
-test('a cursor does not show its offset, not by its length either', async () => {
+test('a cursor does not reveal its offset, not even by its length', async () => {
   const seal = await testCursorCipher();
   const [near, far] = ['7', '12345678901'].map((offset) => formatCursor({ ...CURSOR, offset }, seal));
   expect(near?.length).toBe(far?.length);
@@ -23,11 +23,11 @@ test.each([
   // What a cursor was before it was sealed: a client could try offsets with it.
   Buffer.from('1700000000000000.3.12345678901.4').toString('base64url'),
   'é',
-])('%j is no cursor', async (text) => {
+])('%j is not a valid cursor', async (text) => {
   expect(parseCursor(text, await testCursorCipher())).toBeUndefined();
 });
 
-test('a page of a thousand events leaves the event loop to others again and again, and has each once, in order', async () => {
+test('a page of a thousand events yields to the event loop, and has each event once, in order', async () => {
   const rows = Array.from({ length: 1_000 }, (_, at) => ({
     ...{ id: '01a214dc-6567-7000-9dec-b04c23790edd', sessionId: null, buildId: null, eventType: 'moved' },
     ...{ occurredAt: '0', payload: JSON.stringify({ text: 'x'.repeat(900) }), overQuota: false },

@@ -16,7 +16,7 @@ const USED = PARTITIONS.length * 5;
 const MINUTE_MS = 60_000;
 const PACE = { refreshMs: 20, nearMs: 10 };
 
-test('a refresh asks for the months in use and looks at each row once, however many tenants there are', async () => {
+test('a refresh reads the rows of the months in use once, for any number of tenants', async () => {
   const tenants = Array.from({ length: 4_000 }, () => aTenant());
   const { quotas, asked, rollup } = aProcess(tenants);
   const ledgers = await Promise.all(tenants.map((tenant) => quotas.ledger(tenant, MONTH)));
@@ -31,7 +31,7 @@ test('a refresh asks for the months in use and looks at each row once, however m
   expect(new Set(looks)).toEqual(new Set([PARTITIONS.length]));
 });
 
-test('the first requests of a tenant wait together, at most two seconds, for what earlier processes appended', async () => {
+test('the first requests of a tenant wait at most two seconds for earlier processes’ appends', async () => {
   const tenant = aTenant();
   const { quotas, asked, waits } = aProcess([tenant]);
   const ledgers = await Promise.all([quotas.ledger(tenant, MONTH), quotas.ledger(tenant, MONTH)]);
@@ -47,7 +47,7 @@ test('the first requests of a tenant wait together, at most two seconds, for wha
   expect([NOW_MS, Date.UTC(2026, 0)].map(monthOf)).toEqual([MONTH, '2026-01']);
 });
 
-test('a projector that lags or does not tell its positions stops no events', async () => {
+test('a lagging or silent projector blocks no events', async () => {
   const tenant = aTenant();
   const { quotas, asked, logged, broken } = aProcess([tenant]);
   broken.caughtUp = new Unavailable('it lags');
@@ -62,7 +62,7 @@ test('a projector that lags or does not tell its positions stops no events', asy
   expect(ledger?.used()).toBe(USED + 2);
 });
 
-test('neither the first request nor a reading waits for positions that the brokers do not tell', async () => {
+test('neither the first request nor a refresh waits for offsets from silent brokers', async () => {
   const tenant = aTenant();
   const { quotas, broken, rollup } = aProcess([tenant]);
   broken.projected = 'silent';
@@ -75,7 +75,7 @@ test('neither the first request nor a reading waits for positions that the broke
 });
 
 test.each(['caughtUp', 'query'] as const)(
-  'a first reading whose %s fails is told to its request, and the next one reads again',
+  'a first read whose %s fails rejects its request, and the next request reads again',
   async (part) => {
     const tenant = aTenant();
     const { quotas, broken } = aProcess([tenant]);
@@ -87,7 +87,7 @@ test.each(['caughtUp', 'query'] as const)(
   },
 );
 
-test('a tenant without a quota has no ledger, but one whose quota is taken away goes on counting', async () => {
+test('a tenant without a quota has no ledger, but a tenant whose quota is removed keeps its ledger', async () => {
   const tenant = aTenant();
   const free = { ...tenant, monthlySoftQuota: null };
   const { quotas, asked } = aProcess([tenant]);
@@ -97,7 +97,7 @@ test('a tenant without a quota has no ledger, but one whose quota is taken away 
   expect(await quotas.ledger(free, MONTH)).toBe(ledger);
 });
 
-test('a ledger that is open is had without a wait, and who has it so is a tenant in use', async () => {
+test('returns an open ledger without a wait, and marks its tenant as active', async () => {
   const [tenant, free] = [aTenant(), { ...aTenant(), monthlySoftQuota: null }];
   const { quotas, asked, clock } = aProcess([tenant]);
   expect([quotas.ledgerIfOpen(free, MONTH), quotas.ledgerIfOpen(tenant, MONTH)]).toEqual([
@@ -115,7 +115,7 @@ test('a ledger that is open is had without a wait, and who has it so is a tenant
   expect(quotas.ledgerIfOpen(tenant, MONTH)).toBe(ledger);
 });
 
-test('what the log has lost counts no longer', async () => {
+test('does not count events that the log has lost', async () => {
   const tenant = aTenant();
   const { quotas } = aProcess([tenant]);
   const ledger = await quotas.ledger(tenant, MONTH);
@@ -125,7 +125,7 @@ test('what the log has lost counts no longer', async () => {
   expect(ledger?.used()).toBe(USED);
 });
 
-test('a reading that fails is told, and the next one counts what other processes appended', async () => {
+test('logs a failed refresh, and counts other processes’ appends at the next one', async () => {
   const tenant = aTenant();
   const { quotas, logged, broken, rollup } = aProcess([tenant]);
   const ledger = await quotas.ledger(tenant, MONTH);
@@ -136,7 +136,7 @@ test('a reading that fails is told, and the next one counts what other processes
   await expect.poll(() => ledger?.used()).toBe(PARTITIONS.length * 7);
 });
 
-test('a reading that fails by a bug is told, also where positions are asked for', async () => {
+test('logs a refresh that fails because of a bug, also while requesting offsets', async () => {
   const tenant = aTenant();
   const { quotas, logged, broken } = aProcess([tenant]);
   await quotas.ledger(tenant, MONTH);
@@ -144,7 +144,7 @@ test('a reading that fails by a bug is told, also where positions are asked for'
   await expect.poll(() => logged).toContain('quota_refresh_failed');
 });
 
-test('a tenant that was away for more than ten minutes is no longer asked for, and comes back with what is there', async () => {
+test('evicts a tenant after ten minutes, and reads its use again when it returns', async () => {
   const [busy, idle] = [aTenant(), aTenant()];
   const { quotas, asked, clock, rollup } = aProcess([busy, idle]);
   const before = await quotas.ledger(idle, MONTH);
@@ -164,7 +164,7 @@ test('a tenant that was away for more than ten minutes is no longer asked for, a
   expect([after?.used(), before?.used()]).toEqual([PARTITIONS.length * 6, USED]);
 });
 
-test('one that is closed and one without tenants ask nothing, while their neighbour goes on', async () => {
+test('neither a closed instance nor one without tenants queries, while another one continues', async () => {
   const tenant = aTenant();
   const [closed, open, idle] = [aProcess([tenant]), aProcess([tenant]), aProcess([])];
   for (const { quotas } of [closed, open]) await quotas.ledger(tenant, MONTH);
@@ -174,7 +174,7 @@ test('one that is closed and one without tenants ask nothing, while their neighb
   expect([closed.asked.length, idle.asked.length]).toEqual([there, 0]);
 });
 
-test('a stop waits for no ClickHouse that is silent, and what comes of its last reading is told to nobody', async () => {
+test('a stop does not wait for a silent ClickHouse, and ignores the result of its last read', async () => {
   const tenant = aTenant();
   const { quotas, asked, logged, broken, silence } = aProcess([tenant]);
   await quotas.ledger(tenant, MONTH);

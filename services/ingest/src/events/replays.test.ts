@@ -9,7 +9,7 @@ import { type Claim, type KeyedRequest, openReplays, type Replays, type StoredEl
 
 const STARTED_MS = Date.UTC(2026, 10, 21, 12);
 
-test('a key that was made since ClickHouse last answered is stored, once', async () => {
+test('stores a key once that is newer than the last answer of ClickHouse', async () => {
   const { replays, outage, clock } = aProcess();
   outage.isOn = true;
   clock.nowMs = STARTED_MS + 1;
@@ -24,7 +24,7 @@ test('a key that was made since ClickHouse last answered is stored, once', async
   expect(appended).toHaveLength(1);
 });
 
-test('an older key may be in ClickHouse, and waits for it', async () => {
+test('waits for ClickHouse with an older key', async () => {
   const { replays, outage, clock } = aProcess();
   const never = (): Promise<never> => Promise.reject(new Error('it was appended'));
   outage.isOn = true;
@@ -39,14 +39,14 @@ test('an older key may be in ClickHouse, and waits for it', async () => {
   await expect(once(replays, since, never)).rejects.toThrow(Unavailable);
 });
 
-test('a key of the future tells nothing about when it was made, and waits as well', async () => {
+test('waits for ClickHouse with a key from the future', async () => {
   const { replays, outage } = aProcess();
   outage.isOn = true;
   const never = (): Promise<never> => Promise.reject(new Error('it was appended'));
   await expect(once(replays, aRequest({ madeAtMs: STARTED_MS + 1 }), never)).rejects.toThrow(Unavailable);
 });
 
-test('a repeat waits for the first, and is answered with what that stored, without its payload', async () => {
+test('a retry waits for the first request, and gets its stored events without payloads', async () => {
   const { replays, asked } = aProcess();
   const request = aRequest();
   const first = await task(replays, request);
@@ -59,7 +59,7 @@ test('a repeat waits for the first, and is answered with what that stored, witho
   for (const repeat of repeats) expect(await repeat).toEqual({ isReplay: true, stored: [kept, sampledOut] });
 });
 
-test('where the first gives up or stores only some, one of those who wait goes on and the others wait for it', async () => {
+test('if the first request releases its claim or stores only some events, one waiting request continues', async () => {
   const { replays } = aProcess();
   const request = aRequest({ indexes: [0, 1] });
   const first = await task(replays, request);
@@ -86,7 +86,7 @@ test('where the first gives up or stores only some, one of those who wait goes o
   expect(await claims[2]).toMatchObject({ isReplay: true, stored: [{ index: 0 }, { index: 1 }] });
 });
 
-test('a key with another body is refused, remembered or under way, and a key of another project is another key', async () => {
+test('rejects a key with another body, and separates keys of different projects', async () => {
   const { replays } = aProcess();
   const request = aRequest();
   const other = { ...request, digest: randomBytes(32) };
@@ -98,7 +98,7 @@ test('a key with another body is refused, remembered or under way, and a key of 
   expect((await replays.claim({ ...other, projectId: randomUUID() })).isReplay).toBe(false);
 });
 
-test('what earlier processes stored is found by the ids of the key, once it is projected', async () => {
+test('finds events that earlier processes stored, after they are projected', async () => {
   const { replays, tables, asked, projected } = aProcess({ isProjected: false });
   const request = aRequest({ indexes: [0, 1, 2] });
   const ofKey = (index: number) => ({
@@ -135,7 +135,7 @@ test('what earlier processes stored is found by the ids of the key, once it is p
   expect(asked).toHaveLength(4);
 });
 
-test('a look-up that fails leaves the key to the next request', async () => {
+test('a failed lookup leaves the key to the next request', async () => {
   const { replays, outage } = aProcess();
   const request = aRequest({ madeAtMs: STARTED_MS });
   outage.isOn = true;
@@ -144,7 +144,7 @@ test('a look-up that fails leaves the key to the next request', async () => {
   expect((await replays.claim(request)).isReplay).toBe(false);
 });
 
-test('200,000 events are remembered for a day, the oldest are forgotten first, and none that is under way', async () => {
+test('caches 200,000 events for a day, evicts the oldest first, and keeps running requests', async () => {
   const { replays, asked, clock } = aProcess();
   const many = Array.from({ length: 100_000 }, (_, index) => anEvent(index));
   const underWay = aRequest();
@@ -179,7 +179,7 @@ test('200,000 events are remembered for a day, the oldest are forgotten first, a
   expect(await repeat).toEqual({ isReplay: true, stored: kept });
 });
 
-test('after a cut of the log a repeat is looked up, and stored anew where ClickHouse has it not', async () => {
+test('looks up a retry after a truncation, and stores it again if ClickHouse does not have it', async () => {
   const { replays, tables, asked } = aProcess();
   const [remembered, underWay] = [aRequest(), aRequest()];
   (await task(replays, remembered)).complete([anEvent()]);
@@ -211,14 +211,14 @@ test('after a cut of the log a repeat is looked up, and stored anew where ClickH
   expect(await replays.claim(remembered)).toMatchObject({ isReplay: true, stored: [{ index: 0 }] });
 });
 
-test('other errors are not taken for an outage', async () => {
+test('does not treat other errors as an outage', async () => {
   const { replays, tables } = aProcess();
   const request = aRequest({ madeAtMs: STARTED_MS + 1 });
   tables.appends = [{ key: request.key, digest: randomBytes(32).toString('hex') }];
   await expect(replays.claim(request)).rejects.toMatchObject({ code: 'idempotency_key_reused' });
 });
 
-test('however many keys come at once, a project has one query under way, which asks for all of them', async () => {
+test('combines concurrent keys of a project into one query', async () => {
   const { replays, tables, asked } = aProcess();
   const first = { ...aRequest(), digest: randomBytes(32) };
   const others = Array.from({ length: 200 }, () => ({ ...aRequest(), projectId: first.projectId }));

@@ -22,7 +22,7 @@ const NOW_MS = Date.UTC(2026, 10, 30, 23, 59);
 const LOG = 'this-log';
 const BASE_OFFSET = 7;
 
-test('an append that fails gives its events back to the quota; those beside it are counted and are in the log', async () => {
+test('a failed append releases its quota, and the other appends are stored and counted', async () => {
   const { deps, principal, ledger, partitions, appended, counted, received } = aProcess({ quota: 100 });
   const [good, bad] = partitions;
   const decided = await decideEvents(deps, principal, aRequest([0, 0, 0, 1, 1]));
@@ -49,7 +49,7 @@ test('an append that fails gives its events back to the quota; those beside it a
   expect(received).toEqual([note(UNCERTAIN, 2), note(LOGGED, 3)]);
 });
 
-test('records go out under the tenant’s key, with their append id and what was decided', async () => {
+test('appends records with the tenant’s key, their append id, and the decided events', async () => {
   const { deps, principal, appended, counted } = aProcess({ quota: 100 });
   const decided = await decideEvents(deps, principal, aRequest([0, 1, 0]));
   await appendEvents(deps, principal, decided);
@@ -82,7 +82,7 @@ test.each([
   expect(counted).toEqual({ accepted: 3, overQuota: flags.filter(Boolean).length });
 });
 
-test('what is left out of a sample is answered as if it stood behind the rest, and is neither stored nor counted', async () => {
+test('acknowledges sampled-out events after the others, and neither stores nor counts them', async () => {
   const { deps, principal, ledger, appended } = aProcess({ quota: 3 });
   const { drafts: sampledOut } = aRequest([0, 1]);
   const decided = await decideEvents(deps, principal, { ...aRequest([0, 0]), sampledOut });
@@ -94,7 +94,7 @@ test('what is left out of a sample is answered as if it stood behind the rest, a
   expect([nothing.created, flagsOf(nothing), ledger.used()]).toEqual([[], [false, true], 2]);
 });
 
-test('an append that comes to lie where an earlier one lay tells what the log has lost', async () => {
+test('an append at the offset of an earlier one shows what the log has lost', async () => {
   const { deps, principal, partitions, cuts } = aProcess({ quota: 100 });
   const decided = await decideEvents(deps, principal, aRequest([0, 0]));
   await appendEvents(deps, principal, decided);
@@ -104,7 +104,7 @@ test('an append that comes to lie where an earlier one lay tells what the log ha
   expect(cuts).toEqual([[partitions[0], BASE_OFFSET, [{ appendId, events: 2, receivedAt: NOW_MS }]]]);
 });
 
-test('the bytes of a large record are free once it is in the log, and not before', async () => {
+test('frees the bytes of a large record after it is in the log', async () => {
   const { deps, principal } = aProcess({ quota: 100 });
   const value = Buffer.alloc(100_000);
   deps.codec.encode = () => value;
@@ -117,7 +117,7 @@ test('the bytes of a large record are free once it is in the log, and not before
   expect([lengths, value.length]).toEqual([[100_000], 0]);
 });
 
-test('each record of a batch counts until the rollup has its own offset', async () => {
+test('counts each record of a batch until the rollup has its offset', async () => {
   const { deps, principal, ledger, partitions } = aProcess({ quota: 100 });
   const idempotency = { key: eventId(NOW_MS, 0, Buffer.alloc(8)), digest: Buffer.alloc(32) };
   const request = { ...aRequest([0, 0, 0]), idempotency, isSplit: true };
@@ -130,13 +130,13 @@ test('each record of a batch counts until the rollup has its own offset', async 
   expect(left).toEqual([2, 1, 0]);
 });
 
-test('decided events that are not appended after all are given back', async () => {
+test('releases the quota of decided events that are not appended', async () => {
   const { deps, principal, ledger } = aProcess({ quota: 100 });
   releaseEvents(await decideEvents(deps, principal, aRequest([0, 0])));
   expect(ledger.used()).toBe(0);
 });
 
-test('a tenant without a quota and a report without events have no ledger, and are stored and released all the same', async () => {
+test('stores and releases events of a tenant without a quota, and reports without events', async () => {
   const { deps, principal, asked } = aProcess({ quota: null });
   deps.quotas.ledger = async (_, month) => void asked.push(month);
   for (const lanes of [[0, 0], []]) {
@@ -152,7 +152,7 @@ test('a tenant without a quota and a report without events have no ledger, and a
   expect(asked).toEqual(['2026-11', '2026-11']);
 });
 
-test('random bytes are given out once, whatever is asked for, and none of them is in a buffer of anybody else', () => {
+test('returns random bytes once, from memory that no other buffer shares', () => {
   const pool = new RandomPool();
   // From nothing to more than is drawn at once.
   const others = new Set<ArrayBufferLike>();
@@ -178,7 +178,7 @@ test('random bytes are given out once, whatever is asked for, and none of them i
   expect(taken.some((one) => one.includes(other.subarray(0, 16)))).toBe(false);
 });
 
-test('no two requests of one time have an id in common', async () => {
+test('two requests at the same time share no id', async () => {
   const { deps, principal } = aProcess({ quota: null });
   const ids: string[] = [];
   // More than one drawing of random bytes, and their sizes do not divide it.

@@ -30,7 +30,7 @@ function aFullBudget(whose = 'greedy') {
   return { budget, bodies, coming, gaveWay, held: () => held };
 }
 
-test('another tenant’s body has room at once: the one that waits longest for its bytes gives way', () => {
+test('evicts the body that waits longest for its bytes to another tenant’s body', () => {
   const { budget, bodies, coming, gaveWay, held } = aFullBudget();
   const body = coming('other', 20 * 1024, -1);
 
@@ -42,7 +42,7 @@ test('another tenant’s body has room at once: the one that waits longest for i
   expect(held()).toBe(31 * (8 * MIB - 1));
 });
 
-test('one that has come to a halt gives way as such, to its own tenant too; before that, nobody does', () => {
+test('evicts a stalled body, also to its own tenant, and no body before it stalls', () => {
   const { coming, gaveWay } = aFullBudget();
   vi.advanceTimersByTime(4_999);
   expect(() => coming('greedy', 20 * 1024, -1)).toThrow('too many request bodies at once');
@@ -53,7 +53,7 @@ test('one that has come to a halt gives way as such, to its own tenant too; befo
   expect(gaveWay).toEqual([[0, 'request_timeout']]);
 });
 
-test('a trickle is a halt, while what keeps coming is none', () => {
+test('a trickling body stalls, and a steady one does not', () => {
   const { budget, bodies, coming, gaveWay } = aFullBudget();
   budget.end(bodies.pop() as PendingBody);
   for (let second = 0; second < 5; second += 1) {
@@ -64,7 +64,7 @@ test('a trickle is a halt, while what keeps coming is none', () => {
   expect(gaveWay).toEqual([[7, 'request_timeout']]);
 });
 
-test('a tenant that holds no more than its share gives nothing to one that holds more, however slow it is', () => {
+test('does not evict a body of a tenant within its share', () => {
   const { budget, bodies, coming, gaveWay } = aFullBudget();
   budget.end(bodies.pop() as PendingBody);
   coming('slow', 8 * MIB - 100 * 1024 * 31, -1);
@@ -75,7 +75,7 @@ test('a tenant that holds no more than its share gives nothing to one that holds
   expect(gaveWay).toEqual([]);
 });
 
-test('what has come whole is worked on and does not give way', () => {
+test('does not evict a complete body', () => {
   const { bodies, coming, gaveWay } = aFullBudget();
   for (const body of bodies) body.abort = undefined;
   vi.advanceTimersByTime(60_000);
@@ -84,7 +84,7 @@ test('what has come whole is worked on and does not give way', () => {
   expect(gaveWay).toEqual([]);
 });
 
-test('32 connections that each hold back a last byte keep no other tenant waiting', async () => {
+test('32 connections that withhold their last byte do not delay another tenant', async () => {
   let held = 0;
   const bodies = { budget: new BodyBudget({ set: (bytes) => (held = bytes) }), queue: new EventLoopQueue() };
   const app = new Koa().use(problems(silentLogger, ingestMetrics(createMetricsRegistry())));

@@ -30,13 +30,13 @@ describe('QUESTLOG_CORS_ORIGINS', () => {
     'https://game.example?x',
     'null',
     'On',
-  ])('is refused where it is no list of origins: %s', (setting) => {
+  ])('rejects a value that is not a list of origins: %s', (setting) => {
     expect(() => allowedOrigins(setting)).toThrow('QUESTLOG_CORS_ORIGINS');
   });
 });
 
-describe('where some origins are listed', () => {
-  test('a page of one of them reads the answer, others do not, and caches tell them apart', async () => {
+describe('with a list of origins', () => {
+  test('a listed page can read the response, others cannot, and caches distinguish them', async () => {
     const ask = await aListener('https://game.example,https://other.example');
     const answers = [
       await ask('GET', { Origin: 'https://other.example' }),
@@ -52,7 +52,7 @@ describe('where some origins are listed', () => {
     expect(answers.map((headers) => headers.get('vary'))).toEqual(['Origin', 'Origin', 'Origin']);
   });
 
-  test('a preflight is told the methods, and the origin where it is listed', async () => {
+  test('a preflight returns the methods, and a listed origin', async () => {
     const ask = await aListener('https://game.example');
     const preflight = { 'Access-Control-Request-Method': 'PUT' };
     const known = await ask('OPTIONS', { ...preflight, Origin: 'https://game.example' });
@@ -64,7 +64,7 @@ describe('where some origins are listed', () => {
   });
 });
 
-test('with off no answer speaks of origins', async () => {
+test('off sends no CORS headers', async () => {
   const ask = await aListener('off');
   for (const method of ['GET', 'OPTIONS']) {
     const headers = await ask(method, {

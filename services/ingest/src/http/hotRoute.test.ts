@@ -166,7 +166,7 @@ const LISTED = { corsOrigins: ['https://game.example'], jwts: aVerifier() };
 test.each([
   ['every page may read, and no JWTs', {}],
   ['some pages may read, and JWTs', LISTED],
-])('Koa alone would have answered the same: %s', async (_, settings) => {
+])('responds exactly as Koa does: %s', async (_, settings) => {
   const [hot, koa] = [aGame(settings), aGame(settings)];
   const askHot = await aListener(gamesHandler(hot.deps));
   const askKoa = await aListener(publicApp(koa.deps).callback());
@@ -178,7 +178,7 @@ test.each([
   expect(await hot.counted()).toEqual(await koa.counted());
 });
 
-test('neither an ordinary request nor a refusal is handed to Koa', async () => {
+test('passes neither ordinary nor rejected requests to Koa', async () => {
   const { deps } = aGame();
   const handedOver: unknown[] = [];
   const koa = publicApp(deps).callback();

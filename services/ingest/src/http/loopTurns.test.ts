@@ -11,13 +11,13 @@ function starting(turns: EventLoopQueue, sizes: readonly number[]): number[] {
   return started;
 }
 
-test('small bodies share a turn', async () => {
+test('processes several small bodies per turn', async () => {
   const started = starting(new EventLoopQueue(), Array(50).fill(500));
   await Promise.resolve();
   expect(started).toHaveLength(50);
 });
 
-test('large bodies have a turn each, in the order of arrival', async () => {
+test('processes one large body per turn, in the order of arrival', async () => {
   const started = starting(new EventLoopQueue(), [LARGE, LARGE, LARGE]);
   await Promise.resolve();
   expect(started).toEqual([0]);
@@ -27,7 +27,7 @@ test('large bodies have a turn each, in the order of arrival', async () => {
   expect(started).toEqual([0, 1, 2]);
 });
 
-test('a small body behind a large one waits for a turn and not longer', async () => {
+test('a small body after a large one waits one turn', async () => {
   const started = starting(new EventLoopQueue(), [LARGE, 1, 1]);
   await Promise.resolve();
   expect(started).toEqual([0]);
@@ -35,7 +35,7 @@ test('a small body behind a large one waits for a turn and not longer', async ()
   expect(started).toEqual([0, 1, 2]);
 });
 
-test('a tenant with a hundred large bodies has those of another wait for one of them, not for all', async () => {
+test('a tenant with a hundred large bodies delays another tenant by one of them', async () => {
   const turns = new EventLoopQueue();
   const started = starting(turns, Array(100).fill(LARGE));
   let others = 0;
@@ -45,7 +45,7 @@ test('a tenant with a hundred large bodies has those of another wait for one of 
   expect(started.length).toBeGreaterThan(1);
 });
 
-test('after a pause the first body starts at once', async () => {
+test('processes the first body after a pause at once', async () => {
   const turns = new EventLoopQueue();
   starting(turns, [LARGE]);
   await nextTurn();

@@ -9,13 +9,13 @@ test.each<[RejectionReason, number, string, RegExp]>([
   ['malformed', 400, 'invalid_request', /not valid HTTP, or its head is too large$/],
   ['tooSlow', 408, 'request_timeout', /took too long/],
   ['smallChunks', 400, 'invalid_request', /small chunks.* 4096 are allowed, and one more per 256 bytes$/],
-])('a request that could not be read is told why: %s', (why, status, code, detail) => {
+])('explains why a request could not be parsed: %s', (why, status, code, detail) => {
   const refusal = malformedRequest(why);
   expect(refusal.status).toBe(status);
   expect(JSON.parse(refusal.body)).toMatchObject({ status, code, detail: expect.stringMatching(detail) });
 });
 
-test('a refusal keeps nothing of where it was made, its cause and every other error do', () => {
+test('a rejection has no stack, but its cause and every other error do', () => {
   const cause = new Error('of ours');
   const { stack, message } = new Rejected('invalid_request', 'not so', { cause });
   expect([stack, message]).toEqual(['Rejected: not so', 'not so']);

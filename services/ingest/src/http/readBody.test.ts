@@ -12,12 +12,12 @@ const MIB = 1024 * 1024;
 const windowOf = (log: number): Buffer =>
   Buffer.concat([Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3, 0x11, 0, 0]), Buffer.from('{}')]);
 
-test('a zstd window of 8 MiB is read, a larger one is refused (RFC 9659)', async () => {
+test('accepts a zstd window of 8 MiB, and rejects a larger one (RFC 9659)', async () => {
   expect(await reading(windowOf(23), 'zstd').length).toBe(2);
   await expect(reading(windowOf(24), 'zstd').length).rejects.toMatchObject({ code: 'invalid_encoding' });
 });
 
-test('a chunk is freed while more is inflated, and what comes behind it is whole', async () => {
+test('frees a chunk while the rest is inflated', async () => {
   const bytes = Buffer.from('0123456789'.repeat(20_000));
   const found: Buffer[] = [];
   let freed = 0;
@@ -30,7 +30,7 @@ test('a chunk is freed while more is inflated, and what comes behind it is whole
   expect(freed).toBe(Math.floor(bytes.length / (64 * 1024)));
 });
 
-test('a body of more than a few zstd frames is refused', async () => {
+test('rejects a body with too many zstd frames', async () => {
   const frame = zstdCompressSync(Buffer.from('x'));
   const frames = (count: number): Buffer => Buffer.concat(Array<Buffer>(count).fill(frame));
   expect(await reading(frames(16), 'zstd').length).toBe(16);
@@ -40,7 +40,7 @@ test('a body of more than a few zstd frames is refused', async () => {
 test.each([
   ['gzip', gzipSync],
   ['zstd', zstdCompressSync],
-])('a body in %s is not inflated any further once its client has left', async (coding, compress) => {
+])('stops inflating a body in %s after its client has disconnected', async (coding, compress) => {
   const { length, mostBytes } = reading(compress(Buffer.alloc(7 * MIB)), coding, (request) => {
     request.socket.destroyed = true;
   });
@@ -48,7 +48,7 @@ test.each([
   expect(mostBytes()).toBeLessThan(MIB);
 });
 
-test('a large body that has waited for its turn is not worked on once its client has left; what a game sends as it ends is', async () => {
+test('skips a large body that waited if its client has disconnected, but stores a small one', async () => {
   const turns = new EventLoopQueue();
   for (let n = 0; n < 50; n++) void turns.take('another tenant', MIB);
   const leave = ({ socket }: { socket: { destroyed: boolean } }) => {

@@ -7,7 +7,7 @@ import type { UploadStore } from '../uploads/uploadStore.ts';
 import { checkedBody } from './route.ts';
 import { listenForUploads } from './uploadRoutes.testing.ts';
 
-test('__proto__ is a field that nobody knows, at the top and further in: it is ignored and named', async () => {
+test('ignores and names __proto__ as an unknown field, at every level', async () => {
   const store = {
     describe: async () => {},
     address: async () => 'http://127.0.0.1/',
@@ -26,7 +26,7 @@ test('__proto__ is a field that nobody knows, at the top and further in: it is i
 });
 
 test.each(['{"name":"x","__proto__":{"id":7}}', '{"name":"x","__proto__":null}'])(
-  'a body that allows no others refuses it: %s',
+  'rejects it in a body without additional fields: %s',
   (body) => {
     expect(() => checkedBody(TenantInput)(JSON.parse(body))).toThrow('there is no field __proto__');
   },

@@ -18,7 +18,7 @@ import { listenForUploads, type UploadListenerOptions } from './uploadRoutes.tes
 const principal = { project: { id: randomUUID() }, tenant: { id: 'one' } } as unknown as Principal;
 const log = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' };
 
-test('an address is taken until it expires, and refused from then on', async () => {
+test('accepts an address until it expires', async () => {
   let nowMs = Date.UTC(2026, 10, 22, 12);
   const { ask } = await aListener({ clock: { now: () => nowMs } });
   const { body } = await ask({});
@@ -32,7 +32,7 @@ test('an address is taken until it expires, and refused from then on', async () 
   expect(await put(body.uploadUrl, 'text/plain', Buffer.from('just in time'))).toBe(200);
 });
 
-test('an address begins as the setting says, else as the request does', async () => {
+test('an address starts with the setting, or with the request’s host', async () => {
   const { ask, port } = await aListener({});
   const ofSetting = await aListener({ publicUrl: 'https://games.example.com/telemetry' });
 
@@ -45,14 +45,14 @@ test('an address begins as the setting says, else as the request does', async ()
 });
 
 test.each(['evil.example/x', 'user@evil.example', 'a b', 'a?x', 'a#x', '[x'])(
-  'a Host that is none names no address: %j',
+  'ignores an invalid Host: %j',
   async (host) => {
     const { ask, port } = await aListener({});
     expect(new URL((await ask({ Host: host })).body.uploadUrl).host).toBe(`127.0.0.1:${port}`);
   },
 );
 
-test('a proxy’s headers do not change the address', async () => {
+test('ignores a proxy’s headers in the address', async () => {
   const { ask, port } = await aListener({});
   const headers = {
     'X-Forwarded-Host': 'evil.example',
@@ -62,34 +62,37 @@ test('a proxy’s headers do not change the address', async () => {
   expect(new URL((await ask(headers)).body.uploadUrl).origin).toBe(`http://127.0.0.1:${port}`);
 });
 
-test.each(['goes on', 'waits'])('an upload under way ends with its token, while it %s', async (way) => {
-  let [isValid, looks] = [true, 0];
-  const arrived = Promise.withResolvers<void>();
-  const look = (): boolean => {
-    looks += 1;
-    // At its head, and at its first piece.
-    if (looks === 2) arrived.resolve();
-    return isValid;
-  };
-  const { ask } = await aListener({ isValid: look });
-  const { body } = await ask({});
-  const sent = request(body.uploadUrl, { method: 'PUT', headers: body.requiredHeaders });
-  const answered = new Promise<number | undefined>((resolve) => {
-    sent.on('response', ({ statusCode }) => resolve(statusCode)).on('error', () => resolve(undefined));
-  });
-  sent.write('first');
-  await arrived.promise;
-  isValid = false;
-  if (way === 'goes on') sent.end('rest');
-  expect(await answered).not.toBe(200);
+test.each(['goes on', 'waits'])(
+  'ends a running upload when its token is revoked, while it %s',
+  async (way) => {
+    let [isValid, looks] = [true, 0];
+    const arrived = Promise.withResolvers<void>();
+    const look = (): boolean => {
+      looks += 1;
+      // At its head, and at its first piece.
+      if (looks === 2) arrived.resolve();
+      return isValid;
+    };
+    const { ask } = await aListener({ isValid: look });
+    const { body } = await ask({});
+    const sent = request(body.uploadUrl, { method: 'PUT', headers: body.requiredHeaders });
+    const answered = new Promise<number | undefined>((resolve) => {
+      sent.on('response', ({ statusCode }) => resolve(statusCode)).on('error', () => resolve(undefined));
+    });
+    sent.write('first');
+    await arrived.promise;
+    isValid = false;
+    if (way === 'goes on') sent.end('rest');
+    expect(await answered).not.toBe(200);
 
-  isValid = true;
-  const itself = new URL(`/v1/uploads/${body.uploadId}`, body.uploadUrl);
-  expect((await fetch(itself)).status).toBe(404);
-  sent.destroy();
-});
+    isValid = true;
+    const itself = new URL(`/v1/uploads/${body.uploadId}`, body.uploadUrl);
+    expect((await fetch(itself)).status).toBe(404);
+    sent.destroy();
+  },
+);
 
-test('however many uploads a tenant asks for at once, the store has a few of them to do, between which others have turns', async () => {
+test('limits a tenant’s concurrent uploads at the store, and serves other tenants in between', async () => {
   const begun: (() => void)[] = [];
   const store = {
     describe: () => new Promise<void>((go) => begun.push(go)),
@@ -109,7 +112,7 @@ test('however many uploads a tenant asks for at once, the store has a few of the
   expect(most).toBe(15);
 });
 
-test('files that nobody takes hold half of the places of downloads; another tenant’s is sent, and a place is free again', async () => {
+test('stalled downloads of one tenant use at most half of the permits', async () => {
   const store = {
     find: async () => ({ description: log, sizeBytes: 2 }),
     read: async () => {
@@ -137,7 +140,7 @@ test('files that nobody takes hold half of the places of downloads; another tena
   });
 });
 
-test('where uploads are not set up, the answer says what to set; nothing is there', async () => {
+test('names the missing setting if uploads are not configured', async () => {
   const { ask, port } = await aListener({ store: undefined });
   const { status, body } = await ask({});
   expect([status, body.code]).toEqual([501, 'uploads_not_set_up']);

@@ -36,7 +36,7 @@ interface Given extends Partial<Principal> {
   readonly forwarded?: string;
 }
 
-test('an address may send its rate and a burst of ten seconds, and others are not touched by it', () => {
+test('limits an address to its rate and a burst of ten seconds, independent of other addresses', () => {
   const sent = limits();
 
   expect(sent('192.0.2.1', 15)).toBe(10);
@@ -46,7 +46,7 @@ test('an address may send its rate and a burst of ten seconds, and others are no
   expect(sent('192.0.2.1', 15)).toBe(3);
 });
 
-test('a token without a rate per address is not limited, and another token’s requests do not count', () => {
+test('does not limit a token without a rate per address, or count another token’s requests', () => {
   const sent = limits();
   expect(sent('192.0.2.1', 100, { addressRequestsPerSecond: undefined } as never)).toBe(100);
   expect(sent('192.0.2.1', 11)).toBe(10);
@@ -65,7 +65,7 @@ test.each([
   ['2001:db8::1', '2001:db8:0:0:ffff::9'],
   ['::ffff:192.0.2.1', '192.0.2.1'],
   ['fe80::1%eth0', 'fe80::2%eth1'],
-])('%s and %s are one address', (one, other) => {
+])('%s and %s count as one address', (one, other) => {
   const sent = limits();
   expect(sent(one, 10)).toBe(10);
 
@@ -75,21 +75,21 @@ test.each([
 test.each([
   ['2001:db8::1', '2001:db8:0:1::1'],
   ['192.0.2.1', '192.0.2.2'],
-])('%s and %s are two', (one, other) => {
+])('%s and %s count as two addresses', (one, other) => {
   const sent = limits();
   expect(sent(one, 10)).toBe(10);
 
   expect(sent(other)).toBe(1);
 });
 
-test('what a stranger says in X-Forwarded-For counts for nothing', () => {
+test('ignores X-Forwarded-For of an untrusted peer', () => {
   const sent = limits('10.0.0.0/8');
   expect(sent('192.0.2.1', 10, { forwarded: '198.51.100.1' })).toBe(10);
 
   expect(sent('192.0.2.1', 1, { forwarded: '198.51.100.2' })).toBe(0);
 });
 
-test('behind trusted proxies the last address that none of them has counts, whatever stands before it', () => {
+test('uses the right-most address that is not a trusted proxy', () => {
   const sent = limits('10.0.0.0/8, fd00::1');
   expect(sent('10.0.0.1', 10, { forwarded: '203.0.113.1, 198.51.100.1:4711, fd00::1' })).toBe(10);
 
@@ -98,7 +98,7 @@ test('behind trusted proxies the last address that none of them has counts, what
   expect(sent('10.0.0.2', 1, { forwarded: '198.51.100.2' })).toBe(1);
 });
 
-test('where a proxy names no address its own one counts', () => {
+test('uses the proxy’s address if the proxy names none', () => {
   const sent = limits('10.0.0.1');
   expect(sent('10.0.0.1', 10, { forwarded: 'unknown' })).toBe(10);
 
@@ -106,7 +106,7 @@ test('where a proxy names no address its own one counts', () => {
   expect(sent('10.0.0.1')).toBe(0);
 });
 
-test('so many addresses are known; beyond them the one that was silent longest begins anew', () => {
+test('evicts the least recently used address above the limit', () => {
   const sent = limits();
   const nth = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
   expect(sent('192.0.2.1', 10)).toBe(10);
@@ -119,7 +119,7 @@ test('so many addresses are known; beyond them the one that was silent longest b
 });
 
 test.each(['10.0.0', '10.0.0.0/33', '::/129', '10.0.0.0/8/8', 'proxy.local', '10.0.0.0/x'])(
-  '%s is no proxy',
+  'rejects %s as a proxy',
   (text) => {
     expect(() => parseTrustedProxies(`127.0.0.1, ${text}`)).toThrow(
       `QUESTLOG_TRUSTED_PROXIES: ${text} is not an address`,

@@ -7,14 +7,14 @@ function takeAll(places: ConcurrencyLimit, tenantId: string, projectId = tenantI
   return count;
 }
 
-test('a tenant has half of the places, whatever its projects, and the others share what it leaves', () => {
+test('a tenant gets half of the permits for all its projects, and others share the rest', () => {
   const places = new ConcurrencyLimit(16, 5);
   expect([takeAll(places, 'one', 'first'), takeAll(places, 'one', 'second')]).toEqual([5, 3]);
   const others = ['two', 'three', 'four', 'five', 'six'].map((tenantId) => takeAll(places, tenantId));
   expect([others, places.inUse]).toEqual([[4, 2, 1, 1, 0], 16]);
 });
 
-test('a place that is given back is there for whoever has fewer than are free', () => {
+test('a released permit is available to a tenant below its limit', () => {
   const places = new ConcurrencyLimit(2);
   const leave = places.acquire({ tenantId: 'one', projectId: 'p' });
   expect([takeAll(places, 'one'), takeAll(places, 'other'), takeAll(places, 'third')]).toEqual([0, 1, 0]);

@@ -28,24 +28,21 @@ test.each([
   [2, 2],
   [4, 4],
   [64, 5],
-])(
-  'beside ClickHouse on %i cores a tenant has %i reads at once: more would keep writes from a core, and read no faster',
-  async (cores, ofOne) => {
-    const { begun, shared } = aStore({ isEngineLocal: true, cores });
-    for (let i = 0; i < 20; i += 1) void shared.query('greedy', GREEDY);
-    await yieldToEventLoop();
-    expect(begun).toHaveLength(ofOne);
-  },
-);
+])('with ClickHouse on the same %i cores, a tenant runs %i reads at once', async (cores, ofOne) => {
+  const { begun, shared } = aStore({ isEngineLocal: true, cores });
+  for (let i = 0; i < 20; i += 1) void shared.query('greedy', GREEDY);
+  await yieldToEventLoop();
+  expect(begun).toHaveLength(ofOne);
+});
 
-test('where ClickHouse is elsewhere, the cores of this machine do not bound the reads', async () => {
+test('does not limit reads by local cores if ClickHouse is remote', async () => {
   const { begun, shared } = aStore({ isEngineLocal: false, cores: 1 });
   for (const whose of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) void shared.query(whose, { tenantId: whose });
   await yieldToEventLoop();
   expect(begun).toHaveLength(6);
 });
 
-test('look-ups of all projects of a tenant leave a place to another’s, and what is nobody’s waits for none', async () => {
+test('lookups of one tenant leave a slot to others, and the process’s own queries do not wait', async () => {
   const { begun, shared } = aStore(undefined, fairLookups);
   for (const projectId of ['g', 'g2', 'g3', 'g4']) void shared.query('greedy', { projectId });
   void shared.query('other', { projectId: 'o' });
@@ -54,7 +51,7 @@ test('look-ups of all projects of a tenant leave a place to another’s, and wha
   expect(begun.map(({ whose }) => whose).sort()).toEqual(['greedy', 'greedy', 'other', 'the process']);
 });
 
-test('a tenant’s read starts at once, though another’s have all that it may take, and end when they like', async () => {
+test('starts a tenant’s read at once while another tenant uses its maximum', async () => {
   const { begun, shared } = aStore({ isEngineLocal: true, cores: 1 });
   for (let i = 0; i < 100; i += 1) void shared.query('greedy', GREEDY);
   await yieldToEventLoop();
@@ -68,7 +65,7 @@ test('a tenant’s read starts at once, though another’s have all that it may 
   }
 });
 
-test('a tenant’s read is next, however many of another tenant wait', async () => {
+test('serves a tenant’s read next, for any number of waiting reads of another tenant', async () => {
   const { begun, shared } = aStore();
   void shared.query('third', { tenantId: 'third' });
   for (let i = 0; i < 100; i += 1) void shared.query('greedy', GREEDY);
@@ -80,7 +77,7 @@ test('a tenant’s read is next, however many of another tenant wait', async () 
   expect(begun.slice(6).map(({ whose }) => whose)).toEqual(['other']);
 });
 
-test('tenants take turns, and each one’s reads run in their order', async () => {
+test('serves tenants in turn, and each tenant’s reads in order', async () => {
   const { begun, shared } = aStore();
   for (let i = 0; i < 50; i += 1) void shared.query(`greedy ${i}`, GREEDY);
   for (const name of ['a', 'b', 'a', 'b']) void shared.query(name, { tenantId: name });
@@ -95,7 +92,7 @@ test('tenants take turns, and each one’s reads run in their order', async () =
   expect(ofGreedy).toEqual(Array.from({ length: 50 }, (_, i) => `greedy ${i}`));
 });
 
-test('a failed read makes room too; one too many of a tenant is refused, and another’s is not', async () => {
+test('a failed read frees its slot, and only the tenant with too many waiting reads is rejected', async () => {
   const { begun, shared } = aStore();
   const rejecting = { ...shared, query: () => Promise.reject(new Error('no')) };
   const failing = fairReads(rejecting, PROJECTS, { isEngineLocal: false });

@@ -13,7 +13,7 @@ const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import
 /** Of this minute: the table drops what is old. */
 const BEGIN_MS = Math.floor(Date.now() / 60_000) * 60_000;
 
-test('those that answered a request of the tenant a moment ago are counted, once each, beside this one', async () => {
+test('counts each process once that recently served the tenant, in addition to this one', async () => {
   await using clickhouse = await aClickHouse({ hasTables: true });
   const { url, username, password } = clickhouse.server;
   const store = await openMigrated({ url, username, password, database: 'questlog' }, MIGRATIONS);
@@ -48,7 +48,7 @@ test('those that answered a request of the tenant a moment ago are counted, once
   }
 });
 
-test('while ClickHouse is away the last count stays', async () => {
+test('keeps the last count while ClickHouse is unavailable', async () => {
   const clock = { ms: 0 };
   let isAway = false;
   let asked = 0;

@@ -9,7 +9,7 @@ import { openLimits } from './limits.ts';
 
 const NONE = { eventsPerSecond: null, requestsPerSecond: null, bytesPerSecond: null, burstSeconds: 10 };
 
-test('a tenant’s limit covers its projects together, and what its project’s own refuses costs it nothing', () => {
+test('a tenant’s limit covers all its projects, and excludes what a project’s limit rejects', () => {
   const { limits } = anIngest();
   const tenantId = randomUUID();
   const wide = { ...NONE, eventsPerSecond: 10 };
@@ -23,7 +23,7 @@ test('a tenant’s limit covers its projects together, and what its project’s 
   expect(limits.acquireEvents(one, 32, 32).count).toBe(32);
 });
 
-test('a refusal tells when to come again, and the policies as the structured fields have them', () => {
+test('a rejection has the retry time, and the policies as structured fields', () => {
   const { limits, clock } = anIngest();
   const tenantId = randomUUID();
   const caller = aCaller(
@@ -49,7 +49,7 @@ test('a refusal tells when to come again, and the policies as the structured fie
   expect(limits.acquireEvents(caller, 50, 50).count).toBe(50);
 });
 
-test('of events that may be stored in part, the first that fit are taken', () => {
+test('stores the first events that fit if a partial result is allowed', () => {
   const { limits } = anIngest();
   const caller = aCaller(randomUUID(), { ...NONE, eventsPerSecond: 1 });
   limits.acquireEvents(caller, 7, 1);
@@ -61,7 +61,7 @@ test('of events that may be stored in part, the first that fit are taken', () =>
   ]);
 });
 
-test('each of several ingests has its share, and one alone the whole', () => {
+test('each ingest process has an equal share of the rate', () => {
   const ingests = { count: 4 };
   const { limits, clock } = anIngest(() => ingests.count);
   const caller = aCaller(randomUUID(), { ...NONE, eventsPerSecond: 8 });
@@ -75,7 +75,7 @@ test('each of several ingests has its share, and one alone the whole', () => {
   expect(limits.acquireEvents(caller, 20, 1).count).toBe(17);
 });
 
-test('requests and announced bytes are refused before the body, and counted by their limit', async () => {
+test('rejects requests and announced bytes before the body, and counts them by their limit', async () => {
   const { limits, metrics } = anIngest();
   const tenantId = randomUUID();
   const caller = aCaller(tenantId, null, {
@@ -101,7 +101,7 @@ test('requests and announced bytes are refused before the body, and counted by t
   ]);
 });
 
-test('who has no limits is not counted, and nobody asks how many ingests there are', () => {
+test('does not count projects without limits, or request the number of ingest processes', () => {
   const { limits } = anIngest(() => expect.unreachable('it was asked'));
   const caller = aCaller(randomUUID(), null, null);
   limits.admit(caller, { 'content-length': '8000000' });
@@ -109,7 +109,7 @@ test('who has no limits is not counted, and nobody asks how many ingests there a
   expect(limits.acquireEvents(caller, 500, 500)).toEqual({ count: 500 });
 });
 
-test('a project and a tenant that are suspended may write nothing', () => {
+test('rejects writes of a suspended project or tenant', () => {
   const { limits } = anIngest();
   const { tenant, project, ...rest } = aCaller(randomUUID(), null);
   const headers = {};

@@ -7,7 +7,7 @@ import { readSession, type SessionReadDeps } from './readSessions.ts';
 const ID = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 const row = { id: ID, buildId: null, startedAtMicros: '0', registeredAtMillis: '0', metadata: '{}', lane: 0 };
 
-test('returns a session that is registered after the projection’s end was read', async () => {
+test('returns a session that was registered after the projection’s end was read', async () => {
   const isRegistered = { value: false };
   const deps = readsOf({
     rows: () => (isRegistered.value ? [row] : []),

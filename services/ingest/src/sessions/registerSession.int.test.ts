@@ -19,7 +19,7 @@ const PARTITIONS = 4;
 /** For what never comes: short, as the tests wait it out. */
 const WAIT_MS = 100;
 
-test('a registration that is not read back in time is Unavailable, and the same again is answered as the first', async () => {
+test('a registration that is not read back in time is Unavailable, and its retry gets the first response', async () => {
   const { log, sessions, readOn } = await aBlindProcess();
   const deps = { sessions, clock: systemClock };
   const principal = aPrincipal();
@@ -36,7 +36,7 @@ test('a registration that is not read back in time is Unavailable, and the same 
   expect(sum(await log.endOffsets(TOPICS.sessions))).toBe(1);
 });
 
-test('a log that ends before what the projector has committed is told of, and sessions go on', async () => {
+test('reports a log that ends below the projector’s commit, and continues to register sessions', async () => {
   const { log, registry } = await aTopicOfSessions();
   const cuts: unknown[] = [];
   const sessions = await openSessionCache({
@@ -56,7 +56,7 @@ test('a log that ends before what the projector has committed is told of, and se
   expect(await registered()).toMatchObject({ status: 201, body: { id: wanted.id } });
 });
 
-test('a session that only ClickHouse could know is Unavailable while that is silent, never unknown', async () => {
+test('a session that may be in ClickHouse is Unavailable while ClickHouse is silent, never unknown', async () => {
   const { log, registry } = await aTopicOfSessions();
   const silent: Store = {
     ...emptyStore(),
@@ -78,7 +78,7 @@ test('a session that only ClickHouse could know is Unavailable while that is sil
   await expect(known(randomUUID(), () => refusal)).rejects.toBe(refusal);
 });
 
-test('a registration is Unavailable while more waits for ClickHouse than memory may hold, and appends nothing', async () => {
+test('a registration is Unavailable without an append while the cache is full', async () => {
   const { log, registry } = await aTopicOfSessions();
   let projected = 0;
   const sessions = await openSessionCache({
@@ -121,7 +121,7 @@ test('a registration is Unavailable while more waits for ClickHouse than memory 
   expect(await registerSession(deps, principal, bodyOf({}))).toMatchObject({ status: 201 });
 });
 
-test('look-ups of a project wait for one another, not for those of another project', async () => {
+test('lookups wait for lookups of the same project only', async () => {
   const { log, registry } = await aTopicOfSessions();
   const asked: { projectId: string; ids: string[]; answer(): void }[] = [];
   const query = (_: string, { projectId, ids }: { projectId: string; ids: string[] }) =>

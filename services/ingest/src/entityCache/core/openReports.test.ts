@@ -15,7 +15,7 @@ function aReport(of: Partial<ReportLink> = {}): ReportLink {
   return aReportLink({ projectId: PROJECT, ...of });
 }
 
-test('an event has what it is linked to, what names it and what its session’s windows say, sorted, each once', () => {
+test('an event has its stored links, naming reports, and open windows, sorted, without duplicates', () => {
   const [named, windowed, both] = [
     aReport({ eventIds: [EVENT.id] }),
     aReport({ sessionId: EVENT.sessionId }),
@@ -28,7 +28,7 @@ test('an event has what it is linked to, what names it and what its session’s 
   expect(recent.reportsOf(PROJECT, EVENT, [old, both.reportId], NOW)).toEqual(all);
 });
 
-test('a retracted report is gone at once, also where its link is still stored as linked', () => {
+test('omits a retracted report at once, also if its link is still stored as linked', () => {
   const [kept, gone] = [
     aReport({ sessionId: EVENT.sessionId }),
     aReport({ sessionId: EVENT.sessionId, eventIds: [EVENT.id] }),
@@ -40,7 +40,7 @@ test('a retracted report is gone at once, also where its link is still stored as
   expect(recent.reportsOf(PROJECT, EVENT, [gone.reportId], NOW)).toEqual([kept.reportId]);
 });
 
-test('a retracted report stays gone when its retraction is forgotten', () => {
+test('omits a retracted report also after its retraction is evicted', () => {
   const reports = [aReport({ sessionId: SESSION, eventIds: [EVENT.id] }), aReport({ sessionId: SESSION })];
   const recent = new OpenReports({ retracted: 1 });
   for (const report of reports) recent.open(report, NOW);
@@ -48,7 +48,7 @@ test('a retracted report stays gone when its retraction is forgotten', () => {
   expect(recent.reportsOf(PROJECT, EVENT, [], NOW)).toEqual([]);
 });
 
-test('an erased report is linked to no further event, by its window or by name', () => {
+test('does not link an erased report to further events', () => {
   const [kept, gone, named] = [
     aReport({ sessionId: SESSION }),
     aReport({ sessionId: SESSION }),
@@ -60,14 +60,14 @@ test('an erased report is linked to no further event, by its window or by name',
   expect(recent.reportsOf(PROJECT, EVENT, [], NOW)).toEqual([kept.reportId]);
 });
 
-test('a report of the same id in another project is not taken back with it', () => {
+test('does not retract a report with the same id in another project', () => {
   const { reportId } = aReport();
   const recent = new OpenReports();
   recent.retract(randomUUID(), reportId);
   expect(recent.reportsOf(PROJECT, EVENT, [reportId], NOW)).toEqual([reportId]);
 });
 
-test('a retraction that came before its report retracts nothing', () => {
+test('ignores a retraction before its report', () => {
   const report = aReport({ eventIds: [EVENT.id] });
   const recent = new OpenReports();
   recent.retract(PROJECT, report.reportId);
@@ -75,7 +75,7 @@ test('a retraction that came before its report retracts nothing', () => {
   expect(recent.reportsOf(PROJECT, EVENT, [], NOW)).toEqual([report.reportId]);
 });
 
-test('beyond the bound the oldest retractions are forgotten, the latest are not', () => {
+test('evicts the oldest retractions above the limit', () => {
   const ids = [randomUUID(), randomUUID(), randomUUID()].toSorted();
   const recent = new OpenReports({ retracted: 2 });
   for (const id of ids) recent.retract(PROJECT, id);
@@ -95,7 +95,7 @@ describe('the window of a report', () => {
     recent.reportsOf(PROJECT, { ...OTHER_EVENT, ...of }, [], nowMs);
   const micros = (millis: number): bigint => BigInt(millis) * 1000n;
 
-  test('has an event at either end, and none a microsecond beyond', () => {
+  test('contains events at both ends, and none a microsecond outside', () => {
     const report = inSession({ windowBeforeMs: 10, windowAfterMs: 5 });
     const recent = opened(report);
     const at = (occurredAt: bigint) => reportsOf(recent, { occurredAt });
@@ -105,7 +105,7 @@ describe('the window of a report', () => {
     expect(at(micros(NOW + 5) + 1n)).toEqual([]);
   });
 
-  test('has no event of another session, of another project or of no session', () => {
+  test('contains no event of another session or project, or without a session', () => {
     const recent = opened(inSession());
     expect(reportsOf(recent, { sessionId: randomUUID() })).toEqual([]);
     expect(recent.reportsOf(randomUUID(), OTHER_EVENT, [], NOW)).toEqual([]);
@@ -113,13 +113,13 @@ describe('the window of a report', () => {
     expect(opened(inSession({ sessionId: null })).counts.windows).toBe(0);
   });
 
-  test('is told with the others of its session, sorted, each once', () => {
+  test('is returned with the other reports of its session, sorted, without duplicates', () => {
     const reports = [inSession(), inSession(), inSession()];
     const recent = opened(...reports, ...reports);
     expect(reportsOf(recent)).toEqual(reports.map(({ reportId }) => reportId).toSorted());
   });
 
-  test('is let go once it has closed, and does not open again', () => {
+  test('is evicted after it has closed, and does not open again', () => {
     const report = inSession();
     const recent = opened(report);
     const over = closesAtMs(report) + 1;
@@ -133,14 +133,14 @@ describe('the window of a report', () => {
     expect(reportsOf(recent, {}, over - 1)).toEqual([report.reportId]);
   });
 
-  test('is let go as others open, where its session never comes again', () => {
+  test('is evicted as others open, even if its session is never used again', () => {
     const recent = opened(...Array.from({ length: 100 }, () => inSession()));
     const later = closesAtMs(inSession()) + 1;
     for (let i = 0; i < 100; i++) recent.open(inSession({ receivedAt: later }), later);
     expect(recent.counts.windows).toBe(100);
   });
 
-  test('goes where there are too many, the oldest first', () => {
+  test('is evicted above the limit, oldest first', () => {
     const recent = new OpenReports({ windows: 10 });
     const reports = Array.from({ length: 30 }, () => inSession());
     for (const report of reports) recent.open(report, NOW);
@@ -159,17 +159,17 @@ describe('an event that a report names', () => {
   const reportsOf = (recent: OpenReports, id: string = EVENT.id, nowMs = NOW) =>
     recent.reportsOf(PROJECT, { ...EVENT, id }, [], nowMs);
 
-  test('has the reports that name it and those that brought it, each once', () => {
+  test('has the reports that name or contain it, without duplicates', () => {
     const [byId, inside] = [naming(), naming({ inlineEventIds: [EVENT.id] })];
     const recent = opened(byId, inside, byId, naming({ eventIds: [randomUUID()] }));
     expect(reportsOf(recent)).toEqual([byId.reportId, inside.reportId].toSorted());
   });
 
-  test('has none of another project', () => {
+  test('has no report of another project', () => {
     expect(reportsOf(opened(naming({ projectId: randomUUID() })))).toEqual([]);
   });
 
-  test('has a retracted one no more, and the others still', () => {
+  test('has no retracted report, and keeps the other reports', () => {
     const [kept, gone] = [naming(), naming({ eventIds: [EVENT.id, randomUUID()] })];
     const recent = opened(kept, gone);
     recent.retract(PROJECT, gone.reportId);
@@ -179,7 +179,7 @@ describe('an event that a report names', () => {
     expect(reportsOf(recent)).toEqual([]);
   });
 
-  test('has none that was let go before it came', () => {
+  test('has no report that closed before the event arrived', () => {
     const report = naming();
     const closesAt = closesAtMs(report);
     const recent = opened(report);
@@ -189,14 +189,14 @@ describe('an event that a report names', () => {
     expect(recent.counts.namedIds).toBe(0);
   });
 
-  test('is forgotten as others open, once its reports are over', () => {
+  test('is evicted as others open, after its reports have closed', () => {
     const recent = opened(...Array.from({ length: 100 }, () => naming()));
     const later = closesAtMs(naming()) + 1;
     for (let i = 0; i < 100; i++) recent.open(naming({ receivedAt: later }), later);
     expect(recent.counts.namedIds).toBe(100);
   });
 
-  test('is forgotten with the oldest reports where they name too many, however many one of them names', () => {
+  test('is evicted with the oldest reports if they name too many events', () => {
     const recent = new OpenReports({ namedIds: 1_000 });
     const light = Array.from({ length: 600 }, () => naming({ eventIds: [randomUUID()] }));
     for (const report of light) recent.open(report, NOW);
@@ -209,7 +209,7 @@ describe('an event that a report names', () => {
   });
 });
 
-test('so many reports at once may have a session’s events, or name an event, and no more while those are open', () => {
+test('limits the open reports of a session, and those that name an event', () => {
   const recent = new OpenReports();
   const asking = { projectId: PROJECT, sessionId: SESSION, eventIds: [EVENT.id], maxSessionLinks: 4 };
   const other = { ...asking, sessionId: randomUUID(), eventIds: [randomUUID()] };
@@ -235,7 +235,7 @@ test('so many reports at once may have a session’s events, or name an event, a
   expect(recent.capacityFor(asking, closesAtMs(aReport(asking)) + 1).ofSession).toBe(true);
 });
 
-test('a report that may have none of its session’s events has none, and takes nobody’s room', () => {
+test('a report that may not link its session’s events uses no capacity', () => {
   const recent = new OpenReports();
   recent.open(aReport({ sessionId: SESSION, maxSessionLinks: 0 }), NOW);
   expect(recent.reportsOf(PROJECT, EVENT, [], NOW)).toEqual([]);

@@ -88,7 +88,7 @@ function colliding(name: string): Buffer {
 test.each([
   ['spread over the tables', sha256],
   ['colliding', colliding],
-])('in any order of puts, gets and forgets it has what a map has: %s', (_, hash) => {
+])('behaves like a map for any order of operations: %s', (_, hash) => {
   fc.assert(
     fc.property(steps, (all) => {
       const sessions = new PackedSessions(hash);
@@ -118,7 +118,7 @@ test.each([
   );
 });
 
-test('a session takes some 60 bytes, with all that is free, and nothing once it is forgotten', () => {
+test('a session takes about 60 bytes, including free slots, and none after its removal', () => {
   const sessions = packed(MANY);
   expect(sessions.bytes / MANY).toBeGreaterThan(52);
   expect(sessions.bytes / MANY).toBeLessThan(65);
@@ -131,7 +131,7 @@ test('a session takes some 60 bytes, with all that is free, and nothing once it 
   }
 });
 
-test('it is full by its bytes, of builds too, and takes what comes all the same', () => {
+test('is full by its bytes, including builds, and still accepts sessions', () => {
   const count = 2_000;
   const sameBuild = packed(count, 40 * count * 2, () => ({ buildId: idOf(0) }));
   expect(sameBuild.isFull).toBe(false);
@@ -142,12 +142,12 @@ test('it is full by its bytes, of builds too, and takes what comes all the same'
   expect(eachItsBuild.isFull).toBe(false);
 });
 
-test('it is full from the last byte on that it may take', () => {
+test('is full from the last allowed byte on', () => {
   const { bytes } = packed(10);
   expect([bytes, bytes + 1].map((max) => packed(10, max).isFull)).toEqual([true, false]);
 });
 
-test('a step of forgetting goes through a part, and whoever begins anew goes on where the last one stopped', () => {
+test('a removal scans a part per step, and the next removal continues where the last one stopped', () => {
   const sessions = packed(MANY);
   const left = Array.from({ length: 5 }, () => {
     sessions.remove((partition) => partition === 0).next();

@@ -19,7 +19,7 @@ const IDS = [
 ];
 const WORDS = Uint32Array.from(IDS.flat());
 
-test('is found by its project and all of its bytes, until another one takes its place', () => {
+test('finds a session by its project and all bytes of its id, until another one replaces it', () => {
   const recent = new RecentSessions();
   const kept = recent.add('project', aSession({ lane: 7, buildId: 'build' }), WORDS, 4);
   expect(kept).toMatchObject({ lane: 7, build: Buffer.from('build') });
@@ -32,7 +32,7 @@ test('is found by its project and all of its bytes, until another one takes its 
   expect(recent.find('project', WORDS, 4)).toBeUndefined();
 });
 
-test('is found beside as many others as there are places', () => {
+test('finds as many sessions as there are slots', () => {
   const recent = new RecentSessions(8);
   const last = [7, 6, 5, 4, 3, 2, 1, 0];
   const words = Uint32Array.from(last.flatMap((n) => [n & 4, 0, 0, 2 ** 31 + (n & 3)]));
@@ -40,7 +40,7 @@ test('is found beside as many others as there are places', () => {
   expect(last.map((_, i) => recent.find('project', words, i * 4))).toEqual(kept);
 });
 
-test('is not found once all may be otherwise', () => {
+test('finds no session after the cache was cleared', () => {
   const recent = new RecentSessions();
   recent.add('project', aSession({}), WORDS, 4);
   recent.clear();

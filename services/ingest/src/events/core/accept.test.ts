@@ -60,7 +60,7 @@ test('one request of one lane is one record, in request order', () => {
   expect(new Set(created.map(({ id }) => id)).size).toBe(3);
 });
 
-test('a request without a key is one record also where bad elements are left out', () => {
+test('a request without a key is one record, also if invalid elements are excluded', () => {
   expect(accept(input({ isSplit: true })).appends[0]?.messages).toHaveLength(1);
 });
 
@@ -68,7 +68,7 @@ test('an omitted occurredAt is the time of receipt', () => {
   expect(accept(input()).created[0]?.occurredAt).toBe(BigInt(NOW) * 1000n);
 });
 
-test('flags the events past the line and not those before it', () => {
+test('flags the events above the quota only', () => {
   const { created } = accept(input({ drafts: drafts([0, 0, 0, 0, 0]), remaining: 2 }));
   expect(created.map(({ overQuota }) => overQuota)).toEqual([false, false, true, true, true]);
 });
@@ -91,7 +91,7 @@ test('lanes that fall on one partition are appended together', () => {
 });
 
 describe('a keyed request', () => {
-  test('has the ids and append ids of its first try, also at another time', () => {
+  test('has the ids and append ids of its first attempt, also at another time', () => {
     const first = keyed();
     const second = keyed({ receivedAt: NOW + 60_000 });
     expect(second.created.map(({ id }) => id)).toEqual(first.created.map(({ id }) => id));
@@ -109,7 +109,7 @@ describe('a keyed request', () => {
     expect(new Set(ids).size).toBe(8);
   });
 
-  test('that leaves bad elements out names each event on its own, so that a fuller repeat adds only the new ones', () => {
+  test('with excluded elements has an append id per event, so that a fuller retry adds only the new ones', () => {
     const [first, second, third] = drafts([0, 0, 0]);
     if (first === undefined || second === undefined || third === undefined) throw new Error('three drafts');
     const partial = keyed({ drafts: [first, third], isSplit: true });
@@ -129,7 +129,7 @@ describe('the events of a bug report', () => {
   const appendIdsOf = (of: typeof first) =>
     of.appends.flatMap(({ messages }) => messages.map(({ appendId }) => appendId));
 
-  test('have the same append ids at every try, and are no keyed request', () => {
+  test('have the same append ids at every attempt', () => {
     const named = given.map((draft, i) => ({ ...draft, id: idsOf(first)[i] ?? '' }));
     const again = accept(input({ drafts: named, reportId: KEY }));
     expect(appendIdsOf(again)).toEqual(appendIdsOf(first));
@@ -140,7 +140,7 @@ describe('the events of a bug report', () => {
     ]);
   });
 
-  test('have the ids of the report’s record where it is completed, also only some of them', () => {
+  test('have the ids of the report’s record when a report is completed', () => {
     const [, second = ''] = idsOf(first);
     const missing = given.filter(({ index }) => index === 1).map((draft) => ({ ...draft, id: second }));
     const rest = accept(input({ drafts: missing, reportId: KEY }));
@@ -148,13 +148,13 @@ describe('the events of a bug report', () => {
     expect(appendIdsOf(first)).toContain(appendIdsOf(rest)[0]);
   });
 
-  test('have other append ids where the report is filed anew with other ids: consumers drop none that were answered', () => {
+  test('have other append ids if the report is filed again with other ids', () => {
     const anew = accept(input({ drafts: given, reportId: KEY }));
     expect(idsOf(anew)).not.toEqual(idsOf(first));
     expect(new Set([first, anew].flatMap(appendIdsOf)).size).toBe(4);
   });
 
-  test('share no append id with another report, another project or a request without one', () => {
+  test('share no append id with another report, another project, or a request without a report', () => {
     const others = [
       accept(input({ drafts: given, reportId: PROJECT })),
       accept(input({ drafts: given, projectId: TENANT, reportId: KEY })),
@@ -164,7 +164,7 @@ describe('the events of a bug report', () => {
   });
 });
 
-test('an event lies where its session does and is of its build, and each session that does not exist is told in order', () => {
+test('assigns an event its session’s lane and build, and reports unknown sessions in order', () => {
   const [known, unknown] = ['a known session', 'an unknown one'];
   const all = drafts([0, 0, 0, 0, 0]).map(({ lane: _, ...draft }, i) => ({
     ...draft,
@@ -192,7 +192,7 @@ test('an event lies where its session does and is of its build, and each session
   expect(sessionsOf(all)).toEqual([known, unknown]);
 });
 
-test('a token for some builds stores nothing of another build, nor in a session of one', () => {
+test('a token for some builds cannot write events or sessions of other builds', () => {
   const ids = ['own', 'other'];
   const sessions = new Map(ids.map((id) => [id, { lane: 0, buildId: id, player: 1 }]));
   const all = drafts([0, 0, 0, 0]).map((draft, i) => ({
@@ -216,7 +216,7 @@ test('a token for some builds stores nothing of another build, nor in a session 
   ]);
 });
 
-test('an event keeps the rate of its sample', () => {
+test('an event keeps its sample rate', () => {
   const [kept, whole] = drafts([0, 0]);
   if (kept === undefined || whole === undefined) throw new Error('two drafts');
   const { created } = accept(input({ drafts: [{ ...kept, sampleRate: 0.25 }, whole] }));

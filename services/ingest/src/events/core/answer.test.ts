@@ -18,7 +18,7 @@ function event(of: Partial<AnsweredEvent> = {}): AnsweredEvent {
   };
 }
 
-test('splices the payload in byte for byte', () => {
+test('copies the payload byte for byte', () => {
   const answer = eventArray([event(), event()]);
   expect(answer.indexOf(PAYLOAD)).toBeGreaterThan(0);
   expect(answer.lastIndexOf(PAYLOAD)).toBeGreaterThan(answer.indexOf(PAYLOAD));
@@ -48,7 +48,7 @@ test('has no overQuota in revision B', () => {
   );
 });
 
-test('a page says where the next one begins', () => {
+test('a page has the cursor of the next one', () => {
   const lists = [
     eventList([event({ sequence: 1 }), event({ sequence: 2 })]),
     eventList([event({ sequence: 3 })]),
@@ -60,7 +60,7 @@ test('a page says where the next one begins', () => {
   expect(JSON.parse(eventPage([], null).toString())).toEqual({ events: [], next: null });
 });
 
-test('a lenient answer holds an event or a problem for each element, in request order', () => {
+test('a lenient response has an event or a problem for each element, in request order', () => {
   const problem = {
     index: 0,
     pointer: '/eventType',
@@ -79,7 +79,7 @@ test('a lenient answer holds an event or a problem for each element, in request 
   expect(second).toHaveProperty('id');
 });
 
-test('shows each field as it is stored, and none that is not there', () => {
+test('returns each stored field, and no other', () => {
   const [sessionId, buildId] = [
     '7846b5f4-39dd-4381-b200-dbc9f59749ad',
     '85ac27b3-4cf8-4a46-b24b-0b6ca34e27fa',

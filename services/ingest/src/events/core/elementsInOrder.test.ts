@@ -59,7 +59,7 @@ test.each([
   ),
   ...['1', '9', '10', '999999999999999'].map((sequence) => around('sequence', sequence)),
   `[${`${textOf(WHOLE)},`.repeat(199)}${textOf(WHOLE)}]`,
-])('what games send takes the short way: body %#', (text) => {
+])('a typical request takes the fast path: body %#', (text) => {
   const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
   expectAgreement(Buffer.from(text), new Dice(1), seen);
   expect(seen).toEqual({ inOrder: ordinary.count, wrong: 0, ordinary: 1 });
@@ -71,7 +71,7 @@ test.each([
   expect([...fresh.sessionWords.subarray(0, 4)]).toEqual(words);
 });
 
-test('a batch takes the short way up to its cap, and an event of revision A only with its session', () => {
+test('a batch takes the fast path up to its limit, and an event of revision A only with its session', () => {
   const isOrdinary = (text: string, revision: Revision) => ordinary.read(Buffer.from(text), revision);
   const alone = '{"eventType":"x"}';
   expect([isOrdinary(alone, 'A'), isOrdinary(alone, 'B')]).toEqual([false, true]);
@@ -88,13 +88,13 @@ test.each([
   ...['2026-00-21T12:00:00Z', '2026-13-21T12:00:00Z', '2026-11-00T12:00:00Z', '2025-02-29T12:00:00Z'],
   ...['2026-11-21T24:00:00Z', '2026-11-21T23:60:00Z', '2026-12-31T23:59:60Z', '2026-11-21T12:00:00.12xZ'],
   ...['1899-12-31T23:59:59Z', '1969-12-31T23:59:59.999Z', '2255-06-05T23:47:34.741Z', '2300-01-01T00:00:00Z'],
-])('the time %s is for the long way', (time) => {
+])('the time %s takes the slow path', (time) => {
   const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
   expectAgreement(Buffer.from(around('occurredAt', `"${time}"`)), new Dice(1), seen);
   expect(seen.ordinary).toBe(0);
 });
 
-test('so it is judged, recorded and answered whatever byte of it is another, is left out or is there twice', () => {
+test('the fast path gives the same result after any byte is changed, removed, or repeated', () => {
   const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
   const dice = new Dice(1);
   const whole = Buffer.from(`[${textOf(WHOLE)},${around('payload', '{}')}]`);
@@ -110,7 +110,7 @@ test('so it is judged, recorded and answered whatever byte of it is another, is 
   expect(Math.min(seen.inOrder, seen.wrong, seen.ordinary)).toBeGreaterThan(whole.length);
 });
 
-test('what is damaged is judged, recorded and answered as the long way would', {
+test('the fast path gives the same result as the slow path for damaged bodies', {
   timeout: 60_000 + RUNS * 60,
 }, () => {
   const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
@@ -125,7 +125,7 @@ test('what is damaged is judged, recorded and answered as the long way would', {
   expect(Math.min(seen.inOrder, seen.wrong, seen.ordinary)).toBeGreaterThan(4 * RUNS);
 });
 
-test('so is each document of the corpus, valid or not, in the place of each field', () => {
+test('the fast path gives the same result for each document of the corpus in each field', () => {
   const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
   const dice = new Dice(1);
   for (const { bytes } of [...validJson, ...invalidJson]) {
@@ -138,7 +138,7 @@ test('so is each document of the corpus, valid or not, in the place of each fiel
   expect(seen.inOrder).toBeGreaterThan(validJson.length);
 });
 
-test('an element is asked of the schema from the first byte on that is too many', () => {
+test('checks an element with the schema from the first byte above the limit', () => {
   const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
   const short = around('payload', '{"a":""}');
   for (const more of [0, 1]) {
@@ -148,7 +148,7 @@ test('an element is asked of the schema from the first byte on that is too many'
   expect(seen).toEqual({ inOrder: 1, wrong: 1, ordinary: 1 });
 });
 
-test('a payload nests 64 levels and no more, whichever way it goes', () => {
+test('a payload has at most 64 levels on both paths', () => {
   const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
   for (const levels of [64, 65]) {
     expectAgreement(Buffer.from(around('payload', deep(levels))), new Dice(1), seen);

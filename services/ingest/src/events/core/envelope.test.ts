@@ -19,21 +19,21 @@ test('revision A requires the session, revision B does not', () => {
   expect(read('{"eventType":"x"}', 'B').drafts).toMatchObject([{ sessionId: null, eventType: 'x' }]);
 });
 
-test('an event is measured by itself, wherever in the body it stands', () => {
+test('measures an event by itself, anywhere in the body', () => {
   const long = { sessionId: SESSION, eventType: 'x'.repeat(200_000) };
   expect(problemsOf(JSON.stringify([long, { ...long, eventType: 7 }]))).toEqual([
     [1, '/eventType', 'field_type'],
   ]);
 });
 
-test('a timestamp that is given is kept, in microseconds', () => {
+test('keeps a given timestamp in microseconds', () => {
   const { drafts } = read(
     `{"sessionId":"${SESSION}","eventType":"x","occurredAt":"1970-01-01T00:00:00.000007Z"}`,
   );
   expect(drafts).toMatchObject([{ occurredAt: 7n }]);
 });
 
-test('null in an optional field is as if it were omitted', () => {
+test('null in an optional field counts as omitted', () => {
   const { drafts, problems } = read(
     `{"sessionId":"${SESSION}","eventType":"","buildId":null,"occurredAt":null,"payload":null}`,
   );
@@ -54,7 +54,7 @@ test.each([
   expect(drafts).toMatchObject([{ sequence }]);
 });
 
-test('a payload that nests too deep is refused, with the place and the limit', () => {
+test('rejects a payload that nests too deep, with its pointer and the limit', () => {
   const payload = `${'[{"a":'.repeat(33)}1${'}]'.repeat(33)}`;
   const { problems } = read(`{"sessionId":"${SESSION}","eventType":"x","payload":{"b":${payload}}}`);
   expect(problems).toEqual([
@@ -89,7 +89,7 @@ test.each([
   [`"sessionId":"${SESSION}","sequence":1e400`, '/sequence', 'field_type'],
   [`"sessionId":"${SESSION}","sequence":1,"sequence":1`, '/sequence', 'field_repeated'],
   [`"sessionId":"${SESSION}","buildId":null,"buildId":null`, '/buildId', 'field_repeated'],
-])('names what is wrong with {%s}', (fields, pointer, code) => {
+])('names the problem of {%s}', (fields, pointer, code) => {
   expect(problemsOf(`{"eventType":"x",${fields}}`)).toEqual([[0, pointer, code]]);
 });
 
@@ -99,7 +99,7 @@ test.each(['null', '7', '{}', '[]', 'true'])('eventType must be a string, not %s
   ]);
 });
 
-test('a lone surrogate in eventType is refused, in the payload it is kept', () => {
+test('rejects a lone surrogate in eventType, and keeps it in the payload', () => {
   expect(problemsOf(`{"sessionId":"${SESSION}","eventType":"\\ud800"}`)).toEqual([
     [0, '/eventType', 'lone_surrogate'],
   ]);
@@ -115,14 +115,14 @@ test('names every bad element of a batch, and every field of it', () => {
   ]);
 });
 
-test('an event past 256 KiB is too large, at 256 KiB it is not', () => {
+test('rejects an event above 256 KiB', () => {
   const around = `{"sessionId":"${SESSION}","eventType":"x","payload":{"a":""}}`;
   const fits = around.replace('""', `"${'a'.repeat(256 * 1024 - around.length)}"`);
   expect(problemsOf(fits)).toEqual([]);
   expect(problemsOf(fits.replace('aa', 'aaa'))).toEqual([[0, '', 'event_too_large']]);
 });
 
-test('UUIDs are taken in any case and kept in lower case', () => {
+test('accepts UUIDs in any case and stores them in lower case', () => {
   const { drafts } = read(`{"sessionId":"${SESSION.toUpperCase()}","eventType":"x"}`);
   expect(drafts[0]?.sessionId).toBe(SESSION);
 });

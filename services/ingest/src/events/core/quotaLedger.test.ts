@@ -4,7 +4,7 @@ import { QuotaLedger, type RollupRow } from './quotaLedger.ts';
 
 const LOG = 'this-log';
 
-test('counts what is being appended, so that concurrent requests see each other', () => {
+test('counts running appends, so that concurrent requests see each other', () => {
   const ledger = new QuotaLedger(LOG);
   expect(ledger.reserve(5)).toBe(0);
   expect(ledger.reserve(3)).toBe(5);
@@ -20,7 +20,7 @@ test('counts the rows of an older log, whatever their offsets', () => {
   expect(ledger.used()).toBe(9);
 });
 
-test('an append that the rollup had before it was confirmed is counted once', () => {
+test('counts an append once that the rollup had before it was confirmed', () => {
   const ledger = new QuotaLedger(LOG);
   ledger.reserve(4);
   // What was known to be projected before the rows were read may lie behind them.
@@ -29,7 +29,7 @@ test('an append that the rollup had before it was confirmed is counted once', ()
   expect(ledger.used()).toBe(4);
 });
 
-test('a log that was cut before anything of it was read is counted as any other', () => {
+test('counts a log that was truncated before the first read', () => {
   const ledger = new QuotaLedger(LOG);
   ledger.truncate(0, 0);
   ledger.reserve(4);
@@ -38,7 +38,7 @@ test('a log that was cut before anything of it was read is counted as any other'
   expect(ledger.used()).toBe(4);
 });
 
-test('a cut behind all that was read takes nothing of what is still to be projected', () => {
+test('a truncation above all read offsets removes no unprojected appends', () => {
   const ledger = new QuotaLedger(LOG);
   ledger.refresh([{ logId: LOG, partition: 0, used: 5, lastOffset: 5 }], []);
   ledger.reserve(2);
@@ -48,7 +48,7 @@ test('a cut behind all that was read takes nothing of what is still to be projec
   expect(ledger.used()).toBe(8);
 });
 
-test('while ClickHouse is away own appends take bounded memory; then few of them count twice for a moment, and none is left out', () => {
+test('own appends take bounded memory while ClickHouse is unavailable, and none is omitted', () => {
   const [appends, maxOwn] = [5_000, 100];
   const ledger = new QuotaLedger(LOG, maxOwn);
   for (let offset = 0; offset < appends; offset++) {
@@ -75,13 +75,13 @@ test.each([
   [10_000, 10_000, false],
   [100_000, 95_000, false],
   [100_000, 95_001, true],
-])('of a quota of %i, %i used is near its line: %s', (quota, used, isNear) => {
+])('of a quota of %i, a use of %i is near the quota: %s', (quota, used, isNear) => {
   const ledger = new QuotaLedger(LOG);
   ledger.reserve(used);
   expect(ledger.isNearQuota(quota)).toBe(isNear);
 });
 
-test('at rest, equals what is in the log, however appends, repeats and readings of the rollup interleave', () => {
+test('equals the log at rest, for any order of appends, retries, and reads of the rollup', () => {
   const appended = { partition: fc.nat(2), events: fc.integer({ min: 1, max: 500 }) };
   const step = fc.oneof(
     fc.record({ kind: fc.constant('append' as const), ...appended }),
@@ -121,7 +121,7 @@ test('at rest, equals what is in the log, however appends, repeats and readings 
   );
 });
 
-test('at rest, equals what is stored and what is in the log, also when the log is cut and the projector notices it later', () => {
+test('equals the log and the stored rows at rest, also if the projector detects a truncation late', () => {
   const step = fc.oneof(
     fc.record({ kind: fc.constant('append' as const), events: fc.integer({ min: 1, max: 500 }) }),
     fc.record({ kind: fc.constant('project' as const), records: fc.nat(3) }),

@@ -48,7 +48,7 @@ describe('the top level', () => {
     ]);
   });
 
-  test('reads a body that is part of a larger buffer, and nothing beside it', () => {
+  test('reads a body inside a larger buffer, and nothing outside of it', () => {
     const around = Buffer.from('"{"eventType":"a"}"}');
     const result = scanBody(around.subarray(1, 18), { maxElements: 1 });
     expect(result).toMatchObject({ ok: true, elements: [{ eventType: 'a', start: 0, end: 17 }] });
@@ -58,18 +58,18 @@ describe('the top level', () => {
 });
 
 describe('the cap', () => {
-  test('ends the collecting, not the counting', () => {
+  test('limits the collected elements, but counts all', () => {
     const result = scan(`[${'{},'.repeat(MANY - 1)}{}]`, 500);
     expect(result).toMatchObject({ count: MANY });
     expect(result.elements.length).toBe(500);
   });
 
-  test('of just as many elements leaves none out', () => {
+  test('collects all elements at the limit', () => {
     expect(scan('[1,2,3]', 3).elements.length).toBe(3);
     expect(scan('[1,2,3]', 0)).toMatchObject({ count: 3, elements: [] });
   });
 
-  test('leaves what is behind it validated', () => {
+  test('validates the elements above it', () => {
     expect(scanBody(Buffer.from('[{},{},{"a":01}]'), { maxElements: 1 })).toMatchObject({
       ok: false,
       offset: 13,
@@ -93,7 +93,7 @@ describe('a syntax error', () => {
     ['["\\x"]', 3],
     ['\ufeff{}', 0],
     ['[-]', 2],
-  ])('in %j is told with its offset', (text, offset) => {
+  ])('in %j is reported with its offset', (text, offset) => {
     expect(scanBody(Buffer.from(text), { maxElements: 9 })).toMatchObject({
       ok: false,
       reason: 'syntax',
@@ -101,7 +101,7 @@ describe('a syntax error', () => {
     });
   });
 
-  test('is what every beginning of a batch is', () => {
+  test('is found in every prefix of a batch', () => {
     const element =
       '{"sessionId":"abcdefgh-é\\n","eventType":"abcdefgh","occurredAt":"a","payload":{"a":[-1.5e3,true]}}';
     const whole = Buffer.from(`[${element},${element}]`);
@@ -121,7 +121,7 @@ describe('a syntax error', () => {
   });
 });
 
-test('unknown names are told once each, with the element that has them first, the first ten of a body', () => {
+test('reports the first ten unknown names once each, with their first element', () => {
   const body = '[{"a":1,"eventType":"x"},{"a":2,"a":3,"\\u0062~/":{"c":1},"payload":{"d":1}}]';
   expect(scan(body).unknown).toEqual([
     { index: 0, pointer: '/a' },
@@ -142,7 +142,7 @@ test.each([
   ['null', 'B', 'invalid_body'],
   [`[${'{},'.repeat(500)}{}]`, 'A', 'batch_too_large'],
   [`[${'{},'.repeat(200)}{}]`, 'B', 'batch_too_large'],
-] as const)('a request of %s in revision %s is refused whole: %s', (text, revision, code) => {
+] as const)('rejects a request of %s in revision %s as a whole: %s', (text, revision, code) => {
   expect(() => scanRequest(Buffer.from(text), revision)).toThrow(expect.objectContaining({ code }));
 });
 
@@ -150,15 +150,15 @@ test.each([
   ['{}', 1],
   ['[3]', 1],
   [`[${'{},'.repeat(499)}{}]`, 500],
-])('the elements of %s are judged one by one: %i', (text, count) => {
+])('checks the elements of %s one by one: %i', (text, count) => {
   expect(scanRequest(Buffer.from(text), 'A').elements).toHaveLength(count);
 });
 
-test('a name of the contract that is written with escapes is not unknown', () => {
+test('recognizes a known name with escapes', () => {
   expect(scan('[{"event\\u0054ype":"e","other":1}]').unknown).toEqual([{ index: 0, pointer: '/other' }]);
 });
 
-test('400 wins over 413, which wins over 404, and every problem is named', () => {
+test('chooses 400 before 413 before 404, and returns every problem', () => {
   const problems = (['unknown_session', 'event_too_large', 'field_required'] as const).map((code, index) => {
     return { index, pointer: '/a', code, detail: 'why' };
   });
@@ -172,7 +172,7 @@ test('400 wins over 413, which wins over 404, and every problem is named', () =>
   ]);
 });
 
-test('what a token may not write is told before a session that does not exist, and behind what is wrong', () => {
+test('reports a forbidden build before an unknown session, and after invalid fields', () => {
   const codes = ['unknown_session', 'build_not_allowed', 'event_too_large'] as const;
   const problems = codes.map((code, index) => ({ index, pointer: '/a', code, detail: 'why' }));
   expect(elementsRejection(problems).code).toBe('event_too_large');

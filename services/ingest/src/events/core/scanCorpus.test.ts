@@ -12,7 +12,7 @@ describe('a valid document', () => {
     expect(scanBody(bytes, { maxElements: 500 })).toMatchObject({ ok: true });
   });
 
-  test.each(validJson)('is found byte for byte in a payload: $name', ({ bytes }) => {
+  test.each(validJson)('is kept byte for byte in a payload: $name', ({ bytes }) => {
     const body = asPayload(bytes);
     const result = scanBody(body, { maxElements: 500 });
     if (!result.ok) throw new Error(`refused at ${result.offset}: ${result.detail}`);
@@ -24,7 +24,7 @@ describe('a valid document', () => {
 });
 
 describe('an invalid document', () => {
-  test.each(invalidJson)('is refused as a body: $name', ({ bytes }) => {
+  test.each(invalidJson)('is rejected as a body: $name', ({ bytes }) => {
     expect(engineAccepts(bytes)).toBe(false);
     expect(isAccepted(bytes)).toBe(false);
   });

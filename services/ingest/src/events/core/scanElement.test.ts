@@ -14,7 +14,7 @@ describe('the fields of the envelope', () => {
     expect(body.slice(element.payloadStart, element.payloadEnd)).toBe('{"a":[1]}');
   });
 
-  test('are undefined where they are absent', () => {
+  test('are undefined if they are omitted', () => {
     const element = only('{}');
     expect(element).toMatchObject({ payloadKind: undefined, payloadStart: 0, payloadEnd: 0, repeated: [] });
     expect([
@@ -26,7 +26,7 @@ describe('the fields of the envelope', () => {
     ]).toEqual(Array.from({ length: 5 }, () => undefined));
   });
 
-  test('are known by their names with escapes', () => {
+  test('are recognized by names with escapes', () => {
     const escaped = [...'occurredAt'].map((c) => `\\u00${c.charCodeAt(0).toString(16)}`).join('');
     const element = only(`{"event\\u0054ype":"e","\\u0073essionId":"s","pa\\u0079load":{},"${escaped}":"t"}`);
     expect(element).toMatchObject({ eventType: 'e', sessionId: 's', payloadKind: 'object', occurredAt: 't' });
@@ -42,7 +42,7 @@ describe('the fields of the envelope', () => {
     ['{}', { kind: 'object' }],
     ['null', { kind: 'null' }],
     ['true', { kind: 'boolean' }],
-  ])('tell the number that a sequence of %s is, or its kind', (text, sequence) => {
+  ])('have the number of a sequence of %s, or its kind', (text, sequence) => {
     expect(only(`{"sequence":${text},"eventType":"e"}`)).toMatchObject({ sequence, eventType: 'e' });
     expect(only(`{"\\u0073equence": ${text} }`)).toMatchObject({ sequence });
   });
@@ -62,19 +62,22 @@ describe('the fields of the envelope', () => {
     ['false', 'boolean'],
     ['[1,[2]]', 'array'],
     ['{"a":"b"}', 'object'],
-  ])('tell the kind of %s where a string should stand', (text, kind) => {
+  ])('have the kind of %s in place of a string', (text, kind) => {
     const element = only(`{"sessionId":${text},"buildId":${text},"eventType":${text},"occurredAt":${text}}`);
     for (const field of ['sessionId', 'buildId', 'eventType', 'occurredAt'] as const) {
       expect(element[field]).toEqual({ kind });
     }
   });
 
-  test.each(['null', '1', '"{}"', 'true', '[{}]'])('span a payload that is %s, and tell its kind', (text) => {
-    const body = `{"payload": ${text} }`;
-    const element = only(body);
-    expect(element.payloadKind).toBe(kindOf(JSON.parse(text)));
-    expect(body.slice(element.payloadStart, element.payloadEnd)).toBe(text);
-  });
+  test.each(['null', '1', '"{}"', 'true', '[{}]'])(
+    'have the span and the kind of a payload that is %s',
+    (text) => {
+      const body = `{"payload": ${text} }`;
+      const element = only(body);
+      expect(element.payloadKind).toBe(kindOf(JSON.parse(text)));
+      expect(body.slice(element.payloadStart, element.payloadEnd)).toBe(text);
+    },
+  );
 
   test.each(['', 'a', 'é', '日本', '😀', 'a"b\\c/d\b\f\n\r\t\u0000', '\u2028', '\ufeff', '__proto__'])(
     'decode %j as JSON.parse does',
@@ -92,7 +95,7 @@ describe('the fields of the envelope', () => {
     expect(only(JSON.stringify({ eventType: text })).eventType).toBe(text);
   });
 
-  test('are never mixed up between elements that begin alike', () => {
+  test('are not mixed up between elements with the same prefix', () => {
     const types = [
       'ab',
       'abc',
@@ -119,7 +122,7 @@ describe('the fields of the envelope', () => {
 });
 
 describe('a repeated field', () => {
-  test('is named once, and its last occurrence counts', () => {
+  test('is reported once, and its last occurrence counts', () => {
     const element = only('{"eventType":"a","eventType":"b","payload":{},"eventType":"c","payload":[ ]}');
     expect(element).toMatchObject({
       repeated: ['eventType', 'payload'],
@@ -128,11 +131,11 @@ describe('a repeated field', () => {
     });
   });
 
-  test('is noticed through escapes and other kinds of value', () => {
+  test('is detected with escapes and other kinds of values', () => {
     expect(only('{"sessionId":null,"session\\u0049d":"a"}').repeated).toEqual(['sessionId']);
   });
 
-  test('is not noticed in another element, in a payload, or of an unknown name', () => {
+  test('is ignored in another element, in a payload, or with an unknown name', () => {
     const { elements } = scan('[{"eventType":"a"},{"eventType":"b","x":1,"x":2,"payload":{"a":1,"a":2}}]');
     expect(elements.map(({ repeated }) => repeated)).toEqual([[], []]);
   });
@@ -140,7 +143,7 @@ describe('a repeated field', () => {
 
 describe('a lone surrogate', () => {
   test.each(['\\ud800', 'a\\uDC00b', '\\ude00\\ud83d', '\\ud83dé'])(
-    'is noticed in an eventType of %s',
+    'is detected in an eventType of %s',
     (text) => {
       const element = only(`{"eventType":"${text}"}`);
       expect(element.loneSurrogate).toEqual(['eventType']);
@@ -148,40 +151,40 @@ describe('a lone surrogate', () => {
     },
   );
 
-  test('is noticed in each field that holds one', () => {
+  test('is detected in each field', () => {
     const element = only('{"occurredAt":"\\ud800","sessionId":"a","buildId":"\\udfff"}');
     expect(element.loneSurrogate).toEqual(['occurredAt', 'buildId']);
   });
 
-  test('is left alone in a payload, and in names', () => {
+  test('is kept in a payload and in names', () => {
     expect(only('{"eventType":"e","\\ud800":1,"payload":{"\\ud800":"\\udc00"}}').loneSurrogate).toEqual([]);
   });
 
-  test('is not seen in a pair', () => {
+  test('is not detected in a pair', () => {
     expect(only('{"eventType":"\\ud83d\\ude00"}')).toMatchObject({ eventType: '😀', loneSurrogate: [] });
   });
 });
 
 describe('depth', () => {
   test.each(['payload', 'anything', 'eventType'])(
-    'of 64 containers is fine in %s, 65 are too deep',
+    'of 64 containers is valid in %s, 65 are too deep',
     (name) => {
       expect(only(`{"${name}":${nested(64)}}`).tooDeep).toBeUndefined();
       expect(only(`{"${name}":${nested(65)}}`).tooDeep).toBe(`/${name}`);
     },
   );
 
-  test('counts containers inside each other, not beside each other', () => {
+  test('counts nested containers, not adjacent ones', () => {
     expect(only(`{"payload":[${'[{}],'.repeat(200)}0],"x":${nested(64)}}`).tooDeep).toBeUndefined();
   });
 
-  test('is that of the deepest place, wherever in the value it stands', () => {
+  test('is the maximum depth of the value', () => {
     for (const value of [`[${nested(64)},[1]]`, `[[1],${nested(64)}]`, `{"a":${nested(64)},"b":{}}`]) {
       expect(only(`{"payload":${value}}`).tooDeep).toBe('/payload');
     }
   });
 
-  test('counts objects as it counts lists', () => {
+  test('counts objects and arrays', () => {
     const objects = (levels: number) => `${'{"a":'.repeat(levels)}0${'}'.repeat(levels)}`;
     expect(only(`{"payload":${objects(64)}}`).tooDeep).toBeUndefined();
     expect(only(`{"payload":${objects(65)}}`).tooDeep).toBe('/payload');
@@ -191,7 +194,7 @@ describe('depth', () => {
     expect(only(`{"a":1,"b/\\u007e":${nested(70)},"payload":${nested(70)}}`).tooDeep).toBe('/b~1~0');
   });
 
-  test('of one field marks neither the fields nor the elements behind it', () => {
+  test('of one field affects no later fields or elements', () => {
     const { elements } = scan(
       `[{"payload":${nested(500)}},{"eventType":"e"},{"payload":{}},${nested(99)},{}]`,
     );
@@ -204,7 +207,7 @@ describe('depth', () => {
     ]);
   });
 
-  test('of millions of brackets overflows nothing', () => {
+  test('of millions of brackets does not overflow the stack', () => {
     const size = 8 * MANY;
     expect(scanBody(Buffer.alloc(size, '['), { maxElements: 1 })).toMatchObject({ ok: false, offset: size });
     const balanced = Buffer.concat([Buffer.alloc(size / 2, '['), Buffer.alloc(size / 2, ']')]);
@@ -214,7 +217,7 @@ describe('depth', () => {
   });
 });
 
-test('a body of many long names without an escape is read in one pass, not once for each of them', () => {
+test('reads a body with many long names in one pass', () => {
   const member = `"${'n'.repeat(30)}":0,`;
   expect(only(`{${member.repeat(MANY / 5)}"eventType":"e"}`).eventType).toBe('e');
 });

@@ -88,7 +88,7 @@ const document = fc.oneof(
   fc.array(element, { maxLength: 4 }).map((elements) => `[${elements.map(({ text }) => text).join(',')}]`),
 );
 
-test('accepts every document, and finds of each element the engine’s value in its span', () => {
+test('accepts every document, and finds the engine’s value in each element’s span', () => {
   fc.assert(
     fc.property(fc.array(spaced(value), { maxLength: 6 }), space, (items, outside) => {
       const body = Buffer.from(`${outside}[${items.join(',')}]${outside}`);
@@ -100,7 +100,7 @@ test('accepts every document, and finds of each element the engine’s value in 
   );
 });
 
-test('finds fields, repetitions, lone surrogates and payload bytes as the engine would', () => {
+test('finds fields, repetitions, lone surrogates, and payload bytes as the engine does', () => {
   fc.assert(
     fc.property(fc.array(element, { minLength: 1, maxLength: 5 }), fc.boolean(), (drawn, isAlone) => {
       const elements = isAlone ? drawn.slice(0, 1) : drawn;

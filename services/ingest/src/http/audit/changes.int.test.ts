@@ -22,7 +22,7 @@ import { problems } from '../problems.ts';
 import { checkedBody, jsonBody } from '../route.ts';
 import { openAudit } from './audit.ts';
 
-test('a change whose record the log does not take is refused and not done', async () => {
+test('rejects a change whose record cannot be appended', async () => {
   const { patch, name, refuse, records } = await aTenant();
   refuse(1);
   expect(await patch('Other')).toBe(503);
@@ -30,7 +30,7 @@ test('a change whose record the log does not take is refused and not done', asyn
   expect(await records()).toEqual([]);
 });
 
-test('a change that was done, and whose answer cannot be recorded, is not answered as done; what was asked stands', async () => {
+test('does not acknowledge a change whose result cannot be recorded, and keeps the first record', async () => {
   const { patch, name, refuse, records } = await aTenant();
   refuse(2);
   expect(await patch('Other')).toBe(503);
@@ -40,7 +40,7 @@ test('a change that was done, and whose answer cannot be recorded, is not answer
   ]);
 });
 
-test('of many changes of one tenant at once, each is recorded as the one before has left it', async () => {
+test('records concurrent changes of one tenant in sequence', async () => {
   const { patch, records } = await aTenant();
   const names = Array.from({ length: 20 }, (_, n) => `Name ${n}`);
   expect(new Set(await Promise.all(names.map((name) => patch(name))))).toEqual(new Set([200]));
@@ -53,7 +53,7 @@ test('of many changes of one tenant at once, each is recorded as the one before 
   expect(answered.map(({ after }) => nameIn(after)).toSorted()).toEqual(names.toSorted());
 });
 
-test('a body in which no id stands where one belongs is refused by its route, and recorded so', async () => {
+test('records the rejection of a body with an invalid id', async () => {
   const { patch, records } = await aTenant();
   expect(await patch('Other', { projectId: { toString: 1 } })).toBe(400);
   expect((await records()).map(({ status }) => status)).toEqual([null, 400]);

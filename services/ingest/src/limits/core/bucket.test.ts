@@ -12,7 +12,7 @@ const steps = fc.array(
   { maxLength: 40 },
 );
 
-test('of any time no more is taken than the rate of it and the burst, or one request that is larger', () => {
+test('in any interval, takes at most the rate and the burst, or one larger request', () => {
   fc.assert(
     fc.property(rates, steps, ({ perSecond, burstSeconds }, asked) => {
       const rate = { perSecond, capacity: perSecond * burstSeconds };
@@ -29,7 +29,7 @@ test('of any time no more is taken than the rate of it and the burst, or one req
   );
 });
 
-test('what was taken is there again after its time, and no more than the burst after any time', () => {
+test('refills over time, up to the burst', () => {
   const rate = { perSecond: 10, capacity: 30 };
   const bucket = new Bucket();
   expect(bucket.level(0, rate)).toBe(30);
@@ -38,7 +38,7 @@ test('what was taken is there again after its time, and no more than the burst a
   expect([1_000, 2_500, 60_000].map((nowMs) => bucket.level(nowMs, rate))).toEqual([10, 25, 30]);
 });
 
-test('a request that is larger than the burst passes a full bucket, and those after it wait for all of it', () => {
+test('a request above the burst passes a full bucket, and later requests wait for all of it', () => {
   const rate = { perSecond: 10, capacity: 30 };
   expect(
     takenOf(rate, [
@@ -54,7 +54,7 @@ test('a request that is larger than the burst passes a full bucket, and those af
   ).toHaveLength(2);
 });
 
-test('a clock that is set back takes nothing away, and refills from its new time on', () => {
+test('keeps its level if the clock is set back, and refills from the new time', () => {
   const rate = { perSecond: 10, capacity: 30 };
   const bucket = new Bucket();
   bucket.level(3_600_000, rate);
@@ -64,7 +64,7 @@ test('a clock that is set back takes nothing away, and refills from its new time
   expect(bucket.level(1_000, rate)).toBe(15);
 });
 
-test('of another rate, what is there is at most its burst, and refills at its pace', () => {
+test('adapts to another rate and burst', () => {
   const bucket = new Bucket();
   bucket.level(0, { perSecond: 10, capacity: 30 });
 

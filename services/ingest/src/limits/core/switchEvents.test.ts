@@ -8,7 +8,7 @@ const NOW = 1_000_000;
 const AT = { nowMs: NOW, fallbackKey: 'the request' };
 const [BUILD, OTHER] = [randomUUID(), randomUUID()];
 
-test('a switch is for the events of its type and its build, and for all where it names none', () => {
+test('a switch applies to its type and build, or to all events', () => {
   const drafts = [
     aDraft(0, { eventType: 'frame', buildId: BUILD }),
     aDraft(1, { eventType: 'Frame', buildId: BUILD }),
@@ -24,7 +24,7 @@ test('a switch is for the events of its type and its build, and for all where it
   expect(refusedBy({})).toEqual([0, 1, 2, 3]);
 });
 
-test('what is refused is told why, and the others are kept as they came', () => {
+test('rejects events with the reason, and keeps the others unchanged', () => {
   const drafts = [aDraft(4, { eventType: 'frame' }), aDraft(7)];
   const {
     kept,
@@ -36,7 +36,7 @@ test('what is refused is told why, and the others are kept as they came', () => 
   expect(refused).toEqual([{ index: 4, pointer: '', code: 'switched_off', detail }]);
 });
 
-test('of several the first that an event meets decides', () => {
+test('applies the first matching switch', () => {
   const drafts = [aDraft(0, { buildId: BUILD }), aDraft(1)];
   const all = aSwitch({ action: 'sample', sampleRate: 1 });
   const { kept, rejectedElements: refused } = switchEvents([aSwitch({ buildId: BUILD }), all], drafts, AT);
@@ -45,7 +45,7 @@ test('of several the first that an event meets decides', () => {
   expect(switchEvents([all, aSwitch({ buildId: BUILD })], drafts, AT).rejectedElements).toEqual([]);
 });
 
-test('from its end on a switch is as if it were not there', () => {
+test('ignores a switch after its end', () => {
   const ended = aSwitch({ until: NOW });
   const running = aSwitch({ until: NOW + 1, eventType: 'x' });
 
@@ -56,7 +56,7 @@ test('from its end on a switch is as if it were not there', () => {
   expect(activeSwitches(undefined, NOW)).toEqual([]);
 });
 
-test('a sample keeps whole sessions, about as many as its rate says, and tells the rate of what it keeps', () => {
+test('a sample keeps whole sessions at about its rate, and marks events with the rate', () => {
   const sessions = Array.from({ length: 4_000 }, () => randomUUID());
   const drafts = sessions.flatMap((sessionId, i) => [0, 1].map((n) => aDraft(2 * i + n, { sessionId })));
   const { kept, sampledOut } = switchEvents([aSwitch({ action: 'sample', sampleRate: 0.25 })], drafts, AT);
@@ -75,7 +75,7 @@ test('a sample keeps whole sessions, about as many as its rate says, and tells t
   expect(later.kept).toEqual(kept);
 });
 
-test('a share of the players is always the same ones, whatever their sessions, and grows with the share', () => {
+test('a share selects the same players in all sessions, and grows with the share', () => {
   const players = Array.from({ length: 4_000 }, (_, i) => `player ${i}`);
   const drafts = players.flatMap((player, i) =>
     [0, 1].map((n) => {
@@ -95,7 +95,7 @@ test('a share of the players is always the same ones, whatever their sessions, a
   expect(refusedBy(1)).toHaveLength(drafts.length);
 });
 
-test('whom a share of the players takes in tells nothing of whose session a sample keeps', () => {
+test('the selection of players is independent of the selection of samples', () => {
   const drafts = Array.from({ length: 4_000 }, (_, i) => {
     const sessionId = randomUUID();
     return aDraft(i, { sessionId, player: playerNumber(null, sessionId) });
@@ -107,7 +107,7 @@ test('whom a share of the players takes in tells nothing of whose session a samp
   expect(Math.abs(kept.filter(({ sampleRate }) => sampleRate === 0.5).length - 1_000)).toBeLessThan(200);
 });
 
-test('events without a session are sampled one by one, and those of a repeat as they were before', () => {
+test('samples events without a session one by one, and equally at a retry', () => {
   const drafts = Array.from({ length: 1_000 }, (_, i) => aDraft(i, { sessionId: null, player: undefined }));
   const sample = [aSwitch({ action: 'sample', sampleRate: 0.5, playerShare: 0.5 })];
   const out = (fallbackKey: string) =>

@@ -42,12 +42,12 @@ test('reads what the plugin sends', () => {
   });
 });
 
-test('metadata keeps every byte', () => {
+test('keeps every byte of the metadata', () => {
   const metadata = '{ "a":1.0,"a":-0, "é":"\\ud800" ,"n":18446744073709551615,"e":1e400 }';
   expect(read(`{"metadata" : ${metadata} }`).metadata?.toString()).toBe(metadata);
 });
 
-test('an empty string and null in an optional field are as if they were omitted', () => {
+test('an empty string or null in an optional field counts as omitted', () => {
   const { version, platform } = BUILD;
   const empty = { id: '', startedAt: '', buildId: '', player: { externalId: '', deviceId: '' } };
   expect(read({ ...empty, build: { version, platform, gitCommit: '', channel: '' } })).toEqual(
@@ -58,7 +58,7 @@ test('an empty string and null in an optional field are as if they were omitted'
   ).toEqual(read({}));
 });
 
-test('a build’s own id beside it is taken, another one is not', () => {
+test('accepts a build with its own id, and rejects another id', () => {
   const own = buildIdOf(PROJECT, BUILD);
   expect(read({ build: BUILD, buildId: own.toUpperCase() }).buildId).toBe(own);
   expect(refusalOf({ build: BUILD, buildId: randomUUID() }).errors).toEqual([
@@ -66,12 +66,12 @@ test('a build’s own id beside it is taken, another one is not', () => {
   ]);
 });
 
-test('a build may be told by its id alone', () => {
+test('accepts a build by its id alone', () => {
   const buildId = randomUUID();
   expect(read({ buildId: buildId.toUpperCase() })).toMatchObject({ buildId, build: null });
 });
 
-test('a body of 1 MiB is read, a byte more is a 413', () => {
+test('accepts a body of 1 MiB, and rejects one more byte with 413', () => {
   const body = (bytes: number): string => `{"x":"${'x'.repeat(bytes - '{"x":""}'.length)}"}`;
   expect(read(body(1024 * 1024)).ignored).toEqual(['/x']);
   expect(refusalOf(body(1024 * 1024 + 1))).toMatchObject({
@@ -104,7 +104,7 @@ test.each<[what: string, body: unknown, pointer: string, detail: RegExp]>([
   ['a long platform', { build: { ...BUILD, platform: LONG } }, '/build/platform', /more than 255 char/],
   ['a long commit', { build: { ...BUILD, gitCommit: LONG } }, '/build/gitCommit', /more than 255 char/],
   [
-    'a channel that is none',
+    'an invalid channel',
     { build: { ...BUILD, channel: 'live' } },
     '/build/channel',
     /dev, qa, alpha, beta, staging, prod/,
@@ -129,12 +129,12 @@ test.each<[what: string, body: unknown, pointer: string, detail: RegExp]>([
   expect(errors).toEqual([expect.objectContaining({ pointer, detail: expect.stringMatching(detail) })]);
 });
 
-test('255 characters are taken, however many bytes they have', () => {
+test('accepts 255 characters of any byte length', () => {
   const text = `${'任'.repeat(254)}🗡`;
   expect(read({ player: { externalId: text } }).playerExternalId).toBe(text);
 });
 
-test('64 KiB of metadata are taken, a byte more is a 413, and a 400 wins over it', () => {
+test('accepts 64 KiB of metadata, rejects one more byte with 413, and prefers 400', () => {
   const metadata = (bytes: number) => ({ x: 'x'.repeat(bytes - '{"x":""}'.length) });
   expect(read({ metadata: metadata(65_536) }).metadata).toHaveLength(65_536);
   const tooLarge = refusalOf({ metadata: metadata(65_537) });

@@ -11,7 +11,7 @@ function aRejection(of: Partial<CredentialRejection> = {}): CredentialRejection 
   return { ...who, at, doneAt: at, status: 401, code: 'unauthorized', count: 1, ...of };
 }
 
-test('tells the first of an address at once, and the others of its minute as one count', () => {
+test('records the first rejection of an address at once, and the others of its minute as one count', () => {
   const counts = new CredentialRejectionCounts();
   const [first, second] = [aRejection({ at: 5 }), aRejection({ at: 7 })];
   expect(counts.note(first)).toEqual(first);
@@ -25,7 +25,7 @@ test('tells the first of an address at once, and the others of its minute as one
   expect(counts.note(first)).toEqual(first);
 });
 
-test('says several where those of a count differ', () => {
+test('uses `several` for values that differ within a count', () => {
   const counts = new CredentialRejectionCounts();
   counts.note(aRejection());
   counts.note(aRejection({ actor: 'token:2' }));
@@ -35,7 +35,7 @@ test('says several where those of a count differ', () => {
   ]);
 });
 
-test('tells a bounded number a minute, however many send from however many addresses, and counts each', () => {
+test('records a bounded number per minute for any number of addresses, and counts each rejection', () => {
   const counts = new CredentialRejectionCounts();
   const sent = Array.from({ length: 3_000 }, (_, n) =>
     aRejection({ address: `10.0.${n % 200}.1`, status: n % 3 === 0 ? 403 : 401 }),
@@ -50,7 +50,7 @@ test('tells a bounded number a minute, however many send from however many addre
   );
 });
 
-test('keeps what could not be written for the end of the minute, within the same bound', () => {
+test('keeps unwritten rejections for the end of the minute, within the same limit', () => {
   const counts = new CredentialRejectionCounts();
   for (let n = 0; n < 100; n++) counts.add(aRejection({ address: `10.0.0.${n}`, count: 3 }));
   const counted = counts.take();

@@ -7,7 +7,7 @@ const TOKEN = `qlt_${'a1B2-_c3'.repeat(5)}`;
 const same = (text: string): string => text;
 const shown = (value: unknown, hide = same): unknown => JSON.parse(redactedText(value, hide) ?? 'null');
 
-test('keeps what was asked, and hides each field that is named as a secret, however deep', () => {
+test('keeps the request, and hides each field with a secret name, at any depth', () => {
   const limits = { eventsPerSecond: 5, burstSeconds: null };
   expect(shown({ name: 'Fox', limits, scopes: ['read'], tokenId: 'i', isSuspended: false })).toEqual({
     ...{ name: 'Fox', limits, scopes: ['read'], tokenId: 'i', isSuspended: false },
@@ -23,7 +23,7 @@ test('keeps what was asked, and hides each field that is named as a secret, howe
   });
 });
 
-test('hides a token in any text, as a field’s name, and whatever else it is told of', () => {
+test('hides tokens in any text or field name, and further secrets', () => {
   expect(shown({ name: `my token is ${TOKEN}, ok?`, [TOKEN]: [TOKEN] })).toEqual({
     name: 'my token is ***, ok?',
     '***': ['***'],
@@ -36,7 +36,7 @@ test('hides a token in any text, as a field’s name, and whatever else it is to
   expect(redactedWord(`a/${TOKEN}`, hide)).toBe('a/***');
 });
 
-test('bounds what it keeps: nothing of nothing, no more than twenty levels', () => {
+test('keeps at most twenty levels, and nothing of an empty value', () => {
   expect([undefined, null, ''].map((value) => redactedText(value, same))).toEqual([null, null, null]);
   const most = 'x'.repeat(64 * 1024 - '""'.length);
   expect(shown(most)).toBe(most);
@@ -46,7 +46,7 @@ test('bounds what it keeps: nothing of nothing, no more than twenty levels', () 
   expect(redactedText(deepObject, same)).toBe(`${'{"a":'.repeat(20)}"…"${'}'.repeat(20)}`);
 });
 
-test('keeps of what is too large the beginnings of its texts, lists and objects, and how much is left out', () => {
+test('keeps the start of large texts, lists, and objects, and the omitted size', () => {
   expect(shown({ sql: `${'ü'.repeat(99)}🦊${'ü'.repeat(40_000)}`, ['n'.repeat(101)]: 1 })).toEqual({
     sql: `${'ü'.repeat(99)}\ufffd… and 40001 more`,
     [`${'n'.repeat(100)}… and 1 more`]: 1,
@@ -60,12 +60,12 @@ test('keeps of what is too large the beginnings of its texts, lists and objects,
   );
 });
 
-test('hides a token before it cuts the text in it', () => {
+test('hides a token before it truncates its text', () => {
   const text = `${'x'.repeat(90)}${TOKEN}${'.'.repeat(64 * 1024)}`;
   expect(shown(text)).toBe(`${'x'.repeat(90)}***.......… and 65529 more`);
 });
 
-test('says only the size of what is too large even so', () => {
+test('keeps only the size of a value that is still too large', () => {
   const row = Array.from({ length: 32 }, () => 'x'.repeat(200));
   const rows = (last: number) => [
     ...Array.from({ length: 17 }, () => row),
@@ -75,7 +75,7 @@ test('says only the size of what is too large even so', () => {
   expect(shown(rows(40))).toEqual({ leftOutBytes: Buffer.byteLength(JSON.stringify(rows(40))) });
 });
 
-test('tells of as many switches as a project has, with the longest of fields, what each of them does', () => {
+test('keeps the action of every switch of a project, with the longest fields', () => {
   // A control character takes six bytes as JSON, the most of all.
   const switches = Array.from({ length: MAX_SWITCHES_PER_PROJECT }, (_, i) => ({
     eventType: `${i} `.padEnd(1000, '\u0001'),
