@@ -1,4 +1,4 @@
-/** How ingest comes upon a cut of what it has appended, and whom it tells. */
+/** Tests how ingest detects and reports truncations of its own appends. */
 import { randomUUID } from 'node:crypto';
 import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -92,7 +92,7 @@ test('a truncation is logged, counted, and a warning for a day', async () => {
   expect((await health.state()).problems).toEqual({});
   clock.nowMs += DAY_MS;
   expect(await warning()).toBeUndefined();
-  // Of sessions nothing is remembered with the events.
+  // A truncation of sessions does not affect the caches of events.
   expect(found).toEqual([]);
 });
 
@@ -115,7 +115,7 @@ test('reports unprojected appends of the truncated partition only', async () => 
     { value: 2, labels: { topic: TOPICS.events, partition: 0 } },
   ]);
   expect(store.asked).toEqual([projected, ...lost].map(({ appendId }) => appendId));
-  // None is told again by the next cut.
+  // Appends are not reported again by the next truncation.
   cuts.ownAppends.confirmed(0, 11, appends(1));
   await expect.poll(() => store.rows.length).toBe(2);
   expect((await metrics.lostAppends.get()).values).toMatchObject([{ value: 3 }]);

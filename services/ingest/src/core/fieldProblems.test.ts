@@ -1,4 +1,4 @@
-/** What a client is told of a body that is wrong. */
+/** Tests the problems of invalid bodies. */
 import { EXAMPLE_SESSION, EXAMPLE_TIME, Nullable, Timestamp, Uuid } from '@questlog/schemas/http/fields';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';

@@ -1,4 +1,4 @@
-/** A filter that is given is read or refused; one that is not given narrows nothing. */
+/** Tests the filters of list queries. */
 import { expect, test } from 'vitest';
 import { Rejected } from '../rejected.ts';
 import { choiceFilter, textFilter, timeFilter, uuidFilter, whereClause } from './listFilters.ts';

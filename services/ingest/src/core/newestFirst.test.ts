@@ -1,4 +1,4 @@
-/** A page ends where the next one goes on. */
+/** Tests pages, and the cursors that connect them. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { newestFirstPage, newestFirstParams, readNewestFirst } from './newestFirst.ts';

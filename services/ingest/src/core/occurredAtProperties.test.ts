@@ -1,4 +1,4 @@
-/** Random moments against the engine's own calendar, which shares no code with ours. */
+/** Compares random times with the engine's calendar, which shares no code with the product. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { formatMicros, parseOccurredAt } from './occurredAt.ts';
@@ -6,7 +6,7 @@ import { formatMicros, parseOccurredAt } from './occurredAt.ts';
 describe('against the engine’s calendar', () => {
   const FIRST = -2_208_988_800_000_000n;
   const LAST = 10_413_791_999_999_999n;
-  /** Above 2^53 microseconds, in 2255, a number is no longer exact. */
+  /** Above 2^53 microseconds, in 2255, a double is no longer exact. */
   const micros = fc.oneof(
     fc.bigInt({ min: FIRST, max: LAST }),
     fc.bigInt({ min: 2n ** 53n - 5_000_000n, max: 2n ** 53n + 5_000_000n }),

@@ -1,4 +1,4 @@
-/** A body is read by bytes: what is kept stays as it came, and only JSON is taken for JSON. */
+/** Tests the scan of a body that is one object. */
 import { isUtf8 } from 'node:buffer';
 import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
@@ -14,7 +14,7 @@ const SHAPE: ObjectShape = {
   events: (json, valueAt) => json.skipValue(valueAt),
 };
 
-/** Each mutant of the product is run against them. */
+/** Mutation tests run these tests once per mutant. */
 const MANY = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 10_000 : 1_000_000;
 
 function scanned(text: string): ScannedObject {

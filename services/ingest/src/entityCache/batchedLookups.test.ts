@@ -1,4 +1,4 @@
-/** However many ask for what ClickHouse may have, a project has one query under way, and unknown ids do not keep it busy. */
+/** Tests that a project runs one lookup at a time, and that unknown ids do not keep it busy. */
 import { MAX_IDS_PER_QUERY } from '@questlog/runtime/clickhouse/store';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { batchedLookups } from './batchedLookups.ts';
@@ -43,7 +43,7 @@ test('pauses a project after a query without rows, and no other project', async 
   await vi.advanceTimersByTimeAsync(1);
   expect(await Promise.all([known, again])).toEqual([['b'], ['b']]);
   expect(asked.at(-1)).toEqual({ projectId: 'p', ids: ['b', 'unknown'] });
-  // It found something: the next one goes at once.
+  // The lookup found a row, so the next one starts at once.
   expect(await lookUp('p', ['b'])).toEqual(['b']);
 });
 

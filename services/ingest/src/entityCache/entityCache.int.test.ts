@@ -1,4 +1,4 @@
-/** What ingest keeps of the sessions that it reads while Kafka does not tell which of them ClickHouse has. */
+/** Tests the session cache while the projector's progress is unavailable. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
@@ -17,7 +17,7 @@ import type { IndexBounds } from './entityIndex.ts';
 import { openSessionCache } from './sessionCache.ts';
 
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
-/** More than come between two questions for what is projected. */
+/** More records than between two updates of the progress. */
 const MANY = 300;
 
 test('registers sessions with a full cache while Kafka is silent, and later evicts projected ones', async () => {
@@ -96,7 +96,7 @@ test('is Unavailable while it has not detected a truncation yet', async () => {
   await log.truncate(TOPICS.sessions, 0, 0);
   const asked = () => sessions.find(TENANT, PROJECT, [randomUUID()]);
   await expect(asked()).rejects.toBeInstanceOf(Unavailable);
-  // Another process is faster, maybe with the same id: this one is where the tail has read something else.
+  // Another process appends first, so that this process's tail has read another record at the offset.
   await log.append(TOPICS.sessions, 0, [{ key: TENANT, value: Buffer.from('another’s') }]);
   const third = aSession({ tenantId: TENANT, projectId: PROJECT });
   await expect(sessions.register(third)).rejects.toBeInstanceOf(ReadBackTimeout);
@@ -137,7 +137,7 @@ test('detects a truncation of a partition that gets its leader after the start',
   const made = [0, 1].map(() => aSession({ tenantId: TENANT, projectId: PROJECT }));
   for (const session of made) await before.register(session);
 
-  // The projector had written others, of a log that was cut since.
+  // The projector had written other records of a log that was truncated since.
   const { log, electLeader } = withoutLeader(whole, home);
   const last = [0, 1].map((one) =>
     one === home ? { offset: 1, id: 'of a record that is gone' } : undefined,
@@ -151,7 +151,7 @@ test('detects a truncation of a partition that gets its leader after the start',
   expect(cuts).toEqual([{ topic: TOPICS.sessions, partition: home, offset: 1 }]);
 });
 
-/** ClickHouse gets all at once, and answers with none of it. */
+/** ClickHouse receives all sessions, and returns none of them. */
 async function ingest(bounds: IndexBounds) {
   const log = await aLog();
   await log.ensureTopics(topicDefinitions(1));
@@ -180,7 +180,7 @@ async function ingest(bounds: IndexBounds) {
       await Promise.all(made.map((session) => sessions.register(session)));
       return made.map(({ sessionId }) => sessionId);
     },
-    /** Those that memory did not know. */
+    /** Returns the ids that were not in memory. */
     lookedUp: async (ids: readonly string[]): Promise<unknown[]> => {
       looked.length = 0;
       await sessions.find(TENANT, PROJECT, ids);

@@ -1,4 +1,4 @@
-/** The memory agrees with the log: the first record of an id, and its later changes. */
+/** Tests that the index agrees with the log. */
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { type CachedSession, PackedSessions } from './core/packedSessions.ts';
@@ -123,11 +123,11 @@ test('keeps all entities of the log while ClickHouse is unavailable, and limits 
   expect(memory.isFull).toBe(true);
   memory.putRecord(P, 'of another process', at(made('a'), 10));
   expect(found(memory, 'of another process')).toBeDefined();
-  // A look-up would push nothing out, and stay itself.
+  // A lookup would evict nothing, and not be kept itself.
   memory.putStored(P, 'looked up', made('stored'));
   expect(found(memory, 'looked up')).toBeUndefined();
 
-  // One partition is projected, the other is not: nobody waits for that one.
+  // One partition is projected, the other is not.
   memory.evictProjected([11, 0]);
   expect(memory.isFull).toBe(false);
   expect([found(memory, '0'), found(memory, '1')]).toEqual([undefined, made('a')]);
@@ -191,7 +191,7 @@ describe('of sessions', () => {
     expect(memory.get(P, '7')?.firstOffset).toBe(7);
     expect(memory.isFull).toBe(false);
 
-    // A look-up pushes nothing out.
+    // A lookup evicts nothing.
     memory.putStored(P, 'stored', aSession('stored'));
     expect(foundOf(memory, ids).length).toBe(100);
 
@@ -217,7 +217,7 @@ describe('of sessions', () => {
     expect(memory.putRecord(P, '0', repeat)).toEqual(aSession('0'));
     expect(foundOf(memory, ids)[0]).toEqual(aSession('0'));
     expect(memory.get(P, '0')?.firstOffset).toBe(0);
-    // ClickHouse knows of a record that stands further ahead.
+    // ClickHouse has a record from a lower offset.
     memory.putStored(P, '0', aSession('0', 5n));
     expect(foundOf(memory, ['0'])).toEqual([aSession('0', 5n)]);
   });

@@ -1,4 +1,4 @@
-/** What a process has in memory of a project that is erased as a whole: its rows go, and so it must go from memory. */
+/** Tests that the erasure of a project also removes its entities from memory. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { applyEntry, emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
@@ -39,11 +39,11 @@ test.each([
     const hidden = erase({ projectId });
     expect([await isKnown(), isPeeked()]).toEqual([false, false]);
     clock.ms += 1_000;
-    // Its row may be there, and the new one would go with it.
+    // The old row may still exist, and would hide a new one.
     await expect(register(wanted)).rejects.toThrow(Unavailable);
     expect([await register({}), await register({ id: randomUUID() })]).toEqual([201, 201]);
     hidden();
-    // A 200 would be of a record whose row is gone.
+    // A 200 would acknowledge a session whose row is hidden.
     expect(await register(wanted)).toBe(201);
     expect([await isKnown(), await register({}), await register(wanted)]).toEqual([true, 201, 200]);
     expect(isPeeked()).toBe(true);
@@ -62,7 +62,7 @@ test('a session whose row is not hidden yet is unknown, and cannot be registered
     onTestFinished(() => sessions.close());
     return sessions;
   };
-  // One has it in memory, the other in ClickHouse only.
+  // One process has the session in memory, the other only in ClickHouse.
   const [asked, unasked] = [await open(), await open()];
   const find = async () => (await asked.find(principal.tenant.id, PROJECT, [id])).size;
   expect(await find()).toBe(1);
@@ -72,7 +72,7 @@ test('a session whose row is not hidden yet is unknown, and cannot be registered
     registerSession({ sessions, clock }, principal, Buffer.from(JSON.stringify(of)));
   for (const sessions of [asked, unasked])
     await expect(register(sessions, { id })).rejects.toThrow(Unavailable);
-  // Of an id that is drawn here nobody need be asked.
+  // A generated id needs no lookup.
   store.query = () => Promise.reject(new Unavailable('ClickHouse is away'));
   expect(await register(unasked, {})).toMatchObject({ status: 201 });
 });
@@ -104,7 +104,7 @@ test('registers a hidden session again while other rows of its project are not h
   expect([await register(), await file()]).toEqual([201, true]);
   clock.ms += 1_000;
   erase({ projectId: PROJECT });
-  // Their rows may still come.
+  // The rows may still be written.
   for (const again of [register, file])
     await expect(again()).rejects.toMatchObject({ name: 'Unavailable', retryAfterS: 5 });
   projected[0] = 1;
@@ -136,7 +136,7 @@ test('an event does not belong to an erased report whose window is open and that
   expect([reportsOf(goes), window()]).toEqual([[], []]);
 });
 
-/** Whose ClickHouse has nothing, and gets nothing. */
+/** Its ClickHouse is empty and receives no rows. */
 async function aProcess() {
   const clock = { ms: NOON_MS, now: () => clock.ms };
   const log = await aLog();
@@ -159,7 +159,7 @@ async function aProcess() {
       store: { query: async () => [] } as unknown as Store,
       isErased: isErasedIn(directory),
     },
-    /** @returns notes that all of it is hidden. */
+    /** @returns a function that marks all rows as hidden */
     erase: (of: Partial<Erasure>) => {
       const erasure = anErasure({ tenantId: TENANT, requestedAt: clock.ms, ...of });
       const note = (hiddenAt: number | null) =>

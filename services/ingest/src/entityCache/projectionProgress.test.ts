@@ -1,11 +1,11 @@
-/** A read's wait for the projection, and its questions to the brokers meanwhile. */
+/** Tests how reads wait for the projection, and their requests to the brokers. */
 import type { Committed } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { expect, test } from 'vitest';
 import { type ProjectionProgress, watchProgress } from './projectionProgress.ts';
 
-/** A read that need not wait is over long before, on a busy machine too. */
+/** A read without a wait takes far less, also on a busy machine. */
 const LONG_MS = 200;
 
 test('a read requests the end offsets and the commits once, and no start offsets', async () => {
@@ -116,7 +116,7 @@ function watch(log: AskedLog, tableNow?: () => Promise<string>): ProjectionProgr
   });
 }
 
-/** Offsets as the test sets them. */
+/** Returns a log with the offsets that the test sets. */
 function aLog(
   given: { ends: number[]; commits: (number | undefined)[]; starts?: number[] },
   onEnds: () => unknown = () => undefined,

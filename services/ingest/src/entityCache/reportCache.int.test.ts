@@ -1,4 +1,4 @@
-/** Which reports exist and whose window is open, at a start: ClickHouse has the past, the log what came since. */
+/** Tests which reports and windows a new process has, from ClickHouse and from the log. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -84,12 +84,12 @@ test('a retraction before its report has no effect', async () => {
 });
 
 async function started(given: {
-  /** In ClickHouse. */
+  /** Reports in ClickHouse. */
   stored: readonly ReportLink[];
-  /** At the tenant's home, not projected yet. */
+  /** Unprojected records in the tenant's home partition. */
   inLog: readonly ReportLink[];
   astray?: ReportLink;
-  /** In the log from the start, in ClickHouse and below the projector's offset from the first question on. */
+  /** A report in the log that is projected before the first query. */
   projectedMeanwhile?: ReportLink;
 }): Promise<ReportCache> {
   const clock = { now: () => receivedAt };
@@ -128,7 +128,7 @@ async function started(given: {
   return reports;
 }
 
-/** Answers every question with those of the reports that it is about. */
+/** Returns a store that answers queries with these reports. */
 function storeOf(stored: () => readonly ReportLink[]): Store {
   const refuse = (): Promise<never> => Promise.reject(new Error('not asked here'));
   return {

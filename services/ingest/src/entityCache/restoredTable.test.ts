@@ -1,4 +1,4 @@
-/** Beside a ClickHouse that was restored: what is not in its tables yet was acknowledged, and must not be called unknown. */
+/** Tests requests while a restored ClickHouse lacks acknowledged entities, which must not be called unknown. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -31,7 +31,7 @@ test.each(['that runs', 'that starts then'])(
     expect(await find(early)).toBe('known');
     expect(await find(late)).toBe('unavailable');
     expect(await isLacking()).toContain('sessions was restored');
-    // The projector has noticed, and reads the log again.
+    // The projector has detected the restore, and reads the log again.
     await product.project(0);
     expect(await find(late)).toBe('unavailable');
     await product.project(1);
@@ -97,7 +97,7 @@ test('a cached session without a row has expired, or is not restored yet', async
   await expect(read()).rejects.toThrow('ClickHouse was restored and does not have this session yet');
 });
 
-/** Two sessions are registered and projected. */
+/** Registers and projects two sessions. */
 async function aProduct() {
   const log = await aLog();
   await log.ensureTopics(topicDefinitions(1));
@@ -130,7 +130,7 @@ async function aProduct() {
   const startIngest = async () => {
     const opened = await openSessionCache({
       ...{ log, registry, store, logger: silentLogger, projection, table },
-      // Whatever is projected leaves at once.
+      // Evicts every projected entity at once.
       bounds: { maxWeight: 0, maxUnprojectedWeight: 100 },
     });
     onTestFinished(() => opened.close());

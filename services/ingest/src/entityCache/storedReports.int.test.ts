@@ -1,4 +1,4 @@
-/** Questions about many reports on the real engine: a start after a busy day, retries without end, a report of a crowd. */
+/** Tests queries over many reports on the real engine. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
@@ -10,7 +10,7 @@ import { addLinks, addReports, numbered, sharedStore } from './storedReports.tes
 import { storedOpenReports } from './storedReports.ts';
 
 const NOON_MS = Date.UTC(2026, 10, 21, 12);
-/** No report of noon is fresh any more. */
+/** No report of noon is fresh at this time. */
 const LATER_MS = NOON_MS + 60 * 60 * 1000;
 const shared = sharedStore();
 
@@ -18,7 +18,7 @@ test('a start reads the latest reports of a day, without duplicates, in small re
   const { store } = shared;
   const projectId = randomUUID();
   const count = 25_000;
-  // Some three thousand share each millisecond, so that pages end inside of one.
+  // About three thousand reports share each millisecond, so that pages end inside of one.
   await addReports(store, { projectId, count, receivedAt: `${NOON_MS} + intDiv(number, 3000)` });
   const answers: number[] = [];
   const counting = counted(store, answers);
@@ -47,7 +47,7 @@ test('unresolved reports do not prevent retries of other reports', async () => {
     const now = await retriedOf(store, projectId);
     for (const id of now) retried.add(id);
     expect([now.length, retried.size - before]).toEqual([1_000, round === 3 ? 500 : 1_000]);
-    // In vain: the linker says once more of each that its event did not come.
+    // The linker writes each link as unresolved again.
     const reports = now.map((id) => Number.parseInt(id.slice(-12), 16));
     await addLinks(store, { projectId, reports, state: 'unresolved', changedAt: NOON_MS + round });
   }

@@ -1,4 +1,4 @@
-/** What ingest knows of sessions and reports when the log is cut under it, or was cut before it starts. */
+/** Tests sessions and reports after truncations of the log, while ingest runs or before it starts. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { until } from '@questlog/runtime/log/contract/harness';
@@ -39,7 +39,7 @@ test('restores unprojected sessions that a truncation removed, at every process 
   for (const each of [kept, ...lost]) await one.sessions.register(each);
   await topic.untilKnown(other, [kept, ...lost]);
   await topic.cut(1);
-  // No process forgets a session in between: it is known, or the process says that it does not know yet.
+  // Each process knows the session, or reports that it does not know yet.
   const all = [kept, ...lost];
   do {
     for (const process of [one, other]) expect(await topic.known(process, all)).toEqual(all.map(idOf));
@@ -121,7 +121,7 @@ test('starts at the last projected record if it is unchanged', async () => {
   topic.last = { offset: 0, id: headers['questlog-append-id'] };
   const one = await topic.start();
   expect(one.cuts).toEqual([]);
-  // Only ClickHouse could know the first, and has it not.
+  // Only ClickHouse could have the first session, and does not have it.
   expect(await topic.known(one, [first, second])).toEqual([idOf(second)]);
 });
 
@@ -194,7 +194,7 @@ async function topics(): Promise<{
   return { log, registry: await openLogRegistry(log) };
 }
 
-/** The sessions' topic of one partition, and processes that know it. */
+/** Creates a topic of sessions with one partition, and processes that cache it. */
 async function aTopic() {
   const { log, registry } = await topics();
   const codec = await createCodec(registry, sessionRegistered);
@@ -212,9 +212,9 @@ async function aTopic() {
     },
   });
   const topic = {
-    /** What ClickHouse has. */
+    /** Sessions in ClickHouse. */
     stored: [] as SessionRegistered[],
-    /** Retention has removed what was before. */
+    /** Retention has removed earlier records. */
     startsAt: 0,
     projected: 0,
     last: undefined as { offset: number; id: string } | undefined,
@@ -271,7 +271,7 @@ function projectedUpTo(
   return { caughtUp: async () => {}, projected: async () => [offset()], lastRecords: async () => [last()] };
 }
 
-/** Answers with the sessions that are asked for; it has no reports. */
+/** Returns a store with these sessions, and without reports. */
 function storeOf(sessions: readonly SessionRegistered[]): Store {
   const refuse = (): Promise<never> => Promise.reject(new Error('not asked here'));
   return {

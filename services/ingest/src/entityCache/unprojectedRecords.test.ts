@@ -1,4 +1,4 @@
-/** What is kept of the latest records: at least what ClickHouse may lack, within a bound, in the log's order. */
+/** Tests that unprojected records are kept, within the limit, in log order. */
 import type { LogRecord } from '@questlog/runtime/log/log';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -44,7 +44,7 @@ test('uses the progress of one update at the next update, except after a truncat
   for (const offset of [0, 1]) kept.put(0, aRecord(offset));
   kept.setProjected([2]);
   kept.truncate(0, 2);
-  // Of the log as it was.
+  // This progress belongs to the log before the truncation.
   kept.setProjected([]);
   expect(textsOf(kept.truncate(0, 0))).toEqual(['0', '1']);
 });

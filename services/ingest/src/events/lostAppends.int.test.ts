@@ -1,4 +1,4 @@
-/** What an ingest tells of appends that a cut took, in the real table. */
+/** Tests the report of lost appends with the real table. */
 import { randomUUID } from 'node:crypto';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';

@@ -20,7 +20,7 @@ test.each([
   '',
   'x',
   'MS4y',
-  // What a cursor was before it was sealed: a client could try offsets with it.
+  // A cursor of the unencrypted form, with which a client could try offsets.
   Buffer.from('1700000000000000.3.12345678901.4').toString('base64url'),
   'é',
 ])('%j is not a valid cursor', async (text) => {

@@ -1,4 +1,4 @@
-/** How the use of the quotas is read: this month's, whatever is away, in time that grows with the tenants and not with their square. */
+/** Tests reads of the quota's use, whose cost grows linearly with the tenants. */
 import { randomUUID } from 'node:crypto';
 import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -11,7 +11,7 @@ const LOG_ID = randomUUID();
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
 const MONTH = '2026-11';
 const PARTITIONS = [0, 1, 2];
-/** What ClickHouse has of each tenant. */
+/** Events of each tenant in ClickHouse. */
 const USED = PARTITIONS.length * 5;
 const MINUTE_MS = 60_000;
 const PACE = { refreshMs: 20, nearMs: 10 };
@@ -42,7 +42,7 @@ test('the first requests of a tenant wait at most two seconds for earlier proces
     1,
     [['all', 2_000]],
   ]);
-  // A month begins with nothing.
+  // A month starts at zero.
   expect((await quotas.ledger(tenant, '2026-12'))?.used()).toBe(0);
   expect([NOW_MS, Date.UTC(2026, 0)].map(monthOf)).toEqual([MONTH, '2026-01']);
 });
@@ -55,7 +55,7 @@ test('a lagging or silent projector blocks no events', async () => {
   const ledger = await quotas.ledger(tenant, MONTH);
   expect(ledger?.used()).toBe(USED);
   expect(logged).toEqual(['quota_from_lagging_rollup']);
-  // What it appends itself counts until the rollup has it.
+  // Own appends count until the rollup includes them.
   ledger?.reserve(2);
   ledger?.confirm(0, 50, 2);
   await expect.poll(() => asked.length).toBeGreaterThan(2);
@@ -193,7 +193,7 @@ test('a stop does not wait for a silent ClickHouse, and ignores the result of it
 interface Asked {
   readonly tenants: readonly string[];
   readonly months: readonly string[];
-  /** How often it was read whose row one is. */
+  /** Number of checks of a row's tenant. */
   looks: number;
 }
 
@@ -245,7 +245,7 @@ function aProcess(tenants: readonly Tenant[]) {
   return { quotas, asked, waits, logged, broken, clock, rollup, silence };
 }
 
-/** Near its line, so that the rollup is read often. */
+/** A tenant near its quota, so that the rollup is read often. */
 function aTenant(): Tenant {
   return { id: randomUUID(), name: 'T', monthlySoftQuota: 1_000, spread: 1, createdAt: 1 };
 }

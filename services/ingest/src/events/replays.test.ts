@@ -1,4 +1,4 @@
-/** Keyed requests: each event is stored once, whatever is remembered, under way, projected or away. */
+/** Tests that each event of a keyed request is stored once. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -30,7 +30,7 @@ test('waits for ClickHouse with an older key', async () => {
   outage.isOn = true;
   await expect(once(replays, aRequest({ madeAtMs: STARTED_MS }), never)).rejects.toThrow(Unavailable);
 
-  // It answers again, which moves the line.
+  // ClickHouse answers again, and moves the limit.
   outage.isOn = false;
   clock.nowMs = STARTED_MS + 60_000;
   await once(replays, aRequest({ madeAtMs: clock.nowMs }), async () => [anEvent()]);
@@ -130,7 +130,7 @@ test('finds events that earlier processes stored, after they are projected', asy
   tables.events.push(ofKey(1));
   const all = await replays.claim(request);
   expect(all).toMatchObject({ isReplay: true, stored: [{ index: 0 }, { index: 1 }, { index: 2 }] });
-  // Remembered from now on.
+  // Cached from now on.
   expect(await replays.claim(request)).toEqual(all);
   expect(asked).toHaveLength(4);
 });
@@ -158,7 +158,7 @@ test('caches 200,000 events for a day, evicts the oldest first, and keeps runnin
   };
   const keep = async (n: number, events: StoredElement[]) =>
     (await task(replays, requests[n] ?? underWay)).complete(events);
-  // In two tries, which are not counted twice.
+  // In two attempts, which are not counted twice.
   await keep(0, many.slice(1));
   await keep(0, [anEvent()]);
   await keep(1, many);
@@ -192,7 +192,7 @@ test('looks up a retry after a truncation, and stores it again if ClickHouse doe
   again.complete([anEvent()]);
   expect(await replays.claim(remembered)).toMatchObject({ isReplay: true });
 
-  // Some of it may have been confirmed before the cut.
+  // Some events may have been confirmed before the truncation.
   expect(first.complete([anEvent()])).toHaveLength(1);
   expect(await waiting).toMatchObject({ isReplay: false });
 
@@ -264,7 +264,7 @@ function aProcess({ isProjected = true } = {}) {
   const waits: unknown[][] = [];
   const caughtUp = (...of: unknown[]): Promise<void> => {
     waits.push(of);
-    // That a projector lags stops no request for ever.
+    // A lagging projector does not block requests permanently.
     return isProjected ? Promise.reject(new Unavailable('it lags')) : promise;
   };
   const projection = { caughtUp, projected: async () => [] };

@@ -1,4 +1,4 @@
-/** What the quota counts of a request: what is in the log, and nothing that failed. */
+/** Tests what the quota counts: events in the log, and no failed ones. */
 import { randomUUID } from 'node:crypto';
 import type { NewRecord } from '@questlog/runtime/log/log';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -36,7 +36,7 @@ test('a failed append releases its quota, and the other appends are stored and c
   };
   const append = aLogThatTakes(appended);
   const storing = appendEvents(deps, principal, decided);
-  // What fails first does not answer for what is still under way.
+  // The first failure is not returned while other appends are running.
   await expect.poll(() => ledger.used()).toBe(3);
   resolve();
   await expect(storing).rejects.toBe(reason);
@@ -148,13 +148,13 @@ test('stores and releases events of a tenant without a quota, and reports withou
   deps.log.append = () => Promise.reject(new Error('the broker is away'));
   const failing = await decideEvents(deps, principal, aRequest([0]));
   await expect(appendEvents(deps, principal, failing)).rejects.toThrow('the broker is away');
-  // A report without events counts nothing, and waits for nobody.
+  // A report without events uses no quota, and waits for no ledger.
   expect(asked).toEqual(['2026-11', '2026-11']);
 });
 
 test('returns random bytes once, from memory that no other buffer shares', () => {
   const pool = new RandomPool();
-  // From nothing to more than is drawn at once.
+  // From no bytes to more than one draw.
   const others = new Set<ArrayBufferLike>();
   const asked = [24, 0, 12_000, 24, 8_000, 40_000, 16, 1, 16_384];
   const taken = asked.flatMap((bytes) => {
@@ -171,7 +171,7 @@ test('returns random bytes once, from memory that no other buffer shares', () =>
   }
   for (const times of given.values()) expect(Math.max(...times)).toBeLessThan(2);
   expect(others.intersection(given)).toEqual(new Set());
-  // Nothing is left as it was allocated: of 8 bytes none are alike.
+  // No byte keeps its allocated value: all groups of 8 bytes differ.
   const all = Buffer.concat(taken).toString('hex').match(/.{16}/g) ?? [];
   expect(new Set(all).size).toBe(all.length);
   const other = new RandomPool().take(64);
@@ -181,7 +181,7 @@ test('returns random bytes once, from memory that no other buffer shares', () =>
 test('two requests at the same time share no id', async () => {
   const { deps, principal } = aProcess({ quota: null });
   const ids: string[] = [];
-  // More than one drawing of random bytes, and their sizes do not divide it.
+  // Takes more than one draw of random bytes, in sizes that do not divide it.
   for (let i = 0; i < 300; i++) {
     const { created, appends } = await decideEvents(
       deps,
@@ -201,7 +201,7 @@ interface Appended {
   readonly record: NewRecord;
 }
 
-/** Two lanes of its tenant lie on two partitions. */
+/** Two lanes of the tenant are in two partitions. */
 function aProcess({ quota }: { quota: number | null }) {
   const tenant = { id: randomUUID(), name: 'T', monthlySoftQuota: quota, spread: 2, createdAt: 1 };
   const principal = {

@@ -1,4 +1,4 @@
-/** The room for bodies is full: who gets some, and who gives way. */
+/** Tests which bodies are evicted when the memory for bodies is full. */
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { listen } from '@questlog/runtime/process/listener/listen';
@@ -13,7 +13,7 @@ import { BodyBudget, EventLoopQueue, type PendingBody, withBody } from './readBo
 const MIB = 1024 * 1024;
 const FULL = 256 * MIB;
 
-/** A budget that a tenant has filled with 32 bodies, each of which still lacks its last byte. */
+/** Returns a budget that a tenant has filled with 32 bodies, each without its last byte. */
 function aFullBudget(whose = 'greedy') {
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());
@@ -36,7 +36,7 @@ test('evicts the body that waits longest for its bytes to another tenant’s bod
 
   expect(gaveWay).toEqual([[0, 'Unavailable']]);
   expect(held()).toBeLessThan(FULL);
-  // The end of its reading comes later, and gives nothing back twice.
+  // Its reading ends later, and releases nothing twice.
   budget.end(bodies[0] as PendingBody);
   budget.end(body);
   expect(held()).toBe(31 * (8 * MIB - 1));
@@ -112,6 +112,6 @@ test('32 connections that withhold their last byte do not delay another tenant',
     /^HTTP\/1.1 200 .*20000 taken$/s,
   );
   const answers = greedy.map(async (socket) => await text(socket));
-  // Which of the two tells how slow the machine is.
+  // The result depends on the speed of the machine.
   expect(await Promise.race(answers)).toMatch(/^HTTP\/1.1 (503|408) .*Connection: close\r\n/s);
 });

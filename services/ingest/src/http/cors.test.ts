@@ -1,4 +1,4 @@
-/** The setting, and what follows from it for an answer; that every path and every answer has it is seen in `test/e2e`. */
+/** Tests the setting and its effect on a response. `test/e2e` tests every path. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -76,7 +76,7 @@ test('off sends no CORS headers', async () => {
 });
 
 async function aListener(setting: string) {
-  // What is asked here reaches nothing behind the listener.
+  // Requests of this test do not get past the listener.
   const deps = {
     corsOrigins: allowedOrigins(setting),
     defaultRevision: 'A',

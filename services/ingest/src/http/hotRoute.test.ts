@@ -1,7 +1,4 @@
-/**
- * The events' route before Koa against Koa alone: the same bytes of an answer, the same books, counts and metrics, for
- * ordinary requests and for each kind of unusual one.
- */
+/** Compares the hot route with Koa alone: response bytes, ledger, counts, and metrics, for ordinary and unusual requests. */
 import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -43,7 +40,7 @@ interface Sent {
   readonly as?: string;
   readonly headers?: Readonly<Record<string, string | undefined>>;
   readonly body?: string | Buffer;
-  /** Sent instead of what comes after the head. */
+  /** Replaces everything after the head. */
   readonly raw?: string | Buffer;
 }
 
@@ -52,7 +49,7 @@ const strict = { Prefer: 'handling=strict' };
 const typed = (eventType: string) => JSON.stringify({ ...event, eventType });
 const [bad, unknown] = [{ eventType: 7 }, { ...event, evnetType: 'x', more: 1 }];
 
-/** Nothing in them is for Koa. */
+/** Requests that need no Koa. */
 const ORDINARY: Readonly<Record<string, Sent>> = {
   'one event': { body: one },
   'one event in revision A': { as: 'ofA', body: one },
@@ -87,7 +84,7 @@ const ORDINARY: Readonly<Record<string, Sent>> = {
   'a limit that is not met': { as: 'limited', body: one },
 };
 
-/** Refused as a whole or in part, or with fields that are named. */
+/** Requests that are rejected, in whole or in part, or have reported fields. */
 const REFUSED: Readonly<Record<string, Sent>> = {
   'lenient, with a bad one': { body: JSON.stringify([event, bad]), headers: lenient },
   'unknown fields': { body: JSON.stringify([unknown]) },
@@ -193,7 +190,7 @@ test('passes neither ordinary nor rejected requests to Koa', async () => {
   expect(handedOver).toEqual([]);
 });
 
-/** Sends a request, and behind it one that ends the connection; returns all that comes back. */
+/** Sends a request, and a second one that ends the connection. Returns all received bytes. */
 async function aListener(handler: Parameters<typeof listen>[0]) {
   const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
   const listener = await listen(handler, at);
@@ -219,7 +216,7 @@ async function aListener(handler: Parameters<typeof listen>[0]) {
   };
 }
 
-/** Without what differs between any two answers. */
+/** Masks parts that differ between any two responses. */
 function masked(answer: string): string {
   return answer
     .replace(/^Date: .*$/gm, 'Date')
@@ -243,7 +240,7 @@ function aVerifier(): PublicAppDeps['jwts'] {
   };
 }
 
-/** All behind the listener, on a log that takes everything. */
+/** Creates everything behind the listener, on a log that accepts all records. */
 function aGame(settings: Partial<PublicAppDeps> = {}) {
   const metrics = ingestMetrics(createMetricsRegistry());
   const clock = { now: () => NOW_MS };
@@ -263,7 +260,7 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
     reports: { reportsOf: () => [], hasReports: async () => false },
     replays: openReplays({ store, clock, projection: { caughtUp: async () => undefined } } as never),
     quotas: { ledger: async () => undefined },
-    // Its record would not be what this log waits for.
+    // The fast path would write a record that this log does not expect.
     ordinary: { tryIngest: () => undefined },
     codec: { encode: encodeUnlessAway },
     log: { append: async () => ({ baseOffset: 0 }) },
@@ -287,7 +284,7 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
   return {
     deps,
     noted: () => ({ received, rejects, uses, unauthenticated }),
-    /** Without how long it took. */
+    /** Excludes durations. */
     counted: async () => {
       const lines = (await metrics.exposition.metrics()).split('\n');
       return lines.filter((line) => /^questlog_(?!.*seconds_(bucket|sum))/.test(line));
@@ -303,7 +300,7 @@ function encodeUnlessAway({ events: [first] }: EventsAccepted): Buffer {
   return Buffer.alloc(1);
 }
 
-/** A project and a tenant of each token, whose text is its name. */
+/** Returns a directory with a project and a tenant per token; a token's text is its name. */
 function aDirectory() {
   const directory = emptyDirectory();
   const limits = { eventsPerSecond: null, requestsPerSecond: null, bytesPerSecond: null, burstSeconds: 1 };

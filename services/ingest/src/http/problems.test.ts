@@ -1,4 +1,4 @@
-/** What a client is told of a request that could not be read, and what a refusal keeps. */
+/** Tests responses to malformed requests, and the memory of a rejection. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RejectionReason } from '@questlog/runtime/process/listener/rejections';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Bodies that cost the process more than they cost the client who sent them. */
+/** Tests bodies that cost the process more than their client. */
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { BodyBudget, EventLoopQueue, withBody } from './readBody.ts';
 
 const MIB = 1024 * 1024;
-/** A frame of zstd that holds `{}` and asks for a window of `2 ** log` bytes (RFC 8878, section 3.1.1). */
+/** Returns a zstd frame of `{}` with a window of `2 ** log` bytes (RFC 8878, section 3.1.1). */
 const windowOf = (log: number): Buffer =>
   Buffer.concat([Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3, 0x11, 0, 0]), Buffer.from('{}')]);
 
@@ -62,7 +62,7 @@ test('skips a large body that waited if its client has disconnected, but stores 
   expect(await Promise.all([stays?.length, ends.length])).toEqual([MIB, 2]);
 });
 
-/** @param onSent when the body has come whole. */
+/** @param onSent called after the complete body was sent */
 function reading(
   sent: Buffer,
   coding: string,

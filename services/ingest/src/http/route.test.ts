@@ -1,4 +1,4 @@
-/** Names of fields that mean something in JavaScript mean nothing in a body. */
+/** Tests that names with a meaning in JavaScript have none in a body. */
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { TenantInput } from '@questlog/schemas/http/admin';

@@ -1,4 +1,4 @@
-/** Where an uploadUrl leads, until when it is taken, and what a game is told where there is no store. */
+/** Tests the addresses of uploads, their expiry, and responses without a store. */
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
@@ -69,7 +69,7 @@ test.each(['goes on', 'waits'])(
     const arrived = Promise.withResolvers<void>();
     const look = (): boolean => {
       looks += 1;
-      // At its head, and at its first piece.
+      // The first check is at the head, the second at the first piece.
       if (looks === 2) arrived.resolve();
       return isValid;
     };
@@ -150,7 +150,7 @@ test('names the missing setting if uploads are not configured', async () => {
   expect(await put(address, 'text/plain', Buffer.from('x'))).toBe(403);
 });
 
-/** A listener on a folder, unless the options say otherwise; `ask` is a request for an upload with these headers. */
+/** Starts a listener on a folder, unless the options differ. `ask` requests an upload with these headers. */
 async function aListener(options: Partial<UploadListenerOptions>) {
   const folder = mkdtempSync(join(tmpdir(), 'uploads-'));
   const store = await openFolderStore({ folder, signingKey: '' });

@@ -1,4 +1,4 @@
-/** A listener that has the endpoints of uploads and no other. */
+/** Test support: a listener with only the upload endpoints. */
 import { Router } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -17,9 +17,9 @@ export interface UploadListenerOptions {
   readonly store: UploadStore | undefined;
   readonly publicUrl?: string;
   readonly clock?: Clock;
-  /** Whoever asks, with whatever token. */
+  /** Caller of every request, with any token. */
   readonly principal?: Principal;
-  /** Whether its token is. */
+  /** Returns true if the caller's token is valid. */
   readonly isValid?: () => boolean;
 }
 
@@ -35,7 +35,7 @@ export async function listenForUploads(options: UploadListenerOptions): Promise<
     return principal;
   });
   const app = new Koa().use(problems(silentLogger, metrics)).use(router.routes());
-  // Clients that leave in the middle of a file.
+  // Ignores errors of clients that disconnect during a file.
   app.silent = true;
   const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
   return await listen(app.callback(), at);

@@ -6,7 +6,7 @@ import { MAX_ADDRESSES, openAddressLimits, parseTrustedProxies } from './address
 let nowMs = 0;
 const refusals: unknown[] = [];
 
-/** Of one request a second. */
+/** Limits of one request per second. */
 function limits(trusted = '') {
   nowMs = 1_000_000;
   refusals.length = 0;
@@ -15,7 +15,7 @@ function limits(trusted = '') {
     metrics: { rateLimited: { inc: (labels: unknown) => refusals.push(labels) } } as never,
     trustedProxies: parseTrustedProxies(trusted),
   });
-  /** How many of so many requests pass. */
+  /** Returns how many of `count` requests pass. */
   return (remoteAddress: string, count = 1, { forwarded, ...of }: Given = {}): number => {
     const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded };
     const request = { socket: { remoteAddress }, headers } as unknown as IncomingMessage;

@@ -1,4 +1,4 @@
-/** ClickHouse has room for some reads at once: all of it but one place is one tenant's, where nobody else waits. */
+/** Tests the sharing of ClickHouse between tenants. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { expect, test } from 'vitest';
@@ -10,7 +10,7 @@ const PROJECTS = new Map([
 ]);
 const GREEDY = { tenantId: 'greedy', projectId: 'g' };
 
-/** Queries in the order in which they reached ClickHouse, each with a way to answer it. */
+/** Queries in the order in which they reached ClickHouse, each with a function that answers it. */
 function aStore(
   where: { isEngineLocal: boolean; cores?: number } = { isEngineLocal: false },
   sharing: typeof fairReads | typeof fairLookups = fairReads,

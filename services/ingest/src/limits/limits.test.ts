@@ -1,4 +1,4 @@
-/** Who is held to which rate, and what the refused are told. */
+/** Tests the rates of projects and tenants, and the responses to rejected requests. */
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
@@ -90,7 +90,7 @@ test('rejects requests and announced bytes before the body, and counts them by t
     /100 bytes a second; try again in 1 s/,
   );
   expect(() => limits.admit(caller, { 'content-length': '0' })).toThrow(/1 requests a second/);
-  // Its length was announced, and has been counted.
+  // Its length was announced, and is counted already.
   limits.admitBody(caller, { 'content-length': '51' }, 51);
   limits.admitBody(caller, {}, 50);
   expect(() => limits.admitBody(caller, {}, 1)).toThrow(/bytes a second/);

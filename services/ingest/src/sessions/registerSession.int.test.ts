@@ -1,4 +1,4 @@
-/** Registering sessions at a process that does not come to read what the log has. */
+/** Tests registrations at a process that does not read the end of the log. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -16,7 +16,7 @@ import { Rejected } from '../rejected.ts';
 import { registerSession } from './registerSession.ts';
 
 const PARTITIONS = 4;
-/** For what never comes: short, as the tests wait it out. */
+/** Short, because the tests wait until it has passed. */
 const WAIT_MS = 100;
 
 test('a registration that is not read back in time is Unavailable, and its retry gets the first response', async () => {
@@ -26,7 +26,7 @@ test('a registration that is not read back in time is Unavailable, and its retry
   const wanted = { id: randomUUID(), startedAt: '2026-11-21T12:00:00Z' };
   await expect(registerSession(deps, principal, bodyOf(wanted))).rejects.toThrow(Unavailable);
   expect(sum(await log.endOffsets(TOPICS.sessions))).toBe(1);
-  // Behind the log: nothing is appended any more, and a look-up does not wait for ever either.
+  // While the process lags, nothing is appended, and a lookup ends at its timeout.
   await expect(registerSession(deps, principal, bodyOf(wanted))).rejects.toThrow(Unavailable);
   expect(sum(await log.endOffsets(TOPICS.sessions))).toBe(1);
 
@@ -73,7 +73,7 @@ test('a session that may be in ClickHouse is Unavailable while ClickHouse is sil
 
   expect([...(await known(registered.body.id)).keys()]).toEqual([registered.body.id]);
   await expect(known(randomUUID())).rejects.toThrow(Unavailable);
-  // What is refused anyway is refused for what is known.
+  // A request with other problems is rejected for these.
   const refusal = new Rejected('field_invalid', 'an element is bad');
   await expect(known(randomUUID(), () => refusal)).rejects.toBe(refusal);
 });
@@ -103,7 +103,7 @@ test('a registration is Unavailable without an append while the cache is full', 
   await registerSession(deps, principal, bodyOf({}));
   await expect(registerSession(deps, principal, bodyOf({}))).rejects.toThrow(/ClickHouse lags/);
   expect(sum(await log.endOffsets(TOPICS.sessions))).toBe(2);
-  // The same again is still answered, and what is not the same is refused.
+  // A retry still gets its response, and a different registration is rejected.
   const again = await registerSession(deps, principal, bodyOf(wanted));
   expect(again).toMatchObject({ status: 200, body: first.body });
   const others = [
@@ -149,7 +149,7 @@ test('lookups wait for lookups of the same project only', async () => {
   asked[1]?.answer();
   await one;
 
-  // Of the flood each query comes behind the one before, with all that has come meanwhile.
+  // Each query of the flood follows the one before, with all ids that have arrived meanwhile.
   for (let i = 0; i < 4; i += 1) {
     await expect.poll(() => asked.length, { interval: 5 }).toBe(i === 0 ? 2 : i + 2);
     asked[i === 0 ? 0 : i + 1]?.answer();

@@ -1,4 +1,4 @@
-/** A read before the linker has worked has all of an event's reports, and no other. */
+/** Tests that a read before the linker has run returns all reports of an event, and no other. */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
@@ -214,19 +214,19 @@ test('limits the open reports of a session, and those that name an event', () =>
   const asking = { projectId: PROJECT, sessionId: SESSION, eventIds: [EVENT.id], maxSessionLinks: 4 };
   const other = { ...asking, sessionId: randomUUID(), eventIds: [randomUUID()] };
   const reports = Array.from({ length: MAX_OPEN_REPORTS_PER_KEY - 1 }, () => aReport(asking));
-  // Each counts once, although it is read back before it is answered.
+  // Each report counts once, although it is read back before the response.
   for (const report of reports) {
     recent.startFiling(report);
     recent.open(report, NOW);
   }
   expect(recent.capacityFor(asking, NOW)).toEqual({ ofSession: true, eventIds: [EVENT.id] });
-  // One that is being filed counts, since many may be at once.
+  // A report that is being filed counts, because many can be filed concurrently.
   const filed = recent.startFiling(aReport(asking));
   expect(recent.capacityFor(asking, NOW)).toEqual({ ofSession: false, eventIds: [] });
   filed();
   const last = aReport(asking);
   recent.open(last, NOW);
-  // Filed and retracted again and again, they would have each event linked without end.
+  // Retracted reports count too; otherwise, each event could be linked without limit.
   recent.retract(PROJECT, last.reportId);
   const mixed = { ...asking, eventIds: [EVENT.id, ...other.eventIds] };
   expect(recent.capacityFor(mixed, NOW)).toEqual({ ofSession: false, eventIds: other.eventIds });

@@ -1,13 +1,13 @@
-/** What is packed is found as it was, for as long as nobody forgets it, however many there are. */
+/** Tests that packed sessions are found unchanged until they are removed. */
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type CachedSession, type IndexedSession, PackedSessions } from './packedSessions.ts';
 
 const PROJECT = '85ac27b3-4cf8-4a46-b24b-0b6ca34e27fa';
-/** Each mutant of the product is run against them. */
+/** Mutation tests run these tests once per mutant. */
 const IS_MUTANT = process.env['QUESTLOG_TEST_RUNS'] === 'mutants';
-/** Several steps of `forget`. */
+/** Takes several steps of `remove`. */
 const MANY = IS_MUTANT ? 22_000 : 100_000;
 const sha256 = (name: string): Buffer => createHash('sha256').update(name).digest();
 
@@ -75,7 +75,7 @@ const steps = fc.array(
   { maxLength: 200, size: 'max' },
 );
 
-/** All in one table, from its last slot on; they differ where the names do, in one of three words of the key. */
+/** Puts all names into one table, from its last slot on. Different names differ in one of three words of the key. */
 function colliding(name: string): Buffer {
   const hash = Buffer.alloc(16, 0xff);
   const number = Number.parseInt(name.slice(-4), 16);

@@ -1,10 +1,10 @@
-/** Of two sessions with one place the later is there, and none is ever taken for another. */
+/** Tests that a slot keeps the later of two sessions, and that sessions are not confused. */
 import { expect, test } from 'vitest';
 import type { CachedSession } from './packedSessions.ts';
 import { RecentSessions } from './recentSessions.ts';
 
 const FAR = 2 ** 20;
-/** The second one is kept; those behind it have the same place in the table. */
+/** All of these ids share the slot of the second one, which is kept. */
 const IDS = [
   ...[
     [0, 0, 0, 0],

@@ -1,6 +1,6 @@
 /**
- * The short ways beside the long ones, over damaged bodies: elements that the schema is not asked about beside what it says of
- * them, records beside what avsc writes by the registered schema, answers beside `JSON.stringify`.
+ * Compares the fast paths with the slow ones over damaged bodies: elements that skip the schema with the schema's result,
+ * records with those of avsc, and responses with `JSON.stringify`.
  */
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
@@ -27,16 +27,16 @@ import type { ScannedElement } from './scanElement.ts';
 interface Seen {
   inOrder: number;
   wrong: number;
-  /** Requests that take the short way. */
+  /** Number of requests that take the fast path. */
   ordinary: number;
 }
 
-/** Of 50 bodies each: a million in the tier of faults. */
+/** Runs of 50 bodies each: a million bodies in the tier of faults. */
 const RUNS = { long: 20_000, mutants: 30 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 120;
 const DAMAGED_EACH = 50;
-/** One in so many is compared with what avsc and `JSON.stringify` write; each ordinary one with what the long way does. */
+/** One of this many is compared with avsc and `JSON.stringify`; each ordinary request is compared with the slow path. */
 const STORED = 4;
-/** What is longer is for `scanCorpus.test.ts`. */
+/** `scanCorpus.test.ts` tests longer bodies. */
 const LONG_BYTES = 20_000;
 
 const NOW = 1_795_262_987_142;
@@ -167,7 +167,7 @@ function textOf(fields: Readonly<Record<string, string>>): string {
 }
 
 function expectAgreement(bytes: Buffer, dice: Dice, seen: Seen): void {
-  // Whoever sends other bytes was refused before.
+  // Other bytes are rejected earlier.
   if (!isUtf8(bytes)) return;
   const scanned = scanBody(bytes, { maxElements: 500 });
   const revision = dice.one(['A', 'B'] as const);
@@ -193,7 +193,7 @@ function expectAgreement(bytes: Buffer, dice: Dice, seen: Seen): void {
 
 const ordinary = new OrdinaryEvents();
 
-/** What the short way takes as ordinary, the long one finds in order, records and answers with the same bytes. */
+/** Expects that the slow path accepts an ordinary request, with the same record and response. */
 function expectSameOrdinary(
   bytes: Buffer,
   { drafts, problems }: Elements,
@@ -236,7 +236,7 @@ function expectSameOrdinary(
   expectSame(answerOf(batch), eventArray(answered), bytes);
 }
 
-/** By the schema alone. */
+/** Uses only the schema. */
 function readTheLongWay(bytes: Buffer, scanned: readonly ScannedElement[], revision: Revision): Elements {
   const drafts: Draft[] = [];
   const problems: ElementProblem[] = [];
@@ -262,7 +262,7 @@ function readTheLongWay(bytes: Buffer, scanned: readonly ScannedElement[], revis
 
 const registered = parseSchema<EventsAccepted>(eventsAccepted.schema);
 
-/** Keyed, lenient and sampled as the dice say. */
+/** Stores with a random key, lenience, and sample. */
 function expectSameStored(
   { drafts, problems }: Elements,
   revision: Revision,
@@ -321,7 +321,7 @@ function idTheLongWay(
 
 type Answered = AnsweredEvent | readonly ElementProblem[];
 
-/** What stands for a payload is put into JSON as its bytes afterwards. */
+/** Replaces a placeholder with the payload's bytes after encoding. */
 function answerTheLongWay(answered: Answered | readonly Answered[]): Buffer {
   const payloads: Buffer[] = [];
   const shown = (one: Answered): unknown => {

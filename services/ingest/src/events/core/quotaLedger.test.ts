@@ -23,7 +23,7 @@ test('counts the rows of an older log, whatever their offsets', () => {
 test('counts an append once that the rollup had before it was confirmed', () => {
   const ledger = new QuotaLedger(LOG);
   ledger.reserve(4);
-  // What was known to be projected before the rows were read may lie behind them.
+  // The rows can be older than the projected offset that was read before them.
   ledger.refresh([{ logId: LOG, partition: 1, used: 4, lastOffset: 9 }], [0, 9]);
   ledger.confirm(1, 9, 4);
   expect(ledger.used()).toBe(4);
@@ -85,7 +85,7 @@ test('equals the log at rest, for any order of appends, retries, and reads of th
   const appended = { partition: fc.nat(2), events: fc.integer({ min: 1, max: 500 }) };
   const step = fc.oneof(
     fc.record({ kind: fc.constant('append' as const), ...appended }),
-    // Consumers drop it: it counts until it is known to be projected.
+    // Consumers drop a retry: it counts until its offset is projected.
     fc.record({ kind: fc.constant('repeat' as const), ...appended }),
     fc.record({ kind: fc.constant('project' as const), partition: fc.nat(2), records: fc.nat(3) }),
     fc.constant({ kind: 'refresh' as const }),
@@ -134,7 +134,7 @@ test('equals the log and the stored rows at rest, also if the projector detects 
       const log: number[] = [];
       let projected = { end: 0, used: 0 };
       let orphans = 0;
-      /** Where the log was cut below what the projector had written and has not looked at since. */
+      /** Offset of a truncation that the projector has not detected yet. */
       let cutAt = Infinity;
       const sum = (events: readonly number[]) => events.reduce((total, one) => total + one, 0);
       const refresh = (): void =>
@@ -151,7 +151,7 @@ test('equals the log and the stored rows at rest, also if the projector detects 
           ledger.confirm(0, log.push(one.events) - 1, one.events);
         } else if (one.kind === 'cut') {
           const offset = Math.max(0, log.length - one.records);
-          // It is read once more before, so that the reading is of the log as it was.
+          // Reads once more before, so that the rows belong to the log before the truncation.
           refresh();
           if (offset < projected.end) cutAt = Math.min(cutAt, offset);
           log.length = offset;

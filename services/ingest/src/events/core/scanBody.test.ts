@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { elementsRejection, scanBody, scanRequest } from './scanBody.ts';
 
-/** Each mutant of the product is run against them. */
+/** Mutation tests run these tests once per mutant. */
 const MANY = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 10_000 : 1_000_000;
 
 describe('the top level', () => {

@@ -1,4 +1,4 @@
-/** Every document of the corpus as a body and as a payload: what is accepted, and that its bytes stay as they are. */
+/** Tests every document of the corpus as a body and as a payload. */
 import { isUtf8 } from 'node:buffer';
 import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
 import type { JsonDocument } from '@questlog/schemas/fixtures/jsonDocument';
@@ -54,7 +54,7 @@ describe('the corpus', () => {
   });
 });
 
-/** The caller's check of the encoding belongs to the answer. */
+/** Includes the caller's check of the encoding. */
 function isAccepted(body: Buffer): boolean {
   return isUtf8(body) && scanBody(body, { maxElements: 500 }).ok;
 }

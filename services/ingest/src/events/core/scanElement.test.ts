@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { scanBody } from './scanBody.ts';
 import type { ScannedElement } from './scanElement.ts';
 
-/** Each mutant of the product is run against them. */
+/** Mutation tests run these tests once per mutant. */
 const MANY = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 10_000 : 1_000_000;
 
 describe('the fields of the envelope', () => {

@@ -1,4 +1,4 @@
-/** Random documents and random damage: the scanner must accept what the engine accepts, and find what it finds. */
+/** Tests random documents with random damage: the scanner accepts and finds the same as the engine. */
 import { isUtf8 } from 'node:buffer';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import fc from 'fast-check';
@@ -6,13 +6,13 @@ import { expect, test } from 'vitest';
 import { scanBody } from './scanBody.ts';
 import type { ScannedElement } from './scanElement.ts';
 
-/** Runs are ten times as many in the tier of faults, and a quarter where each mutant of the product is run against them. */
+/** Ten times as many runs in the tier of faults, and a quarter in mutation tests. */
 const TIMES = { long: 10, mutants: 0.25 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 1;
 
 const STRINGS = ['sessionId', 'buildId', 'eventType', 'occurredAt'] as const;
 const ENVELOPE = [...STRINGS, 'payload', 'sequence'] as const;
 
-/** JSON text, written in any of the ways in which JSON can be written. */
+/** JSON text with random whitespace and escapes. */
 const space = fc.oneof(
   { weight: 4, arbitrary: fc.constant('') },
   { weight: 1, arbitrary: fc.string({ unit: fc.constantFrom(' ', '\t', '\n', '\r'), maxLength: 5 }) },
@@ -141,7 +141,7 @@ test('accepts a document with damaged bytes exactly when the engine does', () =>
     }),
     { numRuns: 2_000 * TIMES },
   );
-  // Damage that always broke a document, or never, would test one half only.
+  // Damage that always or never breaks a document would test only one half.
   expect(Math.min(accepts, refusals)).toBeGreaterThan(100 * TIMES);
 });
 
@@ -226,7 +226,7 @@ function written(drawn: { name: string; value: string; around: readonly string[]
   return `${beforeName}${drawn.name}${behindName}:${beforeValue}${drawn.value}${behindValue}`;
 }
 
-/** Without JSON's white space; `trim` would take more. */
+/** Removes only JSON's whitespace; `trim` would remove more. */
 function trimmed(text: string): string {
   return text.replace(/^[ \t\n\r]+|[ \t\n\r]+$/g, '');
 }

@@ -1,4 +1,4 @@
-/** Whatever the log refuses, and however many change the same: no change without its record, and each as it was. */
+/** Tests that every change has its record, also if the log rejects records or changes are concurrent. */
 import { createServer } from 'node:http';
 import { Router } from '@koa/router';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';

@@ -1,4 +1,4 @@
-/** The bucket's bound holds for every window of time, whatever is asked for and whenever. */
+/** Tests that the bucket's limit holds for every interval and any requests. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Bucket, neededFor, type Rate } from './bucket.ts';

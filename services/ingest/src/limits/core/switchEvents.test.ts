@@ -1,4 +1,4 @@
-/** Which events a project's switches are for, and what becomes of them. */
+/** Tests which events a project's switches match, and their effect. */
 import { randomUUID } from 'node:crypto';
 import type { Switch } from '@questlog/schemas/topics/directoryEntry';
 import { expect, test } from 'vitest';
@@ -64,10 +64,10 @@ test('a sample keeps whole sessions at about its rate, and marks events with the
 
   expect(kept).toHaveLength(2 * keptSessions.size);
   expect(sampledOut.filter(({ sessionId }) => keptSessions.has(sessionId))).toEqual([]);
-  // Of 4,000 the standard deviation is 27.
+  // The standard deviation of 4,000 is 27.
   expect(Math.abs(keptSessions.size - 1_000)).toBeLessThan(200);
   expect(kept.every(({ sampleRate }) => sampleRate === 0.25)).toBe(true);
-  // At another time, in another request and from another ingest.
+  // At another time, in another request, and at another ingest process.
   const later = switchEvents([aSwitch({ action: 'sample', sampleRate: 0.25 })], drafts, {
     nowMs: NOW * 2,
     fallbackKey: 'another',

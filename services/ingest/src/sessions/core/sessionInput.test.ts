@@ -1,4 +1,4 @@
-/** What a session is registered with is read to the byte, and each thing that is wrong with it is named. */
+/** Tests the fields of a session's registration, and their problems. */
 import { randomUUID } from 'node:crypto';
 import { buildIdOf } from '@questlog/schemas/buildId';
 import { expect, test } from 'vitest';

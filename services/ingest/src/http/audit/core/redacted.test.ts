@@ -76,7 +76,7 @@ test('keeps only the size of a value that is still too large', () => {
 });
 
 test('keeps the action of every switch of a project, with the longest fields', () => {
-  // A control character takes six bytes as JSON, the most of all.
+  // A control character takes six bytes as JSON, which is the maximum.
   const switches = Array.from({ length: MAX_SWITCHES_PER_PROJECT }, (_, i) => ({
     eventType: `${i} `.padEnd(1000, '\u0001'),
     buildId: '019be0a5-7b3c-7d2e-9f41-0242ac120002',

@@ -1,4 +1,4 @@
-/** The event loop is shared: what is beyond a turn's share waits, in order, tenants in turn, and nothing waits for ever. */
+/** Tests the sharing of the event loop between bodies and tenants. */
 import { expect, test } from 'vitest';
 import { EventLoopQueue } from './readBody.ts';
 
