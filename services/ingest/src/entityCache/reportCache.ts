@@ -98,7 +98,7 @@ async function checkComplete(errorIfIncomplete: () => Promise<Unavailable | unde
 /** Each check takes at most one second. */
 const MAX_CHECKS = 10;
 
-function reportType(cached: {
+function reportType(deps: {
   store: Store;
   openReports: OpenReports;
   /** Projects that have a report. */
@@ -106,7 +106,7 @@ function reportType(cached: {
   clock: Clock;
   isErased: IsErased;
 }): EntityType<ReportLink, CachedReport> {
-  const { store, openReports, projects, clock, isErased } = cached;
+  const { store, openReports, projects, clock, isErased } = deps;
   return {
     contract: reportLinks,
     nameOf: ({ tenantId, projectId, reportId }) => ({ tenantId, projectId, id: reportId }),
@@ -128,8 +128,8 @@ function reportType(cached: {
       new Map((await lookUpReports(store, projectId, ids)).map((report) => [report.filed.reportId, report])),
     onStart: async () => {
       const sinceMs = clock.now() - MAX_OPEN_WITH_GRACE_MS;
-      const filedReport = await storedOpenReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });
-      for (const report of filedReport.toReversed()) openReports.openWindow(report, clock.now());
+      const reports = await storedOpenReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });
+      for (const report of reports.toReversed()) openReports.openWindow(report, clock.now());
       for (const projectId of await projectsWithReports(store)) projects.add(projectId);
     },
     onRecord: (record, { filed, retractedAt }) => {

@@ -102,7 +102,7 @@ test.each([
   const before = [session(), session(), session()];
   for (const each of before) await topic.append(each);
   topic.projected = 3;
-  topic.last = { offset: 2, id: 'the digest of a record that is gone' };
+  topic.last = { offset: 2, id: 'the digest of a lost record' };
   await topic.cut(1);
   const since = Array.from({ length: 1 + more }, () => session());
   for (const each of since) await topic.append(each);

@@ -31,7 +31,7 @@ export async function listenForUploads(options: UploadListenerOptions): Promise<
   const projectOf: UploadRouteDeps['projectOf'] = ({ key: { projectId } }) =>
     isValid() ? { projectId, tenantId: 'its tenant' } : undefined;
   uploadRoutes(router, { store, publicUrl, clock, inFlight, projectOf, erased: new ErasedData() }, () => {
-    if (principal === undefined) throw new Error('nobody is to ask with a token');
+    if (principal === undefined) throw new Error('no request may have a token');
     return principal;
   });
   const app = new Koa().use(problems(silentLogger, metrics)).use(router.routes());

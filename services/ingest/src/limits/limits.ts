@@ -104,7 +104,7 @@ function policiesOf(
   unit: LimitedUnit,
   buckets: Map<string, Bucket>,
 ): Policy[] {
-  const of = (kind: Policy['owner'], { id, limits }: Pick<Tenant, 'id' | 'limits'>): Policy[] => {
+  const policiesFor = (kind: Policy['owner'], { id, limits }: Pick<Tenant, 'id' | 'limits'>): Policy[] => {
     const perSecond = limits?.[RATES[unit]] ?? null;
     if (limits == null || perSecond === null) return [];
     const name = `${kind}-${unit}`;
@@ -112,7 +112,7 @@ function policiesOf(
     buckets.set(`${name} ${id}`, bucket);
     return [{ name, owner: kind, perSecond, burstSeconds: limits.burstSeconds, bucket }];
   };
-  return [...of('project', project), ...of('tenant', tenant)];
+  return [...policiesFor('project', project), ...policiesFor('tenant', tenant)];
 }
 
 interface State {

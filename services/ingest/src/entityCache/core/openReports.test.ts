@@ -209,7 +209,7 @@ describe('an event that a report names', () => {
   });
 });
 
-test('limits the open reports of a session, and those that name an event', () => {
+test('limits the open reports of a session, and reports that name an event', () => {
   const recent = new OpenReports();
   const asking = { projectId: PROJECT, sessionId: SESSION, eventIds: [EVENT.id], maxSessionLinks: 4 };
   const other = { ...asking, sessionId: randomUUID(), eventIds: [randomUUID()] };

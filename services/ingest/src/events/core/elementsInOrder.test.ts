@@ -34,7 +34,7 @@ interface Seen {
 /** Runs of 50 bodies each: a million bodies in the tier of faults. */
 const RUNS = { long: 20_000, mutants: 30 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 120;
 const DAMAGED_EACH = 50;
-/** One of this many is compared with avsc and `JSON.stringify`; each ordinary request is compared with the slow path. */
+/** The sampling interval of requests that are compared with avsc and `JSON.stringify`; each ordinary request is compared with the slow path. */
 const STORED = 4;
 /** `scanCorpus.test.ts` tests longer bodies. */
 const LONG_BYTES = 20_000;

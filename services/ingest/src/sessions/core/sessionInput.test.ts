@@ -84,7 +84,7 @@ const LONG = 'x'.repeat(256);
 const DEEP = `${'['.repeat(65)}${']'.repeat(65)}`;
 
 test.each<[what: string, body: unknown, pointer: string, detail: RegExp]>([
-  ['a time that is none', { startedAt: 'noon' }, '/startedAt', /^startedAt .* ISO 8601/],
+  ['an invalid time', { startedAt: 'noon' }, '/startedAt', /^startedAt .* ISO 8601/],
   ['a build that is no object', { build: '1.4.2' }, '/build', /object/],
   [
     'a build without a version',
