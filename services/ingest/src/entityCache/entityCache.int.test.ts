@@ -139,9 +139,7 @@ test('detects a truncation of a partition that gets its leader after the start',
 
   // The projector had written other records of a log that was truncated since.
   const { log, electLeader } = withoutLeader(whole, home);
-  const last = [0, 1].map((one) =>
-    one === home ? { offset: 1, id: 'of a lost record' } : undefined,
-  );
+  const last = [0, 1].map((one) => (one === home ? { offset: 1, id: 'of a lost record' } : undefined));
   const sessions = await open(log, [2, 2].with(1 - home, 0), last);
   const ids = made.map(({ sessionId }) => sessionId);
   await expect(sessions.find(TENANT, PROJECT, ids)).rejects.toBeInstanceOf(Unavailable);
