@@ -131,7 +131,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   });
   const { sessions, reports } = await openCaches({ ...deps, ...lookUps }, projections, truncation);
   const codec = await createCodec(registry, eventsAccepted);
-  const { seals, verifier, linkedEvents } = await openReaders(deps, codec, events);
+  const { cursorCiphers, verifier, linkedEvents } = await openReaders(deps, codec, events);
   const deadLetters = await openDeadLetterAdmin({ ...deps, erased: erasuresOf(directory) });
   lifecycle.onStop('dead letters', () => deadLetters.close());
   registerWarnings(deps);
@@ -146,7 +146,10 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const storing = { log, codec, quotas, limits, received, ownAppends, random, metrics, partitions };
   const ingest = { ...known, ...storing, replays, ordinary: new OrdinaryIngest(codec.schemaId) };
   const settling = { projection: events, waitForLinks: watchLinks(log, links), partitions };
-  const shared = { store: fairReads(store, directory.current.projects, settings), cursorCiphers: seals };
+  const shared = {
+    store: fairReads(store, directory.current.projects, settings),
+    cursorCiphers,
+  };
   const toGames = gamesHandler({
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), queue: new EventLoopQueue() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
@@ -278,10 +281,10 @@ async function openReaders(
   codec: Codec<EventsAccepted>,
   projection: ProjectionProgress,
 ) {
-  const seals = openCursorCiphers(deps);
-  const reading = { ...deps, seals, erased: deps.directory.current.erased };
+  const cursorCiphers = openCursorCiphers(deps);
+  const reading = { ...deps, cursorCiphers, erased: deps.directory.current.erased };
   return {
-    seals,
+    cursorCiphers,
     verifier: await openVerifier({ ...reading, storedRows: openStoredRows(deps.store), codec, projection }),
     linkedEvents: await openLinkedEventStreams(reading),
   };

@@ -203,7 +203,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     'if (json.at(i) === COMMA) i =',
     'while (end > 0 && end < bytes.length',
     'export function mask(',
-    "const known = ownToken === ''",
+    "const withoutOwnToken = ownToken === ''",
     "if (name === 'eventType' && json.at",
   ]),
   {

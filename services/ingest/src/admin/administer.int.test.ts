@@ -36,14 +36,14 @@ test('keeps all concurrent changes of fields at three ingests', async () => {
 
 test('a change after a change at another ingest loses nothing, although this ingest has read old records', async () => {
   const { open } = await aDeployment();
-  const held = new Gate();
-  const [here, there] = [await open(), await open(() => held.passed())];
+  const current = new Gate();
+  const [here, there] = [await open(), await open(() => current.passed())];
   const { id } = (await here.operations.createProject(await aProjectInput(here))).body;
   for (let n = 1; n <= 10; n++) {
-    held.shut();
+    current.shut();
     await here.operations.patchProject({ name: `P ${n}` }, id);
     const changed = there.operations.patchProject({ reportWindow: { beforeMs: n, afterMs: 0 } }, id);
-    held.open();
+    current.open();
     expect((await changed).body).toMatchObject({
       name: `P ${n}`,
       reportWindow: { beforeMs: n, afterMs: 0 },
@@ -53,18 +53,18 @@ test('a change after a change at another ingest loses nothing, although this ing
 
 test('an entity that was created at one ingest is found at another, although that one has read old records', async () => {
   const { open } = await aDeployment();
-  const held = new Gate();
-  const [here, there] = [await open(), await open(() => held.passed())];
-  held.shut();
+  const current = new Gate();
+  const [here, there] = [await open(), await open(() => current.passed())];
+  current.shut();
   const tenant = (await here.operations.createTenant({ name: 'T' })).body;
   const made = there.operations.createProject({ tenantId: tenant.id, name: 'P' });
-  held.open();
+  current.open();
   const project = (await made).body;
 
-  held.shut();
+  current.shut();
   const { id } = (await here.operations.createToken({ projectId: project.id })).body;
   const revoked = there.operations.revokeToken(id);
-  held.open();
+  current.open();
   await revoked;
   await here.operations.patchTenant({}, tenant.id);
   expect(here.operations.tokens()).toEqual([]);
@@ -80,9 +80,9 @@ test('stores the first of two concurrent tenants with the same id, and answers t
       there.operations.createTenant({ id, name: 'there' }),
     ]);
     const made = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
-    const refused = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason] : []));
+    const rejected = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason] : []));
     expect(made).toMatchObject([{ status: 201 }]);
-    expect(refused).toMatchObject([{ code: 'conflict' }]);
+    expect(rejected).toMatchObject([{ code: 'conflict' }]);
     for (const { operations } of [here, there]) {
       const { body } = await operations.patchTenant({}, id);
       expect(body).toEqual(made[0]?.body);
@@ -93,8 +93,8 @@ test('stores the first of two concurrent tenants with the same id, and answers t
 test('answers the same creation at two ingests with one 201 and one 200', async () => {
   const { open } = await aDeployment();
   const [here, there] = [await open(), await open()];
-  const wanted = { id: randomUUID(), name: 'T' };
-  const answers = await Promise.all([here, there].map(({ operations }) => operations.createTenant(wanted)));
+  const expected = { id: randomUUID(), name: 'T' };
+  const answers = await Promise.all([here, there].map(({ operations }) => operations.createTenant(expected)));
   expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 201]);
   expect(answers[0]?.body).toEqual(answers[1]?.body);
 });

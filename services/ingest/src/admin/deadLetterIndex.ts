@@ -113,9 +113,9 @@ export class DeadLetterIndex {
       deadLetter.deadAtMs >= fromMs &&
       deadLetter.deadAtMs < toMs &&
       isBefore(deadLetter, page.before);
-    const found = [...this.#entries.values()].filter(isWanted);
-    found.sort((one, other) => (isBefore(one.deadLetter, cursorOf(other.deadLetter)) ? 1 : -1));
-    const { rows, next } = newestFirstPage(found, page, ({ deadLetter }) => cursorOf(deadLetter));
+    const matching = [...this.#entries.values()].filter(isWanted);
+    matching.sort((one, other) => (isBefore(one.deadLetter, cursorOf(other.deadLetter)) ? 1 : -1));
+    const { rows, next } = newestFirstPage(matching, page, ({ deadLetter }) => cursorOf(deadLetter));
     return { rows: rows.map(listedDeadLetter), next };
   }
 

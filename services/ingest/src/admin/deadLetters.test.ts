@@ -49,17 +49,17 @@ async function aDeployment() {
   const ingest = async (on: Log = log) => {
     const deps = { log: on, registry, health, logger: silentLogger, metrics: metrics as never };
     const knowing = { ...deps, erased: { latest: async () => erased } };
-    const letters = await openDeadLetterAdmin(knowing);
-    onTestFinished(() => letters.close());
+    const deadLetterAdmin = await openDeadLetterAdmin(knowing);
+    onTestFinished(() => deadLetterAdmin.close());
     const list = async (filters: Partial<DeadLetterFilters> = {}, limit = '100', cursor?: string) =>
-      await letters.page({ ...EVERY, ...filters }, readNewestFirst({ limit, cursor }));
-    return { ...letters, list };
+      await deadLetterAdmin.page({ ...EVERY, ...filters }, readNewestFirst({ limit, cursor }));
+    return { ...deadLetterAdmin, list };
   };
   return {
     ...{ log, registry, clock, codec, opened, ingest, erased },
     warned: async () => (await health.state()).warnings['dead_letters'],
     /** @returns the id of the newest dead letter after the append. */
-    bury: async (
+    append: async (
       of: Partial<LogRecord> = {},
       at: { topic?: string; partition?: number } = {},
       why = 'a test',
@@ -95,11 +95,11 @@ async function aDeployment() {
 }
 
 test('lists open dead letters, the newest first, by group, topic, cause, and time, in pages', async () => {
-  const { log, clock, bury, ingest, opened, warned } = await aDeployment();
+  const { log, clock, append, ingest, opened, warned } = await aDeployment();
   const beganMs = clock.nowMs;
-  const first = await bury({}, { partition: 0 }, 'no such schema');
-  const second = await bury({}, { topic: TOPICS.sessions, partition: 2 }, 'refused by ClickHouse');
-  const third = await bury();
+  const first = await append({}, { partition: 0 }, 'no such schema');
+  const second = await append({}, { topic: TOPICS.sessions, partition: 2 }, 'refused by ClickHouse');
+  const third = await append();
   // Neither record is a dead letter, and neither stops the reader.
   const headers = { [APPEND_ID_HEADER]: randomUUID() };
   await log.append(TOPICS.deadLetters, 0, [{ key: null, value: Buffer.from('foreign'), headers }]);
@@ -121,10 +121,10 @@ test('lists open dead letters, the newest first, by group, topic, cause, and tim
 });
 
 test('shows a record as decoded by the schema of its topic, or shows its bytes', async () => {
-  const { codec, bury, ingest } = await aDeployment();
+  const { codec, append, ingest } = await aDeployment();
   const message = anEventsAccepted({ events: [{ payload: Buffer.from('{"n":1}') }] });
-  const readable = await bury({ value: codec.encode(message), headers: { a: '1' } }, {}, 'r'.repeat(500));
-  const garbage = await bury({ value: Buffer.from([0, 1, 255]) });
+  const readable = await append({ value: codec.encode(message), headers: { a: '1' } }, {}, 'r'.repeat(500));
+  const garbage = await append({ value: Buffer.from([0, 1, 255]) });
   const { inspect, list } = await ingest();
 
   expect(await inspect(readable)).toMatchObject({
@@ -142,11 +142,11 @@ test('shows a record as decoded by the schema of its topic, or shows its bytes',
 });
 
 test('a replay appends the unchanged record to its source partition once, at whichever ingest it is requested', async () => {
-  const { bury, ingest, recordsOf, opened, warned } = await aDeployment();
+  const { append, ingest, recordsOf, opened, warned } = await aDeployment();
   const [here, there] = [await ingest(), await ingest()];
   const headers = { [APPEND_ID_HEADER]: 'its own' };
   const value = Buffer.from('a record');
-  const id = await bury({ value, headers }, { partition: 2 });
+  const id = await append({ value, headers }, { partition: 2 });
   const answers = await Promise.allSettled([here.replay(id), here.replay(id)]);
 
   expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
@@ -162,15 +162,15 @@ test('a replay appends the unchanged record to its source partition once, at whi
 });
 
 test('replays a record of a partition that does not exist at the home partition of its key', async () => {
-  const { bury, ingest, recordsOf } = await aDeployment();
+  const { append, ingest, recordsOf } = await aDeployment();
   const key = aReportLink().tenantId;
   const { replay } = await ingest();
-  await replay(await bury({ key }, { topic: TOPICS.reportLinks, partition: PARTITIONS }));
+  await replay(await append({ key }, { topic: TOPICS.reportLinks, partition: PARTITIONS }));
   expect(await recordsOf(TOPICS.reportLinks)).toMatchObject([{ partition: partitionOf(key, 0, PARTITIONS) }]);
 });
 
 test('a dead letter stays open if its decision was not written, and its next replay appends the record again', async () => {
-  const { log, bury, ingest, recordsOf } = await aDeployment();
+  const { log, append, ingest, recordsOf } = await aDeployment();
   let isAway = true;
   const { replay } = await ingest(
     withMethods(log, {
@@ -180,7 +180,7 @@ test('a dead letter stays open if its decision was not written, and its next rep
       },
     }),
   );
-  const id = await bury({ headers: { [APPEND_ID_HEADER]: 'its own' } });
+  const id = await append({ headers: { [APPEND_ID_HEADER]: 'its own' } });
   await expect(replay(id)).rejects.toThrow('away');
   isAway = false;
   await replay(id);
@@ -190,10 +190,10 @@ test('a dead letter stays open if its decision was not written, and its next rep
 });
 
 test('rejects the replay of a dead letter without a value or with a topic that is not replayable, and keeps the dead letter open', async () => {
-  const { bury, ingest, recordsOf } = await aDeployment();
-  const gone = await bury({ value: null });
-  const large = await bury({ value: Buffer.alloc(2 * 1024 * 1024) }, { topic: TOPICS.sessions });
-  const foreign = await bury({}, { topic: TOPICS.directory });
+  const { append, ingest, recordsOf } = await aDeployment();
+  const gone = await append({ value: null });
+  const large = await append({ value: Buffer.alloc(2 * 1024 * 1024) }, { topic: TOPICS.sessions });
+  const foreign = await append({}, { topic: TOPICS.directory });
   const { replay, list } = await ingest();
   for (const id of [gone, large, foreign])
     await expect(replay(id)).rejects.toMatchObject({ code: 'not_replayable' });
@@ -203,11 +203,11 @@ test('rejects the replay of a dead letter without a value or with a topic that i
 
 test('rejects the replay of a dead letter with a negative partition', async () => {
   const { log, registry, clock, ingest, recordsOf } = await aDeployment();
-  const letters = await createCodec(registry, deadLetter);
+  const deadLetterAdmin = await createCodec(registry, deadLetter);
   const source = { sourceTopic: TOPICS.events, sourcePartition: -1, sourceOffset: 0, group: GROUPS.link };
   const content = { key: null, value: Buffer.from('x'), headers: {}, reason: 'made', deadAt: clock.nowMs };
   const id = randomUUID();
-  const value = letters.encode({ logId: log.id, ...source, ...content });
+  const value = deadLetterAdmin.encode({ logId: log.id, ...source, ...content });
   await log.append(TOPICS.deadLetters, 0, [{ key: null, value, headers: { [APPEND_ID_HEADER]: id } }]);
   const { replay } = await ingest();
   await expect(replay(id)).rejects.toMatchObject({
@@ -218,8 +218,8 @@ test('rejects the replay of a dead letter with a negative partition', async () =
 });
 
 test('a discarded dead letter is closed; discarding it again succeeds, replaying it fails', async () => {
-  const { bury, ingest, recordsOf } = await aDeployment();
-  const id = await bury();
+  const { append, ingest, recordsOf } = await aDeployment();
+  const id = await append();
   const { discard, replay, list, inspect } = await ingest();
   await discard(id);
   await discard(id);
@@ -231,9 +231,9 @@ test('a discarded dead letter is closed; discarding it again succeeds, replaying
 });
 
 test('discards the dead letters of an erasure, also if one of them has expired since it was listed', async () => {
-  const { log, clock, bury, ingest } = await aDeployment();
+  const { log, clock, append, ingest } = await aDeployment();
   const key = randomUUID();
-  const [expired] = [await bury({ key }), await bury({ key })];
+  const [expired] = [await append({ key }), await append({ key })];
   const without: Log['tail'] = ({ onBatch, ...options }) =>
     log.tail({
       ...options,
@@ -255,15 +255,21 @@ function erasedBy(of: Partial<Erasure>): ErasedData {
 }
 
 test('an erasure covers a dead letter if all of its data is erased, for every key', async () => {
-  const { codec, bury, ingest } = await aDeployment();
+  const { codec, append, ingest } = await aDeployment();
   const [tenantId, projectId, gone] = [randomUUID(), randomUUID(), randomUUID()];
-  const letter = async (key: string | null, ...sessions: string[]) => {
+  const deadLetter = async (key: string | null, ...sessions: string[]) => {
     const events = sessions.map((sessionId) => ({ sessionId }));
-    return await bury({ key, value: codec.encode(anEventsAccepted({ tenantId, projectId, events })) });
+    return await append({ key, value: codec.encode(anEventsAccepted({ tenantId, projectId, events })) });
   };
-  const [keyed, foreign] = [await letter(tenantId, gone, gone), await letter('a key of its own', gone)];
-  const keyless = await letter(null, gone);
-  const [mixed, other] = [await letter(tenantId, gone, randomUUID()), await letter(tenantId, randomUUID())];
+  const [keyed, foreign] = [
+    await deadLetter(tenantId, gone, gone),
+    await deadLetter('a key of its own', gone),
+  ];
+  const keyless = await deadLetter(null, gone);
+  const [mixed, other] = [
+    await deadLetter(tenantId, gone, randomUUID()),
+    await deadLetter(tenantId, randomUUID()),
+  ];
   const { discardErased, list } = await ingest();
   const sessions = [{ projectId, ids: [gone] }];
   expect(await discardErased(erasedBy({ tenantId, projectId, sessions }))).toBe(3);
@@ -275,23 +281,26 @@ test('an erasure covers a dead letter if all of its data is erased, for every ke
 });
 
 test('never shows erased data, also of decided dead letters', async () => {
-  const { codec, clock, bury, ingest, erased } = await aDeployment();
+  const { codec, clock, append, ingest, erased } = await aDeployment();
   const [tenantId, projectId, gone] = [randomUUID(), randomUUID(), randomUUID()];
   const aValue = (...events: { sessionId: string; payload: Buffer }[]) =>
     codec.encode(anEventsAccepted({ tenantId, projectId, events }));
-  const own = (payload = Buffer.from('{"its":"secret"}')) => ({ sessionId: gone, payload });
+  const ownDeadLetter = (payload = Buffer.from('{"its":"secret"}')) => ({ sessionId: gone, payload });
   const others = { sessionId: randomUUID(), payload: Buffer.from('{"of":"others"}') };
   const { inspect, discard, replay } = await ingest();
-  const [discarded, replayed] = [await bury({ value: aValue(own()) }), await bury({ value: aValue(own()) })];
-  const late = await bury({ value: aValue(own()) });
+  const [discarded, replayed] = [
+    await append({ value: aValue(ownDeadLetter()) }),
+    await append({ value: aValue(ownDeadLetter()) }),
+  ];
+  const lateDeadLetter = await append({ value: aValue(ownDeadLetter()) });
   await discard(discarded);
   await replay(replayed);
-  const mixed = await bury({ value: aValue(own(), others) });
-  const large = await bury({ value: aValue(own(Buffer.alloc(1024 * 1024, 's')), others) });
-  const [whole, since] = [await bury({ key: tenantId }), await bury({ key: tenantId })];
+  const mixed = await append({ value: aValue(ownDeadLetter(), others) });
+  const large = await append({ value: aValue(ownDeadLetter(Buffer.alloc(1024 * 1024, 's')), others) });
+  const [whole, since] = [await append({ key: tenantId }), await append({ key: tenantId })];
   erased.add(anErasure({ tenantId, projectId, sessions: [{ projectId, ids: [gone] }] }));
 
-  for (const id of [discarded, replayed, late])
+  for (const id of [discarded, replayed, lateDeadLetter])
     await expect(inspect(id)).rejects.toMatchObject({
       code: 'not_found',
       message: expect.stringContaining('was erased'),

@@ -38,7 +38,7 @@ export async function unnamedFiles(
   { erased, projects, nowMs, sinceMs }: UnnamedFileSearch,
 ): Promise<UploadKey[]> {
   if (uploads === undefined) return [];
-  const found: UploadKey[] = [];
+  const files: UploadKey[] = [];
   const createdTimes = [...projects.values()].map(({ createdAt }) => createdAt);
   const sessionsSinceMs = nowMs - (UNNAMED_DAYS - 1) * DAY_MS;
   const defaultSinceMs =
@@ -53,10 +53,10 @@ export async function unnamedFiles(
       const sessionId = description?.sessionId ?? null;
       const isOfSession = sessionId !== null && erased.hasSession(tenantId, key.projectId, sessionId);
       const isErased = sessions === null ? isBefore : isOfSession || description === undefined;
-      if (isErased) found.push(key);
+      if (isErased) files.push(key);
     }
   }
-  return found;
+  return files;
 }
 
 interface UnnamedFileSearch {

@@ -71,14 +71,14 @@ export async function reportsIn(
     `SELECT project_id AS projectId, id, groupUniqArrayArray(attachments.upload_id) AS uploads
      FROM report_versions WHERE ${scope.report_versions} GROUP BY project_id, id`,
   );
-  const known =
+  const reportRows =
     scope.laterLinks === undefined
       ? rows
       : await store.query<{ projectId: string; id: string }>(
           `SELECT DISTINCT project_id AS projectId, report_id AS id FROM report_link_versions
            WHERE ${scope.laterLinks} LIMIT ${MAX_IDS_PER_RECORD}`,
         );
-  const byProject = Map.groupBy(known, ({ projectId }) => projectId);
+  const byProject = Map.groupBy(reportRows, ({ projectId }) => projectId);
   return {
     reports: [...byProject].map(([projectId, of]) => ({ projectId, ids: of.map(({ id }) => id) })),
     files: rows.flatMap(({ projectId, uploads }) => uploads.map((uploadId) => ({ projectId, uploadId }))),
@@ -119,10 +119,10 @@ export async function hideRows(
 ): Promise<void> {
   for (const table of tables) {
     await waitUntilNone(signal, async () => {
-      const [left] = await store.query<{ rows: string }>(
+      const [remaining] = await store.query<{ rows: string }>(
         `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
       );
-      if (Number(left?.rows ?? 0) === 0) return true;
+      if (Number(remaining?.rows ?? 0) === 0) return true;
       // A running mutation may delete these rows or block a second one.
       if (!(await isMutating(store, table))) {
         await store.command(
@@ -151,11 +151,11 @@ export async function dropFromDisk(store: Store, tenantId: string, signal: Abort
   for (const table of tables) await store.command(`ALTER TABLE ${table} MODIFY SETTING ${settings}`);
   for (const table of ERASED_TABLES) {
     await waitUntilNone(signal, async () => {
-      const [left] = await store.query<{ rows: string }>(
+      const [remaining] = await store.query<{ rows: string }>(
         `SELECT count() AS rows FROM ${table} WHERE tenant_id = ${uuidLiteral(tenantId)} AND _row_exists = 0
          SETTINGS apply_deleted_mask = 0`,
       );
-      if (Number(left?.rows ?? 0) === 0) return true;
+      if (Number(remaining?.rows ?? 0) === 0) return true;
       if (!(await isMutating(store, table)))
         await store.command(`ALTER TABLE ${table} APPLY DELETED MASK SETTINGS mutations_sync = 0`);
       return false;
@@ -202,8 +202,8 @@ const NO_PARTITION = 'none';
 /** Resets the settings of all tables, including settings that a killed process has left. */
 export async function restoreSettings(store: Store): Promise<void> {
   const settings = await settingsOf(store);
-  const own = settings.filter(({ engine }) => engine.includes(OWN_SETTING));
-  for (const { name } of own) {
+  const changed = settings.filter(({ engine }) => engine.includes(OWN_SETTING));
+  for (const { name } of changed) {
     await store.command(
       `ALTER TABLE ${name} RESET SETTING old_parts_lifetime, min_rows_to_fsync_after_merge, min_compressed_bytes_to_fsync_after_merge`,
     );

@@ -63,8 +63,8 @@ async function sessionsOfPlayer(
   const { store, directory, sessionProjection } = deps;
   // Sessions that were registered before this request must be found.
   await sessionProjection.caughtUp('all');
-  const found = new Map<string, SessionOfPlayer>();
-  const add = (session: SessionOfPlayer): void => void found.set(keyOf(session), session);
+  const sessions = new Map<string, SessionOfPlayer>();
+  const add = (session: SessionOfPlayer): void => void sessions.set(keyOf(session), session);
   // A session is recorded before its row is dropped, so records are read last.
   (await storedSessions(store, owner, player, limit)).forEach(add);
   (await recordedSessions(store, await deps.playerKey(), { owner, player, limit })).forEach(add);
@@ -77,7 +77,7 @@ async function sessionsOfPlayer(
     if (session !== undefined && isOwned(session, owner)) addPlayers(session);
   }
   unfinishedErasureSessions(directory.current, owner, player).forEach(add);
-  return [...found.values()];
+  return [...sessions.values()];
 }
 
 async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<string | null> {
@@ -94,13 +94,13 @@ async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<str
      LIMIT ${MAX_UNKNOWN}`,
   );
   const isLimited = rows.length === MAX_UNKNOWN;
-  const left = new Map(rows.map((row) => [keyOf(row), row]));
+  const unresolved = new Map(rows.map((row) => [keyOf(row), row]));
   const remove = ({ projectId, sessionId }: SessionRegistered): void =>
-    void left.delete(keyOf({ projectId, id: sessionId }));
+    void unresolved.delete(keyOf({ projectId, id: sessionId }));
   if (rows.length > 0 && !isLimited) await readRegistrations(deps, owner, remove);
-  if (left.size === 0) return null;
-  const projects = [...new Set([...left.values()].map(({ projectId }) => projectId))].join(', ');
-  const count = isLimited ? `${left.size} or more` : `${left.size}`;
+  if (unresolved.size === 0) return null;
+  const projects = [...new Set([...unresolved.values()].map(({ projectId }) => projectId))].join(', ');
+  const count = isLimited ? `${unresolved.size} or more` : `${unresolved.size}`;
   return `${count} sessions of project ${projects} expired before their players were recorded, and other data of these sessions remains, which may belong to the player. Request the erasure again after this data has expired, or erase these sessions or the project. This query lists the sessions: SELECT DISTINCT project_id, session_id FROM expired_sessions WHERE key_id != ${id}`;
 }
 
@@ -166,8 +166,8 @@ async function readPages(
   const rows: SessionOfPlayer[] = [];
   let last: SessionOfPlayer | undefined;
   for (;;) {
-    const behind = `(project_id > {afterProject:UUID} OR project_id = {afterProject:UUID} AND ${id} > {afterId:UUID})`;
-    const conditions = last === undefined ? where : `${where} AND ${behind}`;
+    const afterLast = `(project_id > {afterProject:UUID} OR project_id = {afterProject:UUID} AND ${id} > {afterId:UUID})`;
+    const conditions = last === undefined ? where : `${where} AND ${afterLast}`;
     const after = last === undefined ? {} : { afterProject: last.projectId, afterId: last.id };
     const size = Math.min(PAGE_OF_SESSIONS, limit - rows.length);
     const page = await store.query<SessionOfPlayer>(

@@ -25,28 +25,35 @@ interface Around {
   /** Files that the reports of the erasure name. */
   readonly files?: { ids: string[]; uploads: object; directory?: object };
   /** An erasure whose statements fail because ClickHouse is unavailable. */
-  readonly stuck?: Erasure;
+  readonly unavailableErasure?: Erasure;
   /** Reports whose block was planned before the request. */
   readonly lateReports?: readonly string[];
   /** Number of deletions that fail because ClickHouse is unavailable. */
-  readonly refused?: number;
+  readonly failedDeletions?: number;
   /** Other parts of the erasure. */
   readonly parts?: readonly Erasure[];
   /** Problem for sessions of unknown players. Null if all players are known. */
   readonly unresolved?: string;
   /** Receives the erased data that dead letters are compared with. */
-  readonly judged?: ErasedData[];
+  readonly erasedData?: ErasedData[];
 }
 
 const DAYS = [20_261_120, 20_261_121, 20_261_122];
 
 /** Runs an erasure to its end. */
 async function done(erasure: Erasure, around: Around = {}) {
-  const { files, stuck, lateReports = [], refused = 0, parts = [], judged = [] } = around;
+  const {
+    files,
+    unavailableErasure,
+    lateReports = [],
+    failedDeletions = 0,
+    parts = [],
+    erasedData = [],
+  } = around;
   const { unresolved = null } = around;
-  let refusals = refused;
+  let refusals = failedDeletions;
   const erasures = new Map(
-    [stuck, ...parts, erasure].flatMap((one) => (one === undefined ? [] : [[one.id, one]])),
+    [unavailableErasure, ...parts, erasure].flatMap((one) => (one === undefined ? [] : [[one.id, one]])),
   );
   const statements: string[] = [];
   const steps: string[] = [];
@@ -59,7 +66,8 @@ async function done(erasure: Erasure, around: Around = {}) {
   const store = {
     query: async (sql: string) => {
       statements.push(sql);
-      if (stuck !== undefined && sql.includes(stuck.tenantId)) throw new Unavailable('ClickHouse is away');
+      if (unavailableErasure !== undefined && sql.includes(unavailableErasure.tenantId))
+        throw new Unavailable('ClickHouse is away');
       if (sql.includes('attachments.upload_id')) {
         if (lateReports.length > 0 && steps.some((step) => step.startsWith('caught up')))
           return lateReports.map((id) => ({ projectId: PROJECT, id, uploads: [] }));
@@ -94,7 +102,7 @@ async function done(erasure: Erasure, around: Around = {}) {
     store: store as never,
     uploads: files?.uploads as never,
     players: { unresolved: async () => unresolved },
-    deadLetters: { discardErased: async (erased) => judged.push(erased) - judged.length },
+    deadLetters: { discardErased: async (erased) => erasedData.push(erased) - erasedData.length },
     projections: [
       {
         caughtUp: async (_, limitMs) => {
@@ -192,21 +200,24 @@ test('no statement groups more events of a project than a few days have', async 
 test('compares dead letters with all parts at once, and merges the parts once, because merging 100,000 ids takes seconds', async () => {
   const root = ofSessions(1);
   const parts = [1, 2].map(() => ({ ...ofSessions(1), partOf: root.id }));
-  const judged: ErasedData[] = [];
+  const erasedData: ErasedData[] = [];
   const lateReport = randomUUID();
-  await done(root, { parts, judged, lateReports: [lateReport] });
+  await done(root, { parts, erasedData, lateReports: [lateReport] });
   const ids = [root, ...parts].flatMap(({ sessions }) => sessions?.flatMap((of) => of.ids) ?? []);
-  expect([judged.length, new Set(judged).size]).toEqual([3, 1]);
-  expect(ids.every((id) => judged[0]?.hasSession(TENANT, PROJECT, id))).toBe(true);
+  expect([erasedData.length, new Set(erasedData).size]).toEqual([3, 1]);
+  expect(ids.every((id) => erasedData[0]?.hasSession(TENANT, PROJECT, id))).toBe(true);
   // The report was found only while the first part was hidden.
-  expect(judged[0]?.hasReport(TENANT, PROJECT, lateReport)).toBe(true);
+  expect(erasedData[0]?.hasReport(TENANT, PROJECT, lateReport)).toBe(true);
 });
 
 test('an erasure that waits for ClickHouse does not delay other erasures', async () => {
-  const stuck = anErasure({ tenantId: randomUUID(), requestedAt: 1 });
-  const { erasure, erasures } = await done(ofSessions(1), { stuck });
+  const unavailableErasure = anErasure({ tenantId: randomUUID(), requestedAt: 1 });
+  const { erasure, erasures } = await done(ofSessions(1), { unavailableErasure });
   expect(erasure?.state).toBe('done');
-  expect(erasures.get(stuck.id)).toMatchObject({ state: 'running', problem: 'ClickHouse is away' });
+  expect(erasures.get(unavailableErasure.id)).toMatchObject({
+    state: 'running',
+    problem: 'ClickHouse is away',
+  });
 });
 
 test('waits for a projector that stays seconds behind, and reports that it waits', async () => {
@@ -278,6 +289,7 @@ test('counts each file once, also if ClickHouse is unavailable after the first r
   const directory = {
     ...{ erased, projects: new Map([[PROJECT, { id: PROJECT, tenantId: TENANT, createdAt: 1 }]]) },
   };
-  const ended = (await done(erasure, { files: { ids: [named], uploads, directory }, refused: 1 })).erasure;
+  const ended = (await done(erasure, { files: { ids: [named], uploads, directory }, failedDeletions: 1 }))
+    .erasure;
   expect([ended?.state, ended?.found.attachments, left.size]).toEqual(['done', 2, 0]);
 });

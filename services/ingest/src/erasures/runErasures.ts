@@ -103,23 +103,23 @@ function runSteps(
   let delayed = new Map<string, Run>();
   const isDue = ({ state, requestedAt }: Erasure, isOwn: boolean): boolean =>
     (state === 'queued' || state === 'running') && (isOwn || clock.now() - requestedAt > TAKEOVER_AFTER_MS);
-  const runAll = async (due: readonly Erasure[]): Promise<Map<string, Run>> => {
+  const runAll = async (dueErasures: readonly Erasure[]): Promise<Map<string, Run>> => {
     const parts = new MergedParts();
-    const left = new Map<string, Run>();
-    for (const { id } of due) {
+    const delayedRuns = new Map<string, Run>();
+    for (const { id } of dueErasures) {
       const run = delayed.get(id) ?? new Run(deps, id, signal);
-      if (!(await run.runStep(() => step(run, parts)))) left.set(id, run);
+      if (!(await run.runStep(() => step(run, parts)))) delayedRuns.set(id, run);
     }
-    return left;
+    return delayedRuns;
   };
   const running = (async () => {
     while (!signal.aborted) {
       const isOwn = isNotified;
       isNotified = false;
-      const due = [...directory.current.erasures.values()]
+      const dueErasures = [...directory.current.erasures.values()]
         .filter((erasure) => isDue(erasure, isOwn || delayed.has(erasure.id)) && isWanted(erasure))
         .sort((a, b) => a.requestedAt - b.requestedAt);
-      delayed = await runAll(due);
+      delayed = await runAll(dueErasures);
       if (delayed.size === 0) backoff.reset();
       if (!signal.aborted) await doorbell.wait(delayed.size === 0 ? POLL_INTERVAL_MS : backoff.next());
     }
@@ -141,19 +141,19 @@ function runSteps(
  * Erased data of all parts of an erasure, merged once, because merging 25 parts again for each part would take seconds.
  */
 class MergedParts {
-  #asked = '';
+  #requestId = '';
   #erased = new ErasedData();
   #added = new WeakSet<Erasure>();
 
   /** @param all erasures. A changed erasure is a new object. */
-  of(asked: string, all: Iterable<Erasure>): ErasedData {
-    if (asked !== this.#asked) {
-      this.#asked = asked;
+  of(requestId: string, all: Iterable<Erasure>): ErasedData {
+    if (requestId !== this.#requestId) {
+      this.#requestId = requestId;
       this.#erased = new ErasedData();
       this.#added = new WeakSet();
     }
     for (const one of all) {
-      if (requestIdOf(one) !== asked || this.#added.has(one)) continue;
+      if (requestIdOf(one) !== requestId || this.#added.has(one)) continue;
       this.#erased.add(one);
       this.#added.add(one);
     }
@@ -289,8 +289,8 @@ class Run {
     const more = reports
       .map(({ projectId, ids }) => ({ projectId, ids: ids.filter(isNew(projectId)) }))
       .filter(({ ids }) => ids.length > 0);
-    const there = countOf(erasure.sessions ?? []) + countOf(erasure.reports);
-    if (there + countOf(more) <= MAX_IDS_PER_RECORD) return more;
+    const existingCount = countOf(erasure.sessions ?? []) + countOf(erasure.reports);
+    if (existingCount + countOf(more) <= MAX_IDS_PER_RECORD) return more;
     const now = clock.now();
     for (const part of splitIntoParts(more, MAX_IDS_PER_RECORD)) {
       const ended = {
@@ -314,8 +314,8 @@ class Run {
     const isOwn = ({ id, tenantId: owner }: Project): boolean =>
       projectId === null ? owner === tenantId : id === projectId;
     const projects = new Map([...all].filter(([, project]) => isOwn(project)));
-    const looked = { erased, projects, nowMs: clock.now(), ...(sinceMs !== undefined && { sinceMs }) };
-    const unnamed = await unnamedFiles(uploads, erasure, looked);
+    const search = { erased, projects, nowMs: clock.now(), ...(sinceMs !== undefined && { sinceMs }) };
+    const unnamed = await unnamedFiles(uploads, erasure, search);
     const attachments = await this.#count(unnamed);
     await removeFiles(uploads, unnamed);
     return attachments;

@@ -43,8 +43,8 @@ const PLAYER_DATA_TOPICS = [
 
 /** Returns the time after which the log contains no record of a player. */
 export async function maxLogRetentionMs(log: Pick<Log, 'retention'>): Promise<number> {
-  const kept = await Promise.all(PLAYER_DATA_TOPICS.map((topic) => log.retention(topic)));
-  return Math.max(...kept.map(({ deletedAfterMs }) => deletedAfterMs));
+  const retentions = await Promise.all(PLAYER_DATA_TOPICS.map((topic) => log.retention(topic)));
+  return Math.max(...retentions.map(({ deletedAfterMs }) => deletedAfterMs));
 }
 
 export async function recordSessions(

@@ -16,6 +16,6 @@ test('explains a batch of duplicate appends that is too large for one query', as
     expect(Math.max(tenants.length, projects.length, ids.length)).toBeLessThanOrEqual(MAX_IDS_PER_QUERY);
     return ids.map((id) => ({ id }));
   };
-  const held = openStoredRows({ query } as unknown as Store);
-  expect(await held.storedByOtherRecords(records)).toEqual(new Set(records));
+  const storedRows = openStoredRows({ query } as unknown as Store);
+  expect(await storedRows.storedByOtherRecords(records)).toEqual(new Set(records));
 });

@@ -24,7 +24,7 @@ async function aQuestlog() {
   await log.ensureTopics(topicDefinitions(2));
   const registry = await openLogRegistry(log);
   const codec = await createCodec(registry, eventsAccepted);
-  const letters = await createCodec(registry, deadLetter);
+  const deadLetterCodec = await createCodec(registry, deadLetter);
   /** Rows by partition and offset. */
   const rows = new Map<string, StoredOffset>();
   const brought = new Set<string>();
@@ -33,7 +33,7 @@ async function aQuestlog() {
   const miscounts: MinuteCount[][] = [];
   const projected = { to: [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] };
   const erased = new ErasedData();
-  const held: StoredRows = {
+  const storedRows: StoredRows = {
     rowsOf: async (_, { partition, start, end }) =>
       [...rows].flatMap(([key, row]) => {
         const isAsked = key.startsWith(`${partition}/`) && row.offset >= start && row.offset < end;
@@ -57,14 +57,19 @@ async function aQuestlog() {
     accepted,
     raw: append,
     append: (message: EventsAccepted, partition = 0) => append(codec.encode(message), partition),
-    hold: (offset: number, of: Partial<StoredOffset> = {}, partition = 0) => {
+    store: (offset: number, of: Partial<StoredOffset> = {}, partition = 0) => {
       const row = { offset, tenantId: TENANT, receivedAtMs: clock.nowMs, rows: 2, events: 2 };
       rows.set(`${partition}/${offset}`, { ...row, ...of });
     },
-    bury: async (offset: number) => {
+    deadLetter: async (offset: number) => {
       const source = { logId: log.id, sourceTopic: TOPICS.events, sourcePartition: 0, sourceOffset: offset };
       const rest = { key: TENANT, value: null, headers: {}, deadAt: clock.nowMs };
-      const value = letters.encode({ ...source, ...rest, group: GROUPS.projectEvents, reason: 'a test' });
+      const value = deadLetterCodec.encode({
+        ...source,
+        ...rest,
+        group: GROUPS.projectEvents,
+        reason: 'a test',
+      });
       // The decision about a dead letter is a record after it, and is not a dead letter itself.
       const decision = { key: null, value: null, headers: { [DECISION_HEADER]: 'discarded' } };
       await log.append(TOPICS.deadLetters, 0, [{ key: TENANT, value }, decision]);
@@ -72,7 +77,7 @@ async function aQuestlog() {
     verify: async (limits: Partial<typeof VERIFY_LIMITS> = {}) => {
       const projection = { caughtUp: async () => {}, projected: async () => projected.to };
       const verifier = await openVerifier({
-        ...{ log, storedRows: held, registry, codec, projection, clock, erased },
+        ...{ log, storedRows: storedRows, registry, codec, projection, clock, erased },
         limits: { ...VERIFY_LIMITS, recheckAfterMs: 0, ...limits },
       });
       const lines: VerifyLine[] = [];
@@ -91,9 +96,9 @@ async function aQuestlog() {
 
 test('explains duplicate appends, dead letters, and unprojected records', async () => {
   const questlog = await aQuestlog();
-  const { accepted, append, hold, bury, brought, expired, projected } = questlog;
+  const { accepted, append, store, deadLetter, brought, expired, projected } = questlog;
   const first = accepted();
-  hold(await append(first));
+  store(await append(first));
   await append({ ...accepted(), appendId: first.appendId });
   const elsewhere = accepted();
   brought.add(elsewhere.events[0]?.id ?? '');
@@ -101,9 +106,9 @@ test('explains duplicate appends, dead letters, and unprojected records', async 
   const old = accepted({ projectId: randomUUID() });
   expired.add(old.projectId);
   await append(old);
-  await bury(await append(accepted()));
-  await bury(await questlog.raw(Buffer.from('no record of ours')));
-  hold(await append(accepted(), 1), {}, 1);
+  await deadLetter(await append(accepted()));
+  await deadLetter(await questlog.raw(Buffer.from('no record of ours')));
+  store(await append(accepted(), 1), {}, 1);
   projected.to = [6, 1];
   await append(accepted());
   await questlog.raw(Buffer.from('not looked at yet'));
@@ -125,13 +130,13 @@ test('explains duplicate appends, dead letters, and unprojected records', async 
 
 test('reports missing, duplicate, unfounded, and unreadable records with their position', async () => {
   const questlog = await aQuestlog();
-  const { accepted, append, hold } = questlog;
+  const { accepted, append, store } = questlog;
   const lost = accepted();
   await append(lost);
-  hold(await append(accepted()), { rows: 1, events: 1 });
-  hold(await append(accepted()), { rows: 4 });
+  store(await append(accepted()), { rows: 1, events: 1 });
+  store(await append(accepted()), { rows: 4 });
   await questlog.raw(Buffer.from('no record of ours'));
-  hold(await append(accepted({ receivedAt: questlog.clock.nowMs + 2 * MINUTE_MS })));
+  store(await append(accepted({ receivedAt: questlog.clock.nowMs + 2 * MINUTE_MS })));
 
   const { differences, summary } = await questlog.verify();
 

@@ -247,8 +247,8 @@ class Verification {
         if (offset < projectedTo) this.#addUnexplained(differenceOf('unreadable', of), 0);
         else this.#addToTotal('notYet', [{ events: 0 }]);
       } else if (isInside(message.receivedAt)) {
-        const left = excludeErased(this.#deps.erased, message);
-        logged.push(loggedRecord(message, left, { partition, offset: record.offset }));
+        const remaining = excludeErased(this.#deps.erased, message);
+        logged.push(loggedRecord(message, remaining, { partition, offset: record.offset }));
       }
     }
     return logged;
@@ -360,11 +360,11 @@ const MAX_MS = 2 ** 32 * 1000;
 
 function loggedRecord(
   message: EventsAccepted,
-  left: EventsAccepted,
+  remaining: EventsAccepted,
   { partition, offset }: Pick<LoggedRecord, 'partition' | 'offset'>,
 ): LoggedRecord {
   const { tenantId, projectId, receivedAt, appendId, events } = message;
-  const [first] = left.events.length > 0 ? left.events : events;
+  const [first] = remaining.events.length > 0 ? remaining.events : events;
   return {
     partition,
     offset,
@@ -373,7 +373,7 @@ function loggedRecord(
     receivedAtMs: receivedAt,
     appendId,
     events: events.length,
-    erased: events.length - left.events.length,
+    erased: events.length - remaining.events.length,
     firstId: first?.id ?? '',
   };
 }

@@ -40,8 +40,8 @@ async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<numb
     WHERE project_id = {projectId:UUID} AND log_id = {logId:UUID} AND state IN ('linked', 'retracted')
       AND log_offset < arrayElement({nextOffsets:Array(UInt64)}, log_partition + 1)`;
   const parameters = { projectId, logId: position.logId, nextOffsets: position.nextOffsets };
-  const found = store.query<{ links: string; lastMs: string }>(sql, parameters).catch(() => []);
-  const [row] = await withinLimit(found, TIME_LIMIT_MS, () => []);
+  const rows = store.query<{ links: string; lastMs: string }>(sql, parameters).catch(() => []);
+  const [row] = await withinLimit(rows, TIME_LIMIT_MS, () => []);
   return row === undefined || Number(row.links) === 0 ? undefined : Number(row.lastMs);
 }
 

@@ -96,7 +96,7 @@ test('heartbeats advance the position over the links of other projects, so that 
   const ends = await bench.log.endOffsets(TOPICS.linkedEvents);
 
   await until(async () =>
-    expect(await bench.placeOf(reader, stream.lastId())).toMatchObject({ nextOffsets: ends }),
+    expect(await bench.positionOf(reader, stream.lastId())).toMatchObject({ nextOffsets: ends }),
   );
   expect(stream.messages).toEqual([]);
 });
@@ -109,7 +109,7 @@ test('a position that was sent after a truncation skips no link that is appended
   await untilHas(stream, 3);
   await bench.log.truncate(TOPICS.linkedEvents, 0, 1);
   await until(async () =>
-    expect(await bench.placeOf(reader, stream.lastId())).toMatchObject({ nextOffsets: [1, 0, 0] }),
+    expect(await bench.positionOf(reader, stream.lastId())).toMatchObject({ nextOffsets: [1, 0, 0] }),
   );
   bench.breakConnections();
   const since = [await bench.append(reader, 0), await bench.append(reader, 0)].map(({ linkId }) => linkId);
@@ -136,7 +136,7 @@ test('ids reveal nothing about other projects: all ids have one length, differ, 
   // Except for the first byte, which is the version, equal bytes of two ids are a coincidence.
   const [a, b] = [opening, quiet].map((id) => Buffer.from(id, 'base64url').subarray(1));
   expect(a?.filter((byte, i) => byte === b?.[i]).length).toBeLessThan(12);
-  for (const id of ids) expect(await bench.placeOf(stranger, id)).toBe('start');
+  for (const id of ids) expect(await bench.positionOf(stranger, id)).toBe('start');
   const resumed = await follow(bench.baseUrl, reader, { lastEventId: quiet });
   await untilHas(resumed, 1);
   expect(resumed.linkIds()).toEqual([linkId]);

@@ -52,7 +52,7 @@ export interface StreamBench {
   /** Appends a link of the reader's project and returns it. */
   append(reader: Reader, partition: number, of?: Parameters<typeof aLinkedEvent>[0]): Promise<LinkedEvent>;
   /** Decodes an id that the reader received. */
-  placeOf(reader: Reader, id: string): Promise<StreamPosition | 'start'>;
+  positionOf(reader: Reader, id: string): Promise<StreamPosition | 'start'>;
   /** Moves the clock of the log, and deletes the records that have expired by then. */
   expire(afterMs: number): Promise<void>;
   /** Breaks all connections, as a network failure does. */
@@ -79,9 +79,9 @@ export async function aStreamBench(
   const codec = await createCodec(registry, linkedEvents);
   const metrics = ingestMetrics(createMetricsRegistry());
   const handle = await openDirectory({ log, registry, logger: silentLogger });
-  const [directory, seals] = [handle.current, openCursorCiphers({ directory: handle, clock })];
+  const [directory, cursorCiphers] = [handle.current, openCursorCiphers({ directory: handle, clock })];
   const streams = await openLinkedEventStreams({
-    ...{ log, registry, store, clock, seals, metrics, erased: directory.erased },
+    ...{ log, registry, store, clock, cursorCiphers, metrics, erased: directory.erased },
     logger: silentLogger,
     limits: { ...STREAM_LIMITS, ...limits },
   });
@@ -115,7 +115,7 @@ export async function aStreamBench(
       await log.append(TOPICS.linkedEvents, partition, [record]);
       return link;
     },
-    placeOf: async ({ projectId }, id) => positionIn(id, await seals.for('stream', projectId)),
+    positionOf: async ({ projectId }, id) => positionIn(id, await cursorCiphers.for('stream', projectId)),
     expire: async (afterMs) => {
       aheadMs += afterMs;
       await log.maintain();

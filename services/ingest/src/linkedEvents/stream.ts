@@ -18,7 +18,7 @@ export interface StreamDeps {
   readonly codec: Codec<LinkedEvent>;
   readonly logger: Logger;
   readonly clock: Clock;
-  readonly seal: CursorCipher;
+  readonly cipher: CursorCipher;
   readonly erased: ErasedData;
   readonly heartbeatMs: number;
   /** Interval of token checks while no message is sent. */
@@ -213,7 +213,7 @@ class Connection implements LinkedEventStream {
   }
 
   #positionId(): string {
-    return this.#deps.seal.encrypt(
+    return this.#deps.cipher.encrypt(
       positionBytes({ logId: this.#deps.log.id, nextOffsets: this.#nextOffsets }),
     );
   }

@@ -36,7 +36,7 @@ export interface LinkedEventStreamsDeps {
   readonly registry: SchemaRegistry;
   readonly store: Pick<Store, 'query'>;
   readonly clock: Clock;
-  readonly seals: CursorCiphers;
+  readonly cursorCiphers: CursorCiphers;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
   readonly erased: ErasedData;
@@ -82,14 +82,14 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
       if (isClosed) throw new Unavailable('this process is stopping');
       const release = takePermit(client.principal);
       try {
-        const seal = await deps.seals.for('stream', client.principal.project.id);
-        const start = await startOf(deps, client, from, seal);
+        const cipher = await deps.cursorCiphers.for('stream', client.principal.project.id);
+        const start = await startOf(deps, client, from, cipher);
         if (start === undefined) {
           release();
           return undefined;
         }
         const stream = await startLinkedEventStream(
-          { log, codec, logger, clock, seal, erased, ...limits },
+          { log, codec, logger, clock, cipher, erased, ...limits },
           client,
           start.offsets,
           start.gap,
@@ -118,10 +118,10 @@ async function startOf(
   deps: LinkedEventStreamsDeps,
   { principal }: StreamClient,
   requested: StartPosition,
-  seal: CursorCipher,
+  cipher: CursorCipher,
 ): Promise<{ offsets: number[]; gap: Gap | undefined } | undefined> {
   const { log } = deps;
-  const from = typeof requested === 'string' ? requested : positionIn(requested.id, seal);
+  const from = typeof requested === 'string' ? requested : positionIn(requested.id, cipher);
   const [startOffsets, endOffsets] = await Promise.all([
     log.startOffsets(TOPICS.linkedEvents),
     log.endOffsets(TOPICS.linkedEvents),

@@ -64,10 +64,10 @@ function note(
     endpoint,
   };
   const parts = body === undefined ? undefined : new BodyParts(body, token);
-  let left = MAX_PARTS_PER_REQUEST;
+  let remainingParts = MAX_PARTS_PER_REQUEST;
   return counts.add(nowMs, origin, rejects, (reject) => {
     // The body of a request that exceeds a rate limit is valid.
-    if (parts === undefined || reject.code === 'rate_limited' || left-- <= 0) return EMPTY_PART;
+    if (parts === undefined || reject.code === 'rate_limited' || remainingParts-- <= 0) return EMPTY_PART;
     return failedAt === undefined ? parts.at(reject) : parts.around(failedAt);
   });
 }

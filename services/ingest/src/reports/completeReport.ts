@@ -49,8 +49,8 @@ export async function completeEvents(
   await deps.projection.caughtUp(partitionsOf(filed.tenantId, lanes, deps.partitions));
   const stored = await storedEvents(deps.store, filed);
   // The events of a lane are one record, so either all of them are stored or none.
-  const there = new Set([...stored.keys()].map(laneOf));
-  const positions = [...ids.keys()].filter((position) => !there.has(lanes[position] ?? 0));
+  const storedLanes = new Set([...stored.keys()].map(laneOf));
+  const positions = [...ids.keys()].filter((position) => !storedLanes.has(lanes[position] ?? 0));
   const added = await storeMissing(deps, principal, filed, drafts, positions);
   for (const event of added) stored.set(event.id, event);
   const events = ids.flatMap((id, position): AcceptedEvent[] => {

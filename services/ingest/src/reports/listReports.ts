@@ -64,12 +64,12 @@ export async function listReports(
     sessionId: uuidFilter('sessionId', query.sessionId),
   };
   await reportProjection.caughtUp([partitionOf(tenant.id, 0, partitions)]);
-  const found = await store.query<ListedRow>(
+  const storedRows = await store.query<ListedRow>(
     `SELECT ${COLUMNS} FROM reports
      WHERE project_id = {projectId:UUID} ${whereClause(filters, CONDITIONS)} AND ${newestFirstClause('received_at')}`,
     { projectId: project.id, ...filters, ...newestFirstParams(page) },
   );
-  const { rows, next } = newestFirstPage(found, page, ({ reportId, receivedAt }) => {
+  const { rows, next } = newestFirstPage(storedRows, page, ({ reportId, receivedAt }) => {
     return { id: reportId, millis: receivedAt };
   });
   return { reports: rows.map(listed), next };

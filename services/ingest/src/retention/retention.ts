@@ -104,7 +104,7 @@ export async function dropExpired(
     );
   };
   for (const [what, rows] of TABLES) {
-    const ofTable = due.filter((one) => one.what === what);
+    const ofTable = due.filter((expiration) => expiration.what === what);
     for (const part of chunksOf(ofTable, MAX_PROJECTS_PER_STATEMENT)) {
       await attempt(() => dropRows(deps, { what, rows, due: part }, signal));
     }
@@ -266,19 +266,22 @@ async function dropFiles(
   signal: AbortSignal,
 ): Promise<readonly Expiration[]> {
   if (uploads === undefined || due.length === 0) return [];
-  const of = new Map(due.map((one) => [one.projectId, one]));
+  const of = new Map(due.map((expiration) => [expiration.projectId, expiration]));
   await mark(store, due, false);
   const dropped = new Set<Expiration>();
-  const since = due.map((one) => one.sinceMs ?? projects.get(one.projectId)?.createdAt ?? one.beforeMs);
+  const since = due.map(
+    (expiration) =>
+      expiration.sinceMs ?? projects.get(expiration.projectId)?.createdAt ?? expiration.beforeMs,
+  );
   const sinceMs = since.reduce((a, b) => Math.min(a, b));
-  const beforeMs = due.map((one) => one.beforeMs).reduce((a, b) => Math.max(a, b));
+  const beforeMs = due.map((expiration) => expiration.beforeMs).reduce((a, b) => Math.max(a, b));
   for (let dayMs = Math.floor(sinceMs / DAY_MS) * DAY_MS; dayMs < beforeMs; dayMs += DAY_MS) {
     for await (const key of uploads.list(dayOf(dayMs))) {
       signal.throwIfAborted();
-      const one = of.get(key.projectId);
-      if (one === undefined || millisOf(key.uploadId) >= one.beforeMs) continue;
+      const expiration = of.get(key.projectId);
+      if (expiration === undefined || millisOf(key.uploadId) >= expiration.beforeMs) continue;
       await uploads.remove(key);
-      dropped.add(one);
+      dropped.add(expiration);
     }
   }
   await mark(store, due, true);

@@ -131,7 +131,8 @@ export async function checkAttachment(
   if (store === undefined || !isUuidV7(id) || clock.now() - millisOf(id) > MAX_AGE_OF_NAMED_FILE_MS) {
     return { state: 'missing' };
   }
-  const stored = (await store.find({ projectId, uploadId: id }))?.sizeBytes;
-  if (stored === undefined || (sizeBytes !== undefined && sizeBytes !== stored)) return { state: 'missing' };
-  return { state: 'stored', sizeBytes: stored };
+  const storedBytes = (await store.find({ projectId, uploadId: id }))?.sizeBytes;
+  if (storedBytes === undefined || (sizeBytes !== undefined && sizeBytes !== storedBytes))
+    return { state: 'missing' };
+  return { state: 'stored', sizeBytes: storedBytes };
 }

@@ -12,10 +12,10 @@ test('each id is in one part, and every part except the last is full', () => {
   const all = [ids('a', 5), ids('b', 1), ids('c', 6)];
   const parts = splitIntoParts(all, 4);
   expect(parts.map(countOf)).toEqual([4, 4, 4]);
-  const left = Map.groupBy(parts.flat(), ({ projectId }) => projectId);
-  expect([...left].map(([projectId, of]) => ({ projectId, ids: of.flatMap((some) => some.ids) }))).toEqual(
-    all,
-  );
+  const byProject = Map.groupBy(parts.flat(), ({ projectId }) => projectId);
+  expect(
+    [...byProject].map(([projectId, of]) => ({ projectId, ids: of.flatMap((some) => some.ids) })),
+  ).toEqual(all);
   expect(splitIntoParts([], 4)).toEqual([]);
 });
 
@@ -34,11 +34,15 @@ test('an erasure has the state of its slowest part, and the sum of the counts of
 });
 
 test('an erasure without its last part has failed, because its own sessions were never written', () => {
-  const asked = { partOf: randomUUID(), hiddenAt: 1, goneAt: 2 };
-  const parts = (['done', 'running'] as const).map((state) => anErasure({ ...asked, state }));
+  const requestId = { partOf: randomUUID(), hiddenAt: 1, goneAt: 2 };
+  const parts = (['done', 'running'] as const).map((state) => anErasure({ ...requestId, state }));
   for (const [first, ...others] of [parts, parts.slice(0, 1)])
     expect(mergeParts(first ?? anErasure(), others)).toMatchObject({
-      ...{ id: asked.partOf, state: 'failed', problem: expect.stringContaining('request the erasure again') },
+      ...{
+        id: requestId.partOf,
+        state: 'failed',
+        problem: expect.stringContaining('request the erasure again'),
+      },
       ...{ hiddenAt: null, goneAt: null },
     });
 });

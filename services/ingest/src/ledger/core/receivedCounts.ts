@@ -72,9 +72,9 @@ export class ReceivedCounts {
       isFull: false,
     };
     this.#minutes.set(minuteS, minute);
-    const known = minute.tenants.get(tenantId);
-    minute.isFull ||= known === undefined && this.#cells >= MAX_CELLS;
-    if (known !== undefined || minute.isFull) return known;
+    const existing = minute.tenants.get(tenantId);
+    minute.isFull ||= existing === undefined && this.#cells >= MAX_CELLS;
+    if (existing !== undefined || minute.isFull) return existing;
     const cells = new Map<string, Cell>();
     minute.tenants.set(tenantId, cells);
     return cells;

@@ -9,24 +9,24 @@ const TOPIC = { logId: LOG, startOffsets: [10, 0], endOffsets: [20, 5] };
 const MAX_OFFSET = 2 ** 48 - 1;
 
 test('an id is decoded to the position that it was made of, for every offset that a log can have', async () => {
-  const seal = await testCursorCipher();
+  const cipher = await testCursorCipher();
   const offsets = fc.array(fc.nat(MAX_OFFSET), { minLength: 1, maxLength: 64 });
   fc.assert(
     fc.property(offsets, (nextOffsets) => {
       const position = { logId: LOG, nextOffsets };
-      const id = seal.encrypt(positionBytes(position));
+      const id = cipher.encrypt(positionBytes(position));
       expect(isStreamId(id)).toBe(true);
-      expect(positionIn(id, seal)).toEqual(position);
+      expect(positionIn(id, cipher)).toEqual(position);
     }),
     { examples: [[[0, 127, 128, MAX_OFFSET]]] },
   );
 });
 
 test('all ids have the same length for all offsets, and fit into a header with 64 partitions', async () => {
-  const seal = await testCursorCipher();
+  const cipher = await testCursorCipher();
   const lengths = [0, 250_000_000, MAX_OFFSET].map((offset) => {
     const nextOffsets = Array.from({ length: 64 }, () => offset);
-    return seal.encrypt(positionBytes({ logId: LOG, nextOffsets })).length;
+    return cipher.encrypt(positionBytes({ logId: LOG, nextOffsets })).length;
   });
   expect(new Set(lengths).size).toBe(1);
   expect(lengths[0]).toBeLessThan(600);
@@ -39,18 +39,19 @@ test('rejects ids that were truncated, changed, or invented', async () => {
   // An id without an offset, and an id with an incomplete offset.
   const bytes = Buffer.from(id, 'base64url');
   const short = [bytes.subarray(0, -1), bytes.subarray(0, -12), Buffer.alloc(17, 1)];
-  for (const cut of short) expect(isStreamId(cut.toString('base64url')), `${cut.length} bytes`).toBe(false);
+  for (const truncated of short)
+    expect(isStreamId(truncated.toString('base64url')), `${truncated.length} bytes`).toBe(false);
 });
 
 test('an id that was not encrypted with this key starts at the oldest link: of another project, changed, or unencrypted', async () => {
-  const [seal, other] = [await testCursorCipher(), await testCursorCipher()];
+  const [cipher, other] = [await testCursorCipher(), await testCursorCipher()];
   const bytes = positionBytes({ logId: LOG, nextOffsets: [300, 70_000] });
-  const changed = Buffer.from(seal.encrypt(bytes), 'base64url');
+  const changed = Buffer.from(cipher.encrypt(bytes), 'base64url');
   changed[20] = (changed[20] ?? 0) ^ 1;
   const unsealed = Buffer.concat([Buffer.of(1), bytes.subarray(0, 16), Buffer.of(5, 7)]);
   for (const id of [other.encrypt(bytes), changed.toString('base64url'), unsealed.toString('base64url')]) {
     expect(isStreamId(id)).toBe(true);
-    expect(positionIn(id, seal)).toBe('start');
+    expect(positionIn(id, cipher)).toBe('start');
   }
 });
 

@@ -37,8 +37,8 @@ export function isStreamId(text: string): boolean {
  * unencrypted id of an earlier version, with which clients could learn the length of the log. Clients drop repeated
  * links by version, but would miss skipped links.
  */
-export function positionIn(id: string, seal: CursorCipher): StreamPosition | 'start' {
-  const bytes = seal.decrypt(id);
+export function positionIn(id: string, cipher: CursorCipher): StreamPosition | 'start' {
+  const bytes = cipher.decrypt(id);
   if (bytes === undefined) return 'start';
   const logId = bytes
     .toString('hex', 0, LOG_ID_BYTES)
@@ -63,8 +63,8 @@ export function offsetsFrom(
   if (from === 'start' || from.logId !== topic.logId) return [...topic.startOffsets];
   if (from.nextOffsets.length !== topic.startOffsets.length) return undefined;
   return topic.startOffsets.map((start, partition) => {
-    const wanted = from.nextOffsets[partition] ?? 0;
-    return wanted > (topic.endOffsets[partition] ?? 0) ? start : Math.max(wanted, start);
+    const nextOffset = from.nextOffsets[partition] ?? 0;
+    return nextOffset > (topic.endOffsets[partition] ?? 0) ? start : Math.max(nextOffset, start);
   });
 }
 
@@ -75,8 +75,8 @@ export function offsetsFrom(
 export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBounds): number[] {
   const isKnown = from !== 'start' && from.logId === topic.logId;
   return topic.startOffsets.flatMap((start, partition) => {
-    const wanted = isKnown ? (from.nextOffsets[partition] ?? 0) : 0;
-    return wanted < start ? [partition] : [];
+    const nextOffset = isKnown ? (from.nextOffsets[partition] ?? 0) : 0;
+    return nextOffset < start ? [partition] : [];
   });
 }
 

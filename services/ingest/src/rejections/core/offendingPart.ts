@@ -30,10 +30,10 @@ export class BodyParts {
     const start = this.#startOf(index);
     if (start === undefined) return this.around(0);
     const path = pathOf(pointer);
-    const found = walk(this.#json, start, path);
-    const eventType = mask(truncateUtf8(Buffer.from(found.eventType), MAX_TYPE_BYTES), this.#ownToken);
+    const value = walk(this.#json, start, path);
+    const eventType = mask(truncateUtf8(Buffer.from(value.eventType), MAX_TYPE_BYTES), this.#ownToken);
     if (path.some((name) => SECRET_NAME.test(name))) return { sample: MASK, eventType };
-    return { sample: this.#shown(found.at, this.#json.skipValue(found.at)), eventType };
+    return { sample: this.#shown(value.at, this.#json.skipValue(value.at)), eventType };
   }
 
   around(offset: number): OffendingPart {
@@ -126,8 +126,8 @@ function isContinuation(byte: number): boolean {
 
 /** Replaces everything that looks like a secret with stars. */
 export function mask(text: string, ownToken = ''): string {
-  const known = ownToken === '' ? text : text.replaceAll(ownToken, stars);
-  return known
+  const withoutOwnToken = ownToken === '' ? text : text.replaceAll(ownToken, stars);
+  return withoutOwnToken
     .replaceAll(TOKEN_PATTERN, (found, scheme = '') => scheme + stars(found.slice(scheme.length)))
     .replaceAll(NAMED_SECRET_PATTERN, (_, name: string, value: string) => name + stars(value));
 }

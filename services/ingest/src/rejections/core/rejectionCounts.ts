@@ -106,8 +106,8 @@ export class RejectionCounts {
     const { kind, code } = rejection;
     const field = fieldOf(rejection.pointer);
     const key = `${minuteS} ${kind} ${code} ${origin.endpoint} ${field}`;
-    const known = project.rows.get(key);
-    if (known !== undefined) return known;
+    const existing = project.rows.get(key);
+    if (existing !== undefined) return existing;
     const row = { ...origin, kind, code, minuteS, field, count: 0, requests: 0, lastSeenS: 0 };
     if (project.fields < MAX_FIELDS_PER_MINUTE) {
       if (!this.#hasRoom(project)) return undefined;

@@ -17,7 +17,7 @@ function bodyOf(of: unknown): Buffer {
   return Buffer.from(typeof of === 'string' ? of : JSON.stringify(of));
 }
 
-function told({ problems }: ReportDraft): string[] {
+function problemsOf({ problems }: ReportDraft): string[] {
   return problems.map(({ index, pointer, code }) => `${index} ${pointer} ${code}`);
 }
 
@@ -173,10 +173,10 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
 });
 
 test('rejects a duplicate field, and a value that is nested too deeply', () => {
-  expect(told(read(`{"sessionId":"${SESSION}","sessionId":"${SESSION}"}`))).toEqual([
+  expect(problemsOf(read(`{"sessionId":"${SESSION}","sessionId":"${SESSION}"}`))).toEqual([
     '0 /sessionId field_repeated',
   ]);
-  expect(told(read(`{"sessionId":"${SESSION}","x":${'['.repeat(65)}${']'.repeat(65)}}`))).toEqual([
+  expect(problemsOf(read(`{"sessionId":"${SESSION}","x":${'['.repeat(65)}${']'.repeat(65)}}`))).toEqual([
     '0 /x nested_too_deep',
   ]);
 });
@@ -206,7 +206,7 @@ test('accepts values just within their limits', () => {
 });
 
 test('with strict handling, each unknown name is a problem with its pointer', () => {
-  const strictly = (of: unknown): string[] => told(readReport(bodyOf(of), 'A', true));
+  const strictly = (of: unknown): string[] => problemsOf(readReport(bodyOf(of), 'A', true));
   const events = [{ sessionId: SESSION, eventType: 'x' }];
   expect(strictly({ report: { title: 'x' }, window: {}, attachments: [FILE], events })).toEqual([]);
   const [event] = events;
@@ -233,14 +233,14 @@ test('rejects a duplicate member of the window in every spelling, and ignores un
 
 test('checks an inline event by the rules of its revision, with pointers into the report', () => {
   const events = [{ eventType: 'x' }, { sessionId: SESSION, eventType: 7, buildId: 'y' }, 'z'];
-  expect(told(read({ events })).toSorted()).toEqual([
+  expect(problemsOf(read({ events })).toSorted()).toEqual([
     '0 /events/0/sessionId field_required',
     '1 /events/1/buildId invalid_uuid',
     '1 /events/1/eventType field_type',
     '2 /events/2 field_type',
   ]);
-  expect(told(read({ events: [{ eventType: 'x' }] }, 'B'))).toEqual([]);
-  expect(told(read({ events: Array(201).fill({ eventType: 'x' }) }, 'B'))).toEqual([
+  expect(problemsOf(read({ events: [{ eventType: 'x' }] }, 'B'))).toEqual([]);
+  expect(problemsOf(read({ events: Array(201).fill({ eventType: 'x' }) }, 'B'))).toEqual([
     '0 /events batch_too_large',
   ]);
 });
@@ -248,7 +248,7 @@ test('checks an inline event by the rules of its revision, with pointers into th
 test('reports all faults together, with the status of the worst', () => {
   const large = { sessionId: SESSION, eventType: 'x', payload: { x: 'x'.repeat(256 * 1024) } };
   const draft = read({ id: 'x', events: [large, {}], window: { beforeMs: -1 }, eventIds: ['y'] });
-  expect(told(draft).toSorted()).toEqual([
+  expect(problemsOf(draft).toSorted()).toEqual([
     '0 /eventIds/0 invalid_uuid',
     '0 /events/0 event_too_large',
     '0 /id invalid_uuid',
@@ -262,21 +262,21 @@ test('reports all faults together, with the status of the worst', () => {
 test.each([{}, { events: [], eventIds: [] }, { sessionId: null, occurredAt: '2026-01-01' }, { x: [1] }])(
   '%j is an empty report',
   (of) => {
-    expect(told(read(of))).toEqual(['0  empty_report']);
+    expect(problemsOf(read(of))).toEqual(['0  empty_report']);
     expect(bodyRejection(read(of).problems).code).toBe('empty_report');
   },
 );
 
 test('a report whose only session or event is invalid is invalid, and not empty', () => {
-  expect(told(read({ sessionId: 'x' }))).toEqual(['0 /sessionId invalid_uuid']);
-  expect(told(read({ events: 'x' }))).toEqual(['0 /events field_type']);
-  expect(told(read({ eventIds: ['x'] }))).toEqual(['0 /eventIds/0 invalid_uuid']);
-  expect(told(read({ sessionId: [] }))).toEqual(['0 /sessionId field_type']);
-  expect(told(read('{"eventIds":["x"],"eventIds":[]}'))).toEqual(['0 /eventIds field_repeated']);
-  expect(told(read('{"sessionId":"x","sessionId":null}'))).toEqual(['0 /sessionId field_repeated']);
-  expect(told(read('{"events":[{}],"events":[]}'))).toEqual(['0 /events field_repeated']);
+  expect(problemsOf(read({ sessionId: 'x' }))).toEqual(['0 /sessionId invalid_uuid']);
+  expect(problemsOf(read({ events: 'x' }))).toEqual(['0 /events field_type']);
+  expect(problemsOf(read({ eventIds: ['x'] }))).toEqual(['0 /eventIds/0 invalid_uuid']);
+  expect(problemsOf(read({ sessionId: [] }))).toEqual(['0 /sessionId field_type']);
+  expect(problemsOf(read('{"eventIds":["x"],"eventIds":[]}'))).toEqual(['0 /eventIds field_repeated']);
+  expect(problemsOf(read('{"sessionId":"x","sessionId":null}'))).toEqual(['0 /sessionId field_repeated']);
+  expect(problemsOf(read('{"events":[{}],"events":[]}'))).toEqual(['0 /events field_repeated']);
   const deep = '['.repeat(65) + ']'.repeat(65);
-  expect(told(read(`{"eventIds":${deep}}`))).toEqual(['0 /eventIds nested_too_deep']);
+  expect(problemsOf(read(`{"eventIds":${deep}}`))).toEqual(['0 /eventIds nested_too_deep']);
 });
 
 const problem = (code: ElementProblem['code']): ElementProblem => ({
@@ -311,7 +311,10 @@ test('an inline event keeps every byte of its payload', () => {
 
 test('uses the last of duplicate events members', () => {
   const draft = read(`{"sessionId":"${SESSION}","events":[{}],"events":7}`);
-  expect([draft.drafts, told(draft)]).toEqual([[], ['0 /events field_repeated', '0 /events field_type']]);
+  expect([draft.drafts, problemsOf(draft)]).toEqual([
+    [],
+    ['0 /events field_repeated', '0 /events field_type'],
+  ]);
 });
 
 test('treats empty strings of game plugins as omitted, and accepts a number in float notation', () => {
@@ -340,6 +343,6 @@ test('names an invalid event id by its position in the request, also if earlier 
   const eventIds = Array.from({ length: 1200 }, (): string => randomUUID());
   eventIds[700] = 'bad';
   const draft = read({ clientRequestId: SESSION, eventIds });
-  expect(told(draft)).toEqual(['0 /eventIds/700 invalid_uuid']);
+  expect(problemsOf(draft)).toEqual(['0 /eventIds/700 invalid_uuid']);
   expect(draft.problems[0]?.detail).toContain('eventIds.700');
 });

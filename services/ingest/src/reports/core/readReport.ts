@@ -200,11 +200,11 @@ function valueProblems(
   { id, clientRequestId, eventIds = [], report, attachments = [] }: ReportFields,
   skipped: number,
 ): ElementProblem[] {
-  const found = eventIds.flatMap((one, i) => {
+  const problems = eventIds.flatMap((one, i) => {
     return uuidsOf(one).length > 0 ? [] : [uuidProblem(`/eventIds/${skipped + i}`)];
   });
   if (id !== undefined && clientRequestId !== undefined) {
-    found.push(
+    problems.push(
       problem(
         '/id',
         'field_invalid',
@@ -212,21 +212,23 @@ function valueProblems(
       ),
     );
   }
-  found.push(...loneSurrogates(report ?? {}, '/report'));
+  problems.push(...loneSurrogates(report ?? {}, '/report'));
   const { maxDescriptionBytes, maxAttachments } = REPORT_LIMITS;
   const descriptionBytes = Buffer.byteLength(report?.description ?? '');
-  found.push(...sizeProblems('/report/description', descriptionBytes, maxDescriptionBytes));
+  problems.push(...sizeProblems('/report/description', descriptionBytes, maxDescriptionBytes));
   if (attachments.length > maxAttachments) {
     const detail = `attachments may have at most ${maxAttachments} files, but has ${attachments.length}`;
-    found.push(problem('/attachments', 'batch_too_large', detail));
+    problems.push(problem('/attachments', 'batch_too_large', detail));
   }
   for (const [i, { fileName, mimeType = 'any/type' }] of attachments.entries()) {
-    const refuse = (name: string, rule: string) =>
-      found.push(problem(`/attachments/${i}/${name}`, 'field_invalid', `attachments.${i}.${name} ${rule}`));
-    if (!isFileName(fileName)) refuse('fileName', FILE_NAME_RULE);
-    if (!isMediaType(mimeType)) refuse('mimeType', MEDIA_TYPE_RULE);
+    const addProblem = (name: string, rule: string) =>
+      problems.push(
+        problem(`/attachments/${i}/${name}`, 'field_invalid', `attachments.${i}.${name} ${rule}`),
+      );
+    if (!isFileName(fileName)) addProblem('fileName', FILE_NAME_RULE);
+    if (!isMediaType(mimeType)) addProblem('mimeType', MEDIA_TYPE_RULE);
   }
-  return [...found, ...attachedBytesProblems(attachments)];
+  return [...problems, ...attachedBytesProblems(attachments)];
 }
 
 export function attachedBytesProblems(
