@@ -1,4 +1,4 @@
-/** Random draws that a seed repeats. */
+/** Random choices that depend only on a seed. */
 import { eventId, uuidV8 } from '@questlog/schemas/uuid';
 import { type Random, seeded } from '../faults/seeded.ts';
 
@@ -13,7 +13,7 @@ export class Dice {
     return this.#random.chance(share);
   }
 
-  /** A number of the range, both ends included. */
+  /** Returns an integer of the range, both ends inclusive. */
   between(least: number, most: number): number {
     return this.#random.between(least, most);
   }
@@ -28,7 +28,7 @@ export class Dice {
     return values[Math.floor(this.#random.next() * values.length)];
   }
 
-  /** Runs one of the actions, chosen by weight, and gives what comes of it. */
+  /** Runs one of the actions, chosen by weight, and returns its result. */
   oneOf<T>(actions: readonly (readonly [weight: number, run: () => T])[]): T | undefined {
     let left = this.#random.next() * actions.reduce((sum, [weight]) => sum + weight, 0);
     for (const [weight, run] of actions) {

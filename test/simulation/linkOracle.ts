@@ -1,4 +1,4 @@
-/** The expected links of a modelled log: a brute-force join of everything that was sent. */
+/** Computes the expected links of a modelled log by a brute-force join. */
 import { keyOf } from '@questlog/linker/core/decision';
 import type { ModelTopics } from '@questlog/linker/testing/modelTables';
 import { closesAtMs, isInWindow, namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
@@ -9,11 +9,11 @@ import { isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks'
 export interface Sent {
   readonly topics: ModelTopics;
   readonly lanes: ReadonlyMap<string, number>;
-  /** Milliseconds since the epoch: when each event first came, by its id. */
+  /** Time at which each event first arrived, in milliseconds since the epoch, by event id. */
   readonly arrivedAt: ReadonlyMap<string, number>;
-  /** True once every report was let go; until then a missing event is only pending. */
+  /** True if every report is closed. Before that, a missing event is only pending. */
   readonly isOver: boolean;
-  /** Reports by `keyOf`, and events by id, that a cut of the log took records of: their links may be there or not. */
+  /** Reports by `keyOf` and events by id whose records a truncation removed; their links are optional. */
   readonly lost?: { readonly reports: ReadonlySet<string>; readonly events: ReadonlySet<string> };
 }
 
@@ -24,7 +24,7 @@ interface Judged {
   readonly isRetracted: boolean;
 }
 
-/** A sentence for each difference between the made and the expected links. */
+/** Returns a sentence for each difference between the actual and the expected links. */
 export function findingsOn({ topics, lanes, arrivedAt, isOver, lost = NOTHING_LOST }: Sent): string[] {
   const findings: string[] = [];
   const reports = judgedReports(topics);
@@ -52,7 +52,7 @@ export function findingsOn({ topics, lanes, arrivedAt, isOver, lost = NOTHING_LO
     const most = record.maxSessionLinks;
     if (own.length > most)
       findings.push(`report ${record.reportId} has ${own.length} links by its session, and may have ${most}`);
-    // What a cut took may have been among the first: then there must be as many as may be, whichever.
+    // Lost events may have been among the first; then only the number of links is checked.
     const isUnsure = [...own, ...isOf].some((id) => lost.events.has(id) || !isOf.includes(id));
     for (const { event, message } of events.values()) {
       const source = sourceOf(record, sources, event, message, lanes);
@@ -74,7 +74,7 @@ export function findingsOn({ topics, lanes, arrivedAt, isOver, lost = NOTHING_LO
       if (kinds === '' && isLate && !isRetracted && !unresolved.has(id))
         findings.push(`${name}: neither linked nor unresolved`);
       for (const link of made.get(id) ?? []) {
-        if (link.source !== source) findings.push(`${name}: its source is told as ${link.source}`);
+        if (link.source !== source) findings.push(`${name}: its source is ${link.source}`);
       }
     }
     for (const eventId of isRetracted || !isOver ? [] : sources.keys()) {
@@ -90,7 +90,7 @@ export function findingsOn({ topics, lanes, arrivedAt, isOver, lost = NOTHING_LO
   return findings;
 }
 
-/** The events that the report has by its session and window, in the order of the log. */
+/** Returns the events that a report gets by its session and window, in the order of the log. */
 function sessionEventsOf(
   record: ReportLink,
   events: ReturnType<typeof distinctEvents>,
@@ -102,7 +102,7 @@ function sessionEventsOf(
     .map(({ event }) => event.id);
 }
 
-/** The first record of an id at its tenant's home is the report, a later retraction retracts it. */
+/** Returns the reports. The first record of an id in its tenant's home partition is the report; a later retraction retracts it. */
 function judgedReports(topics: ModelTopics): Map<string, Judged> {
   const reports = new Map<string, Judged>();
   for (const [partition, log] of topics.reports.entries()) {

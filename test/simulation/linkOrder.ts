@@ -2,7 +2,7 @@
 import { keyOf } from '@questlog/linker/core/decision';
 import type { ModelTopics } from '@questlog/linker/testing/modelTables';
 
-/** A sentence for each report whose links are out of order. */
+/** Returns a sentence for each report whose links are out of order. */
 export function disorderOf({ events, links }: ModelTopics): string[] {
   const placeOf = new Map<string, number>();
   for (const log of events) {

@@ -1,20 +1,23 @@
-/** The linker against the brute-force join. `npm run simulate:links -- --seeds N` runs any number; QUESTLOG_SEED begins elsewhere. */
+/**
+ * Compares the linker with a brute-force join. `npm run simulate:links -- --seeds N` runs more seeds; QUESTLOG_SEED changes the
+ * first seed.
+ */
 import { expect, test } from 'vitest';
 import { simulateLinks } from './linkSimulation.ts';
 import { firstSeedFrom, simulateSeeds, total } from './simulateSeeds.ts';
 
-/** Five times as many in the tier of faults. */
+/** Numbers of seeds: five times as many in the tier of faults. */
 const RUNS = { long: 1_000, mutants: 20 };
 const SEEDS = RUNS[process.env['QUESTLOG_TEST_RUNS'] as keyof typeof RUNS] ?? 200;
-/** Ten seconds on an idle CPU; tests run beside others. */
+/** Time limit. A run takes ten seconds on an idle CPU, but other tests run too. */
 const WITHIN_MS = 600_000;
 
-test('links equal the brute-force join through repeats, retractions and crashes: none twice, none missing', {
+test('creates the same links as the brute-force join through retries, retractions, and crashes', {
   timeout: WITHIN_MS,
 }, async () => {
   const { failed, outcomes } = await simulateSeeds(simulateLinks, firstSeedFrom(process.env), SEEDS, 3);
   expect(failed).toEqual([]);
-  // A run in which nothing happens would prove nothing.
+  // A run without links would prove nothing.
   expect(total(outcomes, ({ links }) => links)).toBeGreaterThan(SEEDS);
   expect(total(outcomes, ({ crashes }) => crashes)).toBeGreaterThan(SEEDS);
 });

@@ -1,6 +1,6 @@
 /**
- * One run of the linker on a modelled log: games, reports, repeats, retractions, crashes and a clock, all drawn from one
- * seed; at the end everything is delivered and the links are held to the brute-force join.
+ * One run of the linker on a modelled log. A seed chooses games, reports, retries, retractions, crashes, and the clock. At the
+ * end, everything is delivered and the links are compared with the brute-force join.
  */
 import { LINKER_BOUNDS, type LinkerBounds } from '@questlog/linker/core/linkerState';
 import { Topology } from '@questlog/linker/testing/topology';
@@ -20,7 +20,7 @@ const HOUR_MS = 60 * MINUTE_MS;
 const LAPSES_MS = [SECOND_MS, MINUTE_MS, 6 * MINUTE_MS, 20 * MINUTE_MS];
 
 const WIDE_BOUNDS = { ...LINKER_BOUNDS, sessionsWithReports: 1_000 };
-/** Bounds so small that a run meets each of them. */
+/** Small limits that a run reaches. */
 const SMALL_BOUNDS: LinkerBounds = {
   openReports: 2,
   openEventIds: 5,
@@ -53,7 +53,7 @@ class LinkSimulation {
   readonly #arrivedAt = new Map<string, number>();
   readonly #appended: { partition: number; message: EventsAccepted }[] = [];
   readonly #filed: { record: ReportLink; partition: number | undefined }[] = [];
-  /** Ids of events that are or will be sent: a report may name one before it comes. */
+  /** Ids of sent and future events, because a report can name an event before it arrives. */
   readonly #eventIds: { id: string; session: Session; isSent: boolean }[] = [];
   readonly #projectorPace: number;
   #crashes = 0;
@@ -72,7 +72,7 @@ class LinkSimulation {
     this.#deliver(11 * SECOND_MS);
     const atOnce = this.#findings(false);
     this.#deliver(50 * HOUR_MS);
-    // Every report was let go: an event that comes now is late.
+    // Every report is closed, so further events are late.
     for (let i = 0; i < steps / 4; i++) this.#step();
     for (let i = 0; i < 2; i++) this.#deliver(50 * HOUR_MS);
     retryUnresolved(this.#topology);
@@ -142,7 +142,7 @@ class LinkSimulation {
       appendId: this.#dice.uuid(),
       tenantId,
       projectId,
-      // Sometimes the log takes an append long after its decision, as the rest of a repeated report.
+      // Sometimes the log stores an append long after its decision, like the rest of a repeated report.
       receivedAt: this.#topology.nowMs - (this.#dice.chance(0.1) ? 20 * MINUTE_MS : 0),
       revision: 'B',
       idempotency: this.#dice.chance(0.3)
@@ -159,7 +159,7 @@ class LinkSimulation {
     this.#topology.appendEvents(partition, message);
   }
 
-  /** A time of a wrong clock, or near a report of the session, however old. */
+  /** Returns a time of a wrong clock, or a time near a report of the session. */
   #occurredAt(session: Session): bigint {
     const report = this.#dice.maybe(this.#filed.filter(({ record }) => record.sessionId === session.id));
     if (report === undefined || this.#dice.chance(0.5))
@@ -169,12 +169,12 @@ class LinkSimulation {
     return this.#dice.from([fromMicros - 1n, fromMicros, inside, inside, inside, toMicros, toMicros + 1n]);
   }
 
-  /** The difference of the game's clock from ours. */
+  /** Returns the offset of the game's clock. */
   #lag(): number {
     return this.#dice.from([0, -SECOND_MS, -2 * MINUTE_MS, -9 * MINUTE_MS, -HOUR_MS, -24 * HOUR_MS, HOUR_MS]);
   }
 
-  /** Repeats an unkeyed append at once, a keyed one at any time. */
+  /** Repeats an append: immediately without a key, at any time with a key. */
   #repeatAppend(): void {
     const known = this.#dice.chance(0.5) ? this.#appended.at(-1) : this.#dice.maybe(this.#appended);
     if (known === undefined) return;
@@ -222,7 +222,7 @@ class LinkSimulation {
     this.#topology.appendReport(record, partition);
   }
 
-  /** Files the same report again, or another one under its id. */
+  /** Files the same report again, or another report with the same id. */
   #fileAgain(): void {
     const known = this.#dice.maybe(this.#filed);
     if (known === undefined) return;
@@ -241,7 +241,7 @@ class LinkSimulation {
     this.#topology.appendReport({ ...record, inlineEventIds: [], eventIds: [], sessionId: null });
   }
 
-  /** Processes everything, before and after time passes: spilled reports are looked up every ten seconds. */
+  /** Processes everything before and after time passes: a spilled report is looked up every ten seconds. */
   #deliver(millis: number): void {
     this.#topology.settle();
     this.#topology.advance(millis);

@@ -1,4 +1,4 @@
-/** The operator's retry: projected reports with unresolved links are looked up once more. */
+/** Simulates the operator's retry: looks up projected reports with unresolved links again. */
 import { keyOf } from '@questlog/linker/core/decision';
 import type { Topology } from '@questlog/linker/testing/topology';
 import { linkIdOf } from '@questlog/schemas/topics/linkedEvents';

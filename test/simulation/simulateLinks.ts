@@ -1,4 +1,4 @@
-/** `npm run simulate:links -- --seeds N [--first S]`: any number of seeds; a failing one is printed and reproduces. */
+/** `npm run simulate:links -- --seeds N [--first S]`: runs the link simulation, and prints failing seeds. */
 import { parseArgs } from 'node:util';
 import { simulateLinks } from './linkSimulation.ts';
 import { simulateSeeds, total } from './simulateSeeds.ts';

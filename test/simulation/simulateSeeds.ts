@@ -1,4 +1,4 @@
-/** Runs a simulation for a range of seeds, until so many have failed. */
+/** Runs a simulation for a range of seeds, until a number of them has failed. */
 
 export interface Simulated {
   readonly findings: readonly string[];

@@ -1,20 +1,20 @@
-/** Expressions as functions. A time is a number in its column's own unit: micro-, milli- or whole seconds, or days. */
+/** Evaluates SQL expressions. A time is a number in the unit of its column: microseconds, milliseconds, seconds, or days. */
 import { createHash } from 'node:crypto';
 import type { Expr, Query } from './parseSql.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 
-/** What an expression can see. */
+/** Values that an expression can read. */
 export interface Scope {
   readonly row: Row;
-  /** The other side of a join. */
+  /** Row of the other side of a join. */
   readonly joined?: Row;
-  /** The rows of its group, each with what a join brought. */
+  /** Rows of the group, each with its joined row. */
   readonly group?: readonly Scope[];
-  /** Each of an array's elements in turn. */
+  /** Current element of an array. */
   readonly element?: unknown;
   readonly aliases: ReadonlyMap<string, Compiled>;
-  /** Whether a name that is both means the alias. */
+  /** True if a name that is a column and an alias means the alias. */
   readonly prefersAlias?: boolean;
   readonly run: Run;
 }
@@ -22,7 +22,7 @@ export interface Scope {
 /** One execution of a query. */
 export interface Run {
   readonly params: Readonly<Record<string, unknown>>;
-  /** What was looked up once for all rows. */
+  /** Sets that are computed once for all rows. */
   readonly sets: Map<Expr, ReadonlySet<unknown>>;
   valuesOf(query: Query): readonly unknown[];
 }
@@ -61,7 +61,7 @@ function compiledColumn({ table, name }: Expr & { kind: 'column' }): Compiled {
   };
 }
 
-/** The column of a joined row that has its table's name. */
+/** Name under which a joined row stores the alias of its table. */
 export const ALIAS = '#alias';
 
 function paramOf({ params }: Run, { name, type }: { name: string; type: string }): unknown {
@@ -81,7 +81,7 @@ function asArray(value: unknown): readonly unknown[] {
   return value;
 }
 
-/** Makes equal values one and the same. */
+/** Returns the same key for equal values. */
 export function keyOf(value: unknown): unknown {
   return Array.isArray(value) ? value.map(String).join('\n') : value;
 }
@@ -94,7 +94,7 @@ function compiledCall(name: string, args: readonly Expr[]): Compiled {
   if (name === 'AND') return (scope) => Boolean(a(scope)) && Boolean(b(scope));
   if (name === 'OR') return (scope) => Boolean(a(scope)) || Boolean(b(scope));
   if (name === 'arrayJoin') return (scope) => scope.element;
-  // Only of arrays that are empty here: what it would do with an element is not looked at.
+  // Arrays are empty here, so the function is not applied.
   if (name === 'arrayMap') return b;
   const aggregate = AGGREGATES.get(name);
   if (aggregate !== undefined) {
@@ -111,7 +111,7 @@ const missing: Compiled = () => {
   throw new Error('an argument is missing');
 };
 
-/** A list or a query is looked at once for all rows. */
+/** Computes a list or a subquery once for all rows. */
 function compiledIn(left: Expr, right: Expr): Compiled {
   const value = compile(left);
   const list = compile(right);
@@ -197,7 +197,7 @@ const FUNCTIONS: Readonly<Record<string, Apply>> = {
   toUInt16: same,
   toInt64: same,
   UUIDv7ToDateTime: (a) => Number.parseInt(String(a).replace('-', '').slice(0, 12), 16),
-  // The three that change the unit are asked of milliseconds only.
+  // The three functions that change the unit are used with milliseconds only.
   toStartOfMonth: (a) => Date.parse(`${new Date(Number(a)).toISOString().slice(0, 7)}-01`) / DAY_MS,
   toStartOfMinute: (a) => Math.floor(Number(a) / 60_000) * 60,
   formatDateTime: (a) => new Date(Number(a) * DAY_MS).toISOString().slice(0, 7),

@@ -1,4 +1,4 @@
-/** The part of ClickHouse's SQL that the services speak, as trees. What it does not know is an error, never ignored. */
+/** Parses the part of ClickHouse's SQL that the services use. Unknown syntax is an error. */
 import { Tokens } from './tokens.ts';
 
 export type Expr =
@@ -22,7 +22,7 @@ export interface Source {
 
 export interface Select {
   readonly isDistinct: boolean;
-  /** Every column, some of them replaced. */
+  /** True for `*`, with optional replacements of columns. */
   readonly isStar: boolean;
   readonly items: readonly Item[];
   readonly source: Source | undefined;
@@ -36,7 +36,7 @@ export interface Select {
 
 export interface Query {
   readonly named: ReadonlyMap<string, Query>;
-  /** Of more than one, the distinct rows. */
+  /** Several selects are a union of distinct rows. */
   readonly selects: readonly Select[];
 }
 
@@ -173,7 +173,7 @@ function parsedSource(tokens: Tokens): Source {
   return { from, alias, isFinal };
 }
 
-/** The binary operators, the loosest first. */
+/** Binary operators, lowest precedence first. */
 const LEVELS = [['OR'], ['AND']] as const;
 const COMPARISONS = ['=', '!=', '<=', '>=', '<', '>'] as const;
 
@@ -239,7 +239,7 @@ function parsedPrimary(tokens: Tokens): Expr {
   return expr;
 }
 
-/** Behind the opening parenthesis: a query, a tuple or an expression. */
+/** Parses a query, a tuple, or an expression after an opening parenthesis. */
 function parsedGroup(tokens: Tokens): Expr {
   if (tokens.isNext('SELECT')) {
     const query = parsedQuery(tokens);
@@ -255,7 +255,7 @@ function parsedGroup(tokens: Tokens): Expr {
 function parsedCall(tokens: Tokens, name: string): Expr {
   if (tokens.take(')')) return call(name);
   const args = listOf(tokens, (inside) => {
-    // What a lambda would do with elements: there are none here.
+    // Skips the body of a lambda, because arrays are empty here.
     if (inside.isLambda()) inside.skipLambdaHead();
     return parsedExpr(inside);
   });

@@ -1,8 +1,8 @@
-/** RowBinary, as the projector writes it, read back: what is in the simulated tables has been through its encoder. */
+/** Decodes RowBinary, so that the rows of the simulated tables have passed the projector's encoder. */
 
 type Read = (from: RowBytes) => unknown;
 
-/** The rows of an insert, each a value for each type. */
+/** Returns the rows of an insert, with a value for each type. */
 export function readRows(bytes: Buffer, types: readonly string[]): unknown[][] {
   const from = new RowBytes(bytes);
   const readers = types.map(readerOf);
@@ -91,7 +91,7 @@ function madeReader(type: string): Read {
   }
 }
 
-/** Two little-endian halves. */
+/** A UUID is two little-endian halves. */
 function uuid(from: RowBytes): string {
   const bytes = Buffer.from(from.take(16));
   const hex = Buffer.concat([bytes.subarray(0, 8).reverse(), bytes.subarray(8).reverse()]).toString('hex');

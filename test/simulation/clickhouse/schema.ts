@@ -1,11 +1,11 @@
-/** The tables and views of `deploy/clickhouse`, read from the migrations themselves: columns, sorting keys, versions. */
+/** Reads the tables and views of `deploy/clickhouse` from the migrations: columns, sorting keys, and version columns. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { type Expr, parseQuery, type Query } from './parseSql.ts';
 
 export interface Column {
   readonly name: string;
   readonly type: string;
-  /** Computed from the others. */
+  /** Expression of a materialized column. Undefined for other columns. */
   readonly materialized: Expr | undefined;
   readonly byDefault: unknown;
 }
@@ -13,14 +13,14 @@ export interface Column {
 export interface TableSchema {
   readonly columns: Column[];
   readonly sortedBy: readonly Expr[];
-  /** Of rows with one sorting key the highest stays; undefined: the one that came last. */
+  /** Version column: of the rows with one sorting key, the highest version stays. Undefined if the last inserted row stays. */
   readonly version: string | undefined;
   deduplicates: boolean;
 }
 
 export interface Schema {
   readonly tables: ReadonlyMap<string, TableSchema>;
-  /** As text: only the views that are asked for are parsed. */
+  /** Parses a view when it is first queried. */
   readonly views: ReadonlyMap<string, () => Query>;
 }
 
@@ -86,7 +86,7 @@ function alter(tables: ReadonlyMap<string, TableSchema>, statement: string): voi
   }
 }
 
-/** What stands between a parenthesis and its end, and what is behind. */
+/** Returns the text inside the parentheses and the text after them. */
 function parenthesised(text: string, start: number): [string, string] {
   let depth = 0;
   for (let at = start; at < text.length; at++) {
@@ -96,7 +96,7 @@ function parenthesised(text: string, start: number): [string, string] {
   throw new Error(`a parenthesis without an end: ${text.slice(start, start + 40)}`);
 }
 
-/** Parts between commas, but not those inside parentheses or quotes. */
+/** Splits at commas outside parentheses and quotes. */
 function parts(text: string): string[] {
   const found: string[] = [];
   let [depth, from, isQuoted] = [0, 0, false];

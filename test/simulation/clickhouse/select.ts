@@ -1,4 +1,4 @@
-/** Runs queries: where the rows come from, which are wanted, how they are grouped, sorted and cut. */
+/** Runs queries: sources, filters, groups, order, and limits. */
 import {
   ALIAS,
   type Compiled,
@@ -11,13 +11,13 @@ import {
 } from './expressions.ts';
 import type { Expr, Item, Query, Select, Source } from './parseSql.ts';
 
-/** Where the rows of tables and views are found. */
+/** Source of the rows of tables and views. */
 export interface Catalog {
   rowsOf(table: string, isFinal: boolean): readonly Row[];
   viewOf(name: string): Query | undefined;
 }
 
-/** Rows as objects, by the names of the items. */
+/** Returns rows as objects with the names of the selected columns. */
 export function runQuery(query: Query, catalog: Catalog, params: Run['params']): Row[] {
   return new QueryRun(catalog, params).rows(query);
 }
@@ -31,7 +31,7 @@ interface Plan {
   readonly orderBy: readonly { readonly value: Compiled; readonly isDescending: boolean }[];
   readonly limitBy: { readonly limit: Compiled; readonly by: readonly Compiled[] } | undefined;
   readonly limit: Compiled | undefined;
-  /** The argument of its `arrayJoin`. */
+  /** Argument of `arrayJoin`. Undefined if the query has none. */
   readonly elements: Compiled | undefined;
 }
 
@@ -54,7 +54,7 @@ class QueryRun implements Run {
     return selects.length === 1 ? rows : distinct(rows);
   }
 
-  /** Of one column its values, of several tuples. */
+  /** Returns the values of one column, or tuples of several. */
   valuesOf(query: Query): readonly unknown[] {
     return this.rows(query).map((row) => {
       const values = Object.values(row);

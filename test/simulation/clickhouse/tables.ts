@@ -1,4 +1,4 @@
-/** The rows of a simulated ClickHouse: inserts with their tokens, merges, mutations, and what `FINAL` makes of them. */
+/** Tables of a simulated ClickHouse: inserts with deduplication tokens, merges, mutations, and `FINAL`. */
 import type { Insert } from '@questlog/runtime/clickhouse/store';
 import { type Compiled, compile, keyOf, type Row, type Scope } from './expressions.ts';
 import { parseQuery, parseStatement, type Query } from './parseSql.ts';
@@ -13,7 +13,7 @@ interface Table {
   readonly tokens: Set<string>;
 }
 
-/** Read once: migrations do not change while seeds run. */
+/** Schema, read once, because migrations do not change during a run. */
 let schema: Schema | undefined;
 const queries = new Map<string, Query>();
 
@@ -41,7 +41,7 @@ export class Tables implements Catalog {
     return runQuery(query, this, params);
   }
 
-  /** @param isBurnt the token is logged and the rows are not in place: ClickHouse died between the two. */
+  /** @param isBurnt true if ClickHouse stops after it logged the token and before it stored the rows */
   insert({ table: name, columns, rows, deduplicationToken: token }: Insert, isBurnt = false): void {
     const table = this.#table(name);
     if (token !== undefined && table.schema.deduplicates) {
@@ -75,7 +75,7 @@ export class Tables implements Catalog {
     }
   }
 
-  /** What ClickHouse does in the background, whenever it likes. */
+  /** Merges a table; ClickHouse does so at any time. */
   merge(name: string): void {
     const table = this.#table(name);
     table.rows = [...this.rowsOf(name, true)];

@@ -1,4 +1,4 @@
-/** SQL's words, one after the other. */
+/** Splits SQL into tokens. */
 
 const TOKEN =
   /\s*(?:(?<text>'(?:[^'\\]|\\.)*')|(?<number>\d+)|(?<param>\{\w+:[^}]+\})|(?<word>[A-Za-z_]\w*)|(?<sign>->|!=|<=|>=|[-(),.=<>*/+%]))/gy;

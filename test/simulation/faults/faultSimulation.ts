@@ -1,6 +1,6 @@
 /**
- * One run of ingest, projector and linker as they are, on a simulated log, ClickHouse, clock and network: games play while a
- * seed has things go wrong between any two awaits; then all is well, everything is delivered, and the verdict is given.
+ * One run of the real ingest, projector, and linker on a simulated log, ClickHouse, clock, and network. The seed injects faults
+ * between any two awaits while games play. Then the faults end, everything is delivered, and the result is checked.
  */
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
@@ -23,12 +23,12 @@ export interface Outcome {
   readonly steps: number;
 }
 
-/** @param trace hears of each step. */
+/** @param trace called with each step */
 export async function simulateFaults(seed: number, trace?: (line: string) => void): Promise<Outcome> {
   const world = new World(seed, trace);
   const putBack = installVirtualTime(world);
   const onUnhandled = (error: unknown): void => {
-    world.findings.push(`nobody handles ${error instanceof Error ? error.stack : error}`);
+    world.findings.push(`unhandled error: ${error instanceof Error ? error.stack : error}`);
   };
   process.on('unhandledRejection', onUnhandled);
   try {
@@ -41,11 +41,11 @@ export async function simulateFaults(seed: number, trace?: (line: string) => voi
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
-/** Once all is well, everything is delivered by then. */
+/** Time after the faults within which everything is delivered. */
 const DELIVERED_WITHIN_MS = 4 * MINUTE_MS;
-/** Nothing new in any topic for so long: what was to be done is done. */
+/** Time without new records after which all work is done. */
 const QUIET_MS = 7_000;
-/** A look-up that waits for what was cut away gives it up after half a minute. */
+/** Quiet time after truncations, because a lookup that waits for lost records gives up after 30 s. */
 const QUIET_AFTER_CUTS_MS = 40_000;
 const LOOK_MS = 500;
 const MOST_ASKEW_MS = 6 * MINUTE_MS;
@@ -57,7 +57,7 @@ class FaultSimulation {
   readonly #tables = new Tables();
   readonly #games: Games;
   readonly #ingests: readonly Service<Ingest>[];
-  /** All of them. */
+  /** All services. */
   readonly #services: readonly Service[];
   #faults = 0;
   #isCut = false;
@@ -86,10 +86,10 @@ class FaultSimulation {
     await world.play(2 * MINUTE_MS, () => this.#games.areOver);
     nemesis();
     this.#calm();
-    // Whoever is stopped goes on.
+    // Waits until stopped processes continue.
     await world.play(Math.max(...this.#services.map((service) => service.process.stoppedUntilMs)));
     await this.#delivered(LOOK_MS);
-    // Every report is let go, also one that was filed while the clocks were ahead.
+    // Closes every report, including reports that were filed while the clocks were ahead.
     world.moveClocks(5 * HOUR_MS);
     await this.#delivered(this.#isCut ? QUIET_AFTER_CUTS_MS : QUIET_MS);
     const findings =
@@ -107,7 +107,7 @@ class FaultSimulation {
     };
   }
 
-  /** Of all that can go wrong, each seed draws what does, and how often. @returns what ends it. */
+  /** Injects the faults that the seed chooses, at random times. @returns a function that ends them */
   #nemesis(): () => void {
     const { world, dice } = { world: this.#world, dice: this.#dice };
     const cuts = dice.chance(0.4) ? this.#cuts() : [];
@@ -117,7 +117,7 @@ class FaultSimulation {
     const troubles: Troubles = {
       refused: some(),
       unanswered: some(),
-      // A count that comes late, once a cut was repaired, is beyond what the projector can see.
+      // The projector cannot detect a count that arrives late, after the repair of a truncation.
       late: cuts.length === 0 ? some() : 0,
       slow: some(),
       burnt: some(),
@@ -159,7 +159,7 @@ class FaultSimulation {
     );
   }
 
-  /** For longer than its session it loses what it owns, and learns of it when it wakes. */
+  /** Stops a process. If the stop is longer than its session, the process loses its partitions and learns about it later. */
   #stop({ process, name }: Service): void {
     const { world, dice } = { world: this.#world, dice: this.#dice };
     const forMs = dice.between(100, 2 * SESSION_MS);
@@ -171,7 +171,7 @@ class FaultSimulation {
     });
   }
 
-  /** Never so far that a report is let go within its grace: what comes behind it then is told as too late. */
+  /** Moves the clocks by less than the grace period of a report, because later events would count as late. */
   #moveClocks(byMs: number): void {
     const aheadMs = Math.max(-MOST_ASKEW_MS, Math.min(MOST_ASKEW_MS, this.#aheadMs + byMs));
     this.#world.moveClocks(aheadMs - this.#aheadMs);
@@ -245,7 +245,7 @@ const CONSUMED = [
   [GROUPS.link, TOPICS.reportLinks],
 ] as const;
 
-/** Not `events`: merged, they would hide what was written twice. */
+/** Tables that are merged. `events` is excluded, because a merge would hide duplicates. */
 const MERGED = [
   'sessions',
   'report_versions',

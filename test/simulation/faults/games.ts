@@ -1,11 +1,14 @@
-/** Games that send events, sessions and reports over a bad network, repeat what was not answered, and keep what they were told. */
+/**
+ * Games that send events, sessions, and reports over an unreliable network, repeat unanswered requests, and record the
+ * responses.
+ */
 import { Rejected } from '@questlog/ingest/rejected';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Process, World } from '../world/world.ts';
 import type { Ingest, Service } from './services.ts';
 
-/** As an answer shows an event. */
+/** Event as in a response. */
 export interface Told {
   readonly id: string;
   readonly sessionId: string | null;
@@ -18,14 +21,14 @@ export interface Told {
 }
 
 export interface SentEvent {
-  /** In its payload, and in no other's. */
+  /** Unique text in the payload. */
   readonly marker: string;
   readonly principal: Principal;
   readonly sessionId: string | null;
   readonly eventType: string;
   readonly occurredAt: string;
   readonly sequence: number;
-  /** Each time that it was answered. */
+  /** Responses that contain the event. */
   readonly told: Told[];
 }
 
@@ -34,7 +37,7 @@ export interface SentReport {
   readonly principal: Principal;
   readonly inside: readonly SentEvent[];
   isAcknowledged: boolean;
-  /** It may be, even if that was not acknowledged. */
+  /** True if the retraction was sent, whether or not it was acknowledged. */
   isRetracted: boolean;
 }
 
@@ -50,9 +53,9 @@ const TRIES = 12;
 export class Games {
   readonly events: SentEvent[] = [];
   readonly reports: SentReport[] = [];
-  /** The network loses so many requests, as many answers, and doubles as many. */
+  /** Share of lost requests, of lost responses, and of duplicated requests. */
   loss = 0;
-  /** Ingest may not know a session or a report that it has acknowledged: the log has lost some. */
+  /** True if ingest may not know acknowledged sessions and reports, because the log has lost records. */
   mayForget = false;
   readonly #world: World;
   readonly #ingests: readonly Service<Ingest>[];
@@ -70,7 +73,7 @@ export class Games {
     return this.#running === 0;
   }
 
-  /** One that does so many things, one after the other. */
+  /** Starts a game that performs a number of actions in turn. */
   play(name: string, deeds: number): void {
     const world = this.#world;
     const by: Process = { name, isAlive: true, stoppedUntilMs: 0 };
@@ -134,7 +137,7 @@ export class Games {
     const { principal } = session;
     const known = this.events.filter((event) => event.principal === principal && event.told.length > 0);
     const inside = dice.chance(0.3) ? this.#newEvents(session, dice.between(1, 2)) : [];
-    // One that is there, and one that never comes.
+    // One event that exists, and one that never arrives.
     const there = dice.chance(0.4) ? dice.maybe(known)?.told[0]?.id : undefined;
     const never = dice.chance(0.2) ? dice.eventId(clock.now(), 0) : undefined;
     const named = [there, never].filter((id) => id !== undefined);
@@ -178,7 +181,7 @@ export class Games {
     return this.events.slice(-count);
   }
 
-  /** False where no try was answered. */
+  /** False if no attempt got a response. */
   async #untilAnswered<T>(
     by: Process,
     what: string,
@@ -189,7 +192,7 @@ export class Games {
     const world = this.#world;
     for (let i = 0; i < tries; i++) {
       if (i > 0) await this.#pause(by, world.dice.between(100, 3_000));
-      // Twice at once: as a proxy repeats what seems to hang.
+      // Sends the request twice at the same time, like a proxy that repeats a slow request.
       const copies = world.dice.chance(this.loss) && tries > 1 ? 2 : 1;
       const answers = await Promise.all(
         Array.from({ length: copies }, () =>
@@ -228,7 +231,7 @@ export class Games {
     return promise;
   }
 
-  /** Everything that is asked here may be asked. */
+  /** Every request of the games is valid, so only outages may fail it. */
   #judge(what: string, error: unknown): void {
     if (error instanceof Unavailable) return;
     if (this.mayForget && error instanceof Rejected) return;

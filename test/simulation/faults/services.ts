@@ -1,4 +1,4 @@
-/** The real services as processes of a world: each is started again when it has died. */
+/** Runs the real services as processes of a simulated world and restarts a process that has died. */
 
 import { watchProgress } from '@questlog/ingest/entityCache/projectionProgress';
 import { openReportCache } from '@questlog/ingest/entityCache/reportCache';
@@ -39,7 +39,7 @@ import { storeOf } from '../world/simulatedStore.ts';
 import type { Process, World } from '../world/world.ts';
 import { falseOffsets, PUBLISHED } from './publishedOffsets.ts';
 
-/** What a game can ask of an ingest. */
+/** Operations of an ingest that games use. */
 export interface Ingest {
   events(principal: Principal, body: Buffer, idempotencyKey: string | undefined): Promise<Buffer>;
   session(principal: Principal, body: Buffer): Promise<unknown>;
@@ -53,9 +53,9 @@ export interface Engines {
   readonly tables: Tables;
 }
 
-/** A filter of the sessions of a game, not of a studio: each start of a linker makes one. */
+/** Limits with a session filter for a small game, because each start of a linker creates a filter. */
 const BOUNDS = { ...LINKER_BOUNDS, sessionsWithReports: 1_000 };
-/** Made once: counters are nobody's state here. */
+/** Created once, because no service reads counters. */
 const counters = createMetricsRegistry();
 const metrics = {
   ingest: ingestMetrics(counters),
@@ -63,7 +63,7 @@ const metrics = {
   projector: projectorMetrics(counters),
 };
 
-/** Schemas do not change while a simulation runs, and their registry is none of what fails in it. */
+/** Registered schemas, which do not change during a simulation; the registry has no faults. */
 const schemas: string[] = [];
 const registry: SchemaRegistry = {
   register: async (_, schema) => {
@@ -74,18 +74,18 @@ const registry: SchemaRegistry = {
 };
 
 const RESTART_MS = 1_000;
-/** Links by its session that a report of a seed gets: all, or so few that runs come to it. */
+/** Values of the maximum links per report: the default, or values that runs reach. */
 const CAPS = [DEFAULT_MAX_SESSION_LINKS, 1, DEFAULT_MAX_SESSION_LINKS, 3];
-/** More than a game makes. */
+/** More appends than a game makes. */
 const KEPT_APPENDS = 1_000;
-/** Near its line a quota is read no oftener: most of what happens would be that. */
+/** Intervals of quota reads; shorter intervals would dominate the simulation. */
 const PACE = { refreshMs: 1_000, nearMs: 1_000 };
 
-/** One place of a service: it holds the process that runs now. */
+/** A service whose process is restarted after it dies. */
 export class Service<T = unknown> {
   readonly name: string;
   process: Process;
-  /** Undefined while it starts. */
+  /** Undefined while the process starts. */
   running: T | undefined;
   restarts = 0;
   #isRetired = false;
@@ -103,7 +103,7 @@ export class Service<T = unknown> {
     this.process = this.#launch();
   }
 
-  /** As by SIGKILL; a supervisor starts another. */
+  /** Kills the process like SIGKILL; the service starts another. */
   kill(): void {
     const { world, log } = this.#engines;
     const { process } = this;
@@ -117,7 +117,7 @@ export class Service<T = unknown> {
     });
   }
 
-  /** Nobody needs it any more. */
+  /** Stops the service permanently. */
   retire(): void {
     this.process.isAlive = false;
     this.#isRetired = true;
@@ -183,7 +183,7 @@ export function anIngest(engines: Engines, name: string): Service<Ingest> {
   return new Service(engines, name, (deps) => startIngest(deps, CAPS[seed % CAPS.length] ?? 0));
 }
 
-/** As `service.ts` of ingest wires it, without its listeners. */
+/** Starts an ingest like `service.ts`, without listeners. */
 async function startIngest(
   deps: ServiceDeps,
   maxSessionLinks: number,
@@ -194,7 +194,7 @@ async function startIngest(
   const projection = watch(GROUPS.projectEvents, TOPICS.events);
   const registered = watch(GROUPS.projectSessions, TOPICS.sessions);
   const filed = watch(GROUPS.projectReports, TOPICS.reportLinks);
-  // Most of them are packed.
+  // Small limits, so that most sessions are packed.
   const sessions = await openSessionCache({
     ...{ ...deps, bounds: { maxWeight: 2, maxUnprojectedWeight: 2, recentSlots: 8 }, projection: registered },
     table: watchRestoredTable(

@@ -1,7 +1,7 @@
 /**
- * `npm run simulate:faults -- --seeds N [--first S] [--trace]`: ingest, projector and linker with everything going wrong. A
- * failing seed is printed with the line that repeats it; `--trace` prints its steps. `--plant 'name'` plants a bug first,
- * `--planted` each of them in turn, and says after how many seeds it was found.
+ * `npm run simulate:faults -- --seeds N [--first S] [--trace]`: simulates ingest, projector, and linker with faults. Prints the
+ * command that repeats a failing seed; `--trace` prints its steps. `--plant 'name'` plants a bug first. `--planted` plants each
+ * bug in turn, and prints the number of seeds until the bug was found.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,11 +23,11 @@ const { values } = parseArgs({
     planted: { type: 'boolean', default: false },
   },
 });
-/** A run that goes wrong may break many promises. */
+/** Maximum printed findings of a run. */
 const MAX_SAID = 5;
 /**
- * Room for new objects in MiB: a run makes much that is gone by its end, which the collector then finds dead. And it makes
- * many errors, whose stacks only a run of one process tells.
+ * Flags for many seeds: a larger space for new objects, because most objects of a run are garbage at its end, and no stack
+ * traces, because a run creates many errors.
  */
 const FOR_MANY_SEEDS = ['--min-semi-space-size=64', '--max-semi-space-size=64', '--stack-trace-limit=0'];
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
@@ -39,7 +39,7 @@ function chosenRun(): Promise<boolean> {
   return Number(values.jobs) > 1 && !values.trace ? runJobs(Number(values.jobs)) : runSeeds();
 }
 
-/** A process a core, each with its share of the seeds. */
+/** Runs one process per core, each with a part of the seeds. */
 async function runJobs(jobs: number): Promise<boolean> {
   const startedAtMs = performance.now();
   const share = Math.ceil(Number(values.seeds) / jobs);
@@ -86,7 +86,7 @@ async function runSeeds(): Promise<boolean> {
   return failed.length === 0;
 }
 
-/** Each in a process of its own, whose sources it changes. */
+/** Plants each bug in a separate process. */
 async function runPlanted(): Promise<boolean> {
   let isAllFound = true;
   for (const { name } of SEEN) {
@@ -121,7 +121,7 @@ function toldBy(args: readonly string[]): string {
   try {
     return execFileSync(process.execPath, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
   } catch (error) {
-    // It found something.
+    // A failed process has found the bug.
     return error instanceof Error && 'stdout' in error ? String(error.stdout) : '';
   }
 }

@@ -1,7 +1,4 @@
-/**
- * What must hold once everything is delivered, whatever went wrong: asked of the tables as a data team asks them, and of the
- * log as a bug tracker reads it.
- */
+/** Checks the guarantees after everything is delivered. Reads the tables like a data team, and the log like a bug tracker. */
 import { keyOf } from '@questlog/linker/core/decision';
 import type { LogRecord } from '@questlog/runtime/log/log';
 import { type MessageContract, unframe } from '@questlog/schemas/topics/contract';
@@ -21,7 +18,7 @@ export interface Played {
   readonly tables: Tables;
 }
 
-/** A sentence for each promise that was broken. */
+/** Returns a sentence for each broken guarantee. */
 export function verdictOn(played: Played): string[] {
   return [
     ...eventFindings(played),
@@ -54,7 +51,7 @@ function eventFindings({ games, log, tables }: Played): string[] {
   const byMarker = Map.groupBy(rows, ({ marker }) => JSON.parse(marker).marker as string);
   const lost = idsOf(lostOf(log, TOPICS.events, eventsAccepted));
   const kept = idsOf(messagesOf(log, TOPICS.events, eventsAccepted).flat());
-  // One that was not visible yet is appended again by another process, which may see the quota otherwise.
+  // Another process can append an unprojected event again, with another quota flag.
   const isOnce = ({ id }: Told): boolean => [...kept, ...lost].filter((other) => other === id).length === 1;
   const filed = filedIds(games, log);
   return games.events.flatMap((sent) => {
@@ -66,13 +63,13 @@ function eventFindings({ games, log, tables }: Played): string[] {
     }
     if (row === undefined) {
       const isLost = sent.told.length > 0 && !sent.told.some(({ id }) => lost.includes(id));
-      return isLost ? [`event ${sent.marker} was acknowledged and is lost`] : [];
+      return isLost ? [`acknowledged event ${sent.marker} is lost`] : [];
     }
     return [
       ...stored.flatMap((one) => rowFindings(sent, one)),
       ...sent.told.flatMap((told) => {
         const own = stored.find(({ id }) => id === told.id);
-        // The log has lost this one beside its report.
+        // The log has lost the event together with its report.
         if (own === undefined && filed.has(sent) && lost.includes(told.id)) return [];
         return answerFindings(sent, own ?? row, told, isOnce(told));
       }),
@@ -81,8 +78,8 @@ function eventFindings({ games, log, tables }: Played): string[] {
 }
 
 /**
- * The ids that events inside a report may have. A report that the log has lost, and that no ingest remembers, is filed anew
- * when it comes again: its events have other ids then, and those of the lost one stay.
+ * Returns the possible ids of events inside reports. If the log has lost a report and no ingest has it in its cache, a retry
+ * files the report again with new event ids, and the old events stay.
  */
 function filedIds({ reports }: Games, log: SimulatedLog): Map<SentEvent, string[]> {
   const kept = messagesOf(log, TOPICS.reportLinks, reportLinks).flat();
@@ -90,7 +87,7 @@ function filedIds({ reports }: Games, log: SimulatedLog): Map<SentEvent, string[
   return new Map(
     reports.flatMap(({ id, inside }) => {
       const isFiling = ({ reportId, kind }: ReportLink): boolean => reportId === id && kind === 'filed';
-      // In the log only the first counts.
+      // Only the first filing in the log counts.
       const filings = [...lost.filter(isFiling), ...kept.filter(isFiling).slice(0, 1)];
       return inside.map(
         (event, i) => [event, filings.flatMap((filing) => filing.inlineEventIds[i] ?? [])] as const,
@@ -125,7 +122,7 @@ function answerFindings(sent: SentEvent, row: StoredRow, told: Told, isOnce: boo
     (revision === 'B' || !isOnce || told.overQuota === row.overQuota);
   return isTrue
     ? []
-    : [`event ${sent.marker} was answered as ${JSON.stringify(told)} and is ${JSON.stringify(row)}`];
+    : [`event ${sent.marker}: the response was ${JSON.stringify(told)}, the row is ${JSON.stringify(row)}`];
 }
 
 function reportFindings({ games, log, tables }: Played): string[] {
@@ -137,12 +134,12 @@ function reportFindings({ games, log, tables }: Played): string[] {
     if (row === undefined)
       return isAcknowledged && !lost.has(id) ? [`report ${id} was acknowledged and is lost`] : [];
     if (row['projectId'] !== principal.project.id) return [`report ${id} is another project's`];
-    if (row['retractedAt'] !== null && !isRetracted) return [`report ${id} was retracted by nobody`];
+    if (row['retractedAt'] !== null && !isRetracted) return [`report ${id} was retracted without a request`];
     return [];
   });
 }
 
-/** Each rollup against its recount. */
+/** Compares each rollup with a recount. */
 function countFindings(tables: Tables): string[] {
   const place = 'log_id, log_partition';
   const pairs = [
@@ -195,7 +192,7 @@ function linkFindings({ log }: Played): string[] {
   });
 }
 
-/** The table says of each link what the last record of it says. */
+/** Compares the state of each link in the table with the link's last record. */
 function linkTableFindings({ log, tables }: Played): string[] {
   const rows = tables.query(
     "SELECT report_id AS reportId, event_id AS eventId, state FROM report_link_versions FINAL WHERE state IN ('linked', 'retracted')",
@@ -212,18 +209,18 @@ function linkTableFindings({ log, tables }: Played): string[] {
 
 function truncationFindings(tables: Tables): string[] {
   const open = tables.query('SELECT topic, log_partition FROM truncations FINAL WHERE repaired = 0');
-  return open.map((row) => `a cut is not repaired: ${JSON.stringify(row)}`);
+  return open.map((row) => `a truncation is not repaired: ${JSON.stringify(row)}`);
 }
 
-/** Nothing that the games send is unreadable. */
+/** Every record that the games send can be decoded. */
 function letterFindings(log: SimulatedLog): string[] {
   const letters = log.partitionsOf(TOPICS.deadLetters).flatMap(({ records }) => records);
   return letters.map(({ headers }) => `a good record is dead-lettered: ${headers[APPEND_ID_HEADER]}`);
 }
 
 /**
- * What a cut took and, in a log without leader epochs, what has the offsets of that now: the linker cannot tell that what the projector has
- * committed is of those. The embedded log's commits are in its own file, and gone with the records.
+ * Returns the lost messages and, for a log without leader epochs, the messages that reuse their offsets: the linker cannot tell
+ * that the projector's commit covers the lost records. The commits of the embedded log are lost with its records.
  */
 function goneOrBeside<T>(log: SimulatedLog, topic: string, contract: MessageContract<T>): T[] {
   const lost = lostOf(log, topic, contract);
@@ -238,7 +235,7 @@ function idsOf(messages: readonly EventsAccepted[]): string[] {
   return messages.flatMap(({ events }) => events.map(({ id }) => id));
 }
 
-/** What each partition holds. */
+/** Returns the messages of each partition. */
 function messagesOf<T>(log: SimulatedLog, topic: string, contract: MessageContract<T>): T[][] {
   return log.partitionsOf(topic).map(({ records }) => records.map(({ value }) => decoded(contract, value)));
 }

@@ -1,4 +1,4 @@
-/** A consumer group of the simulated log: partition p is of member p mod n, unless somebody shakes it. */
+/** A consumer group of the simulated log. Partition p belongs to member p mod n, except during rebalances. */
 import { commonPartitionCount, GroupPartition, isPartitionLoss } from '@questlog/runtime/log/groupPartition';
 import type { Committed, ConsumeOptions, Consumer } from '@questlog/runtime/log/log';
 import { Fenced } from '@questlog/runtime/process/errors';
@@ -16,14 +16,14 @@ interface Member {
 interface Owner {
   readonly member: Member;
   readonly owned: GroupPartition<PartitionCursor>;
-  /** Called when its work is done. */
+  /** Called when the work is done. */
   onDone: () => void;
   isDone: boolean;
 }
 
-/** A member that takes longer to let go of a partition loses it. */
+/** A member that needs longer to release a partition loses it. */
 const REVOKE_WAIT_MS = 10_000;
-/** A member that was not heard of for so long is out. */
+/** Session timeout of a member. */
 export const SESSION_MS = 10_000;
 
 export class SimulatedGroup {
@@ -42,7 +42,7 @@ export class SimulatedGroup {
     this.#owners = Array.from({ length: commonPartitionCount(group, sizes) }, () => undefined);
   }
 
-  /** Whether somebody alive has each partition. */
+  /** True if a live member owns each partition. */
   get isOwned(): boolean {
     return this.#owners.every((owner) => owner?.member.process.isAlive === true && !owner.isDone);
   }
@@ -55,13 +55,13 @@ export class SimulatedGroup {
     this.#commits.set(`${topic}/${partition}`, committed);
   }
 
-  /** The group's own log has lost them, and its members with them: they join anew. */
+  /** Simulates the loss of the group's own log: commits are lost, and members join again. */
   forgetCommits(): void {
     this.#commits.clear();
     this.rebalance();
   }
 
-  /** @throws Fenced once the partition is another's. */
+  /** @throws Fenced if another member owns the partition */
   checkOwner(owner: GroupPartition): void {
     if (this.#owners[owner.partition]?.owned === owner) return;
     throw new Fenced(`${this.#name} lost partition ${owner.partition}; nothing was committed`);
@@ -80,7 +80,7 @@ export class SimulatedGroup {
     };
   }
 
-  /** The process died: the group hears of it when its session is over. */
+  /** Removes a dead process when its session ends. */
   leave(process: Process): void {
     const { world } = this.#log;
     world.in(
@@ -93,11 +93,11 @@ export class SimulatedGroup {
     );
   }
 
-  /** Everybody of the process is out, and hears of it later: others have its partitions by then. */
+  /** Removes all members of a process; the process learns about it after others own its partitions. */
   expel(process: Process): void {
     const members = this.#members.filter((member) => member.process === process);
     this.#expel((member) => members.includes(member));
-    // It joins again as soon as it notices.
+    // A member joins again when it learns about the removal.
     for (const member of members) {
       this.#log.world.in(1, process, `${this.#name}: joins again`, () => {
         this.#members.push(member);
@@ -106,7 +106,7 @@ export class SimulatedGroup {
     }
   }
 
-  /** Every partition moves, if only to the member that has it: it is asked to let go first. */
+  /** Reassigns every partition, even to the same member, which must release it first. */
   rebalance(): void {
     const [first, ...others] = this.#members;
     if (first !== undefined) this.#members = [...others, first];
@@ -153,7 +153,7 @@ export class SimulatedGroup {
     world.in(world.dice.between(0, 20), member.process, `${this.#name}/${owned.partition} ${what}`, run);
   }
 
-  /** Gives what nobody has. */
+  /** Assigns partitions without an owner. */
   #settle(): void {
     for (const [partition, owner] of this.#owners.entries()) {
       const member = this.#members[partition % this.#members.length];

@@ -1,6 +1,6 @@
 /**
- * The log port in memory, for processes that die, stop and are told wrong things. Its readers and the owners of its partitions
- * are those of the real adapters; leader epochs are there as on Kafka, or missing as in the embedded log.
+ * The log's interface in memory, for processes that die, stop, and receive wrong results. Readers and owners are those of the
+ * real adapters. Leader epochs exist as on Kafka, or are missing as in the embedded log.
  */
 import { checkRecords } from '@questlog/runtime/log/checkRecords';
 import { FollowingTail } from '@questlog/runtime/log/followingTail';
@@ -31,7 +31,7 @@ export class SimulatedLog {
   readonly id: string;
   readonly world: World;
   readonly groups = new Map<string, SimulatedGroup>();
-  /** Kafka's; without them a log that has grown again looks like one that was never cut. */
+  /** True for leader epochs. Without them, a truncated log that has grown again looks intact. */
   readonly hasEpochs: boolean;
   readonly #topics = new Map<string, Topic>();
   readonly #producers = new Map<string, object>();
@@ -55,14 +55,14 @@ export class SimulatedLog {
     return found.partitions;
   }
 
-  /** Nothing rings in it any more, and others get its partitions once its session is over. */
+  /** Ends the wakeups of a process; others get its partitions when its session ends. */
   forget(process: Process): void {
     for (const cursor of this.#cursors.get(process) ?? []) cursor.release();
     this.#cursors.delete(process);
     for (const group of this.groups.values()) group.leave(process);
   }
 
-  /** The log as one process sees it. */
+  /** Returns the log as one process sees it. */
   of(process: Process): Log {
     const { world } = this;
     const ask = <T>(what: string, work: () => T): Promise<T> => world.ask({ by: process, what, work });
@@ -84,7 +84,7 @@ export class SimulatedLog {
       addedPartitions: async () => [],
       startOffsets: (topic) => ask('start offsets', () => this.partitionsOf(topic).map(() => 0)),
       offsetRanges: (topic) => ask('offset ranges', () => this.#ranges(topic)),
-      // Nothing is removed by its age.
+      // No record expires.
       retention: async () => ({
         retentionMs: Number.POSITIVE_INFINITY,
         deletedAfterMs: Number.POSITIVE_INFINITY,
@@ -148,7 +148,7 @@ export class SimulatedLog {
     return cursor;
   }
 
-  /** A commit of whoever owns the partition. */
+  /** Commits for the owner of the partition. */
   commitOf(
     group: SimulatedGroup,
     owner: GroupPartition,
@@ -197,7 +197,7 @@ export class SimulatedLog {
       const { owner, cursor, committed } = toPartitionCommit(commit, PartitionCursor);
       const group = this.groups.get(owner.group);
       if (group === undefined) throw new Error(`there is no group ${owner.group}`);
-      // A transaction's commit is not compared with the log's end, which a cut may have set back.
+      // A transaction's commit is not compared with the end of the log, because a truncation may have moved the end.
       return this.commitOf(group, owner, cursor, committed, Number.MAX_SAFE_INTEGER);
     });
     const appended = appends.map(({ topic, partition, records }) => this.append(topic, partition, records));

@@ -1,9 +1,9 @@
-/** One partition of the simulated log: its records, where it was cut, and a reader's place in it. */
+/** One partition of the simulated log with its records and truncations, and a reader's cursor. */
 import type { Cursor, ReadBounds } from '@questlog/runtime/log/cursor';
 import { type Batch, type LogRecord, LogTruncated, type NewRecord } from '@questlog/runtime/log/log';
 
 interface KeptRecord extends LogRecord {
-  /** How often the partition was cut before: Kafka's leader epoch. */
+  /** Number of earlier truncations: Kafka's leader epoch. */
   readonly epoch: number;
 }
 
@@ -11,12 +11,12 @@ export class Partition {
   readonly topic: string;
   readonly number: number;
   readonly records: KeptRecord[] = [];
-  /** What cuts took away. */
+  /** Records that truncations removed. */
   readonly lost: LogRecord[] = [];
-  /** Where it was cut, the first cut first. */
+  /** Offsets of truncations, first one first. */
   readonly cuts: number[] = [];
   readonly readers = new Set<() => void>();
-  /** Records that are lost had the offsets below, and others have them now, or will. */
+  /** Offsets below this one belonged to lost records and are or will be reused. */
   reusedBelow = 0;
   endOffset = 0;
 
@@ -35,7 +35,7 @@ export class Partition {
     return baseOffset;
   }
 
-  /** The one offset that the end of a transaction takes. */
+  /** Uses one offset for the end of a transaction. */
   mark(): void {
     this.endOffset++;
     this.#ring();
@@ -61,7 +61,7 @@ export class PartitionCursor implements Cursor {
   readonly #ring: () => void;
   readonly #hasEpochs: boolean;
   #position: number;
-  /** Cuts that it knows of, or came before what it has read. */
+  /** Number of truncations that the reader knows, or that happened before its reads. */
   #cutsSeen: number;
   #readTo: number;
 
@@ -80,7 +80,7 @@ export class PartitionCursor implements Cursor {
     return this.#position;
   }
 
-  /** Up to here the log holds what may be committed, or has lost it since. */
+  /** Maximum offset of a commit: the end of the log, or the end of the reads if the log was truncated since. */
   get committable(): number {
     return Math.max(this.#readTo, this.partition.endOffset);
   }

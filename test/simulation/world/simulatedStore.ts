@@ -1,11 +1,11 @@
-/** ClickHouse as one process reaches it: answers that are lost, inserts that come late, and tokens of rows that are not there. */
+/** ClickHouse as one process sees it: lost responses, late inserts, and tokens whose rows are missing. */
 import type { Insert, Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { LEDGER_DIFFERENCE } from '@questlog/schemas/tables/ledgerDifference';
 import type { Tables } from '../clickhouse/tables.ts';
 import { LATEST_MS, type Process, type World } from './world.ts';
 
-/** @param onInsert is called with the name of a table after rows are inserted into it. */
+/** @param onInsert called with the name of a table after rows are inserted */
 export function storeOf(
   world: World,
   tables: Tables,
@@ -33,14 +33,14 @@ export function storeOf(
         },
       }),
     queryRaw: async () => {
-      throw new Error('nobody asks the simulated ClickHouse');
+      throw new Error('the simulated ClickHouse does not support this call');
     },
     ping: async () => true,
     close: async () => {},
   };
 }
 
-/** The books have tests of their own. */
+/** The ledger has its own tests, so its inserts are ignored. */
 function rowsOf(
   world: World,
   tables: Tables,
@@ -48,20 +48,20 @@ function rowsOf(
   params: Readonly<Record<string, unknown>>,
 ): unknown[] {
   if (sql === LEDGER_DIFFERENCE) return [];
-  // A statement's effect is there once it returns.
+  // A mutation has ended when its statement returns.
   if (sql.includes('FROM system.mutations')) return [];
   if (sql.includes('FROM system.tables')) return tables.names().map((name) => ({ name, uuid: 'as made' }));
   try {
     return tables.query(sql, params);
   } catch (error) {
-    // Callers may take it for an outage.
+    // Records the error, because callers could treat it as an outage.
     world.findings.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
     throw error;
   }
 }
 
 function put(world: World, tables: Tables, insert: Insert): void {
-  // It dies after it has logged the token and before the part is in place.
+  // ClickHouse dies after it logged the token and before it stored the part.
   const isBurnt = world.dice.chance(world.troubles.burnt);
   tables.insert(insert, isBurnt);
   if (isBurnt) throw new Unavailable(`insert ${insert.table}: ClickHouse died`);

@@ -1,4 +1,4 @@
-/** What is to happen, by time; of one time, in the order in which it was added. */
+/** Queue of future steps, ordered by time and then by insertion. */
 
 interface Entry<T> {
   readonly atMs: number;
@@ -8,11 +8,11 @@ interface Entry<T> {
 }
 
 export class StepQueue<T> {
-  /** A binary heap. */
+  /** Binary heap. */
   readonly #heap: Entry<T>[] = [];
   #added = 0;
 
-  /** @returns what takes it back. */
+  /** Returns a function that removes the item. */
   add(atMs: number, item: T): () => void {
     const entry = { atMs, number: this.#added++, item, isTakenBack: false };
     const heap = this.#heap;
@@ -27,7 +27,7 @@ export class StepQueue<T> {
     };
   }
 
-  /** The next one that is due before or at the time. */
+  /** Removes and returns the next item that is due at or before the time. */
   takeBefore(untilMs: number): { readonly atMs: number; readonly item: T } | undefined {
     for (;;) {
       const [first] = this.#heap;

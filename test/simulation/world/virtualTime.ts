@@ -1,6 +1,6 @@
 /**
- * Puts a world's time and chance in the place of Node's: timers, `performance.now`, random bytes and ids. The services run
- * unchanged, and the same seed makes them do the same.
+ * Replaces Node's timers, `performance.now`, random bytes, and ids by those of a world. The services run unchanged, and the same
+ * seed gives the same run.
  */
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
@@ -9,12 +9,12 @@ import type { World } from './world.ts';
 
 const realSetImmediate = setImmediate;
 
-/** Immediates of one turn of the loop: Node runs all that is ready between two of them, and a turn for each costs more. */
+/** Immediates per turn of the event loop, because a turn for each immediate is slower. */
 const TURNS_AT_ONCE = 64;
 let turnsLeft = 0;
 let goOn: (() => void) | undefined;
 
-/** Until nothing is left to do without waiting for something outside. */
+/** Resolves when only external work is left. */
 export function nextRealTurn(): Promise<void> {
   if (turnsLeft === 0) {
     turnsLeft = TURNS_AT_ONCE;
@@ -33,10 +33,10 @@ function takeTurn(): void {
   resolve?.();
 }
 
-/** Node's own, too. */
+/** Minimum delay, as in Node. */
 const LEAST_MS = 1;
 
-/** @returns what puts Node's own back. */
+/** Returns a function that restores Node's timers. */
 export function installVirtualTime(world: World): () => void {
   const timer = (run: () => void, delayMs: number, isRepeated: boolean) => {
     const by = world.current;
@@ -62,7 +62,7 @@ export function installVirtualTime(world: World): () => void {
       setTimeout: (run: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) =>
         timer(() => run(...args), ms, false),
       setInterval: (run: () => void, ms = 0) => timer(run, ms, true),
-      // A turn of the loop is no wait for anything outside.
+      // A turn of the event loop is no wait for external work.
       setImmediate: (run: () => void) => queueMicrotask(run),
       clearTimeout: clear,
       clearInterval: clear,
@@ -99,7 +99,7 @@ function replace(target: object, by: Readonly<Record<string, unknown>>): () => v
   };
 }
 
-/** As of `node:timers/promises`. */
+/** Replaces the delay of `node:timers/promises`. */
 function delay<T>(ms = 0, value?: T, { signal }: { signal?: AbortSignal } = {}): Promise<T | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<T | undefined>();
   const onAbort = (): void => {

@@ -1,6 +1,6 @@
 /**
- * Many processes on one thread, in a time of its own: each step of a process runs until it waits for something outside, and
- * a seed decides what comes next, when, and what goes wrong. Whatever a dead process still waits for never comes.
+ * Runs many processes on one thread with simulated time. A step of a process runs until it waits for something outside. The seed
+ * chooses the next step, its time, and its faults. A dead process never receives the results that it waits for.
  */
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { Dice } from '../dice.ts';
@@ -10,7 +10,7 @@ import { nextRealTurn } from './virtualTime.ts';
 export interface Process {
   readonly name: string;
   isAlive: boolean;
-  /** Stopped, as by SIGSTOP, until then: its steps wait. */
+  /** Time until which the process is stopped, as by SIGSTOP. */
   stoppedUntilMs: number;
 }
 
@@ -20,17 +20,17 @@ export interface Step {
   readonly run: () => void;
 }
 
-/** The shares of requests to something outside that go wrong, each in its way. */
+/** Shares of external requests that fail in different ways. */
 export interface Troubles {
-  /** Not done, and told so. */
+  /** Request is not executed, and the caller gets an error. */
   readonly refused: number;
-  /** Done, and told that it was not. */
+  /** Request is executed, and the caller gets an error. */
   readonly unanswered: number;
-  /** Told that it was not, and done after that. */
+  /** Request is executed after the caller got an error. */
   readonly late: number;
-  /** Done and told, after long. */
+  /** Request is executed and answered after a long time. */
   readonly slow: number;
-  /** Of inserts alone: the token is noted, the rows are gone, and it is told that they are not there. */
+  /** Insert whose token is recorded without rows; the caller gets an error. */
   readonly burnt: number;
 }
 
@@ -39,33 +39,36 @@ export const NO_TROUBLES: Troubles = { refused: 0, unanswered: 0, late: 0, slow:
 export interface Request<T> {
   readonly by: Process;
   readonly what: string;
-  /** Requests of one line are done in the order in which they were made. */
+  /** Requests with the same line are executed in order. */
   readonly line?: string;
-  /** May it be done after it was told that it was not? */
+  /** True if the request may be executed after the caller got an error. */
   readonly mayBeLate?: boolean;
   work(): T;
 }
 
-/** Ten times what the longest run takes. */
+/** Maximum steps, ten times the steps of the longest run. */
 const MAX_STEPS = 200_000;
 const SLOW_MS = 4_000;
 const LATE_MS = 20_000;
-/** Whatever was asked is done by then, or never: also by who was stopped for two sessions, and asks when it wakes. */
+/**
+ * Time after which a request has been executed or never will be, including requests of a process that was stopped for two
+ * sessions.
+ */
 export const LATEST_MS = 2 * LATE_MS + 5_000;
 
 export class World {
   readonly seed: number;
   readonly dice: Dice;
   readonly findings: string[] = [];
-  /** Since the start, as no process can change it. */
+  /** Simulated time since the start, which no process can change. */
   nowMs = 0;
   troubles = NO_TROUBLES;
   steps = 0;
-  /** Of what is outside the processes: the log, ClickHouse, the network. */
+  /** Stands for the log, ClickHouse, and the network. */
   readonly outside: Process = { name: 'world', isAlive: true, stoppedUntilMs: 0 };
-  /** Whose step runs now. */
+  /** Process whose step is running. */
   current = this.outside;
-  /** What the processes' clocks showed at the start. */
+  /** Time of the processes' clocks at the start. */
   #clockMs = Date.UTC(2026, 10, 21, 12);
   readonly #queue = new StepQueue<Step>();
   readonly #lastOfLine = new Map<string, number>();
@@ -77,29 +80,29 @@ export class World {
     this.#trace = trace;
   }
 
-  /** The clock of every process. */
+  /** Clock of every process. */
   readonly clock = { now: (): number => this.#clockMs + Math.floor(this.nowMs) };
 
   moveClocks(millis: number): void {
     this.#clockMs += millis;
   }
 
-  /** @returns what takes it back. */
+  /** Returns a function that cancels the step. */
   in(delayMs: number, by: Process, what: string, run: () => void): () => void {
     return this.#queue.add(inTicks(this.nowMs + Math.max(0, delayMs)), { by, what, run });
   }
 
-  /** Told to whoever looks at a trace. */
+  /** Writes to the trace. */
   note(what: string): void {
     this.#trace?.(`${this.nowMs.toFixed(1)} ${this.current.name}: ${what}`);
   }
 
-  /** A request of a process to what is outside: done a while after it was made, told a while after that. */
+  /** Sends a request of a process to the outside: executed after a delay, answered after another delay. */
   ask<T>({ by, what, line, mayBeLate = false, work }: Request<T>): Promise<T> {
     const { dice } = this;
     const fate = this.#fate(mayBeLate);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    // Whoever asked may be gone.
+    // The caller may be dead, so a rejection must not be unhandled.
     promise.catch(() => {});
     const outlives = dice.chance(0.5);
     const travelMs = dice.between(0, 30) / 10 + (fate === 'slow' ? dice.between(0, SLOW_MS) : 0);
@@ -126,7 +129,7 @@ export class World {
     return promise;
   }
 
-  /** Runs what is due until then, or until `isOver`. */
+  /** Runs the steps that are due until the time, or until `isOver`. */
   async play(untilMs: number, isOver: () => boolean = () => false): Promise<void> {
     while (!isOver() && this.findings.length === 0) {
       const next = this.#queue.takeBefore(untilMs);
@@ -145,14 +148,14 @@ export class World {
       return;
     }
     this.current = by;
-    if (++this.steps > MAX_STEPS) this.findings.push(`it does not come to an end: ${what} of ${by.name}`);
+    if (++this.steps > MAX_STEPS) this.findings.push(`the run does not end: ${what} of ${by.name}`);
     this.note(what);
     try {
       run();
     } catch (error) {
       this.findings.push(`${by.name} failed in ${what}: ${error instanceof Error ? error.stack : error}`);
     }
-    // All that follows without waiting for something outside.
+    // Continues until the process waits for something outside.
     if (by !== this.outside) await nextRealTurn();
     this.current = this.outside;
   }
@@ -179,7 +182,7 @@ export class World {
   }
 }
 
-/** Sums and differences of such times are exact, or a wait could be too short to let time pass. */
+/** Rounds to units whose sums and differences are exact. Otherwise a wait could be too short to let time pass. */
 function inTicks(ms: number): number {
   return Math.ceil(ms * 8) / 8;
 }
