@@ -205,7 +205,7 @@ test('stores each row once if offsets are lost while an insert of the previous o
   await consumeUntil(10, table, lost);
   itEnds();
   expect(table.rows.toSorted((a, b) => a - b)).toEqual(upTo(10));
-  // A timer can fire a millisecond early. The rest of the time is then waited, too.
+  // A timer can fire a millisecond early. The run then waits again for the rest.
   const [behind, waits] = ['group_offset_behind_tables', 'waits_for_inserts_of_before'];
   expect(warnings.join(' ')).toMatch(new RegExp(`^(${behind} ${waits} )+${behind}$`));
   const logged = warnings.length;

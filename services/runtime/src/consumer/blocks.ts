@@ -55,7 +55,7 @@ export interface BlockOptions<Plan> {
 /** Maximum bytes of keys and values in a block. With one more maximum-size record, a block stays below 32 MiB. */
 const MAX_BLOCK_BYTES = 16 * 1024 * 1024;
 const MAX_BLOCK_RECORDS = 50_000;
-/** Wait for further records after the first one, so that records that arrive together share a block. */
+/** Wait for more records after the first one, so that records that arrive together form one block. */
 const SETTLE_MS = 5;
 /** Maximum wait for new records. A new record ends the wait early. */
 const IDLE_WAIT_MS = 10_000;

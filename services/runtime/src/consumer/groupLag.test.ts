@@ -188,7 +188,7 @@ test('reads the log only every ten seconds if the lag is large', async () => {
   expect(await look(groups)).toMatchObject({ lagRecords: 1_001, lagMs: 11_000 });
   state.next = 3;
   at(12);
-  // A lag of this size is read at once.
+  // A lag of this size is read at every measurement.
   expect(await look(groups)).toMatchObject({ lagRecords: 1_000, lagMs: 12_000 });
   expect(state.read).toBe(3);
 });

@@ -85,9 +85,9 @@ export class GroupLag {
       lagRecords: end - offset,
     }));
     const lagRecords = sum(partitions.map((partition) => partition.lagRecords));
-    const measure = { atMs: nowMs, positions };
-    const oldestMs = lagRecords === 0 ? nowMs : await this.#oldestTimestamp(measure, lagRecords);
-    this.#previous = measure;
+    const measurement = { atMs: nowMs, positions };
+    const oldestMs = lagRecords === 0 ? nowMs : await this.#oldestTimestamp(measurement, lagRecords);
+    this.#previous = measurement;
     const lagMs = oldestMs === undefined ? null : Math.max(0, nowMs - oldestMs);
     return {
       ...{ group: this.group, topic: this.topic, lagRecords, lagMs },
@@ -121,8 +121,8 @@ export class GroupLag {
   }
 
   /** Returns the time at which the log stored the oldest unprocessed record. Undefined if it is unknown. */
-  async #oldestTimestamp(measure: Measurement, lagRecords: number): Promise<number | undefined> {
-    const behind = measure.positions.filter(({ offset, end }) => offset < end);
+  async #oldestTimestamp(measurement: Measurement, lagRecords: number): Promise<number | undefined> {
+    const behind = measurement.positions.filter(({ offset, end }) => offset < end);
     const known = new Map(
       [...this.#nextRecords].filter(([partition]) =>
         behind.some((position) => position.partition === partition),
@@ -130,14 +130,14 @@ export class GroupLag {
     );
     const unknown = behind.filter(({ partition, offset }) => {
       if (known.get(partition)?.offset === offset) return false;
-      const timestampMs = this.#isExact ? undefined : this.#estimatedTimestamp(partition, measure);
+      const timestampMs = this.#isExact ? undefined : this.#estimatedTimestamp(partition, measurement);
       if (timestampMs !== undefined) known.set(partition, { offset, timestampMs });
       return timestampMs === undefined;
     });
     const isDue =
-      lagRecords <= LARGE_LAG_RECORDS || measure.atMs - this.#readAtMs >= LARGE_LAG_READ_INTERVAL_MS;
+      lagRecords <= LARGE_LAG_RECORDS || measurement.atMs - this.#readAtMs >= LARGE_LAG_READ_INTERVAL_MS;
     if (unknown.length > 0 && isDue) {
-      this.#readAtMs = measure.atMs;
+      this.#readAtMs = measurement.atMs;
       const read = await readTimestamps(this.#log, this.topic, unknown);
       for (const { partition, offset } of unknown) {
         const timestampMs = read.get(partition);

@@ -32,7 +32,7 @@ export interface ConfluentRegistryOptions extends RegistrySettings {
 export const START_TIMEOUT_MS = 30_000;
 const MAX_REASON_CHARACTERS = 500;
 
-/** Opens no connection. @throws StartRefused for an invalid URL. */
+/** Creates the client without connecting. @throws StartRefused for an invalid URL. */
 export function openConfluentRegistry(options: ConfluentRegistryOptions): SchemaRegistry {
   const address = registryAddress(options);
   const client = clientOf(address);

@@ -19,7 +19,7 @@ export interface RegistryResponse {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** Includes connecting and reading. */
+/** Time limit for connecting and reading together. */
 export const REQUEST_TIMEOUT_MS = 5_000;
 const MAX_RESPONSE_BYTES = 4 * 1024 * 1024;
 const CONTENT_TYPE = 'application/vnd.schemaregistry.v1+json';

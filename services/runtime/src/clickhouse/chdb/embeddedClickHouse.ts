@@ -149,7 +149,7 @@ async function findOwner(statusFile: string): Promise<number | undefined> {
 /** Module state, because chdb can open only one directory per process. */
 let claimedDirectory: string | undefined;
 
-/** Returns an account with a random password. */
+/** Returns an account with a random password that no client knows. */
 function disabledAccount(): Credentials {
   return { username: 'reader', password: randomUUID() };
 }

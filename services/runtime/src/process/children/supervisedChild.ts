@@ -9,9 +9,9 @@ import { Backoff, Failure, pause, withinLimit } from '../waiting.ts';
 export const PROBE_INTERVAL_MS = 5_000;
 /** Unanswered probes after which a running child counts as hung. A busy machine can delay a few. */
 const MAX_MISSED_PROBES = 6;
-/** Longer than the start of a database with many parts. */
+/** Even a database with many parts starts faster. */
 const START_TIMEOUT_MS = 120_000;
-/** Longer than the stop deadline of the child, and shorter than that of this process. */
+/** Longer than the stop deadline of the child, shorter than that of this process. */
 const STOP_TIMEOUT_MS = CHILD_STOP_DEADLINE_MS + 1_000;
 
 export const DEFAULT_TIMES = { probeMs: PROBE_INTERVAL_MS, startMs: START_TIMEOUT_MS };

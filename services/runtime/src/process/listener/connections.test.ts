@@ -301,7 +301,7 @@ test('reads all rejected clients that keep sending at a limited rate, and delive
   const started = performance.now();
   const answers = await Promise.all(
     Array.from({ length: 4 }, () => {
-      // This client does not react to the end of the connection either.
+      // This client also ignores the end of the connection.
       const socket = open(`${HEAD}Content-Length: ${1024 * MIB}\r\n\r\n`, { allowHalfOpen: true });
       const goOn = (): void => {
         while (socket.writable && socket.write(more));

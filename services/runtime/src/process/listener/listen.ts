@@ -66,7 +66,7 @@ export async function listen(
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // `isMalformed` checks the header, with the usual rejection as the response.
+    // `isMalformed` checks the header instead, and the response is the usual rejection.
     requireHostHeader: false,
   });
   const pipelines = new Pipelines((request, response) => {
@@ -95,7 +95,7 @@ export async function listen(
     continueOnceRead(request, response);
     server.emit('request', request, response);
   });
-  // The handler decides about other expectations.
+  // The handler decides about other values of the header `Expect`.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   const onBroken = (error: NodeJS.ErrnoException, socket: Socket): void =>
     pipelines.onBroken(error, socket, () => {

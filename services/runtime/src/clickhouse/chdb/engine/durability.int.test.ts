@@ -58,7 +58,7 @@ test(`${KILLS} kills lose no acknowledged row and write no partial insert`, asyn
   expect(stored.size - acknowledged.size).toBeLessThanOrEqual(KILLS);
 });
 
-test('rejects a directory that another process uses with one clear line', async () => {
+test('rejects, with one clear line, a directory that another process uses', async () => {
   const child = startChild(0);
   await once(child.stdout, 'data');
   const start = startEmbeddedClickHouse({ directory, password: 'secret' });

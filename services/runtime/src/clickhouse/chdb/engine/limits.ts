@@ -50,14 +50,14 @@ export const READER_SPILL_BUFFER_BYTES = 64 * 1024;
 export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;
 export const MAX_EXECUTION_SECONDS = 60;
 export const MAX_READER_SECONDS = 30;
-/** Time after a reader's time limit until the process is ended. */
+/** Grace period after a reader's time limit. Then the process is ended. */
 export const READER_OVERTIME_SECONDS = 5;
 /** Time for which closing waits for running requests, and then for cancelled queries. */
 export const CLOSE_GRACE_MS = 10_000;
 export const CANCEL_GRACE_MS = 3_000;
 /** Interval between KILLs of an abandoned query, which may not be visible the first time. */
 export const KILL_INTERVAL_MS = 100;
-/** Clients must reuse idle connections for less than this time. */
+/** Idle connections are closed after this time. Clients must use a shorter limit. */
 export const KEEP_ALIVE_MS = 30_000;
 /** Time without traffic after which a connection is closed. Longer than any query that a client waits for. */
 export const SOCKET_IDLE_MS = 1_800_000;

@@ -30,7 +30,7 @@ export interface ResultBody {
 }
 
 export interface RequestFiles {
-  /** Writes an INSERT's data to a file during `use`. @throws ClickHouseException if the data exceeds the limit. */
+  /** Writes an INSERT's data to a file that exists until `use` has ended. @throws ClickHouseException if the data exceeds the limit. */
   withData<T>(data: ByteStream, use: (path: string, bytes: number) => Promise<T>): Promise<T>;
   /**
    * Lets `write` write a result to a file, and returns the content. The body is undefined if nothing was written. The
