@@ -214,7 +214,7 @@ test('dead-letters a report in a foreign partition that is too large for its hom
       group: GROUPS.link,
       sourcePartition: 1 - home,
       sourceOffset: 0,
-      reason: expect.stringMatching(/above the 1048576 of/),
+      reason: expect.stringMatching(/above the limit of 1048576 of/),
     },
   ]);
 });
