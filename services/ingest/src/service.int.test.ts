@@ -24,10 +24,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { ingestMetrics } from './metrics.ts';
 import { startIngest } from './service.ts';
 
-/**
- * Includes the files for the use of a token, the writer that the record and the answer share, the clock skew, and the
- * limit by address.
- */
+/** Includes the files for token uses, the shared writer, the clock skew, and the rate limit by address. */
 const MOST_FILES = 40;
 const TOKEN = 'the-token-of-a-game';
 
@@ -202,10 +199,7 @@ test.each([
   },
 );
 
-/**
- * Returns a ClickHouse that stalls behind the connections of a store. For projects that do not stall, each key was
- * stored with `BODY`, and every other query returns nothing.
- */
+/** Returns a ClickHouse that stalls for some projects. For other projects, each key was stored with `BODY`. */
 function aStallingStore() {
   let projects: readonly unknown[] = [];
   const stalled: (() => void)[] = [];
@@ -236,7 +230,7 @@ const PARTITIONS = 4;
 
 /**
  * Starts an ingest on its own log, with a token.
- * @param sickOf partition without a leader, by the tenant's home partition. By default, all partitions have a leader.
+ * @param sickOf returns the partition without a leader for a home partition. By default, all have one.
  * @param store an empty ClickHouse by default.
  */
 async function aGame(sickOf?: (home: number) => number, store?: Store) {

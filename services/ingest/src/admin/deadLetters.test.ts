@@ -1,7 +1,4 @@
-/**
- * Tests dead letters on the embedded log: any ingest can list, inspect, and decide about them, and each decision
- * applies once.
- */
+/** Tests dead letters on the embedded log, with operations at several ingests. */
 import { randomUUID } from 'node:crypto';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';

@@ -128,8 +128,7 @@ test('an erasure is not complete while ClickHouse has a detached part that can c
 test('hides rows although a dropped partition cancelled the previous mutation', async () => {
   const { tenantId, projectId, asked } = aProject();
   const { store } = shared;
-  // ClickHouse checks between two blocks of rows whether a mutation was cancelled, so the mutation must be slow and
-  // have many rows.
+  // ClickHouse cancels a mutation between two blocks of rows, so the mutation must be slow and have many rows.
   await store.command(
     `INSERT INTO events (tenant_id, project_id, id, log_id) SELECT '${tenantId}', '${projectId}', generateUUIDv4(), '${tenantId}'
      FROM numbers(150_000)`,

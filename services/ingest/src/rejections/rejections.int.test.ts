@@ -1,7 +1,4 @@
-/**
- * Tests the counts in a real ClickHouse: counts of several processes add up, and an insert with an unknown outcome
- * counts once.
- */
+/** Tests the counts of several processes in a real ClickHouse. */
 import { fileURLToPath } from 'node:url';
 import { aClickHouse } from '@questlog/runtime/clickhouse/chdb/testing/aClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';

@@ -1,7 +1,4 @@
-/**
- * Tests how counts are written to ClickHouse: in one insert per flush, kept while ClickHouse is unavailable, and
- * without effect on responses.
- */
+/** Tests how counts are written to ClickHouse, also while ClickHouse is unavailable. */
 import type { Insert } from '@questlog/runtime/clickhouse/store';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';

@@ -1,7 +1,4 @@
-/**
- * Tests reports on the real log that fail between their record and their events: a retry stores the missing events
- * once.
- */
+/** Tests reports on the real log that fail between their record and their events. */
 import { randomUUID } from 'node:crypto';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { closesAtMs } from '@questlog/schemas/reportWindow';

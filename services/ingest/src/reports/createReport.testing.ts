@@ -47,8 +47,8 @@ export interface ReportBench {
   /** Milliseconds since the epoch, for all processes. */
   nowMs: number;
   /**
-   * Starts a process that follows the log on its own.
-   * @param mayRead is awaited before the process reads on, so that a test can stop it.
+   * Starts a process that follows the log.
+   * @param mayRead is awaited before each read.
    * @param waitMs maximum wait of a request for unread records.
    */
   start(mayRead?: () => Promise<void>, readTimeoutMs?: number): Promise<ReportDeps>;

@@ -1,7 +1,4 @@
-/**
- * Runs the suite of upload stores on a folder, and tests the properties of the folder: modes, leftover files, and first
- * bytes.
- */
+/** Runs the suite of upload stores on a folder, and tests modes, leftover files, and first bytes. */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';

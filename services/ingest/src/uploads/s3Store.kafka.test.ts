@@ -1,7 +1,4 @@
-/**
- * Runs the suite of upload stores on a bucket, and tests the properties of S3: uploads over HTTP, CORS, and a service
- * that does not answer.
- */
+/** Runs the suite of upload stores on a bucket, and tests CORS and a service that does not answer. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { engines } from '@questlog/runtime/log/kafka/testing/engines';

@@ -1,7 +1,4 @@
-/**
- * Tests that the document describes the ids of a report as the service accepts them, so that no client rejects a valid
- * request.
- */
+/** Tests that the document describes the ids of a report as the service accepts them. */
 import { randomUUID } from 'node:crypto';
 import { ReportInput } from '@questlog/schemas/http/report';
 import { Compile } from 'typebox/schema';
