@@ -154,7 +154,7 @@ test('prints how to have a game played into it, which works when it is pasted in
   const command = `${lineWith('npx questlog simulate')} --players 3 --days 1 --speed max --seed 3`;
   const { stdout } = await run('bash', ['-c', command], { cwd: ROOT, env: ownEnvironment() });
 
-  expect(stdout).toMatch(/\nsent (?<counts>[1-9].* events, \d+ reports?)\nheld \k<counts>\n$/);
+  expect(stdout).toMatch(/\nsent (?<counts>[1-9].* events, \d+ reports?)\nin ClickHouse \k<counts>\n$/);
 });
 
 test('stops with status 0 on SIGINT and SIGTERM, starts again as well, and is refused once its log was taken away', async () => {
