@@ -8,24 +8,24 @@ import type { PlantedBug } from './plantedBugs.ts';
 const HERE = join(ROOT, 'test/mutation');
 
 export interface PlantedResult extends Pick<PlantedBug, 'name' | 'lost' | 'file'> {
-  /** The test that turned red, behind its file. */
+  /** File and title of the test that failed. */
   readonly caughtBy: string;
   readonly seconds: number;
 }
 
-/** Of a folder or a file. */
+/** Score of a folder or a file. */
 export interface MutantScore {
   readonly name: string;
   readonly killed: number;
   readonly all: number;
-  /** By the tests of its own folder, and no others. */
+  /** True if only the tests of its own folder ran. */
   readonly isAlone?: boolean;
 }
 
 interface Kept {
   /** ISO 8601. */
   readonly at: string;
-  /** As `git describe` tells it: `-dirty` where files differed. */
+  /** Output of `git describe`, with `-dirty` if files differed. */
   readonly commit: string;
 }
 
@@ -34,7 +34,7 @@ interface Results {
   readonly scores: MutantScore;
 }
 
-/** Those of this run in place of what earlier ones of the same name, by the same tests, had found. */
+/** Replaces the earlier results with the same name and the same tests by the results of this run. */
 export function keepResults<Kind extends keyof Results>(kind: Kind, results: readonly Results[Kind][]): void {
   const commit = execFileSync('git', ['describe', '--always', '--dirty'], {
     cwd: ROOT,

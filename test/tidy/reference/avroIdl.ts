@@ -27,7 +27,7 @@ const LOGICAL: Readonly<Record<string, string>> = {
   'timestamp-micros': 'timestamp_us',
 };
 
-/** The named types of a schema, inner ones first. @param shown declarations that stand on the page already; grows. */
+/** Returns the named types of a schema, inner types first. @param shown declarations that are already on the page; grows. */
 export function idlOf(schema: Schema, shown: Set<string>): string[] {
   return declarationsOf(schema).filter((text) => {
     const isNew = !shown.has(text);

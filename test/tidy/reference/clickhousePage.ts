@@ -9,7 +9,7 @@ const BEHIND_VIEWS =
   /_(?:by_partition|versions)$|^(?:appends|reject_counts|received_by_process|schema_migrations)$/;
 
 interface Column {
-  /** Empty in a view: the types are those of the tables. */
+  /** Empty for a view, whose columns have the types of its tables. */
   readonly type: string;
   readonly comment: string;
 }
@@ -18,7 +18,7 @@ interface Column {
 interface Relation {
   comment: string;
   readonly columns: Map<string, Column>;
-  /** What stands behind a table's columns; empty of a view. */
+  /** Engine, partitioning, and sorting of a table. Empty for a view. */
   readonly engine: string;
 }
 

@@ -13,7 +13,7 @@ interface Content {
 interface Operation {
   readonly summary: string;
   readonly description?: string;
-  /** Empty where no token is needed. */
+  /** Empty if the operation needs no token. */
   readonly security?: readonly object[];
   readonly parameters?: readonly { name: string; in: string; description?: string; schema: Shape }[];
   readonly requestBody?: Content;
@@ -206,7 +206,7 @@ function linked(shape: Shape, named: Readonly<Record<string, Shape>>): Shape {
   return { ...shape, properties: Object.fromEntries(fields) };
 }
 
-/** TypeBox keeps more than JSON schema; only that is told. */
+/** Removes the properties of TypeBox that JSON does not contain. */
 function asSent(document: Record<string, unknown>): Document {
   return JSON.parse(JSON.stringify(document));
 }

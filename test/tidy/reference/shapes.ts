@@ -2,7 +2,7 @@
 import { Timestamp } from '@questlog/schemas/http/fields';
 import { code } from './markdown.ts';
 
-/** The meaning of every timestamp, told once a page and not at each field. */
+/** The meaning of every timestamp, which a page explains once. */
 export const TIMESTAMP = String(Reflect.get(Timestamp, 'description'));
 
 /** The part of JSON schema that the HTTP shapes use. */
@@ -51,7 +51,7 @@ export function typeOf(shape: Shape): string {
   if (shape.description === TIMESTAMP) return 'timestamp';
   if (shape.anyOf !== undefined) return [...new Set(shape.anyOf.map(typeOf))].join(' or ');
   if (shape.const !== undefined) return code(JSON.stringify(shape.const));
-  // A long list is told where it belongs, not beside a field.
+  // A long list is explained in a description.
   if (shape.enum !== undefined)
     return shape.enum.length > 5 ? 'string' : shape.enum.map((one) => code(String(one))).join(' or ');
   if (shape.type === 'array') return arrayOf(shape);
