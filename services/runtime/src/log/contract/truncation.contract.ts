@@ -16,7 +16,7 @@ import {
 
 export function describeTruncation({ harness, log }: Subject): void {
   const truncate = async (topic: string, partition: number, offset: number) => {
-    if (harness.truncate === undefined) throw new Error('this harness cannot cut the log');
+    if (harness.truncate === undefined) throw new Error('this harness cannot truncate the log');
     await harness.truncate(log(), topic, partition, offset);
   };
   const aReader = async (group: string, topic: string) => {

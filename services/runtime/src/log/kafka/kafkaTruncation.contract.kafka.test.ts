@@ -28,7 +28,7 @@ describe.runIf(broker !== undefined)('brokers with truncated files', () => {
         },
       });
     },
-    cut: (_: unknown, topic: string, partition: number, offset: number) =>
+    truncate: (_: unknown, topic: string, partition: number, offset: number) =>
       broker.truncate(nameOf(topic), partition, offset),
     dispose: async () => undefined,
   };
