@@ -1,4 +1,7 @@
-/** Allocates and frees large buffers, because V8 collects its whole heap for every 64 MiB of external memory. */
+/**
+ * Allocates and frees large buffers, because V8 marks its whole heap for every 64 MiB of external memory, which was a
+ * third of the cost of a request with 500 events.
+ */
 
 /** Allocates a buffer, from 4 KiB on with its own memory: a buffer from Node's pool cannot be freed. */
 export function allocateBytes(length: number): Buffer {

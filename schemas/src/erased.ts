@@ -20,7 +20,10 @@ type WholeTombstone = Tombstone & Pick<Erasure, 'hiddenAt'>;
 /** Maximum erased sessions and reports. Every process keeps their ids in memory, about 100 bytes each. */
 export const DEFAULT_MAX_ERASED_IDS = 500_000;
 
-/** Erasures. A session stays erased for later records. A project or tenant is erased up to the request. */
+/**
+ * The erasures of a deployment. A session stays erased, also for records that arrive later. The erasure of a project
+ * or tenant covers data that was received before the request.
+ */
 export class ErasedData {
   /** By tenant and project, then by id. Combined keys would double the memory. */
   readonly #sessions = new Map<string, Map<string, Tombstone>>();

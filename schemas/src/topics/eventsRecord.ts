@@ -1,6 +1,6 @@
 /**
- * A record of `questlog.events.v1` for readers: its bytes and the positions of the fields, because creating objects
- * is slow.
+ * A record of `questlog.events.v1` for readers: its bytes and the positions of the fields. Creating an object for
+ * each of the tens of thousands of events in a block would take most of a reader's time.
  */
 import { isUtf8 } from 'node:buffer';
 import {

@@ -49,7 +49,10 @@ export interface TopicDefinition {
   readonly compression?: 'zstd';
 }
 
-/** Returns the topics. Joined topics (events, sessions, report links) and their results have equal partitions. */
+/**
+ * Returns the topics. Joined topics (events, sessions, report links) and their results have the same number of
+ * partitions. The directory has one partition, so that its records have one order.
+ */
 export function topicDefinitions(partitions: number): TopicDefinition[] {
   const week = { policy: 'delete', retentionMs: 7 * DAY_MS } as const;
   return [

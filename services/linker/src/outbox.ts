@@ -1,7 +1,7 @@
 /**
- * Commits links, notices, changelog entries, and offsets of one partition in one transaction. A new owner initializes
- * the producer, which fences the previous owner. The position in the changelog counts, not the group's offsets, which
- * can be lost.
+ * Commits links, notices, changelog entries, and offsets of one partition in one transaction. A new owner first
+ * initializes the producer, which fences the previous owner. The position is a changelog entry, because the group's
+ * offsets can be lost or reset. They are committed for lag metrics and Kafka tools.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
@@ -219,7 +219,10 @@ export class Outbox {
 /** Time without a record after which a restore gives its place in the queue to another partition. */
 const STALLED_AFTER_MS = 10_000;
 
-/** Restores the state from the latest entry of each key. Older entries are not decoded. */
+/**
+ * Restores the state from the latest entry of each key. Older entries are not decoded: most records of a changelog
+ * can be outdated, because only closed segments are compacted.
+ */
 async function restoredState(
   deps: PartitionDeps,
   { partition, signal }: OwnedPartition,

@@ -1,6 +1,6 @@
 /**
  * Publishes the ledger difference as metrics: confirmed events that are neither projected, duplicates, nor dead
- * letters.
+ * letters. The projector runs the check, because its work completes a minute, and ingest must not lose time.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';

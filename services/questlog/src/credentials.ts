@@ -46,8 +46,8 @@ export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
 }
 
 /**
- * Returns the credentials file of the deployment that was started last in the folder. Undefined if there was no
- * start.
+ * Returns the credentials file of the deployment that was started last, because a command in another shell does not
+ * have the settings that name Kafka. Undefined if no deployment was started in the folder.
  */
 export function latestCredentialsPath(dataDir: string): string | undefined {
   const startedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;

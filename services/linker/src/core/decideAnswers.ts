@@ -53,7 +53,10 @@ function decideCheck(
   return { ...EMPTY_DECISION, notices, changes };
 }
 
-/** True if the report is the first record of its id. After a truncation, its row may have another offset or log. */
+/**
+ * True if the report is the first record of its id. A stored report with a higher offset is the same report, read
+ * again after a truncation. A row of another log belongs to a record that is not in this log.
+ */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
   return report.logId === logId ? report.offset >= offset : !report.isRetracted;

@@ -80,7 +80,10 @@ const MAX_EVENT_IDS_PER_JOB = 20_000;
 
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
-/** Projects with more data than one lookup returns, by wait, with their limits. They get every second lookup. */
+/**
+ * Projects with more data than one lookup returns, the longest waiting first, with their maximum reports per lookup.
+ * They get every second lookup, so that they do not delay other projects.
+ */
 export interface HeavyProjects {
   readonly projects: ReadonlyMap<string, number>;
   readonly isNext: boolean;

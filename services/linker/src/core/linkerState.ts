@@ -22,7 +22,10 @@ export const LINKER_BOUNDS = {
   /** Maximum reports that are matched with incoming events. Further reports are `spilled`. */
   openReports: 50_000,
   openEventIds: 500_000,
-  /** Append ids that remain after an eviction. The previous version takes more ids as proof of an eviction. */
+  /**
+   * Append ids that remain after an eviction. The previous version takes more ids as proof of an eviction, so the
+   * number must not change while both versions run.
+   */
   appends: 50_800,
   /** Maximum bytes of deferred links. Above it, the lookup is repeated instead. */
   deferredLinkBytes: 16 * 1024 * 1024,
@@ -52,7 +55,10 @@ export class LinkerState {
   /** Sessions of all reports, open or closed. Restored from the projected reports, not from the changelog. */
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
-  /** True after a truncation: lost events may be appended again, for reports that were filed meanwhile. */
+  /**
+   * True after a truncation: lost events may be appended again, for reports that were filed meanwhile. The next owner
+   * does not know this; its last lookups find such events.
+   */
   wasTruncated = false;
   /** Times of the next lookup of each report, by kind. */
   readonly waiting = new DueTimes();

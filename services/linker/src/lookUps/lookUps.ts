@@ -204,7 +204,9 @@ export class LookUps {
 
 /**
  * True if the commit reached the offset, but its last record has an older leader epoch than a required record before
- * it. The log was then truncated and has grown again, and the projector has not noticed.
+ * it. The log was then truncated and has grown again, and the projector has not noticed. For a block that is being
+ * written, the last record is after the commit; it still proves that the projector read the records below from the
+ * same log.
  */
 function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null): boolean {
   const known = leaderEpoch === null || commit === undefined ? undefined : leaderEpochOf(commit);

@@ -93,7 +93,11 @@ async function checkDiskSpace(dataDir: string, into: string): Promise<void> {
   );
 }
 
-/** Runs BACKUP or RESTORE and polls until it has ended. @throws Unavailable if the statement fails */
+/**
+ * Runs BACKUP or RESTORE and polls until it has ended, because a synchronous statement would exceed the time limit
+ * for answers.
+ * @throws Unavailable if the statement fails
+ */
 export async function backupStatement(
   store: Pick<Store, 'command' | 'query' | 'database'>,
   what: 'BACKUP' | 'RESTORE',

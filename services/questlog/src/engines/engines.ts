@@ -219,8 +219,9 @@ function checkedPublicUrl(text: string): string {
 }
 
 /**
- * Rejects the start if the log is empty but ClickHouse has rows. Tenants, projects, and tokens are only in the log,
- * so that without its file Questlog would seem ready and reject every game.
+ * Rejects the start if the log is empty but ClickHouse has rows. Tenants, projects, and tokens are only in the log:
+ * without its file, Questlog would seem ready and reject every game. A rejected start writes nothing to the
+ * directory, so that the next start is rejected too.
  */
 async function rejectEmptyLog(log: Log, store: Store, dataDir: string): Promise<void> {
   if ((await log.endOffset(TOPICS.directory, 0)) > 0) return;

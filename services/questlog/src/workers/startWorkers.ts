@@ -71,7 +71,10 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
   return { ...first, failed: Promise.race(supervised.map(({ failed }) => failed)) };
 }
 
-/** Closes the connection that a killed worker had not accepted. node:cluster would wait for it forever. */
+/**
+ * Closes the connection that a killed worker had not accepted. node:cluster would wait for the worker forever: the
+ * port would stay open without a server, and the client would wait as well.
+ */
 function releaseConnectionOnExit(fork: Worker): void {
   const child = fork.process;
   const { send } = child;
