@@ -1,7 +1,7 @@
 /** Warnings about times with a probably wrong clock or zone, which are stored as sent. Pure. */
 import type { UnknownField } from './unknownFields.ts';
 
-/** Over 5 minutes ahead of the server, before 2015, or without a zone, which counts as UTC. */
+/** Warning about a time over 5 minutes ahead of the server, before 2015, or without a zone, which counts as UTC. */
 export type TimeWarning = 'time_ahead' | 'time_before_2015' | 'time_without_zone';
 
 /** A valid time that a client sent. */

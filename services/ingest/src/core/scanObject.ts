@@ -29,7 +29,7 @@ export type FieldShape =
 export type ObjectShape = Readonly<Record<string, FieldShape>>;
 
 export interface ScannedObject {
-  /** By name, without `null` values. The last occurrence of a repeated field counts. */
+  /** Fields by name, without `null` values. The last occurrence of a repeated field counts. */
   readonly fields: Readonly<Record<string, unknown>>;
   /** Spans of the fields that are read as bytes, without `null` values. */
   readonly spans: Readonly<Record<string, Span>>;

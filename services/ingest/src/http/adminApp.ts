@@ -120,7 +120,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(problems(logger, metrics));
-  // Requests with the admin token are not counted.
+  // Counts a request if it has no valid credentials.
   app.use((ctx, next) => next().finally(() => deps.unauthenticated.count(ctx.req)));
   app.use(requireKnownHost(deps.hosts));
   app.use(deps.audit.rejections(router));

@@ -107,7 +107,7 @@ const STALLED = 'the body stalled while other requests waited for memory';
  * processed per turn, the projection would fall behind for as long as the load lasts.
  */
 export class EventLoopQueue {
-  /** By tenant, least recently served first. */
+  /** Waiting bodies by tenant, least recently served first. */
   readonly #waiting = new Map<string, Waiting[]>();
   #bytesLeft = MAX_BYTES_PER_TURN;
   #isScheduled = false;

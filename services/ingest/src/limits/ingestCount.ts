@@ -17,7 +17,7 @@ export interface IngestCountDeps {
   readonly processId: string;
 }
 
-/** Returns a function for the last known count. This process is always included. */
+/** Returns a function that returns a tenant's last known count, including this process. */
 export function watchIngestCount(deps: IngestCountDeps): (tenantId: string) => number {
   const { clock, logger } = deps;
   /** Contains tenants with limits that sent requests; bounded by the directory. */

@@ -41,7 +41,7 @@ export interface LimitsDeps {
 }
 
 export function openLimits({ clock, metrics, ingestCountOf }: LimitsDeps): Limits {
-  // By owner and unit; bounded by the directory.
+  // Buckets by owner and unit; bounded by the directory.
   const buckets = new Map<string, Bucket>();
   const acquire = (
     principal: Principal,

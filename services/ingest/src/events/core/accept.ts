@@ -62,7 +62,7 @@ export function randomBytesFor(drafts: number): number {
 export function accept(input: AcceptInput): AcceptedBatch {
   const created: CreatedEvent[] = [];
   const isRecordPerEvent = input.idempotency !== null && input.isSplit;
-  /** By the event's index or its lane. */
+  /** Records by the event's index or its lane. */
   const records = new Map<number, { lane: number; events: CreatedEvent[] }>();
   const ids = new EventIds(input);
   input.drafts.forEach((draft, position) => {

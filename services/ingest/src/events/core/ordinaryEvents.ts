@@ -240,7 +240,7 @@ const UNUSED_WORDS = new Uint32Array(4);
 export const UUID_LENGTH = 36;
 const SHORT_TIME = 20;
 const LONG_TIME = 24;
-/** A double holds more digits exactly. */
+/** Fewer digits than a double holds exactly. */
 const MAX_DIGITS = 15;
 /** Stays negative whatever valid digits are added. */
 const NO_DIGIT = -100_000;

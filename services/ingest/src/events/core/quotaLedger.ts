@@ -24,7 +24,7 @@ export class QuotaLedger {
   readonly #logId: string;
   readonly #maxOwn: number;
   #rollupUsed = 0;
-  /** Only of this log. Rows of other logs are only summed. */
+  /** Offsets in this log. Rows of other logs are only summed. */
   readonly #lastOffsets = new Map<number, number>();
   /** Events in other logs per partition: the projector moves the lost events of a truncation there. */
   #usedInOtherLogsByPartition = new Map<number, number>();
