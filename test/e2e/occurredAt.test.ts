@@ -1,4 +1,4 @@
-/** `occurredAt`: which forms are read, how they are answered, what is refused, and that nothing is "corrected". */
+/** Tests `occurredAt`: accepted forms, responses, rejected values, and that times are stored unchanged. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -10,7 +10,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
 });
 
-/** Pairs of a sent and an answered time. */
+/** Pairs of a sent and a returned time. */
 const forms: readonly (readonly [string, string])[] = [
   ['2026-11-21T18:30:00Z', '2026-11-21T18:30:00.000Z'],
   ['2026-11-21T18:30:00.5Z', '2026-11-21T18:30:00.500Z'],
@@ -77,7 +77,7 @@ const outOfRange: readonly string[] = [
 ];
 
 describe.concurrent('occurredAt', () => {
-  test('is read in every form of RFC 3339 and around it, and answered in UTC to the microsecond', async () => {
+  test('accepts every form of RFC 3339 and similar forms, and returns UTC with microseconds', async () => {
     const answer = await game.post(forms.map(([sent]) => anEvent({ occurredAt: sent })));
 
     expect(answer.status).toBe(201);
@@ -86,7 +86,7 @@ describe.concurrent('occurredAt', () => {
     expect(answered).toEqual(forms);
   });
 
-  test('is stored as it was answered, for GET and for ClickHouse', async () => {
+  test('is the same in the response, in GET, and in ClickHouse', async () => {
     const answer = await game.post(forms.map(([sent]) => anEvent({ occurredAt: sent })));
     const created: { id: string; occurredAt: string }[] = answer.json();
 
@@ -104,14 +104,14 @@ describe.concurrent('occurredAt', () => {
     );
   });
 
-  test('in another form, or of no day of the calendar, is a 400 that names it', async () => {
+  test('rejects other forms and invalid dates with a 400 that names the field', async () => {
     const answer = await game.post(malformed.map((occurredAt) => anEvent({ occurredAt })));
 
     expect(answer.status).toBe(400);
     expect(named(answer.json())).toEqual(malformed.map((_, i) => `${i} /occurredAt invalid_timestamp`));
   });
 
-  test('outside 1900 to 2299 in UTC is a 400 that names it', async () => {
+  test('rejects times outside 1900 to 2299 (UTC) with a 400 that names the field', async () => {
     const answer = await game.post(outOfRange.map((occurredAt) => anEvent({ occurredAt })));
 
     expect(answer.status).toBe(400);
@@ -120,7 +120,7 @@ describe.concurrent('occurredAt', () => {
 });
 
 describe.concurrent('an omitted occurredAt', () => {
-  test('is the server’s time, the same for all of a batch, and equals receivedAt', async () => {
+  test('uses the server’s time, which equals receivedAt, for all events of a batch', async () => {
     const before = Date.now();
     const answer = await game.post([
       anEvent(),
@@ -144,9 +144,9 @@ describe.concurrent('an omitted occurredAt', () => {
   });
 });
 
-describe.concurrent('a clock that is wrong', () => {
+describe.concurrent('a wrong clock', () => {
   test.each(['1970-01-01T00:00:00Z', '2199-01-01T00:00:00Z'])(
-    'is never corrected: %s',
+    'is stored unchanged: %s',
     async (occurredAt) => {
       const before = Date.now();
       const [created] = (await game.post(anEvent({ occurredAt }))).json();

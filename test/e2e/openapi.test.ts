@@ -1,4 +1,4 @@
-/** GET /openapi.json: what it documents is what the product does, operation by operation and status by status. */
+/** Tests that GET /openapi.json describes the product's behavior, for each operation and status. */
 import { randomUUID } from 'node:crypto';
 import { Compile } from 'typebox/schema';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -37,12 +37,12 @@ beforeAll(async () => {
 });
 
 describe('the document', () => {
-  test('is OpenAPI 3.1, needs no token, and is about this product', () => {
+  test('is OpenAPI 3.1, needs no token, and names this product', () => {
     expect(document.openapi).toMatch(/^3\.1\.\d+$/);
     expect(document.info).toMatchObject({ title: 'Questlog', version: expect.any(String) });
   });
 
-  test('has every operation of the public listener and no other', () => {
+  test('has exactly the operations of the public listener', () => {
     expect(operationsOf(document)).toEqual([
       'DELETE /v1/reports/{id}',
       'GET /health',
@@ -67,7 +67,7 @@ describe('the document', () => {
     ]);
   });
 
-  test('refers only to schemas that it has', () => {
+  test('references only existing schemas', () => {
     const names = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
       ([, name]) => name ?? '',
     );
@@ -76,7 +76,7 @@ describe('the document', () => {
     expect(names.filter((name) => !(name in document.components.schemas))).toEqual([]);
   });
 
-  test('names each parameter of a path where the path has it', () => {
+  test('lists each parameter of a path', () => {
     for (const [path, operations] of Object.entries(document.paths)) {
       const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
       for (const { parameters = [] } of Object.values(operations)) {
@@ -87,25 +87,25 @@ describe('the document', () => {
     }
   });
 
-  test('documents exactly the statuses that are answered; 501 and 503 are seen where something is missing, 408 and 417 on the wire', () => {
+  test('documents exactly the returned statuses, including 501, 503, 408, and 417', () => {
     const answered = new Set(seen.map(({ operation, status }) => `${operation} ${status}`));
     const documented = operationsOf(document).flatMap((operation) =>
       Object.keys(responsesOf(operation))
-        // A stream does not end, so that its operation has tests of its own.
+        // Streams have their own tests.
         .filter(
           (status) => !['408', '417', '501', '503'].includes(status) && operation !== 'GET /v1/linked-events',
         )
-        // Reads are limited only by address, without a valid token: `test/abuse/floods.test.ts`.
+        // Reads are limited only by address without a valid token: `test/abuse/floods.test.ts`.
         .filter((status) => status !== '429' || !operation.startsWith('GET '))
         .map((status) => `${operation} ${status}`)
-        // Of a session that was erased, which has tests of its own, too.
+        // The status for an erased session has its own tests.
         .filter((each) => each !== 'POST /v1/ingest/uploads 404'),
     );
 
     expect([...answered].toSorted()).toEqual(documented.toSorted());
   });
 
-  test('has schemas that accept the answers as they are, under the media types that they have', () => {
+  test('has schemas and media types that match the responses', () => {
     for (const { operation, status, answer } of seen) {
       const content = responsesOf(operation)[status]?.content;
       if (content === undefined) continue;
@@ -120,7 +120,7 @@ describe('the document', () => {
     }
   });
 
-  test('names every field that an answer has', () => {
+  test('lists every field of a response', () => {
     const { Event, EventPage, Session, SessionCreated, SessionPage, BuildPage, Quota, Problem } =
       document.components.schemas;
     const { Report, ReportCreated, ReportEventPage, ReportPage, Upload, UploadStored } =
@@ -172,7 +172,7 @@ describe('the schemas of a request', () => {
     expect(errorsOf({ $ref: `#/components/schemas/${name}` }, value).length === 0).toBe(isTaken);
   });
 
-  test('has the batch caps of both revisions', () => {
+  test('has the batch limits of both revisions', () => {
     const text = JSON.stringify(document.paths['/v1/ingest/events']);
 
     expect(text).toContain('"maxItems":500');
@@ -180,7 +180,7 @@ describe('the schemas of a request', () => {
   });
 });
 
-/** A request for each status of each operation. */
+/** Sends a request for each status of each operation. */
 async function everyAnswer(): Promise<typeof seen> {
   const game = await shared.aProject({ revision: 'A' });
   const none = await aToken(shared.product, game.projectId, { scopes: ['reports:write'] });
@@ -290,7 +290,7 @@ async function everyAnswer(): Promise<typeof seen> {
   const limits = { bytesPerSecond: 1, burstSeconds: 1 };
   await shared.product.admin('PATCH', `/admin/projects/${projectId}`, { limits });
   const asLimited = { Authorization: `Bearer ${token}` };
-  // It passes, and leaves a debt of minutes.
+  // This request passes, and uses up the limit for minutes.
   await ask('POST', sessions, sessions, { metadata: { x: 'x'.repeat(600) } }, asLimited);
   for (const path of [ingest, sessions, reports, uploads]) await ask('POST', path, path, {}, asLimited);
   await ask('DELETE', `/v1/reports/${report.id}`, '/v1/reports/{id}', undefined, asLimited);
@@ -314,7 +314,7 @@ function responsesOf(operation: string): Operation['responses'] {
   return document.paths[path]?.[method.toLowerCase()]?.responses ?? {};
 }
 
-/** The schema's faults with the value; references are the document's. */
+/** Returns the errors of the value against the schema; references are resolved in the document. */
 function errorsOf(schema: object, value: unknown): unknown[] {
   const [isValid, errors] = Compile({ ...schema, components: document.components }).Errors(value);
   return isValid ? [] : errors;

@@ -1,4 +1,4 @@
-/** `@questlog/client` as a game has it: installed from its tarball, and played by a process of some Node. */
+/** `@questlog/client` as a game uses it: installed from its tarball, in a process of a given Node version. */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,8 +8,8 @@ import { fileURLToPath } from 'node:url';
 const CLIENT = fileURLToPath(new URL('../../services/client', import.meta.url));
 
 /**
- * Notes its events and files a report behind each tenth, then sends until nothing is left. It prints what it was given
- * back: what is printed must be stored.
+ * A game that tracks its events, files a report after every tenth event, and sends until its queue is empty. It prints the
+ * returned ids, which must be stored.
  */
 const GAME = `
 import { start } from '@questlog/client';
@@ -51,7 +51,7 @@ export interface Printed {
 export interface PlayOptions {
   readonly url: string;
   readonly token: string;
-  /** Of the queue's file. */
+  /** Path of the queue's file. */
   readonly path: string;
   readonly events: number;
   /** Text that makes an event large. */
@@ -61,11 +61,11 @@ export interface PlayOptions {
 export interface Played {
   readonly child: ChildProcess;
   readonly printed: Printed[];
-  /** Everything is sent, or the process was killed. */
+  /** Resolves when everything is sent or the process was killed. */
   readonly ended: Promise<number | null>;
 }
 
-/** @returns the folder of a project that has the package. */
+/** Returns the folder of a project that has the package. */
 export function installClient(): string {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-game-'));
   const tarball = execFileSync('npm', ['pack', '--silent', '--pack-destination', folder], {
@@ -80,7 +80,7 @@ export function installClient(): string {
   return folder;
 }
 
-/** @param node the Node that the game runs on. */
+/** @param node path of the Node that runs the game */
 export function play(folder: string, node: string, options: PlayOptions): Played {
   const child = spawn(node, [join(folder, 'game.js'), JSON.stringify(options)], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -96,7 +96,7 @@ export function play(folder: string, node: string, options: PlayOptions): Played
   return { child, printed, ended };
 }
 
-/** A Node of this major on the PATH, beside the one that the project brings. */
+/** Returns the path of a Node of this major version on the PATH. Undefined if there is only the project's own Node. */
 export function nodeOfMajor(major: number): string | undefined {
   const candidates = [
     process.execPath,

@@ -1,4 +1,4 @@
-/** A game that has the published Godot plugin needs a base_url and a token, and nothing else. */
+/** Tests that a game with the published Godot plugin needs only a base_url and a token. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -11,7 +11,7 @@ import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 
-/** The hosts that files were put to. */
+/** Hosts that received files. */
 const putTo: string[] = [];
 
 const overHttp: Send = async (method, path, headers, body) => {
@@ -20,7 +20,7 @@ const overHttp: Send = async (method, path, headers, body) => {
   return await send(url, method, '', { headers, body });
 };
 
-/** Sends a request and hangs up before its answer; resolves once the server has read it all. */
+/** Sends a request and disconnects before the response; resolves after the server has read the whole request. */
 async function unheard(project: TestProject, path: string, body: string): Promise<void> {
   const { hostname, port } = new URL(shared.product.credentials.baseUrl);
   const socket = connect(Number(port), hostname);
@@ -33,7 +33,7 @@ async function unheard(project: TestProject, path: string, body: string): Promis
   socket.destroy();
 }
 
-test('a session, events, a file and reports are there once each, whatever was sent again', async () => {
+test('stores a session, events, a file, and reports once despite retries', async () => {
   const project = await shared.aProject({ revision: 'B' });
   const game = new PluginGame(overHttp, project.token);
   expect((await game.startSession())?.status).toBe(201);
@@ -42,7 +42,7 @@ test('a session, events, a file and reports are there once each, whatever was se
   const bytes = randomBytes(3223);
   const file = await game.upload(bytes);
   expect(file).toBeDefined();
-  // Three processes have a bucket, and its bytes go past them.
+  // With three processes, files go to a bucket and bypass them.
   expect(putTo).toEqual([clusterEngines()?.s3?.endpoint ?? shared.product.credentials.baseUrl]);
 
   const body = game.aReport('Player stuck in wall', file);
@@ -80,12 +80,12 @@ test('a session, events, a file and reports are there once each, whatever was se
     ),
   ).toEqual(
     ['Player stuck in wall', 'answer lost', 'offline'].map((title) => {
-      // What was queued before it was ever sent has its numbers as floats, byte for byte.
+      // Numbers of a report that was queued on disk are floats.
       return { title, session_id: oldSession, context: title === 'offline' ? asQueued(CONTEXT) : CONTEXT };
     }),
   );
   const counts = `SELECT (SELECT count() FROM sessions WHERE ${own} AND platform = 'Web' AND version = '1.4.2') AS sessions,
     (SELECT uniqExact(build_id) FROM events WHERE ${own}) AS builds, (SELECT count() FROM events WHERE ${own}) AS events`;
-  // One more session is the one that every test's project has.
+  // The additional session belongs to every test project.
   expect(await shared.product.sql(counts)).toEqual([{ sessions: 2, builds: 1, events: 3 }]);
 });

@@ -1,11 +1,11 @@
 /**
- * A game with the published Godot plugin Forge Logger 0.3.0, as a server sees it: the bodies that the real plugin was seen
- * to send, its queue on disk, and its retries. It stands for the plugin in a game engine, which the tests do not have.
+ * Simulates a game with the published Godot plugin Forge Logger 0.3.0: the bodies that the real plugin was seen to send, its
+ * queue on disk, and its retries. The tests do not have a game engine.
  */
 import { randomUUID } from 'node:crypto';
 import type { Answer } from './product.ts';
 
-/** Sends to the game's `base_url`, or to an absolute address. Undefined: no answer came. */
+/** Sends to the game's `base_url`, or to an absolute URL. Returns undefined if no response arrived. */
 export type Send = (
   method: string,
   pathOrUrl: string,
@@ -18,16 +18,16 @@ interface Queued {
   tries: number;
 }
 
-/** The plugin gives a queued report up after so many. */
+/** Number of attempts after which the plugin drops a queued report. */
 const MAX_TRIES = 5;
 
 export class PluginGame {
   sessionId = '';
-  /** Of the whole run: every report names all of them. */
+  /** Ids of all events of the run; every report names all of them. */
   readonly eventIds: string[] = [];
-  /** Outlives the game: the plugin keeps it on disk. */
+  /** Queue that survives the game, because the plugin keeps it on disk. */
   readonly queue: Queued[] = [];
-  /** Ids of the reports that were taken, as they were answered. */
+  /** Ids of the accepted reports, as returned. */
   readonly reportIds: string[] = [];
   readonly #send: Send;
   readonly #token: string;
@@ -48,7 +48,7 @@ export class PluginGame {
     return answer;
   }
 
-  /** A session that was not registered is left out. */
+  /** Omits a session that was not registered. */
   async logEvents(count: number): Promise<Answer | undefined> {
     const session = this.sessionId === '' ? '' : `,"sessionId":"${this.sessionId}"`;
     const events = Array.from(
@@ -62,7 +62,7 @@ export class PluginGame {
     return answer;
   }
 
-  /** @returns the attachment as a report names it; undefined where the file could not be put. */
+  /** Returns the attachment for a report. Undefined if the upload failed. */
   async upload(bytes: Buffer): Promise<string | undefined> {
     const asked = await this.#post(
       '/v1/ingest/uploads',
@@ -87,7 +87,7 @@ export class PluginGame {
     );
   }
 
-  /** A report that is not taken is queued. */
+  /** Queues a report that is not accepted. */
   async report(body: string): Promise<Answer | undefined> {
     const answer = await this.#post('/v1/ingest/reports', body);
     if (isTaken(answer)) this.reportIds.push(answer.json().reportId);
@@ -95,7 +95,7 @@ export class PluginGame {
     return answer;
   }
 
-  /** The next launch sends what is queued, before it begins its session. */
+  /** Simulates the next start of the game, which sends the queue before it registers a session. */
   async relaunch(): Promise<Answer | undefined> {
     for (const queued of [...this.queue]) {
       const answer = await this.#post('/v1/ingest/reports', queued.body);
@@ -118,12 +118,12 @@ export const CONTEXT =
   '"performance":{"fps":1.0,"frameTimeMs":64.65,"memoryMb":0.0,"nodeCount":9},"platform":"Web",' +
   '"playerPosition":{"x":101.75,"y":-0.5,"z":0},"sceneName":"Arena"}';
 
-/** From its queue on disk the plugin sends every number as a float. */
+/** Converts numbers to floats, as the plugin does when it reads its queue. */
 export function asQueued(body: string): string {
   return body.replace(/:(-?\d+)(?=[,}\]])/g, ':$1.0');
 }
 
-/** The plugin takes any 2xx as success. */
+/** The plugin treats any 2xx as success. */
 function isTaken(answer: Answer | undefined): answer is Answer {
   return answer !== undefined && answer.status < 300;
 }

@@ -1,4 +1,4 @@
-/** The process as an operator meets it: what it prints, what it writes, and how it stops. */
+/** Tests the process from the operator's view: its output, its files, and its stop. */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -20,21 +20,21 @@ import {
 } from './product.ts';
 import { ownProduct } from './sharedProduct.ts';
 
-/** A first start in a folder whose name has characters with a meaning in XML, SQL, URLs and shells. */
+/** First start in a folder whose name has characters with a meaning in XML, SQL, URLs, and shells. */
 const shared = ownProduct({ dataDir: emptyDataDir(`questlog r&d <b> it's "50%" $x #1 ü `) });
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 const REFUSED_WITHIN_MS = 25_000;
 const READY_WITHIN_MS = 60_000;
 
-test('prints where it listens, for games and for operators', () => {
+test('prints the addresses for games and for operators', () => {
   const { baseUrl, adminUrl } = shared.product.credentials;
 
   expect(shared.product.stdout()).toContain(baseUrl);
   expect(shared.product.stdout()).toContain(adminUrl);
 });
 
-test('prints, where a file of logs reads it, no admin token but the command for an address that signs in', async () => {
+test('prints no admin token to a file, but the command for an address that signs in', async () => {
   const { adminUrl, adminToken } = shared.product.credentials;
   expect(shared.product.stdout()).not.toContain(adminToken);
   const [, command = ''] = /\((.*npx questlog console) /.exec(lineWith('operators')) ?? [];
@@ -43,7 +43,7 @@ test('prints, where a file of logs reads it, no admin token but the command for 
   expect(stdout.trim()).toBe(`${adminUrl}/#token=${adminToken}`);
 });
 
-test('prints a curl line that works when it is pasted into a shell', async () => {
+test('prints a curl command that works in a shell', async () => {
   const line = lineWith('curl ');
   const { stdout } = await run('bash', ['-c', line]);
 
@@ -56,7 +56,7 @@ test('prints a curl line that works when it is pasted into a shell', async () =>
   expect((await shared.product.request('GET', `/v1/events/${created.id}`)).json()).toEqual(created);
 });
 
-test('prints how to file a report and how to show it with its events', async () => {
+test('prints how to file a report and show it with its events', async () => {
   const filed = await run('bash', ['-c', lineWith('/v1/ingest/reports')]);
   const report = JSON.parse(filed.stdout);
   expect(report).toMatchObject({ sessionId: shared.product.credentials.sessionId, state: 'filed' });
@@ -66,7 +66,7 @@ test('prints how to file a report and how to show it with its events', async () 
   expect(shown.stdout).toContain('checkpoint');
 });
 
-test('prints how to ask ClickHouse a question, which works when it is pasted into a shell', async () => {
+test('prints a command for a ClickHouse query that works in a shell', async () => {
   const { sessionId } = shared.product.credentials;
   const body = { sessionId, eventType: 'asked-by-npm', payload: {} };
   const answer = await shared.product.request('POST', '/v1/ingest/events', { body });
@@ -80,7 +80,7 @@ test('prints how to ask ClickHouse a question, which works when it is pasted int
   expect(stdout).toMatch(/asked-by-npm[ │]+1/);
 });
 
-test('is not ready on an empty folder before the demo session can be used', async () => {
+test('is not ready on an empty folder before the demo session exists', async () => {
   const [port, adminPort] = await freePorts(2);
   const dataDir = emptyDataDir();
   const env = { QUESTLOG_PORT: String(port), QUESTLOG_ADMIN_PORT: String(adminPort) };
@@ -107,7 +107,7 @@ test('is not ready on an empty folder before the demo session can be used', asyn
   expect([read.status, stored.status]).toEqual([200, 201]);
 });
 
-test('prints no warning, and nothing but log lines to standard error', () => {
+test('prints no warning, and only log lines to standard error', () => {
   expect(shared.product.stdout()).not.toMatch(/warning/i);
   const lines = shared.product
     .stderr()
@@ -117,7 +117,7 @@ test('prints no warning, and nothing but log lines to standard error', () => {
     expect(JSON.parse(line)).toMatchObject({ level: 'info', event: expect.any(String) });
 });
 
-test('writes the credentials of a demo, for the owner’s eyes only', () => {
+test('writes the demo credentials with permissions for the owner only', () => {
   const path = join(shared.product.dataDir, 'dev-credentials.json');
   const credentials: Record<string, unknown> = JSON.parse(readFileSync(path, 'utf8'));
 
@@ -135,11 +135,11 @@ test('writes the credentials of a demo, for the owner’s eyes only', () => {
   expect(statSync(path).mode & 0o777).toBe(0o600);
 });
 
-test('keeps what tenants send from everybody but its owner', () => {
+test('creates all files with permissions for the owner only', () => {
   expect(openToOthers(shared.product.dataDir)).toEqual([]);
 });
 
-test('has made the demo’s tenant, project, session and token, which work', async () => {
+test('has created the demo’s tenant, project, session, and token', async () => {
   const { tenantId, projectId, sessionId } = shared.product.credentials;
   const idsOf = async (path: string): Promise<string[]> =>
     (await shared.product.admin('GET', path)).json().map(({ id }: { id: string }) => id);
@@ -150,21 +150,21 @@ test('has made the demo’s tenant, project, session and token, which work', asy
   expect((await shared.product.request('GET', '/v1/quota')).status).toBe(200);
 });
 
-test('prints how to have a game played into it, which works when it is pasted into a shell', async () => {
+test('prints a command for a simulated game that works in a shell', async () => {
   const command = `${lineWith('npx questlog simulate')} --players 3 --days 1 --speed max --seed 3`;
   const { stdout } = await run('bash', ['-c', command], { cwd: ROOT, env: ownEnvironment() });
 
   expect(stdout).toMatch(/\nsent (?<counts>[1-9].* events, \d+ reports?)\nin ClickHouse \k<counts>\n$/);
 });
 
-test('stops with status 0 on SIGINT and SIGTERM, starts again as well, and is refused once its log was taken away', async () => {
+test('stops with status 0 on SIGINT and SIGTERM, starts again, and rejects a start without its log', async () => {
   const first = await startProduct();
-  // Twice, as under npm: the terminal sends it to everybody, and npm sends on what it got.
+  // Sends the signal twice, as under npm: the terminal signals the whole group, and npm forwards the signal.
   process.kill(first.pid, 'SIGINT');
   expect(await first.stop('SIGINT')).toBe(0);
   expect(first.stderr()).toContain('"stopped"');
 
-  // As an older version has left it, in a folder of its own.
+  // Simulates a folder with the permissions of an older version.
   await run('chmod', ['-R', 'go+rX', first.dataDir]);
   const second = await startProduct({ dataDir: first.dataDir });
   expect((await second.request('GET', '/v1/quota')).status).toBe(200);
@@ -179,7 +179,7 @@ test('stops with status 0 on SIGINT and SIGTERM, starts again as well, and is re
   const log = join(first.dataDir, 'log', 'questlog.db');
   const tables = join(first.dataDir, 'clickhouse');
   rmSync(log);
-  // The second time on the file that the first one made.
+  // The second start uses the file that the first start created.
   for (const line of [await refusal(first.dataDir), await refusal(first.dataDir)]) {
     for (const named of [log, tables, 'restore']) expect(line).toContain(named);
   }
@@ -189,7 +189,7 @@ test('stops with status 0 on SIGINT and SIGTERM, starts again as well, and is re
   await removeDataDir(third);
 });
 
-/** What a start says that is refused. */
+/** Returns the message of a rejected start. */
 async function refusal(dataDir: string): Promise<string> {
   const child = spawnProduct({ dataDir });
   const output = collectOutput(child);
@@ -197,7 +197,7 @@ async function refusal(dataDir: string): Promise<string> {
   return output.stderr;
 }
 
-test('a start warns of the tables whose rows ClickHouse could not read and put aside', async () => {
+test('a start warns about tables with rows that ClickHouse could not read and detached', async () => {
   const before = await startProduct();
   const game = await aProject(before, { revision: 'B' });
   const { id } = (await game.post([anEvent()])).json()[0];
@@ -213,7 +213,7 @@ test('a start warns of the tables whose rows ClickHouse could not read and put a
   const product = await startProduct({ dataDir: before.dataDir });
 
   const warnings = async () => (await product.admin('GET', '/readyz')).json().warnings;
-  // ClickHouse of a busy machine may take longer than half a second to answer, of which readiness warns for that moment.
+  // On a busy machine, ClickHouse may answer after more than half a second, which causes a short warning.
   await expect
     .poll(warnings, { timeout: 15_000 })
     .toEqual({ broken_parts: expect.stringMatching(/ events;.*questlog verify/) });
@@ -222,7 +222,7 @@ test('a start warns of the tables whose rows ClickHouse could not read and put a
   await removeDataDir(product);
 });
 
-/** Files and folders that another user of the machine could read or write. */
+/** Returns the files and folders that other users of the machine can read or write. */
 function openToOthers(path: string): string[] {
   const status = lstatSync(path, { throwIfNoEntry: false });
   if (status === undefined || status.isSymbolicLink()) return [];
@@ -232,7 +232,7 @@ function openToOthers(path: string): string[] {
     : own;
 }
 
-/** None in a folder that ClickHouse has removed meanwhile. */
+/** Returns no names if ClickHouse has removed the folder meanwhile. */
 function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);
@@ -242,7 +242,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** The line of the banner that a newcomer would paste. */
+/** Returns the line of the banner with the command. */
 function lineWith(command: string): string {
   const line = shared.product
     .stdout()

@@ -1,6 +1,6 @@
 /**
- * The product as a user has it, started on a data directory of its own and spoken to over HTTP: one process, or on Kafka
- * one for each service (`cluster.ts`).
+ * Starts the product on a new data directory and talks to it over HTTP: one process, or on Kafka one process per service
+ * (`cluster.ts`).
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -27,41 +27,41 @@ export interface Credentials {
     readonly database: string;
     readonly username: string;
     readonly password: string;
-    /** The account that only reads. */
+    /** Read-only account. */
     readonly reader: { readonly username: string; readonly password: string };
   };
 }
 
-/** A product that runs, as its clients reach it. */
+/** A running product as its clients see it. */
 export interface Reached {
   readonly credentials: Credentials;
-  /** A request to the public listener, with the demo token unless the headers say otherwise. */
+  /** Sends a request to the public listener, with the demo token unless the headers contain another one. */
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
-  /** A request to the admin listener, with the admin token. */
+  /** Sends a request to the admin listener, with the admin token. */
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** Rows of a question through `/admin/sql`. */
+  /** Returns the rows of a query through `/admin/sql`. */
   sql<Row = Record<string, unknown>>(query: string): Promise<Row[]>;
 }
 
 export interface Product extends Reached {
   readonly dataDir: string;
-  /** Of the process that games speak to. */
+  /** Id of the process that serves games. */
   readonly pid: number;
-  /** Of that process. */
+  /** Standard output of that process. */
   stdout(): string;
-  /** Of every process. */
+  /** Standard error of all processes. */
   stderr(): string;
-  /** Hands over what every process has written and will write. */
+  /** Passes all earlier and later output of every process to the callback. */
   follow(onOutput: (text: string) => void): void;
-  /** SIGTERM unless another is named; resolves with the exit code, of several processes the first that is not 0. */
+  /** Sends SIGTERM or the given signal; resolves with the exit code, or with the first exit code that is not 0. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
-  /** SIGKILL; resolves once every process is gone. */
+  /** Sends SIGKILL; resolves when every process has ended. */
   kill(): Promise<void>;
 }
 
 export interface RequestOptions {
   readonly headers?: Record<string, string>;
-  /** A Buffer or string goes as it is, anything else as JSON. */
+  /** Sends a Buffer or a string unchanged, anything else as JSON. */
   readonly body?: unknown;
 }
 
@@ -70,25 +70,25 @@ export interface Answer {
   readonly headers: Headers;
   readonly bytes: Buffer;
   text(): string;
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever was answered.
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads responses of any shape.
   json(): any;
 }
 
 export interface StartOptions {
-  /** Taken as it is. By default a new one that has the tables already; `emptyDataDir()`: one of a newcomer. */
+  /** Data directory. By default a new one with migrated tables; `emptyDataDir()` returns an empty one. */
   readonly dataDir?: string;
-  /** Undefined takes a variable away. */
+  /** A value of undefined removes the variable. */
   readonly env?: Record<string, string | undefined>;
   readonly args?: readonly string[];
-  /** The file that starts it; undefined: this checkout's. */
+  /** File that starts the product. Undefined for this checkout's file. */
   readonly entry?: string | undefined;
-  /** Undefined: what `npm start` of this checkout gives it. */
+  /** Flags and environment of Node. Undefined for those of this checkout's `npm start`. */
   readonly given?: StartedWith;
-  /** Three processes on these; undefined: as the tier of the tests has it. */
+  /** Engines for three processes. Undefined for the default of the tier. */
   readonly engines?: ClusterEngines | undefined;
 }
 
-/** What a process of Node is started with. */
+/** Flags, environment, and entry file of a Node process. */
 interface StartedWith {
   readonly env: NodeJS.ProcessEnv;
   readonly flags: readonly string[];
@@ -96,7 +96,7 @@ interface StartedWith {
   readonly entry: string;
 }
 
-/** Other test files start and break stacks at the same time. */
+/** Time limit of a start, because other test files start and break stacks at the same time. */
 const READY_WITHIN_MS = 90_000;
 
 export async function startProduct(options: StartOptions = {}): Promise<Product> {
@@ -135,7 +135,7 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
   };
 }
 
-/** @param prefix begins the folder's name. */
+/** @param prefix start of the folder's name */
 export function emptyDataDir(prefix = 'questlog-'): string {
   return mkdtempSync(join(tmpdir(), prefix));
 }
@@ -156,7 +156,7 @@ export function reach(credentials: Credentials): Reached {
   };
 }
 
-/** The process that games speak to comes first. */
+/** Starts the services; the process that serves games is first. */
 function spawnServices(options: StartOptions & { dataDir: string }): ChildProcess[] {
   const engines = options.engines ?? clusterEngines();
   if (engines === undefined) return [spawnProduct(options)];
@@ -166,7 +166,7 @@ function spawnServices(options: StartOptions & { dataDir: string }): ChildProces
   );
 }
 
-/** Starts the process without waiting for anything; without the tests' own settings. */
+/** Starts the process without waiting, and without the tests' own settings. */
 export function spawnProduct({ dataDir, env, args = [], ...options }: StartOptions): ChildProcess {
   const { entry = ENTRY, given = startedWith(ROOT) } = options;
   const child = spawn(process.execPath, [...given.flags, entry, ...args], {
@@ -181,7 +181,7 @@ export function spawnProduct({ dataDir, env, args = [], ...options }: StartOptio
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   keepLogs(child, args[0] ?? 'standalone');
-  // Whatever a failed test has left behind ends with the tests.
+  // Kills the processes of a failed test at exit.
   const killAtExit = (): void => void child.kill('SIGKILL');
   process.once('exit', killAtExit);
   child.once('exit', () => process.off('exit', killAtExit));
@@ -200,14 +200,14 @@ export function startedWith(root: string): StartedWith {
   return { env: Object.fromEntries(env), flags: start.match(/(?<= )--\S+/g) ?? [], entry };
 }
 
-/** The environment less the product's settings, which are the tests' own. */
+/** Returns the environment without settings of the product. */
 export function ownEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !SETTING.test(name)));
 }
 
 const SETTING = /^(QUESTLOG|KAFKA|SCHEMA_REGISTRY|CLICKHOUSE)_/;
 
-/** With what the deployment has on the engines that it shares with others. */
+/** Removes the directory and the deployment's data in shared engines. */
 export async function removeDataDir(
   { dataDir }: { dataDir: string },
   engines = clusterEngines(),
@@ -216,7 +216,7 @@ export async function removeDataDir(
   if (engines !== undefined) await removeDeployment(engines, dataDir);
 }
 
-/** Lines of the log that tell of a bug rather than of a caller or a dependency. */
+/** Returns the log lines that report a bug, not a problem of a client or a dependency. */
 export function bugsIn(stderr: string): string[] {
   return stderr.split('\n').filter((line) => line.includes('"bug":true'));
 }
@@ -237,7 +237,7 @@ export function collectOutput(child: ChildProcess): Output {
   return output;
 }
 
-/** Resolves when the process has said so. Rejects when it ends before that, or is killed for taking too long. */
+/** Resolves when the process prints that it is ready. Rejects if the process ends before that or exceeds the time limit. */
 export function ready(
   child: ChildProcess,
   output: Output = { stdout: '', stderr: '' },
@@ -259,7 +259,7 @@ export function ready(
   });
 }
 
-/** @param token empty: none is sent. */
+/** @param token token of the request; empty for none */
 export async function send(
   url: string,
   method: string,
@@ -295,7 +295,7 @@ function noteTokensOf(answer: string): void {
   for (const [, token = ''] of answer.matchAll(/"token":"([^"]+)"/g)) noteToken(token);
 }
 
-/** @returns the exit code; null after a signal. */
+/** Returns the exit code; null after a signal. */
 export function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
   if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);
   return new Promise((resolve) => {

@@ -1,10 +1,10 @@
-/** Starts one product for all end-to-end files of a run. It must end cleanly, with no bug in its log. */
+/** Starts one product for all end-to-end files of a run. The product must end cleanly, without a bug in its log. */
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { bugsIn, emptyDataDir, removeDataDir, startProduct } from './product.ts';
 
-/** On the engines of the run where its tier has some, embedded otherwise. @throws where it does not start or stop. */
+/** Uses the engines of the tier, or embedded engines. @throws Error if the product does not start or stop */
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const isOnKafka = project.name === 'e2e-kafka';
   const { engines } = project.getProvidedContext();

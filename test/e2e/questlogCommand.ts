@@ -1,4 +1,4 @@
-/** The command `questlog` in a process of its own, as somebody types it. */
+/** Runs the command `questlog` in a separate process. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
@@ -16,7 +16,7 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** With no other setting of the product than these. */
+/** Runs the command with only these settings. */
 export async function questlogCommand(
   args: readonly string[],
   { input = '', env = {} }: { input?: string; env?: Readonly<Record<string, string>> } = {},
@@ -34,11 +34,11 @@ export async function questlogCommand(
 export interface Running {
   readonly child: ChildProcess;
   readonly output: Output;
-  /** The exit code, once everything it wrote is there; null after a signal that it did not take. */
+  /** Resolves with the exit code after all output has arrived; null after an unhandled signal. */
   ended(): Promise<number | null>;
 }
 
-/** One that goes on until it is stopped, and ends with the test. */
+/** Starts a command that runs until it is stopped or the test ends. */
 export function running(args: readonly string[], env: Readonly<Record<string, string>>): Running {
   const child = spawn(process.execPath, [LAUNCHER, ...args], { env: { ...ownEnvironment(), ...env } });
   onTestFinished(() => void child.kill('SIGKILL'));
@@ -49,9 +49,9 @@ export function running(args: readonly string[], env: Readonly<Record<string, st
 export interface Terminal {
   type(keys: string): void;
   readonly screen: () => string;
-  /** Resolves once the screen has shown it, after what was awaited before. */
+  /** Resolves when the screen shows the text after the previously awaited text. */
   shows(what: string | RegExp): Promise<string>;
-  /** Of the command; whatever it has shown is the screen. */
+  /** Resolves with the exit code and the whole screen. */
   ended(): Promise<{ code: number; screen: string }>;
 }
 
@@ -62,16 +62,16 @@ if (!hasPython) {
   console.warn(`skipped: ${lack}`);
 }
 
-/** Skipped where there is no Python. */
+/** Skips the test if Python is missing. */
 export const testAtTerminal = test.skipIf(!hasPython);
 
-/** Python's pseudo terminal around the command; Node has none. */
+/** Runs the command in a pseudo terminal of Python, because Node has none. */
 const PSEUDO_TERMINAL = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))';
 
-/** The command at a terminal, which ends with the test. */
+/** Starts the command at a terminal; it ends with the test. */
 export function atTerminal(args: readonly string[], env: Readonly<Record<string, string>>): Terminal {
   const command = ['-c', PSEUDO_TERMINAL, process.execPath, LAUNCHER, ...args];
-  // Node draws no colours where CI says that nobody looks.
+  // Node prints no colors if the variable CI is set.
   const { CI: _, ...own } = ownEnvironment();
   const child = spawn('python3', command, { env: { ...own, TERM: 'xterm', ...env } });
   onTestFinished(() => void child.kill('SIGKILL'));
@@ -106,7 +106,7 @@ function positionOf(what: string | RegExp, text: string): number {
   return typeof what === 'string' ? text.indexOf(what) : text.search(what);
 }
 
-/** The settings that lead to the product by its addresses; the folder is one that no product was started on. */
+/** Returns settings with the addresses of the product and a folder without credentials. */
 export function reaching(
   { credentials }: Reached,
   game: TestProject,
@@ -121,7 +121,7 @@ export function reaching(
   };
 }
 
-/** Another server than Questlog, until the end of the test. */
+/** Starts a server that is not Questlog, until the end of the test. */
 export async function aStranger(answer: RequestListener): Promise<string> {
   const server = createServer((request, response) => {
     request.resume();

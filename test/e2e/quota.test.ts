@@ -1,4 +1,4 @@
-/** The monthly soft quota: which events are flagged, what is counted, and that changes take effect. */
+/** Tests the monthly soft quota: flags, counts, and changes. */
 import { describe, expect, test } from 'vitest';
 import { anEvent, events, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
@@ -7,7 +7,7 @@ import { sharedProduct } from './sharedProduct.ts';
 const shared = sharedProduct();
 
 describe.concurrent('overQuota', () => {
-  test('is true for the events past the line and false for those before, also inside a batch', async () => {
+  test('is true for the events above the quota, also within a batch', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 7 });
 
     expect(flagsOf(await send(game, 5))).toEqual([false, false, false, false, false]);
@@ -15,14 +15,14 @@ describe.concurrent('overQuota', () => {
     expect(flagsOf(await send(game, 1))).toEqual([true]);
   });
 
-  test('is exact at the line itself', async () => {
+  test('is exact at the quota', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 3 });
 
     expect(flagsOf(await send(game, 3))).toEqual([false, false, false]);
     expect(flagsOf(await send(game, 1))).toEqual([true]);
   });
 
-  test('is true for every event where the quota is 0; they are stored all the same', async () => {
+  test('is true for every event if the quota is 0, and the events are stored', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 0 });
     const answer = await send(game, 2);
 
@@ -31,14 +31,14 @@ describe.concurrent('overQuota', () => {
     expect((await game.get(`/v1/sessions/${game.sessionId}/events`)).json().events).toEqual(answer.json());
   });
 
-  test('is false for every event where there is no quota', async () => {
+  test('is false for every event without a quota', async () => {
     const game = await shared.aProject({ revision: 'A' });
 
     expect(flagsOf(await send(game, 500))).toEqual(Array.from({ length: 500 }, () => false));
     expect((await game.get('/v1/quota')).json()).toMatchObject({ used: 500, softQuota: null });
   });
 
-  test('is exact under 32 concurrent requests: as many false ones as the quota has, the first of each batch', async () => {
+  test('is exact under 32 concurrent requests, and flags the last events of a batch', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 500 });
     const answers = await Promise.all(Array.from({ length: 32 }, () => send(game, 25)));
 
@@ -50,7 +50,7 @@ describe.concurrent('overQuota', () => {
     expect((await game.get('/v1/quota')).json().used).toBe(800);
   });
 
-  test('is exact while the projection takes over what was counted in memory', async () => {
+  test('is exact while counts move from memory to the projection', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 400 });
     const flags: (boolean | undefined)[] = [];
     for (let round = 0; round < 10; round++) {
@@ -62,7 +62,7 @@ describe.concurrent('overQuota', () => {
     expect(flags.filter((flag) => flag === true)).toHaveLength(100);
   });
 
-  test('is stored as it was answered', async () => {
+  test('is the same in the response and in ClickHouse', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 1 });
     const created: { id: string; overQuota: boolean }[] = (await send(game, 2)).json();
     const read = await Promise.all(created.map(({ id }) => game.get(`/v1/events/${id}`)));
@@ -76,7 +76,7 @@ describe.concurrent('overQuota', () => {
 });
 
 describe.concurrent('GET /v1/quota', () => {
-  test('answers the UTC month, the use and the quota', async () => {
+  test('returns the UTC month, the usage, and the quota', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 10 });
     const answer = await game.get('/v1/quota');
 
@@ -84,7 +84,7 @@ describe.concurrent('GET /v1/quota', () => {
     expect(answer.json()).toEqual({ month: new Date().toISOString().slice(0, 7), used: 0, softQuota: 10 });
   });
 
-  test('counts every event answered before it, however they came', async () => {
+  test('counts every previously acknowledged event, on all paths', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 10 });
     await send(game, 3);
     expect((await game.get('/v1/quota')).json().used).toBe(3);
@@ -93,7 +93,7 @@ describe.concurrent('GET /v1/quota', () => {
     expect((await game.get('/v1/quota')).json().used).toBe(25);
   });
 
-  test('counts by the time of receipt, whenever the events are said to have happened', async () => {
+  test('counts by the time of receipt, not by occurredAt', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 1 });
     const times = ['1999-12-31', '2199-01-01', '2026-01-01'];
     const answer = await game.post(
@@ -105,7 +105,7 @@ describe.concurrent('GET /v1/quota', () => {
     expect((await game.get('/v1/quota')).json()).toEqual({ month, used: 3, softQuota: 1 });
   });
 
-  test('does not count what was refused', async () => {
+  test('does not count rejected events', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 2 });
     await game.post([anEvent({ sessionId: game.sessionId }), anEvent()]);
     await game.post(events(501, { sessionId: game.sessionId }));
@@ -114,7 +114,7 @@ describe.concurrent('GET /v1/quota', () => {
     expect(flagsOf(await send(game, 3))).toEqual([false, false, true]);
   });
 
-  test('equals what ClickHouse has counted', async () => {
+  test('equals the count in ClickHouse', async () => {
     const game = await shared.aProject({ revision: 'A' });
     await send(game, 11);
     const { used } = (await game.get('/v1/quota')).json();
@@ -128,7 +128,7 @@ describe.concurrent('GET /v1/quota', () => {
 });
 
 describe.concurrent('the quota', () => {
-  test('is the tenant’s: projects share it, and revision B counts without showing', async () => {
+  test('is shared by the projects of a tenant, and counts revision B too', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 4 });
     const sibling = await shared.aProject({ revision: 'B', tenantId: game.tenantId });
     const stranger = await shared.aProject({ revision: 'A', monthlySoftQuota: 4 });
@@ -151,7 +151,7 @@ describe.concurrent('the quota', () => {
     expect(flagsOf(await send(game, 1))).toEqual([true]);
   });
 
-  test('that is taken away flags nothing any more', async () => {
+  test('flags no events after it was removed', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 0 });
     expect(flagsOf(await send(game, 1))).toEqual([true]);
 
@@ -160,7 +160,7 @@ describe.concurrent('the quota', () => {
     expect((await game.get('/v1/quota')).json()).toMatchObject({ used: 3, softQuota: null });
   });
 
-  test('that is given to a tenant counts what came before it', async () => {
+  test('counts earlier events when it is added', async () => {
     const game = await shared.aProject({ revision: 'A' });
     await send(game, 10);
     expect((await game.get('/v1/quota')).json().used).toBe(10);
@@ -169,7 +169,7 @@ describe.concurrent('the quota', () => {
     expect(flagsOf(await send(game, 3))).toEqual([false, true, true]);
   });
 
-  test('that is taken away and given again counts what came in between', async () => {
+  test('counts the events between its removal and its return', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 5 });
     await send(game, 1);
     await patchQuota(game, null);

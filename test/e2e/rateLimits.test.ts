@@ -1,4 +1,4 @@
-/** Limits of projects and tenants, and who is suspended: what a game is told, what is stored, and what the books say. */
+/** Tests rate limits of projects and tenants, and suspensions: responses, stored events, and the ledger. */
 import { describe, expect, test } from 'vitest';
 import { aKey, anEvent, events, eventually, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -6,7 +6,7 @@ import { openWire, type WireAnswer, type WireRequest } from './wire.ts';
 
 const shared = sharedProduct();
 const LENIENT = { Prefer: 'handling=lenient' };
-/** A full bucket of one, so that a large request passes and those after it wait for as long as it was large. */
+/** Burst of one second, so that a large request passes and later requests wait for the time that it used. */
 const TIGHT = { burstSeconds: 1 };
 
 async function limit(game: TestProject, change: object, path = `/admin/projects/${game.projectId}`) {
@@ -15,8 +15,8 @@ async function limit(game: TestProject, change: object, path = `/admin/projects/
   return answer.json();
 }
 
-describe.concurrent('events past the limit', () => {
-  test('are a 429 as a whole that says when to come again; nothing of them is stored, and the books have it', async () => {
+describe.concurrent('events above the limit', () => {
+  test('get a 429 with Retry-After; no event is stored, and the ledger counts the rejection', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const { limits } = await limit(game, { limits: { eventsPerSecond: 1, ...TIGHT } });
     expect(limits).toEqual({
@@ -48,7 +48,7 @@ describe.concurrent('events past the limit', () => {
     expect(await eventually(outcomes, (rows) => rows.length === 2)).toEqual(all);
   });
 
-  test('are left out of a lenient batch from the first that does not fit on, and stored when it comes again', async () => {
+  test('are excluded from a lenient batch from the first one above the limit, and stored by a retry', async () => {
     const game = await shared.aProject({ revision: 'B' });
     await limit(game, { limits: { eventsPerSecond: 1, burstSeconds: 60 } });
     await game.post(events(58));
@@ -70,7 +70,7 @@ describe.concurrent('events past the limit', () => {
     expect((await game.get('/v1/quota')).json().used).toBe(108);
   });
 
-  test('a lenient batch of which none fits stores nothing, and all of it when it comes again', async () => {
+  test('a lenient batch without capacity stores nothing, and a retry stores all events', async () => {
     const game = await shared.aProject({ revision: 'B' });
     await limit(game, { limits: { eventsPerSecond: 1, ...TIGHT } });
     await game.post(events(200));
@@ -87,7 +87,7 @@ describe.concurrent('events past the limit', () => {
     expect((await game.get('/v1/quota')).json().used).toBe(202);
   });
 
-  test('a repeat of what is stored is answered, however little is left', async () => {
+  test('answers a replay without capacity', async () => {
     const game = await shared.aProject({ revision: 'B' });
     await limit(game, { limits: { eventsPerSecond: 1, ...TIGHT } });
     const key = { 'Idempotency-Key': aKey() };
@@ -97,7 +97,7 @@ describe.concurrent('events past the limit', () => {
     expect([again.status, again.json()]).toEqual([200, first.json()]);
   });
 
-  test('of a report refuse the report, which is filed when it comes again', async () => {
+  test('reject their report, and a retry files it', async () => {
     const game = await shared.aProject({ revision: 'B' });
     await limit(game, { limits: { eventsPerSecond: 1, ...TIGHT } });
     await game.post(events(200));
@@ -112,8 +112,8 @@ describe.concurrent('events past the limit', () => {
   });
 });
 
-describe.concurrent('requests and bytes past the limit', () => {
-  test('are refused before the body comes where its length is announced, and else before it is parsed', async () => {
+describe.concurrent('requests and bytes above the limit', () => {
+  test('are rejected before the body arrives if its length is announced, otherwise before parsing', async () => {
     const game = await shared.aProject({ revision: 'B' });
     await limit(game, { limits: { bytesPerSecond: 1, ...TIGHT } });
     expect((await game.post(events(10))).status).toBe(201);
@@ -133,7 +133,7 @@ describe.concurrent('requests and bytes past the limit', () => {
     expect(statuses).toEqual([400, 429]);
   });
 
-  test('a tenant’s limit covers its projects together, and null takes it away within 2 s', async () => {
+  test('a tenant’s limit covers all of its projects, and null removes it within 2 s', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const other = await shared.aProject({ revision: 'B', tenantId: game.tenantId });
     const stranger = await shared.aProject({ revision: 'B' });
@@ -170,39 +170,35 @@ async function asked(game: TestProject, sent: Pick<WireRequest, 'body' | 'sendin
 }
 
 describe.concurrent('a suspended', () => {
-  test.each(['project', 'tenant'] as const)(
-    '%s may write nothing, and its data stays readable',
-    async (kind) => {
-      const game = await shared.aProject({ revision: 'B' });
-      const [{ id }] = (await game.post(anEvent())).json();
-      const { id: report } = (await game.report({ report: { title: 'x' } })).json();
-      const path =
-        kind === 'project' ? `/admin/projects/${game.projectId}` : `/admin/tenants/${game.tenantId}`;
-      expect((await limit(game, { suspended: true }, path)).suspended).toBe(true);
-      const post = (to: string) => game.request('POST', `/v1/ingest/${to}`, { body: {} });
-      const writes = await Promise.all([
-        ...['events', 'sessions', 'reports', 'uploads'].map(post),
-        game.request('DELETE', `/v1/reports/${report}`),
-      ]);
+  test.each(['project', 'tenant'] as const)('%s cannot write, and its data stays readable', async (kind) => {
+    const game = await shared.aProject({ revision: 'B' });
+    const [{ id }] = (await game.post(anEvent())).json();
+    const { id: report } = (await game.report({ report: { title: 'x' } })).json();
+    const path = kind === 'project' ? `/admin/projects/${game.projectId}` : `/admin/tenants/${game.tenantId}`;
+    expect((await limit(game, { suspended: true }, path)).suspended).toBe(true);
+    const post = (to: string) => game.request('POST', `/v1/ingest/${to}`, { body: {} });
+    const writes = await Promise.all([
+      ...['events', 'sessions', 'reports', 'uploads'].map(post),
+      game.request('DELETE', `/v1/reports/${report}`),
+    ]);
 
-      for (const write of writes) {
-        expect([write.status, write.json()]).toEqual([
-          403,
-          expect.objectContaining({
-            code: 'suspended',
-            detail: expect.stringContaining(`the ${kind} is suspended`),
-          }),
-        ]);
-      }
-      expect((await game.get(`/v1/events/${id}`)).status).toBe(200);
-      expect(await shared.product.sql(`SELECT id FROM events WHERE id = '${id}'`)).toEqual([{ id }]);
-      await limit(game, { suspended: false }, path);
-      expect((await game.post(anEvent())).status).toBe(201);
-    },
-  );
+    for (const write of writes) {
+      expect([write.status, write.json()]).toEqual([
+        403,
+        expect.objectContaining({
+          code: 'suspended',
+          detail: expect.stringContaining(`the ${kind} is suspended`),
+        }),
+      ]);
+    }
+    expect((await game.get(`/v1/events/${id}`)).status).toBe(200);
+    expect(await shared.product.sql(`SELECT id FROM events WHERE id = '${id}'`)).toEqual([{ id }]);
+    await limit(game, { suspended: false }, path);
+    expect((await game.post(anEvent())).status).toBe(201);
+  });
 });
 
-test('a limit that is misspelt or none is refused', async () => {
+test('rejects unknown and invalid limits', async () => {
   const game = await shared.aProject();
   const path = `/admin/projects/${game.projectId}`;
   const patches = [

@@ -1,4 +1,4 @@
-/** A start that cannot go on: one clear line, exit code not 0, and whoever runs already is left alone. */
+/** Tests rejected starts: one clear line, an exit code other than 0, and no effect on a running product. */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,8 +18,8 @@ beforeAll(() => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-describe('a start is refused', () => {
-  test('on a data directory that another process holds, which goes on', async () => {
+describe('rejects a start', () => {
+  test('on a data directory of a running process, which continues', async () => {
     const line = await refusal({ dataDir: shared.product.dataDir });
 
     expect(line).toContain(shared.product.dataDir);
@@ -28,7 +28,7 @@ describe('a start is refused', () => {
   });
 
   test.each(['QUESTLOG_PORT', 'QUESTLOG_ADMIN_PORT', 'QUESTLOG_CLICKHOUSE_PORT'])(
-    'on a port that is taken: %s',
+    'on a port in use: %s',
     async (setting) => {
       const { port } = new URL(shared.product.credentials.baseUrl);
       const line = await refusal({ dataDir: join(folder, setting), env: { [setting]: port } });
@@ -38,12 +38,12 @@ describe('a start is refused', () => {
         ? ''
         : ` or another address in ${setting.replace('PORT', 'HOST')}`;
       expect(line).toContain(`127.0.0.1:${port} is already in use: set another port in ${setting}${orHost}`);
-      // Told before anything is opened.
+      // The message is printed before anything is opened.
       expect(existsSync(join(folder, setting))).toBe(false);
     },
   );
 
-  test('beside a Questlog on the same ports, with the ports of both listeners named at once', async () => {
+  test('on the ports of a running Questlog, and names the ports of both listeners', async () => {
     const [games, operators] = [shared.product.credentials.baseUrl, shared.product.credentials.adminUrl];
     const env = { QUESTLOG_PORT: new URL(games).port, QUESTLOG_ADMIN_PORT: new URL(operators).port };
     const line = await refusal({ dataDir: join(folder, 'both'), env });
@@ -53,7 +53,7 @@ describe('a start is refused', () => {
   });
 
   test.each(['QUESTLOG_HOST', 'QUESTLOG_ADMIN_HOST'])(
-    'on an address that is not this machine’s: %s',
+    'on an address of another machine: %s',
     async (setting) => {
       const line = await refusal({ dataDir: join(folder, 'host'), env: { [setting]: '192.0.2.1' } });
 
@@ -61,7 +61,7 @@ describe('a start is refused', () => {
     },
   );
 
-  test('with every bad or unknown setting named at once', async () => {
+  test('with a list of all invalid and unknown settings', async () => {
     const env = {
       QUESTLOG_PORT: 'eighty',
       QUESTLOG_ADMIN_PORT: '70000',
@@ -75,7 +75,7 @@ describe('a start is refused', () => {
     expect(line).toContain('eighty');
   });
 
-  test('on a name that is nearly a setting’s, which would silently mean the embedded log', async () => {
+  test('with a misspelled setting, which would select the embedded log', async () => {
     const line = await refusal({ dataDir: join(folder, 'nearly'), env: { KAFKA_BROKER: 'a:9092' } });
 
     expect(line).toContain('KAFKA_BROKERS');
@@ -93,7 +93,7 @@ describe('a start is refused', () => {
     expect(line).toContain(pathOf());
   });
 
-  test('on a disk that is read-only', async () => {
+  test('on a read-only disk', async () => {
     const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'ro,size=1m', 'tmpfs', folder], {
       encoding: 'utf8',
     });
@@ -111,7 +111,7 @@ describe('a start is refused', () => {
   });
 
   test.each(['ingest', 'linker', 'projector'])(
-    'of a service alone without engines that others can share: %s',
+    'of a single service without shared engines: %s',
     async (service) => {
       const line = await refusal({
         args: [service],
@@ -123,20 +123,20 @@ describe('a start is refused', () => {
     },
   );
 
-  test('of a service alone on the embedded log, also where only its settings are checked', async () => {
+  test('of a single service on the embedded log, also with --check-config', async () => {
     expect(await refusal({ args: ['linker', '--check-config'] })).toContain('KAFKA_BROKERS');
     const env = { QUESTLOG_LOG_ENGINE: 'embedded' };
     expect(await refusal({ args: ['projector'], env })).toContain('QUESTLOG_');
   });
 
-  test('of ingest alone without a token for its operators', async () => {
+  test('of ingest alone without an admin token', async () => {
     const engines = { KAFKA_BROKERS: 'a:9092', SCHEMA_REGISTRY_URL: 'http://a', CLICKHOUSE_URL: 'http://a' };
     const line = await refusal({ args: ['ingest'], env: { ...engines, QUESTLOG_ADMIN_TOKEN: 'short' } });
 
     expect(line).toContain('QUESTLOG_ADMIN_TOKEN');
   });
 
-  test('on origins of web pages that are none', async () => {
+  test('with invalid origins of web pages', async () => {
     const env = { QUESTLOG_CORS_ORIGINS: 'game.example' };
 
     for (const args of [[], ['--check-config']]) {
@@ -144,11 +144,11 @@ describe('a start is refused', () => {
     }
   });
 
-  test('of what is no service', async () => {
+  test('of an unknown service', async () => {
     expect(await refusal({ args: ['injest'] })).toContain('standalone | ingest | linker | projector');
   });
 
-  test('on credentials that no start wrote, which are not overwritten', async () => {
+  test('on an invalid credentials file, which is not overwritten', async () => {
     const dataDir = mkdtempSync(join(folder, 'credentials-'));
     writeFileSync(join(dataDir, 'dev-credentials.json'), '{"token":');
 
@@ -203,7 +203,7 @@ test.each([
   expect(output.stdout).toMatch(answer);
 });
 
-/** The one line that a refused start says. */
+/** Returns the only line that a rejected start prints. */
 async function refusal(options: StartOptions): Promise<string> {
   const child = spawnProduct(options);
   const output = collectOutput(child);

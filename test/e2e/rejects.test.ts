@@ -1,4 +1,4 @@
-/** What was refused and ignored is counted in ClickHouse, with the part that was wrong and without secrets. */
+/** Tests the counts of rejected requests and ignored fields in ClickHouse, with samples and without secrets. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { aKey, anEvent, anUnknownId, aToken, events, eventually, type TestProject } from './builders.ts';
@@ -24,7 +24,7 @@ interface Row {
   readonly sample: string;
 }
 
-/** All that a project has, once there is as much as awaited. */
+/** Returns the rows of a project when there are as many as expected. */
 async function rowsOf(projectId: string, count: number): Promise<Row[]> {
   const query = `SELECT kind, endpoint, code, field, sum(rejects.count) AS count, sum(rejects.requests) AS requests,
       any(event_type) AS eventType, any(rejects.sample) AS sample
@@ -41,7 +41,7 @@ function aRow(code: string, field: string, count: number, sample: unknown, of: P
   return { ...defaults, code, field, count, sample: sample as string, ...of };
 }
 
-test('typos are counted by code and field, each with what was sent there', async () => {
+test('counts typos by code and field with a sample', async () => {
   const { sessionId } = game;
   const typo = { sessionId, evenType: 'jump' };
   await game.post(typo);
@@ -71,7 +71,7 @@ test('typos are counted by code and field, each with what was sent there', async
   ]);
 });
 
-test('requests that are wrong as a whole are counted by their code', async () => {
+test('counts invalid requests by code', async () => {
   const own = await shared.aProject({ revision: 'B' });
   const read = await aToken(shared.product, own.projectId, { scopes: ['read'] });
   const key = { 'Idempotency-Key': aKey() };
@@ -96,7 +96,7 @@ test('requests that are wrong as a whole are counted by their code', async () =>
   ]);
 });
 
-test('a wrong path or method with a valid token is attributed to the project and shows what was requested', async () => {
+test('attributes a wrong path or method with a valid token to the project, with the request as sample', async () => {
   const own = await shared.aProject({ revision: 'B' });
   await own.request('POST', '/v1/events', { body: anEvent() });
   await own.request('POST', '/v1/sessions', { body: {} });
@@ -114,7 +114,7 @@ test('a wrong path or method with a valid token is attributed to the project and
   expect(all.text()).not.toContain(own.token);
 });
 
-test('the elements that a lenient batch leaves out are counted, and ignored fields of what is stored', async () => {
+test('counts excluded elements of a lenient batch, and ignored fields of stored events', async () => {
   const own = await shared.aProject({ revision: 'B' });
   const batch = [anEvent({ userId: 7 }), { evenType: 'a' }, 'event', anEvent({ userId: 8 })];
   expect((await own.post(batch, { Prefer: 'handling=lenient' })).status).toBe(207);
@@ -148,7 +148,7 @@ test('the elements that a lenient batch leaves out are counted, and ignored fiel
   ]);
 });
 
-test('times of a wrong clock are stored, reported in one header, and counted, on every path', async () => {
+test('stores times of a wrong clock, reports them in one header, and counts them, on every path', async () => {
   const own = await shared.aProject({ revision: 'B' });
   const ahead = new Date(Date.now() + 86_400_000).toISOString();
   const sent: readonly (readonly [string, unknown, Record<string, string>])[] = [
@@ -199,7 +199,7 @@ test('times of a wrong clock are stored, reported in one header, and counted, on
   ]);
 });
 
-test('a project’s flood of names is other beyond its bound', async () => {
+test('counts fields above a project’s limit as other', async () => {
   const own = await shared.aProject({ revision: 'B' });
   for (let n = 0; n < 30; n++) {
     const names = Array.from({ length: 10 }, (_, m) => [`name${n}x${m}`, m]);
@@ -208,12 +208,12 @@ test('a project’s flood of names is other beyond its bound', async () => {
 
   const rows = await rowsOf(own.projectId, 300);
   expect(rows.reduce((sum, { count }) => sum + count, 0)).toBe(300);
-  // Two minutes where the flood meets the end of one.
+  // Two minutes if the requests cross a full minute.
   expect(rows.length).toBeLessThanOrEqual(202);
   expect(rows.find(({ field }) => field === 'other')?.count).toBeGreaterThanOrEqual(100);
 });
 
-test('requests without a valid token are nobody’s, and nothing of a token is in the table', async () => {
+test('counts requests without a valid token without a project and without the token', async () => {
   const unknown = 'qlt_a-token-that-nobody-has-made';
   for (const Authorization of [`Bearer ${unknown}`, unknown]) {
     await shared.product.request('POST', '/v1/ingest/events', {
@@ -224,7 +224,7 @@ test('requests without a valid token are nobody’s, and nothing of a token is i
   await shared.product.request('GET', `/v1/nowhere/${unknown}?token=${unknown}`, {
     headers: { Authorization: `Bearer ${unknown}` },
   });
-  // A stranger’s browser is no game: neither is counted.
+  // Requests of a browser without a token are not counted.
   for (const path of ['/', '/favicon.ico']) await fetch(shared.product.credentials.baseUrl + path);
   const own = await shared.aProject({ revision: 'B' });
   const { token, projectId } = own;

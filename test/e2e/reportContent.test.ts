@@ -1,4 +1,4 @@
-/** A bug report as a game plugin sends it: kept once whatever comes again, and shown with every byte of its context. */
+/** Tests a bug report of a game plugin: stored once despite retries, and returned with the bytes of its context. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';
@@ -16,7 +16,7 @@ const CONTEXT =
   '"performance":{"fps":1.0,"frameTimeMs":64.65,"memoryMb":0.0,"nodeCount":9},"platform":"Web",' +
   '"playerPosition":{"x":101.75,"y":-0.5,"z":0},"sceneName":"Arena"}';
 
-/** The published plugin's body: sorted keys, no spaces, raw UTF-8. */
+/** Body of the published plugin: sorted keys, no spaces, raw UTF-8. */
 function aPluginReport({
   sessionId,
   eventIds,
@@ -39,7 +39,7 @@ function aPluginReport({
 }
 
 describe.concurrent('a report of a game plugin', () => {
-  test('is shown with its texts, its files and the bytes of its context, in answers and in ClickHouse', async () => {
+  test('is returned with its texts, files, and context bytes, in responses and in ClickHouse', async () => {
     const sessionId = await game.session();
     const [event] = (await game.post([anEvent({ sessionId })])).json();
     const body = aPluginReport({ sessionId, eventIds: [event.id], clientRequestId: randomUUID() });
@@ -68,7 +68,7 @@ describe.concurrent('a report of a game plugin', () => {
     ]);
   });
 
-  test('is one report however often it comes, also with its numbers as floats and other content', async () => {
+  test('is one report despite retries with float numbers and other content', async () => {
     const sessionId = await game.session();
     const named = { sessionId, eventIds: [], clientRequestId: randomUUID() };
     const first = await game.report(aPluginReport(named));
@@ -88,7 +88,7 @@ describe.concurrent('a report of a game plugin', () => {
     expect([theirs.status, theirs.json().id === first.json().id]).toEqual([201, false]);
   });
 
-  test('is answered with the events that were stored, whatever a repeat brings', async () => {
+  test('is answered with the stored events, also for a retry with other events', async () => {
     const clientRequestId = randomUUID();
     const sent = anEvent({ eventType: 'first', payload: { v: 1 }, sequence: 5 });
     const first = await game.report({ clientRequestId, report: { title: 'one' }, events: [sent] });
@@ -99,7 +99,7 @@ describe.concurrent('a report of a game plugin', () => {
     expect(again.json().events).toEqual(first.json().events);
   });
 
-  test('is refused while it is malformed, and once taken it is taken, also where a repeat of it is malformed', async () => {
+  test('is rejected if malformed, and stays accepted if a retry is malformed', async () => {
     const clientRequestId = randomUUID();
     const malformed = [
       { report: { title: '' } },
@@ -123,7 +123,7 @@ describe.concurrent('a report of a game plugin', () => {
     expect(shown.json()).toMatchObject({ report: { title: 'stuck' }, links: [{ source: 'inline' }] });
   });
 
-  test('that outlived its session is kept, and what it names and brings is linked', async ({ expect }) => {
+  test('is stored without its session, and its named and inline events are linked', async ({ expect }) => {
     const [event] = (await game.post([anEvent()])).json();
     const [sessionId, clientRequestId] = [anUnknownId(), randomUUID()];
     const inline = anEvent({ sessionId });
@@ -145,7 +145,7 @@ describe.concurrent('a report of a game plugin', () => {
     expect([unnamed.status, unnamed.json().code]).toEqual([404, 'unknown_session']);
   });
 
-  test('of a run with more than 1,000 events is kept with the last of them', async () => {
+  test('of a run with more than 1,000 events keeps the last ones', async () => {
     const eventIds = Array.from({ length: 1_001 }, () => randomUUID());
     const answer = await game.report({
       clientRequestId: randomUUID(),
@@ -159,7 +159,7 @@ describe.concurrent('a report of a game plugin', () => {
     ]);
   });
 
-  test('without a session or an event is kept, and shown to its project only', async () => {
+  test('without a session or an event is stored, and visible to its project only', async () => {
     const answer = await game.report({ report: { title: 'no session' } });
     expect(answer.status).toBe(201);
     const path = `/v1/reports/${answer.json().id}`;
@@ -172,7 +172,7 @@ describe.concurrent('a report of a game plugin', () => {
     expect((await stranger.get(path)).status).toBe(404);
   });
 
-  test('has the build of its session unless it names one', async () => {
+  test('has the build of its session unless the report names a build', async () => {
     const [own, buildId] = [randomUUID(), randomUUID()];
     const sessionId = await game.session({ buildId });
     const inherited = await game.report({ sessionId, report: { title: 't' } });

@@ -1,4 +1,4 @@
-/** Links: what a report names, and what its session did around it, belongs to it, everywhere and within 20 s. */
+/** Tests links: events that a report names and events of its session are linked everywhere within 20 s. */
 import { randomUUID } from 'node:crypto';
 import { keyedTail } from '@questlog/ingest/events/core/accept';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
@@ -9,7 +9,7 @@ import { sharedProduct } from './sharedProduct.ts';
 const shared = sharedProduct();
 let game: TestProject;
 
-/** Within so long a change of a link is visible. */
+/** Time within which a change of a link is visible. */
 const LINKED_WITHIN_MS = 20_000;
 const MINUTE_MS = 60_000;
 
@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 
 describe.concurrent('an event that a report names', () => {
-  test('is linked: the report, the event, its session and the report’s events all say so', async () => {
+  test('is linked in the report, the event, its session, and the report’s events', async () => {
     const sessionId = await game.session();
     const [stored] = (await game.post(anEvent({ sessionId, occurredAt: '2020-01-01' }))).json();
     const { id } = (await game.report({ eventIds: [stored.id] })).json();
@@ -41,7 +41,7 @@ describe.concurrent('an event that a report names', () => {
     });
   });
 
-  test('is linked also when it comes only after it was named', async () => {
+  test('is linked if it arrives after the report', async () => {
     const [key, body] = [aKey(), JSON.stringify(anEvent())];
     const tail = keyedTail(game.projectId, key, sha256(body), 0);
     const coming = eventId(millisOf(key), 0, tail);
@@ -56,7 +56,7 @@ describe.concurrent('an event that a report names', () => {
     expect(await reportsOf(coming, 1)).toEqual([id]);
   });
 
-  test('and that came inside it is linked as inline, in all the lanes of its tenant', async () => {
+  test('is linked as inline if the report contains it, in all lanes of its tenant', async () => {
     const spread = await shared.aProject({ revision: 'B', spread: 8 });
     const sessions = await Promise.all(Array.from({ length: 8 }, () => spread.session()));
     const inline = sessions.map((sessionId, n) => anEvent({ sessionId, payload: { n } }));
@@ -70,7 +70,7 @@ describe.concurrent('an event that a report names', () => {
     expect(page.map(({ payload }) => payload.n).toSorted()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   });
 
-  test('and that belongs to another project is never linked, while the report’s own is', async () => {
+  test('is never linked if it belongs to another project', async () => {
     const other = await shared.aProject({ revision: 'B', tenantId: game.tenantId });
     const [foreign] = (await other.post(anEvent())).json();
     const [own] = (await game.post(anEvent())).json();
@@ -84,7 +84,7 @@ describe.concurrent('an event that a report names', () => {
     expect((await game.get(`/v1/reports/${id}/events`)).json().events).toMatchObject([{ id: own.id }]);
   });
 
-  test('is linked to each of several reports, sorted', async () => {
+  test('is linked to several reports, sorted', async () => {
     const [stored] = (await game.post(anEvent())).json();
     const ids = await Promise.all(
       Array.from({ length: 3 }, async () => (await game.report({ eventIds: [stored.id] })).json().id),
@@ -95,7 +95,7 @@ describe.concurrent('an event that a report names', () => {
 });
 
 describe.concurrent('an event of a report’s session', () => {
-  test('is linked where its time lies in the window, before the report and after it, and nowhere else', async () => {
+  test('is linked if its time is in the window, before or after the report', async () => {
     const sessionId = await game.session();
     const nowMs = Date.now();
     const at = (millis: number, n: number) =>
@@ -115,7 +115,7 @@ describe.concurrent('an event of a report’s session', () => {
     expect(page.map(({ reportIds }) => reportIds)).toEqual([[], [id], [id], [id], [id], []]);
   });
 
-  test('is answered with the report while its window is open, and with none once it is retracted', async () => {
+  test('is answered with the report while the window is open, and without it after the retraction', async () => {
     const sessionId = await game.session();
     const ids = [randomUUID(), randomUUID()].toSorted();
     for (const id of ids) await game.report({ id, sessionId });
@@ -127,7 +127,7 @@ describe.concurrent('an event of a report’s session', () => {
     expect(await reportsOf(both.id, 1)).toEqual([ids[1]]);
   });
 
-  test('and that another report brings is answered with both', async () => {
+  test('is answered with both reports if another report contains it', async () => {
     const sessionId = await game.session();
     const first = (await game.report({ sessionId })).json();
     const second = (await game.report({ events: [anEvent({ sessionId })] })).json();
@@ -137,7 +137,7 @@ describe.concurrent('an event of a report’s session', () => {
     expect(await reportsOf(second.events[0].id, 2)).toEqual(ids);
   });
 
-  test('is the only one by session: one without a session is linked to none', async () => {
+  test('is not linked by session if the event has no session', async () => {
     const sessionId = await game.session();
     const { id } = (await game.report({ sessionId })).json();
     const posted = (await game.post([anEvent(), anEvent({ sessionId })])).json();
@@ -147,7 +147,7 @@ describe.concurrent('an event of a report’s session', () => {
     expect((await game.get(`/v1/events/${posted[0].id}`)).json().reportIds).toEqual([]);
   });
 
-  test('is in its report’s pages once and in order, whatever their size', async () => {
+  test('is in its report’s pages once and in order, for every page size', async () => {
     const sessionId = await game.session();
     const { id } = (await game.report({ sessionId, occurredAt: '2026-02-01T00:00:00Z' })).json();
     await game.post(events(25, { sessionId, occurredAt: '2026-02-01T00:00:01Z' }));
@@ -165,7 +165,7 @@ describe.concurrent('an event of a report’s session', () => {
 });
 
 describe.concurrent('a retracted report', () => {
-  test('gives its links back: the events have none, the report and its events say so', async () => {
+  test('retracts its links in the events, the report, and the report’s events', async () => {
     const sessionId = await game.session();
     const created = (await game.report({ sessionId, events: [anEvent({ sessionId })] })).json();
     const [event] = created.events;
@@ -185,8 +185,8 @@ describe.concurrent('a retracted report', () => {
   });
 });
 
-describe.concurrent('a request that is sent again', () => {
-  test('is answered with the links as they are now', async () => {
+describe.concurrent('a repeated request', () => {
+  test('is answered with the current links', async () => {
     const key = { 'Idempotency-Key': aKey() };
     const event = anEvent();
     const [created] = (await game.post(event, key)).json();
@@ -202,7 +202,7 @@ describe.concurrent('a request that is sent again', () => {
   });
 });
 
-/** The links of the report that are made, once there are so many. */
+/** Returns the report's links in state linked when there are as many as expected. */
 async function linked(reportId: string, count = 1, of: TestProject = game): Promise<ListedLink[]> {
   return await eventually(
     async () => {
@@ -214,7 +214,7 @@ async function linked(reportId: string, count = 1, of: TestProject = game): Prom
   );
 }
 
-/** The reports that the event is linked to, once there are so many. */
+/** Returns the reports of the event when there are as many as expected. */
 async function reportsOf(id: string, count: number): Promise<string[]> {
   return await eventually(
     async () => (await game.get(`/v1/events/${id}`)).json().reportIds,

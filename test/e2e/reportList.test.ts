@@ -1,4 +1,4 @@
-/** GET /v1/reports: the bug reports of a project, the newest first, page by page and narrowed by filters. */
+/** Tests GET /v1/reports: the bug reports of a project, newest first, in pages and with filters. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anUnknownId, aToken, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -17,7 +17,7 @@ interface Listed {
 }
 
 describe.concurrent('the list of reports', () => {
-  test('has an entry the moment after its report was filed, with all but what may be long', async () => {
+  test('has an entry immediately after the report was filed, without long texts', async () => {
     const own = await shared.aProject({ revision: 'B' });
     const buildId = anUnknownId();
     const filed = await own.report({
@@ -41,14 +41,14 @@ describe.concurrent('the list of reports', () => {
     });
   });
 
-  test('has a bare link too, without content', async () => {
+  test('has reports without content', async () => {
     const own = await shared.aProject({ revision: 'B' });
     const { id } = (await own.report({ sessionId: own.sessionId })).json();
 
     expect((await own.get('/v1/reports')).json().reports).toMatchObject([{ id, report: null }]);
   });
 
-  test('keeps a retracted report in its place, with its state', async () => {
+  test('keeps a retracted report with its state', async () => {
     const own = await shared.aProject({ revision: 'B' });
     const ids = await filedOneByOne(own, 3);
     await own.request('DELETE', `/v1/reports/${ids[1]}`);
@@ -61,7 +61,7 @@ describe.concurrent('the list of reports', () => {
     ]);
   });
 
-  test('is that of its project only', async () => {
+  test('has only reports of its project', async () => {
     const theirs = await shared.aProject({ revision: 'B', tenantId: game.tenantId });
     const { id } = (await theirs.report({ sessionId: theirs.sessionId, report: { title: 't' } })).json();
 
@@ -79,9 +79,9 @@ describe.concurrent('the list of reports', () => {
 });
 
 describe.concurrent('pages of reports', () => {
-  test('hold every report once, the newest first, however large they are', async () => {
+  test('have every report once, newest first, for every page size', async () => {
     const own = await shared.aProject({ revision: 'B' });
-    // One after the other, then many at once: some of those have one time.
+    // Files reports one by one, then concurrently, so that some have the same time.
     const ids = await filedOneByOne(own, 5);
     await Promise.all(Array.from({ length: 20 }, () => own.report({ report: { title: 't' } })));
 
@@ -95,7 +95,7 @@ describe.concurrent('pages of reports', () => {
     for (const limit of [1, 7, 24, 25]) expect(await pagesOf(own, limit)).toEqual(whole);
   });
 
-  test('keep their filters when a cursor is given, and go on while new reports come', async () => {
+  test('keep their filters with a cursor, and continue while new reports arrive', async () => {
     const own = await shared.aProject({ revision: 'B' });
     const ids = await filedOneByOne(own, 5);
     const first = (await own.get('/v1/reports?limit=3')).json();
@@ -113,7 +113,7 @@ describe.concurrent('a filter of reports', () => {
   let own: TestProject;
   let session: string;
   let build: string;
-  /** The name of each report, by its id. */
+  /** Name of each report, by id. */
   const names = new Map<string, string>();
   let between: string;
 
@@ -181,7 +181,7 @@ describe.concurrent('a filter of reports', () => {
   });
 });
 
-/** Their times differ. */
+/** Files reports with different times. */
 async function filedOneByOne(project: TestProject, count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let n = 0; n < count; n++) {
@@ -192,7 +192,7 @@ async function filedOneByOne(project: TestProject, count: number): Promise<strin
   return ids;
 }
 
-/** The server's clock is this machine's. */
+/** Waits until the clock has passed the time; the server uses this machine's clock. */
 async function untilLater(time: string): Promise<void> {
   await expect.poll(() => Date.now(), { interval: 1 }).toBeGreaterThan(Date.parse(time));
 }

@@ -1,4 +1,4 @@
-/** POST /v1/ingest/reports: what is created of a report, of its defaults and of the events inside it. */
+/** Tests POST /v1/ingest/reports: the created report, its defaults, and its inline events. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, rawEvent, type TestProject } from './builders.ts';
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 
 describe.concurrent('a new report', () => {
-  test('is a 201 that shows all of it, with an id and the times of the server where none were given', async () => {
+  test('returns a 201 with all fields, and with an id and times of the server if none were sent', async () => {
     const before = Date.now();
     const sessionId = await game.session();
     const answer = await game.report({ sessionId });
@@ -42,7 +42,7 @@ describe.concurrent('a new report', () => {
     expect(Date.parse(report.receivedAt)).toBeGreaterThanOrEqual(before - 1);
   });
 
-  test('has the id, the time to the microsecond and the window that were given', async () => {
+  test('keeps the sent id, time with microseconds, and window', async () => {
     const id = randomUUID();
     const answer = await game.report({
       id: id.toUpperCase(),
@@ -60,7 +60,7 @@ describe.concurrent('a new report', () => {
     });
   });
 
-  test('takes an omitted half of the window, and null anywhere, from the defaults', async () => {
+  test('uses defaults for omitted parts of the window and for null', async () => {
     const { sessionId } = game;
     const half = await game.report({ sessionId, window: { beforeMs: 5 } });
     const nulls = await game.report({
@@ -76,7 +76,7 @@ describe.concurrent('a new report', () => {
     expect(nulls.json()).toMatchObject({ window: { beforeMs: 600_000, afterMs: 7 }, events: [], links: [] });
   });
 
-  test('has the window of its project where it has none of its own', async () => {
+  test('uses the window of its project by default', async () => {
     const own = await shared.aProject();
     const patched = await shared.product.admin('PATCH', `/admin/projects/${own.projectId}`, {
       reportWindow: { afterMs: 2, beforeMs: 1 },
@@ -98,7 +98,7 @@ describe.concurrent('a new report', () => {
     });
   });
 
-  test('stores its inline events with every byte of their payloads', async () => {
+  test('stores inline events with their payload bytes', async () => {
     const event = rawEvent(PAYLOAD, { sessionId: game.sessionId, occurredAt: '2020-02-02T18:30:00Z' });
     const body = Buffer.concat([Buffer.from('{"x":[{}],"events":[ '), event, Buffer.from(' ]}')]);
     const answer = await game.report(body);
@@ -120,7 +120,7 @@ describe.concurrent('a new report', () => {
     expect(read.bytes.includes(Buffer.from(`"payload":${PAYLOAD},`))).toBe(true);
   });
 
-  test('names events that are stored, are still to come, or are named twice, each as one link', async () => {
+  test('has one link per named event, also for future and repeated ids', async () => {
     const [stored] = (await game.post(anEvent({ sessionId: game.sessionId }))).json();
     const other = anUnknownId();
     const answer = await game.report({ eventIds: [stored.id, other.toUpperCase(), other], sessionId: null });
@@ -132,13 +132,13 @@ describe.concurrent('a new report', () => {
     });
   });
 
-  test('takes unknown fields and ignores them', async () => {
+  test('ignores unknown fields', async () => {
     const answer = await game.report({ sessionId: game.sessionId, severity: 'high', Window: 7 });
 
     expect(answer.status).toBe(201);
   });
 
-  test.each(['gzip', 'deflate', 'br', 'zstd'] as const)('may come as %s', async (coding) => {
+  test.each(['gzip', 'deflate', 'br', 'zstd'] as const)('accepts the coding %s', async (coding) => {
     const zlib = await import('node:zlib');
     const text = JSON.stringify({ sessionId: game.sessionId });
     const packed = {
@@ -155,7 +155,7 @@ describe.concurrent('a new report', () => {
     expect(answer.status).toBe(201);
   });
 
-  test('counts its inline events in the quota and flags those past the line', async () => {
+  test('counts inline events in the quota, and flags events above it', async () => {
     const small = await shared.aProject({ revision: 'A', monthlySoftQuota: 3 });
     await small.post(anEvent({ sessionId: small.sessionId }));
     const answer = await small.report({ events: events(4, { sessionId: small.sessionId }) });
@@ -169,7 +169,7 @@ describe.concurrent('a new report', () => {
     expect((await small.get('/v1/quota')).json().used).toBe(5);
   });
 
-  test('needs no session for its events in revision B, which shows no overQuota', async () => {
+  test('needs no session for its events in revision B, which has no overQuota', async () => {
     const loose = await shared.aProject({ revision: 'B', spread: 8 });
     const answer = await loose.report({ events: events(200) });
 

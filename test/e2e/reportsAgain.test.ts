@@ -1,4 +1,4 @@
-/** A report again, and a report of somebody else: what is the same report, what may be read and taken back, and by whom. */
+/** Tests repeated reports and permissions: which reports are the same, and who can read and retract a report. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anUnknownId, aToken, events, eventually, type TestProject } from './builders.ts';
@@ -11,8 +11,8 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'A' });
 });
 
-describe.concurrent('the same report again', () => {
-  test('is a 200 with what was stored, and stores nothing twice', async () => {
+describe.concurrent('a repeated report', () => {
+  test('returns a 200 with the stored report, and stores nothing twice', async () => {
     const own = await shared.aProject({ revision: 'A' });
     const body = {
       id: randomUUID(),
@@ -32,7 +32,7 @@ describe.concurrent('the same report again', () => {
     expect(page.json().events).toHaveLength(3);
   });
 
-  test('is another report where no id was given', async () => {
+  test('is another report without an id', async () => {
     const body = { sessionId: game.sessionId };
     const [first, second] = [await game.report(body), await game.report(body)];
 
@@ -40,7 +40,7 @@ describe.concurrent('the same report again', () => {
     expect(first.json().id).not.toBe(second.json().id);
   });
 
-  test('with other content is a 409 that stores nothing', async () => {
+  test('returns a 409 for other content, and stores nothing', async () => {
     const own = await shared.aProject({ revision: 'A' });
     const id = randomUUID();
     expect((await own.report({ id, sessionId: own.sessionId })).status).toBe(201);
@@ -50,7 +50,7 @@ describe.concurrent('the same report again', () => {
     expect((await own.get('/v1/quota')).json().used).toBe(0);
   });
 
-  test('sent many times at once is created once, and every answer tells of the same events', async () => {
+  test('is created once by concurrent requests, and every response has the same events', async () => {
     const own = await shared.aProject({ revision: 'A' });
     const body = { id: randomUUID(), events: events(5, { sessionId: own.sessionId }) };
     const answers = await Promise.all(Array.from({ length: 8 }, () => own.report(body)));
@@ -63,7 +63,7 @@ describe.concurrent('the same report again', () => {
     expect(page.json().events).toHaveLength(5);
   });
 
-  test('with two contents at once: one is created, the other is a 409', async () => {
+  test('is created once by concurrent requests with two contents; the other content gets a 409', async () => {
     const id = randomUUID();
     const bodies = [10, 20].map((beforeMs) => ({ id, sessionId: game.sessionId, window: { beforeMs } }));
     const answers = await Promise.all(bodies.map((body) => game.report(body)));
@@ -83,7 +83,7 @@ describe.concurrent('the same report again', () => {
 });
 
 describe.concurrent('a report that was filed', () => {
-  test('can be read at once, with its links', async () => {
+  test('can be read immediately, with its links', async () => {
     const eventId = anUnknownId();
     const created = (await game.report({ sessionId: game.sessionId, eventIds: [eventId] })).json();
     const { events: _, ...report } = created;
@@ -94,7 +94,7 @@ describe.concurrent('a report that was filed', () => {
     expect((await game.get(`/v1/reports/${created.id}/events`)).status).toBe(200);
   });
 
-  test('is retracted by DELETE, once and for all, and stays readable', async () => {
+  test('is retracted permanently by DELETE, and stays readable', async () => {
     const body = { id: randomUUID(), sessionId: await game.session(), eventIds: [anUnknownId()] };
     await game.report(body);
     const path = `/v1/reports/${body.id}`;
@@ -115,7 +115,7 @@ describe.concurrent('a report that was filed', () => {
 });
 
 describe.concurrent('a report', () => {
-  test('of another project is a 404 exactly as one that is not there', async () => {
+  test('of another project gets the same 404 as an unknown report', async () => {
     const other = await shared.aProject({ tenantId: game.tenantId });
     const { id } = (await other.report({ sessionId: other.sessionId })).json();
     const operations = [
@@ -134,7 +134,7 @@ describe.concurrent('a report', () => {
     expect((await other.get(`/v1/reports/${id}`)).json().state).toBe('filed');
   });
 
-  test('is written with the scope reports:write and read with the scope read', async () => {
+  test('needs the scope reports:write for writes and read for reads', async () => {
     const { id } = (await game.report({ sessionId: game.sessionId })).json();
     const writer = await aToken(shared.product, game.projectId, { scopes: ['reports:write'] });
     const reader = await aToken(shared.product, game.projectId, { scopes: ['read', 'events:write'] });
@@ -156,7 +156,7 @@ describe.concurrent('a report', () => {
     expect(await ask(game.token, 'DELETE', `/${id}`)).toBe(204);
   });
 
-  test('is retracted with the token that filed it, or by an operator, and with no other', async () => {
+  test('can be retracted only with the token that filed it, or by an operator', async () => {
     const [own, other] = await Promise.all([
       aToken(shared.product, game.projectId),
       aToken(shared.product, game.projectId),

@@ -1,4 +1,4 @@
-/** The first read after a report or an event of it is right: nobody waits for the linker to see the link. */
+/** Tests that the first read after a report or an event is correct, without waiting for the linker. */
 import { randomUUID } from 'node:crypto';
 import { keyedTail } from '@questlog/ingest/events/core/accept';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
@@ -22,8 +22,8 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
 });
 
-describe('at once after a 201 of a report', () => {
-  test('an event that it names shows it wherever it is read', async () => {
+describe('immediately after a 201 of a report', () => {
+  test('a named event shows the report in every read', async () => {
     const sessionId = await game.session();
     const [stored] = (await game.post(anEvent({ sessionId, occurredAt: '2020-01-01' }))).json();
     const { id } = (await game.report({ eventIds: [stored.id] })).json();
@@ -35,7 +35,7 @@ describe('at once after a 201 of a report', () => {
     expect(await linksOf(id)).toEqual([{ eventId: stored.id, state: 'linked', source: 'named' }]);
   });
 
-  test('its events are listed, with their way to it and all their reports', async () => {
+  test('its events are listed with their source and all their reports', async () => {
     const [stored] = (await game.post(anEvent())).json();
     const first = (await game.report({ eventIds: [stored.id] })).json();
     const second = (await game.report({ eventIds: [stored.id, anUnknownId()] })).json();
@@ -49,7 +49,7 @@ describe('at once after a 201 of a report', () => {
     ]);
   });
 
-  test('the events that came inside it are linked, in all the lanes of its tenant', async () => {
+  test('its inline events are linked, in all lanes of its tenant', async () => {
     const spread = await shared.aProject({ revision: 'B', spread: 8 });
     const sessions = await Promise.all(Array.from({ length: 8 }, () => spread.session()));
     const created = (
@@ -65,7 +65,7 @@ describe('at once after a 201 of a report', () => {
     expect(listed.map(({ id }) => id).toSorted()).toEqual(ids.toSorted());
   });
 
-  test('what its session did in the window before is linked, and nothing else', async () => {
+  test('exactly the earlier events of its session in the window are linked', async () => {
     const sessionId = await game.session();
     const at = (second: number) => ({ sessionId, occurredAt: new Date(second * 1000).toISOString() });
     const posted = (await game.post([0, 1, 599, 601, 662].map((second) => anEvent(at(second))))).json();
@@ -86,7 +86,7 @@ describe('at once after a 201 of a report', () => {
     expect(await reportsOf(other[0].id)).toEqual([]);
   });
 
-  test('its events come in pages, each once and in order', async () => {
+  test('its events are in pages, each once and in order', async () => {
     const sessionId = await game.session();
     const posted = (
       await game.post(events(7, { sessionId, occurredAt: new Date(9_000).toISOString() }))
@@ -109,7 +109,7 @@ describe('at once after a 201 of a report', () => {
     );
   });
 
-  test('an event of another project that it names does not show it, and is not among its own', async () => {
+  test('a named event of another project is not linked', async () => {
     const other = await shared.aProject({ revision: 'B', tenantId: game.tenantId });
     const [foreign] = (await other.post(anEvent())).json();
     const { id } = (await game.report({ eventIds: [foreign.id] })).json();
@@ -120,7 +120,7 @@ describe('at once after a 201 of a report', () => {
     expect(await page(`/v1/reports/${id}/events`)).toEqual([]);
   });
 
-  test('the same request again and a read show its links in the order of the 201', async () => {
+  test('a retry and a read have the links in the order of the 201', async () => {
     const posted = (await game.post(events(3))).json();
     const named: string[] = [...posted.map(({ id }: ListedEvent) => id), anUnknownId(), anUnknownId()];
     const body = { id: randomUUID(), events: events(2), eventIds: named.toSorted().toReversed() };
@@ -136,8 +136,8 @@ describe('at once after a 201 of a report', () => {
   });
 });
 
-describe('at once after a 201 of an event', () => {
-  test('the report that named it before it came has it, and the answer says so', async () => {
+describe('immediately after a 201 of an event', () => {
+  test('the report that named it earlier is in the response', async () => {
     const [key, body] = [aKey(), JSON.stringify(anEvent())];
     const coming = eventId(millisOf(key), 0, keyedTail(game.projectId, key, sha256(body), 0));
     const { id } = (await game.report({ eventIds: [coming] })).json();
@@ -151,7 +151,7 @@ describe('at once after a 201 of an event', () => {
     expect((await game.post(body, headers)).json()[0].reportIds).toEqual([id]);
   });
 
-  test('the report whose window has it shows it', async () => {
+  test('the report whose window contains it shows it', async () => {
     const sessionId = await game.session();
     const { id } = (await game.report({ sessionId })).json();
     const [created] = (await game.post(anEvent({ sessionId }))).json();

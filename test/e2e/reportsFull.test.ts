@@ -1,4 +1,7 @@
-/** A report gets so many links by its session, the first that came, and says that there is more. */
+/**
+ * Tests the maximum number of links of a report by its session: the first events are linked, and the response says that there
+ * are more.
+ */
 import { expect, test } from 'vitest';
 import { isSame, joinAndLinks } from '../faults/joinedLinks.ts';
 import { anEvent, events, eventually, type ListedLink } from './builders.ts';
@@ -6,7 +9,7 @@ import { ownProduct } from './sharedProduct.ts';
 
 const shared = ownProduct({ env: { QUESTLOG_REPORT_LINKS: '4' } });
 
-test('of the events before and behind it, and says so from its first moment on', async () => {
+test('links the first events before and after the report up to the maximum, and reports more events immediately', async () => {
   const game = await shared.aProject();
   const { sessionId } = game;
   const early: { id: string }[] = (await game.post(events(3, { sessionId }))).json();
@@ -29,7 +32,7 @@ test('of the events before and behind it, and says so from its first moment on',
     );
   const linked = await eventually(made, (rows) => rows.length >= 4, 20_000);
   expect(linked.map((row) => row.id)).toEqual(first.toSorted());
-  // What comes now is linked only where there is room: the second report tells when the linker has passed it.
+  // Sends later events, which are linked only below the maximum. The second report shows when the linker has processed them.
   const [last] = (await game.post(events(1, { sessionId }))).json();
   await game.report({ eventIds: [last.id] });
   await eventually(
@@ -41,16 +44,16 @@ test('of the events before and behind it, and says so from its first moment on',
     20_000,
   );
   expect(await made()).toEqual(linked);
-  // By brute force too: the audits of the fault campaign count as the linker does.
+  // Also compares with a brute-force join, like the audits of the fault campaign.
   const joined = await joinAndLinks(shared.product, `project_id = '${game.projectId}'`);
   expect(joined).toSatisfy(isSame);
 });
 
-test('no more than 50 reports at once have the events of one session, or name one event: the next say that they lack some', async () => {
+test('links at most 50 concurrent reports to the events of one session or to one event; later reports say that links are missing', async () => {
   const game = await shared.aProject();
   const { sessionId } = game;
   const [named] = (await game.post([anEvent({ sessionId: await game.session() })])).json();
-  // All at once: each has to count those that are not read back yet.
+  // Files the reports concurrently, so that each has to count the ones that are not projected yet.
   const filed = await Promise.all(
     Array.from({ length: 60 }, async () => (await game.report({ sessionId, eventIds: [named.id] })).json()),
   );
@@ -63,7 +66,7 @@ test('no more than 50 reports at once have the events of one session, or name on
   const [without = ''] = filed.map(({ id }) => id).filter((id) => !event.reportIds.includes(id));
   const report = async () => (await game.get(`/v1/reports/${without}`)).json();
   expect(await eventually(report, ({ truncated }) => truncated)).toMatchObject({ state: 'filed', sessionId });
-  // What the linker makes of it is what the answers said.
+  // The links of the linker equal the links of the responses.
   const made = () =>
     shared.product.sql<{ links: string }>(
       `SELECT count() AS links FROM report_link_versions FINAL

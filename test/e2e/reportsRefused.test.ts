@@ -1,4 +1,4 @@
-/** Reports that are not acceptable: each problem is named with its field and its limit, and nothing is stored. */
+/** Tests rejected reports: each problem names its field and its limit, and nothing is stored. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, type TestProject } from './builders.ts';
@@ -13,8 +13,8 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'A' });
 });
 
-describe.concurrent('a report is refused', () => {
-  test('with everything that is wrong in it at once', async () => {
+describe.concurrent('rejects a report', () => {
+  test('with a list of all problems', async () => {
     const unknown = anUnknownId();
     const answer = await game.report({
       id: 'x',
@@ -93,7 +93,7 @@ describe.concurrent('a report is refused', () => {
     expect(answer.json().detail).toMatch(detail);
   });
 
-  test('with more events than a batch may have, by its revision', async () => {
+  test('with more events than the batch limit of the revision', async () => {
     const { sessionId } = game;
     const loose = await shared.aProject({ revision: 'B' });
     const ofA = await game.report({ events: events(501, { sessionId }) });
@@ -105,7 +105,7 @@ describe.concurrent('a report is refused', () => {
     expect((await game.report({ events: events(500, { sessionId }) })).status).toBe(201);
   });
 
-  test('with an event or a body that is too large', async () => {
+  test('with a too large event or body', async () => {
     const { sessionId } = game;
     const large = anEvent({ sessionId, payload: { x: 'x'.repeat(256 * 1024) } });
     const event = await game.report({ events: [large] });
@@ -116,7 +116,7 @@ describe.concurrent('a report is refused', () => {
     expect([body.status, body.json().code]).toEqual([413, 'body_too_large']);
   });
 
-  test('with a session that does not exist, or is another project’s, exactly alike', async () => {
+  test('with the same problem for an unknown session and a session of another project', async () => {
     const other = await shared.aProject({ tenantId: game.tenantId });
     const unknown = anUnknownId();
     for (const sessionId of [unknown, other.sessionId]) {
@@ -155,7 +155,7 @@ describe.concurrent('a report is refused', () => {
     expect((await game.report('{}', coded)).status).toBe(415);
   });
 
-  test('for its token before its body has come', async () => {
+  test('for its token before the body arrives', async () => {
     const wire = await openWire(shared.product.credentials.baseUrl);
     const headers = { Authorization: 'Bearer nobody', 'Content-Type': 'application/json' };
     const answer = await wire.ask({ path: '/v1/ingest/reports', headers, body: '{}', sending: 'held back' });
@@ -164,7 +164,7 @@ describe.concurrent('a report is refused', () => {
     wire.close();
   });
 
-  test('and leaves nothing behind: its id can be used, its events are not there', async () => {
+  test('and stores nothing: its id stays available', async () => {
     const own = await shared.aProject({ revision: 'A' });
     const [id, { sessionId }] = [randomUUID(), own];
     const refused = await own.report({ id, sessionId, events: [anEvent({ sessionId }), anEvent()] });
@@ -178,7 +178,7 @@ describe.concurrent('a report is refused', () => {
 });
 
 describe.concurrent('a page of a report’s events', () => {
-  test.each(['limit=0', 'limit=1001', 'limit=x', 'cursor=x'])('of %s is a 400', async (query) => {
+  test.each(['limit=0', 'limit=1001', 'limit=x', 'cursor=x'])('with %s gets a 400', async (query) => {
     const { id } = (await game.report({ sessionId: game.sessionId })).json();
     const answer = await game.get(`/v1/reports/${id}/events?${query}`);
 
@@ -199,7 +199,7 @@ describe.concurrent('a window of a project', () => {
     },
   );
 
-  test('makes the same project the same, whatever the order of its fields', async () => {
+  test('is the same for any order of its fields', async () => {
     const project = { id: randomUUID(), tenantId: game.tenantId, name: 'windowed' };
     const make = (reportWindow: object) =>
       shared.product.admin('POST', '/admin/projects', { ...project, reportWindow });

@@ -1,4 +1,4 @@
-/** A restart keeps bug reports, their retractions, their open windows, and recognises repeats. */
+/** Tests that a restart keeps bug reports, retractions, open windows, and the detection of retries. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { anEvent, anUnknownId, aProject, events, eventually, onto, type TestProject } from './builders.ts';
@@ -33,18 +33,18 @@ beforeAll(async () => {
   };
 });
 
-test('the answer to a new event still carries the report of its session, and not the retracted one', async () => {
-  // Of the report's window, however long the restart took.
+test('the response to a new event has the report of its session, but not the retracted report', async () => {
+  // Uses a time in the report's window, independent of the duration of the restart.
   const { occurredAt } = filed.json();
   const [event] = (await game.post(anEvent({ sessionId, occurredAt }))).json();
 
   expect(event.reportIds).toEqual([body['id']]);
 });
 
-test('the same report is still the same, and another one under its id still a 409', {
+test('a retry still returns the report, and other content still gets a 409', {
   timeout: 2 * RECOVERED_WITHIN_MS,
 }, async () => {
-  // On Kafka the groups wait for the killed members' sessions to end; until then clients get a 503.
+  // On Kafka, the groups wait until the sessions of killed members end; clients get a 503 until then.
   const again = await eventually(() => game.report(body), isAnswered, RECOVERED_WITHIN_MS);
   const other = await game.report({ id: body['id'], sessionId });
 
@@ -60,7 +60,7 @@ test('the same report is still the same, and another one under its id still a 40
   expect(page.json().events).toHaveLength(4);
 });
 
-test('a retracted report is still retracted, and retracting it again changes nothing', async () => {
+test('a retracted report stays retracted, and another retraction changes nothing', async () => {
   expect((await game.request('DELETE', `/v1/reports/${retracted}`)).status).toBe(204);
   const report = (await game.get(`/v1/reports/${retracted}`)).json();
 
@@ -68,7 +68,7 @@ test('a retracted report is still retracted, and retracting it again changes not
   expect(new Set(report.links.map(({ state }: { state: string }) => state))).toEqual(new Set(['retracted']));
 });
 
-test('a report of before can be retracted', async () => {
+test('a report from before the restart can be retracted', async () => {
   const { id } = (await game.report({ sessionId: game.sessionId })).json();
   expect((await game.request('DELETE', `/v1/reports/${body['id']}`)).status).toBe(204);
   expect((await game.get(`/v1/reports/${body['id']}`)).json().state).toBe('retracted');

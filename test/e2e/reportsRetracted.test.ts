@@ -1,4 +1,4 @@
-/** The first read after a report is taken back is right: nobody waits for the linker to see it gone. */
+/** Tests that the first read after a retraction is correct, without waiting for the linker. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
   aKey,
@@ -17,8 +17,8 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
 });
 
-describe('at once after a report is retracted', () => {
-  test('its events have it no more and its links are retracted, though nothing was linked yet', async () => {
+describe('immediately after a retraction', () => {
+  test('its events do not show the report and its links are retracted, before the linker has linked them', async () => {
     const sessionId = await game.session();
     const [before] = (await game.post(anEvent({ sessionId }))).json();
     const created = (await game.report({ sessionId, events: [anEvent({ sessionId })] })).json();
@@ -30,7 +30,7 @@ describe('at once after a report is retracted', () => {
     ]);
   });
 
-  test('its events have it no more and its links are retracted, also those that were linked', async () => {
+  test('its events do not show the report and its links are retracted, after the linker has linked them', async () => {
     const sessionId = await game.session();
     const key = { 'Idempotency-Key': aKey() };
     const event = anEvent({ sessionId });
@@ -46,7 +46,7 @@ describe('at once after a report is retracted', () => {
     ]);
   });
 
-  test('an event keeps its other reports', async () => {
+  test('an event keeps other reports', async () => {
     const [stored] = (await game.post(anEvent())).json();
     const [kept, gone] = [
       (await game.report({ eventIds: [stored.id] })).json().id,
@@ -65,7 +65,7 @@ describe('at once after a report is retracted', () => {
     const sessionId = await game.session();
     const { id } = (await game.report({ sessionId })).json();
     await game.request('DELETE', `/v1/reports/${id}`);
-    // In the same millisecond it would count as earlier.
+    // An event in the same millisecond would count as earlier.
     await eventually(async () => Date.now(), movedOnFrom(Date.now()));
     const [late] = (await game.post(anEvent({ sessionId }))).json();
 
@@ -98,7 +98,7 @@ async function expectRetracted(
   );
 }
 
-/** In ClickHouse, whatever is read of it. */
+/** Waits until ClickHouse has the links. */
 async function untilLinked(reportId: string, count: number): Promise<void> {
   await eventually(
     () =>

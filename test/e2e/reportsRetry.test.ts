@@ -1,4 +1,4 @@
-/** POST /admin/links/retry: an operator has reports looked up again whose events did not come in time. */
+/** Tests POST /admin/links/retry: an operator has the unresolved events of reports looked up again. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anUnknownId, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 describe.concurrent('POST /admin/links/retry', () => {
   const retry = (body: object) => shared.product.admin('POST', '/admin/links/retry', body);
 
-  test('has the reports of a filter looked up again whose events did not come, but no retracted one', async () => {
+  test('looks up the unresolved reports of a filter again, except retracted reports', async () => {
     const own = await shared.aProject({ revision: 'B' });
     const ids: string[] = [];
     for (let i = 0; i < 3; i++) {
@@ -36,14 +36,14 @@ describe.concurrent('POST /admin/links/retry', () => {
     expect((await own.get(`/v1/reports/${first}`)).json()).toMatchObject({ state: 'filed' });
   });
 
-  test('finds nothing where no link is unresolved', async () => {
+  test('finds nothing without unresolved links', async () => {
     await game.report({ eventIds: [anUnknownId()] });
     const answer = await retry({ projectId: game.projectId });
 
     expect([answer.status, answer.json()]).toEqual([200, { reports: 0, links: 0 }]);
   });
 
-  test('is refused without the admin token, and for a filter that is no id', async () => {
+  test('is rejected without the admin token, and for a filter with an invalid id', async () => {
     const { adminUrl } = shared.product.credentials;
     const answer = await fetch(`${adminUrl}/admin/links/retry`, { method: 'POST', body: '{}' });
 
@@ -52,7 +52,7 @@ describe.concurrent('POST /admin/links/retry', () => {
   });
 });
 
-/** Writes the linker's record for events that did not come before the report's grace ended, which takes 15 minutes. */
+/** Writes the linker's record for events that did not arrive within the report's grace period, which takes 15 minutes. */
 async function leaveUnresolved(
   of: TestProject,
   reportId: string,

@@ -1,4 +1,4 @@
-/** A restart keeps credentials, every answered event, sessions, quotas and Idempotency-Keys. */
+/** Tests that a restart keeps credentials, acknowledged events, sessions, quotas, and Idempotency-Keys. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -46,11 +46,11 @@ describe('a restart', () => {
     };
   });
 
-  test('keeps the credentials and the demo, and makes no second one', async () => {
+  test('keeps the credentials and the demo', async () => {
     const { baseUrl: _, adminUrl: __, ...kept } = before.credentials;
 
     expect(product.credentials).toMatchObject({ ...kept, clickhouse: expect.any(Object) });
-    // Where BI tools have been told that it is.
+    // BI tools know this URL.
     expect(product.credentials.clickhouse.url).toBe(before.credentials.clickhouse.url);
     expect(product.credentials.clickhouse.reader).toMatchObject({
       username: 'reader',
@@ -60,7 +60,7 @@ describe('a restart', () => {
     expect((await product.admin('GET', '/admin/tenants')).json()).toHaveLength(2);
   });
 
-  test('keeps sessions and events, byte for byte', async () => {
+  test('keeps the bytes of sessions and events', async () => {
     const { id } = session.json();
     expect((await game.get(`/v1/sessions/${id}`)).json()).toMatchObject(session.json());
     const again = await game.request('POST', '/v1/ingest/sessions', {
@@ -72,7 +72,7 @@ describe('a restart', () => {
     expect(page.json().events).toEqual([...posted.json(), firstLenient.json()[0]]);
   });
 
-  test('knows the keys of before: the same body is a replay, another one a 422', async () => {
+  test('knows earlier keys: the same body is a replay, another body gets a 422', async () => {
     const again = await game.post(events(5, { sessionId: game.sessionId }), { 'Idempotency-Key': key });
 
     expect([again.status, again.headers.get('idempotency-replayed')]).toEqual([200, 'true']);
@@ -81,7 +81,7 @@ describe('a restart', () => {
     expect(other.status).toBe(422);
   });
 
-  test('lets a lenient request of before store what is good by now, and counts its quota exactly', async () => {
+  test('stores now-valid elements of a repeated lenient request, and counts its quota exactly', async () => {
     expect(firstLenient.json()).toMatchObject([{ overQuota: false }, { status: 404 }]);
     await game.session({ id: late });
     const again = await game.post(lenientBody, lenient);
@@ -96,7 +96,7 @@ describe('a restart', () => {
   });
 });
 
-test('SIGTERM under load is status 0 within 20 s, and every answered event is there once after the next start', {
+test('stops with status 0 within 20 s on SIGTERM under load, and has every acknowledged event once after the next start', {
   timeout: 120_000,
 }, async () => {
   const first = await startProduct();
@@ -125,7 +125,7 @@ test('SIGTERM under load is status 0 within 20 s, and every answered event is th
   await expectStoredOnce(first.dataDir, game, answered);
 });
 
-test('SIGKILL right after the answers loses none of them, and a retry of the last request is stored once', {
+test('keeps all acknowledged events after a SIGKILL, and stores a retry of the last request once', {
   timeout: 120_000,
 }, async () => {
   const first = await startProduct();
@@ -138,7 +138,7 @@ test('SIGKILL right after the answers loses none of them, and a retry of the las
   const answered = [...answers, keyed].flatMap((answer) => answer.json().map(({ id }: { id: string }) => id));
 
   await expectStoredOnce(first.dataDir, game, answered, async (again) => {
-    // On Kafka the groups wait for the sessions of the killed members to end.
+    // On Kafka, the groups wait until the sessions of killed members end.
     const retried = await eventually(
       () => again.post(body, headers),
       ({ status }) => status !== 503,
@@ -171,7 +171,7 @@ async function expectStoredOnce(
   await removeDataDir(product);
 }
 
-/** As a version wrote the credentials that had no such account. */
+/** Writes the credentials like a version without this account. */
 function forgetReader(dataDir: string): void {
   const path = join(dataDir, 'dev-credentials.json');
   const { clickhouse, ...others } = JSON.parse(readFileSync(path, 'utf8'));

@@ -1,4 +1,4 @@
-/** The days of a project, from an operator's command to what is gone, what stays, and what the recount says. */
+/** Tests the retention of a project, from an operator's command to deleted rows, remaining rows, and the recount. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { sharedProduct } from './sharedProduct.ts';
 const shared = sharedProduct();
 const DAY_MS = 86_400_000;
 
-test('rows past their days vanish, another project’s stay, and so do counts and quota; a recount misses nothing', {
+test('deletes expired rows, and keeps other projects’ rows, counts, and the quota; a recount finds no difference', {
   timeout: RECOUNT_WITHIN_MS,
 }, async () => {
   const short = await shared.aProject({ revision: 'B' });
@@ -35,7 +35,7 @@ test('rows past their days vanish, another project’s stay, and so do counts an
   ).toEqual([5, 3, 5]);
   expect(await cost(command, short)).toMatchObject({ what: 'events', days: 1, rows: 3 });
 
-  // As the product does it, two days from now.
+  // Runs the retention like the product, two days in the future.
   await using store = aStore();
   const clock = { now: () => Date.now() + 2 * DAY_MS };
   const own = new Map([short, long].map(({ projectId }) => [projectId, known.get(projectId) as Project]));
@@ -64,7 +64,7 @@ test('rows past their days vanish, another project’s stay, and so do counts an
   expect(await command(['retention'])).toMatch(/^events +by project +[\d,]+ +[\d,]+ +[\d,]+$/m);
 });
 
-test('days that are left out stay, null removes them, and limits are named', async () => {
+test('keeps omitted retention days, removes days that are null, and names the limits', async () => {
   const { projectId } = await shared.aProject();
   const patch = async (retentionDays: unknown) =>
     await shared.product.admin('PATCH', `/admin/projects/${projectId}`, { retentionDays });
@@ -106,7 +106,7 @@ test('days that are left out stay, null removes them, and limits are named', asy
   expect((await patch(null)).json().retentionDays).toBeNull();
 });
 
-/** Of the tenant's events, of the project's, and as the counts have them. */
+/** Returns the number of events of the tenant, of the project, and in the rollups. */
 async function rows({ tenantId, projectId }: TestProject): Promise<number[]> {
   const [row] = await shared.product.sql<Record<string, number>>(
     `SELECT toUInt32(count()) AS a, toUInt32(countIf(project_id = '${projectId}')) AS b, (

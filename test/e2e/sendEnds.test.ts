@@ -1,4 +1,4 @@
-/** `questlog send` that ends before its file does: what is stored is told, so that nobody sends it twice. */
+/** Tests `questlog send` that ends before its file does: it prints what is stored, so that no event is sent twice. */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
@@ -9,7 +9,7 @@ import { aStranger, type Running, running } from './questlogCommand.ts';
 
 const EVENTS = 1_000;
 
-/** Of 200 events a request. */
+/** Sends a file with 200 events per request. */
 async function sending(answer: RequestListener): Promise<Running> {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-send-ends-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -19,7 +19,7 @@ async function sending(answer: RequestListener): Promise<Running> {
   return running(['send', '--json', '--file', file], { QUESTLOG_URL: url, QUESTLOG_TOKEN: 't' });
 }
 
-test('Ctrl-C ends it with what is stored and what may be; an answer commands no terminal', async () => {
+test('Ctrl-C ends it with the number of stored events; a response cannot send terminal commands', async () => {
   let requests = 0;
   const reached = Promise.withResolvers<void>();
   const { child, output, ended } = await sending((_, response) => {
@@ -37,7 +37,7 @@ test('Ctrl-C ends it with what is stored and what may be; an answer commands no 
   );
 });
 
-test('a reader of its answers who has read enough does not make half a file a success', async () => {
+test('a closed standard output does not make a partly sent file a success', async () => {
   const hold = Promise.withResolvers<void>();
   let requests = 0;
   const { child, output, ended } = await sending(async (_, response) => {

@@ -1,4 +1,4 @@
-/** Events that the client counts: the numbers come back, and a session and its reports tell which are missing. */
+/** Tests event sequences: numbers are returned, and sessions and reports list missing numbers. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, eventually, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 
 describe.concurrent('an event’s sequence', () => {
-  test('is answered as it was sent, everywhere, and not where it was not sent', async () => {
+  test('is returned unchanged everywhere, and omitted if it was not sent', async () => {
     const sessionId = await game.session();
     const largest = Number.MAX_SAFE_INTEGER;
     const posted = await game.post([
@@ -33,7 +33,7 @@ describe.concurrent('an event’s sequence', () => {
     expect(page.json().events).toEqual(created);
   });
 
-  test('may be written as a float, and a repeat of its request is answered the same', async () => {
+  test('can be a float, with the same response for a retry', async () => {
     const key = { 'Idempotency-Key': aKey() };
     const body = `{"eventType":"x","sessionId":"${game.sessionId}","sequence":5.0}`;
     const first = await game.post(body, key);
@@ -44,7 +44,7 @@ describe.concurrent('an event’s sequence', () => {
   });
 
   test.each(['0', '-1', '5.5', '"5"', '9007199254740992', '[5]'])(
-    'is a 400 that names it where it is %s',
+    'rejects %s with a 400 that names the field',
     async (sequence) => {
       const answer = await game.post(`{"eventType":"x","sequence":${sequence}}`);
 
@@ -53,7 +53,7 @@ describe.concurrent('an event’s sequence', () => {
     },
   );
 
-  test('stands in the links of a report, and in the stream of linked events', async () => {
+  test('is in the links of a report and in the stream of linked events', async () => {
     const project = await shared.aProject({ revision: 'B' });
     const { sessionId } = project;
     const counted = anEvent({ sessionId, sequence: 3 });
@@ -72,8 +72,8 @@ describe.concurrent('an event’s sequence', () => {
   });
 });
 
-describe.concurrent('a session whose events are counted', () => {
-  test('tells what has come, and the gaps; late events fill them, a repeated number counts once', async () => {
+describe.concurrent('a session with sequences', () => {
+  test('lists received numbers and gaps; late events fill gaps, and a repeated number counts once', async () => {
     const sessionId = await game.session();
     await send(sessionId, [10, 1, 2, 3, 8, 7]);
     expect(await sequenceOf(sessionId)).toEqual({
@@ -100,7 +100,7 @@ describe.concurrent('a session whose events are counted', () => {
     expect(await sequenceOf(sessionId)).toEqual({ received: 10, highest: 10, missing: [] });
   });
 
-  test('tells a gap before its first number, and one as large as a number may be', async () => {
+  test('lists a gap before its first number, and the largest possible gap', async () => {
     const sessionId = await game.session();
     await send(sessionId, [Number.MAX_SAFE_INTEGER, 2]);
 
@@ -114,7 +114,7 @@ describe.concurrent('a session whose events are counted', () => {
     });
   });
 
-  test('tells the lowest thousand gaps, and that there are more', async () => {
+  test('lists the lowest thousand gaps, and that there are more', async () => {
     const sessionId = await game.session();
     const odd = Array.from({ length: 1_001 }, (_, n) => 2 * n + 1);
     for (let at = 0; at < odd.length; at += 200) await send(sessionId, odd.slice(at, at + 200));
@@ -128,7 +128,7 @@ describe.concurrent('a session whose events are counted', () => {
     });
   });
 
-  test('is counted apart from other sessions, and from one of the same id in another project', async () => {
+  test('is counted separately from other sessions, also of the same id in another project', async () => {
     const [one, silent] = [await game.session(), await game.session()];
     const other = await shared.aProject({ revision: 'B', tenantId: game.tenantId });
     await other.session({ id: one });
@@ -145,7 +145,7 @@ describe.concurrent('a session whose events are counted', () => {
   });
 });
 
-test('a report tells it of its session, and null without one', async () => {
+test('a report has the sequence of its session, and null without a session', async () => {
   const sessionId = await game.session();
   const counted = [1, 4].map((sequence) => anEvent({ sessionId, sequence }));
   const { id } = (await game.report({ sessionId, events: counted })).json();
@@ -172,7 +172,7 @@ async function sequenceOf(sessionId: string): Promise<unknown> {
   return (await game.get(`/v1/sessions/${sessionId}`)).json().sequence;
 }
 
-/** The events of the project's first `count` links. */
+/** Returns the events of the project's first `count` links. */
 async function linkedEvents(project: TestProject, count: number): Promise<Created[]> {
   const abort = new AbortController();
   const stream = await fetch(`${shared.product.credentials.baseUrl}/v1/linked-events?from=start`, {

@@ -1,4 +1,4 @@
-/** GET /v1/sessions/{id}/events: pages by time, ties in the order of the log. */
+/** Tests GET /v1/sessions/{id}/events: pages by time; events of the same time are in the order of the log. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, events, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -16,7 +16,7 @@ interface Listed {
 }
 
 describe.concurrent('the events of a session', () => {
-  test('come by occurredAt, those of the same time in the order in which they were accepted', async () => {
+  test('are ordered by occurredAt, then by the order of acceptance', async () => {
     const sessionId = await game.session();
     const times = ['2026-01-03', '2026-01-01', '2026-01-02', '2026-01-01', '1950-06-01', '2026-01-02'];
     await game.post(times.map((occurredAt, n) => anEvent({ sessionId, occurredAt, payload: { n } })));
@@ -26,7 +26,7 @@ describe.concurrent('the events of a session', () => {
     expect((await listed(sessionId)).map(({ payload }) => payload.n)).toEqual([4, 1, 3, 2, 5, 6, 7, 8, 9, 0]);
   });
 
-  test('are told apart to the microsecond, also before 1970', async () => {
+  test('are ordered to the microsecond, also before 1970', async () => {
     const sessionId = await game.session();
     const times = [
       '1969-12-31T23:59:59.999999Z',
@@ -39,7 +39,7 @@ describe.concurrent('the events of a session', () => {
     expect((await listed(sessionId)).map(({ payload }) => payload.n)).toEqual([2, 0, 3, 1]);
   });
 
-  test('are those of this session only, and all that was answered before', async () => {
+  test('are all acknowledged events of this session only', async () => {
     const [one, other] = [await game.session(), await game.session()];
     const created = (await game.post([anEvent({ sessionId: one }), anEvent({ sessionId: other })])).json();
 
@@ -53,7 +53,7 @@ describe.concurrent('the events of a session', () => {
     });
   });
 
-  test('are none for a session without events', async () => {
+  test('are empty for a session without events', async () => {
     const answer = await game.get(`/v1/sessions/${await game.session()}/events`);
 
     expect(answer.status).toBe(200);
@@ -66,12 +66,12 @@ describe.concurrent('pages', () => {
 
   beforeAll(async () => {
     sessionId = await game.session();
-    // Many ties: a page ends in the midst of one.
+    // Many events of the same time, so that a page ends between them.
     await game.post(events(90, { sessionId, occurredAt: '2026-02-02' }));
     await game.post(events(35, { sessionId, occurredAt: '2026-02-01' }));
   });
 
-  test('hold every event once, in order, however large they are', async () => {
+  test('have every event once, in order, for every page size', async () => {
     const whole = await listed(sessionId, 1000);
     expect(whole).toHaveLength(125);
 
@@ -82,14 +82,14 @@ describe.concurrent('pages', () => {
     }
   });
 
-  test('hold 100 events where no limit is given', async () => {
+  test('have 100 events by default', async () => {
     const page = (await game.get(`/v1/sessions/${sessionId}/events`)).json();
 
     expect(page.events).toHaveLength(100);
     expect(page.next).toEqual(expect.any(String));
   });
 
-  test('end where they would be too large, and go on there', async () => {
+  test('end before they are too large, and continue there', async () => {
     const own = await game.session();
     const payload = (n: number) => ({ n, text: 'x'.repeat(240_000) });
     for (let n = 0; n < 150; n += 30) {
@@ -109,12 +109,12 @@ describe.concurrent('pages', () => {
     expect(second.next).toBeNull();
   });
 
-  test('end with next: null, also where the last one is full', async () => {
+  test('end with next: null, also if the last page is full', async () => {
     expect((await game.get(`/v1/sessions/${sessionId}/events?limit=125`)).json().next).toBeNull();
     expect((await game.get(`/v1/sessions/${sessionId}/events?limit=1000`)).json().next).toBeNull();
   });
 
-  test('go on where they stopped while new events arrive behind', async () => {
+  test('continue while new events arrive', async () => {
     const own = await game.session();
     await game.post(events(4, { sessionId: own, occurredAt: '2026-03-01' }));
     const first = (await game.get(`/v1/sessions/${own}/events?limit=3`)).json();
@@ -131,7 +131,7 @@ describe.concurrent('pages', () => {
   });
 
   test.each(['0', '1001', '-1', '1.5', 'ten', '', '1e2', '0x10'])(
-    'of a limit that is not 1 to 1000 are a 400: %j',
+    'reject the limit %j with a 400',
     async (limit) => {
       const answer = await game.get(`/v1/sessions/${sessionId}/events?limit=${limit}`);
 
@@ -144,7 +144,7 @@ describe.concurrent('pages', () => {
   );
 
   test.each(['x', '', 'MS4x', 'AAAA', '%00', "1'%20OR%201"])(
-    'of a cursor that no page gave are a 400: %j',
+    'reject the unknown cursor %j with a 400',
     async (cursor) => {
       const answer = await game.get(`/v1/sessions/${sessionId}/events?cursor=${cursor}`);
 
@@ -157,8 +157,8 @@ describe.concurrent('pages', () => {
   );
 });
 
-describe.concurrent('a tenant that is spread over several lanes', () => {
-  test('keeps the order inside each session', async () => {
+describe.concurrent('a tenant with several lanes', () => {
+  test('keeps the order of each session', async () => {
     const spread = await shared.aProject({ revision: 'A', spread: 8 });
     const sessions = await Promise.all(Array.from({ length: 8 }, () => spread.session()));
     for (let n = 0; n < 5; n++) {

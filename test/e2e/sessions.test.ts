@@ -1,4 +1,4 @@
-/** Sessions: registered once, found at once, and their events in pages by time. */
+/** Tests sessions: registered once, readable immediately, with events in pages by time. */
 import { isUuidV7 } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, eventually, type TestProject } from './builders.ts';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 
 describe.concurrent('POST /v1/ingest/sessions', () => {
-  test('is a 201 with the session as it was given', async () => {
+  test('returns a 201 with the sent session', async () => {
     const given = { id: anUnknownId(), buildId: anUnknownId(), startedAt: '2026-11-21T18:30:00+02:00' };
     const answer = await register(given);
 
@@ -26,7 +26,7 @@ describe.concurrent('POST /v1/ingest/sessions', () => {
     });
   });
 
-  test('makes an id, and takes the server’s time, where nothing is given', async () => {
+  test('creates an id and uses the server’s time by default', async () => {
     const before = Date.now();
     const [one, other] = [await register({}), await register({ id: null, buildId: null, startedAt: null })];
 
@@ -41,7 +41,7 @@ describe.concurrent('POST /v1/ingest/sessions', () => {
     expect(one.json().id).not.toBe(other.json().id);
   });
 
-  test('the same again is a 200 with the same session, now and once it is in ClickHouse', async () => {
+  test('returns a 200 with the same session for a retry, before and after the projection', async () => {
     const given = { id: anUnknownId(), buildId: anUnknownId(), startedAt: '2026-11-21T18:30:00Z' };
     const first = await register(given);
     expectSame(await register(given), first);
@@ -55,7 +55,7 @@ describe.concurrent('POST /v1/ingest/sessions', () => {
     expectSame(await register(given), first);
   });
 
-  test('the same again without a startedAt answers the first one’s time', async () => {
+  test('returns the first startedAt for a retry without a startedAt', async () => {
     const id = anUnknownId();
     const first = await register({ id });
 
@@ -63,7 +63,7 @@ describe.concurrent('POST /v1/ingest/sessions', () => {
     expectSame(await register({ id, startedAt: null }), first);
   });
 
-  test('other content under the id is a 409 and changes nothing', async () => {
+  test('rejects other content of the id with a 409', async () => {
     const given = { id: anUnknownId(), buildId: anUnknownId(), startedAt: '2026-11-21T18:30:00Z' };
     const first = await register(given);
     for (const other of [
@@ -92,7 +92,7 @@ describe.concurrent('POST /v1/ingest/sessions', () => {
 });
 
 describe.concurrent('concurrent registrations of one id', () => {
-  test('of the same content are one 201 and 200s, and all answers agree', async () => {
+  test('with the same content get one 201, 200s, and the same session', async () => {
     const id = anUnknownId();
     const answers = await Promise.all(Array.from({ length: 16 }, () => register({ id })));
 
@@ -104,7 +104,7 @@ describe.concurrent('concurrent registrations of one id', () => {
     await expectStored(answers[0]);
   });
 
-  test('of different content are one 201 and 409s: the first in the log wins, for everybody', async () => {
+  test('with different content get one 201 and 409s: the first in the log wins', async () => {
     const id = anUnknownId();
     const answers = await Promise.all(
       Array.from({ length: 16 }, () => register({ id, buildId: anUnknownId() })),
@@ -119,7 +119,7 @@ describe.concurrent('concurrent registrations of one id', () => {
 });
 
 describe.concurrent('a session', () => {
-  test('can be named by an event as soon as its 201 is there', async () => {
+  test('can be named by an event immediately after the 201', async () => {
     const statuses = await Promise.all(
       Array.from({ length: 20 }, async () => {
         const sessionId = await game.session();
@@ -130,7 +130,7 @@ describe.concurrent('a session', () => {
     expect(new Set(statuses)).toEqual(new Set([201]));
   });
 
-  test('is answered by GET as it was registered, its id in any case', async () => {
+  test('is returned by GET as registered, for an id in any case', async () => {
     const registered = await register({ buildId: anUnknownId() });
     const { id } = registered.json();
 
@@ -139,7 +139,7 @@ describe.concurrent('a session', () => {
     expect(answer.json()).toMatchObject(registered.json());
   });
 
-  test.each(['', '/events'])('that does not exist is a 404: /v1/sessions/{id}%s', async (suffix) => {
+  test.each(['', '/events'])('that does not exist gets a 404: /v1/sessions/{id}%s', async (suffix) => {
     for (const id of [anUnknownId(), 'not-a-uuid', '%00', '%E0%A4%A']) {
       const answer = await game.get(`/v1/sessions/${id}${suffix}`);
       expect([id, answer.status]).toEqual([id, 404]);
@@ -148,7 +148,7 @@ describe.concurrent('a session', () => {
   });
 });
 
-describe.concurrent('a registration that is not in order', () => {
+describe.concurrent('an invalid registration', () => {
   test.each([
     ['an id that is no UUID', { id: 'mine' }, '/id', 'invalid_uuid'],
     ['an id of another type', { id: 7 }, '/id', 'field_type'],
@@ -163,7 +163,7 @@ describe.concurrent('a registration that is not in order', () => {
     expect(answer.json().errors).toEqual([{ index: 0, pointer, code, detail: expect.any(String) }]);
   });
 
-  test('names every bad field at once', async () => {
+  test('lists all invalid fields', async () => {
     const answer = await register({ id: 'x', buildId: 7, startedAt: [] });
 
     const pointers: string[] = answer.json().errors.map(({ pointer }: { pointer: string }) => pointer);
@@ -171,13 +171,13 @@ describe.concurrent('a registration that is not in order', () => {
   });
 
   test.each([['[]'], ['7'], ['null'], ['"x"'], ['{'], [''], ['{"id":']])(
-    'is a 400 where it is no object: %j',
+    'gets a 400 if it is not an object: %j',
     async (body) => {
       expect((await register(body)).status).toBe(400);
     },
   );
 
-  test('is a 415 where it is not announced as JSON, and a 413 beyond 1 MiB', async () => {
+  test('gets a 415 for another media type, and a 413 above 1 MiB', async () => {
     const asText = await game.request('POST', '/v1/ingest/sessions', {
       body: '{}',
       headers: { 'Content-Type': 'text/plain' },
@@ -198,13 +198,13 @@ function expectSame(again: Answer, first: Answer): void {
   expect(again.text()).toBe(first.text());
 }
 
-/** GET answers the session as its registration did. */
+/** Expects that GET returns the session of the registration. */
 async function expectStored(registered: Answer | undefined): Promise<void> {
   const answer = await game.get(`/v1/sessions/${registered?.json().id}`);
   expect(answer.json()).toMatchObject(registered?.json());
 }
 
-/** Rows of the session in ClickHouse, once everything registered before is there. */
+/** Returns the session's rows in ClickHouse after the projection of all earlier registrations. */
 async function projected(id: string): Promise<object[]> {
   const marker = await game.session();
   const rows = await eventually(

@@ -1,6 +1,6 @@
 /**
- * The product that the tests of a file speak to: the one of the run, which other files use at the same time, or one of
- * the file's own. Either must have logged no bug; one of the file's own must also stop cleanly.
+ * Provides the product of a test file: the product of the run, which other files use at the same time, or a separate one.
+ * Neither may log a bug; a separate product must also stop cleanly.
  */
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, expect, inject } from 'vitest';
@@ -16,10 +16,10 @@ import {
   startProduct,
 } from './product.ts';
 
-/** The product of the run, as its tests are told of it. */
+/** The product of the run, as provided to the tests. */
 export interface ProductOfTheRun {
   readonly credentials: Credentials;
-  /** The stdout and stderr of each of its processes. */
+  /** File with the standard output and standard error of all processes. */
   readonly outputFile: string;
 }
 
@@ -30,12 +30,12 @@ declare module 'vitest' {
 }
 
 export interface SharedProduct<Of extends Reached> {
-  /** From the first `beforeAll` of the file on. */
+  /** Available from the first `beforeAll` of the file. */
   readonly product: Of;
   aProject(of?: ProjectOptions): Promise<TestProject>;
 }
 
-/** The product of the run. Its tests have projects of their own, and change nothing that others see. */
+/** Returns the product of the run. Tests create their own projects and change nothing that other tests see. */
 export function sharedProduct(): SharedProduct<Reached & { output(): string }> {
   const shared = inject('product');
   const output = (): string => (shared === undefined ? '' : readFileSync(shared.outputFile, 'utf8'));
@@ -45,7 +45,7 @@ export function sharedProduct(): SharedProduct<Reached & { output(): string }> {
   return sharedBy(() => product, output);
 }
 
-/** Of the file's own, where a test needs its settings, its output or its processes. */
+/** Starts a separate product for tests that need its settings, output, or processes. */
 export function ownProduct(options: StartOptions = {}): SharedProduct<Product> {
   let product: Product | undefined;
   beforeAll(async () => {
@@ -77,7 +77,7 @@ function sharedBy<Of extends Reached>(
   afterEach(({ task }) => {
     hasFailed ||= task.result?.state === 'fail';
   });
-  // Before the hook that stops the product: hooks after all run last registered first.
+  // Registered before the hook that stops the product, because `afterAll` hooks run in reverse order.
   afterAll(async () => {
     if (hasFailed) console.error(await lastWords(product(), output()));
   });
@@ -89,7 +89,7 @@ function sharedBy<Of extends Reached>(
   };
 }
 
-/** Explains a failed test: the product's readiness, and every line of its log except the harmless ones. */
+/** Explains a failed test: the product's readiness, and its log entries above the level info. */
 async function lastWords(product: Reached, output: string): Promise<string> {
   const ready = await fetch(`${product.credentials.adminUrl}/readyz`)
     .then((answer) => answer.text())

@@ -1,4 +1,4 @@
-/** Who gets into the console, by what, and that nobody gets in by trick. */
+/** Tests the sign-in to the console and attempts to bypass it. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { sharedProduct } from './sharedProduct.ts';
@@ -10,7 +10,7 @@ describe('signing in', () => {
     'this is the token of a project, which only the listener for games accepts; operators use the admin token';
   const shared = sharedProduct();
 
-  /** @param token undefined: the right one. */
+  /** @param token token to sign in with; undefined for the admin token */
   async function login(
     token?: string,
     headers: Record<string, string> = {},
@@ -28,7 +28,7 @@ describe('signing in', () => {
     return (await login()).headers.get('Set-Cookie')?.split(';')[0] ?? '';
   }
 
-  test('takes the admin token and gives a cookie that no script and no other site can use', async () => {
+  test('accepts the admin token and returns a cookie that scripts and other sites cannot use', async () => {
     const answer = await login();
     expect(answer.status).toBe(204);
     expect(answer.headers.get('Set-Cookie')).toMatch(
@@ -48,7 +48,7 @@ describe('signing in', () => {
     expect([(await login('x'.repeat(10_000))).status, (await login('', {}, '{')).status]).toEqual([400, 400]);
   });
 
-  test('lets a cookie read, and change only from a page of the console', async () => {
+  test('accepts changes with a cookie only from a page of the console', async () => {
     const { adminUrl } = shared.product.credentials;
     const Cookie = await cookie();
     const ask = async (method: string, headers: Record<string, string>): Promise<number> => {
@@ -59,7 +59,7 @@ describe('signing in', () => {
     expect(await ask('GET', {})).toBe(200);
     for (const site of ['same-origin', 'none'])
       expect(await ask('GET', { 'Sec-Fetch-Site': site })).toBe(200);
-    // As a page of another port of this host would, which gets the cookie.
+    // Simulates a page on another port of this host, to which the browser sends the cookie.
     for (const site of ['same-site', 'cross-site'])
       expect(await ask('GET', { 'Sec-Fetch-Site': site }), site).toBe(401);
     for (const Origin of ['https://evil.example', 'null', adminUrl.replace(/\d+$/, '1')]) {
@@ -74,9 +74,9 @@ describe('signing in', () => {
     expect(await ask('GET', { Cookie: Cookie.replace(/=\d+/, '=1') })).toBe(401);
   });
 
-  test('takes the cookie as it was given out, to the letter: each other spelling would be another actor in the audit', async () => {
+  test('accepts only the exact cookie, because another spelling would be another actor in the audit', async () => {
     const given = await cookie();
-    // 43 digits of six bits each are two bits more than a proof has.
+    // The proof's 43 base64url digits have two unused bits.
     const unusedBit = given.replace(/.$/, (last) => BASE64URL.charAt(BASE64URL.indexOf(last) + 1));
     const statusOf = async (Cookie: string): Promise<number> =>
       (await fetch(`${shared.product.credentials.adminUrl}/admin/tenants`, { headers: { Cookie } })).status;
@@ -85,7 +85,7 @@ describe('signing in', () => {
     expect(await Promise.all(others.map(statusOf))).toEqual(others.map(() => 401));
   });
 
-  test('gives a cookie that no colleague can compute from the admin token and the time of the sign-in', async () => {
+  test('returns a cookie that cannot be computed from the admin token and the time of the sign-in', async () => {
     const { adminUrl, adminToken } = shared.product.credentials;
     const [, name, expiresMs] = /^(.+?)=(\d+)/.exec(await cookie()) ?? [];
     const signed = createHmac('sha256', adminToken).update(`console ${new URL(adminUrl).host} ${expiresMs}`);
@@ -95,7 +95,7 @@ describe('signing in', () => {
     expect(new Set(given.map((one) => one.split('.')[1])).size).toBe(given.length);
   });
 
-  test('is bound to the host that was signed in to', async () => {
+  test('is bound to the host of the sign-in', async () => {
     const { adminUrl } = shared.product.credentials;
     const [, value = ''] = /=(.+)/.exec(await cookie()) ?? [];
     const other = adminUrl.replace('127.0.0.1', 'localhost');
@@ -109,7 +109,7 @@ describe('signing in', () => {
     expect([there.status, taken.status]).toEqual([204, 401]);
   });
 
-  test('nothing under /admin/ answers without the token, and the files of the pages hold nobody’s secret', async () => {
+  test('every path under /admin/ needs the token, and the files of the pages contain no secret', async () => {
     const { adminUrl, adminToken } = shared.product.credentials;
     const statusOf = async (path: string): Promise<number> => (await fetch(adminUrl + path)).status;
     expect(await Promise.all(['/admin/tail', '/admin/nothing', '/', '/ui/main.ts'].map(statusOf))).toEqual([

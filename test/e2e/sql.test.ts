@@ -1,4 +1,4 @@
-/** POST /admin/sql: ClickHouse's own formats, and a refusal in words; the reader's account has tests of its own. */
+/** Tests POST /admin/sql: ClickHouse's formats and error messages. The reader's account has its own tests. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, events, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
@@ -15,15 +15,15 @@ beforeAll(async () => {
     anEvent({ sessionId: game.sessionId, eventType: 'error', payload: { 'quote"': "it's" } }),
   ]);
   await game.get(`/v1/events/${answer.json()[0].id}`);
-  // Sessions are a projection of their own.
+  // Sessions are projected separately.
   await eventually(
     () => ask(`SELECT id FROM sessions WHERE project_id = '${game.projectId}'`),
     (found) => found.json().rows === 1,
   );
 });
 
-describe.concurrent('an answer', () => {
-  test('is in the format JSON: meta, data as objects, rows, statistics', async () => {
+describe.concurrent('a response', () => {
+  test('is in the format JSON by default', async () => {
     const answer = await ask(
       `SELECT event_type, count() AS events FROM events WHERE project_id = '${game.projectId}'
        GROUP BY event_type ORDER BY event_type`,
@@ -49,7 +49,7 @@ describe.concurrent('an answer', () => {
     });
   });
 
-  test('comes from the product’s own database, which needs no name, and from no other', async () => {
+  test('reads the product’s database by default, and no other database', async () => {
     const plain = await ask('SELECT count() AS n FROM events');
     const { database } = shared.product.credentials.clickhouse;
     const named = await ask(`SELECT count() AS n FROM ${database}.events`);
@@ -60,14 +60,14 @@ describe.concurrent('an answer', () => {
     expect(foreign.json()).toMatchObject({ status: 400, code: 'query_not_allowed' });
   });
 
-  test('is in another format where the question names one, with its content type', async () => {
+  test('is in the format of the query, with its content type', async () => {
     const answer = await ask('SELECT 1 AS a, 2 AS b FORMAT CSVWithNames');
 
     expect(answer.headers.get('content-type')).toMatch(/^text\/csv/);
     expect(answer.text()).toBe('"a","b"\n1,2\n');
   });
 
-  test('shows totals, settings of the question and the schema as tools ask for it', async () => {
+  test('has totals, settings of the query, and the schema for tools', async () => {
     const where = `WHERE project_id = '${game.projectId}'`;
     const totals = await ask(
       `FROM events SELECT event_type, count() AS n ${where} GROUP BY event_type WITH TOTALS SETTINGS max_threads = 1`,
@@ -80,14 +80,14 @@ describe.concurrent('an answer', () => {
     expect(schema.status).toBe(200);
   });
 
-  test('of no row is one all the same', async () => {
+  test('has no rows and all columns for an empty result', async () => {
     const answer = await ask("SELECT id FROM events WHERE event_type = 'none'");
 
     expect(answer.status).toBe(200);
     expect(answer.json()).toMatchObject({ meta: [{ name: 'id', type: 'UUID' }], data: [], rows: 0 });
   });
 
-  test('has up to 100,000 rows; more are refused, not cut off', async () => {
+  test('has at most 100,000 rows; a query with more rows is rejected', async () => {
     expect((await ask('SELECT number FROM numbers(100000)')).json().rows).toBe(100_000);
     const answer = await ask('SELECT number FROM numbers(100001)');
 
@@ -101,7 +101,7 @@ describe.concurrent('an answer', () => {
     expect([asked.status, (await asked.bytes()).length > 100_001]).toEqual([200, true]);
   });
 
-  test.each(['throw', 'break'])('is bounded whatever the question says of its bounds: %s', async (mode) => {
+  test.each(['throw', 'break'])('is limited even if the query changes the limits: %s', async (mode) => {
     const answer = await ask(
       `SELECT number FROM numbers(100001) SETTINGS max_result_rows = 0, result_overflow_mode = '${mode}'`,
     );
@@ -122,7 +122,7 @@ describe.concurrent('an answer', () => {
     },
   );
 
-  test('holds every function that only computes, and payloads as they were sent', async () => {
+  test('supports all pure functions, and returns payloads unchanged', async () => {
     const answer = await ask(
       `SELECT payload, JSONExtractString(payload, 'quote"') AS text, upper(hex(payload)) AS hex
        FROM events WHERE event_type = 'error'`,
@@ -151,7 +151,7 @@ describe.concurrent('the tables', () => {
     expect(answer.json().rows).toBe(1);
   });
 
-  test('agree with one another', async () => {
+  test('have consistent rows', async () => {
     const where = `WHERE tenant_id = '${game.tenantId}'`;
     const answer = await ask(
       `SELECT (SELECT count() FROM events ${where}) AS stored, (SELECT sum(used) FROM quota_usage ${where}) AS used,
@@ -163,7 +163,7 @@ describe.concurrent('the tables', () => {
   });
 });
 
-describe.concurrent('a question that is not only one', () => {
+describe.concurrent('a statement that is not a single query', () => {
   test.each([
     'DROP TABLE events',
     'TRUNCATE TABLE events',
@@ -193,7 +193,7 @@ describe.concurrent('a question that is not only one', () => {
     expect(answer.text()).not.toContain('root:');
   });
 
-  test('leaves everything as it was', async () => {
+  test('changes nothing', async () => {
     expect((await ask('SELECT count() AS n FROM events')).json().data).toEqual([{ n: 4 }]);
   });
 
@@ -210,12 +210,12 @@ describe.concurrent('a question that is not only one', () => {
     expect(answer.json().detail).not.toContain('    at ');
   });
 
-  test('shows the word that ClickHouse does not understand, with what follows', async () => {
+  test('shows the word that ClickHouse does not understand, with the text after it', async () => {
     expect((await ask('SELEC 1 AS n')).json().detail).toMatch(/position 1: SELEC 1 AS n$/);
   });
 });
 
-test('a question ends with its asker, and past the 32 that wait the next is told to come again', async () => {
+test('a query ends with its client, and the query after 32 waiting queries gets a 503', async () => {
   const { adminUrl, adminToken } = shared.product.credentials;
   const leaving = new AbortController();
   const asked = Array.from({ length: 33 }, () =>
@@ -233,11 +233,11 @@ test('a question ends with its asker, and past the 32 that wait the next is told
   leaving.abort();
   await Promise.allSettled(asked);
 
-  // None of them would have ended by then.
+  // None of the queries would have ended by then.
   await expect.poll(async () => (await ask('SELECT 1')).status, { timeout: 15_000 }).toBe(200);
 });
 
-test('the reader of the credentials asks ClickHouse itself, as BI tools do', async () => {
+test('the reader account of the credentials can query ClickHouse directly', async () => {
   const { url, database, reader } = shared.product.credentials.clickhouse;
   const asked = async (query: string): Promise<Response> =>
     fetch(`${url}/?database=${database}`, {

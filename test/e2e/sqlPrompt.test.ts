@@ -1,4 +1,4 @@
-/** `questlog sql` at a terminal: a prompt that keeps what was asked, and that no error ends. */
+/** Tests `questlog sql` at a terminal: a prompt with a history that continues after errors. */
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Switches: a build that floods is stopped by one command, and a sample keeps whole sessions; the books stay even. */
+/** Tests switches: one command stops a flooding build, a sample keeps whole sessions, and the ledger balances. */
 import { tmpdir } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import {
@@ -40,13 +40,13 @@ interface Books {
   readonly outcomes: Readonly<Record<string, number>>;
 }
 
-/** Of the game's tenant, once they are even. */
+/** Returns the ledger of the game's tenant when it balances. */
 async function evenBooks(game: TestProject, loggedEvents: number): Promise<Books> {
   return await eventually(
     async () => {
       const { minutes } = (await shared.product.admin('GET', `/admin/ledger?tenant=${game.tenantId}`)).json();
       const none = { acceptedEvents: 0, sampledEvents: 0, loggedEvents: 0, projectedEvents: 0 };
-      // A test that runs past a full minute has two.
+      // Sums two minutes if the test crosses a full minute.
       return minutes.reduce(sumOf, { ...none, unloggedEvents: 0, outcomes: {} });
     },
     (books: Books) => books.projectedEvents === loggedEvents && books.loggedEvents === loggedEvents,
@@ -67,7 +67,7 @@ function sumOf(a: Books, b: Books): Books {
 }
 
 describe.concurrent('a build that floods', () => {
-  test('is stopped by one command, with its reason, while others go on, until the switch is lifted', async () => {
+  test('is stopped by one command with its reason until the switch is removed, while others continue', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 100 });
     const buildId = anUnknownId();
     const bad = await game.session({ buildId });
@@ -100,7 +100,7 @@ describe.concurrent('a build that floods', () => {
         expect.objectContaining({ eventType: 'checkpoint' }),
       ],
     ]);
-    // What is stored is answered again, whatever is off by now.
+    // A replay is answered despite the switch.
     const again = await game.post(events(2, { sessionId: bad }), key);
     expect([again.status, again.json()]).toEqual([200, first.json()]);
     expect((await game.get('/v1/quota')).json().used).toBe(6);
@@ -120,7 +120,7 @@ describe.concurrent('a build that floods', () => {
     expect(await metrics.text()).toMatch(/questlog_events_switched_total\{action="reject"\} [1-9]/);
   });
 
-  test('is let in again by itself once the time of its switch is over', async () => {
+  test('is accepted again after the end of its switch', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const until = new Date(Date.now() + 3_000).toISOString();
     const set = await put(game, [{ eventType: 'frame', action: 'reject', until, reason: 'a flood' }]);
@@ -133,7 +133,7 @@ describe.concurrent('a build that floods', () => {
     expect(await switchesOf(game)).toEqual([]);
   });
 
-  test('of a share of the players is stopped for these alone, in all of their sessions', async () => {
+  test('is stopped for a share of the players, in all of their sessions', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const players = Array.from({ length: 12 }, (_, i) => `player ${i}`);
     const sessions: string[] = [];
@@ -153,7 +153,7 @@ describe.concurrent('a build that floods', () => {
 });
 
 describe.concurrent('a sample', () => {
-  test('answers every event as always, stores whole sessions with the rate, and says what it left out', {
+  test('acknowledges every event, stores whole sessions with the rate, and reports the sampled-out events', {
     timeout: RECOUNT_WITHIN_MS,
   }, async () => {
     const game = await shared.aProject({ revision: 'A' });
@@ -181,7 +181,7 @@ describe.concurrent('a sample', () => {
       answer.json(),
       told,
     ]);
-    // The same sessions, whatever the request.
+    // The same sessions are stored in every request.
     expect(unkeyed.headers.get('questlog-sampled')).toBe(told);
 
     const stored = 2 * (60 - out);
@@ -211,7 +211,7 @@ describe.concurrent('a sample', () => {
     expect(stderr).toContain('nothing differs');
   });
 
-  test('that keeps next to nothing answers as always, too', async () => {
+  test('that keeps almost no event acknowledges every event', async () => {
     const game = await shared.aProject({ revision: 'B' });
     await questlog(game, 'switches', 'add', game.projectId, '--sample', '0.000001', '--reason', 'a flood');
     const alone = await game.post(anEvent({ sessionId: game.sessionId }));
@@ -228,7 +228,7 @@ describe.concurrent('a sample', () => {
   });
 });
 
-test('the command line shows the switches, puts a new one first and lifts all of them', async () => {
+test('the command line lists the switches, adds one at the front, and removes all', async () => {
   const game = await shared.aProject({ revision: 'B' });
   const add = ['switches', 'add', game.projectId];
   await questlog(game, ...add, '--sample', '0.5', '--type', 'frame', '--reason', 'one');
@@ -248,7 +248,7 @@ test('the command line shows the switches, puts a new one first and lifts all of
   expect(await switchesOf(game)).toEqual([]);
 });
 
-test('a list that has changed since it was read is not replaced: a 412, and nothing is lost', async () => {
+test('rejects the replacement of a changed list with a 412', async () => {
   const game = await shared.aProject();
   const { adminUrl, adminToken } = shared.product.credentials;
   const url = `${adminUrl}/admin/projects/${game.projectId}/switches`;
@@ -274,7 +274,7 @@ test('a list that has changed since it was read is not replaced: a 412, and noth
   expect((await ask('*', 'whatever is there')).status).toBe(200);
 });
 
-test('a switch that is not clear is refused, and those before stay', async () => {
+test('rejects an ambiguous switch, and keeps the earlier switches', async () => {
   const game = await shared.aProject({ revision: 'B' });
   const good = { action: 'reject', eventType: 'x', reason: 'R' };
   await put(game, [good]);

@@ -1,4 +1,4 @@
-/** `questlog tail`: the events of now, whole for programs, a line each for people, over the ends of connections. */
+/** Tests `questlog tail`: complete events for programs, one line each for people, across broken connections. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
@@ -24,7 +24,7 @@ async function said(tail: Running, words: string): Promise<void> {
   await expect.poll(() => tail.output.stdout + tail.output.stderr).toContain(words);
 }
 
-/** Again and again, since on a busy machine the server may not look into each record. */
+/** Sends repeatedly, because a busy server may skip records. */
 async function untilShown(shown: () => string, words: string, send: () => Promise<unknown>): Promise<void> {
   const sentAndShown = async (): Promise<string> => {
     await send();
@@ -33,7 +33,7 @@ async function untilShown(shown: () => string, words: string, send: () => Promis
   await expect.poll(sentAndShown, { timeout: 20_000, interval: 200 }).toContain(words);
 }
 
-test('programs get each event of the filters on a line, its payload as it was sent', async () => {
+test('prints each event of the filters on a line with its payload unchanged, for programs', async () => {
   const tail = running(
     ['tail', '--json', '--project', game.projectId, '--type', 'jump', '--where', 'at.level=4'],
     env,
@@ -81,7 +81,7 @@ testAtTerminal(
   },
 );
 
-test('where fewer are shown than came, it says how many', async () => {
+test('prints the number of skipped events', async () => {
   const url = await aStranger((_, response) => {
     stream(response);
     response.write(`event: count\ndata: {"matched": 2, "shown": 2, "unreadRecords": 0}\n\n`);
@@ -98,11 +98,11 @@ test('where fewer are shown than came, it says how many', async () => {
   );
 });
 
-test('it goes on where the server comes back, and says what it has missed', async () => {
+test('continues after a restart of the server, and prints what it has missed', async () => {
   let times = 0;
   const url = await aStranger((_, response) => {
     times += 1;
-    // A restart: the connection breaks, then the start is not done yet, then it is.
+    // Simulates a restart: a broken connection, a start in progress, and a running server.
     if (times === 2) return response.writeHead(503).end('{"detail": "starting"}');
     stream(response);
     response.write(`event: events\ndata: [${JSON.stringify(anEventOfTail(`n${times}`))}]\n\n`);
@@ -119,7 +119,7 @@ test('it goes on where the server comes back, and says what it has missed', asyn
   );
 });
 
-test('it ends silently where its reader has read enough, and in a sentence where nobody answers', async () => {
+test('ends silently if standard output is closed, and with a message if no server answers', async () => {
   const url = await aStranger((_, response) => {
     stream(response);
     const events = JSON.stringify([anEventOfTail('many')]);
@@ -153,7 +153,7 @@ function anEventOfTail(eventType: string): object {
   return { sessionId: null, eventType, receivedAt: '2026-11-22T12:00:00.000Z', payload: '{}' };
 }
 
-test('one message of the stream stays small however large the events are, and a question for its head ends', async () => {
+test('sends small messages for large events, and answers a HEAD request', async () => {
   const large = await shared.aProject({ revision: 'B' });
   const { adminUrl, adminToken } = shared.product.credentials;
   const look = (method: string): Promise<Response> => {

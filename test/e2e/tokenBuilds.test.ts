@@ -1,11 +1,11 @@
-/** A token that may write for some builds only: every request that carries a build id, and every one that leaves it out. */
+/** Tests a token that may write only for some builds, with every request that can contain a build id. */
 import { expect, test } from 'vitest';
 import { anEvent, anUnknownId } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 
-test('a token for a build writes what is of that build or of none, and its successor too; all else is a 403 that names the field', async () => {
+test('a token for a build and its successor write events of that build or without a build; other builds get a 403 that names the field', async () => {
   const { admin } = shared.product;
   const game = await shared.aProject({ revision: 'B' });
   const build = { version: '1.4.2', platform: 'Web' };

@@ -1,4 +1,4 @@
-/** The life of an access token: rotated under load, expired, last used; what goes on in its name meanwhile; and the JWTs of an issuer. */
+/** Tests access tokens: rotation under load, expiry, last use, and their streams and uploads; and JWTs of an issuer. */
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
@@ -17,7 +17,7 @@ const issuer = createServer((_, response) => {
 await once(issuer, 'listening');
 afterAll(() => void issuer.close());
 
-// Its own, since the load of the first test would make the reads of others wait.
+// Uses a separate product, because the load of the first test delays reads.
 const shared = ownProduct({
   env: {
     QUESTLOG_JWKS_URL: `http://127.0.0.1:${(issuer.address() as AddressInfo).port}/jwks`,
@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 
 describe.concurrent('a rotated token', () => {
-  test('goes on for the overlap, and its successor for longer: under load nothing is refused until the old one ends', async () => {
+  test('is valid for the overlap: under load no request is rejected until the old token ends', async () => {
     const old = await aToken(shared.product, game.projectId);
     const load = underLoad(() => post(old.token));
     const answer = await rotate(old.id, { overlapSeconds: 2 });
@@ -53,7 +53,7 @@ describe.concurrent('a rotated token', () => {
     expect(successor.scopes).toEqual(old.scopes);
   });
 
-  test('ends at once without an overlap: with it its streams, and its files that are under way', async () => {
+  test('ends immediately without an overlap, with its streams and running uploads', async () => {
     const old = await aToken(shared.product, game.projectId, { scopes: ['read', 'reports:write'] });
     const stream = await openStream(old.token);
     const upload = await halfAnUpload(old.token);
@@ -64,7 +64,7 @@ describe.concurrent('a rotated token', () => {
     expect(await upload.answered).not.toBe(200);
   });
 
-  test('has filed what its successors may retract, also once it is revoked; other tokens may not', async () => {
+  test('lets only its successors retract its reports, also after it is revoked', async () => {
     const [first, stranger] = [
       await aToken(shared.product, game.projectId),
       await aToken(shared.product, game.projectId),
@@ -80,7 +80,7 @@ describe.concurrent('a rotated token', () => {
     expect((await retract(third.token, filedBySecond)).status).toBe(204);
   });
 
-  test('never lasts longer than it did; its successor lives as long as it was made for, or as is said', async () => {
+  test('keeps its end; its successor has the same lifetime or the requested one', async () => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
     const of = async (given: object) => {
       const { id } = await aToken(shared.product, game.projectId, { expiresAt });
@@ -96,7 +96,7 @@ describe.concurrent('a rotated token', () => {
     expect(await listed(same.rotatedFrom)).toMatchObject({ rotatedTo: same.id, expiresAt });
   });
 
-  test('is not rotated again: the answer names its successor, unless that is revoked', async () => {
+  test('cannot be rotated again: the response names its successor, unless that is revoked', async () => {
     const { id } = await aToken(shared.product, game.projectId);
     const successor = (await rotate(id, { overlapSeconds: 60 })).json();
     const again = await rotate(id, { overlapSeconds: 60 });
@@ -104,14 +104,14 @@ describe.concurrent('a rotated token', () => {
     expect([again.status, again.json().code]).toEqual([409, 'already_decided']);
     expect(again.json().detail).toContain(successor.id);
     await shared.product.admin('DELETE', `/admin/tokens/${successor.id}`);
-    // How long it was made for is not known any more.
+    // The intended lifetime is unknown.
     const unsaid = await rotate(id, { overlapSeconds: 60 });
     expect([unsaid.status, unsaid.json().errors[0].pointer]).toEqual([400, '/expiresAt']);
     const said = await rotate(id, { overlapSeconds: 60, expiresAt: null });
     expect([said.status, said.json().expiresAt]).toEqual([201, null]);
   });
 
-  test('has successors one at a time: of rotations at once one is made, and the others leave no token behind', async () => {
+  test('has one successor: of concurrent rotations one succeeds, and the others create no token', async () => {
     const { id } = await aToken(shared.product, game.projectId);
     const answers = await Promise.all(Array.from({ length: 5 }, () => rotate(id, { overlapSeconds: 60 })));
     const all: { rotatedFrom: string }[] = (await shared.product.admin('GET', '/admin/tokens')).json();
@@ -133,13 +133,13 @@ describe.concurrent('a rotated token', () => {
     expect(await listed(id)).toMatchObject({ rotatedTo: null, expiresAt: null });
   });
 
-  test('that nobody knows is a 404', async () => {
+  test('that does not exist gets a 404', async () => {
     expect((await rotate(anUnknownId(), { overlapSeconds: 0 })).status).toBe(404);
   });
 });
 
 describe.concurrent('a token', () => {
-  test('that expires is a 401 that says so, and ends its stream and its file under way', async () => {
+  test('that expires gets a 401 with the reason, and ends its stream and its running upload', async () => {
     const { token } = await aToken(shared.product, game.projectId, {
       scopes: ['read', 'reports:write'],
       expiresAt: new Date(Date.now() + 4_000).toISOString(),
@@ -154,7 +154,7 @@ describe.concurrent('a token', () => {
     expect(refused.headers.get('www-authenticate')).toContain('error="invalid_token"');
   });
 
-  test('with a wrong character is told from one that nobody knows', async () => {
+  test('with a typo gets another reason than an unknown token', async () => {
     const { token } = await aToken(shared.product, game.projectId);
     const mistyped = token.slice(0, -1) + (token.endsWith('x') ? 'y' : 'x');
 
@@ -170,7 +170,7 @@ describe.concurrent('a token', () => {
     ]);
   });
 
-  test('with a rate per address is a 429 past it, with its successor too; others are not touched by it', async () => {
+  test('with a rate per address gets a 429 above the rate, also with its successor; other tokens do not', async () => {
     const perAddress = { requestsPerSecond: 1 };
     const limited = (
       await shared.product.admin('POST', '/admin/tokens', { projectId: game.projectId, perAddress })
@@ -187,7 +187,7 @@ describe.concurrent('a token', () => {
       expect.stringContaining('with this token an address may send 1 requests a second; try again in '),
     ]);
     expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
-    // A burst of ten seconds, and what was refilled meanwhile.
+    // A burst of ten seconds, and the refill during the test.
     const taken = answers.filter(({ status }) => status === 201).length;
     expect(taken).toBeGreaterThanOrEqual(10);
     expect(taken).toBeLessThanOrEqual(10 + Math.ceil(seconds));
@@ -195,7 +195,7 @@ describe.concurrent('a token', () => {
     expect(await listed(successor.id)).toMatchObject({ perAddress });
   });
 
-  test('tells the minute in which it was last used; a refused request is no use of it', async () => {
+  test('has the minute of its last use; a rejected request does not count', async () => {
     const { id, token } = await aToken(shared.product, game.projectId, {
       expiresAt: new Date(Date.now() + 600_000).toISOString(),
     });
@@ -211,7 +211,7 @@ describe.concurrent('a token', () => {
 });
 
 describe('a JWT of the issuer', () => {
-  test('writes in its project, uploads, and retracts what its subject has filed with another one, and no other subject', async () => {
+  test('writes in its project, uploads files, and retracts only reports of its subject', async () => {
     const [token, later, other] = [aJwt(), aJwt({ jti: 'later' }), aJwt({ sub: 'player-2' })];
     const filed = (await report(token)).json().id;
     const upload = await halfAnUpload(token, 2_000);
@@ -222,7 +222,7 @@ describe('a JWT of the issuer', () => {
     expect((await retract(later, filed)).status).toBe(204);
   });
 
-  test('may do no more than its scopes, and is known in no other project than its tenant’s', async () => {
+  test('is limited to its scopes and to projects of its tenant', async () => {
     const elsewhere = await shared.aProject();
 
     expect((await get(aJwt())).status).toBe(403);
@@ -234,8 +234,8 @@ describe('a JWT of the issuer', () => {
     expect((await post(aJwt({ questlog_project: anUnknownId() }))).status).toBe(401);
   });
 
-  test('ends with its exp: streams and files under way too', async () => {
-    // Beyond the skew of clocks it ends in three seconds.
+  test('ends at its exp, with its streams and running uploads', async () => {
+    // Ends in three seconds, given the tolerance for clock skew.
     const token = aJwt({ exp: Math.floor(Date.now() / 1000) - 26, scope: 'read reports:write' });
     const stream = await openStream(token);
     const upload = await halfAnUpload(token);
@@ -245,7 +245,7 @@ describe('a JWT of the issuer', () => {
     expect((await get(token)).json().detail).toMatch(/has expired$/);
   });
 
-  test('writes for the builds that it names', async () => {
+  test('writes only for the builds that it names', async () => {
     const [mine, other] = [anUnknownId(), anUnknownId()];
     const jwt = aJwt({ questlog_builds: mine });
     const post = (buildId: string) => game.post(anEvent({ buildId }), bearer(jwt).headers);
@@ -263,7 +263,7 @@ describe('a JWT of the issuer', () => {
     expect((await post(aJwt())).status).toBe(201);
   });
 
-  test('that is none is a 401 with the reason; what asks for no token is answered all the same', async () => {
+  test('that is invalid gets a 401 with the reason; paths without a token are answered', async () => {
     const none = aJwt({}, { alg: 'none' });
     const refused = await post(none);
 
@@ -274,7 +274,7 @@ describe('a JWT of the issuer', () => {
     expect((await fetch(`${shared.product.credentials.baseUrl}/health`, bearer(none))).status).toBe(200);
   });
 
-  test('leaves no trace in the log', () => {
+  test('is never in the log', () => {
     const said = `${shared.product.stdout()}${shared.product.stderr()}`;
 
     expect(sentJwts.length).toBeGreaterThan(0);
@@ -286,7 +286,7 @@ function rotate(id: string, body: object): Promise<Answer> {
   return shared.product.admin('POST', `/admin/tokens/${id}/rotate`, body);
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever was answered.
+// biome-ignore lint/suspicious/noExplicitAny: a test reads responses of any shape.
 async function listed(id: string): Promise<any> {
   const all: { id: string }[] = (await shared.product.admin('GET', '/admin/tokens')).json();
   return all.find((one) => one.id === id);
@@ -309,7 +309,7 @@ function get(token: string): Promise<Answer> {
   return game.request('GET', '/v1/quota', bearer(token));
 }
 
-/** Four callers at once, each again as soon as it is answered, until one is answered otherwise than 201. */
+/** Sends with four concurrent callers, until a response is not 201. */
 function underLoad(ask: () => Promise<Answer>) {
   let [isOver, taken] = [false, 0];
   const refused: Answer[] = [];
@@ -333,7 +333,7 @@ function underLoad(ask: () => Promise<Answer>) {
   };
 }
 
-/** Resolves once it is open. */
+/** Resolves when the stream is open. */
 async function openStream(token: string): Promise<{ readonly ended: Promise<string> }> {
   const { baseUrl } = shared.product.credentials;
   const stream = await fetch(`${baseUrl}/v1/linked-events?from=end`, {
@@ -343,7 +343,7 @@ async function openStream(token: string): Promise<{ readonly ended: Promise<stri
   return { ended: stream.text() };
 }
 
-/** Resolves once so many of the 2,000 bytes of a file are on their way; the others are not sent. */
+/** Resolves when `sent` of the 2,000 bytes of a file are sent; the others are not sent. */
 async function halfAnUpload(
   token: string,
   bytes = 1_000,

@@ -1,4 +1,4 @@
-/** Fields that the contract does not have: ignored and named, or refused where `Prefer: handling=strict` asks for it. */
+/** Tests unknown fields: ignored and listed, or rejected with `Prefer: handling=strict`. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 
 describe('unknown fields of events', () => {
-  test('are ignored, and the answer names them, each once', async () => {
+  test('are ignored and listed once each in the response', async () => {
     const batch = [
       anEvent({ userId: 1 }),
       anEvent(),
@@ -26,7 +26,7 @@ describe('unknown fields of events', () => {
     expect(ignoredBy(answer)).toBe('"/userId", "/evenType"');
   });
 
-  test('are named in a lenient answer and in a replay too', async () => {
+  test('are listed in a lenient response and in a replay', async () => {
     const key = { 'Idempotency-Key': aKey() };
     const answers = [
       await game.post([anEvent({ userId: 1 }), 7], { Prefer: 'handling=lenient' }),
@@ -38,7 +38,7 @@ describe('unknown fields of events', () => {
     expect(answers.map(ignoredBy)).toEqual(['"/userId"', '"/userId"', '"/userId"']);
   });
 
-  test('are no more than ten in the header, and may have any name', async () => {
+  test('are at most ten in the header, and can have any name', async () => {
     const names = Array.from({ length: 30 }, (_, n) => [`günstig"\r\n${n}`, n]);
     const answer = await game.post(anEvent(Object.fromEntries(names)));
 
@@ -48,7 +48,7 @@ describe('unknown fields of events', () => {
     );
   });
 
-  test('are a 400 with handling=strict, which names each and what was meant, and stores nothing', async () => {
+  test('get a 400 with handling=strict that lists each with the probable field, and store nothing', async () => {
     const own = await shared.aProject({ revision: 'B' });
     const answer = await own.post([anEvent(), anEvent({ sessionID: own.sessionId, userId: 1 })], STRICT);
 
@@ -65,7 +65,7 @@ describe('unknown fields of events', () => {
     expect((await own.get('/v1/quota')).json().used).toBe(0);
   });
 
-  test('are named beside what else is wrong with handling=strict', async () => {
+  test('are listed with other problems with handling=strict', async () => {
     const answer = await game.post({ evenType: 'x' }, STRICT);
     const errors: { pointer: string; code: string }[] = answer.json().errors;
 
@@ -75,7 +75,7 @@ describe('unknown fields of events', () => {
     ]);
   });
 
-  test('are nothing to a strict request that has none', async () => {
+  test('do not affect a strict request without unknown fields', async () => {
     const escaped = '{"event\\u0054ype":"x","payload":{"any":1},"sessionId":null}';
     const answer = await game.post(escaped, STRICT);
 
@@ -85,7 +85,7 @@ describe('unknown fields of events', () => {
   });
 });
 
-describe('unknown fields of what is no event', () => {
+describe('unknown fields outside events', () => {
   const upload = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' };
   const build = { version: '1.4.2', platform: 'Web', gitCommmit: 'x' };
   const report = {
@@ -102,7 +102,7 @@ describe('unknown fields of what is no event', () => {
     ['/v1/ingest/uploads', { ...upload, sizebytes: 1 }, { '/sizebytes': 'sizeBytes' }],
   ];
 
-  test.each(cases)('are ignored and named: %s', async (path, body, fields) => {
+  test.each(cases)('are ignored and listed: %s', async (path, body, fields) => {
     const answer = await game.request('POST', path, { body });
 
     expect(answer.status).toBe(201);
@@ -129,7 +129,7 @@ describe('unknown fields of what is no event', () => {
     },
   );
 
-  test.each(cases)('are nothing to a strict request that has none: %s', async (path) => {
+  test.each(cases)('do not affect a strict request without unknown fields: %s', async (path) => {
     const body = path.endsWith('uploads')
       ? upload
       : path.endsWith('reports')

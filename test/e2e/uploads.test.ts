@@ -1,4 +1,4 @@
-/** Uploads: a file goes from a game to those who may read its project, whole or not at all. */
+/** Tests uploads: a file is stored completely or not at all, and readable by its project only. */
 import { randomBytes } from 'node:crypto';
 import { request } from 'node:http';
 import { isUuidV7 } from '@questlog/schemas/uuid';
@@ -16,9 +16,9 @@ beforeAll(async () => {
 });
 
 describe.concurrent('an upload', () => {
-  test('is answered with an address, takes the bytes there, and gives them back to its project', async () => {
+  test('returns an address, accepts the bytes there, and returns them to its project', async () => {
     const bytes = randomBytes(3223);
-    // As a published plugin sends it: keys sorted, no spaces.
+    // Body of the published plugin: sorted keys, no spaces.
     const answer = await asked(
       `{"attachmentType":"log_bundle","fileName":"game.log","mimeType":"text/plain","sessionId":"${game.sessionId}","sizeBytes":3223}`,
     );
@@ -47,7 +47,7 @@ describe.concurrent('an upload', () => {
     expect(read.bytes.equals(bytes)).toBe(true);
   });
 
-  test('is a download, whatever its bytes say, with its name and type', async () => {
+  test('is downloaded with its name and type for any content', async () => {
     const { uploadId } = await stored('<script>', { fileName: 'ünï "x".html', mimeType: 'text/html' });
     const { headers } = await game.request('GET', `/v1/uploads/${uploadId}`);
     expect(Object.fromEntries(headers)).toMatchObject({
@@ -61,7 +61,7 @@ describe.concurrent('an upload', () => {
     expect([head.status, head.headers.get('content-length'), head.bytes.length]).toEqual([200, '8', 0]);
   });
 
-  test('of another project is not there', async () => {
+  test('of another project gets a 404', async () => {
     const { uploadId } = await stored('mine');
     const other = await shared.aProject({ tenantId: game.tenantId });
     for (const id of [uploadId, anUnknownId(), 'x', '%00', '..%2f..']) {
@@ -69,7 +69,7 @@ describe.concurrent('an upload', () => {
     }
   });
 
-  test('needs the scope of reports to be made, of reads to be read, and no token for its bytes', async () => {
+  test('needs the scope reports:write to create, read to read, and no token for its bytes', async () => {
     const { uploadId } = await stored('x');
     const ask = async (scope: string, method: string, path: string, body?: object): Promise<number> => {
       const { token } = await aToken(shared.product, game.projectId, { scopes: [scope] });
@@ -81,7 +81,7 @@ describe.concurrent('an upload', () => {
     expect(await ask('reports:write', 'GET', `/v1/uploads/${uploadId}`)).toBe(403);
   });
 
-  test('can be put again, not with other bytes', async () => {
+  test('can be repeated with the same bytes only', async () => {
     const upload = (await asked(aFile())).json();
     expect((await put(upload, 'first')).status).toBe(200);
     expect((await put(upload, 'first')).json()).toEqual({ uploadId: upload.uploadId, sizeBytes: 5 });
@@ -89,14 +89,14 @@ describe.concurrent('an upload', () => {
     expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).text()).toBe('first');
   });
 
-  test('is no part of a file', async () => {
+  test('cannot store a part of a file', async () => {
     const upload = (await asked(aFile())).json();
     const answer = await put(upload, 'second half', 'text/plain', { 'Content-Range': 'bytes 5-15/16' });
     expect(answer.json()).toMatchObject({ status: 400, code: 'invalid_request' });
     expect((await put(upload, 'first second half')).status).toBe(200);
   });
 
-  test('is taken no more while its project is suspended, though its address was given before', async () => {
+  test('is rejected while its project is suspended, also with an earlier address', async () => {
     const other = await shared.aProject();
     const upload = (await other.request('POST', UPLOADS, { body: aFile() })).json();
     const suspend = (suspended: boolean) =>
@@ -107,20 +107,20 @@ describe.concurrent('an upload', () => {
     expect((await put(upload, 'x')).status).toBe(200);
   });
 
-  test('over the limit of its kind is refused while it comes, and nothing of it is kept', async () => {
+  test('above the limit of its kind is rejected during the transfer, and not stored', async () => {
     const upload = (await asked(aFile({ attachmentType: 'screenshot', mimeType: 'image/png' }))).json();
     const answer = await put(upload, Buffer.alloc(10 * 1024 * 1024 + 1), 'image/png');
     expect(answer.json()).toMatchObject({ status: 413, code: 'upload_too_large' });
     expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).status).toBe(404);
   });
 
-  test('under way ends within 2 s of the revocation of the token that asked for it, though nothing comes', async () => {
+  test('in progress ends within 2 s of the revocation of its token, also without data', async () => {
     const { id, token } = await aToken(shared.product, game.projectId);
     const headers = { Authorization: `Bearer ${token}` };
     const upload = (await game.request('POST', UPLOADS, { headers, body: aFile({ sizeBytes: 9 }) })).json();
     const sent = request(upload.uploadUrl, { method: 'PUT', headers: upload.requiredHeaders });
     const ended = new Promise((resolve) => sent.once('close', resolve));
-    // What went wrong is told by its end.
+    // The close event reports the failure.
     sent.on('error', () => {});
     sent.write('half');
     const inFlight = async () => (await shared.product.admin('GET', '/metrics')).text();
@@ -133,7 +133,7 @@ describe.concurrent('an upload', () => {
     expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).status).toBe(404);
   });
 
-  test('with an address that was changed is refused, and nothing of it is kept', async () => {
+  test('with a changed address is rejected, and not stored', async () => {
     const upload = (await asked(aFile({ sizeBytes: 1 }))).json();
     const uploadUrl = upload.uploadUrl.replace('bytes=1', 'bytes=2');
     expect((await put({ ...upload, uploadUrl }, 'xx')).json()).toMatchObject({
@@ -178,13 +178,13 @@ describe.concurrent('a request for an upload', () => {
     expect(answer.json()).toMatchObject({ status, errors: [{ pointer }] });
   });
 
-  test('of a kind that there is not is told those that there are', async () => {
+  test('of an unknown kind gets the list of kinds', async () => {
     expect((await asked(aFile({ attachmentType: 'movie' }))).json().detail).toContain(
       'screenshot, video, save_state, log_bundle, other',
     );
   });
 
-  test('of another media type than JSON is a 415', async () => {
+  test('of another media type than JSON gets a 415', async () => {
     const headers = { 'Content-Type': 'text/plain' };
     expect((await game.request('POST', UPLOADS, { headers, body: '{}' })).status).toBe(415);
   });
@@ -203,7 +203,7 @@ function asked(body: unknown): Promise<Answer> {
   return game.request('POST', UPLOADS, { body });
 }
 
-/** Without a token, as the address needs none. */
+/** Sends the file without a token, because the address needs none. */
 function put(
   { uploadUrl }: Address,
   body: Buffer | string,

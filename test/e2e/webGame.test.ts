@@ -1,4 +1,4 @@
-/** `examples/web-game` in a real Chromium: played by keys, and its report read back with the moves before it. */
+/** Tests `examples/web-game` in a real Chromium: played with keys; its report contains the earlier moves. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -17,7 +17,7 @@ const SERVE = fileURLToPath(new URL('../../examples/web-game/serve.mjs', import.
 const shared = sharedProduct();
 const executablePath = findProgram('chromium');
 
-test('a game is played by keys, and F8 files a report with its picture and its moves, in order; one that is not filed is told of', async ({
+test('a game is played with keys, and F8 files a report with its picture and its moves in order; a failure is shown', async ({
   skip,
 }) => {
   if (executablePath === undefined) return skip('there is no chromium');
@@ -63,7 +63,7 @@ test('a game is played by keys, and F8 files a report with its picture and its m
   expect(problems).toEqual([]);
 });
 
-/** @returns the address of the game, as its server prints it. */
+/** Returns the address that the game's server prints. */
 async function served({ token }: TestProject): Promise<string> {
   const { baseUrl, adminUrl } = shared.product.credentials;
   const env = {

@@ -1,4 +1,4 @@
-/** One connection to the product, as bytes: bodies held back or in chunks, and several requests on the same socket. */
+/** One raw connection to the product: bodies that are withheld or chunked, and several requests on the same socket. */
 import { connect, type Socket } from 'node:net';
 
 export interface WireRequest {
@@ -6,19 +6,19 @@ export interface WireRequest {
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Buffer | string;
-  /** `held back`: announced by its Content-Length and never sent. `chunked`: without a Content-Length. */
+  /** `held back`: announced by Content-Length and never sent. `chunked`: without a Content-Length. */
   readonly sending?: 'whole' | 'chunked' | 'held back';
 }
 
 export interface WireAnswer {
   readonly status: number;
-  /** Names in lower case. */
+  /** Headers by lower-case name. */
   readonly headers: ReadonlyMap<string, string>;
   readonly text: string;
 }
 
 export interface Wire {
-  /** Rejects when the product closes the connection instead of answering. */
+  /** Rejects if the product closes the connection instead of answering. */
   ask(request: WireRequest): Promise<WireAnswer>;
   close(): void;
 }
@@ -53,7 +53,7 @@ export async function openWire(baseUrl: string): Promise<Wire> {
   };
 }
 
-/** Resolves once everything has left, the answer may come before. */
+/** Resolves when everything is sent; the response may arrive earlier. */
 function writeRequest(socket: Socket, host: string, request: WireRequest): Promise<void> {
   const { method = 'POST', path, headers = {}, sending = 'whole' } = request;
   const body = Buffer.from(request.body ?? '');
