@@ -82,7 +82,7 @@ export interface StartOptions {
   readonly args?: readonly string[];
   /** File that starts the product. Undefined for this checkout's file. */
   readonly entry?: string | undefined;
-  /** Flags and environment of Node. Undefined for those of this checkout's `npm start`. */
+  /** Flags and environment of Node. Undefined for this checkout's `npm start`. */
   readonly given?: StartedWith;
   /** Engines for three processes. Undefined for the default of the tier. */
   readonly engines?: ClusterEngines | undefined;

@@ -214,7 +214,7 @@ test('counts fields above a project’s limit as other', async () => {
 });
 
 test('counts requests without a valid token without a project and without the token', async () => {
-  const unknown = 'qlt_a-token-that-nobody-has-made';
+  const unknown = 'qlt_an-unknown-token-of-no-client';
   for (const Authorization of [`Bearer ${unknown}`, unknown]) {
     await shared.product.request('POST', '/v1/ingest/events', {
       body: anEvent(),

@@ -150,7 +150,7 @@ describe.concurrent('a filter of reports', () => {
       () => ({ severity: 'critical', buildId: build, sessionId: session, since: between }),
       'c',
     ],
-    ['a name that is none', () => ({ colour: 'red' }), 'cba'],
+    ['an unknown name', () => ({ colour: 'red' }), 'cba'],
   ];
   test.each(cases)('%s', async (_, query, wanted) => {
     const found = idsOf(await own.get(`/v1/reports?${new URLSearchParams(query())}`));

@@ -44,7 +44,7 @@ test('links the first events before and after the report up to the maximum, and 
     20_000,
   );
   expect(await made()).toEqual(linked);
-  // Also compares with a brute-force join, like the audits of the fault campaign.
+  // Compares with a brute-force join, too, like the audits of the fault campaign.
   const joined = await joinAndLinks(shared.product, `project_id = '${game.projectId}'`);
   expect(joined).toSatisfy(isSame);
 });

@@ -188,7 +188,7 @@ describe.concurrent('a page of a report’s events', () => {
 
 describe.concurrent('a window of a project', () => {
   test.each([{ beforeMs: 1 }, { beforeMs: -1, afterMs: 0 }, { beforeMs: 0, afterMs: 86_400_001 }, 7])(
-    'is refused by the admin API where it is none: %j',
+    'is rejected by the admin API if it is invalid: %j',
     async (reportWindow) => {
       const answer = await shared.product.admin('PATCH', `/admin/projects/${game.projectId}`, {
         reportWindow,

@@ -233,7 +233,7 @@ test('a query ends with its client, and the query after 32 waiting queries gets 
   leaving.abort();
   await Promise.allSettled(asked);
 
-  // None of the queries would have ended by then.
+  // The queries would not have ended by then.
   await expect.poll(async () => (await ask('SELECT 1')).status, { timeout: 15_000 }).toBe(200);
 });
 

@@ -64,7 +64,7 @@ testAtTerminal('Tab completes names, and Ctrl-C clears what is typed', async () 
   expect((await terminal.ended()).code).toBe(0);
 });
 
-testAtTerminal('Ctrl-C gives up a question that is not answered, and the prompt goes on', async () => {
+testAtTerminal('Ctrl-C cancels a running query, and the prompt continues', async () => {
   let asked = '';
   const url = await aStranger((request) => {
     request.on('data', (piece) => {
