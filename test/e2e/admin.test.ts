@@ -32,7 +32,7 @@ describe.concurrent('a tenant', () => {
     expect(await listed('/tenants', whole.json().id)).toEqual(whole.json());
   });
 
-  test('created again under its id is a 200, and a 409 with other content', async () => {
+  test('created again with the same id is a 200, and with different content a 409', async () => {
     const given = { id: anUnknownId(), name: 'Studio', monthlySoftQuota: 5 };
     const first = await admin('POST', '/tenants', given);
     const again = await admin('POST', '/tenants', { ...given, id: given.id.toUpperCase() });
@@ -44,7 +44,7 @@ describe.concurrent('a tenant', () => {
     expect(other.json().code).toBe('conflict');
   });
 
-  test('is changed by PATCH, what is not named stays', async () => {
+  test('is changed by PATCH, which keeps the omitted fields', async () => {
     const { id } = (
       await admin('POST', '/tenants', { name: 'Studio', monthlySoftQuota: 5, spread: 2 })
     ).json();
@@ -59,7 +59,7 @@ describe.concurrent('a tenant', () => {
     expect(await listed('/tenants', id)).toEqual(freed.json());
   });
 
-  test('that is spread has the lane of each session in its events’ ids, and their partition', async () => {
+  test('with a spread puts each session’s lane into its event ids, and each lane into one partition', async () => {
     const game = await shared.aProject({ revision: 'A', spread: 4 });
     const sessions = await Promise.all(Array.from({ length: 16 }, () => game.session()));
     const created: { id: string; sessionId: string }[] = (
@@ -78,16 +78,16 @@ describe.concurrent('a tenant', () => {
     for (const { id, log_partition } of rows) expect(log_partition).toBe(byLane.get(laneOf(id)));
   });
 
-  test('that is spread has one lane for all events of a request that name no session', async () => {
+  test('with a spread uses one lane for all events of a request without sessions', async () => {
     const game = await shared.aProject({ revision: 'B', spread: 64 });
     const requests = await Promise.all(Array.from({ length: 16 }, () => game.post(events(5))));
     const lanes = requests.map((answer) => answer.json().map(({ id }: { id: string }) => laneOf(id)));
 
-    for (const ofOne of lanes) expect(new Set(ofOne).size).toBe(1);
+    for (const requestLanes of lanes) expect(new Set(requestLanes).size).toBe(1);
     expect(new Set(lanes.flat()).size).toBeGreaterThan(1);
   });
 
-  test('whose spread is raised keeps the lanes of its earlier sessions', async () => {
+  test('keeps the lanes of existing sessions when its spread is raised', async () => {
     const game = await shared.aProject({ revision: 'A' });
     await admin('PATCH', `/tenants/${game.tenantId}`, { spread: 4 });
     const fresh = await Promise.all(Array.from({ length: 16 }, () => game.session()));
@@ -103,7 +103,7 @@ describe.concurrent('a tenant', () => {
 });
 
 describe.concurrent('a project', () => {
-  test('is created under its tenant, without a revision of its own unless it is given', async () => {
+  test('is created in its tenant, without a revision unless one is given', async () => {
     const { id: tenantId } = (await admin('POST', '/tenants', { name: 'Studio' })).json();
     const plain = await admin('POST', '/projects', { tenantId, name: 'Game' });
     const given = { id: anUnknownId(), tenantId, name: 'Game', revision: 'B' };
@@ -124,7 +124,7 @@ describe.concurrent('a project', () => {
     expect(await listed('/projects', given.id)).toEqual({ ...whole.json(), switches: 0 });
   });
 
-  test('has the revision that a PATCH gives it, and the deployment’s again after null', async () => {
+  test('uses the revision of a PATCH, and the deployment’s revision after a PATCH to null', async () => {
     const game = await shared.aProject();
     expect((await game.post(anEvent())).status).toBe(400);
     const patched = await admin('PATCH', `/projects/${game.projectId}`, { revision: 'B' });
@@ -137,7 +137,7 @@ describe.concurrent('a project', () => {
 });
 
 describe.concurrent('a token', () => {
-  test('is shown once: its list has neither the token nor its hash', async () => {
+  test('is shown once: the list contains neither the token nor its hash', async () => {
     const game = await shared.aProject();
     const { id, token } = await aToken(shared.product, game.projectId, {
       scopes: ['read', 'read'],
@@ -157,7 +157,7 @@ describe.concurrent('a token', () => {
     });
   });
 
-  test('is gone from the list once it is revoked, and revoked only once', async () => {
+  test('is removed from the list when revoked, and a second revocation is a 404', async () => {
     const game = await shared.aProject();
     const { id } = await aToken(shared.product, game.projectId);
 

@@ -1,4 +1,4 @@
-/** The admin listener: who may ask, what is refused, and health, readiness and metrics for anybody. */
+/** The admin listener: authentication, rejected requests, and health, readiness, and metrics without a token. */
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -27,12 +27,12 @@ describe('an id that does not exist', () => {
     expect(answer.json().code).toBe('not_found');
   });
 
-  test.each(['/tenants/x', '/projects/x'])('is a 404 where it is no UUID: PATCH /admin%s', async (path) => {
+  test.each(['/tenants/x', '/projects/x'])('is a 404 if it is not a UUID: PATCH /admin%s', async (path) => {
     expect((await admin('PATCH', path, { name: 'x' })).status).toBe(404);
   });
 });
 
-describe('a body that is not in order', () => {
+describe('an invalid admin request body', () => {
   const tenantId = anUnknownId();
 
   test.each([
@@ -69,9 +69,9 @@ describe('a body that is not in order', () => {
   });
 
   test.each([
-    ['no timestamp', 'tomorrow'],
-    ['past', '2026-01-01T00:00:00Z'],
-  ])('is a 400 that names expiresAt where it is %s', async (_, expiresAt) => {
+    ['not a timestamp', 'tomorrow'],
+    ['in the past', '2026-01-01T00:00:00Z'],
+  ])('is a 400 that names expiresAt if it is %s', async (_, expiresAt) => {
     const { projectId } = await shared.aProject();
     const answer = await admin('POST', '/tokens', { projectId, expiresAt });
 
@@ -79,7 +79,7 @@ describe('a body that is not in order', () => {
     expect(pointersIn(answer)).toEqual(['/expiresAt']);
   });
 
-  test.each([['[]'], ['null'], ['{'], ['7']])('is a 400 where it is no object: %s', async (body) => {
+  test.each([['[]'], ['null'], ['{'], ['7']])('is a 400 if it is not an object: %s', async (body) => {
     expect((await admin('POST', '/tenants', body)).status).toBe(400);
   });
 });
@@ -91,7 +91,7 @@ describe('the admin listener', () => {
     game = await shared.aProject();
   });
 
-  test('asks for the admin token; a game’s token is a stranger there', async () => {
+  test('requires the admin token and rejects a game’s token', async () => {
     for (const header of [undefined, 'Bearer nobody', `Bearer ${game.token}`]) {
       for (const path of ['/admin/tenants', '/admin/projects', '/admin/tokens', '/admin/sql']) {
         const method = path === '/admin/sql' ? 'POST' : 'GET';
@@ -111,7 +111,7 @@ describe('the admin listener', () => {
     }
   });
 
-  test('is another one than the public one, which has none of its paths', async () => {
+  test('is separate from the public listener, which serves none of its paths', async () => {
     const { adminToken } = shared.product.credentials;
     for (const path of ['/admin/tenants', '/admin/sql', '/metrics']) {
       const answer = await shared.product.request('GET', path, {
@@ -147,7 +147,7 @@ describe('the admin listener', () => {
   });
 });
 
-describe.concurrent('a request that names another host, as a page would whose name was made to lead here,', () => {
+describe.concurrent('an admin request with a foreign Host header (DNS rebinding)', () => {
   test.each([
     'evil.example',
     'evil.example:8081',
@@ -156,12 +156,12 @@ describe.concurrent('a request that names another host, as a page would whose na
     '0.0.0.0',
     'a b',
     'internal',
-  ])('is a 421, with the token too: %s', async (host) => {
+  ])('is a 421 even with the admin token: %s', async (host) => {
     const paths = ['/admin/tenants', '/admin/sql', '/nothing', '/'];
     expect(await Promise.all(paths.map((path) => statusAt(path, host)))).toEqual(paths.map(() => 421));
   });
 
-  test('reads in the 421 that games use another port', async () => {
+  test('gets a 421 that names the port for games', async () => {
     const { body } = await answerOf('/v1/ingest/events', 'telemetry.example:8081');
     expect(body).toContain("this is the operators' listener; games use port 8080");
   });
@@ -174,11 +174,11 @@ describe.concurrent('a request that names another host, as a page would whose na
     'ops.internal',
     'OPS.internal:1',
     'ops.example',
-  ])('is answered where the host is this machine’s loopback or was allowed: %s', async (host) => {
+  ])('is answered if the host is loopback or allowed: %s', async (host) => {
     expect(await statusAt('/admin/tenants', host)).toBe(200);
   });
 
-  test('is told whether the process lives, is ready, and how it does', async () => {
+  test('can read health, readiness, and metrics', async () => {
     const paths = ['/healthz', '/readyz', '/metrics'];
     expect(await Promise.all(paths.map((path) => statusAt(path, 'evil.example')))).toEqual([200, 200, 200]);
   });

@@ -1,4 +1,4 @@
-/** GET /openapi.json of the operators' listener: what it documents is what that listener does. */
+/** GET /openapi.json of the operators' listener: the document matches the listener's behavior. */
 import { Compile } from 'typebox/schema';
 import { beforeAll, expect, test } from 'vitest';
 import { anUnknownId, eventually, RECOUNT_WITHIN_MS } from './builders.ts';
@@ -18,29 +18,29 @@ interface Document {
 const shared = sharedProduct();
 let document: Document;
 beforeAll(async () => {
-  // Without a token: it names no secret.
+  // The document needs no token because it contains no secret.
   const answer = await fetch(`${shared.product.credentials.adminUrl}/openapi.json`);
   document = JSON.parse(await answer.text());
 });
 
-test('says where the admin token is', () => {
+test('names the location of the admin token', () => {
   expect(JSON.stringify(document.components)).toContain('`adminToken` in `.data/dev-credentials.json`');
 });
 
-test('each path has the methods that the listener allows there, and no other', async () => {
+test('the document lists exactly the methods that the listener allows for each path', async () => {
   expect(document.openapi).toMatch(/^3\.1\./);
   for (const [path, operations] of Object.entries(document.paths)) {
-    const refused = await shared.product.admin('PROPFIND', path.replace('{id}', anUnknownId()));
-    const allowed = refused.headers.get('Allow')?.split(', ') ?? [];
+    const rejected = await shared.product.admin('PROPFIND', path.replace('{id}', anUnknownId()));
+    const allowed = rejected.headers.get('Allow')?.split(', ') ?? [];
 
-    expect([path, refused.status]).toEqual([path, 405]);
+    expect([path, rejected.status]).toEqual([path, 405]);
     expect([path, ...Object.keys(operations).map((method) => method.toUpperCase())].toSorted()).toEqual(
       [path, ...allowed.filter((method) => method !== 'HEAD')].toSorted(),
     );
   }
 });
 
-test('every answer has a documented status, and the schema and media type of it', {
+test('every answer has a documented status, schema, and media type', {
   timeout: RECOUNT_WITHIN_MS,
 }, async () => {
   const operations = new Set<string>();
@@ -66,7 +66,7 @@ test('every answer has a documented status, and the schema and media type of it'
     await ask('POST', path, given);
     await ask('POST', path, given);
     await ask('POST', path, { ...given, name: 'another' });
-    await ask('POST', path, { ...given, nobodyKnows: 1 });
+    await ask('POST', path, { ...given, unknownField: 1 });
     await ask('PATCH', `${path}/{id}`, patch, `${path}/${given.id}`);
     await ask('PATCH', `${path}/{id}`, patch, `${path}/${anUnknownId()}`);
     await ask('GET', path);
@@ -86,15 +86,15 @@ test('every answer has a documented status, and the schema and media type of it'
     await ask('PUT', switches, [{ action: 'drop' }], path);
     await ask('GET', switches, undefined, path);
   }
-  // As an event of the game it may be held back.
+  // A `reject` switch also applies to the test event.
   await ask('PUT', switches, [{ action: 'reject', reason: 'R' }], switches.replace('{id}', projectId));
   await ask('POST', testEvent, undefined, testEvent.replace('{id}', projectId));
   await ask('PUT', switches, [], switches.replace('{id}', projectId));
   const [project, limits] = ['/admin/projects/{id}', { eventsPerSecond: 1, burstSeconds: 1 }];
   await ask('PATCH', project, { limits }, project.replace('{id}', projectId));
   const sendOne = () => ask('POST', testEvent, undefined, testEvent.replace('{id}', projectId));
-  const held = await Promise.all([sendOne(), sendOne(), sendOne()]);
-  expect(held.map(({ status }) => status)).toContain(429);
+  const answers = await Promise.all([sendOne(), sendOne(), sendOne()]);
+  expect(answers.map(({ status }) => status)).toContain(429);
   const report = '/admin/projects/{id}/reports/{reportId}';
   const nowhere = report.replace('{id}', projectId).replace('{reportId}', anUnknownId());
   await ask('DELETE', report, undefined, nowhere);
@@ -114,7 +114,7 @@ test('every answer has a documented status, and the schema and media type of it'
   await ask('GET', '/admin/ledger', undefined, '/admin/ledger?tenant=nobody');
   await ask('POST', '/admin/verify', { from: new Date(Date.now() - 60_000).toISOString() });
   await ask('POST', '/admin/verify', { from: '2199-01-01' });
-  // Its stream does not end, so that it has tests of its own.
+  // The stream of a successful tail does not end, so other tests cover it.
   await ask('GET', '/admin/tail', undefined, '/admin/tail?where=level');
   await ask('GET', '/admin/tail', undefined, `/admin/tail?project=${anUnknownId()}`);
   const audit = '/admin/audit';
@@ -123,13 +123,13 @@ test('every answer has a documented status, and the schema and media type of it'
     (answer) => answer.json().audit.length > 0,
   );
   await ask('GET', audit, undefined, `${audit}?since=yesterday`);
-  const letters = '/admin/dead-letters';
-  await ask('GET', letters);
-  await ask('GET', letters, undefined, `${letters}?state=gone`);
-  const nobodys = `${letters}/${anUnknownId()}`;
-  await ask('GET', `${letters}/{id}`, undefined, nobodys);
-  await ask('DELETE', `${letters}/{id}`, undefined, nobodys);
-  await ask('POST', `${letters}/{id}/replay`, undefined, `${nobodys}/replay`);
+  const deadLetters = '/admin/dead-letters';
+  await ask('GET', deadLetters);
+  await ask('GET', deadLetters, undefined, `${deadLetters}?state=gone`);
+  const unknownPath = `${deadLetters}/${anUnknownId()}`;
+  await ask('GET', `${deadLetters}/{id}`, undefined, unknownPath);
+  await ask('DELETE', `${deadLetters}/{id}`, undefined, unknownPath);
+  await ask('POST', `${deadLetters}/{id}/replay`, undefined, `${unknownPath}/replay`);
   const erasures = '/admin/erasures';
   const { id } = (await ask('POST', erasures, { tenantId, projectId, sessionId: anUnknownId() })).json();
   await ask('POST', erasures, { tenantId: anUnknownId() });

@@ -1,4 +1,7 @@
-/** What operators change and who is refused is recorded: who, what, before, after, from where; and no secret. */
+/**
+ * The audit log records each operator change and each rejected credential (actor, target, before, after, address), without
+ * secrets.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AuditRecord } from '@questlog/schemas/http/audit';
@@ -10,10 +13,10 @@ import { questlogCommand } from './questlogCommand.ts';
 const FLOOD = 400;
 const UUID = /^[0-9a-f-]{36}$/;
 
-describe('an operator’s week', () => {
+describe('the audit log', () => {
   let product: Product;
   let dataDir: string;
-  /** Made and revoked, and never to be found again. */
+  /** A token that this test creates and revokes. It must not appear in any record or file. */
   let secret: string;
   const [tenant, project, other] = [anUnknownId(), anUnknownId(), anUnknownId()];
   const ids: Record<string, string> = {};
@@ -25,7 +28,7 @@ describe('an operator’s week', () => {
       async () => (await ask(query)).audit,
       (audit) => audit.length >= records && audit.every(({ status }) => status !== null),
     );
-  const refused = (path: string, token: string, method = 'GET') =>
+  const withToken = (path: string, token: string, method = 'GET') =>
     fetch(product.credentials.adminUrl + path, { method, headers: { Authorization: `Bearer ${token}` } });
 
   beforeAll(async () => {
@@ -38,7 +41,7 @@ describe('an operator’s week', () => {
     };
   });
 
-  test('tells of each change who asked it, of what, how it was, how it is, and how it was answered', async () => {
+  test('records the actor, target, state before and after, and answer of each change', async () => {
     const limits = { eventsPerSecond: 5 };
     await product.admin('POST', '/admin/tenants', { id: tenant, name: 'Fox studio' });
     await product.admin('POST', '/admin/projects', { id: project, tenantId: tenant, name: 'Fox Run' });
@@ -50,14 +53,14 @@ describe('an operator’s week', () => {
     await product.admin('PATCH', `/admin/projects/${other}`, { name: 'None' });
 
     const records = await written(7);
-    const told = records.map(({ method, route, target, status, code }) => [
+    const summaries = records.map(({ method, route, target, status, code }) => [
       method,
       route,
       target,
       status,
       code,
     ]);
-    expect(told).toEqual([
+    expect(summaries).toEqual([
       ['PATCH', '/admin/projects/:id', other, 404, 'not_found'],
       ['DELETE', '/admin/tokens/:id', made.id, 204, null],
       ['PATCH', '/admin/tenants/:id', tenant, 200, null],
@@ -88,7 +91,7 @@ describe('an operator’s week', () => {
     expect(Date.parse(revoked?.doneAt ?? '')).toBeGreaterThanOrEqual(Date.parse(revoked?.at ?? ''));
   });
 
-  test('is narrowed by time, actor, project and tenant, and comes in pages', async () => {
+  test('filters by time, actor, project, and tenant, and returns pages', async () => {
     const all = await written(7);
     const [newest, , third] = all;
     const own = newest?.actor ?? '';
@@ -109,7 +112,7 @@ describe('an operator’s week', () => {
     expect((await product.admin('GET', '/admin/audit?since=yesterday')).status).toBe(400);
   });
 
-  test('tells a console’s sessions and refused credentials apart, without a secret of any', async () => {
+  test('distinguishes console sessions from rejected credentials and records no secret', async () => {
     const { adminUrl, token: gameToken } = product.credentials;
     const origin = { Origin: adminUrl, 'Content-Type': 'application/json' };
     const signIn = (token: string) =>
@@ -122,9 +125,9 @@ describe('an operator’s week', () => {
     const [byHand] = await written(1, '?actor=console');
     expect(byHand).toMatchObject({ actor: expect.stringMatching(/^console:[0-9a-f]{16}$/), status: 200 });
 
-    expect((await refused('/admin/tenants', gameToken)).status).toBe(401);
+    expect((await withToken('/admin/tenants', gameToken)).status).toBe(401);
     expect((await signIn('not-the-admin-token-either')).status).toBe(401);
-    // Where a token is no token's place, and where there is no such field.
+    // A token in a path that expects an id, and a token in an unknown field.
     await product.admin('DELETE', `/admin/tokens/${secret}`);
     expect((await product.admin('POST', '/admin/tokens', { projectId: project, token: secret })).status).toBe(
       400,
@@ -140,11 +143,13 @@ describe('an operator’s week', () => {
     });
   });
 
-  test('keeps a flood of refused tokens to a few records, which count them, also over a restart', async () => {
+  test('combines a flood of rejected tokens into a few records with counts, across a restart', async () => {
     const before = await ask('?limit=1000');
     const answers = new Set<number>();
     for (let n = 0; n < FLOOD; n += 20) {
-      const some = Array.from({ length: 20 }, (_, i) => refused('/admin/projects', `guess-${n + i}`, 'POST'));
+      const some = Array.from({ length: 20 }, (_, i) =>
+        withToken('/admin/projects', `guess-${n + i}`, 'POST'),
+      );
       for (const { status } of await Promise.all(some)) answers.add(status);
     }
     expect([...answers]).toEqual([401]);
@@ -155,7 +160,7 @@ describe('an operator’s week', () => {
     const guesses = ({ kind, actor }: AuditRecord) => kind === 'refusal' && !actor.startsWith('game-token');
     const records = await eventually(
       async () => (await ask('?limit=1000')).audit,
-      // With the one that tried to sign in.
+      // The additional record is the failed sign-in.
       (all) => sum(all.filter(guesses)) === FLOOD + 1,
     );
     expect(records.filter(guesses).length).toBeLessThanOrEqual(6);
@@ -164,7 +169,7 @@ describe('an operator’s week', () => {
     );
   });
 
-  test('is what the command prints, as a table and as JSON', async () => {
+  test('is printed by questlog audit as a table and as JSON', async () => {
     const { adminUrl, adminToken } = product.credentials;
     const env = { QUESTLOG_ADMIN_URL: adminUrl, QUESTLOG_ADMIN_TOKEN: adminToken };
     const run = (...args: string[]) => questlogCommand(['audit', '--project', project, ...args], { env });
@@ -177,7 +182,7 @@ describe('an operator’s week', () => {
     expect((await run('--limit', '1')).stderr).toContain('there are more');
   });
 
-  test('tells of a switch what was off before, what is since, and why', async () => {
+  test('records the switches before and after a change, and their reason', async () => {
     const path = `/admin/projects/${project}/switches`;
     const switches = [{ eventType: 'spam', action: 'reject', reason: 'it floods' }];
     await product.admin('PUT', path, switches);
@@ -193,7 +198,7 @@ describe('an operator’s week', () => {
     expect(lifted).toMatchObject({ body: [], before: off });
   });
 
-  test('has the secret of no token in the topic, the table or any other file', async () => {
+  test('contains no token’s secret in the topic, the table, or any other file', async () => {
     const rows = JSON.stringify(await product.sql('SELECT * FROM audit_versions'));
     expect(rows).toContain('Fox studio');
     const { adminToken } = product.credentials;
@@ -202,9 +207,9 @@ describe('an operator’s week', () => {
       readdirSync(dataDir, { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile() && !entry.name.includes('credentials'))
         .map((entry) => readFileSync(join(entry.parentPath, entry.name)));
-    // Anew where ClickHouse has renamed or removed a part meanwhile.
+    // Repeats the read if ClickHouse renamed or removed a part in the meantime.
     const files = await vi.waitFor(read, { timeout: 10_000 });
-    // The log keeps its records as they are: what is in it is found.
+    // The log stores records unchanged, therefore a search of the files must find this text.
     expect(files.some((bytes) => bytes.includes('Fox studio'))).toBe(true);
     for (const token of [secret, adminToken]) {
       expect(files.some((bytes) => bytes.includes(token))).toBe(false);

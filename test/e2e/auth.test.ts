@@ -1,4 +1,4 @@
-/** Access: 401 before the body is read, 403 for a missing scope, and no look into other projects. */
+/** Access control: 401 before the body is read, 403 for a missing scope, and no access to other projects. */
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -23,7 +23,7 @@ const operations: readonly (readonly [string, string])[] = [
   ['GET', '/v1/quota'],
 ];
 
-const strangers: readonly (readonly [string, string])[] = [
+const invalidHeaders: readonly (readonly [string, string])[] = [
   ['an empty header', ''],
   ['a scheme alone', 'Bearer'],
   ['another scheme', 'Basic cXVlc3Q6bG9n'],
@@ -34,9 +34,9 @@ const strangers: readonly (readonly [string, string])[] = [
 
 describe.concurrent('without a valid token', () => {
   test.each(operations)(
-    '%s %s is a 401 with WWW-Authenticate, whatever is wrong with the header',
+    '%s %s is a 401 with WWW-Authenticate for every invalid header',
     async (method, path) => {
-      for (const [name, header] of strangers) {
+      for (const [name, header] of invalidHeaders) {
         const answer = await as(header, method, path);
         expect([name, answer.status]).toEqual([name, 401]);
         expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer realm="questlog"/);
@@ -45,7 +45,7 @@ describe.concurrent('without a valid token', () => {
     },
   );
 
-  test('a 401 says whether a token was missing or invalid, as RFC 6750 has it', async () => {
+  test('a 401 distinguishes a missing token from an invalid one (RFC 6750)', async () => {
     const missing = await as('', 'GET', '/v1/quota');
     const invalid = await as('Bearer nobody', 'GET', '/v1/quota');
 
@@ -54,7 +54,7 @@ describe.concurrent('without a valid token', () => {
   });
 
   test.each(['/v1/ingest/events', '/v1/ingest/sessions'])(
-    '%s answers before the body has come',
+    '%s answers before the body arrives',
     async (path) => {
       const wire = await openWire(shared.product.credentials.baseUrl);
       const headers = { Authorization: 'Bearer nobody', 'Content-Type': 'application/json' };
@@ -65,7 +65,7 @@ describe.concurrent('without a valid token', () => {
     },
   );
 
-  test('a request is a 401 rather than a 400, 413 or 415', async () => {
+  test('a request that is also invalid is a 401, not a 400, 413, or 415', async () => {
     const nobody = { Authorization: 'Bearer nobody' };
 
     expect((await game.post('{', nobody)).status).toBe(401);
@@ -74,20 +74,20 @@ describe.concurrent('without a valid token', () => {
     expect((await game.post('x', { ...nobody, 'Idempotency-Key': 'x' })).status).toBe(401);
   });
 
-  test('a token in the address does not count', async () => {
+  test('a token in the query string is ignored', async () => {
     expect((await as('', 'GET', `/v1/quota?access_token=${game.token}`)).status).toBe(401);
   });
 });
 
 describe.concurrent('a valid token', () => {
   test.each(['bearer', 'BEARER', 'Bearer '])(
-    'may come under the scheme in any case and with spaces: %j',
+    'is accepted with the scheme in any case and with extra spaces: %j',
     async (scheme) => {
       expect((await as(`${scheme} ${game.token}`, 'GET', '/v1/quota')).status).toBe(200);
     },
   );
 
-  test('is one of the public listener only: the admin token is a stranger there', async () => {
+  test('is a project token: the public listener rejects the admin token', async () => {
     const { adminToken } = shared.product.credentials;
 
     expect((await as(`Bearer ${adminToken}`, 'GET', '/v1/quota')).status).toBe(401);
@@ -104,7 +104,7 @@ describe.concurrent('the scope', () => {
   const writes = operations.filter(([method]) => method === 'POST');
   const reads = operations.filter(([method]) => method === 'GET');
 
-  test('events:write is needed to send events and to register sessions', async () => {
+  test('events:write is required to send events and to register sessions', async () => {
     for (const scopes of [['read'], ['reports:write'], ['read', 'reports:write']]) {
       const { token } = await aToken(shared.product, game.projectId, { scopes });
       for (const [method, path] of writes)
@@ -112,7 +112,7 @@ describe.concurrent('the scope', () => {
     }
   });
 
-  test('read is needed to read', async () => {
+  test('read is required for every GET', async () => {
     const { token } = await aToken(shared.product, game.projectId, {
       scopes: ['events:write', 'reports:write'],
     });
@@ -120,7 +120,7 @@ describe.concurrent('the scope', () => {
     for (const [method, path] of reads) expectForbidden(await as(`Bearer ${token}`, method, path), 'read');
   });
 
-  test('is enough on its own', async () => {
+  test('is sufficient without the other scopes', async () => {
     const writer = await aToken(shared.product, game.projectId, { scopes: ['events:write'] });
     const reader = await aToken(shared.product, game.projectId, { scopes: ['read'] });
     const event = anEvent({ sessionId: game.sessionId });
@@ -130,7 +130,7 @@ describe.concurrent('the scope', () => {
     expect((await as(`Bearer ${reader.token}`, 'GET', `/v1/events/${posted.json()[0].id}`)).status).toBe(200);
   });
 
-  test('is missing before the body has come', async () => {
+  test('is checked before the body arrives', async () => {
     const { token } = await aToken(shared.product, game.projectId, { scopes: ['read'] });
     const wire = await openWire(shared.product.credentials.baseUrl);
     const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
@@ -140,7 +140,7 @@ describe.concurrent('the scope', () => {
     wire.close();
   });
 
-  test('is to write, never to read, for a token made without scopes, and the answer says so', async () => {
+  test('defaults to the write scopes without read, and the answer lists them', async () => {
     const { id, scopes } = await aToken(shared.product, game.projectId);
     const listed: { id: string; scopes: string[] }[] = (
       await shared.product.admin('GET', '/admin/tokens')
@@ -152,7 +152,7 @@ describe.concurrent('the scope', () => {
 });
 
 describe.concurrent('a token', () => {
-  test('that is revoked is a 401 within 2 s', async () => {
+  test('is a 401 within 2 s of its revocation', async () => {
     const { id, token } = await aToken(shared.product, game.projectId, { scopes: ['read'] });
     expect((await as(`Bearer ${token}`, 'GET', '/v1/quota')).status).toBe(200);
     expect((await shared.product.admin('DELETE', `/admin/tokens/${id}`)).status).toBe(204);
@@ -165,7 +165,7 @@ describe.concurrent('a token', () => {
     expect((await game.get('/v1/quota')).status).toBe(200);
   });
 
-  test('that is revoked while a body comes stores nothing of it', async () => {
+  test('is a 401 if it is revoked while the body is sent', async () => {
     const { id, token } = await aToken(shared.product, game.projectId);
     const sent = request(`${shared.product.credentials.baseUrl}/v1/ingest/events`, {
       method: 'POST',
@@ -185,7 +185,7 @@ describe.concurrent('a token', () => {
     expect(answer.statusCode).toBe(401);
   });
 
-  test('works until its expiresAt and is a 401 from then on', async () => {
+  test('works until its expiresAt and is a 401 afterwards', async () => {
     const expiresAtMs = Date.now() + 3_000;
     const { token } = await aToken(shared.product, game.projectId, {
       expiresAt: new Date(expiresAtMs).toISOString(),
@@ -193,12 +193,12 @@ describe.concurrent('a token', () => {
     const event = anEvent({ sessionId: game.sessionId });
     expect((await game.post(event, { Authorization: `Bearer ${token}` })).status).toBe(201);
 
-    const refused = await eventually(
+    const rejected = await eventually(
       () => game.post(event, { Authorization: `Bearer ${token}` }),
       ({ status }) => status !== 201,
       6_000,
     );
-    expect(refused.status).toBe(401);
+    expect(rejected.status).toBe(401);
     expect(Date.now()).toBeGreaterThanOrEqual(expiresAtMs);
   });
 });
@@ -206,14 +206,14 @@ describe.concurrent('a token', () => {
 describe.concurrent.each([
   ['of another tenant', false],
   ['of the same tenant', true],
-])('what belongs to another project %s', (_, isSameTenant) => {
+])('the data of another project %s', (_, isSameTenant) => {
   let other: TestProject;
 
   beforeAll(async () => {
     other = await shared.aProject({ revision: 'A', ...(isSameTenant ? { tenantId: game.tenantId } : {}) });
   });
 
-  test('is no session: events that name it are refused exactly as for an unknown one', async () => {
+  test('includes no usable session: events that name it are rejected exactly like an unknown session', async () => {
     const [foreign, unknown] = [await other.session(), anUnknownId()];
     const withForeign = await game.post([anEvent({ sessionId: foreign })]);
     const withUnknown = await game.post([anEvent({ sessionId: unknown })]);
@@ -223,7 +223,7 @@ describe.concurrent.each([
     expect((await other.get(`/v1/sessions/${foreign}/events`)).json().events).toEqual([]);
   });
 
-  test('cannot be read: a session, its events and an event are answered exactly as unknown ones', async () => {
+  test('cannot be read: the answers equal those for unknown ids', async () => {
     const [created] = (await other.post(anEvent({ sessionId: other.sessionId }))).json();
     const unknownEvent = `${created.id.slice(0, 24)}000000000000`;
     const unknown = anUnknownId();
@@ -255,7 +255,7 @@ function expectForbidden(answer: Answer, scope: string): void {
   expect(challenge).toContain(`scope="${scope}"`);
 }
 
-/** The whole answer but for the id that was asked for and the request's own id. */
+/** Returns the answer without the requested id, the request id, and the date. */
 function without(answer: Answer, id: string): object {
   const headers = [...answer.headers].filter(([name]) => name !== 'x-request-id' && name !== 'date');
   const { instance, ...problem } = JSON.parse(answer.text().replaceAll(id, '<id>'));

@@ -1,6 +1,6 @@
 /**
- * A backup of a Questlog that is written to all the time, the loss of the machine, and what is there once it is restored:
- * everything that was answered before, nothing twice, and nothing that points nowhere.
+ * A backup of a Questlog under load, the loss of its machine, and a restore. The restored Questlog has everything that was
+ * answered before the backup, no duplicates, and no dangling references.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +19,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const KEY = aKey();
 const BATCH = 20;
 
-/** What was answered, in the order of the answers. */
+/** Sends batches without a pause and records the ids in the order of the answers. */
 class Load {
   readonly ids: string[] = [];
   #isOver = false;
@@ -41,7 +41,7 @@ class Load {
   }
 }
 
-test('what was answered before a backup is there once after a restore, and everything goes on from there', async () => {
+test('a restore has everything answered before the backup exactly once, and continues from there', async () => {
   const dataDir = join(folder, 'first');
   fillWithTables(join(dataDir, 'clickhouse'));
   const first = await started({ dataDir, env: { QUESTLOG_BACKUP_DIR: backups } });
@@ -67,11 +67,11 @@ test('what was answered before a backup is there once after a restore, and every
   );
   await load.stop();
   expect([made.code, made.stderr]).toEqual([0, expect.stringMatching(/^\d+ MiB in [\d.]+ s/)]);
-  const asked = await eventually(
+  const auditRows = await eventually(
     () => first.sql("SELECT status FROM audit WHERE route = '/admin/backups' AND method = 'POST'"),
     (rows) => rows.some(({ status }) => status !== null),
   );
-  expect(asked).toEqual([{ status: 202 }]);
+  expect(auditRows).toEqual([{ status: 202 }]);
   await first.kill();
 
   expect(await restore(made.stdout.trim())).toMatchObject({ code: 0 });
@@ -86,8 +86,8 @@ test('what was answered before a backup is there once after a restore, and every
     (ids) => before.every((id) => ids.includes(id)),
   );
   expect(new Set(stored).size).toBe(stored.length);
-  const known = new Set([...load.ids, ...idsOf(keyed)]);
-  expect(stored.filter((id) => !known.has(id))).toEqual([]);
+  const answered = new Set([...load.ids, ...idsOf(keyed)]);
+  expect(stored.filter((id) => !answered.has(id))).toEqual([]);
 
   const replayed = await again.post(events(3, { sessionId: game.sessionId }), { 'Idempotency-Key': KEY });
   expect([replayed.status, idsOf(replayed)]).toEqual([200, idsOf(keyed)]);
@@ -98,12 +98,12 @@ test('what was answered before a backup is there once after a restore, and every
   ).toBe(401);
   expect((await again.get(`/v1/uploads/${uploadId}`)).text()).toBe('what the game logged');
 
-  // Of the report's window, however long the restore took.
+  // The event's time is the report's time, so the event is in the report's window however long the restore took.
   const { id: reportId, occurredAt } = report;
   const [fresh] = idsOf(await again.post(anEvent({ sessionId: game.sessionId, occurredAt })));
   const { events: trail } = (await again.get(`/v1/reports/${reportId}/events`)).json();
   expect(trail.map(({ id }: { id: string }) => id).sort()).toEqual([...idsOf(keyed), fresh].sort());
-  // An id of before the backup passes over nothing that came since.
+  // A `Last-Event-ID` from before the backup skips no later link.
   await streamedUntil(product, again, position, 4);
 
   const verified = await questlogCommand(['verify', '--from', '1h', '--json'], {
@@ -147,26 +147,26 @@ async function uploaded(game: TestProject, text: string): Promise<string> {
   return uploadId;
 }
 
-/** Reads linked events behind the position until so many different ones have come. @returns the last id. */
+/** Reads linked events after `position` until `links` different links have arrived. @returns the last event id of the stream */
 async function streamedUntil(
   product: Product,
   game: TestProject,
   position: string,
   links: number,
 ): Promise<string> {
-  const gone = new AbortController();
+  const abort = new AbortController();
   const headers = {
     Authorization: `Bearer ${game.token}`,
     ...(position !== '' && { 'Last-Event-ID': position }),
   };
   const url = `${product.credentials.baseUrl}/v1/linked-events`;
-  const { body } = await fetch(url, { headers, signal: gone.signal });
+  const { body } = await fetch(url, { headers, signal: abort.signal });
   let text = '';
   for await (const piece of body?.pipeThrough(new TextDecoderStream()) ?? []) {
     text += piece;
-    const told = new Set([...text.matchAll(/"linkId":"([^"]+)"/g)].map(([, id]) => id));
-    if (told.size >= links) break;
+    const linkIds = new Set([...text.matchAll(/"linkId":"([^"]+)"/g)].map(([, id]) => id));
+    if (linkIds.size >= links) break;
   }
-  gone.abort();
+  abort.abort();
   return [...text.matchAll(/^id: (\S+)$/gm)].at(-1)?.[1] ?? '';
 }

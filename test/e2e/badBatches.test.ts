@@ -1,4 +1,4 @@
-/** Refused batches: nothing is stored, 400 wins over 404, and every bad element is named. */
+/** Rejected batches: no event is stored, 400 takes precedence over 404, and the answer names every bad element. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -11,12 +11,12 @@ beforeAll(async () => {
 });
 
 describe('a batch with bad elements', () => {
-  test('is not stored at all, however many of its elements are good', async () => {
+  test('stores none of its elements, including the good ones', async () => {
     const own = await shared.aProject({ revision: 'A' });
     const good = anEvent({ sessionId: own.sessionId });
-    const refused = await own.post([good, good, { sessionId: own.sessionId }, good]);
+    const rejected = await own.post([good, good, { sessionId: own.sessionId }, good]);
 
-    expect(refused.status).toBe(400);
+    expect(rejected.status).toBe(400);
     expect((await own.get(`/v1/sessions/${own.sessionId}/events`)).json()).toEqual({
       events: [],
       next: null,
@@ -27,7 +27,7 @@ describe('a batch with bad elements', () => {
     expect(page.json().events).toEqual(answer.json());
   });
 
-  test('answers 400 rather than 404 when both apply, and names both kinds', async () => {
+  test('is a 400, not a 404, if both apply, and names both kinds of errors', async () => {
     const answer = await game.post([
       anEvent({ sessionId: anUnknownId() }),
       anEvent(),
@@ -39,7 +39,7 @@ describe('a batch with bad elements', () => {
     expect(namesIn(answer.json())).toEqual(['0 /sessionId unknown_session', '1 /sessionId field_required']);
   });
 
-  test('answers 404 when unknown sessions are all that is wrong, and names each of them', async () => {
+  test('is a 404 that names each unknown session if there are no other errors', async () => {
     const answer = await game.post([
       anEvent({ sessionId: anUnknownId() }),
       anEvent({ sessionId: game.sessionId }),
@@ -50,7 +50,7 @@ describe('a batch with bad elements', () => {
     expect(namesIn(answer.json())).toEqual(['0 /sessionId unknown_session', '2 /sessionId unknown_session']);
   });
 
-  test('answers 413 rather than 404, and 400 rather than 413', async () => {
+  test('is a 413, not a 404, and a 400, not a 413', async () => {
     const large = anEvent({ sessionId: game.sessionId, payload: { x: 'x'.repeat(256 * 1024) } });
     const unknown = anEvent({ sessionId: anUnknownId() });
 
@@ -101,7 +101,7 @@ describe('a batch with bad elements', () => {
     for (const { detail } of answer.json().errors) expect(detail).toEqual(expect.stringMatching(/\w/));
   });
 
-  test('names all 500 elements where all are bad', async () => {
+  test('names all 500 elements if all are bad', async () => {
     const answer = await game.post(Array.from({ length: 500 }, () => ({})));
 
     expect(answer.status).toBe(400);
@@ -114,7 +114,7 @@ describe('a single object', () => {
     ['without an eventType', { eventType: undefined }, '/eventType field_required'],
     ['with a number as eventType', { eventType: 7 }, '/eventType field_type'],
     ['with an object as eventType', { eventType: {} }, '/eventType field_type'],
-    ['with a buildId that is no UUID', { buildId: 'nightly' }, '/buildId invalid_uuid'],
+    ['with a buildId that is not a UUID', { buildId: 'nightly' }, '/buildId invalid_uuid'],
     ['with a buildId that is empty', { buildId: '' }, '/buildId invalid_uuid'],
     ['with a UUID in braces', { buildId: `{${anUnknownId()}}` }, '/buildId invalid_uuid'],
     ['with a UUID without hyphens', { buildId: anUnknownId().replaceAll('-', '') }, '/buildId invalid_uuid'],
@@ -131,7 +131,7 @@ describe('a single object', () => {
   });
 
   test.each(['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload'])(
-    'that repeats %s is a 400, even with the same value',
+    'with a repeated %s is a 400, even if the values are equal',
     async (field) => {
       const whole = {
         sessionId: game.sessionId,
@@ -148,14 +148,14 @@ describe('a single object', () => {
     },
   );
 
-  test('that repeats a field under an escaped name is a 400 as well', async () => {
+  test('with a field repeated under an escaped name is a 400', async () => {
     const answer = await game.post(`{"sessionId":"${game.sessionId}","eventType":"x","event\\u0054ype":"y"}`);
 
     expect(answer.status).toBe(400);
     expect(namesIn(answer.json())).toEqual(['0 /eventType field_repeated']);
   });
 
-  test('that repeats an unknown field is accepted', async () => {
+  test('with a repeated unknown field is accepted', async () => {
     const answer = await game.post(`{"sessionId":"${game.sessionId}","eventType":"x","a":1,"a":2}`);
 
     expect(answer.status).toBe(201);
@@ -171,7 +171,7 @@ describe('a single object', () => {
     },
   );
 
-  test('is found by names that are written with escapes', async () => {
+  test('is accepted with field names written with escapes', async () => {
     const answer = await game.post(`{"\\u0073essionId":"${game.sessionId}","event\\u0054ype":"\\u0078"}`);
 
     expect(answer.status).toBe(201);
@@ -179,13 +179,16 @@ describe('a single object', () => {
   });
 });
 
-describe('a body that is no event and no array', () => {
-  test.each([['"text"'], ['7'], ['true'], ['null']])('is a 400 of its own code: %s', async (body) => {
-    const answer = await game.post(body);
+describe('a body that is neither an event nor an array', () => {
+  test.each([['"text"'], ['7'], ['true'], ['null']])(
+    'is a 400 with the code invalid_body: %s',
+    async (body) => {
+      const answer = await game.post(body);
 
-    expect(answer.status).toBe(400);
-    expect(answer.json().code).toBe('invalid_body');
-  });
+      expect(answer.status).toBe(400);
+      expect(answer.json().code).toBe('invalid_body');
+    },
+  );
 
   test.each([
     [''],
@@ -196,7 +199,7 @@ describe('a body that is no event and no array', () => {
     ['{"eventType":"x",}'],
     ["{'eventType':'x'}"],
     ['\ufeff{}'],
-  ])('is a 400 where it is not JSON: %j', async (body) => {
+  ])('is a 400 if it is not JSON: %j', async (body) => {
     const answer = await game.post(body);
 
     expect(answer.status).toBe(400);
@@ -204,7 +207,7 @@ describe('a body that is no event and no array', () => {
   });
 
   test.each([['c328'], ['ff'], ['eda080'], ['c0af'], ['f4908080'], ['e282']])(
-    'is a 400 where it is not UTF-8: bytes %s in a string of the payload',
+    'is a 400 if it is not UTF-8: bytes %s in a string of the payload',
     async (hex) => {
       const body = Buffer.concat([
         Buffer.from(`{"sessionId":"${game.sessionId}","eventType":"x","payload":{"a":"`),
@@ -223,7 +226,7 @@ interface Named {
   readonly errors: readonly { readonly index: number; readonly pointer: string; readonly code: string }[];
 }
 
-/** Each error as `index pointer code`; those of one element in the order of their pointers. */
+/** Returns each error as `index pointer code`, sorted by index and pointer. */
 function namesIn({ errors }: Named): string[] {
   const sorted = errors.toSorted((a, b) => a.index - b.index || (a.pointer < b.pointer ? -1 : 1));
   return sorted.map(({ index, pointer, code }) => `${index} ${pointer} ${code}`);

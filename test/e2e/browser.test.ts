@@ -1,4 +1,4 @@
-/** A web game in a real Chromium: a page of another origin does what `docs/games/web.md` says, and reads every answer. */
+/** A web game in a real Chromium: a page of another origin does what `docs/games/web.md` describes and reads every answer. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { STREAM_LIMITS } from '@questlog/ingest/linkedEvents/streams';
@@ -12,13 +12,13 @@ const QUESTLOG_JS = exampleOf('web-single-file/questlog.js');
 const [GAME_JS = ''] = codeOf('web.md', 'js');
 const executablePath = findProgram('chromium');
 if (executablePath === undefined) {
-  console.warn('skipped: a web game cannot be played here: there is no chromium');
+  console.warn('skipped: the web game needs Chromium, which is not installed');
 }
 const site = await aSite();
 
 describe.skipIf(executablePath === undefined)('a page of another origin', () => {
   const shared = sharedProduct();
-  /** For pages of `site`, and not for those that reach it by its other name. */
+  /** A product that allows pages of `site` under 127.0.0.1 but not under its other name, localhost. */
   const restricted = ownProduct({ env: { QUESTLOG_CORS_ORIGINS: `https://game.example, ${site.origin}` } });
   let browser: Browser;
   let game: TestProject;
@@ -32,7 +32,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     site.close();
   });
 
-  test('plays by the page of the docs: session, events, picture and report are stored, and linked', async () => {
+  test('follows the docs page: the session, events, picture, and report are stored and linked', async () => {
     const page = await open(game.token, shared.product.credentials);
     const made = page.waitForResponse((response) => response.url().endsWith('/v1/ingest/uploads'));
     const filed = page.waitForResponse((response) => response.url().endsWith('/v1/ingest/reports'));
@@ -56,7 +56,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     expect(linked).toMatchObject([{ eventType: 'checkpoint', payload: { level: 3 } }]);
   });
 
-  test('keeps a batch that came too fast, and sends it again', async () => {
+  test('keeps a rate-limited batch and sends it again', async () => {
     const limited = await shared.aProject({ revision: 'B' });
     const limit = (limits: object | null) =>
       shared.product.admin('PATCH', `/admin/projects/${limited.projectId}`, { limits });
@@ -80,7 +80,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     [404, JSON.stringify({ type: 'urn:questlog:problem:not_found', code: 'not_found', message: 'not here' })],
     [401, JSON.stringify({ type: 'urn:questlog:problem:unauthorized', code: 'unauthorized' })],
     [413, '{"error":"of a proxy"}'],
-  ])('keeps a batch after a %i for a wrong token, or of a proxy or another server', async (status, body) => {
+  ])('keeps a batch after a %i for a wrong token or from a proxy or another server', async (status, body) => {
     const page = await open(game.token, shared.product.credentials);
     const headers = { 'Access-Control-Allow-Origin': '*' };
     await page.route('**/v1/ingest/events', (route) => route.fulfill({ status, headers, body }));
@@ -97,7 +97,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     expect(kept).toHaveLength(1);
   });
 
-  test('files a report once, also where its picture is refused and the answer was lost', async () => {
+  test('files a report once, also if its picture is rejected and the answer is lost', async () => {
     const page = await open(game.token, shared.product.credentials);
     const play = `const { begin, report } = await import('./questlog.js');
       await begin('1.4.2');
@@ -113,7 +113,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     });
   });
 
-  test('reads why it was refused: a body that is too large, a service that has no room', async () => {
+  test('reads the reason of a rejection: a body that is too large, too many streams', async () => {
     const { baseUrl } = shared.product.credentials;
     const page = await open(game.token, shared.product.credentials);
     await takeAllStreams(baseUrl, game.token);
@@ -135,7 +135,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     });
   });
 
-  test('is let in where QUESTLOG_CORS_ORIGINS lists its origin, and kept out where not', async () => {
+  test('is allowed only if QUESTLOG_CORS_ORIGINS lists its origin', async () => {
     const { token } = restricted.product.credentials;
     const begin = `const { begin } = await import('./questlog.js');
       return await begin('1.4.2').then(() => 'begun', String);`;
@@ -146,7 +146,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     expect(await inPage(other, begin)).toBe('TypeError: Failed to fetch');
   });
 
-  /** A page of the site whose `questlog.js` has the two settings that a game gives. */
+  /** Opens a page of the site whose `questlog.js` has the given URL and token. */
   async function open(token: string, { baseUrl }: { baseUrl: string }, host = '127.0.0.1'): Promise<Page> {
     const page = await browser.newPage();
     onTestFinished(() => page.close());
@@ -155,7 +155,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
   }
 });
 
-/** Serves the game; nothing between it and the product answers for either. */
+/** Serves the game's files. Requests to Questlog go to the product directly. */
 async function aSite() {
   const games: string[] = [];
   const server = createServer((request, response) => {
@@ -169,7 +169,7 @@ async function aSite() {
   const origin = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
   return {
     origin,
-    /** Answers the address of the page. */
+    /** Returns the URL of the page. */
     publish: (settings: { url: string; token: string }): string => {
       const code = QUESTLOG_JS.replace(
         /^const (url|token) = .*$/gm,
@@ -181,14 +181,14 @@ async function aSite() {
   };
 }
 
-/** As many streams of linked events as a project may have; they end with the test. */
+/** Opens the maximum number of linked-event streams of a project. The streams end with the test. */
 async function takeAllStreams(baseUrl: string, token: string): Promise<void> {
   const headers = { Authorization: `Bearer ${token}` };
   const opening = Array.from({ length: STREAM_LIMITS.maxStreamsOfProject }, () =>
     fetch(`${baseUrl}/v1/linked-events?from=end`, { headers }),
   );
   const streams = await Promise.all(opening);
-  // One that nobody holds any more would end with the next collection of garbage.
+  // The reference keeps the streams open. Garbage collection would end an unreferenced stream.
   onTestFinished(() => Promise.all(streams.map(({ body }) => body?.cancel())).then(() => {}));
 }
 
